@@ -9,34 +9,70 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
+    from weft.kernels.activations import gelu as gelu
+    from weft.kernels.activations import gelu_backward as gelu_backward
+    from weft.kernels.activations import silu_mul as silu_mul
+    from weft.kernels.activations import silu_mul_backward as silu_mul_backward
+    from weft.kernels.dropouts import dropout as dropout
+    from weft.kernels.lookups import embedding as embedding
+    from weft.kernels.lookups import embedding_backward as embedding_backward
+    from weft.kernels.lookups import gather as gather
+    from weft.kernels.lookups import scatter_add as scatter_add
+    from weft.kernels.movers import copy as copy
+    from weft.kernels.movers import transpose as transpose
     from weft.kernels.normalization import layer_norm as layer_norm
     from weft.kernels.normalization import rms_norm as rms_norm
     from weft.kernels.reductions import max as max
     from weft.kernels.reductions import min as min
     from weft.kernels.reductions import sum as sum
+    from weft.kernels.rotations import rope as rope
     from weft.kernels.scans import cumsum as cumsum
     from weft.kernels.softmaxes import log_softmax as log_softmax
     from weft.kernels.softmaxes import softmax as softmax
 
 _MODULES = {
+    "copy": "movers",
     "cumsum": "scans",
+    "dropout": "dropouts",
+    "embedding": "lookups",
+    "embedding_backward": "lookups",
+    "gather": "lookups",
+    "gelu": "activations",
+    "gelu_backward": "activations",
     "layer_norm": "normalization",
     "log_softmax": "softmaxes",
     "max": "reductions",
     "min": "reductions",
     "rms_norm": "normalization",
+    "rope": "rotations",
+    "scatter_add": "lookups",
+    "silu_mul": "activations",
+    "silu_mul_backward": "activations",
     "softmax": "softmaxes",
     "sum": "reductions",
+    "transpose": "movers",
 }
 __all__ = (
+    "copy",
     "cumsum",
+    "dropout",
+    "embedding",
+    "embedding_backward",
+    "gather",
+    "gelu",
+    "gelu_backward",
     "layer_norm",
     "log_softmax",
     "max",
     "min",
     "rms_norm",
+    "rope",
+    "scatter_add",
+    "silu_mul",
+    "silu_mul_backward",
     "softmax",
     "sum",
+    "transpose",
 )  # pyright: ignore[reportUnsupportedDunderAll]
 
 

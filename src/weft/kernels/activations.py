@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.gelu`` and ``silu_mul``, and their derivatives: each element by itself.
+
+In: arrays of floats of one shape. Out: an array of that shape. The functions of a number are also what a product may
+end with.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from weft.api import jit, kernel
+from weft.errors import brief
+from weft.kernels.arrays import Array, Constant, Given, given, output
+from weft.kernels.rows import sum_type
+from weft.language.numbers.math import divide, erf, exp
+from weft.language.threads.each import each
+from weft.types.dtype import f32
+
+_ROOT_HALF: Final = math.sqrt(0.5)
+_ROOT_2_OVER_PI: Final = math.sqrt(2 / math.pi)
+_CUBIC: Final = 0.044715
+
+
+def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
+    """The Gaussian error linear unit of each element: x · Φ(x), where Φ is the normal distribution's integral.
+
+    Args:
+        x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
+        approximate: ``"none"``: by the error function; ``"tanh"``: x · ½(1 + tanh(√(2/π) (x + 0.044715 x³))).
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array of floats.
+        ValueError: for another `approximate`; for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.gelu(np.array([-100.0, 0.0, 100.0])).tolist()
+        [-0.0, 0.0, 100.0]
+    """
+    source = given(x, "x", is_float=True)
+    function = _form(approximate)[0]
+    out = output(source, source.shape, source.dtype, source.type_name, out)
+    _map(function, x, out)
+    return out
+
+
+def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = None) -> Any:
+    """The derivative of `gelu`: `gradient` times that of x · Φ(x).
+
+    Args:
+        gradient: of the result, an array of x's shape and type.
+        x: as in `gelu`.
+        approximate: as in `gelu`.
+        out: as in `gelu`; it may be `gradient` itself.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: as `gelu`.
+        ValueError: as `gelu`; for a gradient of another shape.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.gelu_backward(np.ones(3), np.array([-100.0, 0.0, 100.0])).tolist()
+        [0.0, 0.5, 1.0]
+    """
+    source = given(x, "x", is_float=True)
+    derivative = _form(approximate)[1]
+    check_alike(source, gradient, "gradient")
+    out = output(source, source.shape, source.dtype, source.type_name, out)
+    _map_2(derivative, gradient, x, out)
+    return out
+
+
+def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
+    """The gated unit of a transformer's middle layer: gate / (1 + exp(−gate)) · up.
+
+    Args:
+        gate: as x of `gelu`.
+        up: an array of gate's shape and type. Both may be halves of one array: ``h[:, :n], h[:, n:]``.
+        out: as in `gelu`.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: as `gelu`.
+        ValueError: for arrays of different shapes or devices.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.silu_mul(np.array([0.0, 100.0]), np.array([1.0, 2.0])).tolist()
+        [0.0, 200.0]
+    """
+    source = given(gate, "gate", is_float=True)
+    check_alike(source, up, "up")
+    out = output(source, source.shape, source.dtype, source.type_name, out)
+    _map_2(gated, gate, up, out)
+    return out
+
+
+def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
+    """The derivatives of `silu_mul` by `gate` and by `up`.
+
+    Args:
+        gradient: of the result, an array of gate's shape and type.
+        gate: as in `silu_mul`.
+        up: as in `silu_mul`.
+
+    Returns:
+        Two new arrays of gate's shape and type.
+
+    Raises:
+        TypeError: as `silu_mul`.
+        ValueError: as `silu_mul`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> by_gate, by_up = weft.kernels.silu_mul_backward(np.ones(1), np.zeros(1), np.ones(1))
+        >>> float(by_gate[0]), float(by_up[0])
+        (0.5, 0.0)
+    """
+    source = given(gate, "gate", is_float=True)
+    check_alike(source, up, "up")
+    check_alike(source, gradient, "gradient")
+    by_gate, by_up = (
+        output(source, source.shape, source.dtype, source.type_name) for _ in range(2)
+    )
+    _gated_backward(gradient, gate, up, by_gate, by_up)
+    return by_gate, by_up
+
+
+def check_alike(source: Given, array: object, name: str) -> None:
+    """Raises an error unless an array has the shape, type and device of another one."""
+    found = given(array, name)
+    if found.dtype is not source.dtype:
+        raise TypeError(f"{name} has elements of {found.type_name}, expected {source.type_name}")
+    if found.shape != source.shape:
+        raise ValueError(f"{name} has shape {found.shape}, expected {source.shape}")
+    if found.device != source.device:
+        raise ValueError(f"{name} is on {found.device}, expected {source.device}")
+
+
+# Of numbers in f32 or f64; traced in kernels.
+
+
+def relu(x: Any) -> Any:
+    """The number, or 0 if it is negative; NaN stays."""
+    return 0.0 if x < 0 else x
+
+
+def ratio(x: Any, y: Any) -> Any:
+    """x / y, of f32 within 2 units in the last place on a GPU."""
+    return divide(x, y, approx=x.dtype is f32)
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + exp(−x))."""
+    return ratio(x.dtype(1.0), 1.0 + exp(-x))
+
+
+def silu(x: Any) -> Any:
+    """X times its sigmoid."""
+    return ratio(x, 1.0 + exp(-x))
+
+
+def gated(gate: Any, up: Any) -> Any:
+    """``silu(gate) · up``."""
+    return silu(gate) * up
+
+
+def gelu_erf(x: Any) -> Any:
+    """x · Φ(x)."""
+    return 0.5 * x * (1.0 + erf(_ROOT_HALF * x))
+
+
+def gelu_tanh(x: Any) -> Any:
+    """x · ½(1 + tanh(v)), which is x / (1 + exp(−2v)), without a difference of near numbers."""
+    return ratio(x, 1.0 + exp(-2.0 * _ROOT_2_OVER_PI * (x + _CUBIC * x * x * x)))
+
+
+def gelu_erf_backward(gradient: Any, x: Any) -> Any:
+    """The gradient times Φ(x) + x · exp(−x²/2) / √(2π)."""
+    slope = 0.5 * (1.0 + erf(_ROOT_HALF * x))
+    return gradient * (slope + x * exp(-0.5 * x * x) * (0.5 * _ROOT_2_OVER_PI))
+
+
+def gelu_tanh_backward(gradient: Any, x: Any) -> Any:
+    """The gradient times s + x · s(1 − s) · 2v′, where s is the sigmoid of 2v."""
+    share = sigmoid(2.0 * _ROOT_2_OVER_PI * (x + _CUBIC * x * x * x))
+    inner = 2.0 * _ROOT_2_OVER_PI * (1.0 + 3.0 * _CUBIC * x * x)
+    return gradient * (share + x * share * (1.0 - share) * inner)
+
+
+_FORMS: Final = {
+    "none": (gelu_erf, gelu_erf_backward),
+    "tanh": (gelu_tanh, gelu_tanh_backward),
+}
+
+
+def _form(approximate: str) -> tuple[Any, Any]:
+    if approximate not in _FORMS:
+        raise ValueError(f"approximate is {brief(approximate)}, expected 'none' or 'tanh'")
+    return _FORMS[approximate]
+
+
+@jit
+def _map(function: Constant, x: Array, out: Array) -> None:
+    map_kernel(x, out, function).launch(over=x.shape)
+
+
+@jit
+def _map_2(function: Constant, x: Array, y: Array, out: Array) -> None:
+    map_2_kernel(x, y, out, function).launch(over=x.shape)
+
+
+@kernel
+def map_kernel(x: Array, out: Array, function: Constant) -> None:
+    """A round: a function of an element."""
+    wide = sum_type(x.dtype)
+    for place in each(x.shape):
+        out[place] = x.dtype(function(wide(x[place])))
+
+
+@kernel
+def map_2_kernel(x: Array, y: Array, out: Array, function: Constant) -> None:
+    """A round: a function of two elements."""
+    wide = sum_type(x.dtype)
+    for place in each(x.shape):
+        out[place] = x.dtype(function(wide(x[place]), wide(y[place])))
+
+
+@jit
+def _gated_backward(gradient: Array, gate: Array, up: Array, by_gate: Array, by_up: Array) -> None:
+    gated_backward_kernel(gradient, gate, up, by_gate, by_up).launch(over=gate.shape)
+
+
+@kernel
+def gated_backward_kernel(
+    gradient: Array, gate: Array, up: Array, by_gate: Array, by_up: Array
+) -> None:
+    """A round: both derivatives of an element."""
+    wide = sum_type(gate.dtype)
+    for place in each(gate.shape):
+        given_gradient, x = wide(gradient[place]), wide(gate[place])
+        share = sigmoid(x)
+        slope = share * (1.0 + x * (1.0 - share))
+        by_gate[place] = gate.dtype(given_gradient * wide(up[place]) * slope)
+        by_up[place] = gate.dtype(given_gradient * x * share)

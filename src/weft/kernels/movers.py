@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.copy`` and ``transpose``: elements move from one layout to another.
+
+In: an array of any rank and layout. Out: one with the same elements, its dimensions in another order. Where both arrays
+lie along the same dimension, neighboring threads take neighboring elements; else a block moves a tile through shared
+memory, so that reads run along the one dimension and writes along the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.api import jit, kernel
+from weft.ffi.tensor import from_dlpack
+from weft.kernels.arrays import Array, Constant, given, output
+from weft.kernels.rows import index_of
+from weft.language.control import ceil_div, static_range, unroll
+from weft.language.memory.shared import shared
+from weft.language.numbers.math import min as lesser
+from weft.language.threads.barrier import sync_threads
+from weft.language.threads.each import each
+from weft.language.threads.grid import block_idx, thread_idx
+from weft.types.dtype import i64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_THREADS: Final = 256
+_TURNS: Final = 4  # elements that a thread has under way
+
+
+def copy(x: Any, out: Any = None) -> Any:
+    """The same elements in memory of their own, without gaps, or in `out`.
+
+    Args:
+        x: an array of any type, any rank from 1 on and any layout.
+        out: an array of x's shape and type and of any layout that does not overlap `x`; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array of numbers.
+        ValueError: for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.copy(np.arange(6).reshape(2, 3).T).tolist()
+        [[0, 3], [1, 4], [2, 5]]
+    """
+    source = given(x, "x")
+    out = output(source, source.shape, source.dtype, source.type_name, out)
+    _move(x, out, tuple(range(len(source.shape))))
+    return out
+
+
+def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any:
+    """The elements with the dimensions in another order, in memory of their own: ``out[j, i] = x[i, j]``.
+
+    Args:
+        x: as in `copy`.
+        axes: the dimension of x that each dimension of the result is, negative ones from the end; None: the last two
+            change places.
+        out: as in `copy`, of the result's shape.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array of numbers.
+        ValueError: for axes that are not the dimensions of x, each once; as `copy`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
+        [[1, 4], [2, 5], [3, 6]]
+        >>> weft.kernels.transpose(np.zeros((2, 3, 4)), (1, 2, 0)).shape
+        (3, 4, 2)
+    """
+    source = given(x, "x")
+    rank = len(source.shape)
+    if axes is None:
+        order = (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
+    else:
+        order = tuple(axis + rank if axis < 0 else axis for axis in axes)
+        if sorted(order) != list(range(rank)):
+            raise ValueError(f"axes is {tuple(axes)}, expected each of {tuple(range(rank))} once")
+    shape = [source.shape[axis] for axis in order]
+    out = output(source, shape, source.dtype, source.type_name, out)
+    _move(x, out, order)
+    return out
+
+
+def _move(x: Any, out: Any, axes: tuple[int, ...]) -> None:
+    """``out[i, ...] = x[...]``, where dimension d of `out` is dimension ``axes[d]`` of `x`."""
+    source, target = from_dlpack(x), from_dlpack(out)
+    if 0 in target.shape:
+        return
+    order = _by_stride(target)
+    column = axes.index(_by_stride(source)[-1])  # along which x lies, a dimension of out
+    if column == order[-1]:
+        _move_along(x, out, axes, order)
+    else:
+        _move_tiles(x, out, axes, order[-1], column)
+
+
+def _by_stride(a: Any) -> tuple[int, ...]:
+    """The dimensions of an array, the one along which it lies last; those of one element first."""
+    strides, shape = a.strides, a.shape
+    return tuple(
+        sorted(range(a.ndim), key=lambda axis: (shape[axis] == 1, abs(strides[axis])), reverse=True)
+    )
+
+
+def _taken(values: Any, axes: Any) -> Any:
+    """The values of these dimensions; traced in kernels."""
+    return tuple(values[axis] for axis in axes)
+
+
+def _inverse(axes: Any) -> Any:
+    """Where each dimension is among `axes`; computed when compiling."""
+    return tuple(axes.index(axis) for axis in range(len(axes)))
+
+
+@jit
+def _move_along(x: Array, out: Array, axes: Constant, order: Constant) -> None:
+    move_along_kernel(x, out, axes, order).launch(over=_taken(out.shape, order))
+
+
+@kernel
+def move_along_kernel(x: Array, out: Array, axes: Constant, order: Constant) -> None:
+    """A round: an element, the dimensions in `order`."""
+    for place in each(_taken(out.shape, order)):
+        index = _taken(place, _inverse(order))
+        out[index] = x[_taken(index, _inverse(axes))]
+
+
+@jit
+def _move_tiles(x: Array, out: Array, axes: Constant, row: Constant, column: Constant) -> None:
+    blocks = i64(1)
+    for axis, size in enumerate(out.shape):
+        blocks *= ceil_div(size, tile_size(x.dtype)) if axis in (row, column) else size
+    move_tiles_kernel(x, out, axes, row, column).launch(grid=blocks, block=_THREADS)
+
+
+def tile_size(dtype: Any) -> int:
+    """Elements of a tile's side: rows of 64 bytes and more, in some 16 KB at most."""
+    return 32 if dtype.itemsize == 8 else 64
+
+
+@kernel
+def move_tiles_kernel(
+    x: Array, out: Array, axes: Constant, row: Constant, column: Constant
+) -> None:
+    """A block: a tile, whose columns are neighbors in x and whose rows are neighbors in out."""
+    size = tile_size(x.dtype)
+    # A column lies in different banks, since a row is one 4-byte word longer than the banks go around.
+    tile = shared((size, size + max(1, 4 // x.dtype.itemsize)), x.dtype)
+    counts = tuple(
+        ceil_div(extent, size) if axis in (row, column) else extent
+        for axis, extent in enumerate(out.shape)
+    )
+    corner = tuple(
+        place * size if axis in (row, column) else place
+        for axis, place in enumerate(index_of(block_idx.x, counts))
+    )
+    rows = lesser(out.shape[row] - corner[row], size)
+    columns = lesser(out.shape[column] - corner[column], size)
+
+    def index(i: Any, j: Any) -> Any:
+        steps = {row: i, column: j}
+        return tuple(place + steps.get(axis, 0) for axis, place in enumerate(corner))
+
+    def fetch(i: Any, j: Any) -> Any:
+        return x[_taken(index(i, j), _inverse(axes))]
+
+    if rows == size and columns == size:
+        for first in range(thread_idx.x, size * size, _THREADS * _TURNS):
+            places = [divmod(first + _THREADS * turn, size) for turn in static_range(_TURNS)]
+            values = [fetch(i, j) for i, j in places]  # all under way at once
+            for (i, j), value in zip(places, values, strict=True):
+                tile[i, j] = value
+        sync_threads()
+        for place in unroll(range(thread_idx.x, size * size, _THREADS), _TURNS):
+            j, i = divmod(place, size)
+            out[index(i, j)] = tile[i, j]
+    else:
+        for place in range(thread_idx.x, size * size, _THREADS):
+            i, j = divmod(place, size)
+            if i < rows and j < columns:
+                tile[i, j] = fetch(i, j)
+        sync_threads()
+        for place in range(thread_idx.x, size * size, _THREADS):
+            j, i = divmod(place, size)
+            if i < rows and j < columns:
+                out[index(i, j)] = tile[i, j]

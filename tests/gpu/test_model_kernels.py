@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions of `weft.kernels` that models are made of, on a GPU at real sizes, beside torch in f64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weft import kernels
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytestmark = pytest.mark.gpu
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+# Of a result rounded once: half of the last place.
+ROUNDING = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
+
+
+def numbers(*shape: int, dtype: Any = torch.float32) -> Any:
+    return torch.randn(shape, device="cuda", dtype=torch.float32).to(dtype)
+
+
+def check(found: Any, expected: Any, tolerance: float = 0.0) -> None:
+    tolerance = tolerance or ROUNDING[found.dtype]
+    assert found.shape == expected.shape
+    assert torch.allclose(found.double(), expected.double(), tolerance, tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_elementwise(dtype: Any):
+    functional = torch.nn.functional
+    x, y = numbers(1000, 4099, dtype=dtype), numbers(1000, 4099, dtype=dtype)
+    for part in (slice(None), slice(1, 4001)):
+        a, b = x[:, part], y[:, part]
+        wide = a.double().requires_grad_()
+        for form in ("none", "tanh"):
+            expected = functional.gelu(wide, approximate=form)
+            check(kernels.gelu(a, form), expected)
+            (slope,) = torch.autograd.grad(expected, wide, b.double())
+            check(kernels.gelu_backward(b, a, form), slope)
+        check(kernels.silu_mul(a, b), functional.silu(a.double()) * b.double())
+
+
+@pytest.mark.parametrize("dtype", (*DTYPES, torch.float64, torch.int8), ids=str)
+def test_moves(dtype: Any):
+    x = torch.randint(-100, 100, (3, 1023, 2050), device="cuda").to(dtype)
+    for axes in ((0, 2, 1), (2, 0, 1), (1, 0, 2), (2, 1, 0)):
+        found = kernels.transpose(x, axes)
+        assert found.is_contiguous() and torch.equal(found, x.permute(axes))
+    view = x.permute(2, 0, 1)[1::2]
+    assert torch.equal(kernels.copy(view), view)
+    large = torch.randint(-100, 100, (2, 1 << 15, 1 << 15), device="cuda", dtype=torch.int8)
+    assert torch.equal(kernels.transpose(large), large.transpose(1, 2))  # 2³¹ elements
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_dropped_elements_are_those_of_the_cpu(dtype: Any):
+    x = numbers(1000, 4096, dtype=dtype)
+    found, same = kernels.dropout(x, 0.3, 11), kernels.dropout(x.cpu(), 0.3, 11)
+    assert torch.equal(found.cpu(), same)
+    assert torch.equal(
+        kernels.dropout(x[:, 1:], 0.3, 11).cpu(), kernels.dropout(x[:, 1:].cpu(), 0.3, 11)
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("style", ["half", "interleaved"])
+def test_rope(dtype: Any, style: str):
+    x = numbers(2, 2048, 8, 128, dtype=dtype)
+    angles = torch.rand(2048, 64, device="cuda") * 6
+    halves = x.double().unflatten(-1, (2, 64) if style == "half" else (64, 2))
+    p, q = halves.unbind(-2 if style == "half" else -1)
+    cos, sin = angles.double().cos()[:, None], angles.double().sin()[:, None]
+    turned = torch.stack((p * cos - q * sin, q * cos + p * sin), -2 if style == "half" else -1)
+    found = kernels.rope(x, angles.cos(), angles.sin(), style)
+    check(found, turned.flatten(-2), 2 * ROUNDING[dtype])
+    check(kernels.rope(found, angles.cos(), angles.sin(), style, True), x, 4 * ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_lookups(dtype: Any):
+    table = numbers(50_257, 768, dtype=dtype)
+    indices = torch.randint(0, 50_257, (8, 1024), device="cuda")
+    for columns in (slice(None), slice(1, 700)):
+        expected = torch.nn.functional.embedding(indices, table[:, columns])
+        assert torch.equal(kernels.embedding(table[:, columns], indices), expected)
+    gradient = numbers(8, 1024, 768, dtype=dtype)
+    sums = torch.zeros(50_257, 768, device="cuda", dtype=torch.float64)
+    sums.index_add_(0, indices.flatten(), gradient.double().flatten(0, 1))
+    check(kernels.embedding_backward(gradient, indices, 50_257), sums, 2 * ROUNDING[dtype])
+    places = torch.randint(0, 768, (5000, 1000), device="cuda")
+    assert torch.equal(kernels.gather(table[:5000], places), table[:5000].gather(1, places))
+    values = numbers(5000, 1000, dtype=dtype)
+    expected = table[:5000].double().scatter_add(1, places, values.double())
+    check(kernels.scatter_add(table[:5000], places, values), expected, 8 * ROUNDING[dtype])
