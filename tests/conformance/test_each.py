@@ -41,16 +41,6 @@ def scale_kernel(a, b, factor: weft.f32):
         b[i] = weft.f32(a[i]) * factor
 
 
-def scale():
-    """A new function, which compiles for itself."""
-
-    @weft.jit
-    def run(a: weft.Tensor[weft.f32, ("n",)], b: weft.Tensor[weft.f32, ("n",)], factor: weft.f32):
-        scale_kernel(a, b, factor).launch(over=a.shape[0])
-
-    return run
-
-
 def test_every_round_runs_once_for_every_number_of_rounds():
     @weft.kernel
     def count_kernel(a):
@@ -79,17 +69,60 @@ def test_any_grid_shares_the_rounds(grid, block):
         assert (b == a * 2).all()
 
 
-def test_addresses_may_be_aligned_alike_differently_or_not_at_all():
-    run = scale()
-    memory = np.arange(2100, dtype=np.float32)
-    for first, second, size in itertools.product(range(5), range(5), (1, 3, 4, 5, 130, 1031)):
-        a = memory[first : first + size]
-        result = np.full(size + 16, -1, np.float32)
-        b = result[4 + second : 4 + second + size]
-        run(a, b, 3.0)
-        assert (b == a * 3).all()
-        result[4 + second : 4 + second + size] = -1
-        assert (result == -1).all()
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32", "float64"])
+def test_addresses_may_be_aligned_alike_differently_or_not_at_all(dtype):
+    @weft.kernel
+    def copy_kernel(a, b):
+        for i in weft.each(a.shape[0]):
+            b[i] = a[i]
+
+    memory = np.random.default_rng(0).integers(0, 256, 512).astype(dtype)
+    width = 16 // memory.itemsize
+    sizes = (1, width - 1, width, width + 1, 3 * width + 2, 131)
+    run = copy_kernel[1, 32]
+    for first, second, size in itertools.product(range(width), range(0, width, 3), sizes):
+        a, result = memory[first : first + size], np.zeros(size + 3 * width, dtype)
+        run(a, result[width + second : width + second + size])
+        assert (result[width + second : width + second + size] == a).all()
+        result[width + second : width + second + size] = 0
+        assert (result == 0).all()
+
+
+@pytest.mark.parametrize("columns", [1, 37])
+def test_rows_may_be_aligned_differently_from_each_other(columns):
+    @weft.kernel
+    def copy_kernel(a, b):
+        for index in weft.each(b.shape):
+            b[index] = a[index]
+
+    for dtype in ("uint8", "uint16", "float32"):
+        memory = np.random.default_rng(0).integers(0, 256, (3, 4, 131)).astype(dtype)
+        for source, target, start in itertools.product((131, 128, 120), (131, 96), (0, 1, 6)):
+            a = memory.reshape(-1)[: 12 * source].reshape(3, 4, source)
+            a = a[:, :, start : start + columns]
+            result = np.zeros((3, 4, target), dtype)
+            copy_kernel[2, 32](a, result[:, :, 3 : 3 + columns])
+            assert (result[:, :, 3 : 3 + columns] == a).all()
+            result[:, :, 3 : 3 + columns] = 0
+            assert (result == 0).all()
+            copy_kernel[2, 32](a[0], result[1, :, 3 : 3 + columns])
+            assert (result[1, :, 3 : 3 + columns] == a[0]).all()
+
+
+def test_arrays_that_are_all_written_may_be_aligned_alike_or_not():
+    @weft.kernel
+    def both_kernel(a, b, c):
+        for i in weft.each(a.shape[0]):
+            b[i] = a[i]
+            c[i] = b[i] + 1
+
+    memory = np.arange(200, dtype=np.float32)
+    for offsets in itertools.product(range(3), range(3), (0, 1, 5)):
+        for size in (1, 6, 131):
+            a, b, c = (memory.copy()[start : start + size] for start in offsets)
+            both_kernel[1, 32](a, b, c)
+            assert (b == a).all()
+            assert (c == a + 1).all()
 
 
 PAIRS = [

@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 import pytest
+from xdsl.dialects import arith, scf
 
 import weft
 from tests.conformance.harness import define
 from weft.compiler.module_text import parse_module
+from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.simt.grid import EachOp
 from weft.passes.rounds.body import reuse_loads
 from weft.passes.rounds.on_gpu import Plan
+from weft.passes.spread_rounds import spread_rounds
 
 TYPES = {name: getattr(weft, name) for name in ("i8", "bf16", "f32", "f64")}
 
 
-def plan_of(body: str, *kinds: str, layout: str = "contiguous") -> Plan:
-    """The plan of one statement's rounds over arrays a, b, ... of these types."""
+def each_of(body: str, *kinds: str, layout: str = "contiguous") -> str:
+    """The traced module of one statement's rounds over arrays a, b, ... of these types."""
     names = "abcd"[: len(kinds)]
     listed = ", ".join(names)
     space = define(
@@ -33,7 +36,12 @@ def plan_of(body: str, *kinds: str, layout: str = "contiguous") -> Plan:
         """
     )
     examples = [weft.fake_tensor(TYPES[kind], (None,), layout=layout) for kind in kinds]
-    text = weft.compile(space["host"], *examples).stages["trace"]
+    return weft.compile(space["host"], *examples).stages["trace"]
+
+
+def plan_of(body: str, *kinds: str, layout: str = "contiguous") -> Plan:
+    """The plan of these rounds."""
+    text = each_of(body, *kinds, layout=layout)
     found = [op for op in walk(parse_module(text)) if isinstance(op, EachOp)]
     reuse_loads(found[0])
     return Plan.of(found[0])
@@ -42,14 +50,14 @@ def plan_of(body: str, *kinds: str, layout: str = "contiguous") -> Plan:
 @pytest.mark.parametrize(
     ("body", "kinds", "plan"),
     [
-        ("b[i] = a[i]", ("f32", "f32"), Plan(4, 2, 4)),
-        ("c[i] = a[i] + b[i]", ("f32", "f32", "f32"), Plan(4, 1, 4)),
-        ("b[i] = a[i]", ("bf16", "bf16"), Plan(8, 2, 4)),
-        ("b[i] = weft.f32(a[i])", ("bf16", "f32"), Plan(4, 2, 4)),
-        ("b[i] = weft.f64(a[i])", ("i8", "f64"), Plan(2, 2, 8)),
-        ("b[i] = a[i]", ("i8", "i8"), Plan(16, 2, 8)),
-        ("b[i] = a[i]", ("f64", "f64"), Plan(2, 2, 4)),
-        ("a[i] = 0.0", ("f32",), Plan(4, 2, 4)),
+        ("b[i] = a[i]", ("f32", "f32"), Plan(4, 2, 0)),
+        ("c[i] = a[i] + b[i]", ("f32", "f32", "f32"), Plan(4, 1, 0)),
+        ("b[i] = a[i]", ("bf16", "bf16"), Plan(8, 2, 0)),
+        ("b[i] = weft.f32(a[i])", ("bf16", "f32"), Plan(4, 2, 0)),
+        ("b[i] = weft.f64(a[i])", ("i8", "f64"), Plan(2, 2, 0)),
+        ("b[i] = a[i]", ("i8", "i8"), Plan(16, 2, 0)),
+        ("b[i] = a[i]", ("f64", "f64"), Plan(2, 2, 0)),
+        ("a[i] = 0.0", ("f32",), Plan(4, 2, 0)),
     ],
 )
 def test_a_group_is_16_bytes_of_the_array_with_the_widest_elements(body, kinds, plan):
@@ -73,6 +81,11 @@ def test_rounds_that_store_under_a_condition_run_one_by_one_in_neighboring_threa
     assert plan_of(body, "f32", "f32") == Plan(1, 1, 4)
 
 
+def test_arrays_that_are_all_written_may_be_aligned_differently_and_then_have_rounds_in_turn():
+    assert plan_of("b[i] = a[i]; a[i] = 0.0", "f32", "f32") == Plan(4, 2, 4)
+    assert plan_of("a[i] = b[i]; a[i] = 2 * a[i]", "f32", "f32") == Plan(4, 1, 0)
+
+
 def test_rounds_over_arrays_of_any_strides_run_one_by_one():
     assert plan_of("b[i] = a[i]", "f32", "f32", layout="strided") == Plan(1, 1, 4)
 
@@ -92,14 +105,33 @@ def test_what_is_ordered_or_long_is_not_interleaved(body):
 
 def test_a_long_round_has_fewer_copies():
     sums = " + ".join(f"a[i] * {factor}.5" for factor in range(2, 10))
-    assert plan_of(f"b[i] = {sums}", "f32", "f32") == Plan(4, 1, 4)
-    assert plan_of("b[i] = weft.math.erf(a[i])", "f32", "f32") == Plan(4, 1, 4)
+    assert plan_of(f"b[i] = {sums}", "f32", "f32") == Plan(4, 1, 0)
+    assert plan_of("b[i] = weft.math.erf(a[i])", "f32", "f32") == Plan(4, 1, 0)
     longer = " * ".join(f"weft.math.exp({power}.0 * a[i])" for power in range(2, 12))
-    assert plan_of(f"b[i] = {longer}", "f32", "f32") == Plan(4, 1, 1)
-    assert plan_of(f"b[i + 1] = {longer} * i", "f32", "f32") == Plan(4, 1, 1)
+    assert plan_of(f"b[i] = {longer}", "f32", "f32") == Plan(4, 1, 0)
+    both = f"b[i] = {longer.removesuffix(' * weft.math.exp(11.0 * a[i])')}; a[i] = b[i]"
+    assert plan_of(both, "f32", "f32") == Plan(4, 1, 1)
+    assert plan_of(f"b[i + 1] = {longer} * i", "f32", "f32") == Plan(4, 1, 0)
     assert plan_of(f"b[i + 1] = {longer.replace('[i]', '[0]')}", "f32", "f32") == Plan(1, 1, 4)
     longest = " * ".join(f"weft.math.exp({power}.0 * a[i])" for power in range(2, 42))
     assert plan_of(f"b[i] = {longest}", "f32", "f32") == Plan(1, 1, 1)
+
+
+@pytest.mark.parametrize(("kind", "margin"), [("i8", 4), ("bf16", 2), ("f32", 0)])
+def test_groups_whose_loads_are_whole_words_keep_their_distance_from_the_ends_of_a_row(
+    kind, margin
+):
+    text = each_of("b[i] = a[i]", kind, kind)
+    change = parse_module(text)
+    spread_rounds(change)
+    whole = [op for op in walk(change) if isinstance(op, scf.IfOp)][-1].cond.owner
+    limits = [bound.owner.operands[1].owner for bound in whole.operands]
+    if margin:
+        chosen = limits[0]
+        assert isinstance(chosen, arith.SelectOp)
+        assert [constant_integer(side) for side in chosen.operands[1:]] == [0, margin]
+    else:
+        assert constant_integer(limits[0].result) == 0
 
 
 @pytest.mark.parametrize(

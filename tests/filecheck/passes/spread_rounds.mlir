@@ -1,33 +1,29 @@
 // RUN: spread_rounds
 // RUN: spread_rounds_on_cpu
 // RUN: ptx-after-passes
-// On a GPU a group is 4 rounds, 16 bytes of f32 and 8 of bf16, if both addresses are multiples of these after the same
-// number of first rounds, and a thread has two groups in turn; then the rounds that are left, four in turn and one by one. On a CPU each thread has its share.
+// On a GPU a group is 4 rounds, 16 bytes of f32 and 8 of bf16, aligned where it writes; a group that the array does not
+// fill runs round by round, in a loop that is not unrolled. On a CPU each thread has its share.
 
 // SPREAD_ROUNDS:      simt.address %h[%0 : i64]
-// SPREAD_ROUNDS:      %[[LEAD:.*]] = arith.divui %{{.*}}, %{{.*}} : i64
-// SPREAD_ROUNDS-NEXT: simt.address %a[%0 : i64]
-// SPREAD_ROUNDS:      arith.cmpi eq
-// SPREAD_ROUNDS:      arith.cmpi eq
-// SPREAD_ROUNDS-NEXT: %[[ALIGNED:.*]] = arith.andi %{{.*}} : i1
-// SPREAD_ROUNDS:      arith.select %[[ALIGNED]], %{{.*}}, %0 : i64
-// SPREAD_ROUNDS:      arith.select %[[ALIGNED]], %{{.*}}, %0 : i64
+// SPREAD_ROUNDS-NEXT: arith.divui
+// SPREAD_ROUNDS-NEXT: %[[SHIFT:.*]] = arith.andi
 // SPREAD_ROUNDS:      scf.while
-// SPREAD_ROUNDS:        %x, %x_1, %x_2, %x_3 = simt.load_vector %a
-// SPREAD_ROUNDS-NEXT:   %x_4, %x_5, %x_6, %x_7 = simt.load_vector %a
-// SPREAD_ROUNDS-NEXT:   %y = arith.mulf %x, %factor : f32
-// SPREAD_ROUNDS:        %z_7 = arith.truncf %y_7 : f32 to bf16
-// SPREAD_ROUNDS-NEXT:   simt.store_vector %z, %z_1, %z_2, %z_3 :
-// SPREAD_ROUNDS-NEXT:   simt.store_vector %z_4, %z_5, %z_6, %z_7 :
-// SPREAD_ROUNDS:      scf.while
-// SPREAD_ROUNDS:        %x_8 = simt.load %a
-// SPREAD_ROUNDS-NEXT:   %x_9 = simt.load %a
-// SPREAD_ROUNDS-NEXT:   %x_10 = simt.load %a
-// SPREAD_ROUNDS:        %x_11 = simt.load %a
-// SPREAD_ROUNDS-NEXT:   %y_8 = arith.mulf %x_8, %factor : f32
-// SPREAD_ROUNDS:        simt.store %z_11
-// SPREAD_ROUNDS:      scf.while
-// SPREAD_ROUNDS:        %x_12 = simt.load %a
+// SPREAD_ROUNDS:        %[[FIRST:.*]] = arith.subi %{{.*}}, %{{.*}} overflow<nsw> : i64
+// SPREAD_ROUNDS-NEXT:   %[[END:.*]] = arith.addi %[[FIRST]], %{{.*}} overflow<nsw> : i64
+// SPREAD_ROUNDS-NEXT:   arith.cmpi sge, %[[FIRST]], %0 : i64
+// SPREAD_ROUNDS-NEXT:   arith.cmpi sle, %[[END]], %{{.*}} : i64
+// SPREAD_ROUNDS:        scf.if
+// SPREAD_ROUNDS:          %x, %x_1, %x_2, %x_3 = simt.load_vector unaligned %a[%[[FIRST]] : i64]
+// SPREAD_ROUNDS-NEXT:     %y = arith.mulf %x, %factor : f32
+// SPREAD_ROUNDS:          %z_3 = arith.truncf %y_3 : f32 to bf16
+// SPREAD_ROUNDS-NEXT:     simt.store_vector %z, %z_1, %z_2, %z_3 :
+// SPREAD_ROUNDS:        } else {
+// SPREAD_ROUNDS-NEXT:     arith.maxsi %[[FIRST]], %0 : i64
+// SPREAD_ROUNDS-NEXT:     arith.minsi %[[END]], %{{.*}} : i64
+// SPREAD_ROUNDS-NEXT:     scf.for
+// SPREAD_ROUNDS-NEXT:       %x_4 = simt.load %a
+// SPREAD_ROUNDS:            simt.store %z_4
+// SPREAD_ROUNDS-NEXT:     } {unroll = 1 : i32}
 // SPREAD_ROUNDS:      func.func @host
 // SPREAD_ROUNDS:        %[[THREADS:.*]] = arith.constant 256 : i64
 // SPREAD_ROUNDS:        %[[PER_BLOCK:.*]] = arith.constant 2048 : i64
@@ -47,16 +43,17 @@
 // SPREAD_ROUNDS_ON_CPU:      simt.launch_ex @scale grid(%{{.*}}, %[[ONE]], %[[ONE]]) block(%[[ONE]], %[[ONE]], %[[ONE]]) args
 
 // PTX-AFTER-PASSES:      .reqntid 256, 1, 1
-// PTX-AFTER-PASSES:      ld.global.v4.b32
-// PTX-AFTER-PASSES-NEXT: ld.global.v4.b32
-// PTX-AFTER-PASSES-NEXT: mul.rn.f32
+// PTX-AFTER-PASSES:      ld.global.b32
+// PTX-AFTER-PASSES-NEXT: ld.global.b32
+// PTX-AFTER-PASSES-NEXT: ld.global.b32
+// PTX-AFTER-PASSES-NEXT: ld.global.b32
+// PTX-AFTER-PASSES:      mul.rn.f32
 // PTX-AFTER-PASSES:      cvt.rn.bf16x2.f32
 // PTX-AFTER-PASSES:      st.global.v2.b32
-// PTX-AFTER-PASSES:      ld.global.b32
-// PTX-AFTER-PASSES:      ld.global.b32
-// PTX-AFTER-PASSES:      ld.global.b32
+// PTX-AFTER-PASSES:      .pragma "nounroll";
 // PTX-AFTER-PASSES:      ld.global.b32
 // PTX-AFTER-PASSES:      st.global.b16
+// PTX-AFTER-PASSES:      ld.global.v4.b32
 
 simt.kernel @scale(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %h: !simt.tensor<bf16, [?], contiguous, global, dims 32, offsets 64, align 2>, %factor: f32) {
   %n = simt.dim %a[0] : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32

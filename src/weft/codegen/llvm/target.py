@@ -15,7 +15,7 @@ from weft.types.launch_limits import WARP_SIZE
 COMMON_INTRINSICS: Final = frozenset(
     f"llvm.{name}"
     for name in (
-        "abs ceil copysign ctlz ctpop cttz fabs floor fma fptosi.sat fptoui.sat fshl maxnum minnum "
+        "abs ceil copysign ctlz ctpop cttz fabs floor fma fptosi.sat fptoui.sat fshl fshr maxnum minnum "
         "roundeven smax smin sqrt trunc umax umin"
     ).split()
 )

@@ -9,6 +9,7 @@ invariant: users' tensors may overlap.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.function_printer import TensorValue
@@ -16,7 +17,13 @@ from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.dialects.simt.memory import AddressOp, AllocaOp, DimOp, LoadOp, StoreOp, StrideOp
 from weft.dialects.simt.types import DYNAMIC
-from weft.dialects.simt.views import AdvanceOp, LoadVectorOp, StoreVectorOp, ViewOp
+from weft.dialects.simt.views import (
+    WORD_BYTES,
+    AdvanceOp,
+    LoadVectorOp,
+    StoreVectorOp,
+    ViewOp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +32,9 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
     from weft.dialects.simt.types import TensorType
+
+    # Prints a load of a type from an address with its type, aligned to some bytes; its result's name.
+    Load = Callable[[FunctionPrinter, str, str, int], str]
 
 
 def print_load(printer: FunctionPrinter, op: Operation) -> None:
@@ -150,13 +160,79 @@ def _vector_place(
     return element, f"{pointer} {address}", count * size_in_bytes(element)
 
 
-def print_load_vector(printer: FunctionPrinter, op: LoadVectorOp) -> None:
-    """`simt.load_vector`: one load, and its elements."""
+def load_part(printer: FunctionPrinter, kind: str, place: str, alignment: int) -> str:
+    """Reads a vector or one of its words, from an address with its type."""
+    return printer.let(f"load {kind}, {place}, align {alignment}", "vector")
+
+
+def print_load_vector(printer: FunctionPrinter, op: LoadVectorOp, load: Load = load_part) -> None:
+    """`simt.load_vector`: one load, and its elements; `load` prints it."""
     count = len(op.elements)
-    element, place, alignment = _vector_place(printer, op.tensor, op.indices, count)
+    element, place, size = _vector_place(printer, op.tensor, op.indices, count)
     whole = f"<{count} x {element}>"
-    vector = printer.let(f"load {whole}, {place}, align {alignment}", "vector")
+    if op.unaligned is None or size == size_in_bytes(element):
+        vector = load(printer, whole, place, size)
+    else:
+        vector = _load_unaligned(printer, whole, place, size, load)
     print_elements(printer, op, f"{whole} {vector}")
+
+
+def _load_unaligned(printer: FunctionPrinter, whole: str, place: str, size: int, load: Load) -> str:
+    """A vector by one load if it is aligned, else by words."""
+    address = printer.let(f"ptrtoint {place} to i64")
+    excess = printer.let(f"and i64 {address}, {size - 1}")
+    is_aligned = printer.let(f"icmp eq i64 {excess}, 0")
+    aligned, words, end = (printer.new_label(stem) for stem in ("aligned", "words", "vector"))
+    printer.branch_if(is_aligned, aligned, words)
+    printer.start(aligned)
+    vector = load(printer, whole, place, size)
+    printer.branch(end)
+    printer.start(words)
+    joined = _load_words(printer, whole, place, excess, size, load)
+    printer.branch(end)
+    printer.start(end)
+    return printer.phi(whole, [(vector, aligned), (joined, words)], "vector")
+
+
+def _load_words(
+    printer: FunctionPrinter, whole: str, place: str, excess: str, size: int, load: Load
+) -> str:
+    """A vector from words of its elements' size, or shifted out of the words that it lies in."""
+    element = size_in_bytes(whole.rsplit(maxsplit=1)[-1].rstrip(">"))
+    bytes_each = max(element, min(WORD_BYTES, size))
+    count, kind = size // bytes_each, f"i{8 * bytes_each}"
+    if bytes_each == element:
+        words = _load_neighbors(printer, kind, place, count, load)
+    else:
+        before = printer.let(f"and i64 {excess}, {bytes_each - 1}")
+        back = printer.let(f"sub i64 0, {before}")
+        around = _load_neighbors(printer, kind, _moved(printer, place, back), count + 1, load)
+        bits = printer.let(f"trunc i64 {printer.let(f'shl i64 {before}, 3')} to {kind}")
+        words = [
+            printer.intrinsic("llvm.fshr", kind, following, word, bits)
+            for word, following in pairwise(around)
+        ]
+    joined = "poison"
+    for number, word in enumerate(words):
+        joined = printer.let(
+            f"insertelement <{count} x {kind}> {joined}, {kind} {word}, i32 {number}", "vector"
+        )
+    return printer.let(f"bitcast <{count} x {kind}> {joined} to {whole}", "vector")
+
+
+def _load_neighbors(
+    printer: FunctionPrinter, kind: str, place: str, count: int, load: Load
+) -> list[str]:
+    """Integers that lie side by side."""
+    size = size_in_bytes(kind)
+    places = [place, *(_moved(printer, place, str(size * n)) for n in range(1, count))]
+    return [load(printer, kind, one, size) for one in places]
+
+
+def _moved(printer: FunctionPrinter, place: str, offset: str) -> str:
+    """An address some bytes on, with its type."""
+    pointer = place.rsplit(" ", 1)[0]
+    return f"{pointer} {printer.let(f'getelementptr i8, {place}, i64 {offset}', 'at')}"
 
 
 def print_elements(printer: FunctionPrinter, op: LoadVectorOp, vector: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, StringAttr, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, StringAttr, UnitAttr, i32, i64
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 VECTOR_BYTES = 16
 """Most bytes of one access."""
+
+WORD_BYTES = 4
+"""Of what is read where shorter elements are not aligned as a vector."""
 
 
 @operation_definition
@@ -156,10 +159,15 @@ def check_vector(
 
 @operation_definition
 class LoadVectorOp(IRDLOperation):
-    """Reads neighbors along the last dimension in one aligned access; `cache` as for `simt.load`."""
+    """Reads neighbors along the last dimension in one aligned access; `cache` as for `simt.load`.
+
+    An `unaligned` one has the address of any element, and reads whole words of `WORD_BYTES` of shorter elements: those
+    that a run finds in no aligned vector, and one more.
+    """
 
     name = "simt.load_vector"
 
+    unaligned = opt_prop_def(UnitAttr)
     cache = opt_prop_def(StringAttr)
     tensor = operand_def(TensorType)
     indices = var_operand_def()
@@ -167,7 +175,7 @@ class LoadVectorOp(IRDLOperation):
 
     traits = traits_def(MemoryReadEffect())
     assembly_format = (
-        "(`cache` $cache^)? $tensor `[` $indices `:` type($indices) `]` attr-dict "
+        "(`unaligned` $unaligned^)? (`cache` $cache^)? $tensor `[` $indices `:` type($indices) `]` attr-dict "
         "`:` type($tensor) `->` type($elements)"
     )
 
@@ -177,11 +185,13 @@ class LoadVectorOp(IRDLOperation):
         indices: Sequence[SSAValue],
         count: int,
         cache: StringAttr | None = None,
+        *,
+        unaligned: bool = False,
     ) -> None:
         element = cast("TensorType", tensor.type).element_type
         super().__init__(
             operands=[tensor, indices],
-            properties={"cache": cache},
+            properties={"cache": cache, "unaligned": UnitAttr() if unaligned else None},
             result_types=[[element] * count],
         )
 

@@ -17,15 +17,17 @@ from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.simt.memory import DimOp, LoadOp, StoreOp
 from weft.dialects.simt.types import TensorType
-from weft.dialects.simt.views import VECTOR_BYTES, LoadVectorOp, StoreVectorOp
+from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
     from weft.dialects.simt.grid import EachOp
     from weft.passes.rounds.emitter import Emitter
+
+    Place = tuple[SSAValue, ...]
 
 
 def reuse_loads(loop: EachOp) -> None:
@@ -33,7 +35,7 @@ def reuse_loads(loop: EachOp) -> None:
 
     LLVM does not take a load in a branch from a vector loaded before.
     """
-    known: dict[tuple[SSAValue, ...], SSAValue] = {}
+    known: dict[Place, SSAValue] = {}
     for op in list(loop.body.block.ops):
         inside = list(walk(op))
         if any(inner.has_trait(MemoryWriteEffect) for inner in inside):
@@ -41,11 +43,11 @@ def reuse_loads(loop: EachOp) -> None:
             continue
         for inner in inside:
             if isinstance(inner, LoadOp) and inner.volatile is None:
-                value = known.get((inner.tensor, *inner.indices))
+                value = known.get(place_of(inner))
                 if value is not None:
                     Rewriter.replace_op(inner, [], [value])
                 elif inner is op:
-                    known[(inner.tensor, *inner.indices)] = inner.result
+                    known[place_of(inner)] = inner.result
 
 
 class Extent(NamedTuple):
@@ -138,6 +140,11 @@ def element_bytes(op: LoadOp | StoreOp) -> int:
     return cast("FixedBitwidthType", kind.element_type).size
 
 
+def place_of(op: LoadOp | StoreOp) -> Place:
+    """What two accesses of the same element share: the array, and the indices."""
+    return (op.tensor, *op.indices)
+
+
 def runs_along(op: Operation, block: Block) -> bool:
     """Whether an access of global memory is at neighboring elements in neighboring rounds."""
     if not isinstance(op, LoadOp | StoreOp) or not op.indices or op.volatile is not None:
@@ -158,26 +165,41 @@ class Body:
     Args:
         emitter: where.
         loop: whose.
+        aligned: the places of accesses whose groups are aligned as vectors; others may not be.
     """
 
-    def __init__(self, emitter: Emitter, loop: EachOp) -> None:
+    def __init__(self, emitter: Emitter, loop: EachOp, aligned: Collection[Place] = ()) -> None:
         self._emitter = emitter
         self._block = loop.body.block
         self._extents = loop.extents
+        self._aligned = aligned
 
-    def rounds(self, starts: Sequence[tuple[SSAValue | None, SSAValue]], width: int = 1) -> None:
-        """Rounds in turn.
+    def leading(self, row: SSAValue | None) -> list[SSAValue]:
+        """The indices of a row but its column's, as i64; None is the first and only row."""
+        emitter, count = self._emitter, len(self._block.args) - 1
+        if row is None:
+            return [emitter.number(0)] * count
+        found: list[SSAValue] = []
+        for extent in reversed(self._extents[1:-1]):
+            size = emitter.most(emitter.wide(extent), 1)
+            found.append(emitter.rest(row, size))
+            row = emitter.quotient(row, size)
+        return [row, *reversed(found)]
 
-        Args:
-            starts: the row, or None for the first and only one, and the column of each group's first round.
-            width: rounds of a group, at neighboring columns, whose accesses are vectors.
-        """
-        groups = [
-            _Group(self._emitter, self._block.args, self._indices(row, column), width)
-            for row, column in starts
-        ]
+    def rounds(self, starts: Sequence[tuple[Sequence[SSAValue], SSAValue]]) -> None:
+        """Rounds in turn, of which each has its leading indices and its column."""
+        self._emit([self._group(leading, column, 1) for leading, column in starts])
+
+    def group(self, leading: Sequence[SSAValue], column: SSAValue, width: int) -> None:
+        """Rounds at neighboring columns, whose accesses are vectors."""
+        self._emit([self._group(leading, column, width)])
+
+    def _group(self, leading: Sequence[SSAValue], column: SSAValue, width: int) -> _Group:
+        return _Group(self._emitter, self._block.args, [*leading, column], width)
+
+    def _emit(self, groups: Sequence[_Group]) -> None:
         for op in self._block.ops:
-            vector = width > 1 and runs_along(op, self._block)
+            vector = groups[0].width > 1 and runs_along(op, self._block)
             needed = self._needed(op)
             shared = (
                 not vector and op.has_trait(Pure) and not op.regions and self._is_shared(op, groups)
@@ -186,7 +208,8 @@ class Body:
                 if shared and group is not groups[0]:
                     group.take(op, groups[0])
                 elif vector:
-                    group.access(cast("LoadOp | StoreOp", op), needed)
+                    access = cast("LoadOp | StoreOp", op)
+                    group.access(access, needed, unaligned=place_of(access) not in self._aligned)
                 else:
                     group.copy(op, needed, once=shared)
 
@@ -203,18 +226,6 @@ class Body:
         if not isinstance(op, LoadOp | StoreOp):
             used = [operand for inner in walk(op) for operand in inner.operands]
         return [argument.index for argument in self._block.args if argument in used]
-
-    def _indices(self, row: SSAValue | None, column: SSAValue) -> list[SSAValue]:
-        """The index of a round along each dimension, as an i64."""
-        emitter, count = self._emitter, len(self._block.args)
-        if row is None:
-            return [*[emitter.number(0)] * (count - 1), column]
-        found = [column]
-        for extent in reversed(self._extents[1:-1]):
-            size = emitter.most(emitter.wide(extent), 1)
-            found.append(emitter.rest(row, size))
-            row = emitter.quotient(row, size)
-        return [row, *reversed(found)]
 
 
 class _Group:
@@ -233,6 +244,11 @@ class _Group:
         self._columns = [emitter.plus(indices[-1], lane) for lane in range(width)]
         self._values: list[dict[SSAValue, SSAValue]] = [{} for _ in range(width)]
         self._shared: set[SSAValue] = set()
+
+    @property
+    def width(self) -> int:
+        """How many rounds."""
+        return len(self._columns)
 
     def is_shared(self, value: SSAValue) -> bool:
         """Whether a value of the body is the same in all rounds."""
@@ -264,27 +280,22 @@ class _Group:
             if once:
                 self._shared.update(op.results)
 
-    def access(self, op: LoadOp | StoreOp, needed: Sequence[int]) -> None:
-        """The operation in all rounds, as vectors."""
-        emitter, width = self._emitter, len(self._values)
-        count = min(width, VECTOR_BYTES // element_bytes(op))
+    def access(self, op: LoadOp | StoreOp, needed: Sequence[int], *, unaligned: bool) -> None:
+        """The operation in all rounds, as one vector."""
         wide: dict[SSAValue, SSAValue] = dict(zip(self._arguments, self._indices(0), strict=True))
-        leading = [wide.get(index) or index for index in op.indices[:-1]]
-        for lane in range(0, width, count):
-            indices = [*leading, self._columns[lane]]
-            part = self._values[lane : lane + count]
-            if isinstance(op, LoadOp):
-                made = LoadVectorOp(op.tensor, indices, count, op.cache)
-                for values, element in zip(part, made.elements, strict=True):
-                    values[op.result] = element
-                    element.name_hint = op.result.name_hint
-            else:
-                for number in range(lane, lane + count):
-                    self.define(number, needed)
-                elements = [values.get(op.value, op.value) for values in part]
-                made = StoreVectorOp(elements, op.tensor, indices, op.cache)
-            made.location = op.location
-            emitter.block.add_op(made)
+        indices = [wide.get(index) or index for index in op.indices]
+        if isinstance(op, LoadOp):
+            made = LoadVectorOp(op.tensor, indices, self.width, op.cache, unaligned=unaligned)
+            for values, element in zip(self._values, made.elements, strict=True):
+                values[op.result] = element
+                element.name_hint = op.result.name_hint
+        else:
+            for lane in range(self.width):
+                self.define(lane, needed)
+            elements = [values.get(op.value, op.value) for values in self._values]
+            made = StoreVectorOp(elements, op.tensor, indices, op.cache)
+        made.location = op.location
+        self._emitter.block.add_op(made)
 
     def _indices(self, lane: int) -> list[SSAValue]:
         return [*self._leading, self._columns[lane]]

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Block, Region
 
 from weft.dialects.builder import Builder, constant_integer
+from weft.dialects.flow import set_unroll_factor
 from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 
 if TYPE_CHECKING:
@@ -128,14 +129,16 @@ class Emitter(Builder):
         return self.number(value) if isinstance(value, int) else value
 
     @contextmanager
-    def counted(self, first: SSAValue, last: SSAValue) -> Generator[SSAValue]:
-        """A loop over [first, last), of their type, whose body is emitted in the `with`."""
+    def counted(
+        self, first: SSAValue, last: SSAValue, unrolled: int | None = None
+    ) -> Generator[SSAValue]:
+        """A loop over [first, last), of their type, unrolled as said; its body is emitted in the `with`."""
         block = Block(arg_types=[first.type])
         with self.at(block):
             yield block.args[0]
             self.emit(scf.YieldOp())
         one = self.constant(first.type, 1)
-        self.emit(scf.ForOp(first, last, one, (), Region(block)))
+        set_unroll_factor(self.emit(scf.ForOp(first, last, one, (), Region(block))), unrolled)
 
     @contextmanager
     def striding(

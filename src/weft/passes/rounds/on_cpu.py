@@ -45,7 +45,7 @@ def share_out(emitter: Emitter, loop: EachOp, *, is_row: bool) -> None:
             # The counter is the index: LLVM need not see that a wider one fits.
             first, last = (emitter.cast(end, i32) for end in (first, last))
         with emitter.counted(first, last) as column:
-            body.rounds([(None, column)])
+            body.rounds([(body.leading(None), column)])
         return
     columns = emitter.most(columns, 1)
     end = emitter.quotient(emitter.plus(last, emitter.plus(columns, -1)), columns)
@@ -54,4 +54,4 @@ def share_out(emitter: Emitter, loop: EachOp, *, is_row: bool) -> None:
         begin = emitter.most(emitter.minus(first, start), 0)
         stop = emitter.least(emitter.minus(last, start), columns)
         with emitter.counted(begin, stop) as column:
-            body.rounds([(row, column)])
+            body.rounds([(body.leading(row), column)])

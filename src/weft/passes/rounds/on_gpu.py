@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds on a GPU: neighboring threads run neighboring rounds, with vector accesses where addresses are aligned.
+"""Rounds on a GPU: neighboring threads run neighboring groups of rounds, whose accesses are vectors.
 
-In: a `simt.each`. Out: loops over vectors of rounds, then over the rounds that are left. If the run finds an array that
-is not aligned, all rounds are left.
+In: a `simt.each`. Out: a loop over groups, each of which is aligned where the rounds write; what they read may lie
+differently. A group that a row does not fill runs round by round. Where a body has no vectors, or writes to arrays that
+the run finds aligned differently, there is a loop over rounds, several in turn, and one over the rounds that are left.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import i64
 from xdsl.dialects.math import Math
 from xdsl.ir import Block, Region
@@ -17,19 +18,21 @@ from xdsl.traits import Pure
 
 from weft.dialects.flow import walk
 from weft.dialects.simt.debug import AssertOp, AssumeOp
-from weft.dialects.simt.memory import AddressOp, AtomicRmwOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.simt.memory import AtomicRmwOp, LoadOp, StoreOp
 from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.views import VECTOR_BYTES
-from weft.passes.rounds.body import Body, Extent, element_bytes, extent_of, runs_along
+from weft.passes.rounds.alignment import Alignment
+from weft.passes.rounds.body import Body, element_bytes, extent_of, place_of, runs_along
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from weft.dialects.simt.grid import EachOp
     from weft.dialects.simt.types import TensorType
+    from weft.passes.rounds.body import Extent
     from weft.passes.rounds.emitter import Emitter
 
-# Vector loads that a thread has under way at least, if the rounds are short.
+# Vector loads of a thread at least, in a launch that chooses its grid, if the rounds are short.
 _LOADS = 2
 # Rounds in turn where nothing is a vector; more take registers from all others. Of bytes, eight are needed.
 _SINGLES = 4
@@ -47,8 +50,8 @@ class Plan(NamedTuple):
 
     Attributes:
         width: rounds of a group, whose accesses are vectors; 1 for none.
-        groups: in turn.
-        singles: rounds in turn that are in no group.
+        groups: of a thread, in a launch that chooses its grid.
+        singles: rounds in turn that are in no group; 0 where all are in groups.
     """
 
     width: int
@@ -78,14 +81,17 @@ class Plan(NamedTuple):
         length = sum(_OF_A_FUNCTION if type(op) in _FUNCTIONS else 1 for op in operations)
         groups = -(-_LOADS // max(loads, 1)) if width > 1 and length < _SHORT else 1
         singles = _SINGLES_OF_BYTES if min(sizes) == 1 else _SINGLES
-        plans = [cls(width, groups, singles), cls(width, 1, 1), cls(1, 1, _SINGLES)]
+        plans = [cls(1, 1, singles)]
+        if width > 1:
+            written = {place_of(op) for op in along if isinstance(op, StoreOp)}
+            needed = (singles, 1) if len(written) > 1 else (0,)
+            plans = [cls(width, groups, count) for count in needed] + [cls(1, 1, _SINGLES)]
         fitting = (plan for plan in plans if plan._copies * length <= _MOST_OPERATIONS)
         return next(fitting, cls(1, 1, 1))
 
     @property
     def _copies(self) -> int:
-        vectors = self.width * self.groups if self.width > 1 else 0
-        return vectors + self.singles + (self.singles > 1)
+        return (self.width + 1) * (self.width > 1) + self.singles + (self.singles > 1)
 
 
 def _may_alternate(op: Operation) -> bool:
@@ -100,55 +106,69 @@ def _may_alternate(op: Operation) -> bool:
 
 
 def spread_out(emitter: Emitter, loop: EachOp, plan: Plan, *, is_row: bool) -> None:
-    """Groups go to threads in turn, the rounds that are in none too."""
-    body = Body(emitter, loop)
+    """Groups go to threads in turn; so do rounds, where there are no groups."""
     extent = extent_of(emitter, loop)
     at = emitter.position(is_row)
     thread = emitter.plus(emitter.times(at.block, at.threads), at.thread)
     threads = emitter.times(at.blocks, at.threads)
-    rows, columns = extent
-    left, lead, grouped = columns, None, columns
     if plan.width > 1:
-        lead, groups = begin, _ = _groups(emitter, loop, extent, plan.width)
-        if rows is None:
-            # A block's part is `tile` groups; one that is not whole is among the rounds in no group.
-            tile = emitter.times(at.threads, plan.groups)
-            tiles = emitter.quotient(groups, tile)
-            with emitter.striding(at.block, 0, tiles, at.blocks) as (number, _):
-                first = emitter.plus(emitter.times(number, tile), at.thread)
-                numbers = [
-                    emitter.plus(first, emitter.times(at.threads, each))
-                    for each in range(plan.groups)
-                ]
-                body.rounds(
-                    [(None, emitter.plus(begin, emitter.times(n, plan.width))) for n in numbers],
-                    plan.width,
-                )
-            groups = emitter.times(tiles, tile)
-        else:
-            every = emitter.times(rows, groups)
-            with emitter.striding(thread, 0, every, threads) as (number, _):
-                row, place = _split(emitter, number, rows, groups)
-                body.rounds(
-                    [(row, emitter.plus(begin, emitter.times(place, plan.width)))], plan.width
-                )
-        grouped = emitter.times(groups, plan.width)
-        left = emitter.minus(columns, grouped)
+        alignment = Alignment(emitter, loop, plan.width)
+        _spread_groups(emitter, loop, extent, alignment, thread, threads)
+        if alignment.is_possible is None:
+            return
+        columns = emitter.choose(alignment.is_possible, emitter.number(0), extent.columns)
+        extent = extent._replace(columns=columns)
+    _spread_rounds(emitter, Body(emitter, loop), extent, plan.singles, thread, threads)
 
-    def single(number: SSAValue) -> tuple[SSAValue | None, SSAValue]:
-        row, place = _split(emitter, number, rows, left)
-        if lead is not None:
-            is_before = emitter.is_("slt", place, lead)
-            place = emitter.choose(is_before, place, emitter.plus(place, grouped))
-        return row, place
 
-    total = left if rows is None else emitter.times(rows, left)
+def _spread_groups(
+    emitter: Emitter,
+    loop: EachOp,
+    extent: Extent,
+    alignment: Alignment,
+    thread: SSAValue,
+    threads: SSAValue,
+) -> None:
+    """A thread's groups, each as vectors if the row fills it."""
+    body, width = Body(emitter, loop, alignment.places), alignment.width
+    rows, columns = extent
+    of_a_row = alignment.groups(body, extent)
+    total = of_a_row if rows is None else emitter.times(rows, of_a_row)
+    if alignment.is_possible is not None:
+        total = emitter.choose(alignment.is_possible, total, 0)
+    with emitter.striding(thread, 0, total, threads) as (number, _):
+        row, place = _split(emitter, number, rows, of_a_row)
+        leading = body.leading(row)
+        first = emitter.minus(emitter.times(place, width), alignment.shift(leading))
+        end = emitter.plus(first, width)
+        is_after = emitter.is_("sge", first, alignment.margin)
+        is_before = emitter.is_("sle", emitter.plus(end, alignment.margin), columns)
+        vectors, single = Block(), Block()
+        with emitter.at(vectors):
+            body.group(leading, first, width)
+            emitter.emit(scf.YieldOp())
+        with emitter.at(single):
+            start, last = emitter.most(first, 0), emitter.least(end, columns)
+            with emitter.counted(start, last, unrolled=1) as column:
+                body.rounds([(leading, column)])
+            emitter.emit(scf.YieldOp())
+        is_whole = emitter.both(is_after, is_before)
+        emitter.emit(scf.IfOp(is_whole, [], Region(vectors), Region(single)))
+
+
+def _spread_rounds(
+    emitter: Emitter, body: Body, extent: Extent, singles: int, thread: SSAValue, threads: SSAValue
+) -> None:
+    """A thread's rounds, some of them in turn."""
+    rows, columns = extent
+    total = columns if rows is None else emitter.times(rows, columns)
     first = thread
-    for count in dict.fromkeys((plan.singles, 1)):
+    for count in dict.fromkeys((singles, 1)):
         reach, step = (emitter.times(threads, times) for times in (count - 1, count))
         with emitter.striding(first, reach, total, step) as (number, after):
             numbers = [emitter.plus(number, emitter.times(threads, each)) for each in range(count)]
-            body.rounds([single(one) for one in numbers])
+            places = [_split(emitter, one, rows, columns) for one in numbers]
+            body.rounds([(body.leading(row), column) for row, column in places])
         first = after[0]
 
 
@@ -167,42 +187,3 @@ def _split(
     is_first = emitter.is_("slt", number, columns)
     row, column = emitter.emit(scf.IfOp(is_first, [i64, i64], Region(first), Region(other))).results
     return row, column
-
-
-def _groups(
-    emitter: Emitter, loop: EachOp, extent: Extent, width: int
-) -> tuple[SSAValue, SSAValue]:
-    """The first columns of a row that are in no group, so that what follows is aligned, and the groups of a row.
-
-    There is no group unless the accesses of every array are aligned in every row.
-    """
-    block = loop.body.block
-    along = [cast("LoadOp | StoreOp", op) for op in block.ops if runs_along(op, block)]
-    places = {(op.tensor, *op.indices): op for op in along}
-    narrowest = min(along, key=element_bytes)
-    size = element_bytes(narrowest)
-    missing = emitter.minus(emitter.number(0), _address(emitter, loop, narrowest))
-    lead = emitter.quotient(emitter.bits(missing, width * size - 1), size)
-    aligned = None
-    for op in places.values():
-        size = element_bytes(op)
-        mask = min(width * size, VECTOR_BYTES) - 1
-        address = emitter.plus(_address(emitter, loop, op), emitter.times(lead, size))
-        if extent.rows is not None:
-            for dimension, index in enumerate(op.indices[:-1]):
-                if index in block.args:
-                    stride = emitter.emit(StrideOp(op.tensor, dimension)).result
-                    address = emitter.compute(arith.OrIOp, address, emitter.times(stride, size))
-        is_aligned = emitter.is_("eq", emitter.bits(address, mask), 0)
-        aligned = emitter.both(aligned, is_aligned)
-    assert aligned is not None
-    lead = emitter.choose(aligned, emitter.least(lead, extent.columns), 0)
-    rest = emitter.minus(extent.columns, lead)
-    return lead, emitter.choose(aligned, emitter.quotient(rest, width), 0)
-
-
-def _address(emitter: Emitter, loop: EachOp, op: LoadOp | StoreOp) -> SSAValue:
-    """The address of an access in the first round."""
-    zero = emitter.number(0)
-    indices = [zero if index in loop.body.block.args else index for index in op.indices]
-    return emitter.emit(AddressOp(op.tensor, indices)).result

@@ -13,7 +13,6 @@ from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.codegen.operations.memory import (
     byte_of_bool,
     is_bool,
-    print_elements,
     print_load,
     print_load_vector,
     print_store,
@@ -85,35 +84,34 @@ def _form(modifier: str, count: int, word: str, first: int) -> tuple[str, str]:
     return f"{modifier}.v{count}.{word}", f"{{{listed}}}"
 
 
-def _load(printer: FunctionPrinter, op: Any, modifier: str, size: int, element: str) -> str:
-    """Reads `size` bytes as a vector of elements, or as one."""
-    tensor = printer.tensors[op.tensor]
-    pointer = f"{printer.module.target.pointer('global')} {tensor.address(printer, op.indices)}"
+def _load(
+    printer: FunctionPrinter, op: Any, modifier: str, kind: str, place: str, size: int
+) -> str:
+    """Reads `size` bytes as an element, a word or a vector, from an address with its type."""
+    element = kind.rsplit(maxsplit=1)[-1].rstrip(">")
     count, bytes_each = _words(size, size_in_bytes(element))
-    word, kind, letter = _WORDS[bytes_each]
+    word, part, letter = _WORDS[bytes_each]
     form, data = _form(modifier, count, word, 0)
     policy = _policy(printer, op, modifier)
-    place = f"[${count}]" + (f", ${count + 1}" if policy else "")
-    result = kind if count == 1 else f"{{ {', '.join([kind] * count)} }}"
+    where = f"[${count}]" + (f", ${count + 1}" if policy else "")
+    result = part if count == 1 else f"{{ {', '.join([part] * count)} }}"
     constraints = ",".join([f"={letter}"] * count + ["l"] * (1 + len(policy)))
     loaded = printer.let(
-        f'call {result} asm sideeffect "ld.global.{form} {data}, {place};", "{constraints}"'
-        f"({', '.join([pointer, *policy])}) {_READS}",
+        f'call {result} asm sideeffect "ld.global.{form} {data}, {where};", "{constraints}"'
+        f"({', '.join([place, *policy])}) {_READS}",
         "loaded",
     )
     if count > 1:
         whole = "poison"
         for number in range(count):
-            part = printer.let(f"extractvalue {result} {loaded}, {number}")
+            piece = printer.let(f"extractvalue {result} {loaded}, {number}")
             whole = printer.let(
-                f"insertelement <{count} x {kind}> {whole}, {kind} {part}, i32 {number}", "words"
+                f"insertelement <{count} x {part}> {whole}, {part} {piece}, i32 {number}", "words"
             )
-        loaded, kind = whole, f"<{count} x {kind}>"
+        loaded, part = whole, f"<{count} x {part}>"
     if size == 1:
-        loaded, kind = printer.let(f"trunc i16 {loaded} to i8"), "i8"
-    elements = size // size_in_bytes(element)
-    wanted = element if elements == 1 else f"<{elements} x {element}>"
-    return loaded if wanted == kind else printer.let(f"bitcast {kind} {loaded} to {wanted}")
+        loaded, part = printer.let(f"trunc i16 {loaded} to i8"), "i8"
+    return loaded if kind == part else printer.let(f"bitcast {part} {loaded} to {kind}")
 
 
 def _store(
@@ -150,10 +148,11 @@ def _print_load(printer: FunctionPrinter, op: LoadOp) -> None:
     if modifier is None:
         print_load(printer, op)
         return
-    kind = printer.tensors[op.tensor].type
-    element = memory_type(kind.element_type)
-    loaded = _load(printer, op, modifier, size_in_bytes(element), element)
-    if is_bool(kind):
+    tensor = printer.tensors[op.tensor]
+    element = memory_type(tensor.type.element_type)
+    place = f"{printer.module.target.pointer('global')} {tensor.address(printer, op.indices)}"
+    loaded = _load(printer, op, modifier, element, place, size_in_bytes(element))
+    if is_bool(tensor.type):
         loaded = printer.let(f"icmp ne i8 {loaded}, 0")
     printer.values[op.result] = loaded
 
@@ -178,10 +177,11 @@ def _print_load_vector(printer: FunctionPrinter, op: LoadVectorOp) -> None:
     if modifier is None:
         print_load_vector(printer, op)
         return
-    kind = printer.tensors[op.tensor].type
-    element, count = memory_type(kind.element_type), len(op.elements)
-    vector = _load(printer, op, modifier, count * size_in_bytes(element), element)
-    print_elements(printer, op, f"<{count} x {element}> {vector}")
+
+    def load(printer: FunctionPrinter, kind: str, place: str, size: int) -> str:
+        return _load(printer, op, modifier, kind, place, size)
+
+    print_load_vector(printer, op, load)
 
 
 def _print_store_vector(printer: FunctionPrinter, op: StoreVectorOp) -> None:
