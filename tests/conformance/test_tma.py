@@ -32,7 +32,7 @@ def copier(dtype, swizzle: int, panels: int, rank: int, fill: str = "zero"):
     box = (1,) * (rank - 2) + (ROWS, columns)
 
     @weft.kernel
-    def kernel(source: weft.TensorMap, target: weft.TensorMap, shift: weft.i32):
+    def kernel(source: weft.TensorMap, target: weft.TensorMap, down: weft.i32, along: weft.i32):
         tile = weft.shared((ROWS, columns), dtype, swizzle=swizzle)
         full = weft.mbarrier(1, arrivals=1)
         rest = (weft.block_idx.z,) * (rank - 2)
@@ -40,14 +40,14 @@ def copier(dtype, swizzle: int, panels: int, rank: int, fill: str = "zero"):
         if weft.thread_idx.x == 0:
             weft.tma.prefetch(source)
             full[0].arrive(expect_bytes=tile.nbytes)
-            weft.tma.load(source, (*rest, row + shift, column + shift), tile, full[0])
+            weft.tma.load(source, (*rest, row + down, column + along), tile, full[0])
         full[0].wait(0)
         if weft.thread_idx.x == 0:
             weft.tma.store(target, (*rest, row, column), tile)
             weft.tma.wait()
 
     @weft.jit
-    def host(source, target, shift: weft.i32 = 0):
+    def host(source, target, down: weft.i32 = 0, along: weft.i32 = 0):
         grid = (
             weft.ceil_div(target.shape[rank - 1], columns),
             weft.ceil_div(target.shape[rank - 2], ROWS),
@@ -56,7 +56,8 @@ def copier(dtype, swizzle: int, panels: int, rank: int, fill: str = "zero"):
         kernel(
             weft.tensor_map(source, box=box, swizzle=swizzle, fill=fill),
             weft.tensor_map(target, box=box, swizzle=swizzle),
-            shift,
+            down,
+            along,
         ).launch(grid=grid, block=32)
 
     return host
@@ -94,7 +95,7 @@ def test_boxes_of_arrays_without_a_swizzle_lie_as_in_numpy(box):
         ring = weft.shared((2, *PLAIN[box]), weft.f32)
         full = weft.mbarrier(1, arrivals=1)
         small[0] = 1.0
-        start = (1,) * len(box)
+        start = (1,) * (len(box) - 1) + (4,)
         if weft.thread_idx.x == 0:
             full[0].arrive(expect_bytes=ring[1].nbytes)
             weft.tma.load(source, start, ring[1], full[0], cache="evict_first")
@@ -110,11 +111,11 @@ def test_boxes_of_arrays_without_a_swizzle_lie_as_in_numpy(box):
         maps = weft.tensor_map(source, box=box), weft.tensor_map(target, box=box)
         kernel(*maps, out).launch(grid=1, block=32)
 
-    shape = tuple(size + 4 for size in box)
+    shape = tuple(size + 8 for size in box)
     source, target = aligned(shape, np.float32), aligned(shape, np.float32)
     source.flat = np.arange(source.size)
     host(source, target, out := np.zeros(1, np.float32))
-    inside = tuple(slice(1, 1 + size) for size in box)
+    inside = (*(slice(1, 1 + size) for size in box[:-1]), slice(4, 4 + box[-1]))
     np.testing.assert_array_equal(target[inside], source[inside])
     assert target.sum() == source[inside].sum()
     assert out[0] == source[inside][tuple(1 if size > 1 else 0 for size in box)]
@@ -125,17 +126,14 @@ def test_boxes_of_arrays_without_a_swizzle_lie_as_in_numpy(box):
 
 
 @pytest.mark.parametrize("fill", ["zero", "nan"])
-@pytest.mark.parametrize("shift", [-3, 5])
-def test_what_is_outside_is_filled(shift, fill):
+@pytest.mark.parametrize(("down", "along"), [(-3, -4), (5, 8)])
+def test_what_is_outside_is_filled(down, along, fill):
     source, target = aligned((32, 64), np.float32), aligned((32, 64), np.float32)
     source.flat = np.arange(source.size)
-    copier(weft.f32, 128, 1, 2, fill)(source, target, shift)
-    expected = np.full((32, 64), np.nan if fill == "nan" else 0, np.float32)
-    inside = np.s_[max(-shift, 0) : 32 - max(shift, 0), max(-shift, 0) : 64 - max(shift, 0)]
-    expected[inside] = source[max(shift, 0) :, max(shift, 0) :][
-        : 32 - abs(shift), : 64 - abs(shift)
-    ]
-    np.testing.assert_array_equal(target, expected)
+    copier(weft.f32, 128, 1, 2, fill)(source, target, down, along)
+    padded = np.full((64, 128), np.nan if fill == "nan" else 0, np.float32)
+    padded[16:48, 32:96] = source
+    np.testing.assert_array_equal(target, padded[16 + down :, 32 + along :][:32, :64])
 
 
 def broken(change: str, value: float = 7.0):

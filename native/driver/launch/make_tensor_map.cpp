@@ -115,6 +115,7 @@ int32_t make_tensor_map(weft_call_frame* frame, const weft_tensor_map_site* site
     bool is_empty = false;
     if (describe(*site, address, sizes, strides, &own, &is_empty) != 0) return -1;
     if (frame->device_type == kDLCPU) {
+      own.elements_found = is_empty ? 0 : 1;
       memcpy(map, &own, sizeof(own));
       return 0;
     }

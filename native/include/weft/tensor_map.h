@@ -46,8 +46,9 @@ typedef struct weft_cpu_tensor_map {
   int32_t rank;
   int32_t data_type;  // CUtensorMapDataType
   int32_t element_bytes;
-  int32_t fill;  // CUtensorMapFloatOOBfill
-  int64_t padding[3];
+  int32_t fill;            // CUtensorMapFloatOOBfill
+  int64_t elements_found;  // 1 if the tensor has elements: a GPU has no map of one without
+  int64_t padding[2];
 } weft_cpu_tensor_map;
 
 // How a box lies in shared memory; constant data in the object. Dimensions are slowest first.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
+from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.tma import (
     FenceProxyOp,
     TmaLoadOp,
@@ -19,7 +20,11 @@ from weft.dialects.nvgpu.tma import (
 from weft.dialects.simt.types import TILE_ALIGNMENT
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.asynchronous.copies import barrier_words, cache_policy, multicast_ranks
+from weft.language.asynchronous.tensor_map import PITCH_BYTES
+from weft.language.debug import emit_assert
 from weft.language.numbers.convert import convert, expect_scalar
+from weft.language.numbers.operators import binary, compare
+from weft.language.numbers.promises import factor_of
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, TensorMap, describe, tensor_text
 from weft.types import dtype as types
@@ -53,6 +58,7 @@ def prefetch(builder: Builder, tensor_map: object, index: object = None) -> None
 
     Raises:
         TypeMismatchError: for what is not a tensor map, or a wrong number of indices.
+        ValueRangeError: for an index as `tma.load`.
         UnavailableError: before sm_90.
 
     Example:
@@ -84,8 +90,9 @@ def load(
     Args:
         tensor_map: a parameter of the kernel.
         index: of the box's first element, in elements: an integer, or a tuple with one per dimension. It may be
-            negative, or beyond the end; along the last dimension it must be a multiple of 16 bytes: an H200 ends a
-            kernel that begins elsewhere with an illegal instruction, and the CPU does not see it yet.
+            negative, or beyond the end. Along the last dimension it is a multiple of 16 bytes: a GPU ends a kernel
+            whose box begins elsewhere with an illegal instruction. What does not show it is checked like an `assert`:
+            always on the CPU, on a GPU with ``--enable-assertions``.
         tile: an array in shared memory with the map's element type, swizzle, and the shape of its box, in which
             dimensions of 1 are left out: a swizzled matrix, or an array of any rank without gaps.
         barrier: of `mbarrier`: ``full[state]``.
@@ -98,7 +105,8 @@ def load(
     Raises:
         TypeMismatchError: for anything else, with both types; `multicast` in a kernel without clusters.
         ValueRangeError: for a tile that does not begin at a multiple of 128 bytes, or where its swizzle repeats; a
-            constant rank that no block has; another `cache`.
+            constant index that is not a multiple of 16 bytes along the last dimension; a constant rank that no block
+            has; another `cache`.
         UnavailableError: before sm_90.
 
     Example:
@@ -394,7 +402,25 @@ def _indices(builder: Builder, name: str, tensor_map: TensorMap, index: object) 
             f"{len(parts)} {'index' if len(parts) == 1 else 'indices'}",
             hint="give the index of the box's first element, in elements, one number per dimension",
         )
-    return [_index(builder, name, part) for part in parts]
+    indices = [_index(builder, name, part) for part in parts]
+    _check_start(builder, name, tensor_map, indices[-1])
+    return indices
+
+
+def _check_start(builder: Builder, name: str, tensor_map: TensorMap, start: SSAValue) -> None:
+    """Checks that a box begins at a multiple of 16 bytes along the last dimension: a GPU ends the kernel elsewhere."""
+    multiple, known = PITCH_BYTES // tensor_map.dtype.itemsize, constant_integer(start)
+    expected = f"a multiple of {multiple} elements, {PITCH_BYTES} bytes, along dimension {len(tensor_map.type.box) - 1}"
+    if known is not None and known % multiple:
+        raise ValueRangeError(
+            "TMA_INDEX",
+            f"tma.{name}: the box of {tensor_map.name} begins at {known}; expected {expected}",
+            hint="copy a wider box that begins at such a place, and read from within the tile",
+        )
+    if factor_of(start) % multiple:
+        rest = binary(builder, "&", Scalar(start, types.i32), multiple - 1)
+        text = f"tma.{name}: the box of {tensor_map.name} begins at {expected}"
+        emit_assert(builder, compare(builder, "==", rest, 0), text)
 
 
 def _index(builder: Builder, name: str, part: object) -> SSAValue:

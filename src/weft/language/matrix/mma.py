@@ -17,7 +17,7 @@ from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.matrix.fragment import filled, mapped, origin
 from weft.language.memory.access import load
-from weft.language.memory.tiles import contiguous_dimension
+from weft.language.memory.tiles import contiguous_dimension, known_stride
 from weft.language.operation import operation
 from weft.language.values import Fragment, Scalar, Tensor, describe, tensor_text
 from weft.types import dtype as types
@@ -38,6 +38,7 @@ _PRODUCTS: Final = (
     (_BYTE_FLOATS, (types.f32,)),
 )
 _SUMS: Final = (types.f32, types.f16, types.f64, types.i32)
+_ROW_BYTES: Final = 16  # of a matrix of `ldmatrix`, where it begins
 _MOST_ELEMENTS: Final = 8192  # of an operand, 256 for each thread
 
 
@@ -76,7 +77,7 @@ def load_a(builder: Builder, tile: Tensor) -> Fragment:
 
     Raises:
         TypeMismatchError: if it is not such a tile.
-        ValueRangeError: for other multiples.
+        ValueRangeError: for other multiples, or rows that are not known to begin at multiples of 16 bytes.
 
     Example:
         ``left = weft.mma.load_a(weft.shared((64, 16), weft.bf16))``
@@ -189,12 +190,31 @@ def _loaded(builder: Builder, tile: object, role: str, name: str) -> Fragment:
             return load(builder, found, (row, column))
 
         return mapped(builder, kind, found.dtype, element, (), coordinates=True)
+    _check_rows(found, 1 - along, name)
     block = Block(arg_types=[i32, i32])
     with builder.at(block):
         row, column = (Scalar(argument, types.i32) for argument in block.args)
         builder.emit(FragmentYieldOp(load(builder, found, (row, column)).ssa))
     made = LoadMatrixOp(found.ssa, origin(builder, kind), kind, block, transposed=is_transposed)
     return Fragment(builder.emit(made).result, found.dtype)
+
+
+def _check_rows(tile: Tensor, rows: int, name: str) -> None:
+    """Checks that the rows of a tile, as they are stored, begin where `ldmatrix` reads them."""
+    kind, step = tile.type, known_stride(tile.ssa, rows)
+    if kind.panels is not None or (
+        kind.alignment_bytes.data % _ROW_BYTES == 0
+        and step is not None
+        and step * tile.dtype.itemsize % _ROW_BYTES == 0
+    ):
+        return
+    between = "not known" if step is None else f"{step * tile.dtype.itemsize} bytes apart"
+    raise ValueRangeError(
+        "MMA_TILE",
+        f"{name}: {tile.name} is known to begin at a multiple of {kind.alignment_bytes.data} bytes, its rows are "
+        f"{between}; expected multiples of {_ROW_BYTES}",
+        hint=f"begin parts at multiples of {_ROW_BYTES // tile.dtype.itemsize} elements, and pad rows to such",
+    )
 
 
 def _checked_tile(tile: object, role: str, name: str) -> Tensor:

@@ -101,6 +101,18 @@ def contiguous_dimension(tensor: SSAValue) -> int | None:
     return kept.index((along, 1)) if along is not None and (along, 1) in kept else None
 
 
+def known_stride(tensor: SSAValue, dimension: int) -> int | None:
+    """Elements between neighbors along a dimension, through views of arrays; None if known only at run time."""
+    kind, owner = tensor.type, tensor.owner
+    assert isinstance(kind, TensorType)
+    step = kind.static_stride(dimension)
+    if step is not None or not isinstance(owner, ViewOp):
+        return step
+    source, times = owner.dimensions[dimension]
+    inner = known_stride(owner.source, source)
+    return None if inner is None else inner * times
+
+
 @operation(name="Tensor.tile")
 def tile(builder: Builder, tensor: Tensor, shape: object, index: object) -> Tensor:
     """The tile of that shape with that index, counted in tiles: a view of constant shape.

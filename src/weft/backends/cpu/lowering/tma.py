@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.cluster import map_shared
-from weft.backends.cpu.lowering.debug import linear_thread
+from weft.backends.cpu.lowering.debug import linear_thread, print_check
 from weft.codegen.operations.tma_tiles import tile_constant
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.nvgpu.tma import (
@@ -35,8 +35,19 @@ def _print_prefetch(_printer: FunctionPrinter, _op: TmaPrefetchOp) -> None:
     pass
 
 
+_ELEMENTS_FOUND: Final = 104
+"""Bytes from a `weft_cpu_tensor_map` to `elements_found`."""
+
+
 def _box(printer: CoroutinePrinter, op: Any) -> tuple[str, ...]:
     """The arguments that say where a box is, in its tensor and in a tile."""
+    place = printer.let(
+        f"getelementptr i8, ptr {printer.values[op.tensor_map]}, i64 {_ELEMENTS_FOUND}"
+    )
+    found = printer.let(f"load i64, ptr {place}, align 8")
+    name = op.tensor_map.name_hint or "the map"
+    text = f"the tensor of {name} has elements; a GPU has no map of one without"
+    print_check(printer, op, printer.let(f"icmp ne i64 {found}, 0"), text)
     indices = printer.alloca(f"[{len(op.indices)} x i32]", 4, "indices")
     for number, index in enumerate(op.indices):
         slot = printer.let(f"getelementptr i32, ptr {indices}, i64 {number}")
