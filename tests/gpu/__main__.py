@@ -22,7 +22,14 @@ def main() -> int:
         print(f"make gpu needs an NVIDIA GPU and its driver: {reason}")
         return 0
     failed = int(pytest.main(["-m", "gpu", str(Path(__file__).parent), *sys.argv[1:]]))
-    for name in ("gpu_launch", "launch_stages", "gpu_kernels", "each_bandwidth", "tensor_cores"):
+    for name in (
+        "gpu_launch",
+        "launch_stages",
+        "gpu_kernels",
+        "each_bandwidth",
+        "tensor_cores",
+        "ready_kernels",
+    ):
         command = [sys.executable, "-m", f"benchmarks.{name}", "--json"]
         failed = failed or subprocess.run(command, check=False, cwd=ROOT).returncode
     return failed

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ import weft
 import weft.ffi
 from weft import kernels
 from weft.kernels import normalization, reductions, scans, softmaxes
+from weft.kernels.combining import How
+from weft.kernels.reductions import Plan
 
 
 def numbers(*shape: int, dtype: object = np.float32) -> np.ndarray:
@@ -60,6 +64,31 @@ def test_rows_of_any_length_are_added(shape):
         assert np.array_equal(kernels.max(x, axis=-1), x.max(axis=-1))
 
 
+def test_any_dimension_is_reduced():
+    x = numbers(3, 600, 4)
+    x[1, 77, 2] = x[2, 5, 1] = np.nan
+    for axis in (None, 0, 1, -1):
+        for name in ("max", "argmax"):
+            found, expected = getattr(kernels, name)(x, axis=axis), getattr(np, name)(x, axis=axis)
+            assert np.array_equal(found, expected, equal_nan=True)
+    assert np.allclose(kernels.mean(x, axis=1), x.astype(np.float64).mean(axis=1), equal_nan=True)
+
+
+def test_places_are_those_of_the_first_of_equals():
+    x = np.zeros((2, 40_000), np.int8)
+    x[1, 123] = x[1, 39_000] = -1
+    assert kernels.argmin(x) == 40_123 and kernels.argmin(x[:, ::-1]) == 40_999
+    assert kernels.argmax(x, axis=-1).tolist() == [0, 0]
+    assert kernels.argmax(np.full(5, -np.inf, np.float32)) == 0
+
+
+def test_a_function_of_two_numbers_reduces():
+    x = np.arange(1, 7).reshape(2, 3)
+    assert kernels.reduce(x, operator.mul, 1, axis=-1).tolist() == [6, 120]
+    assert kernels.reduce(x, operator.mul, 1, axis=0).tolist() == [4, 10, 18]
+    assert kernels.reduce(x[:, :0], operator.mul, 1) == 1
+
+
 @pytest.mark.parametrize("shape", [(2, 2, 500), (0, 3)], ids=str)
 def test_integers_and_all_elements(shape):
     x = np.round(numbers(*shape) * 10).astype(np.int16)
@@ -77,15 +106,16 @@ def test_integers_and_all_elements(shape):
 def test_each_kernel_assembles_for_a_gpu():
     x = weft.fake_tensor(weft.bf16, ("n", "m"))
     row, of_rows = weft.fake_tensor(weft.f32, ("m",)), weft.fake_tensor(weft.bf16, ("n",))
-    for function, *arguments in (
-        (softmaxes._softmax, x, x, 256, 4, False),
-        (softmaxes._softmax, x, x, 1024, 0, True),
-        (normalization._normalize, x, row, None, 1e-5, x, 256, 8, True),
-        (reductions._reduce, x, of_rows, 7, 256, "sum", True),
-        (reductions._reduce, x, of_rows, 1, 256, "max", False),
-        (scans._cumsum, x, x, 256, True),
+    cut, how = Plan(256, 8, False, True, False, False), How("sum", None, None)
+    for accesses, function, *arguments in (
+        (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, 32, 8, 8, False),
+        (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, 1024, 0, 8, True),
+        (("LDG.E.128",), normalization._normalize, x, row, None, 1e-5, x, 256, 8, 4, True),
+        (("LDG.E.128",), reductions._reduce, x, of_rows, 7, 1, 1 << 20, cut, how),
+        ((), scans._cumsum, x, x, 256, True),
     ):
-        assert weft.compile(function, *arguments, options="--gpu-arch sm_90a").cubin
+        compiled = weft.compile(function, *arguments, options="--gpu-arch sm_90a")
+        assert compiled.cubin and all(access in compiled.sass for access in accesses)
 
 
 def test_nan_and_infinity_are_as_in_numpy():
@@ -162,7 +192,12 @@ def test_bad_input_is_refused_by_name():
             r"weight has shape \(3,\), expected \(4,\)",
             lambda: kernels.rms_norm(x, x[:, 0]),
         ),
-        (ValueError, "axis is 0, expected -1 or None", lambda: kernels.sum(x, axis=0)),
+        (
+            ValueError,
+            "axis is 2, expected None or an integer from -2 to 1",
+            lambda: kernels.sum(x, axis=2),
+        ),
+        (TypeError, "function is 3, expected a function", lambda: kernels.reduce(x, 3, 0)),
         (ValueError, "without elements has no max", lambda: kernels.max(x[:, :0], axis=-1)),
         (
             ValueError,
@@ -178,5 +213,5 @@ def test_bad_input_is_refused_by_name():
     ):
         with pytest.raises(error, match=text):
             call()
-    with pytest.raises(AttributeError, match=r"weft\.kernels has no 'gemv'; it has copy"):
+    with pytest.raises(AttributeError, match=r"weft\.kernels has no 'gemv'; it has argmax"):
         getattr(kernels, "gemv")  # noqa: B009

@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from weft.kernels.movers import transpose as transpose
     from weft.kernels.normalization import layer_norm as layer_norm
     from weft.kernels.normalization import rms_norm as rms_norm
+    from weft.kernels.reductions import argmax as argmax
+    from weft.kernels.reductions import argmin as argmin
     from weft.kernels.reductions import max as max
+    from weft.kernels.reductions import mean as mean
     from weft.kernels.reductions import min as min
+    from weft.kernels.reductions import reduce as reduce
     from weft.kernels.reductions import sum as sum
     from weft.kernels.rotations import rope as rope
     from weft.kernels.scans import cumsum as cumsum
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
     from weft.kernels.softmaxes import softmax as softmax
 
 _MODULES = {
+    "argmax": "reductions",
+    "argmin": "reductions",
     "copy": "movers",
     "cumsum": "scans",
     "dropout": "dropouts",
@@ -42,7 +48,9 @@ _MODULES = {
     "layer_norm": "normalization",
     "log_softmax": "softmaxes",
     "max": "reductions",
+    "mean": "reductions",
     "min": "reductions",
+    "reduce": "reductions",
     "rms_norm": "normalization",
     "rope": "rotations",
     "scatter_add": "lookups",
@@ -53,6 +61,8 @@ _MODULES = {
     "transpose": "movers",
 }
 __all__ = (
+    "argmax",
+    "argmin",
     "copy",
     "cumsum",
     "dropout",
@@ -64,7 +74,9 @@ __all__ = (
     "layer_norm",
     "log_softmax",
     "max",
+    "mean",
     "min",
+    "reduce",
     "rms_norm",
     "rope",
     "scatter_add",
@@ -81,7 +93,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"weft.kernels has no {name!r}; it has {', '.join(__all__)}")
     from importlib import import_module
 
-    return getattr(import_module(f"weft.kernels.{_MODULES[name]}"), name)
+    found = getattr(import_module(f"weft.kernels.{_MODULES[name]}"), name)
+    globals()[name] = found  # so that it is asked for once
+    return found
 
 
 def __dir__() -> list[str]:

@@ -8,15 +8,17 @@ kind.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from weft.arguments.constant import Constexpr
 from weft.arguments.tensor_spec import Tensor
+from weft.dialects.simt.views import VECTOR_BYTES
 from weft.driver.memory import empty
 from weft.errors import brief
 from weft.ffi.data_type import DataType
 from weft.ffi.tensor import from_dlpack
-from weft.types.dtype import f64, i32
+from weft.types.dtype import f64, i32, i64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     Constant = Any
     Float64 = Any
     Int32 = Any
+    Int64 = Any
 else:
-    Array, Constant, Float64, Int32 = Tensor, Constexpr, f64, i32
+    Array, Constant, Float64, Int32, Int64 = Tensor, Constexpr, f64, i32, i64
 
 
 class Given(NamedTuple):
@@ -41,6 +44,8 @@ class Given(NamedTuple):
         dtype: weft's element type.
         type_name: the element type's name in array libraries.
         device: where it is.
+        strides: in elements.
+        address: of the first element.
     """
 
     array: Any
@@ -48,6 +53,8 @@ class Given(NamedTuple):
     dtype: DType
     type_name: str
     device: Any
+    strides: tuple[int, ...]
+    address: int
 
     @property
     def rows(self) -> int:
@@ -56,6 +63,51 @@ class Given(NamedTuple):
         for size in self.shape[:-1]:
             rows *= size
         return rows
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return self.rows * self.shape[-1]
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its elements follow each other in memory."""
+        expected = 1
+        for length, stride in zip(self.shape[::-1], self.strides[::-1], strict=True):
+            if length != 1 and stride != expected:
+                return False
+            expected *= length
+        return True
+
+    @property
+    def flat_width(self) -> int:
+        """`width` of all elements as one row, if they follow each other."""
+        bits = self.address | VECTOR_BYTES | self.size * self.dtype.itemsize
+        return (bits & -bits) // self.dtype.itemsize or 1
+
+    @property
+    def width(self) -> int:
+        """How many neighbors one access of up to 16 bytes takes in every row: a power of two."""
+        if self.strides[-1] != 1:
+            return 1
+        size = self.dtype.itemsize
+        bits = self.address | VECTOR_BYTES
+        for length, stride in zip(self.shape[:-1], self.strides, strict=False):
+            if length != 1:
+                bits |= stride * size
+        bits |= self.shape[-1] * size
+        return (bits & -bits) // size or 1
+
+
+def common_width(*arrays: Given) -> int:
+    """The neighbors that one access takes in rows of all these arrays."""
+    return min(array.width for array in arrays)
+
+
+@cache
+def element_type(dtype: DataType) -> tuple[DType | None, str]:
+    """The type that kernels know, or None, and its name in array libraries."""
+    return DataType(dtype).weft, DataType(dtype).name
 
 
 def given(array: object, name: str, *, is_float: bool = False) -> Given:
@@ -74,14 +126,15 @@ def given(array: object, name: str, *, is_float: bool = False) -> Given:
         tensor = from_dlpack(array)
     except TypeError:
         raise TypeError(f"{name} is {brief(array)}, expected an array") from None
-    element = DataType(tensor.dtype)
-    dtype = element.weft
+    dtype, type_name = element_type(tensor.dtype)
     if dtype is None or (is_float and not (dtype.is_float and dtype.bits >= 16)):
         wanted = "16, 32 or 64-bit floats" if is_float else "numbers"
         raise TypeError(f"{name} has elements of {tensor.dtype}, expected {wanted}")
     if not tensor.shape:
         raise ValueError(f"{name} has no dimension, expected one or more")
-    return Given(array, tuple(tensor.shape), dtype, element.name, tensor.device)
+    return Given(
+        array, tensor.shape, dtype, type_name, tensor.device, tensor.strides, tensor.address
+    )
 
 
 def output(
@@ -95,17 +148,37 @@ def output(
     """
     if out is None:
         return _new(like, tuple(shape), dtype, type_name)
+    checked_output(like, shape, dtype, type_name, out)
+    return out
+
+
+def output_like(like: Given, out: object = None) -> tuple[Any, Given]:
+    """The array to write to, of the shape and type of `like`, and what it is; as `output`."""
+    if out is None:
+        out = _new(like, like.shape, like.dtype, like.type_name)
+    return out, checked_output(like, like.shape, like.dtype, like.type_name, out)
+
+
+def checked_output(
+    like: Given, shape: Sequence[int], dtype: DType, type_name: str, out: object, name: str = "out"
+) -> Given:
+    """What an array to write to is.
+
+    Raises:
+        TypeError: if it is not an array, or has other elements.
+        ValueError: if it has another shape or device.
+    """
     try:
         tensor = from_dlpack(out)
     except TypeError:
-        raise TypeError(f"out is {brief(out)}, expected an array") from None
-    if DataType(tensor.dtype).weft is not dtype:
-        raise TypeError(f"out has elements of {tensor.dtype}, expected {type_name}")
-    if tuple(tensor.shape) != tuple(shape):
-        raise ValueError(f"out has shape {tuple(tensor.shape)}, expected {tuple(shape)}")
+        raise TypeError(f"{name} is {brief(out)}, expected an array") from None
+    if element_type(tensor.dtype)[0] is not dtype:
+        raise TypeError(f"{name} has elements of {tensor.dtype}, expected {type_name}")
+    if tensor.shape != tuple(shape):
+        raise ValueError(f"{name} has shape {tensor.shape}, expected {tuple(shape)}")
     if tensor.device != like.device:
-        raise ValueError(f"out is on {tensor.device}, expected {like.device}")
-    return out
+        raise ValueError(f"{name} is on {tensor.device}, expected {like.device}")
+    return Given(out, tensor.shape, dtype, type_name, tensor.device, tensor.strides, tensor.address)
 
 
 def _new(like: Given, shape: tuple[int, ...], dtype: DType, type_name: str) -> Any:

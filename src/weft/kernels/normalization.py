@@ -10,13 +10,33 @@ from __future__ import annotations
 from typing import Any
 
 from weft.api import jit, kernel
-from weft.kernels.arrays import Array, Constant, Float64, Given, given, output
-from weft.kernels.rows import geometry, row_count, row_of, sum_type
+from weft.kernels.arrays import (
+    Array,
+    Constant,
+    Float64,
+    Given,
+    common_width,
+    given,
+    output_like,
+)
+from weft.kernels.rows import (
+    block_of,
+    elements,
+    geometry,
+    grid_of,
+    load_row,
+    over_row,
+    places,
+    put_elements,
+    row_count,
+    row_number,
+    row_of,
+    sum_type,
+)
+from weft.kernels.views import aligned
 from weft.language.numbers.math import sqrt
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.block.exchanges import striped
+from weft.language.threads.grid import thread_idx
 from weft.primitives.block.reductions import sum as block_sum
-from weft.primitives.block.transfers import load
 
 
 def layer_norm(
@@ -67,21 +87,24 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, out: Any = None) -> 
 
 def _of_rows(x: Any, weight: Any, bias: Any, eps: float, out: Any, is_centered: bool) -> Any:
     source = given(x, "x", is_float=True)
-    for name, vector in (("weight", weight), ("bias", bias)):
-        _check_vector(source, name, vector)
-    out = output(source, source.shape, source.dtype, source.type_name, out)
+    vectors = [
+        _vector(source, name, vector)
+        for name, vector in (("weight", weight), ("bias", bias))
+        if vector is not None
+    ]
+    out, target = output_like(source, out)
     if source.shape[-1] and source.rows:
-        threads, items = geometry(source.shape[-1])
-        _normalize(x, weight, bias, float(eps), out, threads, items, is_centered)
+        width = common_width(source, target, *vectors)
+        threads, items = geometry(source.shape[-1], width)
+        _normalize(x, weight, bias, float(eps), out, threads, items, width, is_centered)
     return out
 
 
-def _check_vector(source: Given, name: str, vector: object) -> None:
-    if vector is None:
-        return
+def _vector(source: Given, name: str, vector: object) -> Given:
     found = given(vector, name, is_float=True)
     if found.shape != source.shape[-1:]:
         raise ValueError(f"{name} has shape {found.shape}, expected {source.shape[-1:]}")
+    return found
 
 
 @jit
@@ -93,10 +116,11 @@ def _normalize(
     out: Array,
     threads: Constant,
     items: Constant,
+    width: Constant,
     is_centered: Constant,
 ) -> None:
-    normalize_kernel(x, weight, bias, eps, out, threads, items, is_centered).launch(
-        grid=row_count(x.shape), block=threads
+    normalize_kernel(x, weight, bias, eps, out, threads, items, width, is_centered).launch(
+        grid=grid_of(x.shape, threads), block=block_of(threads)
     )
 
 
@@ -109,37 +133,77 @@ def normalize_kernel(
     out: Array,
     threads: Constant,
     items: Constant,
+    width: Constant,
     is_centered: Constant,
 ) -> None:
-    """A block: a row; in its registers if `items` per thread are enough, else in rounds."""
-    wide = sum_type(x.dtype)
-    source, target = row_of(x, block_idx.x), row_of(out, block_idx.x)
-    n, mean = len(source), wide(0.0)
-    if items:
-        row = [wide(value) for value in load(source, 0, items, order="striped")]
-        places = striped(items)
-        if is_centered:
-            mean = block_sum(row) / wide(n)
-            row = [
-                value - mean if i < n else wide(0.0) for value, i in zip(row, places, strict=True)
-            ]
-        scale = _scale(block_sum([value * value for value in row]), n, eps)
-        for value, i in zip(row, places, strict=True):
-            if i < n:
-                target[i] = x.dtype(_adjusted(value * scale, weight, bias, i))
-    else:
+    """A warp or a block: a row; in its registers if `items` per thread are enough, else in rounds."""
+    number = row_number(threads)
+    if number < row_count(x.shape):
+        source, target = row_of(x, number, width), row_of(out, number, width)
+        weight = None if weight is None else aligned(weight, width)
+        bias = None if bias is None else aligned(bias, width)
+        if items:
+            _normalize_kept(source, weight, bias, eps, target, threads, items, width, is_centered)
+        else:
+            _normalize_read(source, weight, bias, eps, target, threads, width, is_centered)
+
+
+def _normalize_kept(
+    source: Any,
+    weight: Any,
+    bias: Any,
+    eps: Any,
+    target: Any,
+    threads: Any,
+    items: Any,
+    width: Any,
+    is_centered: Any,
+) -> None:
+    """A row that the threads keep in registers."""
+    dtype, n = source.dtype, len(source)
+    wide = sum_type(dtype)
+    row = [wide(value) for value in load_row(source, items, threads, width)]
+    at = places(items, threads, width)
+    if is_centered:
+        mean = over_row("sum", row, threads) / wide(n)
+        row = [value - mean if at[k // width] < n else wide(0.0) for k, value in enumerate(row)]
+    scale = _scale(over_row("sum", [value * value for value in row], threads), n, eps)
+    row = [value * scale for value in row]
+    for k, place in enumerate(at):
+        if place < n:
+            part = _adjusted(row[k * width : (k + 1) * width], weight, bias, place)
+            put_elements(target, place, [dtype(value) for value in part])
+
+
+def _normalize_read(
+    source: Any,
+    weight: Any,
+    bias: Any,
+    eps: Any,
+    target: Any,
+    threads: Any,
+    width: Any,
+    is_centered: Any,
+) -> None:
+    """A row that is read again for each sum."""
+    dtype, n, step = source.dtype, len(source), threads * width
+    wide = sum_type(dtype)
+    mean, first = wide(0.0), thread_idx.x * width
+    if is_centered:
         total = wide(0.0)
-        if is_centered:
-            for i in range(thread_idx.x, n, threads):
-                total += wide(source[i])
-            mean = block_sum(total) / wide(n)
-        squares = wide(0.0)
-        for i in range(thread_idx.x, n, threads):
-            value = wide(source[i]) - mean
-            squares += value * value
-        scale = _scale(block_sum(squares), n, eps)
-        for i in range(thread_idx.x, n, threads):
-            target[i] = x.dtype(_adjusted((wide(source[i]) - mean) * scale, weight, bias, i))
+        for i in range(first, n, step):
+            for value in elements(source, i, width):
+                total += wide(value)
+        mean = block_sum(total) / wide(n)
+    squares = wide(0.0)
+    for i in range(first, n, step):
+        for value in elements(source, i, width):
+            centered = wide(value) - mean
+            squares += centered * centered
+    scale = _scale(block_sum(squares), n, eps)
+    for i in range(first, n, step):
+        row = [(wide(value) - mean) * scale for value in elements(source, i, width)]
+        put_elements(target, i, [dtype(value) for value in _adjusted(row, weight, bias, i)])
 
 
 def _scale(squares: Any, n: Any, eps: Any) -> Any:
@@ -147,9 +211,12 @@ def _scale(squares: Any, n: Any, eps: Any) -> Any:
     return 1.0 / sqrt(squares / wide(n) + wide(eps))
 
 
-def _adjusted(value: Any, weight: Any, bias: Any, i: Any) -> Any:
+def _adjusted(values: Any, weight: Any, bias: Any, i: Any) -> Any:
+    """Neighbors from index i on, each times its factor and plus its term."""
     if weight is not None:
-        value *= value.dtype(weight[i])
+        factors = elements(weight, i, len(values))
+        values = [value * value.dtype(f) for value, f in zip(values, factors, strict=True)]
     if bias is not None:
-        value += value.dtype(bias[i])
-    return value
+        terms = elements(bias, i, len(values))
+        values = [value + value.dtype(term) for value, term in zip(values, terms, strict=True)]
+    return values

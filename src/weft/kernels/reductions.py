@@ -1,38 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.sum``, ``max`` and ``min``: over the last dimension, or over all.
+"""``weft.kernels.sum``, ``mean``, ``max``, ``min``, ``argmax``, ``argmin``, ``reduce``: along a dimension, or of all.
 
-In: an array of any rank and layout. Out: an array without the last dimension, or of no dimension. A long row is cut
-into parts, one per block, and what they gave is combined by a second launch, always in the same order.
+In: an array of any rank and layout. Out: an array without that dimension, or of no dimension. What is long is cut into
+parts, one per block, and what they gave is combined by a second launch, always in the same order.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.api import jit, kernel
-from weft.kernels.arrays import Array, Constant, Given, Int32, given, output
-from weft.kernels.rows import index_of, result_name, row_count, row_of, sum_type, threads_for
-from weft.language.control import ceil_div, unroll
+from weft.errors import brief
+from weft.kernels.arrays import Array, Constant, Given, Int32, Int64, given, output
+from weft.kernels.combining import (
+    PLACES,
+    How,
+    begin,
+    carried_type,
+    combiner,
+    finished,
+    followed,
+)
+from weft.kernels.rows import (
+    SHORT,
+    block_of,
+    elements,
+    grid_of,
+    index_of,
+    reduced_row,
+    result_name,
+    row_count,
+    row_number,
+    row_of,
+    threads_for,
+)
+from weft.kernels.views import aligned, flat
+from weft.language.control import ceil_div, static_range, unroll
 from weft.language.memory.scratch import scratch
 from weft.language.numbers.math import min as lesser
+from weft.language.threads.barrier import sync_threads
 from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.block.reductions import reduce
-from weft.primitives.block.reductions import sum as block_sum
+from weft.primitives.values import board, put, take
+from weft.types.dtype import f64, i32, i64
+from weft.types.launch_limits import WARP_SIZE
 
-_ITEMS: Final = 16  # that a thread has at least before a row is cut
-_BLOCKS: Final = 1024  # that are enough for any device
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from weft.types.dtype import DType
+
+_PART_BYTES: Final = 32 << 10  # of a row, that are worth a block
+_MOST_PARTS: Final = 2112  # that are enough for any device
+_MOST_THREADS: Final = 512
+_LAST_THREADS: Final = 256
+_LONG: Final = 1 << 15  # results of parts that are cut once more
+_AT_ONCE: Final = 4  # elements of a thread that are under way, at least, and two accesses
+_LINES: Final = 8  # of a block, each of a warp, where columns are reduced
 
 
 def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
-    """The sum of all elements, or of each row.
+    """The sum of all elements, or along a dimension.
 
     Floats are added as f32, or f64 for f64, and rounded to their type at the end; integers and bools give 64-bit
-    integers. The order of additions depends on the shape alone, so that equal calls give equal bits.
+    integers. The order of additions depends on shape, layout and alignment alone, so that equal calls give equal bits.
 
     Args:
         x: an array of numbers of any rank from 1 on and any layout.
-        axis: -1 for the rows of the last dimension; None for all.
+        axis: the dimension, counted from the end if negative: -1 for rows; None for all elements.
         out: an array of the result's shape and type; None: a new one of x's library.
 
     Returns:
@@ -40,7 +75,7 @@ def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
     Raises:
         TypeError: for something else than an array of numbers.
-        ValueError: for another axis; for `out` of another shape or on another device.
+        ValueError: for a dimension that `x` does not have; for `out` of another shape or on another device.
 
     Example:
         >>> import numpy as np, weft
@@ -52,8 +87,21 @@ def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "sum")
 
 
+def mean(x: Any, axis: int | None = None, out: Any = None) -> Any:
+    """The mean of all elements, or along a dimension: of floats in their type, of integers and bools as f64.
+
+    An array without elements gives NaN. Arguments, result and errors as in `sum`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.mean(np.arange(6).reshape(2, 3), axis=0).tolist()
+        [1.5, 2.5, 3.5]
+    """
+    return _reduced(x, axis, out, "mean")
+
+
 def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
-    """The largest of all elements, or of each row; NaN if there is one.
+    """The largest of all elements, or along a dimension; NaN if there is one.
 
     Arguments, result and errors as in `sum`; an array without elements is a `ValueError`, and the result has x's
     type.
@@ -67,7 +115,7 @@ def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
 
 def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
-    """The smallest of all elements, or of each row; NaN if there is one.
+    """The smallest of all elements, or along a dimension; NaN if there is one.
 
     Arguments, result and errors as in `sum`; an array without elements is a `ValueError`, and the result has x's
     type.
@@ -80,109 +128,347 @@ def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "min")
 
 
-def _reduced(x: Any, axis: int | None, out: Any, kind: str) -> Any:
-    if axis not in (None, -1):
-        raise ValueError(f"axis is {axis!r}, expected -1 or None")
+def argmax(x: Any, axis: int | None = None, out: Any = None) -> Any:
+    """Where the largest element is: its index along a dimension, or in the order of all elements; an i64.
+
+    Of equal elements it is the first one; NaN counts as the largest, as in NumPy and torch.
+    Arguments, result and errors as in `sum`; an array without elements is a `ValueError`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.argmax(np.array([[1, 5], [7, 2]]), axis=-1).tolist()
+        [1, 0]
+    """
+    return _reduced(x, axis, out, "argmax")
+
+
+def argmin(x: Any, axis: int | None = None, out: Any = None) -> Any:
+    """Where the smallest element is: its index along a dimension, or in the order of all elements; an i64.
+
+    Of equal elements it is the first one; NaN counts as the smallest. Arguments, result and errors as in `argmax`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> int(weft.kernels.argmin(np.array([[1, 5], [7, -2]])))
+        3
+    """
+    return _reduced(x, axis, out, "argmin")
+
+
+def reduce(
+    x: Any,
+    function: Callable[[Any, Any], Any],
+    neutral: float,
+    axis: int | None = None,
+    out: Any = None,
+) -> Any:
+    """All elements, or those along a dimension, combined by a function of two of them.
+
+    The function is compiled into the kernel, once for each function object: name a lambda outside of loops. Elements
+    are combined in an order that depends on shape, layout and alignment alone.
+
+    Args:
+        x: an array of numbers of any rank from 1 on and any layout.
+        function: takes two numbers of x's type and returns one; associative and commutative.
+        neutral: a number that changes nothing: 1 for products. It is the result where there are no elements.
+        axis: as in `sum`.
+        out: an array of the result's shape and x's type; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array of numbers, a function and a number.
+        CompileError: for a function that gives another type.
+        ValueError: as in `sum`.
+
+    Example:
+        >>> import operator
+        >>> import numpy as np, weft
+        >>> weft.kernels.reduce(np.array([[2, 3], [4, 5]]), operator.mul, 1, axis=-1).tolist()
+        [6, 20]
+    """
+    if not callable(function):
+        raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
+    if not isinstance(neutral, int | float):
+        raise TypeError(f"neutral is {brief(neutral)}, expected a number")
+    return _reduced(x, axis, out, "function", function, neutral)
+
+
+def _reduced(
+    x: Any, axis: Any, out: Any, kind: str, function: Any = None, neutral: Any = None
+) -> Any:
     source = given(x, "x")
-    dtype, name = source.dtype, source.type_name
-    if kind == "sum":
-        dtype, name = result_name(dtype, name)
-    elif not source.shape[-1] or (axis is None and not source.rows):
-        raise ValueError(f"x has shape {source.shape}: an array without elements has no {kind}")
-    shape = source.shape[:-1] if axis == -1 else ()
-    out = output(source, shape, dtype, name, out)
-    if axis == -1 or len(source.shape) == 1:
-        if source.rows:
-            _call(source, x, out, kind)
+    rank, shape = len(source.shape), source.shape
+    if axis is not None and (not isinstance(axis, int) or not -rank <= axis < rank):
+        raise ValueError(
+            f"axis is {brief(axis)}, expected None or an integer from {-rank} to {rank - 1}"
+        )
+    along = None if axis is None else axis % rank
+    dtype, name = _result(source, kind)
+    count = source.size if along is None else shape[along]
+    if not count and kind in _OF_SOME:
+        raise ValueError(f"x has shape {shape}: an array without elements has no {kind}")
+    left = () if along is None else shape[:along] + shape[along + 1 :]
+    out = output(source, left, dtype, name, out)
+    others = math.prod(left)
+    if not others:
         return out
-    # Rows first, then what they gave, in the type of the sum.
-    wide = sum_type(source.dtype) if kind == "sum" else source.dtype
-    wide_name = _NAMES.get(wide.name, source.type_name)
-    while len(source.shape) > 1:
-        part = output(source, source.shape[:-1], wide, wide_name)
-        if source.rows:
-            _call(source, x, part, kind)
-        x = part
-        source = given(x, "x")
-    _call(source, x, out, kind)
+    how = How(kind, function, neutral)
+    if along is not None and along != rank - 1:
+        parts = _parts(count, 16 * _LINES, _MOST_PARTS * WARP_SIZE // others)
+        _reduce_columns(x, out, parts, count, along, parts > 1, how)
+    else:
+        _reduce_rows(source, out, count, along is None, how)
     return out
 
 
-_NAMES: Final = {"f32": "float32", "f64": "float64", "i64": "int64", "u64": "uint64"}
+class Plan(NamedTuple):
+    """How rows are reduced; constants.
+
+    Attributes:
+        threads: of a row.
+        width: neighbors of an access.
+        is_flat: whether all elements are one row.
+        is_cut: whether rows are cut into parts.
+        is_joined: whether the results of all rows are reduced to one.
+        is_long: whether these are cut again.
+    """
+
+    threads: int
+    width: int
+    is_flat: bool
+    is_cut: bool
+    is_joined: bool
+    is_long: bool
 
 
-def _call(source: Given, x: Any, out: Any, kind: str) -> None:
-    columns = source.shape[-1]
-    threads = threads_for(columns, 8)
-    wanted = -(-_BLOCKS // source.rows)
-    parts = columns // (threads * _ITEMS)
-    parts = 1 if parts < 2 else parts if parts < wanted else wanted
-    _reduce(x, out, parts, threads, kind, parts > 1)
+def _reduce_rows(source: Given, out: Any, count: int, is_whole: bool, how: How) -> None:
+    is_flat = is_whole and (source.is_contiguous or not count)
+    rows, columns = (1, count) if is_flat else (source.rows, source.shape[-1])
+    width = source.flat_width if is_flat else source.width
+    threads = WARP_SIZE
+    if columns > SHORT:
+        threads = threads_for(columns, 2 * width if width > 1 else _AT_ONCE)
+        threads = threads if threads < _MOST_THREADS else _MOST_THREADS
+    parts = _parts(columns, _PART_BYTES // source.dtype.itemsize, _MOST_PARTS // rows)
+    is_joined = is_whole and rows > 1
+    again = _parts(rows * parts, _LONG, _MOST_PARTS) if is_joined else 1
+    plan = Plan(threads, width, is_flat, parts > 1, is_joined, again > 1)
+    _reduce(source.array, out, parts, again, count, plan, how)
+
+
+_OF_SOME: Final = frozenset(("max", "min", "argmax", "argmin"))
+
+
+def _result(source: Given, kind: str) -> tuple[DType, str]:
+    """The type of a result and its name."""
+    if kind in PLACES:
+        return i64, "int64"
+    if kind == "mean" and not source.dtype.is_float:
+        return f64, "float64"
+    if kind in ("sum", "mean"):
+        return result_name(source.dtype, source.type_name)
+    return source.dtype, source.type_name
+
+
+def _parts(length: int, size: int, most: int) -> int:
+    """How many parts of about that size something is cut into."""
+    parts = -(-length // size) if length >= 2 * size else 1
+    return parts if parts < most else most if most > 1 else 1
 
 
 @jit
 def _reduce(
-    x: Array,
-    out: Array,
-    parts: Int32,
-    threads: Constant,
-    kind: Constant,
-    is_cut: Constant,
+    x: Array, out: Array, parts: Int32, again: Int32, count: Int64, plan: Constant, how: Constant
 ) -> None:
-    rows = row_count(x.shape)
-    if is_cut:
-        of_parts = scratch((rows, parts), sum_type(x.dtype) if kind == "sum" else x.dtype)
-        reduce_kernel(x, of_parts, threads, kind, True).launch(grid=(rows, parts), block=threads)
-        reduce_kernel(of_parts, out, threads, kind, False).launch(grid=rows, block=threads)
-    else:
-        reduce_kernel(x, out, threads, kind, False).launch(grid=rows, block=threads)
+    threads, width = plan.threads, plan.width
+    x, at = flat(x) if plan.is_flat else x, None
+    if plan.is_cut or plan.is_joined:
+        values, places = _partial(how, x.dtype, (row_count(x.shape), parts))
+        rows_kernel(x, None, values, places, count, threads, width, plan.is_joined, how).launch(
+            grid=(grid_of(x.shape, threads), parts), block=block_of(threads)
+        )
+        x, at, threads, width = values, places, _LAST_THREADS, 1
+        if plan.is_joined:
+            x, at = flat(x), None if at is None else flat(at)
+    if plan.is_long:
+        values, places = _partial(how, x.dtype, (1, again))
+        rows_kernel(x, at, values, places, count, threads, width, False, how).launch(
+            grid=(1, again), block=threads
+        )
+        x, at = values, places
+    last_rows_kernel(x, at, out, count, threads, width, how).launch(
+        grid=grid_of(x.shape, threads), block=block_of(threads)
+    )
+
+
+def _partial(how: How, dtype: Any, shape: Any) -> Any:
+    """Memory for what parts give: values, and places where the kind has them; traced in host functions."""
+    wide = carried_type(how, dtype)
+    return scratch(shape, wide), scratch(shape, i64) if how.kind in PLACES else None
 
 
 @kernel
-def reduce_kernel(
-    x: Array, out: Array, threads: Constant, kind: Constant, is_part: Constant
+def rows_kernel(
+    x: Array,
+    at: Array | None,
+    out: Array,
+    places: Array | None,
+    count: Int64,
+    threads: Constant,
+    width: Constant,
+    is_joined: Constant,
+    how: Constant,
 ) -> None:
-    """A block: a row, or a part of one."""
-    row = row_of(x, block_idx.x)
-    first, end = 0, len(row)
+    """A warp or a block: a part of a row, whose results go to `out` and `places`, rows x parts.
+
+    Args:
+        x: an array.
+        at: the places of its elements, of x's shape; None: their indices.
+        out: values of the type that is carried.
+        places: those of the results, or None.
+        count: unused here; elements of a result.
+        threads: of a row.
+        width: neighbors of an access.
+        is_joined: whether places count on from row to row.
+        how: what is combined.
+    """
+    number, part = row_number(threads), block_idx.y
+    if number < out.shape[0]:
+        row = row_of(x, number, width)
+        unit = threads * width
+        size = ceil_div(ceil_div(len(row), out.shape[1]), unit) * unit
+        first = lesser(size * part, len(row))
+        carried = _row(aligned(row[first : first + size], width), threads, width, how)
+        first = i64(number) * len(row) + first if is_joined else i64(first)
+        carried = _placed(carried, at, number, first, how)
+        if thread_idx.x == 0:
+            if places is None:
+                out[number, part] = carried
+            else:
+                out[number, part], places[number, part] = carried
+
+
+@kernel
+def last_rows_kernel(
+    x: Array,
+    at: Array | None,
+    out: Array,
+    count: Int64,
+    threads: Constant,
+    width: Constant,
+    how: Constant,
+) -> None:
+    """A warp or a block: a row, and its result; arguments as of `rows_kernel`."""
+    number = row_number(threads)
+    if number < row_count(x.shape):
+        carried = _row(row_of(x, number, width), threads, width, how)
+        carried = _placed(carried, at, number, i64(0), how)
+        if thread_idx.x == 0:
+            out[index_of(number, out.shape)] = finished(how, carried, count, out.dtype)
+
+
+def _row(row: Any, threads: Any, width: Any, how: How) -> Any:
+    """What the elements of a row combine to, in each of its threads; with an index of the row."""
+    carried = begin(how, row.dtype)
+    n, first, step = i32(len(row)), thread_idx.x * width, threads * width
+    at_once = 2 if width > 1 else _AT_ONCE
+    whole = n // (step * at_once) * (step * at_once)
+    for i in unroll(range(first, whole, step * at_once), 1):
+        found = ()
+        for k in static_range(at_once):
+            found = (*found, *elements(row, i + k * step, width))
+        for k, value in enumerate(found):
+            carried = followed(how, carried, value, i + (k // width * step + k % width))
+    for i in unroll(range(whole + first, n, step), 1):
+        for k, value in enumerate(elements(row, i, width)):
+            carried = followed(how, carried, value, i + k)
+    return reduced_row(carried, combiner(how), threads)
+
+
+def _placed(carried: Any, at: Any, number: Any, first: Any, how: How) -> Any:
+    """With the place as an i64: counted from `first`, or looked up."""
+    if how.kind not in PLACES:
+        return carried
+    value, place = carried
+    place = first + place
+    return value, place if at is None else at[place] if at.ndim == 1 else at[number, place]
+
+
+@jit
+def _reduce_columns(
+    x: Array,
+    out: Array,
+    parts: Int32,
+    count: Int64,
+    axis: Constant,
+    is_cut: Constant,
+    how: Constant,
+) -> None:
+    at, columns = None, out.size
+    grid, block = ceil_div(columns, WARP_SIZE), (WARP_SIZE, _LINES)
+    if is_cut:
+        values, places = _partial(how, x.dtype, (parts, columns))
+        columns_kernel(x, None, values, places, count, axis, True, how).launch(
+            grid=(grid, parts), block=block
+        )
+        x, at, axis = values, places, 0
+    columns_kernel(x, at, out, None, count, axis, False, how).launch(grid=grid, block=block)
+
+
+@kernel
+def columns_kernel(
+    x: Array,
+    at: Array | None,
+    out: Array,
+    places: Array | None,
+    count: Int64,
+    axis: Constant,
+    is_part: Constant,
+    how: Constant,
+) -> None:
+    """A block: as many columns as a warp has lanes, or a part of them; each warp takes some of their elements.
+
+    Args:
+        x: an array.
+        at: the places of its elements; None: their indices.
+        out: the results; those of parts are parts x columns, of the type that is carried.
+        places: those of the results of parts, or None.
+        count: elements of a result.
+        axis: the dimension that columns run along.
+        is_part: whether each block has a part of its columns.
+        how: what is combined.
+    """
+    lane, line = thread_idx.x, thread_idx.y
+    sizes = (*x.shape[:axis], *x.shape[axis + 1 :])
+    columns, number = i64(1), i64(block_idx.x) * WARP_SIZE + lane
+    for size in sizes:
+        columns *= size
+    first, end = 0, x.shape[axis]
     if is_part:
-        size = ceil_div(end, out.shape[1])
-        first = size * block_idx.y
+        size = ceil_div(end, out.shape[0])
+        first = lesser(size * block_idx.y, end)
         end = lesser(first + size, end)
-    wide, combine = (sum_type(x.dtype), added) if kind == "sum" else (x.dtype, _EXTREMES[kind])
-    total = wide(neutral(wide, kind))
-    for i in unroll(range(first + thread_idx.x, end, threads), 4):
-        total = combine(total, wide(row[i]))
-    total = block_sum(total) if kind == "sum" else reduce(total, combine)
-    if thread_idx.x == 0:
+    carried = begin(how, x.dtype)
+    if number < columns:
+        place = index_of(number, sizes)
+        column = x[(*place[:axis], slice(None), *place[axis:])]
+        for i in unroll(range(first + line, end, _LINES), _AT_ONCE):
+            carried = followed(how, carried, column[i], i32(i))
+    values = board(carried, _LINES * WARP_SIZE)
+    put(values, line * WARP_SIZE + lane, carried)
+    sync_threads()
+    if (line == 0) & (number < columns):
+        for other in static_range(1, _LINES):
+            carried = combiner(how)(carried, take(values, other * WARP_SIZE + lane))
+        if how.kind in PLACES:
+            value, found = carried
+            carried = value, i64(found) if at is None else at[found, number]
         if is_part:
-            out[block_idx.x, block_idx.y] = total
+            if places is None:
+                out[block_idx.y, number] = carried
+            else:
+                out[block_idx.y, number], places[block_idx.y, number] = carried
         else:
-            out[index_of(block_idx.x, out.shape)] = out.dtype(total)
-
-
-def added(one: Any, other: Any) -> Any:
-    """The sum of two values."""
-    return one + other
-
-
-def larger(one: Any, other: Any) -> Any:
-    """The larger value, or NaN."""
-    return one if one > other or one != one else other
-
-
-def smaller(one: Any, other: Any) -> Any:
-    """The smaller value, or NaN."""
-    return one if one < other or one != one else other
-
-
-_EXTREMES: Final = {"max": larger, "min": smaller}
-
-
-def neutral(dtype: Any, kind: str) -> float:
-    """What changes no result; computed when compiling."""
-    if kind == "sum":
-        return 0
-    if dtype.is_float:
-        return -math.inf if kind == "max" else math.inf
-    return dtype.minimum if kind == "max" else dtype.maximum
+            out[index_of(number, out.shape)] = finished(how, carried, count, out.dtype)

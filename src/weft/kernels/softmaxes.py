@@ -10,14 +10,24 @@ from __future__ import annotations
 from typing import Any
 
 from weft.api import jit, kernel
-from weft.kernels.arrays import Array, Constant, given, output
-from weft.kernels.rows import geometry, row_count, row_of, sum_type
+from weft.kernels.arrays import Array, Constant, common_width, given, output_like
+from weft.kernels.rows import (
+    block_of,
+    elements,
+    geometry,
+    grid_of,
+    load_row,
+    over_row,
+    put_elements,
+    row_count,
+    row_number,
+    row_of,
+    store_row,
+    sum_type,
+)
 from weft.language.numbers.math import exp, log
 from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.block.reductions import max as block_max
 from weft.primitives.block.reductions import reduce
-from weft.primitives.block.reductions import sum as block_sum
-from weft.primitives.block.transfers import load, store
 
 
 def softmax(x: Any, out: Any = None) -> Any:
@@ -57,38 +67,51 @@ def log_softmax(x: Any, out: Any = None) -> Any:
 
 def _of_rows(x: Any, out: Any, is_log: bool) -> Any:
     source = given(x, "x", is_float=True)
-    out = output(source, source.shape, source.dtype, source.type_name, out)
+    out, target = output_like(source, out)
     if source.shape[-1] and source.rows:
-        threads, items = geometry(source.shape[-1])
-        _softmax(x, out, threads, items, is_log)
+        width = common_width(source, target)
+        threads, items = geometry(source.shape[-1], width)
+        _softmax(x, out, threads, items, width, is_log)
     return out
 
 
 @jit
-def _softmax(x: Array, out: Array, threads: Constant, items: Constant, is_log: Constant) -> None:
-    rows = row_count(x.shape)
+def _softmax(
+    x: Array,
+    out: Array,
+    threads: Constant,
+    items: Constant,
+    width: Constant,
+    is_log: Constant,
+) -> None:
+    grid, block = grid_of(x.shape, threads), block_of(threads)
     if items:
-        short_row_kernel(x, out, items, is_log).launch(grid=rows, block=threads)
+        short_row_kernel(x, out, threads, items, width, is_log).launch(grid=grid, block=block)
     else:
-        long_row_kernel(x, out, threads, is_log).launch(grid=rows, block=threads)
+        long_row_kernel(x, out, threads, width, is_log).launch(grid=grid, block=block)
 
 
 @kernel
-def short_row_kernel(x: Array, out: Array, items: Constant, is_log: Constant) -> None:
-    """A block: a row, in its registers."""
-    wide = sum_type(x.dtype)
-    row = load(row_of(x, block_idx.x), 0, items, fill=-float("inf"), order="striped")
-    row = [wide(value) for value in row]
-    largest = block_max(row)
-    weights = [exp(value - largest) for value in row]
-    total = block_sum(weights)
-    if is_log:
-        results = [value - largest - log(total) for value in row]
-    else:
-        scale = 1.0 / total
-        results = [weight * scale for weight in weights]
-    results = [x.dtype(result) for result in results]
-    store(row_of(out, block_idx.x), 0, results, order="striped")
+def short_row_kernel(
+    x: Array, out: Array, threads: Constant, items: Constant, width: Constant, is_log: Constant
+) -> None:
+    """A warp or a block: a row, in its registers."""
+    number = row_number(threads)
+    if number < row_count(x.shape):
+        wide = sum_type(x.dtype)
+        row = load_row(row_of(x, number, width), items, threads, width, -float("inf"))
+        row = [wide(value) for value in row]
+        largest = over_row("max", row, threads)
+        weights = [exp(value - largest) for value in row]
+        total = over_row("sum", weights, threads)
+        if is_log:
+            shift = log(total)
+            results = [value - largest - shift for value in row]
+        else:
+            scale = 1.0 / total
+            results = [weight * scale for weight in weights]
+        results = [x.dtype(result) for result in results]
+        store_row(row_of(out, number, width), results, threads, width)
 
 
 def joined(one: Any, other: Any) -> Any:
@@ -104,19 +127,28 @@ def scaled(total: Any, largest: Any, new: Any) -> Any:
 
 
 @kernel
-def long_row_kernel(x: Array, out: Array, threads: Constant, is_log: Constant) -> None:
+def long_row_kernel(
+    x: Array, out: Array, threads: Constant, width: Constant, is_log: Constant
+) -> None:
     """A block: a row, in rounds; once for the sum and once for the results."""
     wide = sum_type(x.dtype)
-    source, target = row_of(x, block_idx.x), row_of(out, block_idx.x)
+    source, target = row_of(x, block_idx.x, width), row_of(out, block_idx.x, width)
     largest, total = wide(-float("inf")), wide(0.0)
-    for i in range(thread_idx.x, len(source), threads):
-        value = wide(source[i])
-        new = max(largest, value)
-        total = scaled(total, largest, new) + (0.0 if value == -float("inf") else exp(value - new))
+    step = threads * width
+    for i in range(thread_idx.x * width, len(source), step):
+        values = [wide(value) for value in elements(source, i, width)]
+        new = largest
+        for value in values:
+            new = max(new, value)
+        total = scaled(total, largest, new)
+        for value in values:
+            total += 0.0 if value == -float("inf") else exp(value - new)
         largest = new
     largest, total = reduce((largest, total), joined)
     shift = largest + log(total) if is_log else largest
     scale = 1.0 / total
-    for i in range(thread_idx.x, len(source), threads):
-        value = wide(source[i]) - shift
-        target[i] = x.dtype(value if is_log else exp(value) * scale)
+    for i in range(thread_idx.x * width, len(source), step):
+        values = [wide(value) - shift for value in elements(source, i, width)]
+        put_elements(
+            target, i, [x.dtype(value if is_log else exp(value) * scale) for value in values]
+        )

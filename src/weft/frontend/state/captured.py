@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _GONE: Final = object()
 # These names do not depend on the program's state.
 _FIXED: Final = (ModuleType, LanguageName, DType)
+_OWN: Final = "weft."
 _MUTABLE: Final = (list, dict, set)
 # Objects of these types are immutable and compare by value.
 _SCALARS: Final = frozenset((bool, int, float, complex, str, bytes, type(None)))
@@ -101,7 +102,7 @@ class Captures:
     def read_global(self, namespace: Mapping[str, Any], name: str, value: object) -> None:
         """Records that `name` was read from a module's namespace."""
         self.reads.setdefault((id(namespace), name), Read(namespace, "global", name, value))
-        if not isinstance(value, _FIXED):
+        if not (isinstance(value, _FIXED) or _is_own(namespace)):
             self._note(namespace, name, name, value, lambda: namespace.get(name, _GONE))
 
     def read_builtin(self, namespace: Mapping[str, Any], name: str, value: object) -> None:
@@ -117,7 +118,9 @@ class Captures:
     def read_attribute(self, owner: object, name: str, value: object, said: str | ast.AST) -> None:
         """Records that an attribute of a mutable object was read."""
         self.reads.setdefault((id(owner), name), Read(owner, "attribute", name, value))
-        if not isinstance(value, _FIXED):
+        if isinstance(value, _FIXED):
+            return
+        if not (isinstance(owner, ModuleType) and _is_own(vars(owner))):
             self._note(owner, name, said, value, lambda: getattr(owner, name, _GONE))
 
     def read_function(self, function: FunctionType) -> None:
@@ -166,6 +169,14 @@ class Captures:
         key = (id(owner), name)  # `read` keeps the owner alive, so its id stays its own
         if key not in self._found:
             self._found[key] = CapturedValue(_text_of(said), value, read)
+
+
+def _is_own(namespace: Mapping[str, Any]) -> bool:
+    """Whether it is that of one of weft's own modules, whose functions a program does not change.
+
+    A call of a function of `weft.kernels` would compare some fifty of them, which takes longer than its launch.
+    """
+    return str(namespace.get("__name__", "")).startswith(_OWN)
 
 
 def _text_of(said: str | ast.AST) -> str:
