@@ -227,8 +227,13 @@ def test_assert_is_compiled_only_when_asked_for():
     body = 'assert a[i] > 0, "not positive"\na[i] = 1'
     without = compiled(body, {"a": weft.f32}).ptx
     enabled = compiled(body, {"a": weft.f32}, options="--enable-assertions").ptx
-    assert "not positive" not in without and "__assertfail" not in without
-    assert "trap" in enabled or "__assertfail" in enabled
+    assert "weft_report" not in without
+    assert "weft_report" in enabled and "trap" not in enabled and "call" not in enabled
+
+
+def test_a_failed_assertion_is_a_trap_where_others_wait_for_a_number_of_threads():
+    body = 'assert a[i] > 0, "not positive"\nweft.sync_warpgroup()\na[i] = 1'
+    assert "trap;" in compiled(body, {"a": weft.f32}, options="--enable-assertions").ptx
 
 
 def test_unused_parameters_are_dropped():

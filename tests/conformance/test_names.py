@@ -86,7 +86,7 @@ TAKEN = [
     "_",
     "WARP_SZ",
     "vprintf",
-    "__assertfail",
+    "weft_report",
     "__nvvm_reflect",
     "malloc",
     "main",

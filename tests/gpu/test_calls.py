@@ -328,18 +328,11 @@ def positive(a: Vector):
     positive_kernel(a).launch(grid=1, block=32)
 
 
-def test_printf_is_seen_after_waiting_and_a_failed_assertion_ends_the_context():
+def test_printf_is_seen_after_waiting():
     said = run_apart(
         """
         positive(DeviceArray(np.full(32, 1.5, np.float32)))
         weft.synchronize("cuda:0")
-        fn = weft.compile(positive, *vectors(32)[:1], options="--enable-assertions")
-        try:
-            fn(vectors(32)[0])
-            weft.synchronize("cuda:0")
-        except CudaError as error:
-            print("raised", error.code, flush=True)
         """
     )
     assert "element 0 is 1.5" in said and "element 1 is 1.5" in said
-    assert "raised 710" in said or "raised 719" in said

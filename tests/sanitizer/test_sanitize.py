@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import weft
+from weft.backends.cuda.backend import CudaBackend
 from weft.config import override
 
 ROOT = Path(__file__).parents[2]
@@ -118,13 +119,15 @@ def test_blocks_on_several_threads_end_with_one_report():
 
 
 @pytest.mark.parametrize("given", [{"options": "--sanitize"}, {}])
-def test_a_target_without_checks_refuses_them(given):
+def test_a_target_without_checks_refuses_them(given, monkeypatch):
+    monkeypatch.setattr(CudaBackend, "checks", ())
     with weft.sanitize() if not given else override():
         with pytest.raises(weft.UnavailableError, match="not available for the target cuda"):
             weft.compile[weft.GPUArch("sm_90a")](shift, **given)
 
 
 def test_a_decorators_checks_and_the_environments_leave_other_targets_alone(monkeypatch):
+    monkeypatch.setattr(CudaBackend, "checks", ())
     monkeypatch.setenv("WEFT_SANITIZE", "bounds")
     for function in (shift, always):
         assert ".target sm_90a" in weft.compile[weft.GPUArch("sm_90a")](function).ptx

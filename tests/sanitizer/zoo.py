@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import linecache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,14 +58,15 @@ def all_cases() -> list[Case]:
     return [case for path in sorted(CASES.glob("*.txt")) for case in read_cases(path)]
 
 
-def report_of(program: str, checks: str) -> str:
-    """What the sanitizer says when the program runs."""
+def report_of(program: str, checks: str, arrays: Any = np) -> str:
+    """What the sanitizer says when the program runs; `arrays` is what makes its arrays, NumPy or the like."""
     linecache.cache[FILE] = (len(program), None, program.splitlines(keepends=True), FILE)
-    namespace = {"weft": weft, "np": np, "__name__": "program"}
+    namespace = {"weft": weft, "np": arrays, "__name__": "program"}
     try:
         exec(compile(program, FILE, "exec"), namespace)
         with weft.sanitize(*checks.split("+")):
             namespace["run"]()
+        weft.synchronize()
     except weft.SanitizerError as error:
         return str(error)
     finally:

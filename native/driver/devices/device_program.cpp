@@ -220,6 +220,11 @@ LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, CUcontext con
     if (program->module != nullptr) driver().cuModuleUnload(program->module);
     return nullptr;
   }
+  if (cubin_.find(kReportVariable) != std::string::npos &&
+      !Findings::make(library_, program->module, device->ordinal, &program->findings, error)) {
+    if (program->module != nullptr) driver().cuModuleUnload(program->module);
+    return nullptr;
+  }
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   program->load_seconds = elapsed.count();
   loaded_[kind(policy)][device->ordinal].store(program.get(), std::memory_order_release);

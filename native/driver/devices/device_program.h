@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "driver/devices/devices.h"
+#include "driver/devices/findings.h"
 
 namespace weft {
 
@@ -42,6 +43,7 @@ struct LoadedProgram {
   std::string architecture;         // sm_90a, for messages
   size_t kernel_count = 0;
   std::unique_ptr<LoadedKernel[]> kernels;
+  std::unique_ptr<Findings> findings;  // NULL if its kernels check nothing
 };
 
 class DeviceProgram {

@@ -17,6 +17,7 @@ struct Entry {
   cuda::CUlibrary library;
   cuda::CUmodule module;
   cuda::CUdeviceptr memory;
+  void* host_memory;
   cuda::CUcontext context;
   const char* name;
   Entry* next;
@@ -40,6 +41,7 @@ void unload(const Entry& entry) {
   if (entry.library != nullptr) {
     tell(entry, "cuLibraryUnload", driver().cuLibraryUnload(entry.library));
   }
+  if (entry.host_memory != nullptr) tell(entry, "cuMemFreeHost", driver().cuMemFreeHost(entry.host_memory));
   if (entry.module == nullptr && entry.memory == 0) return;
   // Both belong to their context, which is made current for the call. A destroyed context took them with it.
   DriverError error;
@@ -67,12 +69,14 @@ void push(const Entry& contents) {
 }  // namespace
 
 void queue_unload(cuda::CUlibrary library, cuda::CUmodule module, cuda::CUcontext context, const char* name) {
-  if (library != nullptr || module != nullptr) push({library, module, 0, context, name, nullptr});
+  if (library != nullptr || module != nullptr) push({library, module, 0, nullptr, context, name, nullptr});
 }
 
 void queue_free(cuda::CUdeviceptr memory, cuda::CUcontext context) {
-  if (memory != 0) push({nullptr, nullptr, memory, context, "device memory", nullptr});
+  if (memory != 0) push({nullptr, nullptr, memory, nullptr, context, "device memory", nullptr});
 }
+
+void queue_free_host(void* memory) { push({nullptr, nullptr, 0, memory, nullptr, "host memory", nullptr}); }
 
 int drain_unload_queue() {
   if (g_first.load(std::memory_order_relaxed) == nullptr || !driver_is_ready()) return 0;

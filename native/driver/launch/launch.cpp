@@ -213,6 +213,12 @@ WEFT_COLD bool refuse_kernel(int32_t kernel) {
   return false;
 }
 
+// What kernels have found since the last call ends this one.
+WEFT_COLD bool refuse_after_finding(LoadedProgram* program) {
+  program->findings->raise();
+  return false;
+}
+
 // A launch that names a stream of its own.
 WEFT_COLD bool resolve_stream(CudaLaunch* call, const LoadedProgram& program) {
   DriverError error;
@@ -232,6 +238,8 @@ inline bool resolve(CudaLaunch* call, int32_t kernel) {
   auto* program = static_cast<LoadedProgram*>(frame->driver_kernels);
   if (WEFT_UNLIKELY(program == nullptr || kernel < 0 || static_cast<size_t>(kernel) >= program->kernel_count))
     return refuse_kernel(kernel);
+  if (WEFT_UNLIKELY(program->findings != nullptr) && program->findings->any())
+    return refuse_after_finding(program);
   call->kernel = &program->kernels[kernel];
   call->is_home = frame->is_home != 0;
   if (WEFT_LIKELY(frame->stream == frame->entered_stream) || !is_stream_handle(frame->stream)) return true;

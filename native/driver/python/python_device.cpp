@@ -3,12 +3,14 @@
 // Devices, contexts and memory for Python.
 #include "driver/devices/device_program.h"
 #include "driver/devices/devices.h"
+#include "driver/devices/findings.h"
 #include "driver/devices/unload_queue.h"
 #include "driver/launch/extract_pointer.h"
 #include "driver/launch/launch_diagnosis.h"
 #include "driver/library/driver_library.h"
 #include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
+#include "python/errors/ffi_error.h"
 #include "python/readers/stream.h"
 #include "runtime/interpreter.h"
 
@@ -110,20 +112,29 @@ bool wait(int32_t device, void* stream, bool whole_device, DriverError* error) {
   return guard.leave(error);
 }
 
+// The same, and raises what kernels have found. A kernel that found something may have lost its context.
+PyObject* wait_and_raise(int32_t device, void* stream, bool whole_device) {
+  DriverError error;
+  bool done, found = false;
+  {
+    WithoutGil released;
+    done = wait(device, stream, whole_device, &error);
+    ContextGuard guard;
+    DriverError ignored;
+    if (any_finding() && enter(&device, stream, &guard, &ignored)) found = raise_finding_on(device);
+  }
+  if (found) return raise_ffi_error(-1);
+  if (!done) return set_python_error(error);
+  Py_RETURN_NONE;
+}
+
 PyObject* synchronize(PyObject*, PyObject* arguments) {
   int device = -1;
   PyObject* stream = Py_None;
   if (!PyArg_ParseTuple(arguments, "i|O:synchronize", &device, &stream)) return nullptr;
   TVMFFIAny value{};
   if (encode_stream(stream, &value) != 0) return nullptr;
-  DriverError error;
-  bool done;
-  {
-    WithoutGil released;
-    done = wait(device, value.v_ptr, stream == Py_None, &error);
-  }
-  if (!done) return set_python_error(error);
-  Py_RETURN_NONE;
+  return wait_and_raise(device, value.v_ptr, stream == Py_None);
 }
 
 // At shutdown, where errors of failed work have no one to report to.
@@ -134,6 +145,7 @@ PyObject* synchronize_used(PyObject*, PyObject*) {
     WithoutGil released;
     wait(ordinal, nullptr, true, &ignored);
   }
+  tell_findings();
   Py_RETURN_NONE;
 }
 
@@ -243,6 +255,15 @@ PyMethodDef kMethods[] = {
 
 }  // namespace
 
-int add_device(PyObject* module) { return PyModule_AddFunctions(module, kMethods); }
+int add_device(PyObject* module) {
+  // Where the values and the text of a finding begin, and how long the text may be (DeviceReport).
+  PyObject* layout = Py_BuildValue("(nnn)", static_cast<Py_ssize_t>(offsetof(DeviceReport, values)),
+                                   static_cast<Py_ssize_t>(offsetof(DeviceReport, site)),
+                                   static_cast<Py_ssize_t>(sizeof(DeviceReport::site)));
+  if (layout == nullptr) return -1;
+  const int result = PyModule_AddObjectRef(module, "DEVICE_REPORT_LAYOUT", layout);
+  Py_DECREF(layout);
+  return result != 0 ? result : PyModule_AddFunctions(module, kMethods);
+}
 
 }  // namespace weft

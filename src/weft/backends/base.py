@@ -115,6 +115,7 @@ class Backend(ABC):
             architectures: a regular expression of its values of ``--gpu-arch``; empty for none.
             default_architecture: the architecture without an option or a device.
             stages: the texts made from LLVM's, for ``--keep`` options.
+            checks: of the sanitizer, that its kernels can have.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Backend(ABC):
     architectures: str = ""
     default_architecture: str = ""
     stages: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
 
     @property
     def runs_on_host(self) -> bool:

@@ -254,6 +254,10 @@ class GenerateLineInfo(CompileOption, flag="--generate-line-info"):
 class EnableAssertions(CompileOption, flag="--enable-assertions"):
     """Keeps ``assert`` in kernels on CUDA; on the CPU they are always checked.
 
+    A thread that fails one ends there. The next call of the function, or `weft.synchronize`, raises the
+    `AssertionError`, and the context lives on. It is lost, though the error is the same, where other threads wait for a
+    number of threads: in kernels with `mbarrier`, `named_barrier`, `sync_warpgroup` or `sync_grid`.
+
     Example:
         >>> weft.compile[weft.EnableAssertions]
         weft.compile[weft.EnableAssertions]
@@ -314,7 +318,7 @@ class Sanitize(
     flag="--sanitize",
     takes=f"some of {', '.join(SANITIZER_CHECKS)}, separated by commas",
 ):
-    """Checks kernels on the CPU while they run; ``--sanitize`` alone means ``"bounds"``: accesses outside of arrays.
+    """Checks kernels while they run; ``--sanitize`` alone means ``"bounds"``: accesses outside of arrays.
 
     What is found is a `weft.SanitizerError`. Without the option there is not one instruction more.
 
@@ -468,10 +472,10 @@ class CompileOptions:
                     hint="leave them out, or compile with --target cuda",
                 )
             self.ptxas_options = ()
-        if self.sanitize and not backend.runs_on_host:
+        if unknown := set(self.sanitize.split(",")) - {"", *backend.checks}:
             if "sanitize" not in self.defaults:
-                raise unchecked_target(backend.name)
-            self.sanitize = ""
+                raise unchecked_target(backend.name, unknown, backend.checks)
+            self.sanitize = ",".join(name for name in backend.checks if name in self.sanitize)
         self.keep -= self.defaults.difference(("ir", "llvm"), backend.stages)
 
     def _check_conflicts(self) -> None:

@@ -42,6 +42,7 @@ from weft.passes.keep_awaited_loads import keep_awaited_loads
 from weft.passes.lay_out_shared_memory import lay_out_shared_memory
 from weft.passes.remove_unused_operations import remove_unused_operations
 from weft.passes.remove_unused_parameters import remove_unused_parameters
+from weft.passes.skip_bad_accesses import skip_bad_accesses
 from weft.passes.split_addresses import split_addresses
 from weft.passes.spread_rounds import spread_rounds
 from weft.runtime.call_times import CallTimes
@@ -200,6 +201,7 @@ def passes_for(
     rows: tuple[Any, ...] = (
         # First, so that it sees indices as users wrote them, and no access of weft's own.
         *((check_accesses,) if "bounds" in sanitize.split(",") else ()),
+        *((skip_bad_accesses,) if sanitize and not on_host else ()),
         functools.partial(spread_rounds, on_host=on_host),
         functools.partial(expand_marks, inline=trace_into),
         check_fragments,

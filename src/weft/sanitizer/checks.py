@@ -6,10 +6,13 @@ In: a text such as ``"bounds"``. Out: the same in one order, or None; what a lat
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weft.config import SANITIZER_CHECKS, Config
 from weft.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
 
 LATER_CHECKS: Final = tuple(
     name
@@ -41,10 +44,19 @@ def ordered_checks(value: object) -> str | None:
     return _VARIABLE.ordered(value) if _VARIABLE.accepts(value) else None
 
 
-def unchecked_target(name: str) -> UnavailableError:
-    """The error for a target whose kernels cannot be checked."""
+def unchecked_target(name: str, unknown: Collection[str], known: Sequence[str]) -> UnavailableError:
+    """The error for a target whose kernels cannot be checked so.
+
+    Args:
+        name: of the target.
+        unknown: the checks that it does not have.
+        known: those that it has.
+    """
+    missing = ",".join(check for check in SANITIZER_CHECKS if check in unknown)
     return UnavailableError(
         "OPTION_NOT_AVAILABLE",
-        f"option --sanitize is not available for the target {name} in this version",
-        hint="leave it out, or compile with --target cpu",
+        f"option --sanitize={missing} is not available for the target {name} in this version",
+        hint=f"leave it out, compile with --target cpu, or ask for {','.join(known)}"
+        if known
+        else "leave it out, or compile with --target cpu",
     )

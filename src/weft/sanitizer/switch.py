@@ -21,8 +21,9 @@ def sanitize(*checks: str) -> AbstractContextManager[None]:
     """Compiles functions called inside the ``with`` with ``--sanitize``, as ``weft.compile`` there does.
 
     Each `weft.jit` function is compiled anew for its calls inside; outside, calls are as fast as before. What was
-    compiled by `weft.compile` earlier is not checked. It concerns the running thread or task, and only functions for
-    the CPU: calls for other targets are refused inside.
+    compiled by `weft.compile` earlier is not checked. It concerns the running thread or task. Calls for
+    a target without these checks are refused inside; a GPU has ``"bounds"``, and tells at the next call or
+    `weft.synchronize`.
 
     Args:
         *checks: names as for the option ``--sanitize``; none means ``"bounds"``. Nested ones add up.

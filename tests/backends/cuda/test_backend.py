@@ -309,8 +309,8 @@ def test_assertions_are_off_unless_asked_for():
     text = kernel_text('%c = arith.cmpi slt, %i, %n : i32\n  simt.assert %c, "i < n"')
     module = parse_module(text)
     machine = cuda_machine("sm_90a")
-    assert "__assertfail" not in print_kernels(module, machine)
-    assert "__assertfail" in print_kernels(module, machine, enable_assertions=True)
+    assert "weft_report" not in print_kernels(module, machine)
+    assert "weft_report" in print_kernels(module, machine, enable_assertions=True)
     assert compiled(text, enable_assertions=True)[0].device_code
 
 

@@ -101,6 +101,20 @@ bool read_kernel_attributes(View info, KernelInfo* kernel) {
   return true;
 }
 
+void read_globals(View file, const std::vector<Section>& sections, Image* image) {
+  View symbols{nullptr, 0}, names{nullptr, 0};
+  for (const Section& section : sections) {
+    const View bytes{file.data + section.header.sh_offset, section.header.sh_size};
+    if (section.name == ".symtab") symbols = bytes;
+    if (section.name == ".strtab") names = bytes;
+  }
+  Elf64_Sym entry;
+  for (size_t offset = 0; read(symbols, offset, &entry); offset += sizeof(entry)) {
+    if (ELF64_ST_TYPE(entry.st_info) != STT_OBJECT || entry.st_name >= names.size) continue;
+    image->globals[reinterpret_cast<const char*>(names.data + entry.st_name)] = entry.st_size;
+  }
+}
+
 // Register counts stand in the file's own .nv.info, by the kernel's symbol.
 void read_registers(View file, const std::vector<Section>& sections, Image* image) {
   View info{nullptr, 0}, symbols{nullptr, 0}, names{nullptr, 0};
@@ -166,6 +180,7 @@ bool parse_cubin(const void* data, Image* image) {
     }
   }
   read_registers(file, sections, image);
+  read_globals(file, sections, image);
   return true;
 }
 

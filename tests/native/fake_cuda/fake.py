@@ -67,6 +67,7 @@ class FakeCuda:
         self.library = ctypes.CDLL(str(self.path))
         self.library.fake_cuda_configure(devices, version)
         self.library.fake_cuda_last_allocation.restype = ctypes.c_ulonglong
+        self.library.fake_cuda_last_global.restype = ctypes.c_ulonglong
 
     def set_architecture(self, device: int, major: int, minor: int) -> None:
         self.library.fake_cuda_set_architecture(device, major, minor)
@@ -128,6 +129,10 @@ class FakeCuda:
     def last_allocation(self) -> int:
         """The address of the device memory that was allocated last."""
         return self.library.fake_cuda_last_allocation()
+
+    def last_global(self) -> int:
+        """The address of the variable of a program that was asked for last."""
+        return self.library.fake_cuda_last_global()
 
     def register_kernel(self, name: str, address: int, scratch_bytes: int, table: int) -> None:
         """Launches of this kernel run its CPU build.

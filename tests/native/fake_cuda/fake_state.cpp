@@ -223,10 +223,17 @@ int fake_cuda_live(const char* kind) {
   if (name == "context") return static_cast<int>(all.contexts.size());
   if (name == "event") return static_cast<int>(all.events.size());
   if (name == "allocation") return static_cast<int>(all.allocations.size());
+  if (name == "pinned") return static_cast<int>(all.pinned.size());
   if (name == "retain") return all.retains;
   if (name == "graph") return static_cast<int>(all.graphs.size());
   if (name == "executable") return static_cast<int>(all.executables.size());
   return -1;
+}
+
+// The address of the variable that was asked for last.
+CUdeviceptr fake_cuda_last_global() {
+  std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  return state().last_global;
 }
 
 // The address of the device memory that was allocated last.

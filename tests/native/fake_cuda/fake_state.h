@@ -83,6 +83,7 @@ struct Image {
   int architecture = 0;  // 90
   bool is_specific = false;
   std::vector<KernelInfo> kernels;
+  std::map<std::string, size_t> globals;  // variables, with their sizes
   const KernelInfo* find(const char* name) const;
 };
 
@@ -164,6 +165,7 @@ struct State {
   std::map<CUdeviceptr, Allocation> allocations;
   std::map<CUdeviceptr, size_t> pinned;  // host memory
   CUdeviceptr last_allocation = 0;
+  CUdeviceptr last_global = 0;
   std::map<std::string, CpuKernel> cpu_kernels;
   int retains = 0;
 };
@@ -192,6 +194,9 @@ class Call {
 
 // Parses a cubin; false where it is not a whole one.
 bool parse_cubin(const void* data, Image* image);
+
+// The memory of an image's variable on the current context's device. Defined in memory.cpp.
+CUresult find_global(const Image& image, const char* name, weft::cuda::CUdeviceptr* address, size_t* bytes);
 
 // Runs a checked launch. Defined in launch.cpp.
 CUresult run_kernel(const Node& node);

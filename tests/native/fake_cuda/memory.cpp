@@ -89,7 +89,35 @@ bool is_valid_map(CUtensorMap* map, uint32_t rank, uint32_t least_rank, void* ad
 
 }  // namespace
 
+CUresult fake::find_global(const Image& image, const char* name, CUdeviceptr* address, size_t* bytes) {
+  if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const auto found = image.globals.find(name);
+  if (found == image.globals.end()) return CUDA_ERROR_NOT_FOUND;
+  *bytes = found->second;
+  const CUresult result = allocate(address, *bytes, current_context()->device);
+  if (result == 0) memset(pointer(*address), 0, *bytes);
+  state().last_global = *address;
+  return result;
+}
+
 extern "C" {
+
+CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned int flags) {
+  FAKE_ENTER(cuMemHostAlloc, "%zu, %u", bytes, flags);
+  FAKE_CHECK(!disturbs_a_capture(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  FAKE_CHECK(current_context() != nullptr, CUDA_ERROR_INVALID_CONTEXT);
+  *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  state().pinned[reinterpret_cast<CUdeviceptr>(*address)] = bytes;
+  return call.done(0);
+}
+
+CUresult cuMemFreeHost(void* address) {
+  FAKE_ENTER(cuMemFreeHost, "%p", address);
+  FAKE_CHECK(!disturbs_a_capture(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  FAKE_CHECK(state().pinned.erase(reinterpret_cast<CUdeviceptr>(address)) != 0, CUDA_ERROR_INVALID_VALUE);
+  std::free(address);
+  return call.done(0);
+}
 
 CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
   FAKE_ENTER(cuMemAlloc, "%zu", bytes);

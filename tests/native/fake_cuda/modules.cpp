@@ -94,6 +94,20 @@ CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* nam
   return call.done(0);
 }
 
+CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary library, const char* name) {
+  FAKE_ENTER(cuLibraryGetGlobal, "%p, %s", static_cast<void*>(library), name);
+  auto* owner = reinterpret_cast<Library*>(library);
+  FAKE_CHECK(state().libraries.count(owner) != 0, CUDA_ERROR_INVALID_HANDLE);
+  return call.done(find_global(owner->image, name, address, bytes));
+}
+
+CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
+  FAKE_ENTER(cuModuleGetGlobal, "%p, %s", static_cast<void*>(module), name);
+  auto* owner = reinterpret_cast<Module*>(module);
+  FAKE_CHECK(state().modules.count(owner) != 0, CUDA_ERROR_INVALID_HANDLE);
+  return call.done(find_global(owner->image, name, address, bytes));
+}
+
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   FAKE_ENTER(cuKernelGetFunction, "%p", static_cast<void*>(kernel));
   FAKE_CHECK(current_context() != nullptr, CUDA_ERROR_INVALID_CONTEXT);

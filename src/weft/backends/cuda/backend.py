@@ -29,6 +29,7 @@ class CudaBackend(Backend):
     architectures = r"sm_[1-9]\d{1,2}[af]?"
     default_architecture = "sm_90a"
     stages = ("ptx", "cubin", "sass")
+    checks = ("bounds",)
 
     def find_architecture(self, ordinal: int | None) -> str | None:
         """The architecture reported by the driver."""

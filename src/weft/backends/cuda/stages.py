@@ -19,6 +19,7 @@ from weft.backends.cuda.diagnostics import (
 )
 from weft.backends.cuda.fast_math import FAST
 from weft.backends.cuda.lowering.kernel import entry_name, print_kernel, refuse_clusters
+from weft.backends.cuda.lowering.reports import RECORDERS
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
 from weft.backends.cuda.target import CudaMachine, cuda_machine, take_register_limit
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
@@ -68,7 +69,7 @@ def print_kernels(
         ValueRangeError: if a kernel has more shared memory than the architecture.
         UnavailableError: if it uses an operation that the architecture lacks.
     """
-    library = LIBRARY | units(machine.number) | FAST
+    library = LIBRARY | units(machine.number) | FAST | RECORDERS
     printer = ModulePrinter(
         machine.target, KERNEL_ROWS, {}, library, DebugInfo(DIRECTIVES), enable_assertions
     )

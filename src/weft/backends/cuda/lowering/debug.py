@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""printf, assert and assume on a GPU.
+"""printf and assume on a GPU.
 
-In: simt.printf, simt.assert, simt.assume. Out: calls of vprintf and, with ``--enable-assertions``, of __assertfail;
-both make the driver print when the stream is synchronized. What is assumed is told to LLVM.
+In: simt.printf, simt.assume. Out: calls of vprintf, which make the driver print when the stream is synchronized. LLVM
+is told what is assumed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.llvm.debug_info import source_position
 from weft.codegen.llvm.types import llvm_type, size_in_bytes
-from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
-from weft.dialects.simt.kernel import kernel_of
+from weft.dialects.simt.debug import AssumeOp, PrintfOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,30 +41,6 @@ def _print_printf(printer: FunctionPrinter, op: PrintfOp) -> None:
     printer.let(f"call i32 {callee}(ptr {text}, ptr {buffer})")
 
 
-def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
-    if not printer.module.enable_assertions:
-        return
-    callee = printer.module.declare("__assertfail", "void (ptr, ptr, i32, ptr, i64)")
-    good, bad = printer.new_label("asserted"), printer.new_label("failed")
-    printer.branch_if(printer.values[op.operands[0]], good, bad)
-    printer.start(bad)
-    position = source_position(op.location)
-    texts = [
-        printer.module.string(text)
-        for text in (
-            op.text.data,
-            position.filename.data if position else "",
-            kernel_of(op).sym_name.data,
-        )
-    ]
-    line = position.line.data if position else 0
-    printer.line(
-        f"call void {callee}(ptr {texts[0]}, ptr {texts[1]}, i32 {line}, ptr {texts[2]}, i64 1)"
-    )
-    printer.branch(good)
-    printer.start(good)
-
-
 def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
     callee = printer.module.declare("llvm.assume", "void (i1)")
     printer.line(f"call void {callee}(i1 {printer.values[op.condition]})")
@@ -74,6 +48,5 @@ def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
 
 DEBUG: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     PrintfOp: _print_printf,
-    AssertOp: _print_assert,
     AssumeOp: _print_assume,
 }

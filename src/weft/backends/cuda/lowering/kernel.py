@@ -10,6 +10,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from weft.backends.cuda.lowering.registers import register_share
+from weft.backends.cuda.lowering.reports import VARIABLE
 from weft.codegen.gpu.kernel import print_kernel as print_entry
 from weft.codegen.llvm.names import ascii_name
 from weft.dialects.builder import source_location
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from weft.dialects.simt.kernel import KernelOp
 
 # Names used by PTX and by functions that kernels call; LLVM ends the process for a function named like one of its own.
-_TAKEN: Final = frozenset(("_", "WARP_SZ", "vprintf", "__assertfail"))
+_TAKEN: Final = frozenset(("_", "WARP_SZ", "vprintf", VARIABLE))
 _LLVMS_OWN: Final = "__nvvm"
 
 # CUlaunchAttributeID

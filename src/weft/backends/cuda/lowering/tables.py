@@ -27,6 +27,7 @@ from weft.backends.cuda.lowering.mma import MMA
 from weft.backends.cuda.lowering.named_barrier import NAMED_BARRIERS
 from weft.backends.cuda.lowering.reductions import REDUCTIONS
 from weft.backends.cuda.lowering.registers import REGISTERS
+from weft.backends.cuda.lowering.reports import REPORTS
 from weft.backends.cuda.lowering.timing import TIMING
 from weft.backends.cuda.lowering.tma import TMA
 from weft.backends.cuda.lowering.warp import WARP
@@ -37,7 +38,6 @@ from weft.codegen.gpu.launch import launch_rows
 from weft.codegen.gpu.shared import SHARED
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
-from weft.dialects.simt.check import CheckOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -61,6 +61,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **CP_ASYNC,
     **WARP,
     **REGISTERS,
+    **REPORTS,
     **DEPENDENCIES,
     **WARPGROUP,
     **WGMMA,
@@ -72,9 +73,6 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **INLINE_PTX,
     **BULK_COPIES,
     **TMA,
-}
-UNSUPPORTED: Final[dict[type[Operation], str]] = {
-    CheckOp: "the sanitizer checks kernels on the CPU",
 }
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST_FUNCTION,
