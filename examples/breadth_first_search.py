@@ -42,11 +42,12 @@ def search_kernel(
     searching = True
     while searching:
         for vertex in range(first, distances.shape[0], threads):
-            if distances[vertex] == level:
+            if weft.atomic_load(distances, vertex, order="relaxed") == level:
                 for edge in range(first_edge[vertex], first_edge[vertex + 1]):
                     # Threads that reach a vertex at the same time write the same number.
-                    if distances[targets[edge]] < 0:
-                        distances[targets[edge]] = level + 1
+                    target = targets[edge]
+                    if weft.atomic_load(distances, target, order="relaxed") < 0:
+                        weft.atomic_store(distances, target, level + 1, order="relaxed")
                         found[level % 3] = 1
         if first == 0:
             found[(level + 1) % 3] = 0

@@ -21,14 +21,15 @@ BLOCK = (32, 8)
 def through_kernel(distances: weft.Tensor, middle: weft.i32):
     """One thread: one pair, which may now go through `middle`.
 
-    Row and column `middle` do not change in this round, so no thread reads what another one writes.
+    Row and column `middle` are not written in this round, so no thread reads what another one writes.
     """
     to = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     start = weft.block_idx.y * weft.block_dim.y + weft.thread_idx.y
     if to >= distances.shape[1] or start >= distances.shape[0]:
         return
     ways = distances[start]
-    ways[to] = min(ways[to], ways[middle] + distances[middle, to])
+    through = ways[middle] + distances[middle, to]
+    ways[to] = min(ways[to], through)
 
 
 @weft.jit

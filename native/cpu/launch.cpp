@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cpu/pool.h"
+#include "cpu/watch.h"
 #include "hints.h"
 #include "runtime/failure.h"
 #include "runtime/launch/launch_hooks.h"
@@ -54,7 +55,7 @@ int32_t perform(const CpuLaunch& call) {
     if (check_ranges(launch) != 0) return -1;
     int64_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
     if (blocks == 0) return 0;
-    if (launch.together == WEFT_TOGETHER_CLUSTER) {
+    if ((launch.together & 3) == WEFT_TOGETHER_CLUSTER) {
       blocks /= launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
     }
     weft_cpu_launch state{};
@@ -65,8 +66,13 @@ int32_t perform(const CpuLaunch& call) {
     }
     state.shared_memory_bytes = static_cast<int32_t>(launch.shared_memory_bytes);
     state.kernel_name = launch.kernel_name;
-    const bool whole = launch.together == WEFT_TOGETHER_GRID;
-    return run_grid({call.kernel, call.parameters, &state, blocks, call.scratch_bytes, whole});
+    const auto run = [&](bool whole) {
+      return run_grid({call.kernel, call.parameters, &state, blocks, call.scratch_bytes, whole});
+    };
+    if (WEFT_LIKELY(launch.together <= WEFT_TOGETHER_GRID)) return run(launch.together == WEFT_TOGETHER_GRID);
+    Watch watch(&state, launch.together, launch.cluster);
+    state.watch = &watch;
+    return watch.finish(run(true));
   } catch (const std::bad_alloc&) {
     return raise_error("MemoryError", "no memory for a launch");
   }

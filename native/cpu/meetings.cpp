@@ -20,9 +20,9 @@ int32_t Meetings::open(const char** error) {
     opened += open_warpgroup(first, error);
   }
   for (int32_t thread = 0; thread < threads_ && *error == nullptr; ++thread) {
-    weft_thread_slot& own = slots_[thread];
-    if (own.state == WEFT_THREAD_MBARRIER) opened += open_mbarrier(own, error) ? 1 : 0;
-    if (own.state == WEFT_THREAD_NAMED) opened += open_named(own, error);
+    const weft_thread_slot& own = slots_[thread];
+    if (own.state == WEFT_THREAD_MBARRIER) opened += open_mbarrier(slots_[thread], error) ? 1 : 0;
+    if (own.state == WEFT_THREAD_NAMED) opened += open_named(thread, error);
   }
   return opened;
 }
@@ -47,7 +47,8 @@ bool Meetings::open_mbarrier(weft_thread_slot& own, const char** error) {
   return true;
 }
 
-int32_t Meetings::open_named(weft_thread_slot& own, const char** error) {
+int32_t Meetings::open_named(int32_t number, const char** error) {
+  weft_thread_slot& own = slots_[number];
   if (own.value < 1 || own.value >= std::size(arrived_)) {
     own.result = 0;
     *error = "there is no named barrier of this index";
@@ -57,6 +58,7 @@ int32_t Meetings::open_named(weft_thread_slot& own, const char** error) {
   if (own.mask == 0) {
     own.mask = 1;
     ++arrived;
+    if (watch_ != nullptr) watch_->named_arrive(block_, static_cast<int32_t>(own.value), number);
   }
   int32_t opened = 0;
   if (kernel_.sites[own.site].operation == WEFT_COOPERATIVE_named_barrier_arrive) {
@@ -69,10 +71,12 @@ int32_t Meetings::open_named(weft_thread_slot& own, const char** error) {
     if (other.state != WEFT_THREAD_NAMED || other.value != own.value || other.mask == 0) continue;
     other.result = static_cast<uint64_t>(arrived);
     if (!opens) continue;
+    if (watch_ != nullptr) watch_->named_pass(block_, static_cast<int32_t>(own.value), thread);
     other.state = WEFT_THREAD_READY;
     ++opened;
   }
   if (opens) arrived = 0;
+  if (opens && watch_ != nullptr) watch_->named_opened(block_, static_cast<int32_t>(own.value));
   return opened;
 }
 
@@ -102,6 +106,9 @@ int32_t Meetings::open_warpgroup(int32_t first, const char** error) {
     *error = compute_warpgroup(first, kernel_.sites[site]);
   }
   if (*error != nullptr || here < kWarpgroupSize) return 0;
+  if (watch_ != nullptr && kernel_.sites[site].operation == WEFT_COOPERATIVE_warpgroup_barrier) {
+    watch_->meet_threads(block_, first, kWarpgroupSize);
+  }
   for (int32_t thread = 0; thread < kWarpgroupSize; ++thread) {
     warpgroup[thread].state = WEFT_THREAD_READY;
   }

@@ -14,6 +14,7 @@
 
 #include "cpu/copies.h"
 #include "cpu/slots.h"
+#include "cpu/watch.h"
 #include "cpu/wgmma.h"
 
 namespace weft {
@@ -26,7 +27,9 @@ class Meetings {
       : kernel_(kernel), slots_(slots), threads_(threads), copies_(copies) {}
 
   // To be called when a block starts.
-  void start() {
+  void start(Watch* watch, int64_t block) {
+    watch_ = watch;
+    block_ = block;
     products_.clear();
     std::fill(std::begin(arrived_), std::end(arrived_), 0);
   }
@@ -38,7 +41,7 @@ class Meetings {
  private:
   bool open_mbarrier(weft_thread_slot& own, const char** error);
   // `mask` becomes 1 when a thread's arrival has been counted, `result` how many have come.
-  int32_t open_named(weft_thread_slot& own, const char** error);
+  int32_t open_named(int32_t number, const char** error);
   int32_t open_warpgroup(int32_t first, const char** error);
   // What the warpgroup's threads do together at a site where all of them are; returns what is wrong, or NULL.
   const char* compute_warpgroup(int32_t first, const weft_cooperative_site& site);
@@ -47,6 +50,8 @@ class Meetings {
   Slots slots_;
   int32_t threads_;
   Copies* copies_;
+  Watch* watch_ = nullptr;  // of the launch, if any
+  int64_t block_ = 0;
   int32_t arrived_[8] = {};                  // threads at each named barrier
   std::vector<WarpgroupProducts> products_;  // of each warpgroup, if one of them multiplies
 };

@@ -17,6 +17,7 @@
 #include "cpu/pool.h"
 #include "cpu/stuck.h"
 #include "cpu/together.h"
+#include "cpu/watch.h"
 #include "runtime/launch/launch_limits.h"
 
 namespace weft {
@@ -85,7 +86,7 @@ class Block {
   // Runs every thread from its start to its first wait.
   void start(const void* parameters) {
     copies_.clear();
-    meetings_.start();
+    meetings_.start(watch_of(launch_), block_.linear);
     moved_ = true;
     int32_t thread = 0;
     for (int32_t z = 0; z < launch_->block[2]; ++z) {
@@ -285,7 +286,11 @@ class Block {
         left &= ~together;
         if (together != mask) continue;
         const Warp warp(slots_ + first * stride_, stride_);
-        compute_collective(warp, mask, kernel_.sites[slot(first + lane).site]);
+        const weft_cooperative_site& site = kernel_.sites[slot(first + lane).site];
+        compute_collective(warp, mask, site);
+        if (launch_->watch != nullptr && site.operation == WEFT_COOPERATIVE_warp_barrier) {
+          watch_of(launch_)->meet_lanes(block_.linear, first, mask | exited);
+        }
         runnable |= mask;
       }
       if (runnable == 0) return true;
@@ -344,6 +349,7 @@ class Block {
   // Every thread that has not exited is at the same block barrier: the next pass continues them.
   void open_barrier() {
     opened_ = true;
+    if (launch_->watch != nullptr) watch_of(launch_)->meet_threads(block_.linear, 0, threads_);
     const int32_t operation = kernel_.sites[seen_.barrier_site].operation;
     if (operation == WEFT_COOPERATIVE_barrier) return;
     int32_t count = 0;

@@ -5,8 +5,10 @@
 
 #include <new>
 #include <string>
+#include <utility>
 
 #include "cpu/mbarrier.h"
+#include "cpu/watch.h"
 #include "runtime/failure.h"
 
 namespace weft {
@@ -109,6 +111,43 @@ std::string block_text(const StuckBlock& stuck) {
          std::to_string(stuck.block / grid[0] / grid[1]) + ")";
 }
 
+// The place of a thread that waits.
+ReportPlace report_place(const StuckBlock& stuck, int32_t thread) {
+  const weft_thread_slot& slot = slot_of(stuck, thread);
+  const weft_cooperative_site& site = stuck.kernel->sites[slot.site];
+  return {site.excerpt, site.places, name_of(site.operation), triple_of(stuck.block, stuck.launch->grid),
+          triple_of(thread, stuck.launch->block)};
+}
+
+bool waits(const weft_thread_slot& slot) {
+  return slot.state != WEFT_THREAD_READY && slot.state != WEFT_THREAD_EXITED &&
+         slot.state != WEFT_THREAD_FAILED;
+}
+
+// The error, or a finding where the sanitizer looks for those; `has_begun`: the block's threads have.
+void raise_misfortune(const StuckBlock& stuck, const std::string& text, bool has_begun) {
+  Watch* watch = watch_of(stuck.launch);
+  if (watch == nullptr || !watch->reports_barriers()) {
+    raise_error("RuntimeError", text);
+    return;
+  }
+  Report report;
+  report.kind = WEFT_CHECK_divergent_barrier;
+  report.said = text;
+  for (int32_t thread = 0; has_begun && thread < stuck.threads; ++thread) {
+    if (!waits(slot_of(stuck, thread))) continue;
+    ReportPlace place = report_place(stuck, thread);
+    if (report.here.excerpt.empty()) {
+      report.here = std::move(place);
+    } else if (place.places != report.here.places) {
+      report.other = std::move(place);
+      break;
+    }
+  }
+  report.here.block = triple_of(stuck.block, stuck.launch->grid);
+  watch->add(std::move(report));
+}
+
 }  // namespace
 
 int32_t raise_stuck(const StuckBlock* blocks, int32_t count, const char* what) {
@@ -128,7 +167,7 @@ int32_t raise_stuck(const StuckBlock* blocks, int32_t count, const char* what) {
         first = last + 1;
       }
     }
-    raise_error("RuntimeError", text);
+    raise_misfortune(*blocks, text, true);
   } catch (const std::bad_alloc&) {
     raise_error("MemoryError", "no memory to describe an error");
   }
@@ -145,7 +184,7 @@ int32_t raise_overwritten(const StuckBlock& owner, const StuckBlock* writer) {
       text += "block " + block_text(*writer) + " wrote shared memory of block " + block_text(owner) +
               ", which had returned; call weft.sync_cluster() after the last access";
     }
-    raise_error("RuntimeError", text);
+    raise_misfortune(writer == nullptr ? owner : *writer, text, writer != nullptr);
   } catch (const std::bad_alloc&) {
     raise_error("MemoryError", "no memory to describe an error");
   }

@@ -16,8 +16,10 @@
 #include <cstdint>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "cpu/stuck.h"
+#include "cpu/watch.h"
 #include "runtime/launch/launch_limits.h"
 
 namespace weft {
@@ -130,6 +132,7 @@ class Together {
     }
     if (site < 0) return;
     moved_ = true;
+    meet(cluster, size_);
     for (int64_t block = cluster; block < cluster + size_; ++block) all_[block].open(WEFT_THREAD_CLUSTER);
   }
 
@@ -137,8 +140,18 @@ class Together {
     for (int64_t block = 0; block < blocks_; ++block) {
       if (!all_[block].is_at_grid()) return false;
     }
+    meet(0, blocks_);
     for (int64_t block = 0; block < blocks_; ++block) all_[block].open(WEFT_THREAD_GRID);
     return true;
+  }
+
+  // The threads of blocks from `first` on have met at a barrier.
+  void meet(int64_t first, int64_t count) {
+    if (launch_->watch == nullptr) return;
+    std::vector<int64_t> numbers;
+    for (int64_t block = first; block < first + count; ++block)
+      numbers.push_back(all_[block].described().block);
+    watch_of(launch_)->meet_blocks(numbers.data(), static_cast<int32_t>(count));
   }
 
   // 0, or 1 with the error set: a message that was sent to a block which had exited.

@@ -255,14 +255,26 @@ int add_names(PyObject* module, const char* attribute, const char* const* texts,
   return PyModule_AddObjectRef(module, attribute, names.get());
 }
 
-// FAILURE_KINDS and CHECK_KINDS: the names of enum weft_failure_kind and enum weft_check_kind, in order.
+// FAILURE_KINDS: the names of enum weft_failure_kind, in order. CHECK_KINDS, CHECK_WORDS and CHECK_OPTIONS:
+// the columns of WEFT_CHECK_KINDS.
 int add_kinds(PyObject* module) {
-#define WEFT_KIND(name, text) #name,
+#define WEFT_KIND(name, exception) #name,
   constexpr const char* kFailures[] = {WEFT_FAILURE_KINDS(WEFT_KIND)};
+#undef WEFT_KIND
+#define WEFT_KIND(name, words, check) #name,
   constexpr const char* kChecks[] = {WEFT_CHECK_KINDS(WEFT_KIND)};
 #undef WEFT_KIND
-  if (add_names(module, "FAILURE_KINDS", kFailures, WEFT_FAILURE_KIND_COUNT) != 0) return -1;
-  return add_names(module, "CHECK_KINDS", kChecks, WEFT_CHECK_KIND_COUNT);
+#define WEFT_KIND(name, words, check) words,
+  constexpr const char* kWords[] = {WEFT_CHECK_KINDS(WEFT_KIND)};
+#undef WEFT_KIND
+#define WEFT_KIND(name, words, check) check,
+  constexpr const char* kOptions[] = {WEFT_CHECK_KINDS(WEFT_KIND)};
+#undef WEFT_KIND
+  const bool added = add_names(module, "FAILURE_KINDS", kFailures, WEFT_FAILURE_KIND_COUNT) == 0 &&
+                     add_names(module, "CHECK_KINDS", kChecks, WEFT_CHECK_KIND_COUNT) == 0 &&
+                     add_names(module, "CHECK_WORDS", kWords, WEFT_CHECK_KIND_COUNT) == 0 &&
+                     add_names(module, "CHECK_OPTIONS", kOptions, WEFT_CHECK_KIND_COUNT) == 0;
+  return added ? 0 : -1;
 }
 
 }  // namespace

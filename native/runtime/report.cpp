@@ -3,6 +3,10 @@
 // What the sanitizer found, in words and as values. The site holds what is known at compile time.
 #include "runtime/report.h"
 
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <new>
 #include <string>
 #include <utility>
@@ -18,7 +22,7 @@ namespace {
 constexpr char kError[] = "SanitizerError";
 
 constexpr const char* kWords[] = {
-#define WEFT_KIND(name, words) words,
+#define WEFT_KIND(name, words, check) words,
     WEFT_CHECK_KINDS(WEFT_KIND)
 #undef WEFT_KIND
 };
@@ -32,11 +36,8 @@ std::string listed(const int64_t* values, int32_t count) {
   return text;
 }
 
-// "a[3, 8] is read", or "4 elements from a[6] are read".
 std::string accessed(const weft_check_site& site, const int64_t* indices) {
-  const std::string element = std::string(site.array) + "[" + listed(indices, site.rank) + "]";
-  if (site.count == 1) return element + " is " + site.access;
-  return std::to_string(site.count) + " elements from " + element + " are " + site.access;
+  return elements_text(site, indices) + (site.count == 1 ? " is " : " are ") + site.access;
 }
 
 std::string outside(const weft_check_site& site, const int64_t* values) {
@@ -57,10 +58,53 @@ std::string outside(const weft_check_site& site, const int64_t* values) {
   return text;
 }
 
+double as_double(int64_t bits) {
+  double value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// The shortest text that is the number again.
+std::string float_text(int64_t bits) {
+  char text[32];
+  for (int digits = 1; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, as_double(bits));
+    if (std::strtod(text, nullptr) == as_double(bits)) break;
+  }
+  return text;
+}
+
+// "2147483647 + 1", "f32(...)" or "sqrt(-1)": integers but where `is_float`.
+std::string operation_text(const weft_check_site& site, const int64_t* values, bool is_float) {
+  const auto operand = [&](int32_t number) {
+    return is_float ? float_text(values[number]) : std::to_string(values[number]);
+  };
+  if (site.rank == 2 && std::isalpha(static_cast<unsigned char>(site.access[0])) == 0) {
+    return operand(0) + " " + site.access + " " + operand(1);
+  }
+  std::string text = std::string(site.access) + "(";
+  for (int32_t number = 0; number < site.rank; ++number) {
+    text += (number == 0 ? "" : ", ") + operand(number);
+  }
+  return text + ")";
+}
+
 std::string sentence(const weft_check_site& site, const int64_t* values) {
   switch (site.kind) {
     case WEFT_CHECK_out_of_bounds:
       return outside(site, values);
+    case WEFT_CHECK_misaligned:
+      return accessed(site, values) + ": their address is not a multiple of their size";
+    case WEFT_CHECK_overflow:
+      return operation_text(site, values, false) + " does not fit into " + site.array;
+    case WEFT_CHECK_division_by_zero:
+      return operation_text(site, values, false) + " divides by zero";
+    case WEFT_CHECK_shift_past_the_width:
+      return operation_text(site, values, false) + " shifts by the width of " + site.array + " or more";
+    case WEFT_CHECK_conversion_out_of_range:
+      return float_text(values[0]) + " does not fit into " + site.array;
+    case WEFT_CHECK_new_nan:
+      return operation_text(site, values, true) + " is NaN, and no operand is";
     default:
       return "unknown";
   }
@@ -88,84 +132,127 @@ class Values {
     return true;
   }
 
-  bool add(const int64_t* numbers, int32_t count) {
-    std::vector<TVMFFIAny> items(static_cast<size_t>(count));
-    for (int32_t number = 0; number < count; ++number) {
-      items[number] = {};
-      items[number].type_index = kTVMFFIInt;
-      items[number].v_int64 = numbers[number];
-    }
+  bool add(const std::vector<int64_t>& numbers) {
+    std::vector<TVMFFIAny> items;
+    for (const int64_t number : numbers) items.push_back(integer(number));
     TVMFFIAny value = {};
-    if (make_array(items.data(), count, &value) != 0) return false;
+    if (make_array(items.data(), static_cast<int64_t>(items.size()), &value) != 0) return false;
     values_.push_back(value);
     return true;
   }
 
-  // The array, or NULL. The values are its own from here on.
-  TVMFFIObjectHandle finish() {
-    TVMFFIAny result = {};
+  bool add(const Triple& triple) { return add(std::vector<int64_t>(triple.begin(), triple.end())); }
+
+  bool add(int64_t number) {
+    values_.push_back(integer(number));
+    return true;
+  }
+
+  bool add(Values& items) {
+    TVMFFIAny value = {};
+    if (!items.finish(&value)) return false;
+    values_.push_back(value);
+    return true;
+  }
+
+  // The array. The values are its own from here on.
+  bool finish(TVMFFIAny* result) {
     const std::vector<TVMFFIAny> values = std::move(values_);
     values_.clear();
-    const bool made = make_array(values.data(), static_cast<int64_t>(values.size()), &result) == 0;
-    return made ? result.v_obj : nullptr;
+    return make_array(values.data(), static_cast<int64_t>(values.size()), result) == 0;
   }
 
  private:
+  static TVMFFIAny integer(int64_t number) {
+    TVMFFIAny item = {};
+    item.type_index = kTVMFFIInt;
+    item.v_int64 = number;
+    return item;
+  }
+
   std::vector<TVMFFIAny> values_;
 };
 
-TVMFFIObjectHandle context_of(const Finding& found, const std::string& said) {
-  const weft_check_site& site = found.site;
-  const bool is_access = site.kind == WEFT_CHECK_out_of_bounds;
-  const int32_t rank = is_access ? site.rank : 0;
+// The values of weft.Report, in order.
+bool add_report(const std::string& kernel, const Report& report, Values& all) {
+  const auto add_place = [](const ReportPlace& place, Values& values) {
+    return values.add(place.access) && values.add(place.block) && values.add(place.thread) &&
+           values.add(place.places);
+  };
   Values values;
-  const bool complete = values.add(kError) && values.add(kWords[site.kind]) && values.add(said) &&
-                        values.add(site.array) && values.add(site.access) && values.add(found.values, rank) &&
-                        values.add(found.values + rank, rank) && values.add(found.block, 3) &&
-                        values.add(found.thread, 3) && values.add(found.kernel) && values.add(site.places);
-  return complete ? values.finish() : nullptr;
+  Values other;
+  const bool is_complete = report.other.excerpt.empty() || add_place(report.other, other);
+  return is_complete && values.add(kWords[report.kind]) && values.add(report.said) &&
+         values.add(report.array) && values.add(report.index) && values.add(report.shape) &&
+         values.add(report.values) && values.add(kernel) && values.add(report.count) &&
+         add_place(report.here, values) && values.add(other) && all.add(values);
 }
 
-void describe_and_raise(const Finding& found) {
-  const std::string said = sentence(found.site, found.values);
-  const std::string message = std::string(found.site.excerpt) + "\n[" + code_of(kWords[found.site.kind]) +
-                              "] " + said + " (block (" + listed(found.block, 3) + "), thread (" +
-                              listed(found.thread, 3) + "))";
+std::string message_of(const Report& report) {
+  std::string text = report.here.excerpt + (report.here.excerpt.empty() ? "[" : "\n[") +
+                     code_of(kWords[report.kind]) + "] " + report.said;
+  if (report.kind != WEFT_CHECK_divergent_barrier) {  // which lists its threads
+    text += " (block " + triple_text(report.here.block) + ", thread " + triple_text(report.here.thread);
+    if (report.count > 1) text += "; found " + std::to_string(report.count) + " times";
+    text += ")";
+  }
+  if (!report.other.excerpt.empty()) text += "\nthe other place: " + report.other.excerpt;
+  return text;
+}
+
+}  // namespace
+
+std::string elements_text(const weft_check_site& site, const int64_t* indices) {
+  const std::string element = std::string(site.array) + "[" + listed(indices, site.rank) + "]";
+  return site.count == 1 ? element : std::to_string(site.count) + " elements from " + element;
+}
+
+std::string triple_text(const Triple& triple) { return "(" + listed(triple.data(), 3) + ")"; }
+
+ReportPlace place_of(const weft_check_site& site, const Triple& block, const Triple& thread) {
+  return {site.excerpt, site.places, site.access, block, thread};
+}
+
+Report report_of(const weft_check_site& site, const Triple& block, const Triple& thread,
+                 const int64_t* values) {
+  Report report;
+  report.kind = site.kind;
+  report.said = site.flags == 0 ? sentence(site, values) : "";
+  report.array = site.array;
+  report.here = place_of(site, block, thread);
+  const int64_t* end = values + site.rank;
+  if (site.kind >= WEFT_CHECK_overflow) {
+    report.values.assign(values, end);
+  } else {
+    report.index.assign(values, end);
+    report.shape.assign(end, end + site.rank);
+  }
+  return report;
+}
+
+void raise_reports(const std::string& kernel, const std::vector<Report>& reports) {
+  std::string message;
+  Values values;
+  bool is_complete = values.add(kError);
+  for (const Report& report : reports) {
+    message += (message.empty() ? "" : "\n\n") + message_of(report);
+    is_complete = is_complete && add_report(kernel, report, values);
+  }
+  TVMFFIAny context = {};
+  if (!is_complete || !values.finish(&context)) context = {};
   const TVMFFIByteArray kind{kError, sizeof(kError) - 1};
   const TVMFFIByteArray text{message.data(), message.size()};
   const TVMFFIByteArray backtrace{"", 0};
-  TVMFFIObjectHandle context = context_of(found, said);
   TVMFFIObjectHandle error = nullptr;
-  const int32_t code = ffi().error_create_with_cause(&kind, &text, &backtrace, nullptr, context, &error);
-  if (context != nullptr) ffi().object_dec_ref(context);
+  const int32_t code =
+      ffi().error_create_with_cause(&kind, &text, &backtrace, nullptr, context.v_obj, &error);
+  if (context.v_obj != nullptr) ffi().object_dec_ref(context.v_obj);
   if (code != 0) {
     raise_error(kError, message);
     return;
   }
   ffi().error_set_raised(error);
   ffi().object_dec_ref(error);
-}
-
-}  // namespace
-
-void raise_finding(const Finding& found) {
-  try {
-    describe_and_raise(found);
-  } catch (const std::bad_alloc&) {
-    raise_error("MemoryError", "no memory to describe an error");
-  }
-}
-
-int32_t sanitizer_fail(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
-                       const int64_t* values) {
-  __atomic_store_n(&launch->failed, 1, __ATOMIC_RELAXED);  // blocks on other threads stop when they see it
-  const int32_t *grid = launch->grid, *threads = launch->block;
-  raise_finding({*site,
-                 values,
-                 launch->kernel_name,
-                 {block % grid[0], block / grid[0] % grid[1], block / grid[0] / grid[1]},
-                 {thread % threads[0], thread / threads[0] % threads[1], thread / threads[0] / threads[1]}});
-  return 1;
 }
 
 }  // namespace weft

@@ -1,29 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A finding of the sanitizer as an FFI error, and the row sanitizer_fail of the runtime table.
+// What the sanitizer found, in words and as values.
 #ifndef WEFT_RUNTIME_REPORT_H_
 #define WEFT_RUNTIME_REPORT_H_
 
 #include <weft/runtime_table.h>
 
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 namespace weft {
 
-// What a check of a kernel found; everything is borrowed.
-struct Finding {
-  const weft_check_site& site;
-  const int64_t* values;  // by the site's kind
-  const char* kernel;
-  int64_t block[3], thread[3];
+// x, y and z.
+using Triple = std::array<int64_t, 3>;
+
+// A place in the program where a thread was.
+struct ReportPlace {
+  std::string excerpt;  // empty: there is no place
+  std::string places;   // the same as data
+  std::string access;
+  Triple block{}, thread{};
 };
 
-// Sets the FFI error of this thread. Its kind is "SanitizerError", its message is complete, and its extra
-// context is the array that weft.SanitizerError is made from.
-void raise_finding(const Finding& found);
+struct Report {
+  int32_t kind = 0;  // enum weft_check_kind
+  std::string said;  // what happened, in one sentence
+  std::string array;
+  std::vector<int64_t> index, shape, values;
+  ReportPlace here, other;
+  int64_t count = 1;  // of equal ones, of which this is the first
 
-// Called by a kernel on the CPU where a check fails: raises it, marks the launch as failed and returns 1.
-// `block` and `thread` are linear, x fastest.
-int32_t sanitizer_fail(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
-                       const int64_t* values);
+  bool equals(const Report& another) const {
+    return kind == another.kind && here.places == another.here.places && array == another.array &&
+           other.places == another.other.places;
+  }
+};
+
+// The report of a check in a kernel's own code. Throws std::bad_alloc, like all here.
+Report report_of(const weft_check_site& site, const Triple& block, const Triple& thread,
+                 const int64_t* values);
+// The place of a site.
+ReportPlace place_of(const weft_check_site& site, const Triple& block, const Triple& thread);
+// "a[3, 8]", or "4 elements from a[6]".
+std::string elements_text(const weft_check_site& site, const int64_t* indices);
+// "(1, 0, 0)".
+std::string triple_text(const Triple& triple);
+// Sets the FFI error: its kind is "SanitizerError", its message is complete, and its extra context is the
+// array that weft.SanitizerError is made from.
+void raise_reports(const std::string& kernel, const std::vector<Report>& reports);
 
 }  // namespace weft
 

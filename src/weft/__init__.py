@@ -81,7 +81,7 @@ _PUBLIC = {
         "set_profile_allocator",
         "zeros",
     ),
-    "weft.sanitizer.report": ("Report", "SanitizerError"),
+    "weft.sanitizer.report": ("Report", "ReportPlace", "SanitizerError"),
     "weft.sanitizer.switch": ("sanitize",),
     "weft.errors": (
         "ArgumentValueError",

@@ -293,6 +293,8 @@ class DeviceProgram:
 # The names of enum weft_failure_kind, in order.
 FAILURE_KINDS: tuple[str, ...]
 CHECK_KINDS: tuple[str, ...]
+CHECK_WORDS: tuple[str, ...]
+CHECK_OPTIONS: tuple[str, ...]
 DEVICE_REPORT_LAYOUT: tuple[int, int, int]
 
 def set_error_backtraces(enabled: bool) -> None: ...

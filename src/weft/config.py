@@ -13,7 +13,7 @@ from contextvars import ContextVar
 
 TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
 _LOOKS_LIKE = 0.8  # of difflib: one letter in eight may differ or be missing
 # Values of `override` in this context, by field name. Nearly always empty.
@@ -160,18 +160,28 @@ class Choice(Variable):
 
 
 class Words(Variable):
-    """Some of a few words, separated by commas, as one text in the words' order; empty unless set."""
+    """Some of a few words, separated by commas, as one text in the words' order; empty unless set.
 
-    __slots__ = ("words",)
+    A group is a word that stands for others.
+    """
 
-    def __init__(self, name: str, words: tuple[str, ...], doc: str) -> None:
+    __slots__ = ("groups", "words")
+
+    def __init__(
+        self,
+        name: str,
+        words: tuple[str, ...],
+        doc: str,
+        groups: Mapping[str, tuple[str, ...]],
+    ) -> None:
         super().__init__(name, doc)
         self.words = words
+        self.groups = groups
 
     @property
     def kind(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The words."""
-        return f"some of {', '.join(self.words)}, separated by commas"
+        return f"some of {', '.join((*self.words, *self.groups))}, separated by commas"
 
     def __get__(self, instance: Config | None, owner: type[Config]) -> str:
         """The words in their order, each once, separated by commas.
@@ -188,19 +198,27 @@ class Words(Variable):
         return self.ordered(text)
 
     def ordered(self, text: str) -> str:
-        """The words of a text in the variable's order, each once."""
+        """The words of a text in the variable's order, each once, for groups those that they stand for."""
         given = [word.strip().lower() for word in text.split(",")]
+        given += [word for group in given for word in self.groups.get(group, ())]
         return ",".join(word for word in self.words if word in given)
 
     def accepts(self, value: object) -> bool:
         """Accepts one or more of the words, separated by commas."""
         return isinstance(value, str) and all(
-            word.strip().lower() in self.words for word in value.split(",")
+            word.strip().lower() in (*self.words, *self.groups) for word in value.split(",")
         )
 
 
-SANITIZER_CHECKS = ("bounds",)
-"""What the sanitizer can look for; docs/sanitizer.md describes each."""
+SANITIZER_DEFECTS = ("bounds", "races", "barriers", "uninit", "async")
+"""Checks of the sanitizer for what is a defect in every program: ``all``; docs/sanitizer.md describes each."""
+SANITIZER_CHECKS = (
+    *SANITIZER_DEFECTS,
+    *("overflow", "division", "shifts", "conversions", "nan"),
+)
+"""All checks of the sanitizer: those of arithmetic, whose results the language defines, are asked for by name."""
+SANITIZER_MODES = ("continue", "benign")
+"""How the sanitizer checks: beyond the first finding; races of threads that write the same value too."""
 
 
 class Config:
@@ -229,9 +247,10 @@ class Config:
     )
     sanitize = Words(
         "WEFT_SANITIZE",
-        SANITIZER_CHECKS,
+        (*SANITIZER_CHECKS, *SANITIZER_MODES),
         "What functions compiled from now on for the CPU check while they run, as with the option `--sanitize` "
         "(docs/sanitizer.md).",
+        {"all": SANITIZER_DEFECTS},
     )
     num_threads = Count(
         "WEFT_NUM_THREADS",
@@ -337,6 +356,21 @@ def cache_home() -> str | None:
     if os.path.isabs(chosen):  # noqa: PTH117
         return chosen
     return os.path.join(home, ".cache") if home and os.path.isdir(home) else None  # noqa: PTH112, PTH118
+
+
+def sanitize_process(checks: str) -> Callable[[], None]:
+    """Sets `WEFT_SANITIZE` for this process and those that it starts; returns what sets it back."""
+    name = vars(Config)["sanitize"].name
+    before = os.environ.get(name)
+    os.environ[name] = checks
+
+    def restore() -> None:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
+
+    return restore
 
 
 def environment(**defaults: str) -> dict[str, str]:

@@ -8,8 +8,8 @@ from weft.backends.registry import find_backend
 from weft.compiler import options as module
 from weft.compiler.option_forms import make_options, parse_options, typed_options
 from weft.compiler.options import OPTIONS, EnableTVMFFI, GPUArch, KeepPTX, OptLevel
-from weft.errors import OptionError, UnavailableError
-from weft.sanitizer.checks import LATER_CHECKS
+from weft.config import SANITIZER_CHECKS, SANITIZER_DEFECTS, SANITIZER_MODES, config, override
+from weft.errors import OptionError
 
 VALUES = {
     "--executor": "context",
@@ -157,10 +157,18 @@ def test_an_unknown_option_lists_all_options():
         assert option.flag in caught.value.hint
 
 
-@pytest.mark.parametrize("flag", [f"--sanitize={check}" for check in LATER_CHECKS])
-def test_an_option_of_a_later_version_is_refused_by_name(flag):
-    with pytest.raises(UnavailableError, match=f"{flag} is not available in this version"):
-        parse_options(flag)
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        *((check, check) for check in (*SANITIZER_CHECKS, *SANITIZER_MODES)),
+        ("all", ",".join(SANITIZER_DEFECTS)),
+        ("nan, all,bounds", ",".join([*SANITIZER_DEFECTS, "nan"])),
+    ],
+)
+def test_sanitize_takes_each_check_and_all_that_are_defects(given, expected):
+    assert weft.Sanitize(given).value == expected
+    with override(sanitize=given):
+        assert config.sanitize == expected
 
 
 def test_sanitize_alone_means_bounds():

@@ -158,7 +158,7 @@ def test_compare_and_swap_in_one_word_counts_every_success(dtype):
         def kernel(cells: weft.Tensor):
             i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
             cell = i % cells.shape[0]
-            seen = cells[cell]
+            seen = weft.atomic_load(cells, cell)
             waiting = True
             while waiting:
                 found = weft.atomic_cas(cells, cell, seen, weft.{dtype.name}(seen + 1))

@@ -67,6 +67,7 @@ def multiplied(body, a, b, types, shape, swizzle=128, dtype=None):
         b_tile = weft.shared(b_shape, right, swizzle=swizzle)
         copy_in(a_tile, a)
         copy_in(b_tile, b)
+        weft.fence_proxy()
         weft.sync_threads()
         write_out(c, body(a_tile, b_tile))
 

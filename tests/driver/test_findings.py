@@ -149,7 +149,7 @@ def test_a_kernel_that_lost_its_context_is_still_told(fake: FakeCuda):
 
 
 @on_fake()
-def test_memory_of_a_report_that_nobody_can_read_is_refused(fake: FakeCuda):
+def test_memory_of_a_report_that_cannot_be_read_is_refused(fake: FakeCuda):
     fn, given = compiled(), arguments()
     fn(*given)
     for constant in (b"", b"\xff" * 7, struct.pack("<3i", 99, 1, 1), struct.pack("<3i", 0, 70, 1)):
@@ -179,7 +179,7 @@ def test_a_function_without_checks_has_no_memory_for_findings(fake: FakeCuda):
     assert fake.count("cuLibraryGetGlobal") == fake.count("cuMemHostAlloc") == 0
 
 
-def test_a_finding_that_nobody_reads_is_printed_at_the_end():
+def test_an_unread_finding_is_printed_at_the_end():
     program = """
 import weft
 from tests.driver.test_findings import *

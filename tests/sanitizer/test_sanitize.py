@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sanitizer.zoo import all_cases
 from weft.backends.cuda.backend import CudaBackend
-from weft.config import override
+from weft.config import SANITIZER_CHECKS, override
+from weft.sanitizer.checks import KINDS
 
 ROOT = Path(__file__).parents[2]
 Vector = weft.Tensor[weft.f32, ("n",)]
@@ -134,8 +137,123 @@ def test_a_decorators_checks_and_the_environments_leave_other_targets_alone(monk
 
 
 def test_the_switch_refuses_unknown_checks():
-    with pytest.raises(weft.OptionError, match=r"weft\.sanitize takes bounds, received 'bound'"):
+    with pytest.raises(weft.OptionError, match=r"takes some of bounds, races.*received 'bound'"):
         weft.sanitize("bound")
+
+
+def test_every_kind_is_found_by_a_check_and_told_by_the_page():
+    page = (ROOT / "docs" / "sanitizer.md").read_text()
+    found = {kind.check: [] for kind in KINDS}
+    for kind in KINDS:
+        assert kind.words.lower() == kind.name.replace("_", " ").lower()
+        found[kind.check].append(kind.words)
+    assert tuple(sorted(found)) == tuple(sorted(SANITIZER_CHECKS))
+    check = ""
+    told = {}
+    for line in page.splitlines():
+        if line.startswith("| `") and line.count("|") == 4:
+            check, words = re.findall("`([^`]*)`", line.rsplit("|", 2)[0])[:2]
+        elif line.startswith("| |"):
+            (words,) = re.findall("`([^`]*)`", line)
+        else:
+            continue
+        told.setdefault(check, []).append(words)
+    assert told == found
+    in_zoo = {case.report.split("\n[")[1].partition("]")[0] for case in all_cases()}
+    assert in_zoo == {kind.words.upper().replace(" ", "_") for kind in KINDS}
+
+
+def test_half_of_sixty_cases_are_bugs_that_peers_had():
+    names = [case.name for case in all_cases()]
+    assert len(set(names)) == len(names) >= 60
+    assert sum("#" in name for name in names) >= 30
+
+
+@weft.kernel
+def in_turn_kernel(a: weft.Tensor, b: weft.Tensor):
+    i = weft.thread_idx.x
+    b[i] = a[i + 1]
+    a[i] = 2.0
+
+
+def test_a_launch_that_continues_reports_all_and_groups_equal_ones():
+    a, b = np.zeros(8, np.float32), np.zeros(8, np.float32)
+    with (
+        weft.sanitize("races", "bounds", continue_=True),
+        pytest.raises(weft.SanitizerError) as found,
+    ):
+        in_turn_kernel[1, 8](a, b)
+    race, outside = found.value.reports
+    assert (race.kind, race.count, race.index, race.thread) == ("race", 6, (1,), (1, 0, 0))
+    assert (race.other.line, race.other.access) == (race.line - 1, "read")
+    assert (outside.kind, outside.count, outside.index) == ("out of bounds", 1, (8,))
+    assert str(found.value).count("\n[") == 2 and "found 6 times" in str(found.value)
+    # Only the thread that was out of bounds ended there.
+    assert a.tolist() == [2.0] * 7 + [0.0]
+    copy = pickle.loads(pickle.dumps(found.value))
+    assert [report.other is None for report in copy.reports] == [False, True]
+
+
+def test_a_launch_that_continues_leaves_the_other_blocks_alone():
+    a = np.zeros(10, np.float32)
+
+    @weft.kernel
+    def fill_kernel(a: weft.Tensor):
+        tile = weft.shared(4, weft.f32)
+        tile[weft.thread_idx.x] = 1.0
+        weft.sync_threads()
+        a[weft.block_idx.x * 4 + weft.thread_idx.x] = tile[3 - weft.thread_idx.x]
+
+    with weft.sanitize("all", continue_=True), pytest.raises(weft.SanitizerError) as found:
+        fill_kernel[3, 4](a)
+    (report,) = found.value.reports
+    assert (report.count, report.block, report.thread) == (2, (2, 0, 0), (2, 0, 0))
+    assert a.tolist() == [1.0] * 10
+
+
+def test_threads_that_write_the_same_race_only_on_request():
+    @weft.kernel
+    def flag_kernel(a: weft.Tensor):
+        a[0] = 3.0
+
+    a = np.zeros(1, np.float32)
+    with weft.sanitize("races"):
+        flag_kernel[4, 8](a + 3.0)
+    with weft.sanitize("races", "benign"), pytest.raises(weft.SanitizerError):
+        flag_kernel[4, 8](a + 3.0)
+
+
+def test_the_order_of_threads_does_not_decide_whether_they_race():
+    """Forward and backward, within a warp and across blocks: two accesses that nothing orders."""
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, step: weft.i32):
+        i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
+        a[64 + i] = a[64 + i + step]
+
+    for step in (-64, -33, -1, 1, 33, 64):
+        with weft.sanitize("races"), pytest.raises(weft.SanitizerError):
+            kernel[4, 32](np.zeros(256, np.float32), step)
+    with weft.sanitize("races"):
+        kernel[4, 32](np.zeros(256, np.float32), 0)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
+def test_neighbors_in_one_word_do_not_race(dtype):
+    @weft.kernel
+    def kernel(a: weft.Tensor, whole: weft.Tensor):
+        i = weft.thread_idx.x
+        a[i] = a[i]
+        weft.sync_threads()
+        if i == 0:
+            for j in range(whole.shape[0]):
+                whole[j] = whole[j]
+        weft.sync_threads()
+        a[a.shape[0] - 1 - i] = a[a.shape[0] - 1 - i]
+
+    a = np.zeros(32, dtype)
+    with weft.sanitize("races"):
+        kernel[1, 32](a, a.view(np.uint64))
 
 
 PROGRAM = """

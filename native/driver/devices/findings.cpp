@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <vector>
 
@@ -91,14 +92,23 @@ void raise_report(const DeviceReport& report) {
     return;
   }
   const std::string excerpt = site.text(), places = site.text(), array = site.text(), access = site.text();
-  const weft_check_site known{excerpt.c_str(), places.c_str(), array.c_str(), access.c_str(),
-                              site.kind,       site.rank,      site.count,    0};
+  const weft_check_site known{excerpt.c_str(),
+                              places.c_str(),
+                              array.c_str(),
+                              access.c_str(),
+                              site.kind,
+                              site.rank,
+                              site.count,
+                              0,
+                              0,
+                              0};
   const int32_t *block = report.block, *thread = report.thread;
-  raise_finding({known,
-                 report.values,
-                 kernel.c_str(),
-                 {block[0], block[1], block[2]},
-                 {thread[0], thread[1], thread[2]}});
+  try {
+    raise_reports(kernel, {report_of(known, {block[0], block[1], block[2]}, {thread[0], thread[1], thread[2]},
+                                     report.values)});
+  } catch (const std::bad_alloc&) {
+    raise_error("MemoryError", "no memory to describe an error");
+  }
 }
 
 // Prints a finding that no call has raised.

@@ -39,7 +39,7 @@ class Findings {
                    std::unique_ptr<Findings>* made, DriverError* error);
   Findings(const Findings&) = delete;
   Findings& operator=(const Findings&) = delete;
-  // Prints a finding that nobody has read.
+  // Prints a finding that no call has read.
   ~Findings();
 
   bool any() const { return __atomic_load_n(&report_->ready, __ATOMIC_ACQUIRE) != 0; }
@@ -67,7 +67,7 @@ bool any_finding();
 // is current.
 bool raise_finding_on(int32_t device);
 
-// Prints the findings that nobody has read, at the process's end.
+// Prints the findings that no call has read, at the process's end.
 void tell_findings();
 
 }  // namespace weft

@@ -67,7 +67,9 @@ typedef struct weft_cooperative_site {
   int32_t width;       // of shuffles: lanes of a group
   int32_t value_type;  // of reductions: 8, 16, 32, 64, or enum weft_value_type
   int32_t padding;
-  const char* name;  // of the barrier that is meant, or an empty text
+  const char* name;     // of the barrier that is meant, or an empty text
+  const char* excerpt;  // as of weft_check_site where the sanitizer looks for such errors, else an empty text
+  const char* places;
 } weft_cooperative_site;
 
 // One thread: 32 bytes, then its arrays too large for a stack, then its frame.

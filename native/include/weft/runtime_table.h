@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 18
+#define WEFT_RUNTIME_TABLE_VERSION 19
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -65,7 +65,7 @@ typedef struct weft_launch {
   const weft_launch_attribute* attributes;
   int64_t attribute_count;
   const char* kernel_name;
-  int64_t together;  // CPU only: enum weft_together, which blocks one call of the kernel runs at once
+  int64_t together;  // CPU only: enum weft_together, and bits of enum weft_launch_check
   // CPU only, since a driver knows them from the kernel: its declared limits, 0 for none.
   int64_t most_threads;
   int64_t cluster[3];  // blocks
@@ -74,6 +74,14 @@ typedef struct weft_launch {
 // Which blocks wait for each other: none; a cluster's, so that the kernel's "blocks" are clusters; the
 // grid's, in one call.
 enum weft_together { WEFT_TOGETHER_BLOCK = 0, WEFT_TOGETHER_CLUSTER = 1, WEFT_TOGETHER_GRID = 2 };
+
+// How the sanitizer checks a launch on the CPU, besides what the kernel's own code does.
+enum weft_launch_check {
+  WEFT_LAUNCH_WATCHED = 4,       // what its threads do to memory is kept: sanitizer_access and its family
+  WEFT_LAUNCH_CONTINUES = 8,     // a finding does not end it; all are reported when it has ended
+  WEFT_LAUNCH_BARRIERS = 16,     // threads that cannot continue are a finding
+  WEFT_LAUNCH_SAME_VALUES = 32,  // threads race even if both write what is there already
+};
 
 // Device memory that a launch allocates for all blocks of its grid and frees in stream order: constant data
 // in the object. Profile scratch has its own allocator, since it is read later.
@@ -105,6 +113,7 @@ struct weft_cpu_launch {
   int32_t shared_memory_bytes;
   int32_t failed;  // set by kernel_fail; other workers stop when they see it
   const char* kernel_name;
+  void* watch;  // weft::Watch of a launch with checks beyond its kernel's own code, or NULL
 };
 
 // The sentences of failing checks (native/runtime/failure.cpp), each with its exception and the meaning of
@@ -173,17 +182,67 @@ typedef struct weft_failure_site {
   int32_t index;          // dimension, rank or line, by kind
 } weft_failure_site;
 
-// What the sanitizer finds in kernels on the CPU (docs/sanitizer.md): the name, and the words of a report.
-// The order is the ABI.
-#define WEFT_CHECK_KINDS(KIND)                                                         \
-  /* `values`: the index and then the size of each of the site's `rank` dimensions. */ \
-  KIND(out_of_bounds, "out of bounds")
+// What the sanitizer finds in kernels on the CPU (docs/sanitizer.md): the name, the words of a report, and
+// the check that finds it, as the option --sanitize calls it. The order is the ABI. The site's values are,
+// for what is about an element, the index and then the size of each of the `rank` dimensions of its array;
+// for arithmetic, the operands: integers sign-extended, floats as the bits of a double.
+// clang-format off: one row, one line
+#define WEFT_CHECK_KINDS(KIND) \
+  KIND(out_of_bounds, "out of bounds", "bounds") \
+  KIND(misaligned, "misaligned", "bounds") \
+  KIND(race, "race", "races") \
+  KIND(divergent_barrier, "divergent barrier", "barriers") \
+  KIND(uninitialized, "uninitialized", "uninit") \
+  KIND(asynchrony, "asynchrony", "async") \
+  KIND(overflow, "overflow", "overflow") \
+  KIND(division_by_zero, "division by zero", "division") \
+  KIND(shift_past_the_width, "shift past the width", "shifts") \
+  KIND(conversion_out_of_range, "conversion out of range", "conversions") \
+  KIND(new_nan, "new NaN", "nan")
+// clang-format on
 
 enum weft_check_kind {
-#define WEFT_KIND(name, words) WEFT_CHECK_##name,
+#define WEFT_KIND(name, words, check) WEFT_CHECK_##name,
   WEFT_CHECK_KINDS(WEFT_KIND)
 #undef WEFT_KIND
       WEFT_CHECK_KIND_COUNT
+};
+
+// What an access that is watched does, and for which kinds; bits of weft_check_site.flags.
+enum weft_access_flag {
+  WEFT_ACCESS_READS = 1,
+  WEFT_ACCESS_WRITES = 2,
+  WEFT_ACCESS_ATOMIC = 4,  // or volatile: two of them do not race
+  WEFT_ACCESS_ACQUIRES = 8,
+  WEFT_ACCESS_RELEASES = 16,
+  WEFT_ACCESS_BLOCK = 32,     // atomic for the threads of its block only
+  WEFT_ACCESS_AWAITED = 64,   // of a loop that waits for a plain store
+  WEFT_ACCESS_SHARED = 128,   // memory that begins anew with a block, or its cluster
+  WEFT_ACCESS_LOCAL = 256,    // a thread's own
+  WEFT_ACCESS_RACES = 512,    // look for races
+  WEFT_ACCESS_UNINIT = 1024,  // look for reads of unwritten memory
+  WEFT_ACCESS_ASYNC = 2048,   // look for copies under way
+  // It is done beside the threads, until one waits: a thread's copy of elements, a copy that reports to the
+  // phase of an mbarrier, one out of shared memory, a product of a warpgroup.
+  WEFT_ACCESS_ELEMENTS = 4096,
+  WEFT_ACCESS_PHASE = 8192,
+  WEFT_ACCESS_STORE = 16384,
+  WEFT_ACCESS_PRODUCT = 32768,
+  WEFT_ACCESS_PUBLISHES = 65536,  // a plain store for which a loop may wait
+};
+
+// What else orders threads, or begins an array; for sanitizer_event.
+enum weft_watch_event {
+  WEFT_EVENT_FENCE = 0,
+  WEFT_EVENT_ARRIVE = 1,       // at the mbarrier whose word is at the address
+  WEFT_EVENT_WAIT = 2,         // has ended, for a phase of it
+  WEFT_EVENT_DECLARE = 3,      // `bytes` of a thread's own array begin
+  WEFT_EVENT_PROXY_FENCE = 4,  // what is written so far is there for copies beside the threads
+  WEFT_EVENT_COMMIT = 5,       // the thread's copies of elements are a group
+  WEFT_EVENT_ELEMENTS = 6,     // all groups are complete but the newest `bytes` of them
+  WEFT_EVENT_STORES = 7,       // the same for copies out of shared memory
+  WEFT_EVENT_PRODUCT = 8,      // a product of its warpgroup begins
+  WEFT_EVENT_PRODUCTS = 9,     // as for stores
 };
 
 // A place in a kernel that the sanitizer checks, constant data in the object. The texts are UTF-8 and live as
@@ -191,11 +250,13 @@ enum weft_check_kind {
 typedef struct weft_check_site {
   const char* excerpt;  // file and line, the source line, a caret, the calls that inlined it
   const char* places;   // the same as data, for weft.SanitizerError
-  const char* array;    // as the user wrote it
-  const char* access;   // "read", "written" or "updated"
-  int32_t kind;         // enum weft_check_kind
-  int32_t rank;         // of the array
+  const char* array;    // as the user wrote it; of arithmetic the type
+  const char* access;   // "read", "written" or "updated"; of arithmetic the operator
+  int32_t kind;         // enum weft_check_kind; of an access that is watched, what it finds is one of several
+  int32_t rank;         // of the array; of arithmetic the number of operands
   int32_t count;        // neighbors along the last dimension that are accessed at once
+  int32_t bytes;        // of an element
+  int32_t flags;        // bits of enum weft_access_flag
   int32_t padding;
 } weft_check_site;
 
@@ -349,11 +410,27 @@ typedef struct weft_check_site {
   ROW(max_clusters, int32_t,                                                                                 \
       (weft_call_frame * frame, int32_t kernel, const weft_cluster_shape* shape, int32_t* count),            \
       "i32 (ptr, i32, ptr, ptr)")                                                                            \
-  /* What the sanitizer found: records the error in `launch` and returns 1. `values` by kind. */             \
+  /* What the sanitizer found: records it in `launch` and returns 1, or 0 if the launch continues. */        \
   ROW(sanitizer_fail, int32_t,                                                                               \
       (weft_cpu_launch * launch, const weft_check_site* site, int64_t block, int64_t thread,                 \
        const int64_t* values),                                                                               \
-      "i32 (ptr, ptr, i64, i64, ptr)")
+      "i32 (ptr, ptr, i64, i64, ptr)")                                                                       \
+  /* A thread is about to access elements from an address on; nonzero: to be followed by sanitizer_fail. */  \
+  ROW(sanitizer_access, int32_t,                                                                             \
+      (weft_cpu_launch * launch, const weft_check_site* site, int64_t block, int64_t thread,                 \
+       const void* address),                                                                                 \
+      "i32 (ptr, ptr, i64, i64, ptr)")                                                                       \
+  /* The same for `bytes` that are accessed beside the threads; of a phase, that of the mbarrier at `word`.  \
+   */                                                                                                        \
+  ROW(sanitizer_copy, int32_t,                                                                               \
+      (weft_cpu_launch * launch, const weft_check_site* site, int64_t block, int64_t thread,                 \
+       const void* address, int64_t bytes, const void* word),                                                \
+      "i32 (ptr, ptr, i64, i64, ptr, i64, ptr)")                                                             \
+  /* An enum weft_watch_event of a thread. */                                                                \
+  ROW(sanitizer_event, void,                                                                                 \
+      (weft_cpu_launch * launch, int32_t event, int64_t block, int64_t thread, const void* address,          \
+       int64_t bytes),                                                                                       \
+      "void (ptr, i32, i64, i64, ptr, i64)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

@@ -23,8 +23,12 @@ def places_text(place: SourceLocation | None) -> str:
     return "\n".join(lines)
 
 
-def array_text(text: str) -> str:
+def array_text(text: str, argument: int = 0) -> str:
     """The array in the text of an access: `a` of `a[i, j]`, `a[i] = x` and `atomic_add(a, i, x)`; empty if unknown.
+
+    Args:
+        text: of the access.
+        argument: of a call, which one is the array.
 
     Example:
         >>> array_text("self.tile[i] += 1"), array_text("weft.atomic_add(counts[0], i, 1)")
@@ -43,4 +47,6 @@ def array_text(text: str) -> str:
         node = node.value
     if isinstance(node, ast.Subscript):
         return ast.unparse(node.value)
-    return ast.unparse(node.args[0]) if isinstance(node, ast.Call) and node.args else ""
+    if isinstance(node, ast.Call) and len(node.args) > argument:
+        return ast.unparse(node.args[argument])
+    return ""

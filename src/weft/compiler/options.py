@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from weft.backends.registry import find_target
-from weft.config import SANITIZER_CHECKS
 from weft.errors import OptionError, brief
 from weft.language.functions import MATH
 from weft.runtime.executor import EXECUTORS
-from weft.sanitizer.checks import ordered_checks, unchecked_target
+from weft.sanitizer.checks import TAKES, ordered_checks, unchecked_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -313,11 +312,7 @@ class PtxasOptions(_TextOption, flag="--ptxas-options", takes="a string of ptxas
             raise cls.wrong(value, f"{cls.takes} ({error})") from None
 
 
-class Sanitize(
-    _TextOption,
-    flag="--sanitize",
-    takes=f"some of {', '.join(SANITIZER_CHECKS)}, separated by commas",
-):
+class Sanitize(_TextOption, flag="--sanitize", takes=TAKES):
     """Checks kernels while they run; ``--sanitize`` alone means ``"bounds"``: accesses outside of arrays.
 
     What is found is a `weft.SanitizerError`. Without the option there is not one instruction more.
@@ -403,7 +398,7 @@ class CompileOptions:
         fp_contract: ``"on"`` or ``"off"``.
         math: ``"fast"`` or ``"portable"``.
         ptxas_options: further options for the assembler, one word each.
-        sanitize: names of `SANITIZER_CHECKS` in their order, separated by commas, or an empty text.
+        sanitize: checks and modes of `weft.config` in their order, separated by commas, or an empty text.
         defaults: the fields, and stages of `keep`, set only by ``@weft.jit(options=)``.
     """
 
@@ -475,7 +470,8 @@ class CompileOptions:
         if unknown := set(self.sanitize.split(",")) - {"", *backend.checks}:
             if "sanitize" not in self.defaults:
                 raise unchecked_target(backend.name, unknown, backend.checks)
-            self.sanitize = ",".join(name for name in backend.checks if name in self.sanitize)
+            given = self.sanitize.split(",")
+            self.sanitize = ",".join(name for name in backend.checks if name in given)
         self.keep -= self.defaults.difference(("ir", "llvm"), backend.stages)
 
     def _check_conflicts(self) -> None:

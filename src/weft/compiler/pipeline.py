@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Job
 from weft.backends.worker import away_from_signals
@@ -33,6 +33,7 @@ from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace, trace_into
 from weft.passes.add_scratch_arguments import add_scratch_arguments
 from weft.passes.check_accesses import check_accesses
+from weft.passes.check_arithmetic import ARITHMETIC, check_arithmetic
 from weft.passes.check_fragments import check_fragments
 from weft.passes.expand_marks import expand_marks
 from weft.passes.find_block_sizes import find_block_sizes
@@ -45,6 +46,7 @@ from weft.passes.remove_unused_parameters import remove_unused_parameters
 from weft.passes.skip_bad_accesses import skip_bad_accesses
 from weft.passes.split_addresses import split_addresses
 from weft.passes.spread_rounds import spread_rounds
+from weft.passes.watch_threads import watch_threads
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
@@ -164,7 +166,8 @@ def lower(
     passes = _passes_of(signature, artifacts.options)
     artifacts.modules = ("trace", *passes)
     with artifacts.stage("trace"):
-        traced = trace(source, signature)
+        marks_signed = "overflow" in artifacts.options.sanitize.split(",")
+        traced = trace(source, signature, marks_signed=marks_signed)
     module = traced.module
     with artifacts.stage("keep IR"):
         artifacts.record("trace", module_text(module))
@@ -189,6 +192,11 @@ def _passes_of(signature: Signature, options: CompileOptions) -> dict[str, Any]:
     return passes_for(signature, options.fp_contract == "on", options.sanitize)
 
 
+_NUMBERS: Final = frozenset(ARITHMETIC)
+# Checks for which a kernel's own code is enough.
+_IN_CODE: Final = _NUMBERS | {"bounds"}
+
+
 def passes_for(
     signature: Signature, fp_contract: bool = True, sanitize: str = ""
 ) -> dict[str, Callable[[ModuleOp], object]]:
@@ -198,10 +206,13 @@ def passes_for(
     and remove_unused_operations removes what traces leave over, so that no other counts it.
     """
     on_host = getattr(signature, "device_type", None) == CPU
+    checks = set(sanitize.split(",")) - {""}
     rows: tuple[Any, ...] = (
         # First, so that it sees indices as users wrote them, and no access of weft's own.
-        *((check_accesses,) if "bounds" in sanitize.split(",") else ()),
-        *((skip_bad_accesses,) if sanitize and not on_host else ()),
+        *((functools.partial(check_arithmetic, checks=sanitize),) if checks & _NUMBERS else ()),
+        *((check_accesses,) if "bounds" in checks else ()),
+        *((skip_bad_accesses,) if checks and not on_host else ()),
+        *((functools.partial(watch_threads, checks=sanitize),) if checks - _IN_CODE else ()),
         functools.partial(spread_rounds, on_host=on_host),
         functools.partial(expand_marks, inline=trace_into),
         check_fragments,

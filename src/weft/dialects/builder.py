@@ -63,6 +63,9 @@ def text_attribute(text: str) -> StringAttr:
     return StringAttr(text.encode(errors="backslashreplace").decode().replace("\0", "\\x00"))
 
 
+SIGNED: Final = "weft.signed"
+"""Attribute of an `arith` operation on signed integers, where someone asked for it."""
+
 OperationT = TypeVar("OperationT", bound=Operation)
 
 _NO_LOCATION: Final = UnknownLoc()
@@ -79,6 +82,7 @@ class Builder:
         location: the user's source span that the next operation comes from.
         cluster: the blocks of a cluster along x, y and z, in a kernel that is launched in clusters.
         loops: how many loops at run time are around the next operation.
+        marks_signed: whether sums, differences and products of signed integers get the attribute `SIGNED`.
     """
 
     __slots__ = (
@@ -91,12 +95,14 @@ class Builder:
         "cluster",
         "location",
         "loops",
+        "marks_signed",
     )
 
     def __init__(self, entry: Block, cluster: tuple[int, ...] | None = None) -> None:
         self.block = entry
         self.cluster = cluster
         self.loops = 0
+        self.marks_signed = False
         self.location: SourceLocation = UNKNOWN_LOCATION
         self._entry = entry
         self._constants: dict[tuple[Attribute, int | float | str], SSAValue] = {}

@@ -119,12 +119,14 @@ class Session:
         failed_at: the place of a failure of the front end itself, or None.
         sources: of each function traced so far.
         loop_types: the types that loops carried, with which a retraced loop begins.
+        marks_signed: whether kernels mark sums of signed integers, see `Builder`.
     """
 
     def __init__(self, program: str, texts: SourceTexts, inline: Callable[..., Any]) -> None:
         self.program = program
         self.texts = texts
         self.inline = inline
+        self.marks_signed = False
         self.captures = Captures()
         self.failed_at: SourceLocation | None = None
         self.loop_types: dict[Hashable, dict[Any, tuple[Any, tuple[Any, ...]]]] = {}

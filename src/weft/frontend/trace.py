@@ -73,17 +73,21 @@ class TracedModule:
     returns_objects: bool
 
 
-def trace(source: FunctionSource, signature: Signature) -> TracedModule:
+def trace(
+    source: FunctionSource, signature: Signature, *, marks_signed: bool = False
+) -> TracedModule:
     """Traces a host function and the kernels that it launches.
 
     Args:
         source: of the host function.
         signature: of its parameters.
+        marks_signed: whether sums of signed integers in kernels are marked, see `Builder`.
     Raises:
         CompileError: if the function cannot be compiled; with the place in its source.
         InternalCompilerError: for a defect of weft, with the place reached.
     """
     session = Session(source.globals.get("__name__", ""), source.texts, inline)
+    session.marks_signed = marks_signed
     block = Block()
     builder = Builder(block)
     table = KernelTable(session)

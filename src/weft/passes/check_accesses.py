@@ -18,6 +18,7 @@ from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu.cp_async import CpAsyncCopyOp
 from weft.dialects.simt.check import CheckOp
+from weft.dialects.simt.debug import AssertOp
 from weft.dialects.simt.grid import CoordinateOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import (
@@ -29,6 +30,7 @@ from weft.dialects.simt.memory import (
     LoadOp,
     StoreOp,
 )
+from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.scalar import NO_WRAP
 from weft.dialects.simt.types import DYNAMIC, TensorType
 from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
     from weft.dialects.builder import OperationT
 
+_IS_ALIGNED: Final = " is a multiple of "
+"""In the text of an assertion about a vector's place."""
 _WORDS: Final[dict[type[Operation], str]] = {
     LoadOp: "read",
     StoreOp: "written",
@@ -50,6 +54,7 @@ _WORDS: Final[dict[type[Operation], str]] = {
     AtomicStoreOp: "written",
     AtomicRmwOp: "updated",
     AtomicCasOp: "updated",
+    RedAddOp: "updated",
 }
 
 
@@ -67,7 +72,10 @@ def check_accesses(module: ModuleOp) -> None:
     for kernel in module.body.block.ops:
         for op in list(walk(kernel)) if isinstance(kernel, KernelOp) else ():
             for access in _accesses(op):
-                _Checker(op, access).add_checks()
+                checker = _Checker(op, access)
+                for promise in _alignment(op):
+                    checker.check_alignment(promise)
+                checker.add_checks()
 
 
 def _accesses(op: Operation) -> Iterator[_Access]:
@@ -83,8 +91,17 @@ def _accesses(op: Operation) -> Iterator[_Access]:
     place = next(n for n, value in enumerate(op.operands) if isinstance(value.type, TensorType))
     tensor = op.operands[place]
     indices = op.operands[place + 1 : place + 1 + cast("TensorType", tensor.type).rank]
-    is_vector = isinstance(op, LoadVectorOp | StoreVectorOp)
+    is_vector = isinstance(op, LoadVectorOp | StoreVectorOp | RedAddOp)
     yield _Access(tensor, indices, word, len(op.elements) if is_vector else 1)
+
+
+def _alignment(op: Operation) -> Iterator[AssertOp]:
+    """What the language asserts of a vector's place, before it."""
+    before = op.prev_op if isinstance(op, LoadVectorOp | StoreVectorOp | RedAddOp) else None
+    while before is not None and before.location == op.location:
+        following, before = before, before.prev_op
+        if isinstance(following, AssertOp) and _IS_ALIGNED in following.text.data:
+            yield following
 
 
 class _Index:
@@ -116,6 +133,16 @@ class _Checker:
         self._check_bounds(tensor, found, range(len(found)), count, "")
         self._check_views(tensor, found)
 
+    def check_alignment(self, promise: AssertOp) -> None:
+        """A check in place of an assertion."""
+        tensor, indices, word, count = self._access
+        rank = cast("TensorType", tensor.type).rank
+        values = [_Index(self, index).wide for index in indices]
+        values += [self._size(tensor, number, i64) for number in range(rank)]
+        self._add(CheckOp(promise.condition, "misaligned", "", word, count, values))
+        promise.detach()
+        promise.erase()
+
     def _check_views(self, tensor: SSAValue, indices: list[_Index]) -> None:
         """The element's indices in each array that this one is a view of, where the view's own do not bound them."""
         while isinstance(view := tensor.owner, ViewOp):
@@ -127,7 +154,7 @@ class _Checker:
                     open_ends.discard(dimension)  # slices are clipped to the end
                 starts[dimension] = self._moved(starts[dimension], index, step)
             tensor, indices = view.source, starts
-            self._check_bounds(tensor, indices, sorted(open_ends), 1, _name(tensor))
+            self._check_bounds(tensor, indices, sorted(open_ends), 1, tensor_name(tensor))
 
     def _moved(self, start: _Index, index: _Index, step: int) -> _Index:
         by = index.wide
@@ -220,7 +247,7 @@ class _Checker:
         return operation
 
 
-def _name(tensor: SSAValue) -> str:
+def tensor_name(tensor: SSAValue) -> str:
     """An array's name: that of the argument, or of the variable."""
     found: object = None
     if isinstance(tensor, BlockArgument) and isinstance(

@@ -29,17 +29,22 @@ if TYPE_CHECKING:
 
 
 def keep_awaited_loads(module: ModuleOp) -> None:
-    """Makes volatile the loads that a `while` waits for.
+    """Makes volatile the loads that a `while` waits for."""
+    for kernel in module.body.block.ops:
+        if isinstance(kernel, KernelOp):
+            for load in awaited_loads(kernel):
+                load.volatile = UnitAttr()
+
+
+def awaited_loads(kernel: KernelOp) -> Iterator[LoadOp]:
+    """The loads that a `while` waits for.
 
     A loop waits if its condition depends on loads of global or shared memory, and on nothing else that changes from
     round to round: no counter, timer or atomic, and no element that the loop itself stores.
     """
-    for kernel in module.body.block.ops:
-        if isinstance(kernel, KernelOp):
-            for loop in walk(kernel):
-                if isinstance(loop, scf.WhileOp):
-                    for load in _Condition(loop).awaited():
-                        load.volatile = UnitAttr()
+    for loop in walk(kernel):
+        if isinstance(loop, scf.WhileOp):
+            yield from _Condition(loop).awaited()
 
 
 class _ChangesItselfError(Exception):

@@ -1,46 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of the sanitizer's checks, as users give them.
+"""The sanitizer's checks, as users name them, and the kinds of what they find.
 
-In: a text such as ``"bounds"``. Out: the same in one order, or None; what a later version has is refused by name.
+In: a text such as ``"bounds"``. Out: the same in one order, or None; the kinds, from the runtime's table.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from weft.config import SANITIZER_CHECKS, Config
+from weft import _native
+from weft.config import Config
 from weft.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-LATER_CHECKS: Final = tuple(
-    name
-    for name in ("bounds", "races", "barriers", "uninit", "overflow", "async", "all")
-    if name not in SANITIZER_CHECKS
-)
-"""Planned checks that this version does not have yet."""
 _VARIABLE: Final = vars(Config)["sanitize"]
+
+
+class Kind(NamedTuple):
+    """One kind of finding: its name in the runtime, the words of a report, the check that looks for it."""
+
+    name: str
+    words: str
+    check: str
+
+
+KINDS: Final = tuple(map(Kind, _native.CHECK_KINDS, _native.CHECK_WORDS, _native.CHECK_OPTIONS))
+"""What the sanitizer can find: `WEFT_CHECK_KINDS` of native/include/weft/runtime_table.h."""
+TAKES: Final = str(_VARIABLE.kind)
+"""What the option takes, in words."""
 
 
 def ordered_checks(value: object) -> str | None:
     """The checks of a text, each once and in their order; None for any other value.
 
-    Raises:
-        UnavailableError: for a check that a later version has.
-
     Example:
-        >>> ordered_checks("bounds, bounds"), ordered_checks("bound")
-        ('bounds', None)
+        >>> ordered_checks("races, bounds"), ordered_checks("all"), ordered_checks("bound")
+        ('bounds,races', 'bounds,races,barriers,uninit,async', None)
     """
-    words = value.replace(" ", "").split(",") if isinstance(value, str) else []
-    for word in words:
-        if word in LATER_CHECKS:
-            raise UnavailableError(
-                "OPTION_NOT_AVAILABLE",
-                f"option --sanitize={word} is not available in this version",
-                hint=f"it takes some of {', '.join(SANITIZER_CHECKS)}, separated by commas",
-            )
     return _VARIABLE.ordered(value) if _VARIABLE.accepts(value) else None
 
 
@@ -52,7 +50,7 @@ def unchecked_target(name: str, unknown: Collection[str], known: Sequence[str]) 
         unknown: the checks that it does not have.
         known: those that it has.
     """
-    missing = ",".join(check for check in SANITIZER_CHECKS if check in unknown)
+    missing = ",".join(check for check in _VARIABLE.words if check in unknown)
     return UnavailableError(
         "OPTION_NOT_AVAILABLE",
         f"option --sanitize={missing} is not available for the target {name} in this version",

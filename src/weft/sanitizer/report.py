@@ -7,6 +7,7 @@ native runtime, so that other languages read the same.
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from weft import _native
@@ -17,21 +18,74 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ERROR: Final = "SanitizerError"
+_OF_FLOATS: Final = ("conversion out of range", "new NaN")
+"""Kinds whose values are floats, sent as the bits of doubles."""
 
 
-class Report:
+class ReportPlace:
+    """Where a thread was: the one that a report is about, or the other one of a race.
+
+    Attributes:
+        access: ``"read"``, ``"written"`` or ``"updated"`` (by an atomic operation); of arithmetic the operator or
+            function.
+        block, thread: x, y and z of ``block_idx`` and ``thread_idx``.
+        location: file, line and columns; its `caller` is the call that inlined the code, and so on.
+
+    Example:
+        >>> import numpy, weft
+        >>> @weft.kernel
+        ... def shift_kernel(a: weft.Tensor):
+        ...     a[weft.thread_idx.x] = a[weft.thread_idx.x + 1]
+        >>> try:
+        ...     with weft.sanitize("races"):
+        ...         shift_kernel[1, 7](numpy.zeros(8, numpy.float32))
+        ... except weft.SanitizerError as error:
+        ...     report = error.reports[0]
+        >>> report.access, report.thread, report.other.access, report.other.thread
+        ('written', (1, 0, 0), 'read', (0, 0, 0))
+    """
+
+    __slots__ = ("access", "block", "location", "thread")
+
+    def __init__(
+        self, access: str, block: Sequence[int], thread: Sequence[int], location: SourceLocation
+    ) -> None:
+        self.access = access
+        self.block = tuple(block)
+        self.thread = tuple(thread)
+        self.location = location
+
+    @property
+    def file(self) -> str:
+        """The path of the source file, as Python knows it."""
+        return self.location.file
+
+    @property
+    def line(self) -> int:
+        """The line in it, from 1."""
+        return self.location.line
+
+    def __repr__(self) -> str:
+        return f"<weft place: {self.location}, block {self.block}, thread {self.thread}>"
+
+
+class Report(ReportPlace):
     """One finding of the sanitizer.
 
     Attributes:
-        kind: ``"out of bounds"``.
+        kind: one of those in docs/sanitizer.md, such as ``"out of bounds"``.
         text: what happened, in one sentence.
-        array: as the program has it, such as ``"a"``.
-        access: ``"read"``, ``"written"`` or ``"updated"`` (by an atomic operation).
-        index: of the element, or of the first of several, one integer per dimension.
+        array: as the program has it, such as ``"a"``; of arithmetic the type.
+        access: ``"read"``, ``"written"`` or ``"updated"`` (by an atomic operation); of arithmetic the operator or
+            function.
+        index: of the element, or of the first of several, one integer per dimension; empty where it is about none.
         shape: of the array; as long as `index`.
+        values: of arithmetic the operands.
         block, thread: x, y and z of ``block_idx`` and ``thread_idx``.
         kernel: its name.
+        count: how often it was found; more than 1 only with ``continue``, which groups equal ones.
         location: file, line and columns of the access; its `caller` is the call that inlined the code, and so on.
+        other: the `ReportPlace` that it is about as well, or None: of a race the other access.
 
     Example:
         >>> import numpy, weft
@@ -47,56 +101,43 @@ class Report:
         ('out of bounds', 'a', 'written', (4,), (4,), (4, 0, 0))
     """
 
-    __slots__ = (
-        *("kind", "text", "array", "access", "index", "shape"),
-        *("block", "thread", "kernel", "location"),
-    )
+    __slots__ = ("array", "count", "index", "kernel", "kind", "other", "shape", "text", "values")
 
     def __init__(
         self,
         kind: str,
         text: str,
         array: str,
-        access: str,
         index: Sequence[int],
         shape: Sequence[int],
-        block: Sequence[int],
-        thread: Sequence[int],
+        values: Sequence[int | float],
         kernel: str,
-        location: SourceLocation,
+        count: int,
+        place: ReportPlace,
+        other: ReportPlace | None = None,
     ) -> None:
+        super().__init__(place.access, place.block, place.thread, place.location)
         self.kind = kind
         self.text = text
         self.array = array
-        self.access = access
         self.index = tuple(index)
         self.shape = tuple(shape)
-        self.block = tuple(block)
-        self.thread = tuple(thread)
+        self.values = tuple(values)
         self.kernel = kernel
-        self.location = location
-
-    @property
-    def file(self) -> str:
-        """The path of the source file, as Python knows it."""
-        return self.location.file
-
-    @property
-    def line(self) -> int:
-        """The line in it, from 1."""
-        return self.location.line
+        self.count = count
+        self.other = other
 
     def __repr__(self) -> str:
         return f"<weft report: {self.kind}: {self.text} ({self.location})>"
 
 
 class SanitizerError(WeftError):
-    """A kernel did what ``--sanitize`` looks for; the launch was stopped there.
+    """A kernel did what ``--sanitize`` looks for; the launch was stopped there, unless it continues.
 
     What the threads before had written stays written.
 
     Attributes:
-        reports: what was found, as `Report` objects; the first is that of the message.
+        reports: what was found, as `Report` objects, in order; one unless the launch continues.
 
     Example:
         >>> import numpy, weft
@@ -112,11 +153,9 @@ class SanitizerError(WeftError):
     """
 
     def __init__(self, message: str, *values: Any) -> None:
-        self.reports: tuple[Report, ...] = ()
+        self.reports: tuple[Report, ...] = tuple(map(_report, values))
         code = "SANITIZER"
-        if values:
-            *described, places = values
-            self.reports = (Report(*described, location=_location(places)),)
+        if self.reports:
             code = self.reports[0].kind.upper().replace(" ", "_")
         super().__init__(code, message)
         if self.reports:
@@ -127,13 +166,31 @@ class SanitizerError(WeftError):
         return self.message
 
     def __reduce__(self) -> tuple[object, ...]:
-        return SanitizerError, (self.message, *self._values)
+        return SanitizerError, (self.message, *map(_plain, self._values))
+
+
+def _plain(value: Any) -> object:
+    """Texts and numbers, in tuples: what another process can have."""
+    return value if isinstance(value, str | int | float) else tuple(map(_plain, value))
+
+
+def _report(values: Sequence[Any]) -> Report:
+    kind, text, array, index, shape, numbers, kernel, count, *here, other = values
+    if kind in _OF_FLOATS:
+        numbers = [struct.unpack("d", struct.pack("q", bits))[0] for bits in numbers]
+    places = _place(here), _place(other) if other else None
+    return Report(kind, text, array, index, shape, numbers, kernel, count, *places)
+
+
+def _place(values: Sequence[Any]) -> ReportPlace:
+    access, block, thread, places = values
+    return ReportPlace(access, block, thread, _location(places))
 
 
 def _location(text: str) -> SourceLocation:
     """The place of an access, from the text in its site: a line for each call, the innermost first."""
     found: SourceLocation | None = None
-    for line in reversed(text.split("\n")):
+    for line in reversed(text.splitlines()):
         *numbers, function, file = line.split("\t", 5)
         first, column, last, end = map(int, numbers)
         found = SourceLocation(file, first, column, last, end, function, found)

@@ -9,15 +9,16 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from weft.config import SANITIZER_CHECKS, config, override
+from weft.config import SANITIZER_MODES, config, override
 from weft.errors import OptionError, brief
+from weft.sanitizer.checks import TAKES, ordered_checks
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from contextlib import AbstractContextManager
 
 
-def sanitize(*checks: str) -> AbstractContextManager[None]:
+def sanitize(*checks: str, continue_: bool = False) -> AbstractContextManager[None]:
     """Compiles functions called inside the ``with`` with ``--sanitize``, as ``weft.compile`` there does.
 
     Each `weft.jit` function is compiled anew for its calls inside; outside, calls are as fast as before. What was
@@ -27,6 +28,7 @@ def sanitize(*checks: str) -> AbstractContextManager[None]:
 
     Args:
         *checks: names as for the option ``--sanitize``; none means ``"bounds"``. Nested ones add up.
+        continue_: a launch goes on after a finding, and all are reported at its end, equal ones as one.
 
     Raises:
         OptionError: for an unknown name.
@@ -46,12 +48,13 @@ def sanitize(*checks: str) -> AbstractContextManager[None]:
         a[4] is read: index 0 is 4, and a.shape[0] is 4
     """
     for check in checks:
-        if check not in SANITIZER_CHECKS:
+        if ordered_checks(check) is None:
             raise OptionError(
                 "OPTION_VALUE",
-                f"weft.sanitize takes {', '.join(SANITIZER_CHECKS)}, received {brief(check)}",
+                f"weft.sanitize takes {TAKES.removesuffix(', separated by commas')}, received {brief(check)}",
             )
-    return _switched(",".join(checks or ("bounds",)))
+    words = checks if set(checks) - set(SANITIZER_MODES) else ("bounds", *checks)
+    return _switched(",".join([*words, *(["continue"] if continue_ else [])]))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from weft.backends.base import Backend
 from weft.cache.versions import cpu_version
-from weft.config import SANITIZER_CHECKS
+from weft.config import SANITIZER_CHECKS, SANITIZER_MODES
 from weft.types.device import CPU
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class CpuBackend(Backend):
 
     name = "cpu"
     device_type = CPU
-    checks = SANITIZER_CHECKS
+    checks = (*SANITIZER_CHECKS, *SANITIZER_MODES)
 
     def tools_version(self) -> str | None:
         """That of the CPU, with all its features."""

@@ -46,6 +46,7 @@ class FunctionPrinter:
         label: the basic block of the next instruction, without `%`.
         numbers_arguments: whether control flow carries which argument a tensor is.
         failure_label: target of a failed assertion in a kernel, or None.
+        end_label: target of a thread that the sanitizer ends while others go on, or None.
         exit_label: target of a thread that has returned; None if it goes through the end of the enclosing code.
 
     Example:
@@ -67,6 +68,7 @@ class FunctionPrinter:
         "_suffix",
         "_unplaced",
         "coordinates",
+        "end_label",
         "exit_label",
         "failure_label",
         "fragments",
@@ -86,6 +88,7 @@ class FunctionPrinter:
         self.numbers_arguments = False
         self.label = "entry"
         self.failure_label: str | None = None
+        self.end_label: str | None = None
         self.exit_label: str | None = None
         self._operations: Mapping[type[Operation], OperationPrinter] = module.operations
         self._lines: list[str] = []

@@ -70,6 +70,7 @@ from weft.dialects.simt.warp import (
     WarpIdOp,
     WarpReduceOp,
 )
+from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
 
 SIMT: Final = Dialect(
     "simt",
@@ -136,6 +137,9 @@ SIMT: Final = Dialect(
         AssertOp,
         AssumeOp,
         CheckOp,
+        WatchOp,
+        WatchCopyOp,
+        WatchEventOp,
     ],
     [TensorType, FragmentType, StreamType, ProfilerType, LaunchAttributeAttr],
 )

@@ -20,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft import _native
 from weft.dialects.definition import operation_definition
 
 if TYPE_CHECKING:
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 
     from xdsl.ir import SSAValue
 
-CHECKS: Final = ("out_of_bounds",)
+CHECKS: Final = _native.CHECK_KINDS
 """The kinds, named as in `WEFT_CHECK_KINDS`."""
+ARITHMETIC: Final = CHECKS[CHECKS.index("overflow") :]
+"""Those that are about numbers."""
 ACCESSES: Final = ("read", "written", "updated")
 
 
@@ -36,8 +39,9 @@ ACCESSES: Final = ("read", "written", "updated")
 class CheckOp(IRDLOperation):
     """Stops the launch with a report where `condition` is false; the location is that of the access.
 
-    `array` is its name, empty where the source has it; `count` neighbors are accessed at once. The values of
-    `out_of_bounds` are the indices and then the sizes of all dimensions.
+    `array` is its name, empty where the source has it; `count` neighbors are accessed at once. The values are the
+    indices and then the sizes of all dimensions. In arithmetic, `array` is a type and `access` an operator or a
+    function, and the values are its operands: floats as the bits of a double.
     """
 
     name = "simt.check"
@@ -76,6 +80,8 @@ class CheckOp(IRDLOperation):
     def verify_(self) -> None:
         if self.kind.data not in CHECKS:
             raise VerifyException(f"check {self.kind.data!r} is not one of {CHECKS}")
+        if self.kind.data in ARITHMETIC:
+            return
         if self.access.data not in ACCESSES:
             raise VerifyException(f"access {self.access.data!r} is not one of {ACCESSES}")
         if len(self.values) % 2:

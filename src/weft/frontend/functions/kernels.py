@@ -288,6 +288,7 @@ class KernelTable:
         passed = [leaf for leaf in leaves if leaf.is_passed]
         block = Block(arg_types=[leaf.value.ssa.type for leaf in passed])
         builder = Builder(block, cluster)
+        builder.marks_signed = self._session.marks_signed
         context = Context(self._session, builder)
         frame = Frame(context, source, source.tree, returns_value=False)
         builder.location = frame.locate(source.tree)

@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Operation
 
+from weft.dialects.builder import SIGNED
 from weft.dialects.simt.scalar import CONTRACT, NO_WRAP, FloorDivOp, FloorModOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
@@ -255,7 +258,10 @@ def _arithmetic(builder: Builder, operator: str, left: Operand, right: Operand) 
         return to_common(builder, same, dtype)
     first, second = to_common(builder, left, dtype), to_common(builder, right, dtype)
     kind = _ARITHMETIC[operator][dtype.is_float]
-    return Scalar(builder.compute(kind, first.ssa, second.ssa), dtype)
+    result = builder.compute(kind, first.ssa, second.ssa)
+    if builder.marks_signed and dtype.is_signed and isinstance(result.owner, Operation):
+        result.owner.attributes[SIGNED] = UnitAttr()
+    return Scalar(result, dtype)
 
 
 def _unchanged(operator: str, left: Operand, right: Operand, dtype: DType) -> Operand | None:

@@ -42,6 +42,7 @@ from weft.dialects.simt.fragment import (
 from weft.dialects.simt.grid import BlockDimOp, GridDimOp
 from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
 from weft.dialects.simt.warp import LaneIdOp, MatchOp, VoteOp, WarpIdOp
+from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
 from weft.errors import UnavailableError
 from weft.types.launch_limits import MOST_THREADS
 
@@ -236,7 +237,9 @@ UNSUPPORTED: Final[dict[type[Operation], str]] = {
     MatchOp: "amdgcn has no instruction that compares lanes",
     BarrierReduceOp: "amdgcn has no barrier that counts",
     GridBarrierOp: "amdgcn has no barrier of the whole grid",
-    CheckOp: "the sanitizer checks kernels on the CPU",
+    **dict.fromkeys(
+        (CheckOp, WatchOp, WatchCopyOp, WatchEventOp), "the sanitizer checks kernels on the CPU"
+    ),
     **dict.fromkeys(
         (ClusterBarrierOp, ClusterRankOp, MapSharedOp), "amdgcn has no clusters of blocks"
     ),

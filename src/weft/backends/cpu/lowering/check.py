@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sanitizer's checks on the CPU.
+"""The sanitizer's checks on the CPU, and what it watches.
 
-In: simt.check. Out: a branch to the kernel's end, with what was found recorded through the runtime table. The source
-line and the array's name are read here, from the user's file, since the object holds the whole report.
+In: simt.check, simt.watch and its family. Out: a branch to where what was found is recorded through the runtime table;
+calls that tell the runtime of accesses. The source line and the array's name are read here, from the user's file, since
+the object holds the whole report.
 """
 
 from __future__ import annotations
@@ -12,66 +13,189 @@ from typing import TYPE_CHECKING, Any, Final
 from weft import _native
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.check_texts import array_text, places_text
+from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import source_location
-from weft.dialects.simt.check import CheckOp
+from weft.dialects.simt.check import ARITHMETIC, CheckOp
+from weft.dialects.simt.kernel import kernel_of
+from weft.dialects.simt.watch import EVENTS, WatchCopyOp, WatchEventOp, WatchOp
 from weft.location import UNKNOWN_LOCATION
+from weft.passes.watch_threads import CHECKS_ATTRIBUTE, WATCHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from xdsl.ir import Operation
+    from xdsl.ir import Operation, SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
+    from weft.dialects.simt.kernel import KernelOp
 
 _KINDS: Final = {name: number for number, name in enumerate(_native.CHECK_KINDS)}
+_WATCHED_KIND: Final = "race"  # of the site of an access, which may turn out to be another
+# enum weft_launch_check
+_LAUNCH_WATCHED: Final = 4
+_LAUNCH_WORDS: Final = {"continue": 8, "barriers": 16, "benign": 32}
+
+
+def launch_checks(kernel: KernelOp) -> int:
+    """The bits of enum weft_launch_check for a kernel's launches."""
+    checks = _words(kernel)
+    watched = _LAUNCH_WATCHED if not checks.isdisjoint(WATCHED) else 0
+    return watched | sum(bit for word, bit in _LAUNCH_WORDS.items() if word in checks)
+
+
+def continues(kernel: KernelOp) -> bool:
+    """Whether a finding does not end a kernel's launches."""
+    return "continue" in _words(kernel)
+
+
+def reports_barriers(kernel: KernelOp) -> bool:
+    """Whether threads that cannot continue are a finding."""
+    return "barriers" in _words(kernel)
+
+
+def _words(kernel: KernelOp) -> frozenset[str]:
+    attribute: Any = kernel.attributes.get(CHECKS_ATTRIBUTE)
+    return frozenset(attribute.data.split(",")) if attribute is not None else frozenset()
 
 
 def _print_check(printer: FunctionPrinter, op: CheckOp) -> None:
     good, bad = printer.new_label("checked"), printer.new_label("found")
     printer.branch_if(printer.values[op.condition], good, bad)
     printer.start(bad)
-    site = _check_site(printer, op)
-    values = printer.at_entry(f"alloca [{len(op.values)} x i64], align 8", "values")
-    for number, value in enumerate(op.values):
-        place = (
-            printer.let(f"getelementptr i8, ptr {values}, i64 {8 * number}") if number else values
-        )
-        printer.line(f"store i64 {printer.values[value]}, ptr {place}, align 8")
-    table = printer.let("load ptr, ptr %launch, align 8", "table")
-    call_row(
-        printer,
-        table,
-        "sanitizer_fail",
-        "ptr %launch",
-        f"ptr {site}",
-        f"i64 {printer.coordinates['block']}",
-        f"i64 {linear_thread(printer)}",
-        f"ptr {values}",
-    )
-    assert printer.failure_label is not None
-    printer.branch(printer.failure_label)
+    values = [printer.values[value] for value in op.values]
+    is_element = op.kind.data not in ARITHMETIC
+    site = _Site(op, op.kind.data, op.array.data, op.access.data)
+    rank = len(values) // 2 if is_element else len(values)
+    text = site.print(printer, rank, op.count.value.data)
+    # A thread cannot go on with an element that does not exist.
+    may_go_on = op.kind.data != "out_of_bounds"
+    goes_on = good if may_go_on else printer.end_label or good
+    _print_finding(printer, op, text, values, goes_on)
     printer.start(good)
 
 
-def _check_site(printer: FunctionPrinter, op: CheckOp) -> str:
-    """A `weft_check_site`."""
-    module, place = printer.module, source_location(op.location) or UNKNOWN_LOCATION
-    texts = (
-        place.excerpt(),
-        places_text(place),
-        op.array.data or array_text(place.span()) or "the array",
+def _print_finding(
+    printer: FunctionPrinter, op: Operation, site: str, values: Sequence[str], goes_on: str
+) -> None:
+    """Records what was found: ends the launch, or branches to `goes_on` where it continues."""
+    memory = printer.at_entry(f"alloca [{len(values) or 1} x i64], align 8", "values")
+    for number, value in enumerate(values):
+        place = (
+            printer.let(f"getelementptr i8, ptr {memory}, i64 {8 * number}") if number else memory
+        )
+        printer.line(f"store i64 {value}, ptr {place}, align 8")
+    code = _call(printer, "sanitizer_fail", f"ptr {site}", *_thread(printer), f"ptr {memory}")
+    assert printer.failure_label is not None
+    if continues(kernel_of(op)) or isinstance(op, WatchOp | WatchCopyOp):
+        ended = printer.let(f"icmp ne i32 {code}, 0")
+        printer.branch_if(ended, printer.failure_label, goes_on)
+    else:
+        printer.branch(printer.failure_label)
+
+
+def _call(printer: FunctionPrinter, row: str, *arguments: str) -> str:
+    table = printer.let("load ptr, ptr %launch, align 8", "table")
+    return call_row(printer, table, row, "ptr %launch", *arguments)
+
+
+def _thread(printer: FunctionPrinter) -> tuple[str, str]:
+    """The block and the thread, as arguments."""
+    return f"i64 {printer.coordinates['block']}", f"i64 {linear_thread(printer)}"
+
+
+def _print_watch(printer: FunctionPrinter, op: WatchOp) -> None:
+    tensor = printer.tensors[op.tensor]
+    site = _Site(op, _WATCHED_KIND, op.array.data, op.access.data, op.flags, _bytes(op.tensor))
+    text = site.print(printer, len(op.indices), op.count.value.data)
+    address = tensor.address(printer, op.indices)
+    code = _call(printer, "sanitizer_access", f"ptr {text}", *_thread(printer), f"ptr {address}")
+    good, bad = printer.new_label("watched"), printer.new_label("found")
+    printer.branch_if(printer.let(f"icmp eq i32 {code}, 0"), good, bad)
+    printer.start(bad)
+    values = [_wide(printer, value) for value in op.indices]
+    values += [_wide(printer, value) for value in op.sizes] or ["-1"] * len(values)
+    _print_finding(printer, op, text, values, good)
+    printer.start(good)
+
+
+def _print_watch_copy(printer: FunctionPrinter, op: WatchCopyOp) -> None:
+    argument = op.argument.value.data
+    place = source_location(op.location) or UNKNOWN_LOCATION
+    array = op.array.data if argument < 0 else array_text(place.span(), argument)
+    site = _Site(
+        op,
+        _WATCHED_KIND,
+        array or "shared memory",
         op.access.data,
+        op.flags,
+        _bytes(op.tensor),
     )
-    pointers = ", ".join(f"ptr {module.string(text)}" for text in texts)
-    return module.add_global(
-        "private unnamed_addr constant { ptr, ptr, ptr, ptr, i32, i32, i32, i32 } { "
-        f"{pointers}, i32 {_KINDS[op.kind.data]}, i32 {len(op.values) // 2}, "
-        f"i32 {op.count.value.data}, i32 0 }}, align 8",
-        "site",
-    )
+    text = site.print(printer, 0, 1)
+    address = printer.tensors[op.tensor].address(printer, op.indices)
+    offset = op.offset.value.data
+    if offset:
+        address = printer.let(f"getelementptr i8, ptr {address}, i64 {offset}")
+    word = "null"
+    if op.words is not None and op.index is not None:
+        word = printer.tensors[op.words].address(printer, [op.index])
+    range_arguments = f"ptr {address}", f"i64 {printer.values[op.size]}", f"ptr {word}"
+    code = _call(printer, "sanitizer_copy", f"ptr {text}", *_thread(printer), *range_arguments)
+    good, bad = printer.new_label("watched"), printer.new_label("found")
+    printer.branch_if(printer.let(f"icmp eq i32 {code}, 0"), good, bad)
+    printer.start(bad)
+    _print_finding(printer, op, text, [], good)
+    printer.start(good)
+
+
+def _print_watch_event(printer: FunctionPrinter, op: WatchEventOp) -> None:
+    address = "null"
+    if op.tensor is not None:
+        address = printer.tensors[op.tensor].address(printer, [op.index] if op.index else [])
+    event, amount = EVENTS.index(op.event.data), op.amount.value.data
+    arguments = f"ptr {address}", f"i64 {amount}"
+    _call(printer, "sanitizer_event", f"i32 {event}", *_thread(printer), *arguments)
+
+
+def _bytes(tensor: SSAValue) -> int:
+    kind: Any = tensor.type
+    return size_in_bytes(memory_type(kind.element_type))
+
+
+def _wide(printer: FunctionPrinter, value: SSAValue) -> str:
+    kind: Any = value.type
+    text = printer.values[value]
+    return text if kind.width.data == 64 else printer.let(f"sext i32 {text} to i64")
+
+
+class _Site:
+    """A `weft_check_site` of an operation; an array without a name has that of the source."""
+
+    def __init__(
+        self, op: Operation, kind: str, array: str, access: str, flags: int = 0, size: int = 0
+    ) -> None:
+        place = source_location(op.location) or UNKNOWN_LOCATION
+        self._texts = place.excerpt(), places_text(place)
+        self._kind = _KINDS[kind]
+        self._array = array or array_text(place.span()) or "the array"
+        self._access, self._flags, self._size = access, flags, size
+
+    def print(self, printer: FunctionPrinter, rank: int, count: int) -> str:
+        """Defines the constant; returns its name."""
+        module = printer.module
+        texts = *self._texts, self._array, self._access
+        pointers = ", ".join(f"ptr {module.string(text)}" for text in texts)
+        numbers = (self._kind, rank, count, self._size, self._flags, 0)
+        return module.add_global(
+            "private unnamed_addr constant { ptr, ptr, ptr, ptr, i32, i32, i32, i32, i32, i32 } { "
+            f"{pointers}, {', '.join(f'i32 {number}' for number in numbers)} }}, align 8",
+            "site",
+        )
 
 
 CHECKS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     CheckOp: _print_check,
+    WatchOp: _print_watch,
+    WatchCopyOp: _print_watch_copy,
+    WatchEventOp: _print_watch_event,
 }

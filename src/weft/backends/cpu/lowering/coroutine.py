@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import scf
 
 from weft.backends.cpu.lowering.budget import BUDGET_PLACE, work
+from weft.backends.cpu.lowering.check import reports_barriers
 from weft.backends.cpu.lowering.cluster import reaches_others
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, SITE, CoroutinePrinter
@@ -115,6 +116,8 @@ def _print_thread(
     scope = module.debug.subprogram(kernel.sym_name.data, kernel.location) if module.debug else None
     printer = CoroutinePrinter(module, scope)
     printer.failure_label = "failed"
+    printer.end_label = "exited"
+    printer.tells_places = reports_barriers(kernel)
     printer.label = "begin"
     printer.place(None)
     print_parameters(printer, kernel)

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects.builtin import i32
 
 from weft import _native
+from weft.codegen.check_texts import places_text
 from weft.codegen.llvm.debug_info import source_position
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type, size_in_bytes
+from weft.dialects.builder import source_location
+from weft.location import UNKNOWN_LOCATION
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ _OPERATIONS: Final = {name: code for code, name in enumerate(_native.COOPERATIVE
 # enum weft_value_type; integers are named by their width.
 _VALUE_TYPES: Final = {"f16": 1, "bf16": 2, "f32": 3, "f64": 4}
 
-SITE: Final = "{ ptr, i32, i32, i32, i32, ptr }"  # weft_cooperative_site
+SITE: Final = "{ ptr, i32, i32, i32, i32, ptr, ptr, ptr }"  # weft_cooperative_site
 # Offsets in weft_thread_slot.
 _SITE, _MASK, _LANE, _VALUE, _RESULT = 4, 8, 12, 16, 24
 
@@ -50,11 +53,13 @@ class CoroutinePrinter(FunctionPrinter):
 
     Attributes:
         sites: LLVM text of each `weft_cooperative_site`, in order of their indices.
+        tells_places: whether sites have all that a report of the sanitizer says of a place.
     """
 
     def __init__(self, module: ModulePrinter, scope: int | None = None) -> None:
         super().__init__(module, scope)
         self.sites: list[str] = []
+        self.tells_places = False
 
     def add_site(
         self,
@@ -78,9 +83,13 @@ class CoroutinePrinter(FunctionPrinter):
         name = FLOAT_NAMES.get(type(value_type))
         kind = _VALUE_TYPES[name] if name else 8 * size_in_bytes(llvm_type(value_type))
         text = self.module.string(place)
+        texts = [barrier, "", ""]
+        if self.tells_places:
+            found = source_location(location) or UNKNOWN_LOCATION
+            texts[1:] = found.excerpt(), places_text(found)
+        strings = ", ".join(f"ptr {self.module.string(one)}" for one in texts)
         self.sites.append(
-            f"{SITE} {{ ptr {text}, i32 {_OPERATIONS[operation]}, i32 {width}, i32 {kind}, i32 0, "
-            f"ptr {self.module.string(barrier)} }}"
+            f"{SITE} {{ ptr {text}, i32 {_OPERATIONS[operation]}, i32 {width}, i32 {kind}, i32 0, {strings} }}"
         )
         return len(self.sites) - 1
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cpu.lowering.check import launch_checks
 from weft.backends.cpu.lowering.coroutine import scratch_symbol, waiting_operation
 from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
 from weft.backends.cpu.lowering.shared import uses_shared_memory
@@ -73,7 +74,7 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
 def _declared(op: LaunchExOp, kernel: KernelOp) -> list[tuple[int, int]]:
     """(offset, value) of the kernel's facts for the runtime, which a driver would know."""
     return [
-        (abi.LAUNCH_TOGETHER, _together(kernel)),
+        (abi.LAUNCH_TOGETHER, _together(kernel) | launch_checks(kernel)),
         (abi.LAUNCH_MOST_THREADS, kernel.max_threads or 0),
         *(
             (abi.LAUNCH_CLUSTER + 8 * axis, size)

@@ -20,6 +20,7 @@ from weft.backends.cpu.lowering.budget import (
     print_work,
     work,
 )
+from weft.backends.cpu.lowering.check import continues
 from weft.backends.cpu.lowering.guard import AffineTerm, GuardPrinter, find_guard
 from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
 from weft.codegen import runtime_abi as abi
@@ -36,6 +37,7 @@ from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, AtomicStoreOp, S
 from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.timing import RecordOp
 from weft.dialects.simt.views import StoreVectorOp
+from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 
 _EFFECTS: Final = (
     *(StoreOp, StoreVectorOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp, RedAddOp),
-    *(PrintfOp, AssertOp, AssumeOp, RecordOp, CheckOp),
+    *(PrintfOp, AssertOp, AssumeOp, RecordOp, CheckOp, WatchOp, WatchCopyOp, WatchEventOp),
 )
 _AXES: Final = ("x", "y", "z")
 
@@ -338,6 +340,7 @@ class _RowPrinter:
         printer.coordinates["thread_idx.x"] = thread
         outer = printer.values
         printer.values = {**outer, **known}
+        printer.end_label = printer.new_label("ended") if continues(self._kernel) else None
         for operation in self._body.ops:
             if isinstance(operation, ReturnOp):
                 continue
@@ -345,6 +348,9 @@ class _RowPrinter:
                 continue
             printer.print_operation(operation)
         printer.values = outer
+        if printer.end_label is not None:
+            printer.branch(printer.end_label)
+            printer.start(printer.end_label)
 
 
 def _grown(printer: FunctionPrinter, value: SSAValue, base: str, growth: int, index: str) -> str:

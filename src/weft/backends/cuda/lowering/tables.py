@@ -38,6 +38,7 @@ from weft.codegen.gpu.launch import launch_rows
 from weft.codegen.gpu.shared import SHARED
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
+from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -74,6 +75,9 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **BULK_COPIES,
     **TMA,
 }
+UNSUPPORTED: Final[dict[type[Operation], str]] = dict.fromkeys(
+    (WatchOp, WatchCopyOp, WatchEventOp), "the sanitizer watches threads on the CPU alone"
+)
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST_FUNCTION,
     **TENSOR_MAPS,

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each thread of a launch knows of the others: a vector clock, so that the sanitizer can tell which
+// accesses are ordered.
+//
+// A thread counts epochs: one ends whenever others may learn of its accesses. It knows, for every other
+// thread, the last epoch whose accesses come before its own. The whole launch runs on one thread of the
+// machine, so nothing here is atomic.
+#ifndef WEFT_CPU_CLOCKS_H_
+#define WEFT_CPU_CLOCKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace weft {
+
+// A value that copies share until one of them is edited; empty at first.
+template <typename T>
+class Shared {
+ public:
+  Shared() = default;
+  Shared(const Shared& other) : box_(other.box_) {
+    if (box_ != nullptr) ++box_->references;
+  }
+  Shared(Shared&& other) noexcept : box_(std::exchange(other.box_, nullptr)) {}
+  Shared& operator=(Shared other) noexcept {
+    std::swap(box_, other.box_);
+    return *this;
+  }
+  ~Shared() {
+    if (box_ != nullptr && --box_->references == 0) delete box_;
+  }
+
+  bool empty() const { return box_ == nullptr; }
+  const T* get() const { return box_ == nullptr ? nullptr : &box_->value; }
+  bool is(const Shared& other) const { return box_ == other.box_; }
+  // The value, of this copy alone from here on.
+  T& edit() {
+    if (box_ == nullptr) {
+      box_ = new Box;
+    } else if (box_->references > 1) {
+      *this = Shared(new Box{1, box_->value});
+    }
+    return box_->value;
+  }
+
+ private:
+  struct Box {
+    int64_t references = 1;
+    T value{};
+  };
+  explicit Shared(Box* box) : box_(box) {}
+
+  Box* box_ = nullptr;
+};
+
+using Epochs = std::vector<uint32_t>;
+
+// Epochs of the threads of some blocks, and of what is done beside them.
+class Clock {
+ public:
+  // Blocks from here on stand for what copies beside the threads see of a block: one that many lower.
+  static constexpr int64_t kProxy = int64_t{1} << 44;
+
+  uint32_t at(int64_t block, int32_t thread) const;
+  void set(int64_t block, int32_t thread, uint32_t epoch);
+  void join(const Clock& other);
+  // Copies see all that is known here.
+  void show_to_copies();
+
+ private:
+  struct Part {
+    int64_t block;
+    Shared<Epochs> epochs;
+  };
+  Shared<Epochs>& part(int64_t block);
+
+  std::vector<Part> parts_;  // by block
+};
+
+// A thread's.
+struct ThreadClock {
+  uint32_t epoch = 1;
+  Shared<Clock> known;
+  Shared<Clock> released;  // what its last fence lets others learn from its atomics since
+  Shared<Clock> pending;   // what its atomics have read, of which it learns at its next fence
+};
+
+// The clocks of a block that is alive.
+struct WatchedBlock {
+  int64_t number = 0;
+  std::vector<ThreadClock> threads;
+  // What arrivals at named barriers have brought.
+  Shared<Clock> named[8];
+  // What each thread has begun beside the threads: committed groups of elements, stores, its warpgroup's
+  // products.
+  std::vector<uint32_t> groups, stores, products;
+};
+
+// What threads learn from each other at a barrier in memory.
+struct MeetingPlace {
+  int32_t number = 0;   // among those of the launch
+  int64_t group = -1;   // of blocks in whose time it lies
+  uint64_t parity = 0;  // of the phase that `arriving` belongs to
+  uint32_t first = 0;   // phases that were complete when the group began
+  uint32_t phases = 0;  // that are complete
+  Shared<Clock> arriving;
+  Shared<Clock> done;
+};
+
+// Rules by which threads learn.
+class Clocks {
+ public:
+  bool knows(const ThreadClock& own, int64_t block, int32_t thread, uint32_t epoch) const {
+    return !own.known.empty() && own.known.get()->at(block, thread) >= epoch;
+  }
+  // Lets others learn, from `into`, of all that the thread knows and has done; its next epoch begins.
+  void release(WatchedBlock& block, int32_t thread, Shared<Clock>& into);
+  void acquire(ThreadClock& own, const Shared<Clock>& from);
+  // All of them learn of each other.
+  void meet(const std::vector<std::pair<WatchedBlock*, int32_t>>& members);
+  void fence(WatchedBlock& block, int32_t thread);
+  void proxy_fence(WatchedBlock& block, int32_t thread);
+
+ private:
+  void join(Shared<Clock>& into, const Shared<Clock>& from);
+
+  // The last join, which the next threads of a warp or block repeat.
+  Shared<Clock> last_into_, last_from_, last_result_;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_CPU_CLOCKS_H_

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the sanitizer keeps of a launch: who accessed what, who knows of it, and what was found.
+//
+// A watched launch runs in one call on the calling thread, so its findings are always the same. Two accesses
+// of an element are in order if the clocks of their threads say so, whichever ran first.
+#ifndef WEFT_CPU_WATCH_H_
+#define WEFT_CPU_WATCH_H_
+
+#include <weft/runtime_table.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cpu/clocks.h"
+#include "cpu/shadow.h"
+#include "runtime/report.h"
+
+namespace weft {
+
+inline std::size_t at(int64_t number) { return static_cast<std::size_t>(number); }
+
+// One launch's. Nothing throws; memory that is missing ends the launch with an error.
+class Watch {
+ public:
+  Watch(weft_cpu_launch* launch, int64_t together, const int64_t* cluster);
+
+  // See the rows of the runtime table.
+  int32_t access(const weft_check_site& site, int64_t block, int64_t thread, const void* address) noexcept;
+  int32_t copy(const weft_check_site& site, int64_t block, int64_t thread, const void* address, int64_t bytes,
+               const void* word) noexcept;
+  void event(int32_t event, int64_t block, int64_t thread, const void* address, int64_t bytes) noexcept;
+  int32_t found(const weft_check_site& site, int64_t block, int64_t thread, const int64_t* values) noexcept;
+
+  // Threads [first, first + 32) of `lanes` meet, or all threads of these blocks.
+  void meet_lanes(int64_t block, int32_t first, uint32_t lanes) noexcept;
+  void meet_threads(int64_t block, int32_t first, int32_t count) noexcept;
+  void meet_blocks(const int64_t* blocks, int32_t count) noexcept;
+  // A thread comes to a named barrier, or goes on after it; `opened`: all have gone on.
+  void named_arrive(int64_t block, int32_t barrier, int32_t thread) noexcept;
+  void named_pass(int64_t block, int32_t barrier, int32_t thread) noexcept;
+  void named_opened(int64_t block, int32_t barrier) noexcept;
+
+  bool reports_barriers() const { return (together_ & WEFT_LAUNCH_BARRIERS) != 0; }
+  // Adds a finding; whether the launch continues.
+  bool add(Report report);
+
+  // To be called when the launch has ended with `code`. Returns it, or -1 with the error set if anything was
+  // found.
+  int32_t finish(int32_t code) noexcept;
+
+ private:
+  // An access as it is checked against the cells of memory.
+  struct Access {
+    const weft_check_site& site;
+    WatchedBlock& block;
+    int32_t thread;
+    Record record;  // as others will find it
+    bool is_copy;
+  };
+  // What `found` is to report of an access.
+  struct Seen {
+    int32_t kind = -1;  // none
+    Record other;
+    const char* address = nullptr;  // of a write that may change nothing
+    int64_t bytes = 0;              // 0: another finding
+  };
+  // A write that races with another write, unless it changes nothing.
+  struct Doubt {
+    Report report;
+    const char* address;
+    std::string before;
+    bool is_shared;  // memory that ends with its block
+  };
+
+  template <typename Body>
+  int32_t safely(Body body) noexcept;
+
+  WatchedBlock& block(int64_t number);
+  int64_t group_of(int64_t block) const;
+  MeetingPlace& place_at(int64_t block, const void* word);
+  const weft_check_site& site_of(const Record& record) const;
+  Record record_of(const weft_check_site& site, uint64_t who, uint32_t epoch);
+  bool is_copy(const Record& record) const;
+  bool is_stale(const Record& record, const Access& access) const;
+  bool is_past(const Record& record, const Access& access) const;
+  bool is_together(const Record& record, const weft_check_site& site, int64_t block) const;
+  void check_cell(Cell& cell, const Access& access);
+  void doubt(const Access& access);
+  bool check_record(const Record& other, const Access& access);
+  void order_atomics(const Access& access, const void* address);
+  int32_t check_range(const Access& access, const void* address, int64_t bytes);
+  void see(int32_t kind, const Record& other);
+  bool settle();
+  void complete(const Access& access, const int64_t* values, Report& report) const;
+
+  weft_cpu_launch* launch_;
+  int64_t together_;
+  int64_t cluster_[3];
+  int32_t threads_;  // of a block
+  Shadow shadow_;
+  Clocks clocks_;
+  std::unordered_map<int64_t, std::unique_ptr<WatchedBlock>> blocks_;
+  WatchedBlock* recent_ = nullptr;
+  std::unordered_map<const void*, MeetingPlace> places_;
+  std::vector<const MeetingPlace*> numbered_places_;
+  std::unordered_map<const void*, Shared<Clock>> atomics_;
+  const weft_check_site* first_site_ = nullptr;
+  Seen seen_;
+  std::vector<Doubt> doubts_;
+  std::vector<Report> reports_;
+  bool is_ended_ = false;  // by a finding
+  bool has_no_memory_ = false;
+};
+
+template <typename Body>
+int32_t Watch::safely(Body body) noexcept {
+  if (has_no_memory_) return 1;
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    has_no_memory_ = true;
+    launch_->failed = 1;
+    return 1;
+  }
+}
+
+inline Watch* watch_of(const weft_cpu_launch* launch) { return static_cast<Watch*>(launch->watch); }
+
+// Where a linear number, x fastest, is among blocks or threads.
+Triple triple_of(int64_t linear, const int32_t* sizes);
+
+// Rows of the runtime table. sanitizer_fail records a finding and marks the launch as failed, or returns 0 if
+// it continues. `block` and `thread` are linear, x fastest.
+int32_t sanitizer_fail(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
+                       const int64_t* values);
+int32_t sanitizer_access(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
+                         const void* address);
+int32_t sanitizer_copy(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
+                       const void* address, int64_t bytes, const void* word);
+void sanitizer_event(weft_cpu_launch* launch, int32_t event, int64_t block, int64_t thread,
+                     const void* address, int64_t bytes);
+
+}  // namespace weft
+
+#endif  // WEFT_CPU_WATCH_H_

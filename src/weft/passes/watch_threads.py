@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Has the runtime watch what a kernel's threads do to memory, for the sanitizer: races, unwritten memory, copies.
+
+In: a traced module. Out: `simt.watch` before each access, `simt.watch_copy` before each copy beside the threads, and
+`simt.watch_event` at what orders them; and on the kernel how its launches are checked. Only functions compiled with
+``--sanitize`` pass here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, i64
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from weft.dialects.flow import walk
+from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
+from weft.dialects.nvgpu.cluster import MapSharedOp, StAsyncOp
+from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
+from weft.dialects.nvgpu.mbarrier import (
+    MbarrierArriveOp,
+    MbarrierReleaseOp,
+    MbarrierTryWaitOp,
+    MbarrierWaitOp,
+)
+from weft.dialects.nvgpu.tma import FenceProxyOp, TmaLoadOp, TmaReduceOp, TmaStoreOp, TmaWaitOp
+from weft.dialects.nvgpu.wgmma import WgmmaMmaOp, WgmmaWaitOp
+from weft.dialects.simt.barrier import FenceOp
+from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.memory import (
+    AllocaOp,
+    AtomicCasOp,
+    AtomicLoadOp,
+    AtomicRmwOp,
+    AtomicStoreOp,
+    DimOp,
+    LoadOp,
+    StoreOp,
+)
+from weft.dialects.simt.reductions import RedAddOp
+from weft.dialects.simt.types import DYNAMIC, TensorType
+from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp
+from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
+from weft.passes.check_accesses import tensor_name
+from weft.passes.keep_awaited_loads import awaited_loads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Operation, SSAValue
+
+    from weft.dialects.builder import OperationT
+
+WATCHED: Final = ("races", "uninit", "async")
+"""The checks for which memory is watched."""
+CHECKS_ATTRIBUTE: Final = "weft.checks"
+"""Of a kernel: the checks and modes, as the option has them."""
+_READS: Final[tuple[str, ...]] = ("reads",)
+_WRITES: Final[tuple[str, ...]] = ("writes",)
+_UPDATES: Final = _READS + _WRITES
+_WORDS: Final[dict[tuple[str, ...], str]] = {
+    _READS: "read",
+    _WRITES: "written",
+    _UPDATES: "updated",
+}
+_PLAIN: Final[dict[type[Operation], tuple[str, ...]]] = {
+    LoadOp: _READS,
+    LoadVectorOp: _READS,
+    StoreOp: _WRITES,
+    StoreVectorOp: _WRITES,
+    AtomicLoadOp: _READS,
+    AtomicStoreOp: _WRITES,
+    AtomicRmwOp: _UPDATES,
+    AtomicCasOp: _UPDATES,
+    RedAddOp: _UPDATES,
+}
+_ORDERS: Final = {
+    "acquire": ("acquires",),
+    "release": ("releases",),
+    "acq_rel": ("acquires", "releases"),
+    "seq_cst": ("acquires", "releases"),
+}
+_EVENTS_BEFORE: Final[dict[type[Operation], str]] = {
+    FenceOp: "fence",
+    FenceProxyOp: "proxy_fence",
+    CpAsyncCommitOp: "commit",
+}
+_EVENTS_AFTER: Final[dict[type[Operation], str]] = {
+    CpAsyncWaitOp: "elements",
+    TmaWaitOp: "stores",
+    WgmmaWaitOp: "products",
+}
+_COPIES: Final = (CpAsyncCopyOp, TmaLoadOp, TmaStoreOp, TmaReduceOp, BulkLoadOp, BulkStoreOp)
+# The argument of a call that is the array in shared memory.
+_ARGUMENTS: Final = (
+    ((CpAsyncCopyOp, BulkLoadOp, StAsyncOp), 0),
+    (BulkStoreOp, 1),
+    ((TmaLoadOp, TmaStoreOp, TmaReduceOp), 2),
+)
+_BESIDE: Final = (*_COPIES, StAsyncOp, WgmmaMmaOp)
+
+
+class _Range(NamedTuple):
+    """Bytes of a tensor: from an element on, `offset` bytes after it."""
+
+    tensor: SSAValue
+    indices: Sequence[SSAValue]
+    offset: int
+    size: SSAValue | int
+
+
+def watch_threads(module: ModuleOp, checks: str) -> None:
+    """Watches each kernel.
+
+    Args:
+        module: traced.
+        checks: words of the option ``--sanitize``, separated by commas.
+    """
+    wanted = frozenset(checks.split(","))
+    for kernel in module.body.block.ops:
+        if isinstance(kernel, KernelOp):
+            kernel.attributes[CHECKS_ATTRIBUTE] = StringAttr(checks)
+            if not wanted.isdisjoint(WATCHED):
+                _Watcher(kernel, wanted).watch()
+
+
+class _Watcher:
+    """Adds what watches one kernel."""
+
+    def __init__(self, kernel: KernelOp, wanted: frozenset[str]) -> None:
+        self._operations = list(walk(kernel))
+        self._awaited = set(awaited_loads(kernel))
+        has_copies = any(isinstance(op, _BESIDE) for op in self._operations)
+        self._wanted = wanted if has_copies else wanted - {"async"}
+
+    def watch(self) -> None:
+        """In text order."""
+        for op in self._operations:
+            if type(op) in _PLAIN:
+                self._watch_access(op)
+            elif isinstance(op, _BESIDE):
+                self._watch_beside(op)
+            else:
+                self._watch_event(op)
+
+    def _checks(self, kind: TensorType) -> list[str]:
+        """The checks of an access, and the memory it is in; empty if there is nothing to look for."""
+        space = kind.space.data
+        found = sorted(self._wanted & {"races", "async"}) if space != "local" else []
+        if "uninit" in self._wanted and space != "global":
+            found.append("uninit")
+        if not found:
+            return []
+        return [*found, *({"local": ["local"], "global": []}.get(space, ["shared"]))]
+
+    def _watch_access(self, op: Operation) -> None:
+        place = next(n for n, value in enumerate(op.operands) if isinstance(value.type, TensorType))
+        tensor = op.operands[place]
+        kind = cast("TensorType", tensor.type)
+        what = _PLAIN[type(op)]
+        checks = self._checks(kind)
+        if not checks:
+            return
+        indices = op.operands[place + 1 : place + 1 + kind.rank]
+        many = op.elements if isinstance(op, LoadVectorOp | StoreVectorOp | RedAddOp) else (None,)
+        how = (*what, *checks, *self._order(op))
+        sizes = [] if kind.is_pointer else [self._size(op, tensor, n) for n in range(kind.rank)]
+        self._before(op, WatchOp(how, "", _WORDS[what], len(many), tensor, list(indices), sizes))
+
+    def _order(self, op: Operation) -> Iterator[str]:
+        """What an access means for the order of others."""
+        if isinstance(op, AtomicLoadOp | AtomicStoreOp | AtomicRmwOp | AtomicCasOp):
+            yield "atomic"
+            yield from _ORDERS.get(op.order.data, ())
+            if op.scope.data == "block":
+                yield "block"
+        elif isinstance(op, RedAddOp) or (
+            isinstance(op, LoadOp | StoreOp) and op.volatile is not None
+        ):
+            yield "atomic"
+        elif op in self._awaited:
+            yield "awaited"
+        elif isinstance(op, StoreOp) and self._awaited:
+            yield "publishes"
+
+    def _size(self, op: Operation, tensor: SSAValue, number: int) -> SSAValue:
+        size = cast("TensorType", tensor.type).dims[number]
+        if size == DYNAMIC:
+            return self._before(op, DimOp(tensor, number)).result
+        return self._before(op, arith.ConstantOp.from_int_and_width(size, i64)).result
+
+    def _watch_beside(self, op: Operation) -> None:
+        if isinstance(op, CpAsyncCopyOp):
+            self._copy(op, ("elements", *_WRITES), _Range(op.tensor, list(op.indices), 0, op.bytes))
+            if op.condition is None:
+                source = _Range(op.source, list(op.source_indices), 0, op.bytes)
+                self._copy(op, ("elements", *_READS), source)
+        elif isinstance(op, BulkLoadOp):
+            barrier = op.words, op.index
+            self._copy(op, ("phase", *_WRITES), _Range(op.to, [], 0, op.size), barrier)
+            self._copy(op, ("phase", *_READS), _Range(op.source, [], 0, op.size), barrier)
+        elif isinstance(op, BulkStoreOp):
+            self._copy(op, ("store", *_READS), _Range(op.source, [], 0, op.size))
+        elif isinstance(op, StAsyncOp):
+            size = len(op.elements) * _element_bytes(op.tensor)
+            there = _Range(op.tensor, list(op.indices), 0, size)
+            self._copy(op, ("phase", *_WRITES), there, (op.words, op.index))
+        elif isinstance(op, TmaLoadOp):
+            self._watch_load(op)
+        elif isinstance(op, TmaStoreOp | TmaReduceOp):
+            for part in _ranges(op.tile):
+                self._copy(op, ("store", *_READS), part)
+        elif isinstance(op, WgmmaMmaOp):
+            for tile in (op.a, op.b):
+                if isinstance(tile.type, TensorType):
+                    for part in _ranges(tile):
+                        self._copy(op, ("product", *_READS), part)
+            self._before(op, WatchEventOp("product"))
+
+    def _watch_load(self, op: TmaLoadOp) -> None:
+        places = [(op.tile, op.words)]
+        if op.ranks:
+            places = [
+                (self._mapped(op, op.tile, rank), self._mapped(op, op.words, rank))
+                for rank in op.ranks
+            ]
+        for tile, words in places:
+            for part in _ranges(tile):
+                self._copy(op, ("phase", *_WRITES), part, (words, op.index))
+
+    def _mapped(self, op: Operation, tensor: SSAValue, rank: SSAValue) -> SSAValue:
+        mapped = self._before(op, MapSharedOp(tensor, rank)).result
+        mapped.name_hint = tensor.name_hint
+        return mapped
+
+    def _copy(
+        self,
+        op: Operation,
+        what: tuple[str, ...],
+        part: _Range,
+        barrier: tuple[SSAValue, SSAValue] | None = None,
+    ) -> None:
+        kind = cast("TensorType", part.tensor.type)
+        checks = self._checks(kind)
+        if not checks:
+            return
+        if isinstance(part.size, int):
+            constant = arith.ConstantOp.from_int_and_width(part.size, i64)
+            size = self._before(op, constant).result
+        else:
+            size = self._before(op, arith.ExtUIOp(part.size, i64)).result
+        name, word = tensor_name(part.tensor), _WORDS[what[1:]]
+        place = part.tensor, part.indices, part.offset
+        argument = next((n for kinds, n in _ARGUMENTS if isinstance(op, kinds)), -1)
+        if isinstance(op, WgmmaMmaOp):
+            argument = int(part.tensor is op.b)
+        if "reads" in what and isinstance(op, CpAsyncCopyOp | BulkLoadOp):
+            argument = -1  # the source
+        added = WatchCopyOp((*what, *checks), name, word, place, size, barrier, argument)
+        self._before(op, added)
+
+    def _watch_event(self, op: Operation) -> None:
+        if type(op) in _EVENTS_BEFORE:
+            self._before(op, WatchEventOp(_EVENTS_BEFORE[type(op)]))
+        elif isinstance(op, CpAsyncWaitOp | TmaWaitOp | WgmmaWaitOp):
+            pending = op.pending.value.data
+            self._after(op, WatchEventOp(_EVENTS_AFTER[type(op)], pending))
+        elif isinstance(op, MbarrierArriveOp):
+            self._before(op, WatchEventOp("arrive", 0, op.words, op.index))
+        elif isinstance(op, MbarrierReleaseOp):
+            words = [self._mapped(op, op.words, rank) for rank in op.ranks] or [op.words]
+            for one in words:
+                self._before(op, WatchEventOp("arrive", 0, one, op.index))
+        elif isinstance(op, MbarrierWaitOp | MbarrierTryWaitOp):
+            self._after(op, WatchEventOp("wait", 0, op.words, op.index))
+        elif isinstance(op, AllocaOp) and "uninit" in self._wanted:
+            kind = op.result.type
+            size = math.prod(kind.dims) * _element_bytes(op.result)
+            self._after(op, WatchEventOp("declare", size, op.result))
+
+    def _before(self, op: Operation, added: OperationT) -> OperationT:
+        return self._insert(op, added, InsertPoint.before(op))
+
+    def _after(self, op: Operation, added: OperationT) -> OperationT:
+        return self._insert(op, added, InsertPoint.after(op))
+
+    def _insert(self, op: Operation, added: OperationT, where: InsertPoint) -> OperationT:
+        added.location = op.location  # pyright: ignore[reportAttributeAccessIssue]
+        Rewriter.insert_op(added, where)
+        return added
+
+
+def _element_bytes(tensor: SSAValue) -> int:
+    element = cast("TensorType", tensor.type).element_type
+    return cast("FixedBitwidthType", element).size
+
+
+def _ranges(tile: SSAValue) -> Iterator[_Range]:
+    """The memory of a tile: one range, or one for each panel."""
+    kind = cast("TensorType", tile.type)
+    size = math.prod(kind.dims) * _element_bytes(tile)
+    panels = kind.panels
+    if panels is None:
+        yield _Range(tile, [], 0, size)
+        return
+    rows, columns = kind.dims[-2:][:: -1 if panels.is_transposed.data else 1]
+    stride = panels.panel_stride.data * _element_bytes(tile)
+    panel = rows * panels.row_bytes.data
+    count = -(-columns * _element_bytes(tile) // panels.row_bytes.data)
+    outer = math.prod(kind.dims[:-2])
+    if stride == panel or count == 1:
+        yield _Range(tile, [], 0, size)
+        return
+    for number in range(count * outer):
+        yield _Range(tile, [], number * stride, panel)
