@@ -25,7 +25,12 @@ ARRAYS = SimpleNamespace(
     arange=lambda *given, **named: DeviceArray(np.arange(*given, **named)),
     array=lambda *given, **named: DeviceArray(np.array(*given, **named)),
 )
-CASES_OF_BOUNDS = read_cases(CASES / "bounds.txt")
+# All but those that use NumPy's arrays for more than to hand them over.
+CASES_OF_BOUNDS = [
+    case
+    for case in read_cases(CASES / "bounds.txt")
+    if ".ctypes" not in case.program and ")[" not in case.program
+]
 Vector = weft.Tensor[weft.f32, ("n",)]
 
 
@@ -84,7 +89,7 @@ def positive(a: Vector):
 
 @pytest.mark.parametrize("executor", ["library", "context"])
 def test_a_failed_assertion_is_an_error_that_keeps_the_context(executor: str):
-    good, bad = np.ones(64, np.float32), np.ones(64, np.float32)
+    bad = np.ones(64, np.float32)
     bad[41] = -1
     a = DeviceArray(bad)
     fn = weft.compile(positive, a, options=f"--enable-assertions --executor {executor}")
@@ -93,9 +98,9 @@ def test_a_failed_assertion_is_an_error_that_keeps_the_context(executor: str):
         AssertionError, match=r"not positive \(block \(0, 0, 0\), thread \(41, 0, 0\)\)"
     ):
         weft.synchronize("cuda:0")
-    a = DeviceArray(good)
+    a = DeviceArray(np.ones(64, np.float32))
     fn(a)
-    assert np.array_equal(a.fetch(), good + 32)
+    assert (a.fetch() == 33).all()
 
 
 def test_the_next_call_tells_it_too():
@@ -130,7 +135,7 @@ def test_where_others_wait_for_a_number_of_threads_the_context_is_lost_but_the_l
             try:
                 weft.synchronize("cuda:0")
             except Exception as error:
-                print(type(error).__name__, error)
+                print(type(error).__name__, repr(str(error)))
         """
     )
     first, second = said.splitlines()
