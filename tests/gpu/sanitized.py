@@ -26,7 +26,7 @@ def far_kernel(a: weft.Tensor, step: weft.i32):
     a[weft.thread_idx.x * step] = 1.0
 
 
-@weft.jit
+@weft.jit(options="--generate-line-info")
 def far(a: weft.Tensor[weft.f32, ("n",)], step: weft.i32):
     """One block."""
     far_kernel(a, step).launch(grid=1, block=32)

@@ -8,6 +8,7 @@ installed, or cannot attach to the device.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,7 +59,11 @@ def test_nothing_is_found(tool: str):
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
-def test_a_wrong_address_is_found_so_that_the_tool_is_known_to_look():
+def test_a_wrong_address_is_found_at_its_line_of_python():
     done = run("memcheck", WRONG)
     assert done.returncode != 0
-    assert "far_kernel" in done.stdout
+    source = Path(__file__).parent / "sanitized.py"
+    line = 1 + next(
+        n for n, text in enumerate(source.read_text().splitlines()) if "* step] = 1.0" in text
+    )
+    assert re.search(rf"far_kernel.*sanitized\.py:{line}\b", done.stdout), done.stdout[-2000:]
