@@ -27,6 +27,7 @@ from benchmarks.codegen import kernels
 from benchmarks.codegen.sass import functions, hot_cost
 from benchmarks.harness import PEERS_PYTHON, Figure, Missing, Worker, parse_arguments, report
 from weft.backends.cuda.diagnostics import read_resources
+from weft.types.multiprocessor import resident_warps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,18 +111,6 @@ class Measured(NamedTuple):
     spills: int
 
 
-def warps_per_multiprocessor(threads: int, registers: int, shared_bytes: int) -> int:
-    """Warps that a multiprocessor of sm_90 holds at once.
-
-    It has 64 places for warps and 32 for blocks, 65536 registers, of which a warp takes multiples of 256 and which are
-    divided among four schedulers, and 228 kB of shared memory, of which a block takes 1 kB and multiples of 128 bytes.
-    """
-    warps = -(-threads // 32)
-    by_registers = 65536 // (-(-registers * 32 // 256) * 256) // 4 * 4
-    by_shared = 228 * 1024 // (-(-shared_bytes // 128) * 128 + 1024)
-    return min(64 // warps, 32, by_registers // warps, by_shared) * warps
-
-
 def measure(name: str, blocks: dict[str, Block], resources: Any) -> Measured:
     """Counts one kernel.
 
@@ -135,7 +124,7 @@ def measure(name: str, blocks: dict[str, Block], resources: Any) -> Measured:
     return Measured(
         hot_cost(blocks, case.work, case.per_unit).per_unit,
         resources.registers,
-        warps_per_multiprocessor(threads, resources.registers, resources.shared_memory_bytes),
+        resident_warps(ARCHITECTURE, threads, resources.registers, resources.shared_memory_bytes),
         resources.spill_store_bytes + resources.spill_load_bytes,
     )
 

@@ -6,13 +6,16 @@ from __future__ import annotations
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import weft
 from tests.autotune.kernels import VECTOR, plain_scale, scale_kernel, tuned, vectors
+from weft.autotuner.trials import occupancy as occupancy_of
 from weft.config import override
+from weft.runtime.object_code import KernelInfo
 
 
 def test_a_call_gives_what_the_function_gives_and_remembers_the_choice():
@@ -96,6 +99,39 @@ def test_prune_compiled_sees_the_kernels():
         *(("measured", False), ("dropped", True))
     ]
     assert "dropped: prune_compiled refuses it" in str(result)
+
+
+def test_prune_compiled_asks_for_the_occupancy():
+    class Compiled(NamedTuple):
+        kernels: dict[str, KernelInfo]
+        architecture: str = "sm_90a"
+        target: str = "cuda"
+
+    kernels = {
+        name: KernelInfo(name, registers=registers, shared_memory_bytes=shared)
+        for name, registers, shared in (("first", 32, 0), ("second", 128, 1024))
+    }
+    assert occupancy_of(Compiled(kernels), 256) == 0.25
+    assert occupancy_of(Compiled(kernels), 256, 120 * 1024) == 0.125
+    assert occupancy_of(Compiled(kernels, "", "cpu"), 256) == 1.0
+
+    seen = []
+    scale = tuned(prune_compiled=lambda occupancy, threads: seen.append(occupancy(threads)) or True)
+    scale.tune(**vectors(10))
+    assert seen == [1.0, 1.0]
+
+
+def test_a_result_is_drawn_with_a_bar_for_each_that_was_measured(tmp_path):
+    scale = tuned(space={"threads": [4096, 32, 64], "items": [1]})
+    result = scale.tune(**vectors(10))
+    figure = result.plot(tmp_path / "scale.svg")
+    (axes,) = figure.axes
+    assert len(axes.patches) == 2 and "1 more are not shown" in axes.get_title()
+    assert axes.get_yticklabels()[0].get_text() == ", ".join(
+        f"{name}={value}" for name, value in result.best.items()
+    )
+    assert (tmp_path / "scale.svg").read_text().rstrip().endswith("</svg>")
+    assert len(result.plot(most=1).axes[0].patches) == 1
 
 
 def test_a_configuration_that_cannot_run_is_told_and_left_out():
@@ -192,7 +228,10 @@ def test_without_measuring_the_first_that_prune_keeps_is_run(mode):
         ({"key": ["m"]}, "the key of plain_scale names 'm'"),
         ({"key": ["threads"]}, "it can name a, out, n"),
         ({"prune": lambda tile: True}, "prune of plain_scale names 'tile'"),
-        ({"prune_compiled": lambda warps: True}, "it can name threads, items, kernels, remarks, a"),
+        (
+            {"prune_compiled": lambda warps: True},
+            "it can name threads, items, kernels, remarks, occupancy, a",
+        ),
     ],
 )
 def test_a_name_that_means_nothing_is_refused(arguments, message):

@@ -14,7 +14,7 @@ import weft
 from benchmarks import codegen_quality
 from benchmarks.codegen import kernels
 from benchmarks.codegen.sass import Block, hot_cost, loops, work
-from benchmarks.codegen_quality import CASES, figures, of_weft, warps_per_multiprocessor
+from benchmarks.codegen_quality import CASES, figures, of_weft
 from benchmarks.harness import Missing
 
 random = np.random.default_rng(0)
@@ -175,24 +175,6 @@ def test_a_loop_of_several_blocks_is_counted_with_all_of_them():
 )
 def test_work_is_counted_in_bytes_or_instructions(instruction: str, kind: str, amount: int):
     assert work(instruction, kind) == amount
-
-
-@pytest.mark.parametrize(
-    ("threads", "registers", "shared_bytes", "warps"),
-    [
-        (256, 32, 0, 64),
-        (256, 33, 0, 48),
-        (256, 150, 8192, 8),
-        (128, 95, 8192, 20),
-        (32, 16, 0, 32),
-        (1024, 64, 0, 32),
-        (256, 16, 100 * 1024, 16),
-    ],
-)
-def test_warps_are_those_of_cudas_occupancy_calculator(
-    threads: int, registers: int, shared_bytes: int, warps: int
-):
-    assert warps_per_multiprocessor(threads, registers, shared_bytes) == warps
 
 
 # Measured with CUDA 13.5; a tenth more is allowed, as another release of ptxas may choose otherwise.

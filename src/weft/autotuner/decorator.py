@@ -78,8 +78,9 @@ class Autotune:
             key: names of parameters and symbolic dimensions, or a function of them: what else a choice depends on. An
                 array counts by its shape.
             prune: says before compiling, of the values of a configuration, whether to keep it.
-            prune_compiled: says so after compiling; it can also name `kernels` (`fn.kernels`) and `remarks`
-                (`fn.remarks`). None: what spills registers is dropped unless everything does.
+            prune_compiled: says so after compiling; it can also name `kernels` (`fn.kernels`), `remarks`
+                (`fn.remarks`) and `occupancy`, a function of a block's threads: the part of a multiprocessor's warps
+                that they fill. None: what spills registers is dropped unless everything does.
             check: compares what each trial writes with what the first has written: the largest difference allowed,
                 absolute below 1 and relative above; 0 is equality. None does not compare.
             file: a JSON file of results that ships with the program, relative to the function's file; it is read

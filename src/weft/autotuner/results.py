@@ -9,10 +9,12 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from weft.autotuner.picture import Bar, draw
 from weft.autotuner.space import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from os import PathLike
 
     from weft.autotuner.space import Configuration
 
@@ -105,9 +107,6 @@ class Result(NamedTuple):
     weft: str
 
     def __str__(self) -> str:
-        subject = self.subject
-        sizes = "".join(f" {name}={value}" for name, value in subject.key.items())
-        head = f"{subject.function}{sizes} on {subject.device}"
         names = list(self.best)
         rows = [["", *names, "median", "10%", "90%", "registers", "spills", "shared", ""]]
         fastest = self.trials[0].median or 0.0
@@ -119,7 +118,34 @@ class Result(NamedTuple):
             for row in rows
         ]
         told = f"{len(self.trials)} tried, {self.refused} refused by prune, in {self.seconds:.1f} s"
-        return "\n".join([head, *lines, told])
+        return "\n".join([self._head(), *lines, told])
+
+    def plot(self, path: str | PathLike[str] | None = None, *, most: int = 40) -> Any:
+        """Draws the configurations that were measured, the best first.
+
+        Args:
+            path: of a PNG, SVG or PDF, or None.
+            most: how many bars.
+
+        Returns:
+            A `matplotlib.figure.Figure`.
+
+        Raises:
+            ImportError: if matplotlib is not installed.
+        """
+        bars = [self._bar(trial) for trial in self.trials if trial.median is not None][:most]
+        left_out = len(self.trials) - len(bars)
+        title = f"{self._head()}\n{left_out} more are not shown" if left_out else self._head()
+        return draw(bars, title, path)
+
+    def _head(self) -> str:
+        sizes = "".join(f" {name}={value}" for name, value in self.subject.key.items())
+        return f"{self.subject.function}{sizes} on {self.subject.device}"
+
+    def _bar(self, trial: Trial) -> Bar:
+        label = ", ".join(f"{name}={value}" for name, value in trial.configuration.items())
+        state = "best" if trial.configuration == self.best else trial.state
+        return Bar(label, state, trial.low or 0.0, trial.median or 0.0, trial.high or 0.0)
 
     def _row(self, trial: Trial, names: Sequence[str], fastest: float) -> list[str]:
         values = [str(trial.configuration[name]) for name in names]

@@ -6,6 +6,7 @@ In: a call and a space. Out: a `Result`. Read `Trials.run` first.
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,6 +22,7 @@ from weft.driver.device import stream_handle, synchronize
 from weft.errors import TuningError, WeftError
 from weft.ffi.device import current_stream
 from weft.types.device import CUDA
+from weft.types.multiprocessor import multiprocessor, resident_warps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,6 +91,26 @@ class _Candidate:
         """Takes it out of the race for what it raised."""
         self.error = error
         self.drop("failed", _reason(error))
+
+
+def occupancy(compiled: Any, threads: int, shared_memory_bytes: int = 0) -> float:
+    """The part of a multiprocessor's warps that blocks of so many threads fill, the least of the kernels'.
+
+    1 on a target without registers to share. `shared_memory_bytes` is what the launch adds to a kernel's own.
+    """
+    if not compiled.architecture or compiled.target != "cuda":
+        return 1.0
+    most = multiprocessor(compiled.architecture).warps
+    warps = [
+        resident_warps(
+            compiled.architecture,
+            threads,
+            kernel.registers,
+            kernel.shared_memory_bytes + shared_memory_bytes,
+        )
+        for kernel in compiled.kernels.values()
+    ]
+    return min(warps, default=most) / most
 
 
 class Trials:
@@ -171,6 +193,7 @@ class Trials:
                 **candidate.configuration,
                 "kernels": candidate.compiled.kernels,
                 "remarks": candidate.compiled.remarks,
+                "occupancy": functools.partial(occupancy, candidate.compiled),
             }
             if not self._parameters.call_with(asked, "prune_compiled", self._bound, said):
                 candidate.drop("dropped", "prune_compiled refuses it")
