@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sanitizer's checks cost on the CPU: loops over arrays with `--sanitize=bounds` and without, on one thread.
+"""What the sanitizer's checks cost on the CPU: kernels with `--sanitize` and without, on one thread.
 
-Data fits the cache, where a check costs most; both are the same function, run in turn. Out: a figure for each kernel,
-whose peer is the same kernel without checks, and their geometric mean (goal 1.6).
+Data fits the cache, where a check costs most; both are the same function, run in turn. `bounds` is measured on loops
+over arrays, `all` on kernels whose threads wait, which have one coroutine per thread with checks and without. Out: a
+figure for each kernel, and the geometric means (goals 1.6 and 3).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from benchmarks.harness import Figure, interleave, medians, parse_arguments, rep
 from weft.config import override
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 CALLS = 200
 SIDE = 256
@@ -67,6 +68,36 @@ def reversed_rows(a: weft.Tensor, b: weft.Tensor):
     b[weft.block_idx.y, thread] = line[SIDE - 1 - thread]
 
 
+@weft.kernel
+def add_one_in_coroutines(a: weft.Tensor, b: weft.Tensor):
+    """One more than each element, in threads that wait."""
+    row, column = weft.block_idx.y, weft.thread_idx.x
+    weft.sync_warp()
+    b[row, column] = a[row, column] + 1.0
+
+
+@weft.kernel
+def block_sum(a: weft.Tensor, b: weft.Tensor):
+    """A sum of each row, halved eight times."""
+    parts = weft.shared(SIDE, weft.f32)
+    thread = weft.thread_idx.x
+    parts[thread] = a[weft.block_idx.y, thread]
+    weft.sync_threads()
+    for step in weft.static_range(8):
+        if thread < SIDE >> (step + 1):
+            parts[thread] += parts[thread + (SIDE >> (step + 1))]
+        weft.sync_threads()
+    if thread == 0:
+        b[weft.block_idx.y, 0] = parts[0]
+
+
+@weft.kernel
+def warp_sums(a: weft.Tensor, b: weft.Tensor):
+    """A sum of each warp by shuffles."""
+    thread = weft.thread_idx.x
+    b[weft.block_idx.y, thread] = weft.warp_sum(a[weft.block_idx.y, thread])
+
+
 KERNELS = {
     "add_one": (add_one, SIDE),
     "blur": (blur, SIDE),
@@ -76,9 +107,18 @@ KERNELS = {
 }
 
 
+# Kernels whose threads wait.
+WAITING = {
+    "add_one_in_coroutines": (add_one_in_coroutines, SIDE),
+    "reversed_rows": (reversed_rows, SIDE),
+    "block_sum": (block_sum, SIDE),
+    "warp_sums": (warp_sums, SIDE),
+}
+
+
 def compiled(name: str, options: str) -> Any:
     """The kernel over a matrix of 256 by 256, as a function of two arrays."""
-    kernel, rows = KERNELS[name]
+    kernel, rows = {**KERNELS, **WAITING}[name]
 
     @weft.jit
     def host(a: Matrix, b: Matrix) -> None:
@@ -97,12 +137,20 @@ def seconds_of(run: Callable[..., object], a: Any, b: Any, calls: int) -> float:
 
 
 def figures(rounds: int, calls: int = CALLS) -> Iterator[Figure]:
-    """One for each kernel, and their mean."""
+    """One for each kernel, and their means."""
+    yield from _figures(KERNELS, "bounds", 1.6, rounds, calls)
+    yield from _figures(WAITING, "all", 3.0, rounds, max(calls // 20, 1))
+
+
+def _figures(
+    kernels: Iterable[str], checks: str, goal: float, rounds: int, calls: int
+) -> Iterator[Figure]:
     ratios = []
     a, b = np.ones((SIDE, SIDE), np.float32), np.zeros((SIDE, SIDE), np.float32)
-    for name in KERNELS:
+    option = f"--sanitize={checks}"
+    for name in kernels:
         with override(num_threads=1):
-            runs = {kind: compiled(name, kind) for kind in ("", "--sanitize=bounds")}
+            runs = {kind: compiled(name, kind) for kind in ("", option)}
             found = medians(
                 interleave(
                     {
@@ -112,11 +160,11 @@ def figures(rounds: int, calls: int = CALLS) -> Iterator[Figure]:
                     rounds,
                 )
             )
-        plain, checked = found[""], found["--sanitize=bounds"]
+        plain, checked = found[""], found[option]
         ratios.append(checked / plain)
-        yield Figure(f"sanitizer_cost/{name}", checked, "us", "without checks", plain)
+        yield Figure(f"sanitizer_cost/{checks}/{name}", checked, "us", "without checks", plain)
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    yield Figure("sanitizer_cost/geometric mean", mean, "x", note="goal 1.6")
+    yield Figure(f"sanitizer_cost/{checks}/geometric mean", mean, "x", note=f"goal {goal:g}")
 
 
 def main() -> None:

@@ -52,6 +52,12 @@ struct Cell {
 
 class Shadow {
  public:
+  Shadow() = default;
+  Shadow(const Shadow&) = delete;
+  Shadow& operator=(const Shadow&) = delete;
+  // Leaves some cells for the thread's next launch.
+  ~Shadow();
+
   // Calls `visit(cell)` for each cell of `bytes` from an address on, which may be fewer cells than bytes.
   template <typename Visit>
   void for_each(const void* address, int64_t bytes, Visit visit) {
@@ -73,6 +79,7 @@ class Shadow {
  private:
   static constexpr int kPageBits = 9;
   static constexpr uint64_t kPageBytes = uint64_t{1} << kPageBits;
+  static constexpr uint64_t kRecent = 4096;
   static constexpr int kMostBits = 3;  // of a cell: 8 bytes
 
   struct Page {
@@ -82,10 +89,17 @@ class Shadow {
   };
 
   // The page, whose cells fit an access of `bytes` at `place`.
-  Page& page_of(uint64_t number, uint64_t place, uint64_t bytes);
+  Page& page_of(uint64_t number, uint64_t place, uint64_t bytes) {
+    Page* recent = recent_[number % kRecent];
+    const bool is_there = recent != nullptr && recent->number == number &&
+                          ((bytes | place) & ((uint64_t{1} << recent->bits) - 1)) == 0;
+    return is_there ? *recent : find_page(number, place, bytes);
+  }
+  // The same for any page: a new one, or one whose cells are split.
+  Page& find_page(uint64_t number, uint64_t place, uint64_t bytes);
 
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
-  Page* recent_[256] = {};
+  Page* recent_[kRecent] = {};
 };
 
 }  // namespace weft

@@ -140,8 +140,7 @@ void Watch::see(int32_t kind, const Record& other) {
 }
 
 // Whether an access and an earlier one, of which one writes, are in order or of no interest.
-bool Watch::check_record(const Record& other, const Access& access) {
-  if (other.who == 0) return true;
+bool Watch::check_other(const Record& other, const Access& access) {
   const bool is_asynchronous = access.is_copy || is_copy(other);
   const int32_t wanted = is_asynchronous ? WEFT_ACCESS_ASYNC : WEFT_ACCESS_RACES;
   if ((access.site.flags & wanted) == 0) return true;
@@ -326,8 +325,7 @@ void Watch::event(int32_t event, int64_t block, int64_t thread, const void* addr
 }
 
 // Decides about writes that may have changed nothing, which are done by now; whether the launch ends.
-bool Watch::settle() {
-  if (doubts_.empty()) return is_ended_;
+bool Watch::settle_doubts() {
   std::vector<Doubt> doubts = std::move(doubts_);
   doubts_.clear();
   for (Doubt& doubt : doubts) {

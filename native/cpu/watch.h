@@ -92,11 +92,17 @@ class Watch {
   bool is_together(const Record& record, const weft_check_site& site, int64_t block) const;
   void check_cell(Cell& cell, const Access& access);
   void doubt(const Access& access);
-  bool check_record(const Record& other, const Access& access);
+  bool check_record(const Record& other, const Access& access) {
+    // A thread's own accesses come one after the other.
+    if (other.who == 0 || (other.who == access.record.who && !access.is_copy)) return true;
+    return check_other(other, access);
+  }
+  bool check_other(const Record& other, const Access& access);
   void order_atomics(const Access& access, const void* address);
   int32_t check_range(const Access& access, const void* address, int64_t bytes);
   void see(int32_t kind, const Record& other);
-  bool settle();
+  bool settle() { return doubts_.empty() ? is_ended_ : settle_doubts(); }
+  bool settle_doubts();
   void complete(const Access& access, const int64_t* values, Report& report) const;
 
   weft_cpu_launch* launch_;

@@ -185,7 +185,7 @@ def test_loop_over_compare_and_swap_makes_any_atomic():
     run_threads(
         """
         while True:
-            seen = cells[0]
+            seen = weft.atomic_load(cells, 0)
             wanted = seen * (i + 2) % 1009
             if weft.atomic_cas(cells, 0, seen, wanted) == seen:
                 break

@@ -222,6 +222,7 @@ def test_each_warpgroup_has_its_own_products():
         group = weft.warpgroup_id()
         copy_in(b_tile, b)
         copy_in(a_tile, a[128 * weft.block_idx.x : 128 * weft.block_idx.x + 128])
+        weft.fence_proxy()
         weft.sync_threads()
         if group == 0:
             acc = weft.wgmma.wait(weft.wgmma.mma(a_tile.tile((64, 64), (0, 0)), b_tile))
