@@ -2,8 +2,9 @@
 """The matrix product of any GPU from sm_80 on: threads copy tiles ahead of time, warps multiply them.
 
 Shapes: `a` is m x k, `b` is n x k, `c` is m x n = a · bᵀ, float16, summed in float32; rows are multiples of
-16 bytes. A block computes 128 x 128 elements with eight warps. Its tiles go around in a ring of four stages: while the
-warps multiply one, copies of the next three are under way, which pass no register.
+16 bytes. The kernel is that of `weft.kernels.gemm`, in `src/weft/kernels/warp_products.py`. A block computes 128 x 128
+elements with eight warps. Its tiles go around in a ring of four stages: while the warps multiply one, copies of the
+next three are under way, which pass no register. The annotations promise what such copies need.
 """
 
 from __future__ import annotations
@@ -14,51 +15,10 @@ import numpy as np
 
 import weft
 from examples.common import Arguments, Arrays, Example, show
+from weft.kernels.warp_products import BM, BN, THREADS, gemm_kernel
 
-BM, BN, BK, STAGES, THREADS = 128, 128, 32, 4, 256
-WM, WN = 64, 32  # of one warp; two rows of four warps
 CHUNK = 8  # elements of a copy: 16 bytes
 DTYPE = weft.f16  # or weft.bf16
-
-
-def fetch(tile, source, row, column):
-    """This thread's part of a tile; zeros outside of the matrix."""
-    rows, columns = tile.shape
-    for part in weft.static_range(rows * columns // CHUNK // THREADS):
-        r, chunk = divmod(weft.thread_idx.x + THREADS * part, columns // CHUNK)
-        place = row + r, column + CHUNK * chunk
-        inside = (place[0] < source.shape[0]) & (place[1] < source.shape[1])
-        weft.cp_async.copy(tile, (r, CHUNK * chunk), source, place, CHUNK, when=inside)
-
-
-@weft.kernel(max_threads=THREADS, min_blocks=2)
-def gemm_kernel(a: weft.Tensor, b: weft.Tensor, c: weft.Tensor):
-    """One block: one tile of c."""
-    a_ring = weft.shared((STAGES, BM, BK), a.dtype, swizzle=64)
-    b_ring = weft.shared((STAGES, BN, BK), a.dtype, swizzle=64)
-    row, column = BM * weft.block_idx.y, BN * weft.block_idx.x
-    warp_row, warp_column = divmod(weft.warp_id(), BN // WN)
-
-    for step in weft.static_range(STAGES - 1):
-        fetch(a_ring[step], a, row, BK * step)
-        fetch(b_ring[step], b, column, BK * step)
-        weft.cp_async.commit()
-
-    acc = weft.mma.zeros((WM, WN), weft.f32)
-    for step in range(weft.ceil_div(a.shape[1], BK)):
-        weft.cp_async.wait(pending=STAGES - 2)
-        weft.sync_threads()  # this stage is there for all, and the one before it is free
-        now, ahead = step % STAGES, (step + STAGES - 1) % STAGES
-        fetch(a_ring[ahead], a, row, BK * (step + STAGES - 1))
-        fetch(b_ring[ahead], b, column, BK * (step + STAGES - 1))
-        weft.cp_async.commit()
-        rows = a_ring[now].tile((WM, BK), (warp_row, 0))
-        columns = b_ring[now].tile((WN, BK), (warp_column, 0)).T
-        for k in weft.static_range(BK // 16):
-            left = weft.mma.load_a(rows.tile((WM, 16), (0, k)))
-            right = weft.mma.load_b(columns.tile((16, WN), (k, 0)))
-            acc = weft.mma.mma(left, right, acc)
-    acc.to(c.dtype).store(c, (row + WM * warp_row, column + WN * warp_column))
 
 
 def matrix(rows, columns):
@@ -75,8 +35,8 @@ def gemm(
     c: Annotated[weft.Tensor, matrix("m", "n")],
 ):
     """c = a · bᵀ, for any m and n, and k whose rows are multiples of 16 bytes."""
-    grid = weft.ceil_div(b.shape[0], BN), weft.ceil_div(a.shape[0], BM)
-    gemm_kernel(a, b, c).launch(grid=grid, block=THREADS)
+    m_tiles, n_tiles = weft.ceil_div(a.shape[0], BM), weft.ceil_div(b.shape[0], BN)
+    gemm_kernel(a, b, c, (m_tiles, n_tiles)).launch(grid=m_tiles * n_tiles, block=THREADS)
 
 
 def make_arguments(size: int) -> Arguments:

@@ -93,3 +93,41 @@ def test_lookups(dtype: Any):
     values = numbers(5000, 1000, dtype=dtype)
     expected = table[:5000].double().scatter_add(1, places, values.double())
     check(kernels.scatter_add(table[:5000], places, values), expected, 8 * ROUNDING[dtype])
+
+
+SIZES = ((1, 1, 1), (512, 768, 1024), (1000, 1016, 520), (333, 257, 129), (4096, 4096, 4096))
+
+
+@pytest.mark.parametrize("dtype", (*DTYPES, torch.float64), ids=str)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_products(dtype: Any, size: tuple[int, int, int]):
+    m, n, k = size
+    a, b = numbers(m, k, dtype=dtype), numbers(k, n, dtype=dtype)
+    expected = a.double() @ b.double()
+    scale = k**0.5
+    for left in (a, a.T.contiguous().T):
+        for right in (b, b.T.contiguous().T):
+            found = kernels.matmul(left, right)
+            check(found / scale, expected / scale, 1e-12 if dtype is torch.float64 else 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:], ids=str)
+def test_endings_and_stacks(dtype: Any):
+    a, weight = numbers(3, 300, 512, dtype=dtype), numbers(3, 640, 512, dtype=dtype)
+    bias, residual = numbers(640), numbers(3, 300, 640, dtype=dtype)
+    products = a.double() @ weight.double().transpose(1, 2) / 16 + bias.double()
+    expected = torch.nn.functional.silu(products) + 2 * residual.double()
+    found = kernels.gemm(a, weight.transpose(1, 2), bias, "silu", residual, 1 / 16, 2.0)
+    check(found, expected, 2 * ROUNDING[dtype])
+    wide = kernels.gemm(a, weight[0].T, bias, alpha=1 / 16, dtype=torch.float32)
+    exact = a.double() @ weight[0].double().T / 16 + bias.double()
+    check(wide, exact, 1e-4)
+    odd = kernels.gemm(a, weight[0, :639].T, bias[:639], alpha=1 / 16)
+    check(odd, exact[..., :639])
+
+
+def test_products_of_8_bit_floats():
+    a, b = (numbers(512, 1024).to(torch.float8_e4m3fn) for _ in range(2))
+    expected = a.double() @ b.double().T
+    check(kernels.gemm(a, b.T, alpha=1 / 32), expected / 32, 2e-2)
+    check(kernels.gemm(a, b.T.contiguous(), alpha=1 / 32), expected / 32, 2e-2)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from weft.kernels.movers import transpose as transpose
     from weft.kernels.normalization import layer_norm as layer_norm
     from weft.kernels.normalization import rms_norm as rms_norm
+    from weft.kernels.products import gemm as gemm
+    from weft.kernels.products import matmul as matmul
     from weft.kernels.reductions import argmax as argmax
     from weft.kernels.reductions import argmin as argmin
     from weft.kernels.reductions import max as max
@@ -45,8 +47,10 @@ _MODULES = {
     "gather": "lookups",
     "gelu": "activations",
     "gelu_backward": "activations",
+    "gemm": "products",
     "layer_norm": "normalization",
     "log_softmax": "softmaxes",
+    "matmul": "products",
     "max": "reductions",
     "mean": "reductions",
     "min": "reductions",
@@ -71,8 +75,10 @@ __all__ = (
     "gather",
     "gelu",
     "gelu_backward",
+    "gemm",
     "layer_norm",
     "log_softmax",
+    "matmul",
     "max",
     "mean",
     "min",

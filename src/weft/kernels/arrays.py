@@ -133,7 +133,13 @@ def given(array: object, name: str, *, is_float: bool = False) -> Given:
     if not tensor.shape:
         raise ValueError(f"{name} has no dimension, expected one or more")
     return Given(
-        array, tensor.shape, dtype, type_name, tensor.device, tensor.strides, tensor.address
+        array,
+        tensor.shape,
+        dtype,
+        type_name,
+        tensor.device,
+        tensor.strides,
+        tensor.data + tensor.byte_offset,
     )
 
 
@@ -178,7 +184,15 @@ def checked_output(
         raise ValueError(f"{name} has shape {tensor.shape}, expected {tuple(shape)}")
     if tensor.device != like.device:
         raise ValueError(f"{name} is on {tensor.device}, expected {like.device}")
-    return Given(out, tensor.shape, dtype, type_name, tensor.device, tensor.strides, tensor.address)
+    return Given(
+        out,
+        tensor.shape,
+        dtype,
+        type_name,
+        tensor.device,
+        tensor.strides,
+        tensor.data + tensor.byte_offset,
+    )
 
 
 def _new(like: Given, shape: tuple[int, ...], dtype: DType, type_name: str) -> Any:

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a matrix product may end with: a factor, a bias, an activation, a residual, in this order.
+
+In: sums, a number or a fragment of them, and where they are. Out: the same, finished.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from weft.errors import brief
+from weft.kernels.activations import gelu_erf, gelu_tanh, relu, silu
+from weft.kernels.arrays import Array, Constant, Float64
+
+ACTIVATIONS: Final = {"gelu": gelu_erf, "gelu_tanh": gelu_tanh, "relu": relu, "silu": silu}
+
+
+def activation_of(activation: Any) -> Any:
+    """The function of a number that a name or a user's function is, or None.
+
+    Raises:
+        ValueError: for another name.
+        TypeError: for something else.
+    """
+    if activation is None or callable(activation):
+        return activation
+    if not isinstance(activation, str):
+        raise TypeError(f"activation is {brief(activation)}, expected a name or a function")
+    if activation not in ACTIVATIONS:
+        names = ", ".join(map(repr, ACTIVATIONS))
+        raise ValueError(f"activation is {activation!r}, expected one of {names}, or a function")
+    return ACTIVATIONS[activation]
+
+
+class Ending(NamedTuple):
+    """``activation(alpha · total + bias) + beta · residual``; what is None is left out.
+
+    Attributes:
+        alpha: a number.
+        bias: a number per column.
+        activation: a function of a number.
+        beta: a number.
+        residual: an array of the result's shape.
+    """
+
+    alpha: Float64 | None = None
+    bias: Array | None = None
+    activation: Constant = None
+    beta: Float64 | None = None
+    residual: Array | None = None
+
+    def finished(self, total: Any, bias: Any, residual: Any) -> Any:
+        """A finished sum, from the numbers that belong to it; traced in kernels."""
+        wide = total.dtype
+        if self.alpha is not None:
+            total *= wide(self.alpha)
+        if self.bias is not None:
+            total += wide(bias)
+        if self.activation is not None:
+            total = self.activation(total)
+        if self.residual is not None:
+            total += wide(residual) if self.beta is None else wide(self.beta) * wide(residual)
+        return total
+
+    def finished_part(self, part: Any, matrix: Any, row: Any, column: Any) -> Any:
+        """A finished fragment, which begins at that row and column of the result of that number."""
+        if self == PLAIN:
+            return part
+        others = ()
+        if self.bias is not None:
+            bias = self.bias
+
+            def of_column(j: Any) -> Any:
+                at = column + j
+                return part.dtype(bias[at]) if at < len(bias) else part.dtype(0.0)
+
+            others = (part.cols(of_column),)
+        if self.residual is not None:
+            others = (*others, part.load(self.residual[matrix], (row, column)))
+
+        def finish(total: Any, *values: Any) -> Any:
+            return self.finished(
+                total,
+                values[0] if self.bias is not None else None,
+                values[-1] if self.residual is not None else None,
+            )
+
+        return part.map(finish, *others)
+
+
+PLAIN: Final = Ending()
+"""The sums as they are."""

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The matrix product of a Hopper GPU: TMA copies, tensor cores multiply, and no thread waits for the other kind.
+
+In: tensor maps of two stacks of matrices of bfloat16, float16 or 8-bit floats, and the result. Out: sums in float32,
+finished and rounded. A block has three warpgroups. One copies tiles of `a` and `b` into a ring of four stages; two
+multiply, 64 rows each. A stage goes around by two barriers: `full` counts its bytes, `empty` the warps that are done
+with it. Every multiprocessor has one block, which takes tile after tile.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from weft.api import jit, kernel
+from weft.arguments.tensor_map import TensorMap
+from weft.kernels.arrays import Array, Constant, Int32
+from weft.kernels.endings import PLAIN, Ending
+from weft.kernels.tiles import count_of, place_of, tiles_of
+from weft.language.asynchronous import tma
+from weft.language.asynchronous.mbarrier import mbarrier
+from weft.language.asynchronous.pipeline import PipelineState
+from weft.language.asynchronous.tensor_map import tensor_map
+from weft.language.asynchronous.tma import fence_proxy
+from weft.language.control import ceil_div, static_range
+from weft.language.matrix import wgmma
+from weft.language.memory.shared import shared
+from weft.language.numbers.math import min as lesser
+from weft.language.threads.grid import block_idx, grid_dim, multiprocessors
+from weft.language.threads.registers import setmaxnreg
+from weft.language.threads.warp import warp_id
+from weft.language.threads.warpgroup import elect_one, sync_warpgroup, warpgroup, warpgroup_id
+from weft.types.dtype import f32
+
+if TYPE_CHECKING:
+    Map = Any
+else:
+    Map = TensorMap
+
+BM: Final = 128
+BN: Final = 256
+STAGES: Final = 4
+ROW_BYTES: Final = 128  # of a and b in a tile: 64 elements of 16 bits, 128 of 8
+
+
+class Plan(NamedTuple):
+    """How the matrices lie; known when the kernel is compiled.
+
+    Attributes:
+        rows_of_a: whether a row of `a` has no gaps in memory, else a column.
+        columns_of_b: whether a column of `b` has none, else a row.
+        stacks: whether there is a matrix of `a` and of `b` for each of the result, or one for all.
+        by_copies: whether the result is a tensor map, else a tensor.
+    """
+
+    rows_of_a: Constant = True
+    columns_of_b: Constant = True
+    stacks: Constant = (False, False)
+    by_copies: Constant = True
+
+
+USUAL: Final = Plan()
+"""One matrix of each; sums run along rows of both in memory; tiles of the result are copied."""
+
+
+@kernel(max_threads=384)
+def gemm_kernel(
+    a: Map,
+    b: Map,
+    c: Any,
+    tiles: Any,
+    steps: Int32,
+    dtype: Constant,
+    out_dtype: Constant,
+    ending: Ending = PLAIN,
+    plan: Plan = USUAL,
+) -> None:
+    """One block: one tile of c after the other.
+
+    `tiles` are the numbers of matrices along the stack's dimensions, and of tiles along m and n of each.
+    """
+    bk = ROW_BYTES // dtype.itemsize
+    *stack, m_tiles, n_tiles = tiles
+    a_ring = shared((STAGES, *((BM, bk) if plan.rows_of_a else (bk, BM))), dtype, swizzle=128)
+    b_ring = shared((STAGES, *((BN, bk) if plan.columns_of_b else (bk, BN))), dtype, swizzle=128)
+    # Two of each that multiplies.
+    c_tiles: Any = None
+    if plan.by_copies:
+        c_tiles = shared((2, 2, 64, 64), out_dtype, swizzle=128)
+    full = mbarrier(STAGES, arrivals=1)
+    empty = mbarrier(STAGES, arrivals=8)  # warps that multiply
+    role = warpgroup_id()
+    count = m_tiles * n_tiles
+    for size in stack:
+        count *= size
+
+    if role == 0:  # copies
+        setmaxnreg(40)
+        if warp_id() == 0 and elect_one():
+            stage = PipelineState(STAGES, producer=True)
+            for tile in range(block_idx.x, count, grid_dim.x):
+                matrix, row, column = place_of(tile, stack, m_tiles, n_tiles, (BM, BN))
+                of_a, of_b = (matrix if is_stack else () for is_stack in plan.stacks)
+                for step in range(steps):
+                    at_a = (row, bk * step) if plan.rows_of_a else (bk * step, row)
+                    at_b = (column, bk * step) if plan.columns_of_b else (bk * step, column)
+                    empty[stage].wait()
+                    full[stage].arrive(expect_bytes=a_ring[stage].nbytes + b_ring[stage].nbytes)
+                    tma.load(a, (*of_a, *at_a), a_ring[stage], full[stage])
+                    tma.load(b, (*of_b, *at_b), b_ring[stage], full[stage])
+                    stage = stage.next()
+    else:  # multiplies
+        setmaxnreg(232)
+        mine, leader = role - 1, elect_one(warpgroup)
+        stage = PipelineState(STAGES)
+        for tile in range(block_idx.x, count, grid_dim.x):
+            acc = wgmma.accumulator((64, BN), f32)
+            for step in range(steps):
+                full[stage].wait()
+                if plan.rows_of_a:
+                    rows = a_ring[stage].tile((64, bk), (mine, 0))
+                else:
+                    rows = a_ring[stage].tile((bk, 64), (0, mine)).T
+                columns = b_ring[stage].T if plan.columns_of_b else b_ring[stage]
+                acc = wgmma.mma(rows, columns, acc, accumulate=step > 0)
+                acc = wgmma.wait(acc, pending=0)
+                empty[stage].release()
+                stage = stage.next()
+
+            matrix, row, column = place_of(tile, stack, m_tiles, n_tiles, (BM, BN))
+            row += 64 * mine
+            for j in static_range(BN // 64):
+                left = column + 64 * j
+                part = ending.finished_part(acc[:, 64 * j : 64 * (j + 1)], matrix, row, left)
+                if plan.by_copies:
+                    buffer = c_tiles[mine, j % 2]
+                    if leader:
+                        tma.wait(pending=1, read=True)  # the buffer's last copy has been read
+                    sync_warpgroup()
+                    part.to(out_dtype).store(buffer)
+                    fence_proxy()
+                    sync_warpgroup()
+                    if leader:
+                        tma.store(c, (*matrix, row, left), buffer)
+                else:
+                    part.store(c[matrix] if stack else c, (row, left))
+        if plan.by_copies and leader:
+            tma.wait()
+
+
+@jit
+def gemm(a: Array, b: Array, c: Array, ending: Ending = PLAIN, plan: Plan = USUAL) -> None:
+    """``c = a · b``; `a` is as it lies in memory, m x k or k x m, and `b` n x k or k x n."""
+    bk = ROW_BYTES // a.dtype.itemsize
+    k = a.shape[-1] if plan.rows_of_a else a.shape[-2]
+    a_box, b_box = (
+        (*(1,) * (tensor.ndim - 2), *((rows, bk) if along_k else (bk, rows)))
+        for tensor, rows, along_k in (
+            (a, BM, plan.rows_of_a),
+            (b, BN, plan.columns_of_b),
+        )
+    )
+    tiles = tiles_of(c, (BM, BN))
+    gemm_kernel(
+        tensor_map(a, box=a_box, swizzle=128),
+        tensor_map(b, box=b_box, swizzle=128),
+        tensor_map(c, box=(*(1,) * (c.ndim - 2), 64, 64), swizzle=128) if plan.by_copies else c,
+        tiles,
+        ceil_div(k, bk),
+        a.dtype,
+        c.dtype,
+        ending,
+        plan,
+    ).launch(grid=lesser(count_of(tiles), multiprocessors()), block=384)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The matrix product of any type, layout and target: a thread computes some rows times some columns in registers.
+
+In: two stacks of matrices of floats. Out: sums in float32, or float64 for float64, finished and rounded. A block's
+tiles lie in shared memory along k, so that a step reads neighbors; while it multiplies one, the next one is under way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from weft.api import jit, kernel
+from weft.kernels.arrays import Array, Constant
+from weft.kernels.endings import Ending
+from weft.kernels.rows import sum_type
+from weft.kernels.tiles import count_of, place_of, tiles_of
+from weft.language.control import ceil_div, static_range
+from weft.language.memory.shared import shared
+from weft.language.memory.vectors import load_vector
+from weft.language.threads.barrier import sync_threads
+from weft.language.threads.grid import block_idx, thread_idx
+
+
+class Sizes(NamedTuple):
+    """What a block and a thread compute.
+
+    Attributes:
+        m, n: rows and columns of a block.
+        k: a step.
+        rows, columns: of a thread, multiples of `neighbors`.
+        neighbors: elements of an access of shared memory.
+    """
+
+    m: int
+    n: int
+    k: int
+    rows: int
+    columns: int
+    neighbors: int
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return self.m // self.rows * (self.n // self.columns)
+
+
+OF_F32: Final = Sizes(128, 128, 16, 8, 8, 4)
+OF_F64: Final = Sizes(64, 64, 16, 4, 4, 2)
+OF_CPU: Final = Sizes(16, 16, 8, 4, 4, 1)
+
+
+@kernel
+def gemm_kernel(
+    a: Array,
+    b: Array,
+    c: Array,
+    tiles: Any,
+    ending: Ending,
+    sizes: Constant,
+    along_k: Constant,
+) -> None:
+    """One block: one tile of c; `along_k` are which of a and b neighboring threads read along k."""
+    wide = sum_type(a.dtype)
+    threads, vector = sizes.threads, sizes.neighbors
+    a_tile = shared((sizes.k, sizes.m + 4), wide)
+    b_tile = shared((sizes.k, sizes.n + 4), wide)
+    *stack, m_tiles, n_tiles = tiles
+    matrix, top, left = place_of(block_idx.x, stack, m_tiles, n_tiles, (sizes.m, sizes.n))
+    of_a, of_b = matrix if a.ndim > 2 else (), matrix if b.ndim > 2 else ()
+    m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]
+
+    def place(number: Any, side: Any, is_along_k: Any) -> Any:
+        """Where an element of a tile is: along k, and along the other side."""
+        if is_along_k:
+            other, step = divmod(number, sizes.k)
+        else:
+            step, other = divmod(number, side)
+        return step, other
+
+    def numbers(side: Any) -> Any:
+        return [thread_idx.x + threads * turn for turn in static_range(side * sizes.k // threads)]
+
+    def fetched(first: Any) -> Any:
+        """This thread's elements of both tiles; zeros outside of the matrices."""
+        found: list[Any] = []
+        for number in numbers(sizes.m):
+            step, row = place(number, sizes.m, along_k[0])
+            inside = (top + row < m) & (first + step < k)
+            found.append(a[(*of_a, top + row, first + step)] if inside else a.dtype(0.0))
+        for number in numbers(sizes.n):
+            step, column = place(number, sizes.n, along_k[1])
+            inside = (left + column < n) & (first + step < k)
+            found.append(b[(*of_b, first + step, left + column)] if inside else b.dtype(0.0))
+        return found
+
+    def keep(values: Any) -> None:
+        own = iter(values)
+        for number in numbers(sizes.m):
+            a_tile[place(number, sizes.m, along_k[0])] = wide(next(own))
+        for number in numbers(sizes.n):
+            b_tile[place(number, sizes.n, along_k[1])] = wide(next(own))
+
+    def of_thread(count: Any, groups: Any, number: Any) -> Any:
+        """Rows or columns of a thread: groups of neighbors, as far apart as all threads' together."""
+        return [
+            vector * groups * (i // vector) + vector * number + i % vector
+            for i in static_range(count)
+        ]
+
+    def neighbors(tile: Any, step: Any, places: Any) -> Any:
+        if vector == 1:
+            return [tile[step, at] for at in places]
+        found = ()
+        for first in static_range(0, len(places), vector):
+            found = (*found, *load_vector(tile, (step, places[first]), vector))
+        return found
+
+    ty, tx = divmod(thread_idx.x, sizes.n // sizes.columns)
+    rows = of_thread(sizes.rows, sizes.m // sizes.rows, ty)
+    columns = of_thread(sizes.columns, sizes.n // sizes.columns, tx)
+    sums = [wide(0.0)] * (sizes.rows * sizes.columns)
+    values = fetched(0)
+    for step in range(ceil_div(k, sizes.k)):
+        sync_threads()
+        keep(values)
+        sync_threads()
+        values = fetched(sizes.k * (step + 1))
+        for s in range(sizes.k):
+            x, y = neighbors(a_tile, s, rows), neighbors(b_tile, s, columns)
+            for i in static_range(sizes.rows):
+                for j in static_range(sizes.columns):
+                    sums[i * sizes.columns + j] += x[i] * y[j]
+
+    for i in static_range(sizes.rows):
+        for j in static_range(sizes.columns):
+            row, column = top + rows[i], left + columns[j]
+            if row < m and column < n:
+                at = (*matrix, row, column)
+                bias = ending.bias[column] if ending.bias is not None else None
+                residual = ending.residual[at] if ending.residual is not None else None
+                total = ending.finished(sums[i * sizes.columns + j], bias, residual)
+                c[at] = c.dtype(total)
+
+
+@jit
+def gemm(a: Array, b: Array, c: Array, ending: Ending, sizes: Constant, along_k: Constant) -> None:
+    """``c = a · b``, stacks of m x k and k x n matrices."""
+    tiles = tiles_of(c, (sizes.m, sizes.n))
+    arguments = a, b, c, tiles, ending, sizes, along_k
+    gemm_kernel(*arguments).launch(grid=count_of(tiles), block=sizes.threads)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The matrix product of any GPU from sm_80 on: threads copy tiles ahead of time, warps multiply them.
+
+In: two stacks of matrices of float16 or bfloat16. Out: sums in float32, finished and rounded. A block computes
+128 x 128 elements with eight warps. Its tiles go around in a ring of four stages: while the warps multiply one, copies
+of the next three are under way, which pass no register. Matrices that have no chunks of 16 bytes are copied through
+registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weft.api import jit, kernel
+from weft.kernels.arrays import Array, Constant
+from weft.kernels.endings import PLAIN, Ending
+from weft.kernels.tiles import count_of, place_of, tiles_of
+from weft.kernels.vectors import Aligned
+from weft.language.asynchronous import cp_async
+from weft.language.control import ceil_div, static_range
+from weft.language.matrix import mma
+from weft.language.memory.shared import shared
+from weft.language.threads.barrier import sync_threads
+from weft.language.threads.grid import block_idx, thread_idx
+from weft.language.threads.warp import warp_id
+from weft.types.dtype import f32
+
+BM: Final = 128
+BN: Final = 128
+BK: Final = 32
+STAGES: Final = 4
+THREADS: Final = 256
+WM: Final = 64
+WN: Final = 32  # of one warp; two rows of four warps
+CHUNK: Final = 8  # elements of a copy: 16 bytes
+
+
+def ring_of(dtype: Any, side: int, lies_along_k: bool) -> Any:
+    """Tiles of a factor as they lie in memory; traced in kernels."""
+    if lies_along_k:
+        return shared((STAGES, side, BK), dtype, swizzle=64)
+    return shared((STAGES, BK, side), dtype, swizzle=128)
+
+
+def fetch(tile: Any, source: Any, matrix: Any, row: Any, column: Any, by_copies: bool) -> None:
+    """This thread's part of a tile; zeros outside of the matrix."""
+    rows, columns = tile.shape
+    chunk = CHUNK if by_copies else 1
+    for part in static_range(rows * columns // chunk // THREADS):
+        r, c = divmod(thread_idx.x + THREADS * part, columns // chunk)
+        place = row + r, column + chunk * c
+        inside = (place[0] < source.shape[-2]) & (place[1] < source.shape[-1])
+        index = (*matrix, *place)
+        if by_copies:
+            cp_async.copy(tile, (r, chunk * c), source, index, chunk, when=inside)
+        else:
+            tile[r, c] = source[index] if inside else source.dtype(0.0)
+
+
+@kernel(max_threads=THREADS, min_blocks=2)
+def gemm_kernel(
+    a: Array,
+    b: Array,
+    c: Array,
+    tiles: Any,
+    ending: Ending = PLAIN,
+    rows_of_a: Constant = True,
+    columns_of_b: Constant = True,
+    by_copies: Constant = True,
+) -> None:
+    """One block: one tile of c.
+
+    `a` is m x k, or k x m where its rows are columns; `b` is n x k or k x n; each a matrix, or one for each of c.
+    """
+    a_ring = ring_of(a.dtype, BM, rows_of_a)
+    b_ring = ring_of(a.dtype, BN, columns_of_b)
+    *stack, m_tiles, n_tiles = tiles
+    matrix, row, column = place_of(block_idx.x, stack, m_tiles, n_tiles, (BM, BN))
+    of_a, of_b = matrix if a.ndim > 2 else (), matrix if b.ndim > 2 else ()
+    warp_row, warp_column = divmod(warp_id(), BN // WN)
+
+    def fetch_both(step: Any, stage: Any) -> None:
+        k = BK * step
+        at_a, at_b = (
+            (row, k) if rows_of_a else (k, row),
+            (column, k) if columns_of_b else (k, column),
+        )
+        fetch(a_ring[stage], a, of_a, *at_a, by_copies)
+        fetch(b_ring[stage], b, of_b, *at_b, by_copies)
+        cp_async.commit()
+
+    for step in static_range(STAGES - 1):
+        fetch_both(step, step)
+
+    acc = mma.zeros((WM, WN), f32)
+    for step in range(ceil_div(a.shape[-1 if rows_of_a else -2], BK)):
+        cp_async.wait(pending=STAGES - 2)
+        sync_threads()  # this stage is there for all, and the one before it is free
+        now = step % STAGES
+        fetch_both(step + STAGES - 1, (step + STAGES - 1) % STAGES)
+        for k in static_range(BK // 16):
+            if rows_of_a:
+                rows = a_ring[now].tile((WM, BK), (warp_row, 0))
+                left = mma.load_a(rows.tile((WM, 16), (0, k)))
+            else:
+                left = mma.load_a(a_ring[now].tile((16, WM), (k, warp_row)).T)
+            if columns_of_b:
+                columns = b_ring[now].tile((WN, BK), (warp_column, 0)).T
+                right = mma.load_b(columns.tile((16, WN), (k, 0)))
+            else:
+                right = mma.load_b(b_ring[now].tile((16, WN), (k, warp_column)))
+            acc = mma.mma(left, right, acc)
+    row, column = row + WM * warp_row, column + WN * warp_column
+    acc = ending.finished_part(acc, matrix, row, column)
+    acc.store(c[matrix] if stack else c, (row, column))
+
+
+@jit
+def gemm(
+    a: Array, b: Array, c: Array, ending: Ending, rows_of_a: Constant, columns_of_b: Constant
+) -> None:
+    """``c = a · b`` of matrices that lie in any way."""
+    tiles = tiles_of(c, (BM, BN))
+    arguments = a, b, c, tiles, ending, rows_of_a, columns_of_b, False
+    gemm_kernel(*arguments).launch(grid=count_of(tiles), block=THREADS)
+
+
+@jit
+def gemm_of_chunks(
+    a: Aligned, b: Aligned, c: Array, ending: Ending, rows_of_a: Constant, columns_of_b: Constant
+) -> None:
+    """``c = a · b`` of matrices whose rows, as they lie in memory, are whole chunks of 16 bytes."""
+    tiles = tiles_of(c, (BM, BN))
+    arguments = a, b, c, tiles, ending, rows_of_a, columns_of_b, True
+    gemm_kernel(*arguments).launch(grid=count_of(tiles), block=THREADS)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weft.kernels.gemm` against NumPy in f64: each kernel, on the CPU, in each layout; endings; bad input."""
+
+from __future__ import annotations
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft
+from weft import kernels
+from weft.kernels import hopper_products, tiled_products, warp_products
+from weft.kernels.arrays import given
+from weft.kernels.endings import Ending
+from weft.kernels.products import stored
+
+RANDOM = np.random.default_rng(8)
+
+
+def numbers(*shape: int, dtype: object = np.float64) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+def aligned(a: np.ndarray) -> weft.ffi.Tensor:
+    return weft.copy(weft.empty(a.shape, weft.f16), np.ascontiguousarray(a))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 50), (0, 3, 4), (3, 0, 4), (3, 4, 0)])
+def test_every_shape_is_right(shape):
+    m, n, k = shape
+    a, weight = numbers(m, k), numbers(n, k)
+    assert np.allclose(kernels.matmul(a, weight.T), a @ weight.T)
+
+
+def test_stacks_and_single_matrices():
+    a, b = numbers(2, 3, 5, 7), numbers(2, 3, 7, 4)
+    for left, right in ((a, b), (a, b[0, 0]), (a[0, 0], b), (a[::-1, :, ::2, ::-1], b)):
+        found = kernels.matmul(left, right)
+        assert np.allclose(found, left @ right)
+
+
+def test_a_product_ends_with_bias_activation_and_residual():
+    a, b, bias, residual = numbers(9, 7), numbers(7, 10), numbers(10), numbers(9, 10)
+    sums = 0.5 * a @ b + bias
+    silu = sums / (1 + np.exp(-sums))
+    options = {"alpha": 0.5, "beta": 2.0, "residual": residual}
+    found = kernels.gemm(a, b, bias, "silu", **options)
+    assert np.allclose(found, silu + 2 * residual)
+    found = kernels.gemm(a, b, bias, lambda x: x * x, **options, dtype="float32")
+    assert found.dtype == np.float32 and np.allclose(found, sums**2 + 2 * residual, 1e-5)
+    assert kernels.gemm(a, b, residual=residual, out=residual) is residual
+
+
+@pytest.mark.parametrize(("rows", "columns"), list(itertools.product((True, False), repeat=2)))
+def test_kernels_of_tensor_cores_take_factors_in_either_order(rows, columns):
+    a, b = numbers(2, 72, 72, dtype=np.float16), numbers(72, 136, dtype=np.float16)
+    bias, residual = numbers(136), numbers(2, 72, 136)
+    expected = 0.5 * (a.astype(np.float64) @ b) + bias + 2 * residual
+    ending = Ending(0.5, bias, None, 2.0, residual)
+    left, right = aligned(a if rows else a.swapaxes(1, 2)), aligned(b.T if columns else b)
+    c = aligned(np.zeros((2, 72, 136), np.float16))
+    plan = hopper_products.Plan(rows, columns, (True, False), rows == columns)
+    hopper_products.gemm(left, right, c, ending, plan)
+    assert np.allclose(np.asarray(c), expected, atol=2e-2)
+    warp_products.gemm_of_chunks(left, right, c, ending, rows, columns)
+    assert np.allclose(np.asarray(c), expected, atol=2e-2)
+
+
+def test_matrices_without_chunks_pass_registers():
+    a, b = numbers(3, 9, dtype=np.float16), numbers(9, 5, dtype=np.float16)
+    warp_products.gemm(a, b.T, c := np.zeros((3, 5), np.float32), Ending(), True, True)
+    assert np.allclose(c, a.astype(np.float64) @ b, atol=2e-2)
+
+
+def test_how_a_factor_lies():
+    table = weft.empty((4, 16, 24), weft.f16)
+    whole = np.asarray(table)
+    for view, expected in (
+        (whole, (False, True, True)),
+        (whole.swapaxes(1, 2), (True, True, True)),
+        (whole[..., :20], (False, True, False)),
+        (whole[..., 1:17], (False, False, False)),
+        (whole[..., ::2], (False, False, False)),
+        (np.broadcast_to(whole[:1], (4, 16, 24)), (False, False, False)),
+    ):
+        assert stored(given(view, "a"))[1:] == expected
+
+
+def test_narrow_floats_are_summed_in_f32():
+    a, b = numbers(5, 300).astype(ml_dtypes.float8_e4m3fn), numbers(300, 6)
+    b = b.astype(ml_dtypes.float8_e5m2)
+    found = kernels.matmul(a, b)
+    assert found.dtype == ml_dtypes.bfloat16
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.allclose(found.astype(np.float64), expected, 2**-8, 1e-2)
+
+
+def test_kernels_assemble_for_gpus():
+    half, whole = (weft.fake_tensor(t, (None, None)) for t in (weft.bf16, weft.f32))
+    of_columns = tiled_products.OF_F32, (True, False)
+    tiled = weft.compile(
+        *(tiled_products.gemm, whole, whole, whole, Ending(), *of_columns),
+        options="--gpu-arch sm_90a",
+    )
+    assert tiled.kernels["gemm_kernel"].spill_load_bytes == 0
+    arguments = half, half, half, Ending(), True, False
+    by_warps = weft.compile(warp_products.gemm, *arguments, options="--gpu-arch sm_80")
+    assert "mma.sync" in by_warps.ptx
+
+
+def test_bad_input_is_refused_by_name():
+    a, b = numbers(3, 4), numbers(4, 5)
+    for error, text, call in (
+        (
+            TypeError,
+            "a has elements of int64, expected floats",
+            lambda: kernels.matmul(np.ones((3, 4), np.int64), b),
+        ),
+        (
+            TypeError,
+            "b has elements of float32, expected float64",
+            lambda: kernels.matmul(a, b.astype("f")),
+        ),
+        (ValueError, "b has shape .*, expected 3 rows", lambda: kernels.matmul(b.T[:, :3], b)),
+        (ValueError, "a has shape .*, expected a matrix", lambda: kernels.matmul(a[0], b)),
+        (ValueError, "b is a stack", lambda: kernels.matmul(a[None], np.stack([b, b]))),
+        (ValueError, r"bias has shape \(4,\), expected \(5,\)", lambda: kernels.gemm(a, b, a[0])),
+        (ValueError, "activation is 'tan'", lambda: kernels.gemm(a, b, activation="tan")),
+        (ValueError, "residual has shape", lambda: kernels.gemm(a, b, residual=a)),
+        (TypeError, "dtype is 'int32', expected", lambda: kernels.gemm(a, b, dtype="int32")),
+        (TypeError, "dtype is 'f33', expected", lambda: kernels.gemm(a, b, dtype="f33")),
+    ):
+        with pytest.raises(error, match=text):
+            call()
