@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import weft
 from weft.cli import COMMANDS, doctor, main, make_parser
 from weft.cli.completion import subparsers
 from weft.cli.explain import explanations
+from weft.cli.functions import find_function
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 KERNELS = """\
@@ -115,10 +119,51 @@ def test_function_that_does_not_compile_is_a_failure(capsys: pytest.CaptureFixtu
 
 
 def test_every_stage_of_the_cpu_has_its_lines_of_python(capsys: pytest.CaptureFixture[str]):
-    for stage in ("llvm", "asm", "wrapper"):
+    for stage in ("ir", "passes", "llvm", "asm", "wrapper"):
         assert main(["inspect", SCALE, *SPEC, "--stage", stage]) == 0
-        line = "scale_kernel(a, b, by)" if stage == "wrapper" else "b[i] = a[i] * by"
-        assert f"  {line}" in capsys.readouterr().out
+        shown = capsys.readouterr().out
+        kernel, host = "  b[i] = a[i] * by", "  scale_kernel(a, b, by)"
+        assert (kernel in shown) == (stage != "wrapper")
+        assert (host in shown) == (stage in ("ir", "passes", "wrapper"))
+
+
+def test_the_module_beside_its_lines_is_the_one_that_was_compiled(
+    capsys: pytest.CaptureFixture[str],
+):
+    main(["inspect", SCALE, *SPEC, "--stage", "passes", "--options=--sanitize=bounds"])
+    shown = [line for line in capsys.readouterr().out.splitlines() if not line.startswith("# ")]
+    vector = weft.fake_tensor(weft.f32, ("n",))
+    options = "--sanitize=bounds --generate-line-info"
+    compiled = weft.compile(find_function(SCALE), vector, vector, 2.0, options=options)
+    stages = (f"// {name}\n{text}" for name, text in compiled.stages.items())
+    assert shown == "\n".join(stages).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [(["explain"], ""), (["explain"], "1"), (["--help"], ""), (["compile", "missing.py"], "")],
+)
+def test_a_reader_may_stop_early(words: list[str], unbuffered: str, folder: Path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "weft", *words]
+    variables = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    complains = words[0] == "compile"  # on the standard error
+    kept = subprocess.PIPE
+    streams = (kept, writing) if complains else (writing, kept)
+    result = subprocess.run(command, env=variables, stdout=streams[0], stderr=streams[1])
+    os.close(writing)
+    assert result.returncode == 128 + signal.SIGPIPE
+    assert not result.stdout
+    assert not result.stderr
+
+
+def test_a_pipe_of_the_program_that_breaks_is_its_own_error(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    (folder / "kernels.py").write_text("raise BrokenPipeError('a socket')")
+    assert main(["inspect", SCALE]) == 1
+    assert capsys.readouterr().err == "weft: a socket\n"
 
 
 def test_sass_has_its_lines_of_python(capsys: pytest.CaptureFixture[str]):

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command ``weft``: one table of commands, a file each.
 
-In: the words of the command. Out: its exit code: 0, 1 for a failure, 2 for a wrong command.
+In: the words of the command. Out: its exit code: 0, 1 for a failure, 2 for a wrong command, 128 and the signal's number
+where other tools end by a signal.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import select
+import signal
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -64,14 +68,41 @@ def main(words: Sequence[str] | None = None) -> int:
         >>> code
         0
     """
-    arguments = make_parser().parse_args(words)
+    try:
+        try:
+            return _run(make_parser().parse_args(words))
+        finally:
+            sys.stdout.flush()  # the interpreter's own, at its end, would complain
+    except BrokenPipeError as error:
+        if _readers_are_gone():
+            return 128 + signal.SIGPIPE
+        print(f"weft: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(arguments: argparse.Namespace) -> int:
     try:
         return arguments.run(arguments)
     except WrongCommandError as error:
         print(f"weft {arguments.command}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        raise
     except (OSError, CudaError, WeftError) as error:
         print(f"weft: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        return 130
+        return 128 + signal.SIGINT
+
+
+def _readers_are_gone() -> bool:
+    """Whether the reader of the output has stopped, as in ``| head -1``; if so, what is still buffered goes nowhere."""
+    poll = select.poll()
+    for descriptor in (1, 2):
+        poll.register(descriptor, 0)
+    gone = [descriptor for descriptor, event in poll.poll(0) if event & select.POLLERR]
+    for descriptor in gone:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+    return bool(gone)

@@ -49,17 +49,13 @@ class _Stage(NamedTuple):
 
     Attributes:
         attribute: of the compiled function; empty if the text is made here.
-        lines: reads the places from the text.
+        lines: reads the places from the text; None if the module is printed with them.
         where: what has it; empty for every target.
     """
 
     attribute: str
-    lines: Callable[[str], Iterator[Line]]
+    lines: Callable[[str], Iterator[Line]] | None
     where: str = ""
-
-
-def _plain(text: str) -> Iterator[Line]:
-    return ((line, None) for line in text.splitlines())
 
 
 def ptx_lines(text: str) -> Iterator[Line]:
@@ -120,8 +116,8 @@ def llvm_lines(text: str) -> Iterator[Line]:
 
 
 STAGES: Final = {
-    "ir": _Stage("ir_module", _plain),
-    "passes": _Stage("", _plain),
+    "ir": _Stage("", None),
+    "passes": _Stage("", None),
     "llvm": _Stage("llvm_ir", llvm_lines),
     "ptx": _Stage("ptx", ptx_lines, "a GPU: add --gpu-arch sm_90a"),
     "sass": _Stage("sass", sass_lines, "a GPU: add --gpu-arch sm_90a"),
@@ -132,8 +128,6 @@ STAGES: Final = {
 
 def _text(compiled: Any, stage: str, opt_level: int) -> str | None:
     """The text of a stage, or None if the target has none."""
-    if stage == "passes":
-        return "\n\n".join(f"// {name}\n{text}" for name, text in compiled.stages.items())
     if stage == "asm":
         return _assembly(compiled.llvm_ir or "", opt_level)
     return getattr(compiled, STAGES[stage].attribute)
@@ -145,6 +139,21 @@ def _assembly(text: str, opt_level: int) -> str | None:
     from weft.backends.host import host_machine
 
     return assembly_text(text, opt_level) if host_machine().target.triple in text else None
+
+
+def _module_lines(compiled: Any, function: Any, options: Any, every: bool) -> Iterator[Line]:
+    """The module after all passes, or after each, whose name comes before it."""
+    from weft.compiler.pipeline import placed_stages
+    from weft.dialects.builder import source_location
+    from weft.frontend.source.text import read_source
+
+    stages = placed_stages(read_source(function), compiled.signature, options)
+    for name in stages if every else [*stages][-1:]:
+        if every:
+            yield f"// {name}", None
+        for text, location in stages[name]:
+            found = None if location is None else source_location(location)
+            yield text, None if found is None else (found.file, found.line)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -159,11 +168,15 @@ def run(arguments: argparse.Namespace) -> int:
     function = find_function(arguments.function)
     compiled = compile_named(arguments, function, "--generate-line-info")
     options = make_options(arguments.options, defaults=function.default_options)
-    text = _text(compiled, arguments.stage, options.opt_level)
-    if text is None:
-        raise WrongCommandError(f"--stage {arguments.stage} is a text for {stage.where}")
+    if stage.lines is None:
+        lines = _module_lines(compiled, function, options, every=arguments.stage == "passes")
+    else:
+        text = _text(compiled, arguments.stage, options.opt_level)
+        if text is None:
+            raise WrongCommandError(f"--stage {arguments.stage} is a text for {stage.where}")
+        lines = stage.lines(text)
     is_colored = sys.stdout.isatty()
-    for line in with_source(stage.lines(text)):
+    for line in with_source(lines):
         is_source = line.startswith("# ") and is_colored
         print(f"{_DIM}{line}{_PLAIN}" if is_source else line)
     return 0

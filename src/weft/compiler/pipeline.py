@@ -21,7 +21,7 @@ from weft.compiler.defects import explained, reported
 from weft.compiler.depth import deep_recursion
 from weft.compiler.hooks import Hooks
 from weft.compiler.logs import show_logs
-from weft.compiler.module_text import module_text, parse_module
+from weft.compiler.module_text import module_text, parse_module, placed_lines
 from weft.compiler.options import CompileOptions
 from weft.compiler.request import requested_signature
 from weft.compiler.stored import Stored
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Attribute
 
     from weft.arguments.signature import Signature
     from weft.backends.base import Backend
@@ -241,6 +242,22 @@ def lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
         change(module)
         texts[name] = texts["ir"] = module_text(module)
     return texts
+
+
+@deep_recursion()
+def placed_stages(
+    source: FunctionSource, signature: Signature, options: CompileOptions
+) -> dict[str, list[tuple[str, Attribute | None]]]:
+    """The lines of the module after its trace and after each pass, with the locations that the texts leave out.
+
+    In: a function that has been compiled for this signature, with these options.
+    """
+    module = trace(source, signature).module
+    stages = {"trace": placed_lines(module)}
+    for name, change in _passes_of(signature, options).items():
+        change(module)
+        stages[name] = placed_lines(module)
+    return stages
 
 
 def _verify(module: ModuleOp, last: str) -> None:
