@@ -62,6 +62,47 @@ USUAL: Final = Plan()
 """One matrix of each; sums run along rows of both in memory; tiles of the result are copied."""
 
 
+def copy_tiles(
+    a: Any,
+    b: Any,
+    a_ring: Any,
+    b_ring: Any,
+    full: Any,
+    empty: Any,
+    tiles: Any,
+    count: Any,
+    steps: Any,
+    plan: Any,
+) -> None:
+    """What the thread does that starts all copies; traced in the kernel."""
+    bk = ROW_BYTES // a_ring.dtype.itemsize
+    *stack, m_tiles, n_tiles = tiles
+    stage = PipelineState(STAGES, producer=True)
+    for tile in range(block_idx.x, count, grid_dim.x):
+        matrix, row, column = place_of(tile, stack, m_tiles, n_tiles, (BM, BN))
+        of_a, of_b = (matrix if is_stack else () for is_stack in plan.stacks)
+        for step in range(steps):
+            at_a = (row, bk * step) if plan.rows_of_a else (bk * step, row)
+            at_b = (column, bk * step) if plan.columns_of_b else (bk * step, column)
+            empty[stage].wait()
+            full[stage].arrive(expect_bytes=a_ring[stage].nbytes + b_ring[stage].nbytes)
+            tma.load(a, (*of_a, *at_a), a_ring[stage], full[stage])
+            tma.load(b, (*of_b, *at_b), b_ring[stage], full[stage])
+            stage = stage.next()
+
+
+def write(part: Any, c: Any, place: Any, buffer: Any, leader: Any) -> None:
+    """Copies a finished part to the result through one of two buffers in turn; traced in the kernel."""
+    if leader:
+        tma.wait(pending=1, read=True)  # the buffer's last copy has been read
+    sync_warpgroup()
+    part.to(buffer.dtype).store(buffer)
+    fence_proxy()
+    sync_warpgroup()
+    if leader:
+        tma.store(c, place, buffer)
+
+
 @kernel(max_threads=384)
 def gemm_kernel(
     a: Map,
@@ -96,18 +137,7 @@ def gemm_kernel(
     if role == 0:  # copies
         setmaxnreg(40)
         if warp_id() == 0 and elect_one():
-            stage = PipelineState(STAGES, producer=True)
-            for tile in range(block_idx.x, count, grid_dim.x):
-                matrix, row, column = place_of(tile, stack, m_tiles, n_tiles, (BM, BN))
-                of_a, of_b = (matrix if is_stack else () for is_stack in plan.stacks)
-                for step in range(steps):
-                    at_a = (row, bk * step) if plan.rows_of_a else (bk * step, row)
-                    at_b = (column, bk * step) if plan.columns_of_b else (bk * step, column)
-                    empty[stage].wait()
-                    full[stage].arrive(expect_bytes=a_ring[stage].nbytes + b_ring[stage].nbytes)
-                    tma.load(a, (*of_a, *at_a), a_ring[stage], full[stage])
-                    tma.load(b, (*of_b, *at_b), b_ring[stage], full[stage])
-                    stage = stage.next()
+            copy_tiles(a, b, a_ring, b_ring, full, empty, tiles, count, steps, plan)
     else:  # multiplies
         setmaxnreg(232)
         mine, leader = role - 1, elect_one(warpgroup)
@@ -132,15 +162,7 @@ def gemm_kernel(
                 left = column + 64 * j
                 part = ending.finished_part(acc[:, 64 * j : 64 * (j + 1)], matrix, row, left)
                 if plan.by_copies:
-                    buffer = c_tiles[mine, j % 2]
-                    if leader:
-                        tma.wait(pending=1, read=True)  # the buffer's last copy has been read
-                    sync_warpgroup()
-                    part.to(out_dtype).store(buffer)
-                    fence_proxy()
-                    sync_warpgroup()
-                    if leader:
-                        tma.store(c, (*matrix, row, left), buffer)
+                    write(part, c, (*matrix, row, left), c_tiles[mine, j % 2], leader)
                 else:
                     part.store(c[matrix] if stack else c, (row, left))
         if plan.by_copies and leader:

@@ -49,6 +49,22 @@ OF_F64: Final = Sizes(64, 64, 16, 4, 4, 2)
 OF_CPU: Final = Sizes(16, 16, 8, 4, 4, 1)
 
 
+def places_of(number: Any, side: Any, count: Any, vector: Any) -> Any:
+    """A thread's rows or columns: groups of neighbors, as far apart as all threads' together. Traced in the kernel."""
+    stride = vector * (side // count)
+    return [stride * (i // vector) + vector * number + i % vector for i in static_range(count)]
+
+
+def at_places(tile: Any, step: Any, places: Any, vector: Any) -> Any:
+    """A thread's elements of a step; traced in the kernel."""
+    if vector == 1:
+        return [tile[step, at] for at in places]
+    found = ()
+    for first in static_range(0, len(places), vector):
+        found = (*found, *load_vector(tile, (step, places[first]), vector))
+    return found
+
+
 @kernel
 def gemm_kernel(
     a: Array,
@@ -100,24 +116,9 @@ def gemm_kernel(
         for number in numbers(sizes.n):
             b_tile[place(number, sizes.n, along_k[1])] = wide(next(own))
 
-    def of_thread(count: Any, groups: Any, number: Any) -> Any:
-        """Rows or columns of a thread: groups of neighbors, as far apart as all threads' together."""
-        return [
-            vector * groups * (i // vector) + vector * number + i % vector
-            for i in static_range(count)
-        ]
-
-    def neighbors(tile: Any, step: Any, places: Any) -> Any:
-        if vector == 1:
-            return [tile[step, at] for at in places]
-        found = ()
-        for first in static_range(0, len(places), vector):
-            found = (*found, *load_vector(tile, (step, places[first]), vector))
-        return found
-
     ty, tx = divmod(thread_idx.x, sizes.n // sizes.columns)
-    rows = of_thread(sizes.rows, sizes.m // sizes.rows, ty)
-    columns = of_thread(sizes.columns, sizes.n // sizes.columns, tx)
+    rows = places_of(ty, sizes.m, sizes.rows, vector)
+    columns = places_of(tx, sizes.n, sizes.columns, vector)
     sums = [wide(0.0)] * (sizes.rows * sizes.columns)
     values = fetched(0)
     for step in range(ceil_div(k, sizes.k)):
@@ -126,7 +127,7 @@ def gemm_kernel(
         sync_threads()
         values = fetched(sizes.k * (step + 1))
         for s in range(sizes.k):
-            x, y = neighbors(a_tile, s, rows), neighbors(b_tile, s, columns)
+            x, y = at_places(a_tile, s, rows, vector), at_places(b_tile, s, columns, vector)
             for i in static_range(sizes.rows):
                 for j in static_range(sizes.columns):
                     sums[i * sizes.columns + j] += x[i] * y[j]

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What models are made of: elementwise functions, movers, lookups, matrix products, beside torch and `torch.compile`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.ready.case import Case
+from weft import kernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SIDE = 8192  # of each matrix
+TOKENS, HEADS, HDIM = 16384, 32, 128
+TOLERANCE = {"float32": 1e-5, "bfloat16": 1e-2}
+PRODUCTS = ((4096, 4096, 4096), (8192, 8192, 1024), (1024, 8192, 8192), (16, 8192, 8192))
+
+
+def cases(torch: Any) -> Iterator[Case]:
+    """Every row, in f32 and in bfloat16."""
+    for name in ("float32", "bfloat16"):
+        yield from _elementwise(torch, name)
+        yield from _moves(torch, name)
+        yield _rope(torch, name)
+        yield from _lookups(torch, name)
+        for sizes in PRODUCTS:
+            yield from _products(torch, name, sizes)
+
+
+def _random(torch: Any, name: str, seed: int, *shape: int) -> Any:
+    generator = torch.Generator("cuda").manual_seed(seed)
+    return torch.randn(shape, generator=generator, device="cuda").to(getattr(torch, name))
+
+
+def _both(torch: Any, call: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    return {"torch": call, "torch.compile": torch.compile(call)}
+
+
+def _elementwise(torch: Any, name: str) -> Iterator[Case]:
+    functional, size = torch.nn.functional, getattr(torch, name).itemsize * SIDE * SIDE
+    calls: tuple[tuple[str, int, Callable[..., Any], Callable[..., Any]], ...] = (
+        ("gelu", 1, kernels.gelu, functional.gelu),
+        (
+            "gelu_tanh",
+            1,
+            lambda x: kernels.gelu(x, "tanh"),
+            lambda x: functional.gelu(x, approximate="tanh"),
+        ),
+        ("silu_mul", 2, kernels.silu_mul, lambda x, y: functional.silu(x) * y),
+    )
+    for what, inputs, ours, theirs in calls:
+
+        def make(seed: int, inputs: int = inputs) -> list[Any]:
+            return [_random(torch, name, seed + k, SIDE, SIDE) for k in range(inputs)]
+
+        work, peers = (inputs + 1) * size, _both(torch, theirs)
+        yield Case(f"{what}/{name}", make, ours, peers, work, tolerance=TOLERANCE[name])
+    # Random elements cannot be compared: the same probability, but other numbers.
+    peers = {"torch": lambda x: functional.dropout(x, 0.0)}
+    yield Case(
+        f"dropout/{name}",
+        lambda seed: [_random(torch, name, seed, SIDE, SIDE)],
+        lambda x: kernels.dropout(x, 0.0, 1),
+        peers,
+        2 * size,
+    )
+
+
+def _moves(torch: Any, name: str) -> Iterator[Case]:
+    size = getattr(torch, name).itemsize * SIDE * SIDE
+    calls: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
+        ("transpose", (SIDE, SIDE), (1, 0)),
+        ("heads first", (16, 512, 64, 128), (0, 2, 1, 3)),
+    )
+    for what, shape, axes in calls:
+        yield Case(
+            f"{what}/{name}",
+            lambda seed, shape=shape: [_random(torch, name, seed, *shape)],
+            lambda x, axes=axes: kernels.transpose(x, axes),
+            {"torch": lambda x, axes=axes: x.permute(axes).contiguous()},
+            2 * size,
+        )
+
+
+def _rope(torch: Any, name: str) -> Case:
+    def make(seed: int) -> list[Any]:
+        angles = _random(torch, "float32", seed, TOKENS, HDIM // 2)
+        return [_random(torch, name, seed, TOKENS, HEADS, HDIM), angles.cos(), angles.sin()]
+
+    def turned(x: Any, cos: Any, sin: Any) -> Any:
+        p, q = x.chunk(2, -1)
+        c, s = cos[:, None], sin[:, None]
+        return torch.cat((p * c - q * s, q * c + p * s), -1).to(x.dtype)
+
+    work = 2 * TOKENS * HEADS * HDIM * getattr(torch, name).itemsize
+    peers = _both(torch, turned)
+    return Case(f"rope/{name}", make, kernels.rope, peers, work, tolerance=TOLERANCE[name])
+
+
+def _lookups(torch: Any, name: str) -> Iterator[Case]:
+    size = getattr(torch, name).itemsize
+
+    def table(seed: int) -> list[Any]:
+        generator = torch.Generator("cuda").manual_seed(seed)
+        rows = torch.randint(0, 32000, (TOKENS,), generator=generator, device="cuda")
+        return [_random(torch, name, seed, 32000, 4096), rows]
+
+    def places(seed: int) -> list[Any]:
+        generator = torch.Generator("cuda").manual_seed(seed)
+        found = torch.randint(0, SIDE, (SIDE, SIDE), generator=generator, device="cuda")
+        return [_random(torch, name, seed, SIDE, SIDE), found]
+
+    def lookup(rows: Any, indices: Any) -> Any:
+        return torch.nn.functional.embedding(indices, rows)
+
+    yield Case(
+        f"embedding/{name}", table, kernels.embedding, {"torch": lookup}, 2 * TOKENS * 4096 * size
+    )
+    work = SIDE * SIDE * (2 * size + 8)
+    peers = {"torch": lambda x, indices: x.gather(1, indices)}
+    yield Case(f"gather/{name}", places, kernels.gather, peers, work)
+
+
+def _products(torch: Any, name: str, sizes: tuple[int, int, int]) -> Iterator[Case]:
+    m, n, k = sizes
+    scale = k**-0.5
+
+    def make(seed: int) -> list[Any]:
+        bias = _random(torch, name, seed + 2, n)
+        return [
+            _random(torch, name, seed, m, k),
+            _random(torch, name, seed + 1, n, k) * scale,
+            bias,
+        ]
+
+    work, tolerance = 2.0 * m * n * k, TOLERANCE[name]
+    yield Case(
+        f"gemm/{name}/{m}x{n}x{k}",
+        make,
+        lambda a, weight, bias: kernels.matmul(a, weight.T),
+        {"torch": lambda a, weight, bias: a @ weight.T},
+        work,
+        "TFLOP/s",
+        tolerance,
+    )
+
+    def layer(a: Any, weight: Any, bias: Any) -> Any:
+        return torch.nn.functional.gelu(torch.nn.functional.linear(a, weight, bias))
+
+    yield Case(
+        f"gemm, bias, gelu/{name}/{m}x{n}x{k}",
+        make,
+        lambda a, weight, bias: kernels.gemm(a, weight.T, bias, "gelu"),
+        _both(torch, layer),
+        work,
+        "TFLOP/s",
+        tolerance,
+    )
