@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What models are made of: elementwise functions, movers, lookups, matrix products, beside torch and `torch.compile`."""
+"""What models are made of: elementwise functions, movers, lookups, products, beside torch and `torch.compile`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from weft import kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    Unary = Callable[[Any], Any]
+    Binary = Callable[[Any, Any], Any]
+    Ternary = Callable[[Any, Any, Any], Any]
 
 SIDE = 8192  # of each matrix
 TOKENS, HEADS, HDIM = 16384, 32, 128
@@ -39,15 +43,15 @@ def _both(torch: Any, call: Callable[..., Any]) -> dict[str, Callable[..., Any]]
 
 def _elementwise(torch: Any, name: str) -> Iterator[Case]:
     functional, size = torch.nn.functional, getattr(torch, name).itemsize * SIDE * SIDE
+    tanh: tuple[Unary, Unary] = (
+        lambda x: kernels.gelu(x, "tanh"),
+        lambda x: functional.gelu(x, approximate="tanh"),
+    )
+    gated: Binary = lambda x, y: functional.silu(x) * y  # noqa: E731
     calls: tuple[tuple[str, int, Callable[..., Any], Callable[..., Any]], ...] = (
         ("gelu", 1, kernels.gelu, functional.gelu),
-        (
-            "gelu_tanh",
-            1,
-            lambda x: kernels.gelu(x, "tanh"),
-            lambda x: functional.gelu(x, approximate="tanh"),
-        ),
-        ("silu_mul", 2, kernels.silu_mul, lambda x, y: functional.silu(x) * y),
+        ("gelu_tanh", 1, *tanh),
+        ("silu_mul", 2, kernels.silu_mul, gated),
     )
     for what, inputs, ours, theirs in calls:
 
@@ -57,14 +61,12 @@ def _elementwise(torch: Any, name: str) -> Iterator[Case]:
         work, peers = (inputs + 1) * size, _both(torch, theirs)
         yield Case(f"{what}/{name}", make, ours, peers, work, tolerance=TOLERANCE[name])
     # Random elements cannot be compared: the same probability, but other numbers.
-    peers = {"torch": lambda x: functional.dropout(x, 0.0)}
-    yield Case(
-        f"dropout/{name}",
-        lambda seed: [_random(torch, name, seed, SIDE, SIDE)],
+    dropout: tuple[Unary, Unary] = (
         lambda x: kernels.dropout(x, 0.0, 1),
-        peers,
-        2 * size,
+        lambda x: functional.dropout(x, 0.0),
     )
+    make_one: Unary = lambda seed: [_random(torch, name, seed, SIDE, SIDE)]  # noqa: E731
+    yield Case(f"dropout/{name}", make_one, dropout[0], {"torch": dropout[1]}, 2 * size)
 
 
 def _moves(torch: Any, name: str) -> Iterator[Case]:
@@ -74,13 +76,17 @@ def _moves(torch: Any, name: str) -> Iterator[Case]:
         ("heads first", (16, 512, 64, 128), (0, 2, 1, 3)),
     )
     for what, shape, axes in calls:
-        yield Case(
-            f"{what}/{name}",
-            lambda seed, shape=shape: [_random(torch, name, seed, *shape)],
-            lambda x, axes=axes: kernels.transpose(x, axes),
-            {"torch": lambda x, axes=axes: x.permute(axes).contiguous()},
-            2 * size,
-        )
+
+        def make(seed: int, shape: tuple[int, ...] = shape) -> list[Any]:
+            return [_random(torch, name, seed, *shape)]
+
+        def ours(x: Any, axes: tuple[int, ...] = axes) -> Any:
+            return kernels.transpose(x, axes)
+
+        def theirs(x: Any, axes: tuple[int, ...] = axes) -> Any:
+            return x.permute(axes).contiguous()
+
+        yield Case(f"{what}/{name}", make, ours, {"torch": theirs}, 2 * size)
 
 
 def _rope(torch: Any, name: str) -> Case:
@@ -118,8 +124,8 @@ def _lookups(torch: Any, name: str) -> Iterator[Case]:
         f"embedding/{name}", table, kernels.embedding, {"torch": lookup}, 2 * TOKENS * 4096 * size
     )
     work = SIDE * SIDE * (2 * size + 8)
-    peers = {"torch": lambda x, indices: x.gather(1, indices)}
-    yield Case(f"gather/{name}", places, kernels.gather, peers, work)
+    gather: Binary = lambda x, indices: x.gather(1, indices)  # noqa: E731
+    yield Case(f"gather/{name}", places, kernels.gather, {"torch": gather}, work)
 
 
 def _products(torch: Any, name: str, sizes: tuple[int, int, int]) -> Iterator[Case]:
@@ -135,15 +141,22 @@ def _products(torch: Any, name: str, sizes: tuple[int, int, int]) -> Iterator[Ca
         ]
 
     work, tolerance = 2.0 * m * n * k, TOLERANCE[name]
+    plain: tuple[Ternary, Ternary] = (
+        lambda a, weight, bias: kernels.matmul(a, weight.T),
+        lambda a, weight, bias: a @ weight.T,
+    )
     yield Case(
         f"gemm/{name}/{m}x{n}x{k}",
         make,
-        lambda a, weight, bias: kernels.matmul(a, weight.T),
-        {"torch": lambda a, weight, bias: a @ weight.T},
+        plain[0],
+        {"torch": plain[1]},
         work,
         "TFLOP/s",
         tolerance,
     )
+
+    def ours(a: Any, weight: Any, bias: Any) -> Any:
+        return kernels.gemm(a, weight.T, bias, "gelu")
 
     def layer(a: Any, weight: Any, bias: Any) -> Any:
         return torch.nn.functional.gelu(torch.nn.functional.linear(a, weight, bias))
@@ -151,7 +164,7 @@ def _products(torch: Any, name: str, sizes: tuple[int, int, int]) -> Iterator[Ca
     yield Case(
         f"gemm, bias, gelu/{name}/{m}x{n}x{k}",
         make,
-        lambda a, weight, bias: kernels.gemm(a, weight.T, bias, "gelu"),
+        ours,
         _both(torch, layer),
         work,
         "TFLOP/s",

@@ -65,6 +65,18 @@ def at_places(tile: Any, step: Any, places: Any, vector: Any) -> Any:
     return found
 
 
+def write(sums: Any, c: Any, matrix: Any, rows: Any, columns: Any, ending: Any) -> None:
+    """A thread's finished elements; traced in the kernel."""
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            if row < c.shape[-2] and column < c.shape[-1]:
+                at = (*matrix, row, column)
+                bias = ending.bias[column] if ending.bias is not None else None
+                residual = ending.residual[at] if ending.residual is not None else None
+                total = ending.finished(sums[i * len(columns) + j], bias, residual)
+                c[at] = c.dtype(total)
+
+
 @kernel
 def gemm_kernel(
     a: Array,
@@ -131,16 +143,8 @@ def gemm_kernel(
             for i in static_range(sizes.rows):
                 for j in static_range(sizes.columns):
                     sums[i * sizes.columns + j] += x[i] * y[j]
-
-    for i in static_range(sizes.rows):
-        for j in static_range(sizes.columns):
-            row, column = top + rows[i], left + columns[j]
-            if row < m and column < n:
-                at = (*matrix, row, column)
-                bias = ending.bias[column] if ending.bias is not None else None
-                residual = ending.residual[at] if ending.residual is not None else None
-                total = ending.finished(sums[i * sizes.columns + j], bias, residual)
-                c[at] = c.dtype(total)
+    rows, columns = [top + row for row in rows], [left + column for column in columns]
+    write(sums, c, matrix, rows, columns, ending)
 
 
 @jit
