@@ -74,6 +74,22 @@ def test_any_dimension_is_reduced():
     assert np.allclose(kernels.mean(x, axis=1), x.astype(np.float64).mean(axis=1), equal_nan=True)
 
 
+@pytest.mark.parametrize("length", [1, 9000, 5_000_000])
+def test_a_scan_takes_any_function_in_order(length):
+    x = np.random.default_rng(0).integers(-9, 9, length).astype(np.int32)
+    sums = x.cumsum(dtype=np.int64)
+    assert np.array_equal(kernels.cumsum(x), sums)
+    if length < 10_000:
+        assert np.array_equal(kernels.scan(x, max), np.maximum.accumulate(x))
+        assert np.array_equal(kernels.scan(x, later, exclusive=True, initial=7)[1:], x[:-1])
+        assert np.array_equal(kernels.scan(x[::-1], exclusive=True, initial=7)[:1], [7])
+
+
+def later(one, other):
+    """The later value: associative, but not commutative."""
+    return other
+
+
 def test_places_are_those_of_the_first_of_equals():
     x = np.zeros((2, 40_000), np.int8)
     x[1, 123] = x[1, 39_000] = -1
@@ -112,7 +128,7 @@ def test_each_kernel_assembles_for_a_gpu():
         (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, 1024, 0, 8, True),
         (("LDG.E.128",), normalization._normalize, x, row, None, 1e-5, x, 256, 8, 4, True),
         (("LDG.E.128",), reductions._reduce, x, of_rows, 7, 1, 1 << 20, cut, how),
-        ((), scans._cumsum, x, x, 256, True),
+        (("STRONG.GPU",), scans._scan, x, x, 9, 256, 16, True, None, False, None),
     ):
         compiled = weft.compile(function, *arguments, options="--gpu-arch sm_90a")
         assert compiled.cubin and all(access in compiled.sass for access in accesses)
@@ -197,6 +213,7 @@ def test_bad_input_is_refused_by_name():
             "axis is 2, expected None or an integer from -2 to 1",
             lambda: kernels.sum(x, axis=2),
         ),
+        (ValueError, "initial is None", lambda: kernels.scan(x, max, exclusive=True)),
         (TypeError, "function is 3, expected a function", lambda: kernels.reduce(x, 3, 0)),
         (ValueError, "without elements has no max", lambda: kernels.max(x[:, :0], axis=-1)),
         (

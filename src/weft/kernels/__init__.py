@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from weft.kernels.reductions import sum as sum
     from weft.kernels.rotations import rope as rope
     from weft.kernels.scans import cumsum as cumsum
+    from weft.kernels.scans import scan as scan
     from weft.kernels.softmaxes import log_softmax as log_softmax
     from weft.kernels.softmaxes import softmax as softmax
 
@@ -57,6 +58,7 @@ _MODULES = {
     "reduce": "reductions",
     "rms_norm": "normalization",
     "rope": "rotations",
+    "scan": "scans",
     "scatter_add": "lookups",
     "silu_mul": "activations",
     "silu_mul_backward": "activations",
@@ -85,6 +87,7 @@ __all__ = (
     "reduce",
     "rms_norm",
     "rope",
+    "scan",
     "scatter_add",
     "silu_mul",
     "silu_mul_backward",

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all parts before one combine to, while they are all being computed: a single pass over memory.
+
+Traced in kernels. In: what each part of a row combines to, by the part's block. Out: what the parts before it combine
+to. Blocks wait for earlier ones, which always run or have run (docs/memory-model.md).
+
+Each block publishes its part's value; the last one of 32 parts those of its group, the last one of 32 groups those of
+all before the next 32. So a block waits for at most 31 parts, 31 groups and one more, each a lane's, and combines them
+in an order that does not depend on time: equal calls give equal bits, unlike with a look-back that stops at the first
+one that is complete (Merrill and Garland, 2016).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weft.language.control import ceil_div, static_range
+from weft.language.memory.ordered import atomic_load, atomic_store
+from weft.language.numbers.convert import bitcast
+from weft.language.threads.warp import lane_id
+from weft.primitives.threads import ALL
+from weft.primitives.values import moved
+from weft.primitives.warp import trees
+from weft.types.dtype import bool_, i64, u8, u16, u32, u64
+from weft.types.launch_limits import WARP_SIZE
+
+_UNSIGNED: Final = {8: u8, 16: u16, 32: u32, 64: u64}
+_SET: Final = 1 << 32
+
+
+def words_of(dtype: Any) -> int:
+    """Words of a published value: each has 32 bits of it, and says that they are there."""
+    return 2 if dtype.bits == 64 else 1
+
+
+def slots_of(parts: Any) -> Any:
+    """Values that a row of so many parts publishes; traced in host functions."""
+    groups = ceil_div(i64(parts), WARP_SIZE)
+    return parts + groups + ceil_div(groups, WARP_SIZE) + 1
+
+
+def before_part(total: Any, part: Any, parts: Any, words: Any, function: Any) -> Any:
+    """What the parts before this one combine to, in every lane of the warp that calls it; any value for the first one.
+
+    Args:
+        total: of this part, the same in every lane.
+        part: its number in its row.
+        parts: of the row.
+        words: memory of u64 for the row's `slots_of` values, `words_of` for each, which was zero.
+        function: combines two values, of which the first one is earlier.
+    """
+    lane, group = lane_id(), part // WARP_SIZE
+    groups, own, other = ceil_div(parts, WARP_SIZE), part % WARP_SIZE, group % WARP_SIZE
+    above = group // WARP_SIZE
+    if lane == 0:
+        publish(words, part, total)
+    found = total
+    if own > 0:
+        found = _first(words, part - own, own, total, function)
+    if own == WARP_SIZE - 1:
+        if lane == 0:
+            publish(words, parts + group, _joined(function, found, total))
+    if other > 0:
+        of_groups = _first(words, parts + group - other, other, total, function)
+        found = _joined(function, of_groups, found) if own > 0 else of_groups
+    if above > 0:
+        earlier = awaited(words, parts + groups + above, total)
+        found = _joined(function, earlier, found) if own + other > 0 else earlier
+    if (own == WARP_SIZE - 1) & (other == WARP_SIZE - 1):
+        if lane == 0:
+            publish(words, parts + groups + above + 1, _joined(function, found, total))
+    return found
+
+
+def _first(words: Any, first: Any, count: Any, like: Any, function: Any) -> Any:
+    """So many published values combined, a lane each; in every lane."""
+    value = like
+    if lane_id() < count:
+        value = awaited(words, first + lane_id(), like)
+    value = trees.reduced(value, function, count, WARP_SIZE, "scan")
+    return moved("idx", value, 0, ALL)
+
+
+def _joined(function: Any, one: Any, other: Any) -> Any:
+    return trees.combined(function, one, other, "scan")
+
+
+def publish(words: Any, slot: Any, value: Any) -> None:
+    """Makes a value known to other blocks, in words that are their own message: no fence is needed."""
+    bits = u64(value) if value.dtype is bool_ else u64(bitcast(value, _UNSIGNED[value.dtype.bits]))
+    count = words_of(value.dtype)
+    for k in static_range(count):
+        part = (bits >> (32 * k)) & 0xFFFFFFFF
+        atomic_store(words, slot * count + k, part | u64(_SET))
+
+
+def awaited(words: Any, slot: Any, like: Any) -> Any:
+    """A value of that type, once it is published."""
+    count, bits = words_of(like.dtype), u64(0)
+    for k in static_range(count):
+        word = atomic_load(words, slot * count + k)
+        while word < u64(_SET):
+            word = atomic_load(words, slot * count + k)
+        bits |= (word & 0xFFFFFFFF) << (32 * k)
+    if like.dtype is bool_:
+        return bits != 0
+    return bitcast(_UNSIGNED[like.dtype.bits](bits), like.dtype)
