@@ -26,7 +26,7 @@
 // SPREAD_ROUNDS-NEXT:     } {unroll = 1 : i32}
 // SPREAD_ROUNDS:      func.func @host
 // SPREAD_ROUNDS:        %[[THREADS:.*]] = arith.constant 256 : i64
-// SPREAD_ROUNDS:        %[[PER_BLOCK:.*]] = arith.constant 2048 : i64
+// SPREAD_ROUNDS:        %[[PER_BLOCK:.*]] = arith.constant 1024 : i64
 // SPREAD_ROUNDS:        %[[BLOCKS:.*]] = arith.divui %{{.*}}, %[[PER_BLOCK]] : i64
 // SPREAD_ROUNDS-NEXT:   simt.launch_ex @scale grid(%[[BLOCKS]], %{{.*}}, %{{.*}}) block(%[[THREADS]], %{{.*}}, %{{.*}}) args
 

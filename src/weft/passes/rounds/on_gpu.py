@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from weft.passes.rounds.body import Extent
     from weft.passes.rounds.emitter import Emitter
 
-# Vector loads of a thread at least, in a launch that chooses its grid, if the rounds are short.
-_LOADS = 2
 # Rounds in turn where nothing is a vector; more take registers from all others. Of bytes, eight are needed.
 _SINGLES = 4
 _SINGLES_OF_BYTES = 8
@@ -41,8 +39,6 @@ _SINGLES_OF_BYTES = 8
 _MOST_OPERATIONS = 1024
 _FUNCTIONS = frozenset(Math.operations)
 _OF_A_FUNCTION = 16
-# Operations of a body that loads more than it computes, and so has several loads under way.
-_SHORT = 16
 
 
 class Plan(NamedTuple):
@@ -50,18 +46,16 @@ class Plan(NamedTuple):
 
     Attributes:
         width: rounds of a group, whose accesses are vectors; 1 for none.
-        groups: of a thread, in a launch that chooses its grid.
         singles: rounds in turn that are in no group; 0 where all are in groups.
     """
 
     width: int
-    groups: int
     singles: int
 
     @property
     def rounds(self) -> int:
-        """Of a thread, in a launch that chooses its grid."""
-        return max(self.width * self.groups, self.singles)
+        """Of a thread, in a launch that chooses its grid: more than one group is slower."""
+        return max(self.width, self.singles)
 
     @classmethod
     def of(cls, loop: EachOp) -> Plan:
@@ -69,25 +63,21 @@ class Plan(NamedTuple):
         body = loop.body.block
         operations = [op for op in walk(loop) if op is not loop]
         if not all(map(_may_alternate, operations)):
-            return Plan(1, 1, 1)
+            return cls(1, 1)
         along = [cast("LoadOp | StoreOp", op) for op in body.ops if runs_along(op, body)]
         others = [op for op in operations if isinstance(op, LoadOp | StoreOp) and op not in along]
         width, sizes = 1, [element_bytes(op) for op in along] or [VECTOR_BYTES]
         if along and not any(op.indices and op.indices[-1] is body.args[-1] for op in others):
             width = VECTOR_BYTES // max(sizes)
-        loads = sum(
-            width * element_bytes(op) // VECTOR_BYTES or 1 for op in along if isinstance(op, LoadOp)
-        )
         length = sum(_OF_A_FUNCTION if type(op) in _FUNCTIONS else 1 for op in operations)
-        groups = -(-_LOADS // max(loads, 1)) if width > 1 and length < _SHORT else 1
         singles = _SINGLES_OF_BYTES if min(sizes) == 1 else _SINGLES
-        plans = [cls(1, 1, singles)]
+        plans = [cls(1, singles)]
         if width > 1:
             written = {place_of(op) for op in along if isinstance(op, StoreOp)}
             needed = (singles, 1) if len(written) > 1 else (0,)
-            plans = [cls(width, groups, count) for count in needed] + [cls(1, 1, _SINGLES)]
+            plans = [cls(width, count) for count in needed] + [cls(1, _SINGLES)]
         fitting = (plan for plan in plans if plan._copies * length <= _MOST_OPERATIONS)
-        return next(fitting, cls(1, 1, 1))
+        return next(fitting, cls(1, 1))
 
     @property
     def _copies(self) -> int:
