@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`fn.remarks`: which way each kernel's threads run on the CPU, and what the assembler warned of."""
 
+import textwrap
+
 import numpy as np
 import pytest
 from xdsl.dialects import scf
 
 import weft
 from tests.conformance.harness import define
+from tools.fuzz.compare import as_coroutines
 from weft.backends.cpu import remarks
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cuda import stages
@@ -30,16 +33,50 @@ def both(a: weft.Tensor[weft.f32, ("n",)]):
     sociable(a).launch(grid=1, block=32)
 
 
-def test_a_kernel_says_whether_its_threads_are_a_loop_or_coroutines():
+def test_a_kernel_says_whether_its_threads_are_a_loop_split_loops_or_coroutines():
     function = weft.compile(both, np.zeros(32, np.float32))
-    loop, coroutine = function.remarks
+    loop, split = function.remarks
     assert (loop.kernel, loop.file) == ("lonely", "")
     assert loop.message == "thread loop"
     line = sociable.function.__code__.co_firstlineno + 3
-    assert (coroutine.kernel, coroutine.file, coroutine.line) == ("sociable", __file__, line)
-    assert coroutine.message == "one coroutine per thread, because of sync_threads"
-    assert str(coroutine).startswith(f"{__file__}:{line}: ")
+    assert (split.kernel, split.file, split.line) == ("sociable", __file__, line)
+    assert split.message == "thread loops, split at sync_threads"
+    assert str(split).startswith(f"{__file__}:{line}: ")
     assert function.to(0).remarks == function.remarks
+    (_, coroutine) = weft.compile(
+        both, np.zeros(32, np.float32), post_compile_hooks=[as_coroutines]
+    ).remarks
+    assert coroutine.message == "one coroutine per thread, because of sync_threads"
+
+
+# name → (the branch or loop, in which threads meet, and what is said of it)
+DIVERGING = {
+    "if t < 7:\n    weft.sync_threads()": "sync_threads in a branch",
+    "for _ in range(t):\n    weft.sync_threads_count(t > 3)": "sync_threads_count in a loop",
+    "while a[0] > weft.f32(t):\n    a[0] = weft.warp_sum(a[0])": "a loop that may wait for what other threads write",
+    "if weft.lane_id() < 5:\n    weft.ballot(t > 3, mask=31)": "ballot in a branch",
+    "weft.shfl_down(t, 1, mask=255 << (t & 24))": "shfl_down",
+    "if weft.warp_id() == 0:\n    weft.sync_threads()": "sync_threads in a branch",
+}
+
+
+@pytest.mark.parametrize("statement", DIVERGING)
+def test_coroutines_name_the_statement_that_threads_may_take_differently(statement):
+    host = define(
+        "@weft.kernel\ndef diverges(a: weft.Tensor):\n    t = weft.thread_idx.x\n"
+        + textwrap.indent(statement, "    ")
+        + """
+@weft.jit
+def host(a: weft.Tensor[weft.f32, ("n",)]):
+    diverges(a).launch(grid=1, block=64)
+"""
+    )["host"]
+    (remark,) = weft.compile(host, np.zeros(32, np.float32)).remarks
+    expected = DIVERGING[statement]
+    if expected.endswith((" branch", "in a loop")):
+        expected += " that threads may take differently"
+    assert remark.message == f"one coroutine per thread, because of {expected}"
+    assert remark.line == 4
 
 
 def test_whatever_threads_wait_at_has_the_name_that_users_know():
@@ -106,7 +143,9 @@ def test_coroutines_are_explained_in_the_words_of_the_language(name):
             waits(a).launch(grid=2, block=32, cooperative=True, cluster=2)
         """
     )["host"]
-    (remark,) = weft.compile(kernel, np.zeros(32, np.float32)).remarks
+    (remark,) = weft.compile(
+        kernel, np.zeros(32, np.float32), post_compile_hooks=[as_coroutines]
+    ).remarks
     assert remark.message == f"one coroutine per thread, because of {name}"
 
 

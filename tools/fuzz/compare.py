@@ -2,7 +2,8 @@
 """Runs a program by weft and by the reference, and says where they differ.
 
 In: a `Program`. Out: None or a `Difference`. weft runs it at two levels of optimization, with one thread and with
-several, and with the rounds of `weft.each` spread as on a GPU too; `unassembled` compiles it for a GPU, as far as the
+several, with coroutines where it makes loops of threads that wait, and with the rounds of `weft.each` spread as on a
+GPU too; `unassembled` compiles it for a GPU, as far as the
 assembler.
 """
 
@@ -15,16 +16,21 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
+from xdsl.dialects.builtin import UnitAttr
 
 import weft
 from tools.fuzz.machine import run
 from tools.fuzz.values import UnspecifiedError
 from weft import _native
+from weft.backends.cpu.lowering.fission import COROUTINES
+from weft.codegen.operations.launch import kernels_of
 from weft.compiler import pipeline
 from weft.passes.spread_rounds import spread_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from xdsl.dialects.builtin import ModuleOp
 
     from tools.fuzz.programs import Program
 
@@ -112,8 +118,16 @@ def difference(program: Program, levels: Iterable[int] = tuple(RUNS)) -> Differe
 
 
 def _compiled(program: Program, options: str) -> Iterator[Callable[..., object]]:
-    """The program's `host`; then, where it has rounds, with them spread as on a GPU, as loops."""
-    yield weft.compile(defined(program.source), *given(program), options=options)
+    """The program's `host`; then by the CPU's other engine; then with its rounds spread as on a GPU, as loops."""
+    host = weft.compile(defined(program.source), *given(program), options=options)
+    yield host
+    if any("split at" in remark.message for remark in host.remarks):
+        yield weft.compile(
+            defined(program.source),
+            *given(program),
+            options=options,
+            post_compile_hooks=[as_coroutines],
+        )
     if "weft.each(" in program.source:
         as_on_a_gpu = mock.patch.object(
             pipeline, "spread_rounds", lambda module, on_host: spread_rounds(module)
@@ -121,6 +135,12 @@ def _compiled(program: Program, options: str) -> Iterator[Callable[..., object]]
         with as_on_a_gpu:
             host = weft.compile(defined(program.source), *given(program), options=options)
         yield host
+
+
+def as_coroutines(module: ModuleOp) -> None:
+    """A hook that makes each waiting thread a coroutine."""
+    for kernel in kernels_of(module):
+        kernel.attributes[COROUTINES] = UnitAttr()
 
 
 def _unlike(got: list[Any], expected: list[list[Any] | None]) -> str:

@@ -60,7 +60,7 @@ def compiled(conditions: str, growth: int) -> CpuKernel:
 
 def is_split(text: str) -> bool:
     (kernel,) = kernels_of(parse_module(text))
-    return find_guard(kernel.body.block, RowAnalysis()) is not None
+    return find_guard(kernel.body.block.ops, RowAnalysis()) is not None
 
 
 def values(base: int, growth: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import scf
 
 from weft.backends.cpu.lowering.affine import RowAnalysis
-from weft.backends.cpu.lowering.coroutine import waiting_operation
+from weft.backends.cpu.lowering.fission import Waits, find_obstacle
 from weft.backends.cpu.lowering.guard import find_guard
 from weft.dialects.builder import source_location
 from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
@@ -79,19 +79,31 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
 
 
 def engine_remark(kernel: KernelOp) -> Remark:
-    """Whether a kernel is a loop over threads or one coroutine per thread, and why.
+    """Whether a kernel is loops over threads or one coroutine per thread, and why.
 
     Example:
         ``reduce.py:12: one coroutine per thread, because of sync_threads (kernel reduce_kernel)``
     """
-    waiting = waiting_operation(kernel)
-    if waiting is not None:
-        name = _NAMES[type(waiting)](waiting)
-        return _remark(kernel, f"one coroutine per thread, because of {name}", waiting)
-    guard = find_guard(kernel.body.block, RowAnalysis())
+    waits = Waits(kernel)
+    if waits.first is not None:
+        obstacle = find_obstacle(kernel, waits)
+        if obstacle is None:
+            return _remark(kernel, f"thread loops, split at {_name(waits.first)}", waits.first)
+        reason = f"one coroutine per thread, because of {_name(obstacle.waiting)}"
+        if obstacle.around is None:
+            return _remark(kernel, reason, obstacle.waiting)
+        what = "branch" if isinstance(obstacle.around, scf.IfOp) else "loop"
+        return _remark(
+            kernel, f"{reason} in a {what} that threads may take differently", obstacle.around
+        )
+    guard = find_guard(kernel.body.block.ops, RowAnalysis())
     if guard is not None:
         return _remark(kernel, "thread loop; this condition is its bounds", guard.operation)
     return _remark(kernel, "thread loop", None)
+
+
+def _name(waiting: Operation) -> str:
+    return _NAMES[type(waiting)](waiting)
 
 
 def _remark(kernel: KernelOp, message: str, cause: Operation | None) -> Remark:

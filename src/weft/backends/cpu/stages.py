@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Stage, run_stages
 from weft.backends.cpu.lowering.budget import print_ask
-from weft.backends.cpu.lowering.coroutine import print_cooperative_kernel, waiting_operation
+from weft.backends.cpu.lowering.coroutine import print_cooperative_kernel
+from weft.backends.cpu.lowering.fission import Waits, find_obstacle
+from weft.backends.cpu.lowering.split_kernel import print_split_kernel
 from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
 from weft.backends.cpu.lowering.thread_loop import print_kernel
 from weft.backends.cpu.remarks import engine_remark
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
     from weft.backends.base import Backend, Job
 
 
-_WAITS: Final = "@llvm.coro."
-"""In the text of kernels whose threads wait for each other."""
+_COROUTINES: Final = "@llvm.coro."
+"""In the text of kernels whose threads are coroutines."""
 
 
 def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
@@ -50,23 +52,25 @@ def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
     refuse_unsupported(kernels_of(module), UNSUPPORTED, machine.target)
     printer = ModulePrinter(machine.target, KERNEL_ROWS, {}, LIBRARY, DebugInfo(LINE_TABLES))
     for kernel in kernels_of(module):
-        if waiting_operation(kernel) is not None:
-            print_cooperative_kernel(printer, kernel)
-        else:
+        waits = Waits(kernel)
+        if waits.first is None:
             print_kernel(printer, kernel, machine.masks_stores)
+        elif find_obstacle(kernel, waits) is None:
+            print_split_kernel(printer, kernel, waits, machine.masks_stores)
+        else:
+            print_cooperative_kernel(printer, kernel)
     print_ask(printer)
     return printer.text()
 
 
 def optimize_kernels(job: Job, text: str) -> ModuleRef:
     """The kernels as an optimized LLVM module."""
-    waits = any(waiting_operation(kernel) is not None for kernel in kernels_of(job.module))
-    return _optimized(text, job.options.opt_level, waits, host_of(job))
+    return _optimized(text, job.options.opt_level, host_of(job))
 
 
-def _optimized(text: str, opt_level: int, waits: bool, host: HostMachine) -> ModuleRef:
+def _optimized(text: str, opt_level: int, host: HostMachine) -> ModuleRef:
     module = parse(text, "kernels")
-    if waits:
+    if _COROUTINES in text:
         # Coroutines are split first: values that optimization moves across a suspension enlarge every frame.
         run_pipeline(module, host.machine, 0, vectorize=False)
     run_pipeline(module, host.machine, opt_level, vectorize=True)
@@ -76,7 +80,7 @@ def _optimized(text: str, opt_level: int, waits: bool, host: HostMachine) -> Mod
 def assembly_text(text: str, opt_level: int) -> str:
     """The assembly that the kernels' LLVM text becomes on this CPU; made for reading, by running LLVM again."""
     with holding_llvm():
-        module = _optimized(text, opt_level, _WAITS in text, host_machine())
+        module = _optimized(text, opt_level, host_machine())
         return host_machine().machine.emit_assembly(module)
 
 
@@ -97,7 +101,7 @@ def link_and_emit(kernels: ModuleRef, host_text: str, host: HostMachine) -> byte
 def emit_exported(job: Job, glue: str) -> bytes:
     """See `CpuBackend.emit_exported`."""
     text, host = (job.artifacts.data("llvm") or b"").decode(), host_of(job)
-    kernels = _optimized(text, job.options.opt_level, _WAITS in text, host)
+    kernels = _optimized(text, job.options.opt_level, host)
     return link_and_emit(kernels, with_glue(job, glue), host)
 
 

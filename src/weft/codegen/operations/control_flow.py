@@ -101,7 +101,7 @@ def _yielded(printer: FunctionPrinter, block: Block) -> list[str]:
     return printer.parts(last.operands) if isinstance(last, scf.YieldOp) else []
 
 
-class _LoopHeader:
+class LoopHeader:
     """The phis at a loop's head, whose second values are known only after the body."""
 
     __slots__ = ("entry_label", "initial", "label", "names", "place", "printer", "types")
@@ -152,14 +152,17 @@ class _LoopHeader:
         )
 
 
-class _Trips:
+class Trips:
     """The counter of an `scf.for`: its induction variable or, for steps other than 1, a hidden counter.
 
-    Counting trips keeps the loop right when the last step would overflow.
+    Counting trips keeps the loop right when the last step would overflow. Of what the loop carries, phis hold the
+    variables of the numbers `carried`, by default all.
     """
 
     __slots__ = (
+        "arguments",
         "body",
+        "carried",
         "counted",
         "flags",
         "limit",
@@ -170,13 +173,17 @@ class _Trips:
         "text",
     )
 
-    def __init__(self, printer: FunctionPrinter, op: scf.ForOp) -> None:
+    def __init__(
+        self, printer: FunctionPrinter, op: scf.ForOp, carried: Sequence[int] | None = None
+    ) -> None:
         lower, upper, step, *initial = op.operands
         self.printer = printer
         self.body = op.regions[0].block
+        self.carried = range(len(initial)) if carried is None else carried
+        self.arguments = [self.body.args[0], *(self.body.args[1 + n] for n in self.carried)]
         self.text = llvm_type(self.body.args[0].type)
         first, last, self.step = (printer.values[bound] for bound in (lower, upper, step))
-        self.starts = [first, *printer.parts(initial)]
+        self.starts = [first, *printer.parts(initial[number] for number in self.carried)]
         self.counted = self.step != "1"
         self.predicate = "ult" if self.counted else "slt"
         self.limit = last
@@ -192,19 +199,19 @@ class _Trips:
                 f"call {self.text} {callee}({self.text} {self.step}, {self.text} 0)"
             )
 
-    def header(self, starts: list[str], counter: str = "0") -> _LoopHeader:
+    def header(self, starts: list[str], counter: str = "0") -> LoopHeader:
         """A loop's head, whose variables begin with `starts`, and the hidden counter with `counter`."""
         if self.counted:
-            return _CountedHeader(self.printer, self.text, self.body.args, starts, counter)
-        return _LoopHeader(self.printer, self.body.args, starts)
+            return _CountedHeader(self.printer, self.text, self.arguments, starts, counter)
+        return LoopHeader(self.printer, self.arguments, starts)
 
-    def counter(self, header: _LoopHeader) -> str:
+    def counter(self, header: LoopHeader) -> str:
         """The value compared with the limit."""
         if isinstance(header, _CountedHeader):
             return header.counter
         return self.printer.values[self.body.args[0]]
 
-    def enter(self, header: _LoopHeader) -> str:
+    def enter(self, header: LoopHeader) -> str:
         """Continues if the counter is below the limit; returns the label after the loop."""
         printer = self.printer
         body_label, end_label = printer.new_label("body"), printer.new_label("endloop")
@@ -218,7 +225,9 @@ class _Trips:
         """The variables of the next iteration."""
         induction = self.printer.values[self.body.args[0]]
         following = self.printer.let(f"add{self.flags} {self.text} {induction}, {self.step}")
-        return [following, *_yielded(self.printer, self.body)]
+        last = self.body.last_op
+        yielded = last.operands if isinstance(last, scf.YieldOp) else ()
+        return [following, *self.printer.parts(yielded[number] for number in self.carried)]
 
 
 def print_for(
@@ -236,7 +245,7 @@ def print_for(
         factor: how often to unroll it if the program does not say; None leaves it to LLVM.
     """
     location = op.location
-    trips = _Trips(printer, op)
+    trips = Trips(printer, op)
     header = trips.header(trips.starts)
     end_label = trips.enter(header)
     printer.print_block(trips.body)
@@ -250,7 +259,7 @@ def print_for(
 
 
 def _unrolling(
-    printer: FunctionPrinter, op: Operation, header: _LoopHeader, otherwise: int | None = None
+    printer: FunctionPrinter, op: Operation, header: LoopHeader, otherwise: int | None = None
 ) -> str:
     """The hint that unrolls a loop as the program says, or otherwise by the given factor; one does not unroll it."""
     factor, debug = unroll_factor(op) or otherwise, printer.module.debug
@@ -282,7 +291,7 @@ def print_for_in_strips(
         before_next: prints code before each further strip.
     """
     location = op.location
-    trips = _Trips(printer, op)
+    trips = Trips(printer, op)
     text = trips.text
     first = "0" if trips.counted else trips.starts[0]
     some = printer.let(f"icmp {trips.predicate} {text} {first}, {trips.limit}")
@@ -322,7 +331,7 @@ def print_for_in_strips(
     printer.take(op.results, merged)
 
 
-class _CountedHeader(_LoopHeader):
+class _CountedHeader(LoopHeader):
     """A loop header with a hidden counter of trips from 0 up."""
 
     __slots__ = ("counter", "counter_type")
@@ -377,7 +386,7 @@ def print_while(
     """
     before, after = (region.block for region in op.regions)
     location = op.location
-    header = _LoopHeader(printer, before.args, printer.parts(op.operands))
+    header = LoopHeader(printer, before.args, printer.parts(op.operands))
     printer.print_block(before)
     condition, *passed = list(before.last_op.operands if before.last_op else ())
     values = printer.parts(passed)

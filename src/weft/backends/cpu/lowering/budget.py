@@ -16,7 +16,9 @@ from weft.codegen.runtime_abi import call_row
 from weft.dialects.flow import constant_trips
 
 if TYPE_CHECKING:
-    from xdsl.ir import Block
+    from collections.abc import Iterable
+
+    from xdsl.ir import Block, Operation
 
     from weft.codegen.llvm.module_printer import ModulePrinter
 
@@ -29,8 +31,13 @@ _SHORT: Final = 1 << 12
 
 def work(block: Block) -> int:
     """Operations of one run through a block, at most `BUDGET`; loops that count their own work are one."""
+    return work_of(block.ops)
+
+
+def work_of(operations: Iterable[Operation]) -> int:
+    """Likewise of one run through several operations."""
     total = 0
-    for operation in block.ops:
+    for operation in operations:
         total += 1
         if isinstance(operation, scf.ForOp):
             total += trips * work(operation.body.block) if (trips := short_trips(operation)) else 0

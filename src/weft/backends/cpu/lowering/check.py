@@ -54,6 +54,11 @@ def reports_barriers(kernel: KernelOp) -> bool:
     return "barriers" in _words(kernel)
 
 
+def looks_at_threads(kernel: KernelOp) -> bool:
+    """Whether more is checked than each access by itself, for which a thread must be one piece of code."""
+    return bool(_words(kernel) - {"bounds"})
+
+
 def _words(kernel: KernelOp) -> frozenset[str]:
     attribute: Any = kernel.attributes.get(CHECKS_ATTRIBUTE)
     return frozenset(attribute.data.split(",")) if attribute is not None else frozenset()

@@ -66,6 +66,8 @@ def print_check(printer: FunctionPrinter, op: Operation, condition: str, text: s
 def linear_thread(printer: FunctionPrinter) -> str:
     """The thread's number in its block: x first, then y, then z; i64."""
     of = printer.coordinates
+    if "thread" in of:
+        return of["thread"]
     wide = {
         name: of[name]
         if not of[name].startswith("%")

@@ -15,6 +15,8 @@ from xdsl.ir import Block
 from weft.backends.cpu.lowering.affine import Checkpoint, RowAnalysis, is_pure
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from xdsl.ir import Operation, SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
@@ -59,9 +61,9 @@ class Guard(NamedTuple):
     negated: bool
 
 
-def find_guard(body: Block, analysis: RowAnalysis) -> Guard | None:
-    """The first `scf.if` at the top of a kernel, if threads can be split by it."""
-    for operation in body.ops:
+def find_guard(operations: Iterable[Operation], analysis: RowAnalysis) -> Guard | None:
+    """The first `scf.if` among a thread's operations, if threads can be split by it."""
+    for operation in operations:
         if not isinstance(operation, scf.IfOp):
             continue
         if not analysis.varies(operation.cond):
@@ -154,22 +156,19 @@ def _affine_term(
 
 
 class GuardPrinter:
-    """Prints a guard's bounds for a run of threads, starting at thread `start`.
+    """Prints a guard's bounds for a run of threads.
 
     Args:
         printer: of the kernel.
-        start: name of the first thread's index, i32.
-        rest: name of the number of threads from `start` to the end of the row, i64.
+        rest: name of the number of threads from the run's first one to the end of the row, i64.
+        indices: the first thread's, which grow by one from thread to thread.
     """
 
-    def __init__(
-        self, printer: FunctionPrinter, start: str, rest: str, thread_values: list[SSAValue]
-    ) -> None:
+    def __init__(self, printer: FunctionPrinter, rest: str, indices: dict[SSAValue, str]) -> None:
         self._printer = printer
         self._rest = rest
-        # Values at thread `start`; those of the kernel's arguments are shared.
-        self._values = dict(printer.values)
-        self._values.update(dict.fromkeys(thread_values, start))
+        # Values at the first thread; those of the kernel's arguments are shared.
+        self._values = {**printer.values, **indices}
 
     def base(self, value: SSAValue) -> str:
         """A value at thread `start`."""
@@ -223,7 +222,7 @@ class GuardPrinter:
         return printer.let(f"icmp eq i64 {back}, {last}")
 
     def range_of(self, terms: list[Term], size: str) -> tuple[str, str]:
-        """The threads [low, high), counted from `start`, for which all terms hold; i64."""
+        """The threads [low, high), counted from the first, for which all terms hold; i64."""
         low, high = "0", size
         for term in terms:
             if isinstance(term, UniformTerm):

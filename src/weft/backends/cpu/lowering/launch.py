@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.check import launch_checks
 from weft.backends.cpu.lowering.coroutine import scratch_symbol, waiting_operation
+from weft.backends.cpu.lowering.fission import uses_coroutines
 from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
 from weft.backends.cpu.lowering.shared import uses_shared_memory
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
@@ -87,7 +88,7 @@ def _together(kernel: KernelOp) -> int:
     """Which blocks run at once: enum weft_together."""
     if any(isinstance(inner, GridBarrierOp) for inner in walk(kernel)):
         return _GRID
-    in_clusters = math.prod(kernel.cluster or ()) > 1 and waiting_operation(kernel) is not None
+    in_clusters = math.prod(kernel.cluster or ()) > 1 and uses_coroutines(kernel)
     return _CLUSTER if in_clusters else _BLOCK
 
 

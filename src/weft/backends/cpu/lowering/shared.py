@@ -76,8 +76,9 @@ def _define(
     printer: FunctionPrinter, op: SharedOp | DynamicSharedOp, offset: str, given: list[str]
 ) -> None:
     tensor_type: Any = op.results[0].type
-    pointer = printer.coordinates["shared"]
-    if offset != "0":
+    own = printer.coordinates.get(f"shared at {offset}")
+    pointer = own or printer.coordinates["shared"]
+    if own is None and offset != "0":
         pointer = printer.let(f"getelementptr i8, ptr {pointer}, i64 {offset}", "shared")
     dims = iter(given)
     passed = [next(dims) if dim == DYNAMIC else None for dim in tensor_type.dims]

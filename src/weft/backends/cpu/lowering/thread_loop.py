@@ -10,8 +10,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects import scf
-
 from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.budget import (
     BUDGET,
@@ -21,36 +19,23 @@ from weft.backends.cpu.lowering.budget import (
     work,
 )
 from weft.backends.cpu.lowering.check import continues
-from weft.backends.cpu.lowering.guard import AffineTerm, GuardPrinter, find_guard
 from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
+from weft.backends.cpu.lowering.rows import RowPrinter, counted
 from weft.codegen import runtime_abi as abi
 from weft.codegen.llvm.function_printer import FunctionPrinter
-from weft.codegen.llvm.names import global_name, local_stem
-from weft.codegen.llvm.types import llvm_type
+from weft.codegen.llvm.names import global_name
 from weft.codegen.operations.kernel_parameters import MAP, kernel_parameters, take_parameters
 from weft.dialects.flow import walk
-from weft.dialects.simt.check import CheckOp
-from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
-from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, AtomicStoreOp, StoreOp
-from weft.dialects.simt.reductions import RedAddOp
-from weft.dialects.simt.timing import RecordOp
-from weft.dialects.simt.views import StoreVectorOp
-from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from xdsl.ir import Operation, SSAValue
 
-    from weft.backends.cpu.lowering.guard import Guard
     from weft.codegen.llvm.module_printer import ModulePrinter
 
-_EFFECTS: Final = (
-    *(StoreOp, StoreVectorOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp, RedAddOp),
-    *(PrintfOp, AssertOp, AssumeOp, RecordOp, CheckOp, WatchOp, WatchCopyOp, WatchEventOp),
-)
 _AXES: Final = ("x", "y", "z")
 
 
@@ -78,13 +63,13 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, masks_stores: bool) ->
     _print_local_memory(printer, kernel)
     printer.coordinates[BUDGET_PLACE] = printer.alloca("i32", 4, BUDGET_PLACE)
     printer.line(f"store i32 {BUDGET}, ptr {printer.coordinates[BUDGET_PLACE]}, align 4")
-    with _blocks(printer, sizes, work(kernel.body.block)):
-        rows = _RowPrinter(printer, kernel, sizes["block_dim.x"], masks_stores)
+    with blocks(printer, sizes, work(kernel.body.block)):
+        row = RowPrinter(printer, _Threads(printer, kernel, masks_stores))
         with (
-            _counted(printer, sizes["block_dim.z"], "z"),
-            _counted(printer, sizes["block_dim.y"], "y"),
+            counted(printer, sizes["block_dim.z"], "z"),
+            counted(printer, sizes["block_dim.y"], "y"),
         ):
-            rows.print_row()
+            row.print_row()
     printer.place(None)
     printer.line("ret i32 0")
     printer.start("fail")
@@ -139,7 +124,7 @@ def print_sizes(printer: FunctionPrinter, kernel: KernelOp) -> dict[str, str]:
 
 
 @contextmanager
-def _blocks(printer: FunctionPrinter, sizes: dict[str, str], each: int) -> Generator[None]:
+def blocks(printer: FunctionPrinter, sizes: dict[str, str], each: int) -> Generator[None]:
     """The loop over blocks; their coordinates count up without a division.
 
     Args:
@@ -201,149 +186,34 @@ def _step(printer: FunctionPrinter, name: str, carry: str, size: str) -> tuple[s
     return printer.let(f"select i1 {wraps}, i32 0, i32 {moved}"), wraps
 
 
-@contextmanager
-def _counted(printer: FunctionPrinter, size: str, letter: str) -> Generator[None]:
-    """A loop over thread_idx.y or .z; none for a size of one."""
-    if size == "1":
-        printer.coordinates[f"thread_idx.{letter}"] = "0"
-        yield
-        return
-    with counted_loop(printer, "0", size, f"thread_idx_{letter}") as index:
-        printer.coordinates[f"thread_idx.{letter}"] = index
-        yield
+class _Threads:
+    """A row of all x of one y and z, whose threads run the whole kernel: see `rows.Row`."""
 
+    keeps = False
 
-@contextmanager
-def counted_loop(
-    printer: FunctionPrinter, low: str, high: str, stem: str, metadata: str = ""
-) -> Generator[str]:
-    """A loop of an i32 over [low, high), entered only if that is not empty."""
-    body, end = printer.new_label(stem), printer.new_label("next")
-    some = printer.let(f"icmp slt i32 {low}, {high}")
-    entry = printer.label
-    printer.branch_if(some, body, end)
-    printer.start(body)
-    place, index = printer.reserve(), printer.fresh(stem)
-    yield index
-    printer.place(None)
-    following = printer.let(f"add nuw nsw i32 {index}, 1")
-    more = printer.let(f"icmp slt i32 {following}, {high}")
-    latch = printer.label
-    printer.branch_if(more, body, end, metadata)
-    printer.fill(place, [f"{index} = phi i32 [ {low}, %{entry} ], [ {following}, %{latch} ]"])
-    printer.start(end)
-
-
-class _RowPrinter:
-    """Prints the threads of one row (all x of one y and z), split by the kernel's first guard."""
-
-    def __init__(
-        self, printer: FunctionPrinter, kernel: KernelOp, block_dim: str, masks_stores: bool
-    ) -> None:
-        analysis = RowAnalysis()
-        body = kernel.body.block
+    def __init__(self, printer: FunctionPrinter, kernel: KernelOp, masks_stores: bool) -> None:
         self._printer = printer
-        self._kernel = kernel
-        self._block_dim = block_dim
-        self._guard = find_guard(body, analysis)
-        self._threads: list[SSAValue] = [
-            op.results[0]
-            for op in walk(kernel)
-            if isinstance(op, ThreadIdxOp) and op.dimension.data == "x"
+        self._continues = continues(kernel)
+        self.operations: Sequence[Operation] = [
+            op for op in kernel.body.block.ops if not isinstance(op, ReturnOp)
         ]
-        split = self._guard.operation if self._guard else None
-        masked = not masks_stores and _stores_conditionally(kernel, split, analysis)
-        self._masked = masked
+        self.analysis = RowAnalysis()
+        self.size = printer.coordinates["block_dim.x"]
+        self.masks_stores = masks_stores
+        self._threads = thread_numbers(kernel)
 
-    def print_row(self) -> None:
-        """Prints the loops over thread_idx.x."""
-        if self._guard is None:
-            hints = _loop_hints(self._printer, self._masked)
-            with counted_loop(self._printer, "0", self._block_dim, "thread_idx_x", hints) as index:
-                self._print_thread(index, {})
-            return
-        self._print_runs(self._guard)
+    def indices(self, start: str) -> dict[SSAValue, str]:
+        """See `rows.Row`."""
+        return dict.fromkeys(self._threads, start)
 
-    def _print_runs(self, guard: Guard) -> None:
-        """Runs of threads in which no guarded value wraps: nearly always one run, the whole row."""
+    def print_thread(self, number: str, known: dict[SSAValue, str]) -> None:
+        """See `rows.Row`."""
         printer = self._printer
-        head, end = printer.new_label("run"), printer.new_label("row")
-        threads = printer.let(f"zext i32 {self._block_dim} to i64")
-        entry = printer.label
-        printer.branch(head)
-        printer.start(head)
-        place, start = printer.reserve(), printer.fresh("start")
-        start_wide = printer.let(f"zext i32 {start} to i64")
-        rest = printer.let(f"sub nuw nsw i64 {threads}, {start_wide}")
-        bounds = GuardPrinter(printer, start, rest, self._threads)
-        size = bounds.size_of_run(guard.terms)
-        low, high = bounds.range_of(guard.terms, size)
-        exact = {
-            term.value: (bounds.base(term.value), term.growth)
-            for term in guard.terms
-            if isinstance(term, AffineTerm) and term.value.owner.parent_block() is self._body
-        }
-        cuts = [
-            text if text == "0" else printer.let(f"trunc i64 {text} to i32")
-            for text in (low, high, size)
-        ]
-        ranges = [("0", cuts[0], False), (cuts[0], cuts[1], True), (cuts[1], cuts[2], False)]
-        for first, last, inside in ranges:
-            if first != last:
-                self._print_range(guard, start, (first, last), inside, exact)
-        following = printer.let(f"add nuw nsw i32 {start}, {cuts[2]}")
-        more = printer.let(f"icmp slt i32 {following}, {self._block_dim}")
-        latch = printer.label
-        printer.branch_if(more, head, end)
-        printer.fill(place, [f"{start} = phi i32 [ 0, %{entry} ], [ {following}, %{latch} ]"])
-        printer.start(end)
-
-    @property
-    def _body(self) -> Any:
-        return self._kernel.body.block
-
-    def _has_work(self, guard: Guard, inside: bool) -> bool:
-        """Whether threads do anything where the terms hold (inside) or do not."""
-        condition = inside != guard.negated
-        region = guard.operation.regions[0 if condition else 1]
-        if region.blocks and any(_has_effects(op) for op in region.block.ops):
-            return True
-        return any(_has_effects(op) for op in self._body.ops if op is not guard.operation)
-
-    def _print_range(
-        self,
-        guard: Guard,
-        start: str,
-        bounds: tuple[str, str],
-        inside: bool,
-        exact: dict[SSAValue, tuple[str, int]],
-    ) -> None:
-        """One loop, over threads start + [first, last), in which the guard's condition is known."""
-        printer = self._printer
-        if not self._has_work(guard, inside):
-            return
-        hints = _loop_hints(printer, self._masked)
-        with counted_loop(printer, *bounds, "thread", hints) as index:
-            thread = printer.let(f"add nuw nsw i32 {start}, {index}", "thread_idx_x")
-            known = {
-                guard.operation.cond: "true" if inside != guard.negated else "false",
-                **{
-                    value: _grown(printer, value, base, growth, index)
-                    for value, (base, growth) in exact.items()
-                },
-            }
-            self._print_thread(thread, known)
-
-    def _print_thread(self, thread: str, known: dict[SSAValue, str]) -> None:
-        """One thread's code; operations whose results are known are not printed."""
-        printer = self._printer
-        printer.coordinates["thread_idx.x"] = thread
+        printer.coordinates["thread_idx.x"] = number
         outer = printer.values
         printer.values = {**outer, **known}
-        printer.end_label = printer.new_label("ended") if continues(self._kernel) else None
-        for operation in self._body.ops:
-            if isinstance(operation, ReturnOp):
-                continue
+        printer.end_label = printer.new_label("ended") if self._continues else None
+        for operation in self.operations:
             if operation.results and all(result in known for result in operation.results):
                 continue
             printer.print_operation(operation)
@@ -353,52 +223,13 @@ class _RowPrinter:
             printer.start(printer.end_label)
 
 
-def _grown(printer: FunctionPrinter, value: SSAValue, base: str, growth: int, index: str) -> str:
-    """A guarded value of thread start + index; it does not wrap within a run."""
-    text = llvm_type(value.type)
-    steps = index if text == "i32" else printer.let(f"zext i32 {index} to {text}")
-    if growth != 1:
-        steps = printer.let(f"mul nsw {text} {steps}, {growth}")
-    return printer.let(f"add nsw {text} {base}, {steps}", local_stem(value))
-
-
-def _has_effects(operation: Operation) -> bool:
-    """Whether running an operation can be seen from outside the thread."""
-    return any(isinstance(inner, _EFFECTS) for inner in walk(operation))
-
-
-def _stores_conditionally(kernel: KernelOp, split: Operation | None, analysis: RowAnalysis) -> bool:
-    """Whether a store is under a condition that differs between threads of a row."""
-    looked_at: set[Operation] = set()
-    for operation in walk(kernel):
-        if not isinstance(operation, StoreOp | StoreVectorOp):
-            continue
-        parent = operation.parent_op()
-        while parent is not None and parent not in looked_at:
-            looked_at.add(parent)
-            if (
-                isinstance(parent, scf.IfOp)
-                and parent is not split
-                and analysis.varies(parent.cond)
-            ):
-                return True
-            parent = parent.parent_op()
-    return False
-
-
-def _loop_hints(printer: FunctionPrinter, masked: bool) -> str:
-    """Metadata of the loop over a row's threads.
-
-    It is never unrolled: the remainder after vectorization is short, and unrolling doubles compile time.
-    A loop with conditional stores is not vectorized if the CPU's masked stores are slow.
-    """
-    debug = printer.module.debug
-    if debug is None:
-        return ""
-    hints = ['"llvm.loop.unroll.disable"']
-    if masked:
-        hints.append('"llvm.loop.vectorize.enable", i1 false')
-    return debug.loop(*hints)
+def thread_numbers(kernel: KernelOp) -> list[SSAValue]:
+    """The values of a kernel that are thread_idx.x."""
+    return [
+        op.results[0]
+        for op in walk(kernel)
+        if isinstance(op, ThreadIdxOp) and op.dimension.data == "x"
+    ]
 
 
 def _print_coordinate(printer: FunctionPrinter, op: CoordinateOp) -> None:

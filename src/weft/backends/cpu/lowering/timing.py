@@ -63,6 +63,9 @@ def _print_fence(printer: FunctionPrinter, op: FenceOp) -> None:
 
 
 def _print_lane_id(printer: FunctionPrinter, op: LaneIdOp) -> None:
+    if "lane_id" in printer.coordinates:
+        printer.values[op.result] = printer.coordinates["lane_id"]
+        return
     lane = printer.let(f"and i64 {linear_thread(printer)}, {WARP_SIZE - 1}")
     printer.define(op.results[0], f"trunc i64 {lane} to i32")
 
@@ -73,6 +76,9 @@ def _print_elect_one(printer: FunctionPrinter, op: ElectOneOp) -> None:
 
 
 def _print_warp_id(printer: FunctionPrinter, op: WarpIdOp) -> None:
+    if "warp_id" in printer.coordinates:
+        printer.values[op.result] = printer.coordinates["warp_id"]
+        return
     _print_group(printer, op, WARP_SIZE)
 
 

@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The threads between two waits: a loop over a block's threads, or over a warp's lanes.
+
+In: operations that do not wait, and what to keep of their values. Out: loops in which what a thread needs from before
+is loaded, or computed again if it is cheap.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Block
+
+from weft.backends.cpu.lowering.affine import RowAnalysis, is_pure
+from weft.backends.cpu.lowering.budget import print_work, work_of
+from weft.backends.cpu.lowering.rows import RowPrinter, counted
+from weft.backends.cpu.lowering.sharing import Group, Sharing, enclosing
+from weft.backends.cpu.lowering.slots import Slot, Slots
+from weft.backends.cpu.lowering.thread_loop import thread_numbers
+from weft.codegen.llvm.function_printer import TensorValue
+from weft.dialects.flow import walk
+from weft.dialects.simt.grid import ThreadIdxOp
+from weft.dialects.simt.memory import AllocaOp
+from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
+from weft.dialects.simt.types import TensorType, array_bytes
+from weft.dialects.simt.warp import LaneIdOp, WarpIdOp
+from weft.types.launch_limits import WARP_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Sequence
+
+    from xdsl.ir import Operation, SSAValue
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+    from weft.dialects.simt.kernel import KernelOp
+
+_MOST_AGAIN: Final = 12  # operations that are computed again rather than kept
+_MOST_ON_STACK: Final = 4096  # bytes of one array
+_ARRAY_ALIGNMENT: Final = 16
+_INDICES: Final = (ThreadIdxOp, LaneIdOp, WarpIdOp)
+_SLOW: Final = (arith.DivUIOp, arith.RemUIOp, FloorDivOp, FloorModOp)
+
+
+class Tail(NamedTuple):
+    """What each thread does after the operations of a loop.
+
+    Attributes:
+        values: that it needs.
+        user: the operation on whose behalf.
+        run: prints it.
+    """
+
+    values: Sequence[SSAValue]
+    user: Operation
+    run: Callable[[], None]
+
+
+class ThreadsPrinter:
+    """Prints loops over threads.
+
+    Attributes:
+        slots: where the threads' values are kept.
+        sharing: of the kernel's values.
+        living: if threads have returned while others go on, whether each has not.
+        posted: operands of collectives that are kept for nothing else.
+        warp: while code of a warp is printed, the operations that each warp runs in one go.
+    """
+
+    def __init__(self, printer: FunctionPrinter, kernel: KernelOp, masks_stores: bool) -> None:
+        self.printer = printer
+        self.kernel = kernel
+        self.sharing = Sharing(kernel)
+        self.slots = Slots(printer)
+        self.living: Slot | None = None
+        self.warp: frozenset[Operation] = frozenset()
+        self.posted: dict[Operation, Slot] = {}
+        self._masks_stores = masks_stores
+        self._again: dict[SSAValue, int | None] = {}
+        self._arrays: dict[AllocaOp, str] = {}
+        self._threads = thread_numbers(kernel)
+        self._lanes: list[SSAValue] = [
+            op.results[0] for op in walk(kernel) if isinstance(op, LaneIdOp)
+        ]
+
+    # ---- values
+
+    def text(self, value: SSAValue) -> str:
+        """The text of a scalar that the running threads share."""
+        self.take(value)
+        return self.printer.values[value]
+
+    def has(self, value: SSAValue) -> bool:
+        """Whether a value is defined where code is printed."""
+        printer = self.printer
+        return value in printer.values or value in printer.tensors or value in printer.fragments
+
+    def take(self, value: SSAValue) -> None:
+        """Defines a value of the running thread: loads it, or computes it again."""
+        if self.has(value):
+            return
+        if value in self.slots:
+            self.slots.load(value)
+            return
+        owner = value.owner
+        assert not isinstance(owner, Block)
+        if isinstance(owner, AllocaOp):
+            self._take_array(owner)
+            return
+        for operand in owner.operands:
+            self.take(operand)
+        self.printer.print_operation(owner)
+
+    def _take_shared(self, value: SSAValue, group: Group) -> None:
+        """Defines what the threads of a loop share of a value, before the loop."""
+        if self.sharing.of(value) <= group:
+            self.take(value)
+        elif not isinstance(value.owner, Block) and self.computes_again(value):
+            for operand in value.owner.operands:
+                self._take_shared(operand, group)
+
+    def computes_again(self, value: SSAValue) -> bool:
+        """Whether a value is computed where it is needed rather than kept: indices and addresses."""
+        return self._cost(value) is not None
+
+    def _cost(self, value: SSAValue) -> int | None:
+        if value not in self._again:
+            self._again[value] = self._cost_of(value)
+        return self._again[value]
+
+    def _cost_of(self, value: SSAValue) -> int | None:
+        owner = value.owner
+        if self.sharing.of(value) is Group.BLOCK:
+            return 0
+        if isinstance(owner, Block):
+            return None
+        if isinstance(owner, (*_INDICES, AllocaOp)):
+            return 1
+        if not is_pure(owner) or not isinstance(value.type, IntegerType | TensorType):
+            return None
+        if isinstance(owner, _SLOW) and not _has_constant_divisor(owner):
+            return None
+        costs = [self._cost(operand) for operand in owner.operands]
+        total = 1
+        for cost in costs:
+            if cost is None:
+                return None
+            total += cost
+        return total if total <= _MOST_AGAIN else None
+
+    def _take_array(self, array: AllocaOp) -> None:
+        """A thread's own array, which it keeps while others run."""
+        printer, kind, size = self.printer, array.results[0].type, array_bytes_of(array)
+        assert isinstance(kind, TensorType)
+        if array not in self._arrays:
+            self._arrays[array] = self.slots.memory(size)
+        offset = printer.let(f"mul i64 {printer.coordinates['thread']}, {size}")
+        place = printer.let(f"getelementptr i8, ptr {self._arrays[array]}, i64 {offset}", "local")
+        printer.tensors[array.results[0]] = TensorValue(kind, place)
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """Values defined in the `with` block are forgotten after it."""
+        printer = self.printer
+        outer = printer.values, printer.tensors, printer.fragments, printer.coordinates
+        printer.values, printer.tensors = {**printer.values}, {**printer.tensors}
+        printer.fragments, printer.coordinates = {**printer.fragments}, {**printer.coordinates}
+        yield
+        printer.values, printer.tensors, printer.fragments, printer.coordinates = outer
+
+    # ---- loops
+
+    def print_threads(
+        self, operations: Sequence[Operation], group: Group, tail: Tail | None = None
+    ) -> None:
+        """A loop over the threads of a group, each of which runs the operations and the tail."""
+        inside = frozenset(operations)
+        kept = [
+            result
+            for operation in operations
+            for result in operation.results
+            if self._is_kept(result, inside, tail)
+        ]
+        for value in kept:
+            self.keep(value, group)
+        if not kept and tail is None and all(map(self._is_index, operations)):
+            return
+        row = _Row(self, operations, kept, tail, group, self._masks_stores)
+        for value in row.needed:
+            self._take_shared(value, group)
+        sizes = self.printer.coordinates
+        with self.scope():
+            if group is Group.WARP:
+                RowPrinter(self.printer, row).print_row()
+            else:
+                rows = RowPrinter(self.printer, row, splits=self.living is None)
+                with (
+                    counted(self.printer, sizes["block_dim.z"], "z"),
+                    counted(self.printer, sizes["block_dim.y"], "y"),
+                ):
+                    rows.print_row()
+        self.printer.place(None)
+        threads, amount = (
+            sizes["lanes"] if group is Group.WARP else self.count(),
+            work_of(operations),
+        )
+        print_work(self.printer, self.printer.let(f"mul i32 {threads}, {amount}"))
+
+    def count(self) -> str:
+        """The number of the block's threads, i32."""
+        if self.kernel.block_size is not None:
+            return str(prod(self.kernel.block_size))
+        printer, of = self.printer, self.printer.coordinates
+        plane = printer.let(f"mul nuw nsw i32 {of['block_dim.x']}, {of['block_dim.y']}")
+        return printer.let(f"mul nuw nsw i32 {plane}, {of['block_dim.z']}", "threads")
+
+    def keep(self, value: SSAValue, group: Group, others: Sequence[SSAValue] = ()) -> None:
+        """Makes a place to keep a value of the group's threads, and perhaps others, unless it has one."""
+        if value not in self.slots:
+            self.slots.make(value, self.group_of_slot([value, *others], group))
+
+    def skip_unless_living(self, living: Slot) -> str:
+        """Continues only for a thread that has not returned; returns the label to go to after its code."""
+        printer = self.printer
+        alive, done = printer.new_label("alive"), printer.new_label("done")
+        lives = printer.let(f"load i8, ptr {living.place(printer)}")
+        printer.branch_if(printer.let(f"icmp ne i8 {lives}, 0"), alive, done)
+        printer.start(alive)
+        return done
+
+    def _is_index(self, operation: Operation) -> bool:
+        return bool(operation.results) and all(map(self.computes_again, operation.results))
+
+    def _is_kept(self, value: SSAValue, inside: frozenset[Operation], tail: Tail | None) -> bool:
+        """Whether a thread's value is needed after the loop that defines it."""
+        if self.computes_again(value):
+            return False
+        if value in self.slots:
+            return True  # a loop's or branch's result is kept at its place
+        block = value.owner.parent  # pyright: ignore[reportAttributeAccessIssue]
+        assert isinstance(block, Block)
+        for use in value.uses:
+            if tail is not None and use.operation is tail.user and value in tail.values:
+                continue
+            if enclosing(use.operation, block) not in inside:
+                return True
+        return False
+
+    def group_of_slot(self, values: Iterable[SSAValue], group: Group) -> Group:
+        """Whose threads keep values at one place: the block's, unless only one warp's code uses them."""
+        if group is Group.BLOCK:
+            return group
+        block = next(iter(self.warp)).parent
+        assert block is not None
+        uses = (use.operation for value in values for use in value.uses)
+        is_inside = all(enclosing(operation, block) in self.warp for operation in uses)
+        return Group.WARP if is_inside else Group.BLOCK
+
+    # ---- where a thread is
+
+    def place_thread(self, number: str, group: Group) -> None:
+        """Defines the coordinates of a thread of a row, or of a lane of the running warp."""
+        if group is Group.WARP:
+            self.place_lane(number)
+            return
+        printer, of = self.printer, self.printer.coordinates
+        of["thread_idx.x"] = linear = number
+        if of["block_dim.y"] != "1" or of["block_dim.z"] != "1":
+            plane = printer.let(f"mul nuw nsw i32 {of['thread_idx.z']}, {of['block_dim.y']}")
+            row = printer.let(f"add nuw nsw i32 {plane}, {of['thread_idx.y']}")
+            begin = printer.let(f"mul nuw nsw i32 {row}, {of['block_dim.x']}")
+            linear = printer.let(f"add nuw nsw i32 {begin}, {number}")
+        of["thread"] = printer.let(f"zext i32 {linear} to i64", "thread")
+
+    def place_lane(self, lane: str) -> None:
+        """Defines the coordinates of a lane of the running warp."""
+        printer, of = self.printer, self.printer.coordinates
+        of["lane"] = "0" if lane == "0" else printer.let(f"zext i32 {lane} to i64", "lane")
+        of["lane_id"] = lane
+        first = of["first"]
+        linear = first if lane == "0" else printer.let(f"add nuw nsw i32 {first}, {lane}")
+        of["thread"] = printer.let(f"zext i32 {linear} to i64", "thread")
+        if of["block_dim.y"] == "1" and of["block_dim.z"] == "1":
+            of["thread_idx.x"] = linear
+            return
+        sizes = self.kernel.block_size
+        if sizes is not None and sizes[0] % WARP_SIZE == 0:
+            # The lanes are neighbors along x.
+            row, begin = printer.let(f"udiv i32 {first}, {sizes[0]}"), first
+            begin = printer.let(f"urem i32 {first}, {sizes[0]}")
+            of["thread_idx.x"] = printer.let(f"add nuw nsw i32 {begin}, {lane}")
+        else:
+            row = printer.let(f"udiv i32 {linear}, {of['block_dim.x']}")
+            of["thread_idx.x"] = printer.let(f"urem i32 {linear}, {of['block_dim.x']}")
+        of["thread_idx.y"] = printer.let(f"urem i32 {row}, {of['block_dim.y']}")
+        of["thread_idx.z"] = printer.let(f"udiv i32 {row}, {of['block_dim.y']}")
+
+    def indices(self, start: str, group: Group) -> dict[SSAValue, str]:
+        """See `rows.Row`: what grows by one from thread to thread, at thread or lane `start`."""
+        if group is Group.BLOCK:
+            return dict.fromkeys(self._threads, start)
+        found: dict[SSAValue, str] = dict.fromkeys(self._lanes, start)
+        if self.has_neighbors:
+            with self.scope():
+                self.place_lane(start)
+                found.update(dict.fromkeys(self._threads, self.printer.coordinates["thread_idx.x"]))
+        return found
+
+    @property
+    def has_neighbors(self) -> bool:
+        """Whether a warp's lanes are neighbors along x."""
+        sizes = self.kernel.block_size
+        return sizes is not None and (sizes[1:] == (1, 1) or sizes[0] % WARP_SIZE == 0)
+
+
+class _Row:
+    """See `rows.Row`: threads of a row of the block, or the lanes of a warp."""
+
+    def __init__(
+        self,
+        threads: ThreadsPrinter,
+        operations: Sequence[Operation],
+        kept: Sequence[SSAValue],
+        tail: Tail | None,
+        group: Group,
+        masks_stores: bool,
+    ) -> None:
+        self._threads, self._kept, self._tail, self._group = threads, kept, tail, group
+        self.operations = operations
+        self.analysis: RowAnalysis = _Analysis(threads, group)
+        names = threads.printer.coordinates
+        self.size = names["block_dim.x"] if group is Group.BLOCK else names["lanes"]
+        self.masks_stores = masks_stores
+        self.keeps = bool(kept) or tail is not None
+        self.needed = needed_values(operations) + _own_arrays(operations)
+        if tail is not None:
+            defined = {result for operation in operations for result in operation.results}
+            self.needed += [value for value in tail.values if value not in defined]
+
+    def indices(self, start: str) -> dict[SSAValue, str]:
+        return self._threads.indices(start, self._group)
+
+    def print_thread(self, number: str, known: dict[SSAValue, str]) -> None:
+        threads, printer = self._threads, self._threads.printer
+        with threads.scope():
+            printer.values.update(known)
+            threads.place_thread(number, self._group)
+            done = self._skip_returned()
+            for value in self.needed:
+                threads.take(value)
+            for operation in self.operations:
+                if not operation.results or not all(map(threads.has, operation.results)):
+                    printer.print_operation(operation)
+            printer.place(None)
+            texts = [printer.parts([value]) for value in self._kept]
+            for value, parts in zip(self._kept, texts, strict=True):
+                threads.slots.store(value, parts)
+            if self._tail is not None:
+                for value in self._tail.values:
+                    threads.take(value)
+                self._tail.run()
+            if done:
+                printer.branch(done)
+                printer.start(done)
+
+    def _skip_returned(self) -> str:
+        """Leaves out threads that have returned; a warp's return together. Returns the label after the thread."""
+        living = self._threads.living
+        if living is None or self._group is Group.WARP:
+            return ""
+        return self._threads.skip_unless_living(living)
+
+
+class _Analysis(RowAnalysis):
+    """Facts about values along a row, where those that the whole group shares are known to be the same."""
+
+    def __init__(self, threads: ThreadsPrinter, group: Group) -> None:
+        super().__init__()
+        self._threads, self._group = threads, group
+
+    def varies(self, value: SSAValue) -> bool:
+        return self._threads.sharing.of(value) > self._group and super().varies(value)
+
+    def _compute_varies(self, value: SSAValue) -> bool:
+        owner = value.owner
+        if isinstance(owner, LaneIdOp | WarpIdOp):
+            return True
+        if self._group is Group.WARP and isinstance(owner, ThreadIdxOp):
+            return True
+        return super()._compute_varies(value)
+
+    def growth(self, value: SSAValue, checkpoints: list[Any]) -> int | None:
+        owner = value.owner
+        if self.varies(value) and self._group is Group.WARP:
+            if isinstance(owner, LaneIdOp):
+                return 1
+            if isinstance(owner, ThreadIdxOp):
+                is_neighbor = self._threads.has_neighbors and owner.dimension.data == "x"
+                return 1 if is_neighbor else None
+        return super().growth(value, checkpoints)
+
+
+def needed_values(operations: Sequence[Operation]) -> list[SSAValue]:
+    """The values from outside that operations use, in the order of their uses."""
+    inside: set[SSAValue] = set()
+    found: dict[SSAValue, None] = {}
+    for operation in operations:
+        for inner in walk(operation):
+            inside.update(inner.results)
+            for region in inner.regions:
+                for block in region.blocks:
+                    inside.update(block.args)
+    for operation in operations:
+        for inner in walk(operation):
+            found.update(dict.fromkeys(value for value in inner.operands if value not in inside))
+    return list(found)
+
+
+def _own_arrays(operations: Sequence[Operation]) -> list[SSAValue]:
+    """The arrays among operations, or inside, that are too large for the stack, or used after the operations."""
+    found: list[SSAValue] = []
+    for operation in operations:
+        for inner in walk(operation):
+            if not isinstance(inner, AllocaOp):
+                continue
+            block = operation.parent
+            assert block is not None
+            is_over = inner is operation and any(
+                enclosing(use.operation, block) not in operations for use in inner.results[0].uses
+            )
+            if is_over or array_bytes_of(inner) > _MOST_ON_STACK:
+                found.append(inner.results[0])
+    return found
+
+
+def array_bytes_of(array: AllocaOp) -> int:
+    """Bytes of a thread's own array, a multiple of 16."""
+    kind = array.results[0].type
+    assert isinstance(kind, TensorType)
+    size = array_bytes(kind.dims, kind.element_type)
+    return -(-size // _ARRAY_ALIGNMENT) * _ARRAY_ALIGNMENT
+
+
+def _has_constant_divisor(owner: Operation) -> bool:
+    return isinstance(owner.operands[1].owner, arith.ConstantOp)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels whose threads wait: loops split where they wait give what coroutines give, to the bit."""
+
+import textwrap
+
+import numpy as np
+import pytest
+
+import weft
+from tests.conformance.harness import define
+from tools.fuzz.compare import as_coroutines
+
+# name → (statements after `t`, `n` and `tile`, block); each writes out[t], and reads a[t].
+KERNELS = {
+    "carried through a loop with a barrier": (
+        """
+        total, other = a[t], 1.0
+        for step in range(3 + weft.block_idx.x):
+            tile[t] = total + other
+            weft.sync_threads()
+            total, other = other * 0.5, tile[(t + 1) % n] + total
+            weft.sync_threads()
+        out[t] = total - other
+        """,
+        50,
+    ),
+    "a loop in a loop and a branch": (
+        """
+        value = a[t]
+        width = 1
+        while width < n:
+            tile[t] = value
+            weft.sync_threads()
+            if width % 3 != 1:
+                for k in range(width):
+                    value += tile[(t + k) % n] * 0.25
+                    weft.sync_threads()
+            else:
+                value = tile[n - 1 - t]
+            weft.sync_threads()
+            width *= 2
+        out[t] = value
+        """,
+        (8, 6),
+    ),
+    "threads that have returned": (
+        """
+        if a[t] > 1.0:
+            out[t] = -1.0
+            return
+        count = weft.sync_threads_count(a[t] > 0.0)
+        tile[t] = a[t]
+        weft.sync_threads()
+        if t % 5 == 0:
+            return
+        rest = weft.sync_threads_count(True)
+        out[t] = tile[t] + weft.f32(count) + 100.0 * weft.f32(rest)
+        """,
+        70,
+    ),
+    "all threads have returned": (
+        """
+        if t < 4096:
+            out[t] = 3.0
+            return
+        number = weft.block_idx.x
+        while number >= 0:
+            weft.sync_threads()
+        out[t] = 4.0
+        """,
+        40,
+    ),
+    "warps in rows of other lengths": (
+        """
+        value = a[t]
+        for step in weft.static_range(5):
+            value += weft.shfl_xor(value, 1 << step)
+        votes = weft.ballot(a[t] > 0.0)
+        up = weft.shfl_up(value, t % 7, width=16)
+        tile[t] = weft.warp_max(a[t])
+        weft.sync_threads()
+        one = weft.shfl_idx(a[t], 17) + weft.shfl_idx(value, 0)
+        out[t] = value + up + tile[n - 1 - t] + weft.f32(weft.math.popcount(votes)) + one
+        """,
+        (12, 3, 2),
+    ),
+    "loops and branches of warps": (
+        """
+        warp, lane = weft.warp_id(), weft.lane_id()
+        total = 0.0
+        for step in range(warp + 1):
+            total = weft.shfl_down(total + a[t], step) + 1.0
+            if weft.any(total > 3.0):
+                total -= weft.warp_sum(a[(t + step) % n]) * 0.125
+        if warp == 1:
+            total = weft.shfl_idx(total, lane // 2)
+            while weft.all(total < 20.0):
+                total += 1.5
+        tile[t] = total
+        weft.sync_threads()
+        equal = weft.match(weft.i32(a[t]))
+        out[t] = tile[n - 1 - t] + total + weft.f32(weft.i32(equal % 1000))
+        """,
+        96,
+    ),
+    "arrays of each thread": (
+        """
+        own = weft.local(4, weft.f32)
+        many = weft.local(2000, weft.f32)
+        for k in range(4):
+            own[k] = a[t] * weft.f32(k)
+        many[t] = own[3]
+        tile[t] = own[1]
+        weft.sync_threads()
+        for k in range(4):
+            own[k] += tile[(t + k) % n]
+        weft.sync_threads()
+        out[t] = own[0] + own[1] - own[2] * own[3] + many[t]
+        """,
+        33,
+    ),
+    "votes of the block decide": (
+        """
+        value, rounds = a[t], 0
+        while weft.sync_threads_or(value < 2.0):
+            value += 0.75
+            rounds += 1
+        same = weft.sync_threads_and(value > 1.0)
+        out[t] = value + weft.f32(rounds) + (10.0 if same else 20.0)
+        """,
+        45,
+    ),
+}
+TYPES = "bool_ i8 u16 i32 u64 f16 bf16 f32 f64".split()
+
+
+HOST = """\
+@weft.kernel
+def split(a: weft.Tensor, out: weft.Tensor):
+    tile = weft.shared(128, weft.f32)
+    n = weft.block_dim.x * weft.block_dim.y * weft.block_dim.z
+    row = weft.thread_idx.y + weft.block_dim.y * weft.thread_idx.z
+    t = weft.thread_idx.x + weft.block_dim.x * row
+STATEMENTS
+
+@weft.jit
+def host(a: weft.Tensor[weft.f32, ("n",)], out: weft.Tensor[weft.f32, ("n",)], x: weft.i32):
+    split(a, out).launch(grid=2, block=BLOCK)
+"""
+
+
+def host_of(statements, block):
+    body = textwrap.indent(textwrap.dedent(statements), "    ")
+    return define(HOST.replace("STATEMENTS", body).replace("BLOCK", str(block)))["host"]
+
+
+def outputs(host, a):
+    """What the loops write, and what coroutines write."""
+    found = []
+    for hooks in ((), (as_coroutines,)):
+        out = np.zeros_like(a)
+        compiled = weft.compile(host, a, out, 1, post_compile_hooks=hooks)
+        compiled(a, out, len(a))
+        (remark,) = compiled.remarks
+        assert remark.message.startswith("one coroutine" if hooks else "thread loops, split at")
+        found.append(out)
+    return found
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_loops_and_coroutines_write_the_same_bits(name):
+    statements, block = KERNELS[name]
+    threads = int(np.prod(block))
+    a = np.random.default_rng(len(name)).standard_normal(threads).astype(np.float32)
+    loops, coroutines = outputs(host_of(statements, block), a)
+    np.testing.assert_array_equal(loops.view(np.int32), coroutines.view(np.int32))
+    assert loops.any()
+
+
+def test_blocks_of_a_size_that_only_the_call_knows():
+    host = host_of(KERNELS["warps in rows of other lengths"][0], "x")
+    a = np.random.default_rng(3).standard_normal(45).astype(np.float32)
+    loops, coroutines = outputs(host, a)
+    np.testing.assert_array_equal(loops.view(np.int32), coroutines.view(np.int32))
+
+
+def test_values_of_every_type_live_through_barriers_and_shuffles():
+    names = ", ".join(f"v_{name}" for name in TYPES)
+    statements = "\n".join(
+        [
+            *(f"v_{name} = weft.{name}(a[t])" for name in TYPES),
+            "weft.sync_threads()",
+            *(f"v_{name} = weft.shfl_up(v_{name}, 3)" for name in TYPES),
+            f"{names} = weft.shfl_xor(v_bool_, 1), " + ", ".join(f"v_{n}" for n in TYPES[1:]),
+            "weft.sync_threads()",
+            "out[t] = " + " + ".join(f"weft.f32(v_{name})" for name in TYPES),
+            *(
+                f"out[t] += weft.f32(weft.warp_{kind}(v_{name}))"
+                for name in ("i8", "i32", "u64", "f16", "bf16", "f64")
+                for kind in ("sum", "min", "max")
+            ),
+        ]
+    )
+    a = np.abs(np.random.default_rng(1).standard_normal(75) * 40).astype(np.float32)
+    loops, coroutines = outputs(host_of(statements, 75), a)
+    np.testing.assert_array_equal(loops.view(np.int32), coroutines.view(np.int32))
