@@ -136,14 +136,14 @@ def caller(
     return partial(time_calls, call, {"f": function, **names}, launches)
 
 
-def build_bare_loop(folder: str) -> Any:
-    """The C loop, compiled now.
+def build_library(name: str, folder: str) -> Any:
+    """A C++ file of this folder as a library, compiled now.
 
     Raises:
         Missing: if there is no C++ compiler, or it fails.
     """
-    target = Path(folder) / "bare_launch.so"
-    source = Path(__file__).with_name("bare_launch.cpp")
+    target = Path(folder) / f"{name}.so"
+    source = Path(__file__).with_name(f"{name}.cpp")
     flags = ["-std=c++17", "-O2", "-fPIC", "-shared", f"-I{ROOT / 'native'}"]
     command = [os.environ.get("CXX", "c++"), *flags, str(source), "-o", str(target), "-ldl"]
     try:
@@ -152,7 +152,12 @@ def build_bare_loop(folder: str) -> Any:
         raise Missing(str(error)) from None
     except subprocess.CalledProcessError as error:
         raise Missing(error.stderr.strip()) from None
-    function = ctypes.CDLL(str(target)).bare_launch
+    return ctypes.CDLL(str(target))
+
+
+def build_bare_loop(folder: str) -> Any:
+    """The C loop."""
+    function = build_library("bare_launch", folder).bare_launch
     function.restype = ctypes.c_double
     return function
 

@@ -3,13 +3,17 @@
 
 Each part is the difference of two calls that were measured in turn: of a native function that does nothing, of a
 host function that checks its arguments and launches nothing, of one that launches, of that one called where no
-context is current. The driver's part is a bare C loop. In: a GPU. Out: nanoseconds for 0, 1, 3 and 8 tensors.
+context is current. The driver's part is a bare C loop. Then the same calls with clocks inside: a library between weft
+and the driver reads them around each call of the driver. In: a GPU. Out: nanoseconds for 0, 1, 3 and 8 tensors.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
+import statistics
 import tempfile
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import weft
@@ -21,6 +25,7 @@ from benchmarks.gpu_launch import (
     Vector,
     bare_caller,
     build_bare_loop,
+    build_library,
     caller,
     choose_array,
     gpu_missing,
@@ -86,6 +91,40 @@ def without_context(
     return measure
 
 
+def clocked(
+    clocks: Any, function: Any, arrays: Sequence[Any], launches: int
+) -> dict[str, tuple[float, str]]:
+    """The median of each part of a call, from clocks around what it asks of the driver.
+
+    Args:
+        clocks: `timed_driver`, through which weft calls the driver.
+        function: launches once.
+        arrays: its arguments.
+        launches: how many are timed.
+    """
+    records = (ctypes.c_int64 * (4 * launches))()
+    clocks.start_records(records, launches)
+    caller(function, arrays, launches)()
+    count = clocks.stop_records()
+    if count != launches:
+        raise RuntimeError(f"{count} of {launches} launches came through the timed driver")
+    # The call that `caller` makes first is a record too, so that the last one of the loop is not.
+    times = [records[4 * k : 4 * k + 4] for k in range(launches)]
+    middle = statistics.median
+    return {
+        "cuCtxGetCurrent": (middle(b - a for a, b, _, _ in times), "with a pair of clocks"),
+        "guard and parameters": (
+            middle(c - b for _, b, c, _ in times),
+            "from the context to the launch, with a pair of clocks",
+        ),
+        "cuLaunchKernelEx": (middle(d - c for *_, c, d in times), "with a pair of clocks"),
+        "between launches": (
+            middle(after[0] - before[3] for before, after in pairwise(times)),
+            "conversion, checks and Python, with a pair of clocks",
+        ),
+    }
+
+
 def figures(
     make_array: Callable[[], tuple[Any, int]],
     rounds: int,
@@ -93,6 +132,7 @@ def figures(
     driver: str = "libcuda.so.1",
     options: str = "",
     launches: int = LAUNCHES,
+    clocks: Any = None,
 ) -> Iterator[Figure]:
     """Nanoseconds of each part of a launch, for each number of tensors.
 
@@ -102,6 +142,7 @@ def figures(
         driver: the driver's library.
         options: more options of `weft.compile`.
         launches: how many one measurement takes.
+        clocks: `timed_driver`, where weft calls the driver through it.
     """
     _native.set_current_device(0)
     library = ctypes.CDLL(driver)
@@ -130,6 +171,20 @@ def figures(
                 )
             )
             yield from parts(count, found)
+            if clocks is not None:
+                for part, (value, note) in clocked(clocks, launching, arrays, launches).items():
+                    name = f"launch_stages/{count} tensors, inside calls/{part}"
+                    yield Figure(name, value, "ns", note=note)
+
+
+def use_timed_driver(folder: str, driver: str) -> Any:
+    """Let weft, which has opened no driver yet, call this one with clocks around."""
+    clocks = build_library("timed_driver", folder)
+    if clocks.use_driver(driver.encode()) != 0:
+        raise RuntimeError(f"cannot open {driver}")
+    os.environ["WEFT_LIBCUDA"] = f"{folder}/timed_driver.so"
+    prepare_driver()
+    return clocks
 
 
 def parts(count: int, found: dict[str, float]) -> Iterator[Figure]:
@@ -138,9 +193,9 @@ def parts(count: int, found: dict[str, float]) -> Iterator[Figure]:
         "Python's call": (found["call"], "a native function without arguments that does nothing"),
         "conversion": (found["converted"] - found["call"], "arguments to the ABI's values"),
         "validation": (found["checked"] - found["converted"], "decoding and every check"),
-        "device guard and parameters": (
+        "the rest": (
             found["launched"] - found["checked"] - found["bare"],
-            "context read, parameters and configuration filled in",
+            "guard and parameters; and the parts above are slower between launches than in their loops",
         ),
         "driver": (found["bare"], "cuLaunchKernelEx in a C loop"),
         "whole call": (found["launched"], "the sum of these"),
@@ -160,8 +215,9 @@ def main() -> None:
         found = [Figure("launch_stages", None, "ns", note=f"needs an NVIDIA GPU: {reason}")]
         report(found, arguments.json)
         return
-    prepare_driver()
-    report(figures(choose_array(), arguments.rounds), arguments.json)
+    with tempfile.TemporaryDirectory() as folder:
+        clocks = use_timed_driver(folder, "libcuda.so.1")
+        report(figures(choose_array(), arguments.rounds, clocks=clocks), arguments.json)
 
 
 if __name__ == "__main__":

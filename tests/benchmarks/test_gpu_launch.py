@@ -6,10 +6,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import weft
 from benchmarks import gpu_launch, launch_stages
 from benchmarks.gpu_launch import COUNTS, PEERS, figures, gpu_missing
 from benchmarks.harness import ROOT
@@ -78,6 +80,19 @@ def test_the_parts_of_a_launch_add_up_to_the_whole_and_the_context_is_put_back(f
     assert fake.current() is not None
     # The switched calls set the context and restore it; the others leave it alone.
     assert fake.count("cuCtxSetCurrent") >= 2 * 20 * 3 * len(COUNTS)
+
+
+@on_fake(prepare=False)
+def test_clocks_inside_the_calls_see_every_launch_and_change_none(fake: FakeCuda, tmp_path: Path):
+    clocks = launch_stages.use_timed_driver(str(tmp_path), str(fake.path))
+    fake.set_current(fake.retain_primary(0))
+    launching = weft.compile(launch_stages.HOSTS[0], options="--target cuda --gpu-arch sm_90")
+    launching()
+    fake.forget_calls()
+    found = launch_stages.clocked(clocks, launching, (), 20)
+    assert all(0 < value < 1e9 for value, _ in found.values())
+    assert len(fake.launches()) == 21  # one before the loop
+    assert set(fake.calls("cuLaunchKernelEx", "cuCtxGetCurrent"))
 
 
 @pytest.mark.skipif(not gpu_missing(), reason="there is a GPU")

@@ -241,6 +241,19 @@ def test_rounds_read_neighbors_of_another_array():
         assert (b == 3 * a[1:-1]).all()
 
 
+def test_arrays_that_are_only_read_may_overlap():
+    @weft.kernel
+    def differ_kernel(a, b, c):
+        for i in weft.each(c.shape[0]):
+            c[i] = a[i] - b[i]
+
+    for size in SIZES[1:]:
+        a = np.arange(size, dtype=np.float32) ** 2
+        c = np.zeros(size - 1, np.float32)
+        differ_kernel.over(size - 1)(a[1:], a[:-1], c)
+        assert (c == np.diff(a)).all()
+
+
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (5, 7), (4, 64), (33, 31), (3, 1024)])
 def test_two_dimensions_run_over_contiguous_padded_and_strided_arrays(shape):
     @weft.kernel
