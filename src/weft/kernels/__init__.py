@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from weft.kernels.activations import silu_mul as silu_mul
     from weft.kernels.activations import silu_mul_backward as silu_mul_backward
     from weft.kernels.dropouts import dropout as dropout
+    from weft.kernels.histograms import histogram as histogram
     from weft.kernels.lookups import embedding as embedding
     from weft.kernels.lookups import embedding_backward as embedding_backward
     from weft.kernels.lookups import gather as gather
@@ -34,8 +35,12 @@ if TYPE_CHECKING:
     from weft.kernels.rotations import rope as rope
     from weft.kernels.scans import cumsum as cumsum
     from weft.kernels.scans import scan as scan
+    from weft.kernels.selections import partition as partition
+    from weft.kernels.selections import run_length as run_length
+    from weft.kernels.selections import select as select
     from weft.kernels.softmaxes import log_softmax as log_softmax
     from weft.kernels.softmaxes import softmax as softmax
+
 
 _MODULES = {
     "argmax": "reductions",
@@ -49,17 +54,21 @@ _MODULES = {
     "gelu": "activations",
     "gelu_backward": "activations",
     "gemm": "products",
+    "histogram": "histograms",
     "layer_norm": "normalization",
     "log_softmax": "softmaxes",
     "matmul": "products",
     "max": "reductions",
     "mean": "reductions",
     "min": "reductions",
+    "partition": "selections",
     "reduce": "reductions",
     "rms_norm": "normalization",
     "rope": "rotations",
+    "run_length": "selections",
     "scan": "scans",
     "scatter_add": "lookups",
+    "select": "selections",
     "silu_mul": "activations",
     "silu_mul_backward": "activations",
     "softmax": "softmaxes",
@@ -78,17 +87,21 @@ __all__ = (
     "gelu",
     "gelu_backward",
     "gemm",
+    "histogram",
     "layer_norm",
     "log_softmax",
     "matmul",
     "max",
     "mean",
     "min",
+    "partition",
     "reduce",
     "rms_norm",
     "rope",
+    "run_length",
     "scan",
     "scatter_add",
+    "select",
     "silu_mul",
     "silu_mul_backward",
     "softmax",

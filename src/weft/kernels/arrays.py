@@ -80,6 +80,14 @@ class Given(NamedTuple):
         return True
 
     @property
+    def extent(self) -> tuple[int, int]:
+        """The addresses of its first byte, and of what follows its last one; of all that lies between its elements."""
+        spans = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
+        size = self.dtype.itemsize
+        first = self.address + size * sum(span for span in spans if span < 0)
+        return first, self.address + size * (sum(span for span in spans if span > 0) + 1)
+
+    @property
     def flat_width(self) -> int:
         """`width` of all elements as one row, if they follow each other."""
         bits = self.address | VECTOR_BYTES | self.size * self.dtype.itemsize
@@ -162,7 +170,37 @@ def output_like(like: Given, out: object = None) -> tuple[Any, Given]:
     """The array to write to, of the shape and type of `like`, and what it is; as `output`."""
     if out is None:
         out = _new(like, like.shape, like.dtype, like.type_name)
-    return out, checked_output(like, like.shape, like.dtype, like.type_name, out)
+        return out, checked_output(like, like.shape, like.dtype, like.type_name, out)
+    target = checked_output(like, like.shape, like.dtype, like.type_name, out)
+    refuse_overlap(like, target, may_be_same=True)
+    return out, target
+
+
+def refuse_overlap(source: Given, target: Given, *, may_be_same: bool) -> None:
+    """Raises for an output whose memory may also be that of the input.
+
+    Args:
+        source: the input, named x.
+        target: the output, named out.
+        may_be_same: whether it may be the input itself.
+
+    Raises:
+        ValueError: if it overlaps.
+    """
+    if not (source.size and target.size):
+        return
+    (first, end), (other, other_end) = source.extent, target.extent
+    if first >= other_end or other >= end:
+        return
+    is_same = source.address == target.address and all(
+        size == 1 or stride == other_stride
+        for size, stride, other_stride in zip(
+            source.shape, source.strides, target.strides, strict=True
+        )
+    )
+    if not (may_be_same and is_same and source.dtype.itemsize == target.dtype.itemsize):
+        allowed = "x itself or memory of its own" if may_be_same else "memory of its own"
+        raise ValueError(f"out overlaps with x, expected {allowed}")
 
 
 def checked_output(

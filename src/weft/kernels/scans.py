@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.api import jit, kernel
 from weft.errors import brief
-from weft.kernels.arrays import Array, Constant, Given, Int32, given, output
+from weft.kernels.arrays import (
+    Array,
+    Constant,
+    Given,
+    Int32,
+    checked_output,
+    given,
+    output,
+    refuse_overlap,
+)
 from weft.kernels.combining import added
 from weft.kernels.lookback import before_part, slots_of, words_of
 from weft.kernels.rows import result_name, row_count, row_of, sum_type, threads_for
@@ -108,7 +117,11 @@ def scan(
     dtype, name = source.dtype, source.type_name
     if function is None:
         dtype, name = result_name(dtype, name)
-    out = output(source, source.shape, dtype, name, out)
+    if out is None:
+        out = output(source, source.shape, dtype, name)
+    else:
+        target = checked_output(source, source.shape, dtype, name, out)
+        refuse_overlap(source, target, may_be_same=True)
     if source.shape[-1] and source.rows:
         threads, items = _geometry(source)
         parts = -(-source.shape[-1] // (threads * items))

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of `weft.kernels` whose blocks learn from each other, against NumPy: sizes, layouts, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from weft import kernels
+
+
+def is_positive(value):
+    """A predicate."""
+    return value > 0
+
+
+@pytest.mark.parametrize("length", [0, 1, 2049, 100_003])
+def test_chosen_elements_move_together_in_their_order(length):
+    x = np.random.default_rng(length).integers(-2, 3, length).astype(np.int32)
+    kept, count = kernels.select(x, is_positive)
+    assert np.array_equal(kept[: int(count)], x[x > 0])
+    parts, count = kernels.partition(x[::-1], x > 0)
+    backward = x[::-1]
+    assert count == (x > 0).sum()
+    assert np.array_equal(parts, np.concatenate([backward[x > 0], backward[x <= 0]]))
+
+
+@pytest.mark.parametrize("length", [0, 70_001])
+def test_runs_of_equal_elements_are_encoded(length):
+    x = np.random.default_rng(1).integers(0, 2, length).astype(np.int32)
+    values, lengths, count = kernels.run_length(x)
+    starts = np.flatnonzero(np.append(True, x[1:] != x[:-1])[:length])
+    assert count == len(starts)
+    assert np.array_equal(values[: int(count)], x[starts])
+    assert np.array_equal(lengths[: int(count)], np.diff(np.append(starts, length)))
+
+
+@pytest.mark.parametrize("bins", [3, 20_000])
+def test_integers_are_counted(bins):
+    x = np.random.default_rng(2).integers(-1, 5, (3, 30_001)).astype(np.int16)
+    assert np.array_equal(kernels.histogram(x, bins), np.bincount(x[x >= 0], minlength=bins)[:bins])
+
+
+def test_numbers_are_counted_in_equal_bins():
+    x = np.random.default_rng(3).random((40, 500)).astype(np.float32)
+    x[0, :3] = np.nan, 0.25, 0.75
+    for array in (x, x[:, ::-2]):
+        expected = np.histogram(array.astype(np.float64), 10, (0.25, 0.75))[0]
+        assert np.array_equal(kernels.histogram(array, 10, (0.25, 0.75)), expected)
+
+
+def test_bad_input_is_refused_by_name():
+    x = np.arange(12, dtype=np.float32)
+    for error, text, call in (
+        (
+            ValueError,
+            r"x has shape \(3, 4\), expected a vector",
+            lambda: kernels.select(x.reshape(3, 4), is_positive),
+        ),
+        (
+            ValueError,
+            r"keep has shape \(11,\), expected \(12,\)",
+            lambda: kernels.select(x, x[1:] > 0),
+        ),
+        (TypeError, "keep has elements of float32", lambda: kernels.select(x, x)),
+        (TypeError, "keep is 3, expected a mask or a function", lambda: kernels.partition(x, 3)),
+        (
+            ValueError,
+            "out overlaps with x, expected memory of its own",
+            lambda: kernels.select(x, x > 0, out=x),
+        ),
+        (
+            ValueError,
+            "out overlaps with x, expected x itself or",
+            lambda: kernels.softmax(x[1:], out=x[:-1]),
+        ),
+        (
+            ValueError,
+            "out overlaps with x, expected x itself or",
+            lambda: kernels.cumsum(x[1:], out=x[:-1]),
+        ),
+        (TypeError, "bins of floats need a range", lambda: kernels.histogram(x, 3)),
+        (ValueError, "bins is 0, expected a number of bins", lambda: kernels.histogram(x, 0)),
+        (
+            ValueError,
+            r"range is \(1, 1\), expected a start below",
+            lambda: kernels.histogram(x, 3, (1, 1)),
+        ),
+    ):
+        with pytest.raises(error, match=text):
+            call()
