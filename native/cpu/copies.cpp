@@ -37,13 +37,39 @@ void write(const Copy& copy, char* place, const char* elements, size_t bytes) {
   if (bytes != 0) std::memcpy(place, elements, bytes);
 }
 
-// Row after row of the box, 16 bytes at a time: so much lies together in a swizzled tile.
-void run_box(const Copy& copy) {
+// A row of the box, 16 bytes at a time: so much lies together in a swizzled tile. `offset` is the row's in
+// the tile, in elements.
+void run_row(const Copy& copy, char* global, bool is_inside, int64_t offset, int64_t row_elements) {
   const weft_cpu_tensor_map& map = copy.map;
   const weft_tma_tile& tile = *copy.tile;
   const int32_t last = map.rank - 1;
   const int64_t size = map.element_bytes;
   const int64_t panel_bytes = tile.panel_columns * size;
+  for (int64_t column = 0; column < row_elements * size; column += kChunk) {
+    const int64_t linear =
+        offset * size + column / panel_bytes * tile.panel_stride * size + column % panel_bytes;
+    char* shared = swizzled(copy.shared + linear, tile.mask);
+    const int64_t first = copy.indices[last] + column / size;
+    // Elements of the chunk that are inside, from `skipped` on.
+    const int64_t count = kChunk / size;
+    const int64_t skipped = is_inside ? std::clamp<int64_t>(-first, 0, count) : count;
+    const int64_t end = is_inside ? std::clamp<int64_t>(map.sizes[last] - first, skipped, count) : count;
+    char* place = global + (first + skipped) * size;
+    const auto bytes = static_cast<size_t>((end - skipped) * size);
+    if (copy.word == nullptr) {
+      write(copy, place, shared + skipped * size, bytes);
+      continue;
+    }
+    fill(shared, kChunk, map);
+    if (bytes != 0) std::memcpy(shared + skipped * size, place, bytes);
+  }
+}
+
+// Row after row of the box.
+void run_box(const Copy& copy) {
+  const weft_cpu_tensor_map& map = copy.map;
+  const weft_tma_tile& tile = *copy.tile;
+  const int32_t last = map.rank - 1;
   int64_t rows = 1;
   for (int32_t axis = 0; axis < last; ++axis) rows *= tile.box[axis];
   for (int64_t row = 0; row < rows; ++row) {
@@ -59,29 +85,39 @@ void run_box(const Copy& copy) {
       offset += place * tile.strides[axis];
       global += index * map.pitches[axis];
     }
-    for (int64_t column = 0; column < tile.box[last] * size; column += kChunk) {
-      const int64_t linear =
-          offset * size + column / panel_bytes * tile.panel_stride * size + column % panel_bytes;
-      char* shared = swizzled(copy.shared + linear, tile.mask);
-      const int64_t first = copy.indices[last] + column / size;
-      // Elements of the chunk that are inside, from `skipped` on.
-      const int64_t count = kChunk / size;
-      const int64_t skipped = is_inside ? std::clamp<int64_t>(-first, 0, count) : count;
-      const int64_t end = is_inside ? std::clamp<int64_t>(map.sizes[last] - first, skipped, count) : count;
-      char* place = global + (first + skipped) * size;
-      const auto bytes = static_cast<size_t>((end - skipped) * size);
-      if (copy.word == nullptr) {
-        write(copy, place, shared + skipped * size, bytes);
-        continue;
-      }
-      fill(shared, kChunk, map);
-      if (bytes != 0) std::memcpy(shared + skipped * size, place, bytes);
+    run_row(copy, global, is_inside, offset, tile.box[last]);
+  }
+}
+
+// Pixel after pixel, as far as the kernel's first element goes along each dimension; then on in the next row,
+// and in the next image. What is read lies the offsets further.
+void run_pixels(const Copy& copy) {
+  const weft_cpu_tensor_map& map = copy.map;
+  const weft_tma_tile& tile = *copy.tile;
+  const int32_t last = map.rank - 1;
+  int64_t place[WEFT_TENSOR_MAP_RANK];
+  std::copy(copy.indices, copy.indices + map.rank, place);
+  for (int64_t pixel = 0; pixel < tile.box[0]; ++pixel) {
+    char* global = map.address;
+    bool is_inside = true;
+    for (int32_t axis = 0; axis < last; ++axis) {
+      const int64_t index = place[axis] + (axis == 0 ? 0 : copy.indices[map.rank + axis - 1]);
+      is_inside &= index >= 0 && index < map.sizes[axis];
+      global += index * map.pitches[axis];
     }
+    run_row(copy, global, is_inside, pixel * tile.strides[0], tile.box[1]);
+    int32_t axis = last - 1;
+    for (; axis > 0; --axis) {
+      place[axis] += map.steps[axis - 1];
+      if (place[axis] < map.sizes[axis] + map.upper[axis - 1]) break;
+      place[axis] = map.lower[axis - 1];
+    }
+    if (axis == 0) ++place[0];
   }
 }
 
 void run(const Copy& copy) {
-  if (copy.tile != nullptr) return run_box(copy);
+  if (copy.tile != nullptr) return copy.map.is_im2col != 0 ? run_pixels(copy) : run_box(copy);
   char* to = copy.word == nullptr ? copy.map.address : copy.shared;
   std::memcpy(to, copy.word == nullptr ? copy.shared : copy.map.address, static_cast<size_t>(copy.bytes()));
 }
@@ -95,7 +131,8 @@ Copy box_copy(const void* map, const weft_tma_tile* tile, const int32_t* indices
             -1,
             WEFT_TMA_REPLACE,
             false};
-  std::copy(indices, indices + copy.map.rank, copy.indices);
+  const int32_t offsets = copy.map.is_im2col != 0 ? copy.map.rank - 2 : 0;
+  std::copy(indices, indices + copy.map.rank + offsets, copy.indices);
   return copy;
 }
 
@@ -113,7 +150,7 @@ Copy neighbors_copy(void* global, void* shared, int32_t bytes) {
 int64_t Copy::bytes() const {
   if (tile == nullptr) return map.sizes[0];
   int64_t product = map.element_bytes;
-  for (int32_t axis = 0; axis < map.rank; ++axis) product *= tile->box[axis];
+  for (const int32_t length : tile->box) product *= length;
   return product;
 }
 

@@ -17,7 +17,7 @@ namespace weft {
 struct Copy {
   weft_cpu_tensor_map map;    // of neighbors: address, and in sizes[0] the bytes
   const weft_tma_tile* tile;  // NULL for neighbors
-  int32_t indices[WEFT_TENSOR_MAP_RANK];
+  int32_t indices[WEFT_TENSOR_MAP_RANK + WEFT_TENSOR_MAP_SPATIAL];  // of im2col, the offsets after them
   char* shared;
   uint64_t* word;   // of a load; NULL for a store
   int32_t thread;   // of a store

@@ -87,6 +87,7 @@ from weft.language.asynchronous.cluster import cluster_rank as cluster_rank
 from weft.language.asynchronous.cluster import cluster_shape as cluster_shape
 from weft.language.asynchronous.cluster import map_shared as map_shared
 from weft.language.asynchronous.cluster import sync_cluster as sync_cluster
+from weft.language.asynchronous.im2col import im2col_map as im2col_map
 from weft.language.asynchronous.mbarrier import mbarrier as mbarrier
 from weft.language.asynchronous.pipeline import PipelineState as PipelineState
 from weft.language.asynchronous.st_async import st_async as st_async

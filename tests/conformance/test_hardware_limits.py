@@ -27,14 +27,14 @@ class Limit(NamedTuple):
     swizzle: int | None = None
 
 
-def copies(start, operation="load", swizzle=None):
-    """A copy of the box that begins at `start` along the last dimension, a constant, or at the number if it is None."""
+def copies(start, row=3, operation="load", swizzle=None):
+    """A copy of the box that begins at these places, constants; at the number where they are None."""
 
     @weft.kernel
     def kernel(tensor: weft.TensorMap, number: weft.i32):
         tile = weft.shared((8, 32), weft.f32, swizzle=swizzle)
         full = weft.mbarrier(1, arrivals=1)
-        place = (3, number if start is None else start)
+        place = (number if row is None else row, number if start is None else start)
         if weft.thread_idx.x == 0:
             if operation == "load":
                 full[0].arrive(expect_bytes=tile.nbytes)
@@ -147,7 +147,7 @@ BEGINS = (
 LIMITS = {
     **{
         f"{operation} at {number}, swizzle {swizzle}": Limit(
-            copies(None, operation, swizzle),
+            copies(None, 3, operation, swizzle),
             rf"test_hardware_limits.py:\d+.*{BEGINS.format(name, '')}",
             number,
             swizzle=swizzle,
@@ -155,10 +155,23 @@ LIMITS = {
         for operation, name in {"load": "load", "store": "store", "add": "reduce_add"}.items()
         for number, swizzle in ((2, None), (-3, 128))
     },
-    "prefetch at 1": Limit(copies(None, "prefetch"), BEGINS.format("prefetch", ""), 1),
+    **{
+        f"{operation} before the tensor, dimension {dimension}": Limit(
+            copies(*place, operation),
+            rf"tma.{name}: the box of tensor begins at {received}0 or more along dimension {dimension}",
+            -4,
+        )
+        for operation, name in {"store": "store", "add": "reduce_add"}.items()
+        for dimension, place, received in (
+            (0, (0, None), ""),
+            (1, (None, 3), ""),
+            (1, (-4, 3), "-4; expected "),
+        )
+    },
+    "prefetch at 1": Limit(copies(None, 3, "prefetch"), BEGINS.format("prefetch", ""), 1),
     **{
         f"{operation} at a constant": Limit(
-            copies(6, operation), BEGINS.format(name, "6; expected ")
+            copies(6, 3, operation), BEGINS.format(name, "6; expected ")
         )
         for operation, name in {
             "load": "load",
@@ -217,13 +230,13 @@ def test_what_a_gpu_refuses_is_an_error_on_the_cpu(name):
 
 @pytest.mark.parametrize("operation", ["load", "store", "add", "prefetch"])
 def test_boxes_that_begin_at_multiples_of_16_bytes_are_copied(operation):
-    kernel = copies(None, operation)
+    kernel = copies(None, 3, operation)
 
     @weft.jit
     def host(tensor: weft.Tensor[weft.f32, ("m", 256)], number: weft.i32):
         kernel(weft.tensor_map(tensor, box=(8, 32)), number).launch(grid=1, block=32)
 
-    for number in (0, 4, -8, 252, 256):
+    for number in (0, 4, 252, 256, *((-8,) if operation in ("load", "prefetch") else ())):
         host(aligned((64, 256), np.float32), number)
 
 
@@ -232,11 +245,9 @@ def test_a_start_that_shows_its_factor_is_not_checked():
 
     @weft.kernel
     def kernel(tensor: weft.TensorMap):
-        tile = weft.shared((8, 32), weft.f32)
         for column in range(0, 256, 32):
-            weft.tma.store(tensor, (0, column), tile)
-        weft.tma.store(tensor, (0, 32 * weft.block_idx.x), tile)
-        weft.tma.wait()
+            weft.tma.prefetch(tensor, (0, column))
+        weft.tma.prefetch(tensor, (0, 32 * weft.block_idx.x))
 
     @weft.jit
     def host(tensor: weft.Tensor[weft.f32, ("m", 256)]):

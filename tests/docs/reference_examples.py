@@ -188,7 +188,7 @@ class Fragment:
         body = textwrap.indent("\n".join([*lines, self.code]), "    ")
         listed = ", ".join(self.names)
         is_host = ".launch(" in self.code
-        use = "weft.tma.prefetch(a)" if "tensor_map(" in self.code else "a[weft.thread_idx.x] += n"
+        use = "weft.tma.prefetch(a)" if "_map(" in self.code else "a[weft.thread_idx.x] += n"
         kernel = f"def kernel(a, n=1):\n    {use}" if is_host else f"def kernel({listed}):\n{body}"
         passed = ", ".join(
             f"weft.tensor_map({n}, box=(8, 32), swizzle=128)" if n in MAPS else n

@@ -18,7 +18,7 @@ from weft.errors import CudaError
 @weft.kernel
 def fetch_kernel(first: weft.i8, a: weft.TensorMap, out: weft.Tensor, b: weft.TensorMap):
     weft.tma.prefetch(a)
-    weft.tma.prefetch(b, (1, 2, 3))
+    weft.tma.prefetch(b, (1, 2, 4))
     out[0] = weft.i32(first)
 
 

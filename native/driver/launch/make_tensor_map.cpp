@@ -41,6 +41,12 @@ int32_t describe(const weft_tensor_map_site& site, const void* address, const in
   map->data_type = site.data_type;
   map->element_bytes = site.element_bytes;
   map->fill = site.fill;
+  map->is_im2col = static_cast<int8_t>(site.is_im2col);
+  for (int spatial = 0; spatial < WEFT_TENSOR_MAP_SPATIAL; ++spatial) {
+    map->lower[spatial] = static_cast<int16_t>(site.lower[spatial]);
+    map->upper[spatial] = static_cast<int16_t>(site.upper[spatial]);
+    map->steps[spatial] = static_cast<int8_t>(site.steps[spatial]);
+  }
   int64_t extent = site.element_bytes;  // of all dimensions further inside
   for (int dimension = site.rank - 1; dimension >= 0; --dimension) {
     const int64_t size = sizes[dimension];
@@ -50,6 +56,13 @@ int32_t describe(const weft_tensor_map_site& site, const void* address, const in
     if (size > kMostSize) {
       return refuse(site, ".shape[" + std::to_string(dimension) + "] is " + std::to_string(size) +
                               "; a tensor map has at most 2^32 elements along a dimension");
+    }
+    if (site.is_im2col != 0 && dimension > 0 && !is_last) {
+      const int spatial = dimension - 1;
+      if (size != 0 && size + site.upper[spatial] - site.lower[spatial] < 1) {
+        return refuse(site, ".shape[" + std::to_string(dimension) + "] is " + std::to_string(size) +
+                                "; the kernel reaches beyond both ends of the image and its padding");
+      }
     }
     if (is_last && size > 1 && stride != 1) return refuse_stride(site, dimension, stride, "1");
     int64_t pitch = is_last ? site.element_bytes : (extent + kMultiple - 1) / kMultiple * kMultiple;
@@ -90,8 +103,19 @@ MapDescription described(const weft_tensor_map_site& site, const weft_cpu_tensor
     const int dimension = site.rank - 1 - index;
     wanted.dims[index] = static_cast<uint64_t>(map.sizes[dimension]);
     if (index != 0) wanted.byte_strides[index - 1] = static_cast<uint64_t>(map.pitches[dimension]);
-    wanted.box[index] = static_cast<uint32_t>(site.box[dimension]);
     wanted.element_strides[index] = 1;
+    if (site.is_im2col == 0) wanted.box[index] = static_cast<uint32_t>(site.box[dimension]);
+  }
+  if (site.is_im2col == 0) return wanted;
+  wanted.is_im2col = 1;
+  wanted.pixels_per_column = static_cast<uint32_t>(site.box[0]);
+  wanted.channels_per_pixel = static_cast<uint32_t>(site.box[1]);
+  const int spatial = site.rank - 2;
+  for (int index = 0; index < spatial; ++index) {
+    const int dimension = spatial - 1 - index;
+    wanted.lower[index] = site.lower[dimension];
+    wanted.upper[index] = site.upper[dimension];
+    wanted.element_strides[1 + index] = static_cast<uint32_t>(site.steps[dimension]);
   }
   return wanted;
 }

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { WEFT_TENSOR_MAP_BYTES = 128, WEFT_TENSOR_MAP_RANK = 5 };
+enum { WEFT_TENSOR_MAP_BYTES = 128, WEFT_TENSOR_MAP_RANK = 5, WEFT_TENSOR_MAP_SPATIAL = 3 };
 
 // A `weft.tensor_map(...)` in a host function; constant data in the object.
 typedef struct weft_tensor_map_site {
@@ -24,6 +24,12 @@ typedef struct weft_tensor_map_site {
   int32_t l2_promotion;               // CUtensorMapL2promotion
   int32_t fill;                       // CUtensorMapFloatOOBfill
   int32_t box[WEFT_TENSOR_MAP_RANK];  // of one copy of the machine, slowest dimension first
+  int32_t is_im2col;                  // whether the box is pixels by channels
+  // Of im2col, for each spatial dimension: the first place of a kernel's first element, the last one counted
+  // from the end, and the step between places.
+  int32_t lower[WEFT_TENSOR_MAP_SPATIAL];
+  int32_t upper[WEFT_TENSOR_MAP_SPATIAL];
+  int32_t steps[WEFT_TENSOR_MAP_SPATIAL];
   int32_t padding;
 } weft_tensor_map_site;
 
@@ -46,9 +52,12 @@ typedef struct weft_cpu_tensor_map {
   int32_t rank;
   int32_t data_type;  // CUtensorMapDataType
   int32_t element_bytes;
-  int32_t fill;            // CUtensorMapFloatOOBfill
-  int64_t elements_found;  // 1 if the tensor has elements: a GPU has no map of one without
-  int64_t padding[2];
+  int32_t fill;                            // CUtensorMapFloatOOBfill
+  int64_t elements_found;                  // 1 if the tensor has elements: a GPU has no map of one without
+  int16_t lower[WEFT_TENSOR_MAP_SPATIAL];  // of im2col, as in the site
+  int16_t upper[WEFT_TENSOR_MAP_SPATIAL];
+  int8_t steps[WEFT_TENSOR_MAP_SPATIAL];
+  int8_t is_im2col;
 } weft_cpu_tensor_map;
 
 // How a box lies in shared memory; constant data in the object. Dimensions are slowest first.

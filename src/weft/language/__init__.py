@@ -100,6 +100,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "atomic_exchange": "memory.atomics",
     "atomic_cas": "memory.atomics",
     "red_add": "memory.reductions",
+    "im2col_map": "asynchronous.im2col",
     "tensor_map": "asynchronous.tensor_map",
     "fence_proxy": "asynchronous.tma",
     "bulk_copy": "asynchronous.bulk_copy",

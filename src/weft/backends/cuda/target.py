@@ -95,6 +95,7 @@ _COPIES: Final = (
         for form in ("prefetch", "g2s", "s2g", *(f"reduce.{kind}" for kind in REDUCTIONS))
         for rank in range(1, 6)
     ),
+    *(f"cp.async.bulk.tensor.g2s.im2col.{rank}d" for rank in range(3, 6)),
 )
 # match needs sm_70, redux sm_80 and elect, mbarriers and clusters sm_90; their printers check the architecture first.
 _MATRIX: Final = (

@@ -30,14 +30,19 @@ def _site(printer: FunctionPrinter, op: MakeTensorMapOp) -> str:
     kind = op.result.type
     data_type, element_bytes = ELEMENTS[op.element.data]
     box = [*kind.piece, *[1] * (MOST_RANK - len(kind.box))]
+    corners = [one.data for one in op.corners or ()]
+    # The three numbers of each spatial dimension, all first ones first.
+    spatial = [[*corners[place::3], 0, 0, 0][:3] for place in range(3)]
     numbers = [
         data_type,
         element_bytes,
-        len(kind.box),
+        kind.rank,
         SWIZZLES[f"{kind.swizzle}B" if kind.swizzle else "none"],
         L2_PROMOTIONS[op.l2_promotion.data],
         FILLS[op.fill.data],
         *box,
+        int(kind.is_im2col),
+        *(number for numbers in spatial for number in numbers),
         0,
     ]
     texts = (printer.module.string(text) for text in (place_text(op), op.tensor.data))

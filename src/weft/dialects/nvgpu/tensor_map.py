@@ -15,6 +15,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_attr_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -36,24 +37,32 @@ if TYPE_CHECKING:
 MOST_RANK: Final = 5
 MOST_BOX: Final = 256
 """Most elements of one copy along each dimension."""
+MOST_PIXELS: Final = 1024
+"""Most pixels of one copy of an im2col map."""
 SWIZZLES: Final = (0, 32, 64, 128)
 
 
 @irdl_attr_definition
 class TensorMapType(ParametrizedAttribute, TypeAttribute):
-    """`!nvgpu.tensor_map<bf16, [128, 64], swizzle 128>`: elements, box and the swizzle's bytes, 0 for none."""
+    """`!nvgpu.tensor_map<bf16, [128, 64], swizzle 128>`: elements, box and the swizzle's bytes, 0 for none.
+
+    With `, im2col 4` it is of images in a tensor of rank 4, and the box is pixels by channels.
+    """
 
     name = "nvgpu.tensor_map"
 
     element_type: Attribute
     box_attr: ArrayAttr[IntAttr]
     swizzle_attr: IntAttr
+    im2col_attr: IntAttr
 
     @staticmethod
-    def get(element_type: Attribute, box: Sequence[int], swizzle: int) -> TensorMapType:
-        """The type with these parameters."""
+    def get(
+        element_type: Attribute, box: Sequence[int], swizzle: int, im2col_rank: int = 0
+    ) -> TensorMapType:
+        """The type with these parameters; `im2col_rank` is 0 for a map whose boxes are parts of the tensor."""
         sizes = ArrayAttr([IntAttr(size) for size in box])
-        return TensorMapType(element_type, sizes, IntAttr(swizzle))
+        return TensorMapType(element_type, sizes, IntAttr(swizzle), IntAttr(im2col_rank))
 
     @property
     def box(self) -> tuple[int, ...]:
@@ -64,6 +73,16 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
     def swizzle(self) -> int:
         """Bytes of the swizzle, 0 for none."""
         return self.swizzle_attr.data
+
+    @property
+    def is_im2col(self) -> bool:
+        """Whether boxes are pixels by channels."""
+        return bool(self.im2col_attr.data)
+
+    @property
+    def rank(self) -> int:
+        """Dimensions of the tensor."""
+        return self.im2col_attr.data or len(self.box)
 
     @property
     def itemsize(self) -> int:
@@ -82,6 +101,9 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
             a box of (128, 1, 128) bf16 with a swizzle of 128 is copied in two pieces of (128, 1, 64)
         """
         *outer, last = self.box
+        if self.is_im2col:
+            panel = self.swizzle // self.itemsize if self.swizzle else last
+            return *outer, min(last, panel)
         width = min(last, self.swizzle // self.itemsize) if self.swizzle else last
         sizes = [*outer, width]
         rows = max((dimension for dimension, size in enumerate(outer) if size > 1), default=0)
@@ -111,16 +133,25 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
             parser.parse_punctuation(",")
             parser.parse_keyword("swizzle")
             swizzle = parser.parse_integer(allow_negative=False)
-        return [element, ArrayAttr([IntAttr(size) for size in box]), IntAttr(swizzle)]
+            rank = 0
+            if parser.parse_optional_punctuation(",") is not None:
+                parser.parse_keyword("im2col")
+                rank = parser.parse_integer(allow_negative=False)
+        sizes = ArrayAttr([IntAttr(size) for size in box])
+        return [element, sizes, IntAttr(swizzle), IntAttr(rank)]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_attribute(self.element_type)
-            printer.print_string(f", [{', '.join(map(str, self.box))}], swizzle {self.swizzle}")
+            images = f", im2col {self.rank}" if self.is_im2col else ""
+            sizes = ", ".join(map(str, self.box))
+            printer.print_string(f", [{sizes}], swizzle {self.swizzle}{images}")
 
     def verify(self) -> None:
         if not 1 <= len(self.box) <= MOST_RANK or min(self.box) < 1:
             raise VerifyException(f"a box has 1 to {MOST_RANK} sizes of at least 1")
+        if self.is_im2col and (len(self.box) != 2 or not 3 <= self.rank <= MOST_RANK):
+            raise VerifyException("an im2col map is of rank 3 to 5, and its box pixels by channels")
         if self.swizzle not in SWIZZLES:
             raise VerifyException(f"swizzle {self.swizzle} is not one of {SWIZZLES}")
 
@@ -134,7 +165,9 @@ class MakeTensorMapOp(IRDLOperation):
     """A tensor's map, in a host function; leaves it with an error where the tensor's address or strides allow none.
 
     `text` is the call in the source, `tensor` the tensor's name there; `element` the map's element type, with its sign
-    (a key of `driver.tensor_map.ELEMENTS`), `l2_promotion` and `fill` keys of the tables there.
+    (a key of `driver.tensor_map.ELEMENTS`), `l2_promotion` and `fill` keys of the tables there. An im2col map has
+    `corners`: for each spatial dimension the first place of a kernel's first element, the last one counted from the
+    end, and the step between places.
     """
 
     name = "nvgpu.make_tensor_map"
@@ -145,11 +178,12 @@ class MakeTensorMapOp(IRDLOperation):
     element = prop_def(StringAttr)
     l2_promotion = prop_def(StringAttr)
     fill = prop_def(StringAttr)
+    corners = opt_prop_def(ArrayAttr[IntAttr])
     result = result_def(TensorMapType)
 
     traits = traits_def(NoMemoryEffect())
     assembly_format = (
-        "$source $text $tensor $element $l2_promotion $fill attr-dict "
+        "$source $text $tensor $element $l2_promotion $fill (`corners` $corners^)? attr-dict "
         "`:` type($source) `->` type($result)"
     )
 
@@ -159,6 +193,7 @@ class MakeTensorMapOp(IRDLOperation):
         names: tuple[str, str],
         modes: tuple[str, str, str],
         map_type: TensorMapType,
+        corners: Sequence[tuple[int, int, int]] = (),
     ) -> None:
         text, tensor = names
         element, l2_promotion, fill = map(StringAttr, modes)
@@ -170,6 +205,9 @@ class MakeTensorMapOp(IRDLOperation):
                 "element": element,
                 "l2_promotion": l2_promotion,
                 "fill": fill,
+                "corners": ArrayAttr(IntAttr(one) for corner in corners for one in corner)
+                if corners
+                else None,
             },
             result_types=[map_type],
         )
@@ -177,7 +215,10 @@ class MakeTensorMapOp(IRDLOperation):
     def verify_(self) -> None:
         if not isinstance(self.source.type, TensorType) or self.source.type.space.data != "global":
             raise VerifyException("a tensor map is of a tensor in global memory")
-        if self.source.type.rank != len(self.result.type.box):
+        kind = self.result.type
+        if self.source.type.rank != kind.rank:
             raise VerifyException("the box has a size for each dimension of the tensor")
+        if len(self.corners or ()) != (3 * (kind.rank - 2) if kind.is_im2col else 0):
+            raise VerifyException("an im2col map has three numbers for each spatial dimension")
         if self.source.type.element_type != self.result.type.element_type:
             raise VerifyException("the map's elements are the tensor's")

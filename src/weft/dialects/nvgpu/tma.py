@@ -45,7 +45,7 @@ def check_cache(cache: StringAttr | None) -> None:
 def _check_place(tensor_map: SSAValue, indices: Sequence[SSAValue]) -> TensorMapType:
     kind = tensor_map.type
     assert isinstance(kind, TensorMapType)
-    if len(indices) != len(kind.box):
+    if len(indices) != kind.rank:
         raise VerifyException(f"{len(indices)} indices for {kind}")
     return kind
 
@@ -99,7 +99,8 @@ class TmaLoadOp(IRDLOperation):
     """Begins to copy a box into a tile; its bytes come to a barrier. What is outside of the tensor is filled.
 
     One thread executes it. The box's size in bytes counts in full. With `ranks` it is copied into the tile at the same
-    place of each of these blocks, and its bytes come to the barrier there.
+    place of each of these blocks, and its bytes come to the barrier there. Of an im2col map, `offsets` say which
+    element of the kernel, one number for each spatial dimension.
     """
 
     name = "nvgpu.tma_load"
@@ -109,14 +110,15 @@ class TmaLoadOp(IRDLOperation):
     words = operand_def(TensorType)
     index = operand_def(i32)
     indices = var_operand_def(i32)
+    offsets = var_operand_def(i32)
     ranks = var_operand_def(i32)
     cache = opt_prop_def(StringAttr)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$tensor_map `[` $indices `:` type($indices) `]` `to` $tile `for` $words `[` $index `]` (`ranks` $ranks^)? "
-        "(`cache` $cache^)? attr-dict `:` type($tensor_map) `,` type($tile) `,` type($words)"
+        "$tensor_map `[` $indices `:` type($indices) `]` (`offsets` $offsets^)? `to` $tile `for` $words `[` $index `]` "
+        "(`ranks` $ranks^)? (`cache` $cache^)? attr-dict `:` type($tensor_map) `,` type($tile) `,` type($words)"
     )
 
     def __init__(
@@ -126,10 +128,11 @@ class TmaLoadOp(IRDLOperation):
         barrier: tuple[SSAValue, SSAValue],
         ranks: Sequence[SSAValue] = (),
         cache: str | None = None,
+        offsets: Sequence[SSAValue] = (),
     ) -> None:
         tensor_map, indices = place
         super().__init__(
-            operands=[tensor_map, tile, *barrier, indices, ranks],
+            operands=[tensor_map, tile, *barrier, indices, offsets, ranks],
             properties={"cache": StringAttr(cache) if cache else None},
         )
 
@@ -141,6 +144,10 @@ class TmaLoadOp(IRDLOperation):
     def verify_(self) -> None:
         _check_tile(self.tensor_map, self.indices, self.tile)
         check_cache(self.cache)
+        kind = self.tensor_map.type
+        assert isinstance(kind, TensorMapType)
+        if len(self.offsets) != (kind.rank - 2 if kind.is_im2col else 0):
+            raise VerifyException(f"{len(self.offsets)} offsets for {kind}")
 
 
 class _OutOp(IRDLOperation):
@@ -161,6 +168,9 @@ class _OutOp(IRDLOperation):
     def verify_(self) -> None:
         _check_tile(self.tensor_map, self.indices, self.tile)
         check_cache(self.cache)
+        kind = self.tensor_map.type
+        if isinstance(kind, TensorMapType) and kind.is_im2col:
+            raise VerifyException(f"a copy out of shared memory by {kind}")
 
 
 @operation_definition

@@ -7,7 +7,7 @@ In: a tensor, a box, a swizzle. Out: a `TensorMap`, an argument of kernels.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from weft.dialects.nvgpu.tensor_map import MOST_RANK, SWIZZLES, MakeTensorMapOp, TensorMapType
 from weft.dialects.simt.types import TILE_ALIGNMENT
@@ -18,6 +18,8 @@ from weft.language.operation import operation
 from weft.language.values import Tensor, TensorMap, describe
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.dialects.builder import Builder
     from weft.types.dtype import DType
 
@@ -66,61 +68,107 @@ def tensor_map(
     Example:
         ``kernel(weft.tensor_map(a, box=256, l2_promotion=256)).launch(grid=1, block=32)``
     """
+    found = checked_tensor(tensor, "tensor_map")
+    sizes = static_shape(box, "tensor_map: box")
+    if not 1 <= found.rank <= MOST_RANK or len(sizes) != found.rank:
+        raise ValueRangeError(
+            "TENSOR_MAP_RANK",
+            f"tensor_map: {found.name} has rank {found.rank}, and the box {sizes} has {len(sizes)} sizes; "
+            f"expected the same number of both, 1 to {MOST_RANK}",
+        )
+    modes = map_modes("tensor_map", found, swizzle, fill, l2_promotion)
+    kind = TensorMapType.get(ir_type(found.dtype), sizes, modes.swizzle)
+    check_box("tensor_map", kind, found.dtype)
+    return map_of(builder, found, modes, kind)
+
+
+class Modes(NamedTuple):
+    """How a map's boxes are copied, besides where they are."""
+
+    swizzle: int
+    fill: str
+    l2_promotion: int | None
+
+
+def checked_tensor(tensor: object, name: str) -> Tensor:
+    """A tensor that a map can be of.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `tensor_map`.
+    """
     if not isinstance(tensor, Tensor) or tensor.type.is_pointer:
         raise TypeMismatchError(
             "TENSOR_MAP_TENSOR",
-            f"tensor_map: the first argument must be a tensor, received {describe(tensor)}",
+            f"{name}: the first argument must be a tensor, received {describe(tensor)}",
         )
-    sizes = static_shape(box, "tensor_map: box")
-    if not 1 <= tensor.rank <= MOST_RANK or len(sizes) != tensor.rank:
+    return tensor
+
+
+def map_modes(
+    name: str, tensor: Tensor, swizzle: object, fill: object, l2_promotion: object
+) -> Modes:
+    """The keywords of `tensor_map`.
+
+    Raises:
+        ValueRangeError: as `tensor_map`.
+    """
+    width = _choice(name, "swizzle", swizzle, (None, *SWIZZLES[1:])) or 0
+    filling = _choice(name, "fill", fill, _FILLS)
+    promotion = _choice(name, "l2_promotion", l2_promotion, _PROMOTIONS)
+    if filling == "nan" and (not tensor.dtype.is_float or tensor.dtype.bits < 16):
         raise ValueRangeError(
-            "TENSOR_MAP_RANK",
-            f"tensor_map: {tensor.name} has rank {tensor.rank}, and the box {sizes} has {len(sizes)} sizes; "
-            f"expected the same number of both, 1 to {MOST_RANK}",
+            "TENSOR_MAP_FILL", f"{name}: fill is 'nan', but the elements are {tensor.dtype}"
         )
-    width = _choice("swizzle", swizzle, (None, *SWIZZLES[1:])) or 0
-    filling = _choice("fill", fill, _FILLS)
-    promotion = _choice("l2_promotion", l2_promotion, _PROMOTIONS)
-    dtype = tensor.dtype
-    if filling == "nan" and (not dtype.is_float or dtype.bits < 16):
-        raise ValueRangeError(
-            "TENSOR_MAP_FILL", f"tensor_map: fill is 'nan', but the elements are {dtype}"
-        )
-    kind = TensorMapType.get(ir_type(dtype), sizes, width)
-    _check_box(kind, dtype)
+    return Modes(width, filling, promotion)
+
+
+def map_of(
+    builder: Builder,
+    tensor: Tensor,
+    modes: Modes,
+    kind: TensorMapType,
+    corners: Sequence[tuple[int, int, int]] = (),
+) -> TensorMap:
+    """Emits the map of that type; `corners` are those of an im2col map."""
     _check_strides(tensor)
+    dtype, promotion = tensor.dtype, modes.l2_promotion
     text = builder.location.span() or "weft.tensor_map"
-    modes = "u8" if dtype.is_bool else dtype.name, f"{promotion}B" if promotion else "none", filling
-    made = MakeTensorMapOp(tensor.ssa, (text, tensor.name), modes, kind)
-    return TensorMap(builder.emit(made, f"{tensor.name}_map").result, dtype, f"{tensor.name}_map")
+    names = "u8" if dtype.is_bool else dtype.name, f"{promotion}B" if promotion else "none"
+    made = MakeTensorMapOp(tensor.ssa, (text, tensor.name), (*names, modes.fill), kind, corners)
+    name = f"{tensor.name}_map"
+    return TensorMap(builder.emit(made, name).result, dtype, name)
 
 
-def _choice(name: str, value: object, choices: tuple[_Choice, ...]) -> _Choice:
+def _choice(function: str, name: str, value: object, choices: tuple[_Choice, ...]) -> _Choice:
     for choice in choices:
         if type(value) is type(choice) and value == choice:
             return choice
     listed = ", ".join(map(repr, choices[:-1]))
     raise ValueRangeError(
         "TENSOR_MAP_MODE",
-        f"tensor_map: {name} is {describe(value)}; expected {listed} or {choices[-1]!r}",
+        f"{function}: {name} is {describe(value)}; expected {listed} or {choices[-1]!r}",
     )
 
 
-def _check_box(kind: TensorMapType, dtype: DType) -> None:
-    """Checks that the machine can copy the box."""
+def check_box(name: str, kind: TensorMapType, dtype: DType) -> None:
+    """Checks that the machine can copy the box.
+
+    Raises:
+        ValueRangeError: if it cannot.
+    """
     row = kind.box[-1] * dtype.itemsize
     multiple = kind.swizzle or PITCH_BYTES
     if row % multiple:
         what = f"the swizzle, {multiple} bytes" if kind.swizzle else f"{multiple} bytes"
         raise ValueRangeError(
             "TENSOR_MAP_BOX",
-            f"tensor_map: a row of the box {kind.box} takes {row} bytes; expected a multiple of {what}",
+            f"{name}: a row of the box {kind.box} takes {row} bytes; expected a multiple of {what}",
             hint=f"a row of {multiple // dtype.itemsize} {dtype} is the least",
         )
     if kind.pieces > MOST_PIECES:
         raise ValueRangeError(
             "TENSOR_MAP_BOX",
-            f"tensor_map: the box {kind.box} takes {kind.pieces} copies of {kind.piece}; at most {MOST_PIECES} are "
+            f"{name}: the box {kind.box} takes {kind.pieces} copies of {kind.piece}; at most {MOST_PIECES} are "
             "allowed",
             hint="use a smaller box; sizes up to 256 take one copy, and so does each panel of a swizzle",
         )
@@ -128,7 +176,7 @@ def _check_box(kind: TensorMapType, dtype: DType) -> None:
     if kind.pieces > 1 and piece % TILE_ALIGNMENT:
         raise ValueRangeError(
             "TENSOR_MAP_BOX",
-            f"tensor_map: the box {kind.box} takes copies of {kind.piece}, {piece} bytes; expected a multiple of "
+            f"{name}: the box {kind.box} takes copies of {kind.piece}, {piece} bytes; expected a multiple of "
             f"{TILE_ALIGNMENT} bytes, as each begins at one",
             hint="use sizes up to 256, or multiples of 64",
         )

@@ -6,9 +6,8 @@ In: a tensor map, the index of a box, a tile in shared memory. Out: copies that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.tma import (
     FenceProxyOp,
     TmaLoadOp,
@@ -17,21 +16,20 @@ from weft.dialects.nvgpu.tma import (
     TmaStoreOp,
     TmaWaitOp,
 )
-from weft.dialects.simt.types import TILE_ALIGNMENT
-from weft.errors import TypeMismatchError, ValueRangeError
+from weft.errors import TypeMismatchError
+from weft.language.asynchronous.boxes import (
+    box_index,
+    box_place,
+    checked_map,
+    checked_tile,
+    map_offsets,
+)
 from weft.language.asynchronous.copies import barrier_words, cache_policy, multicast_ranks
-from weft.language.asynchronous.tensor_map import PITCH_BYTES
-from weft.language.debug import emit_assert
-from weft.language.numbers.convert import convert, expect_scalar
-from weft.language.numbers.operators import binary, compare
-from weft.language.numbers.promises import factor_of
 from weft.language.operation import operation
-from weft.language.values import Scalar, Tensor, TensorMap, describe, tensor_text
+from weft.language.values import describe
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
-
     from weft.dialects.builder import Builder
 
 _MOST_PENDING: Final = 255
@@ -64,8 +62,14 @@ def prefetch(builder: Builder, tensor_map: object, index: object = None) -> None
     Example:
         ``weft.tma.prefetch(source)``
     """
-    found = _map(tensor_map, "prefetch")
-    indices = [] if index is None else _indices(builder, "prefetch", found, index)
+    found = checked_map(tensor_map, "prefetch")
+    if index is not None and found.type.is_im2col:
+        raise TypeMismatchError(
+            "TMA_MAP",
+            f"tma.prefetch: {found.name} is of im2col_map, of which only the map itself is fetched",
+            hint="leave the index out",
+        )
+    indices = [] if index is None else box_index(builder, "prefetch", found, index)
     builder.emit(TmaPrefetchOp(found.ssa, indices))
 
 
@@ -77,6 +81,7 @@ def load(
     tile: object,
     barrier: object,
     *,
+    offsets: object = None,
     multicast: object = None,
     cache: object = None,
 ) -> None:
@@ -96,6 +101,9 @@ def load(
         tile: an array in shared memory with the map's element type, swizzle, and the shape of its box, in which
             dimensions of 1 are left out: a swizzled matrix, or an array of any rank without gaps.
         barrier: of `mbarrier`: ``full[state]``.
+        offsets: of a map of `im2col_map`: how far the kernel's element lies from its first one along each spatial
+            dimension, in pixels, with the dilation: from 0 up, less than 32 with three spatial dimensions, than 256
+            with two. Not of other maps.
         multicast: a rank or a tuple of different ranks in the cluster, constants or not: the box is read once, and
             comes into the tile of each of these blocks, its bytes to this barrier there. Each of them has begun and
             expects them.
@@ -112,12 +120,14 @@ def load(
     Example:
         ``full[0].arrive(expect_bytes=part.nbytes); weft.tma.load(source, (0, 0), part, full[0])``
     """
-    place = _place(builder, "load", tensor_map, index)
-    target = _tile("load", place[0], tile)
+    place = box_place(builder, "load", tensor_map, index)
+    target = checked_tile("load", place[0], tile)
     words = barrier_words("tma.load", barrier)
+    further = map_offsets(builder, place[0], offsets)
     ranks = multicast_ranks(builder, "tma.load", multicast)
     policy = cache_policy("tma.load", cache)
-    builder.emit(TmaLoadOp((place[0].ssa, place[1]), target.ssa, words, ranks, policy))
+    made = TmaLoadOp((place[0].ssa, place[1]), target.ssa, words, ranks, policy, further)
+    builder.emit(made)
 
 
 @operation(name="tma.store")
@@ -131,7 +141,8 @@ def store(
     the CPU the copy runs when the thread waits, and a block that ends with one under way is an error.
 
     Args:
-        tensor_map, index, tile, cache: as for `tma.load`.
+        tensor_map, tile, cache: as for `tma.load`.
+        index: as for `tma.load`, but from 0 up: a GPU ends a kernel that writes a box that begins before the tensor.
 
     Raises:
         TypeMismatchError, ValueRangeError, UnavailableError: as `tma.load`.
@@ -139,8 +150,8 @@ def store(
     Example:
         ``weft.tma.store(target, (0, 0), part); weft.tma.wait()``
     """
-    found, indices = _place(builder, "store", tensor_map, index)
-    source = _tile("store", found, tile)
+    found, indices = box_place(builder, "store", tensor_map, index)
+    source = checked_tile("store", found, tile)
     builder.emit(TmaStoreOp(found.ssa, indices, source.ssa, cache_policy("tma.store", cache)))
 
 
@@ -311,8 +322,8 @@ def _reduce(
     builder: Builder, kind: str, tensor_map: object, index: object, tile: object, cache: object
 ) -> None:
     name = f"reduce_{kind}"
-    found, indices = _place(builder, name, tensor_map, index)
-    source = _tile(name, found, tile)
+    found, indices = box_place(builder, name, tensor_map, index)
+    source = checked_tile(name, found, tile)
     if found.dtype not in _REDUCED[kind]:
         listed = [str(dtype) for dtype in _REDUCED[kind]]
         raise TypeMismatchError(
@@ -322,115 +333,3 @@ def _reduce(
         )
     policy = cache_policy(f"tma.{name}", cache)
     builder.emit(TmaReduceOp(kind, (found.ssa, indices), source.ssa, policy))
-
-
-def _place(
-    builder: Builder, name: str, tensor_map: object, index: object
-) -> tuple[TensorMap, list[SSAValue]]:
-    found = _map(tensor_map, name)
-    return found, _indices(builder, name, found, index)
-
-
-def _tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
-    """The tile, checked against the map."""
-    if not isinstance(tile, Tensor):
-        raise TypeMismatchError(
-            "TMA_TILE",
-            f"tma.{name}: the tile is {describe(tile)}; expected an array in shared memory",
-        )
-    kind, swizzle = tensor_map.type, tile.type.panels
-    box = tuple(size for size in kind.box if size != 1)
-    dims = tuple(size for size in tile.type.dims if size != 1)
-    width = swizzle.row_bytes.data if swizzle else None
-    if dims != box or tile.dtype != tensor_map.dtype or width != (kind.swizzle or None):
-        raise TypeMismatchError(
-            "TMA_TILE",
-            f"tma.{name}: {tensor_text(tile, tile.name)} with swizzle={width} is not a box of {tensor_map.name}, "
-            f"{kind.box} of {tensor_map.dtype} with swizzle={kind.swizzle or None}",
-            hint="make box=, swizzle= and the array's shape, dtype and swizzle= the same",
-        )
-    wrong = _as_it_lies(tile)
-    if wrong:
-        raise TypeMismatchError(
-            "TMA_TILE",
-            f"tma.{name}: {tensor_text(tile, tile.name)} {wrong}",
-            hint="copy a whole array of weft.shared, or an item of one: not its .T, nor some of its columns",
-        )
-    needed = swizzle.alignment_bytes if swizzle else TILE_ALIGNMENT
-    if tile.type.alignment_bytes.data % needed:
-        raise ValueRangeError(
-            "TMA_TILE",
-            f"tma.{name}: {tile.name} is known to begin at a multiple of {tile.type.alignment_bytes.data} bytes; "
-            + (f"its swizzle repeats every {needed}" if swizzle else f"expected one of {needed}"),
-            hint="copy into a tile of whole panels, with a multiple of 8 rows"
-            if swizzle
-            else f"make arrays, and the items of an array, take a multiple of {needed} bytes",
-        )
-    return tile
-
-
-def _as_it_lies(tile: Tensor) -> str:
-    """What keeps a tensor from being an array of shared memory; nothing if it is one."""
-    swizzle = tile.type.panels
-    if tile.type.space.data != "shared":
-        return "is not in shared memory"
-    if swizzle is not None and swizzle.is_transposed.data:
-        return "has its rows and columns exchanged"
-    if swizzle is None and tile.type.layout.data != "contiguous":
-        return "has gaps between its rows"
-    return ""
-
-
-def _map(value: object, name: str) -> TensorMap:
-    if isinstance(value, TensorMap):
-        return value
-    raise TypeMismatchError(
-        "TMA_MAP",
-        f"tma.{name}: the first argument must be a tensor map, received {describe(value)}",
-        hint="annotate the kernel's parameter weft.TensorMap, and pass it weft.tensor_map(a, box=...)",
-    )
-
-
-def _indices(builder: Builder, name: str, tensor_map: TensorMap, index: object) -> list[SSAValue]:
-    """The index of a box's first element, one i32 per dimension; it may be outside the tensor."""
-    parts = cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)
-    rank = len(tensor_map.type.box)
-    if len(parts) != rank:
-        raise TypeMismatchError(
-            "TMA_INDEX",
-            f"tma.{name}: {tensor_map.name} has rank {rank}, received "
-            f"{len(parts)} {'index' if len(parts) == 1 else 'indices'}",
-            hint="give the index of the box's first element, in elements, one number per dimension",
-        )
-    indices = [_index(builder, name, part) for part in parts]
-    _check_start(builder, name, tensor_map, indices[-1])
-    return indices
-
-
-def _check_start(builder: Builder, name: str, tensor_map: TensorMap, start: SSAValue) -> None:
-    """Checks that a box begins at a multiple of 16 bytes along the last dimension: a GPU ends the kernel elsewhere."""
-    multiple, known = PITCH_BYTES // tensor_map.dtype.itemsize, constant_integer(start)
-    expected = f"a multiple of {multiple} elements, {PITCH_BYTES} bytes, along dimension {len(tensor_map.type.box) - 1}"
-    if known is not None and known % multiple:
-        raise ValueRangeError(
-            "TMA_INDEX",
-            f"tma.{name}: the box of {tensor_map.name} begins at {known}; expected {expected}",
-            hint="copy a wider box that begins at such a place, and read from within the tile",
-        )
-    if factor_of(start) % multiple:
-        rest = binary(builder, "&", Scalar(start, types.i32), multiple - 1)
-        text = f"tma.{name}: the box of {tensor_map.name} begins at {expected}"
-        emit_assert(builder, compare(builder, "==", rest, 0), text)
-
-
-def _index(builder: Builder, name: str, part: object) -> SSAValue:
-    found = expect_scalar(builder, part, f"tma.{name}: an index")
-    if isinstance(found, Scalar):
-        is_integer = found.dtype.is_integer and not found.dtype.is_bool
-    else:
-        is_integer = isinstance(found, int) and not isinstance(found, bool)
-    if not is_integer:
-        raise TypeMismatchError(
-            "TMA_INDEX", f"tma.{name}: an index is {describe(part)}; expected an integer"
-        )
-    return convert(builder, found, types.i32).ssa

@@ -48,8 +48,9 @@ def _box(printer: CoroutinePrinter, op: Any) -> tuple[str, ...]:
     name = op.tensor_map.name_hint or "the map"
     text = f"the tensor of {name} has elements; a GPU has no map of one without"
     print_check(printer, op, printer.let(f"icmp ne i64 {found}, 0"), text)
-    indices = printer.alloca(f"[{len(op.indices)} x i32]", 4, "indices")
-    for number, index in enumerate(op.indices):
+    places = [*op.indices, *(op.offsets if isinstance(op, TmaLoadOp) else ())]
+    indices = printer.alloca(f"[{len(places)} x i32]", 4, "indices")
+    for number, index in enumerate(places):
         slot = printer.let(f"getelementptr i32, ptr {indices}, i64 {number}")
         printer.line(f"store i32 {printer.values[index]}, ptr {slot}, align 4")
     tile = printer.tensors[op.tile]

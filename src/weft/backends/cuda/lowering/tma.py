@@ -76,6 +76,8 @@ def _pieces(printer: FunctionPrinter, op: Any) -> Iterator[tuple[str, list[str]]
         place = tile.pointer
         if offset:
             place = printer.let(f"getelementptr i8, {space} {place}, i32 {offset}")
+        # Of an im2col map a box has pixels and channels; copies differ by the channels alone.
+        starts = (*[0] * (len(op.indices) - len(starts)), *starts)
         coordinates = [
             printer.let(f"add i32 {printer.values[index]}, {start}")
             if start
@@ -91,9 +93,14 @@ def _print_load(printer: FunctionPrinter, op: TmaLoadOp) -> None:
     word = f"{space} {printer.tensors[op.words].address(printer, [op.index])}"
     mask, has_mask = block_mask(printer, op.ranks)
     policy, has_policy = policy_arguments(printer, op.cache)
+    offsets = [
+        f"i16 {printer.let(f'trunc i32 {printer.values[offset]} to i16')}"
+        for offset in reversed(op.offsets)
+    ]
     for place, coordinates in _pieces(printer, op):
         cluster = printer.let(f"addrspacecast {place} to ptr addrspace(7)")
-        name = f"cp.async.bulk.tensor.g2s.tile.{len(coordinates)}d"
+        mode = "im2col" if offsets else "tile"
+        name = f"cp.async.bulk.tensor.g2s.{mode}.{len(coordinates)}d"
         call_convergent(
             printer,
             "void",
@@ -102,6 +109,7 @@ def _print_load(printer: FunctionPrinter, op: TmaLoadOp) -> None:
             word,
             f"ptr {printer.values[op.tensor_map]}",
             *coordinates,
+            *offsets,
             *(mask, policy, has_mask, has_policy, "i32 0"),
         )
 
