@@ -332,7 +332,12 @@ def figures(rounds: int, driver: str = "libcuda.so.1", scale: int = 1) -> Iterat
         run = row.make(np.random.default_rng(1))
         notes: dict[str, str] = {}
         launches = launches_of(row, run, cubin, peers, notes)
-        samples = interleave(measurements(run, launches, peers, watch), rounds)
+        failed: dict[str, str] = {}
+        samples = interleave(measurements(run, launches, peers, watch), rounds, failed)
+        if "weft" in failed:
+            yield Figure(f"gpu_kernels/{row.name}", None, "us", note=failed["weft"])
+            continue
+        notes |= failed
         for figure in figures_of(row, run, samples, notes, ceilings):
             if figure.ratio and not notes.get(figure.peer or ""):
                 ratios.setdefault(str(figure.peer), []).append(figure.ratio)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -111,6 +113,16 @@ def test_an_operation_computes_what_its_name_says(name):
     assert gpu_kernels.difference(run.arguments[position], np.asarray(expected)) < 1e-5
 
 
+def tires_after_the_first_measurements() -> Callable[..., None]:
+    calls = itertools.count()
+
+    def cumsum(*_: object) -> None:
+        if next(calls) > 5:  # a comparison, four to find the count, one measurement
+            raise RuntimeError("tired")
+
+    return cumsum
+
+
 class Peer:
     """A library of NumPy's calls, on copies of what is in the fake device's memory."""
 
@@ -118,6 +130,7 @@ class Peer:
         "copy": lambda a, b: np.ones_like(a),
         "saxpy": lambda factor, x, y: 1 / 0,
         "add": lambda a, b, c: None,
+        "cumsum": tires_after_the_first_measurements(),
     }
 
     @staticmethod
@@ -152,6 +165,8 @@ def test_every_row_is_measured_and_wrong_and_missing_peers_are_said(
     assert notes["saxpy", "cupy"].note == "ZeroDivisionError: division by zero"
     assert notes["saxpy", "cupy"].peer_value is None
     assert notes["add", "cupy"].peer_value and "of the ceiling" in notes["add", "cupy"].note
+    tired = notes["weft.kernels.cumsum", "cupy"]
+    assert (tired.peer_value, tired.note) == (None, "RuntimeError: tired")
     # A wrong result counts in no mean.
     assert notes["geometric mean/cupy", None].note.startswith("of 1 ratios")
 
