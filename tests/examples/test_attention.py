@@ -14,11 +14,15 @@ from examples.attention import (
     EXAMPLE,
     attention_for,
     attention_kernel,
+    exp2,
     fake_arguments,
+    masked,
     reference,
+    softmax_step,
     starts_of,
 )
 from examples.common import run
+from tests.examples.lines import code_lines
 
 # Queries and keys of each sequence, query heads, key heads.
 BATCHES = {
@@ -107,3 +111,8 @@ def test_the_softmax_runs_while_the_tensor_cores_do(hdim, causal):
     ]
     assert len(body) <= (680 if causal else 625)
     assert not any(re.search(r"\b(LDL|STL)\b", line) for line in body)
+
+
+def test_the_source_is_at_most_140_lines():
+    functions = exp2, masked, softmax_step, attention_kernel.function, attention_for
+    assert sum(code_lines(function) for function in functions) <= 140

@@ -36,3 +36,6 @@ def test_blocks_tell_each_other_by_stores(architecture):
     # One meeting of the cluster, after the barriers are made.
     assert function.ptx.count("barrier.cluster.wait") == 1
     assert function.ptx.count("st.async") == 2
+    if architecture == "sm_90a":
+        counts = {name: function.sass.count(f" {name} ") for name in ("STAS", "UCGABAR_WAIT")}
+        assert counts == {"STAS": 2, "UCGABAR_WAIT": 1}

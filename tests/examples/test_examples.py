@@ -114,3 +114,22 @@ def test_arguments_are_the_same_each_time(example: Example):
     for name, value in first.items():
         if name not in outputs and isinstance(value, np.ndarray):
             np.testing.assert_array_equal(value, second[name])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tma_transpose",
+        "tensor_core_gemm",
+        "hopper_gemm",
+        "attention",
+        "cluster_softmax",
+        "bulk_reduction",
+        "split_k_gemm",
+    ],
+)
+def test_examples_of_tensor_cores_have_tests_of_their_own_and_run_on_gpus(name):
+    """tests/gpu runs all that the catalog has."""
+    (example,) = (one for one in ALL_EXAMPLES if one.name == name)
+    own = Path(__file__).with_name(f"test_{name}.py").read_text()
+    assert example.instructions and "EXAMPLE" in own and ".remarks" in own and ".sass" in own

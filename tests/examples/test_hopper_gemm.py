@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +14,9 @@ import pytest
 import weft
 from examples.common import run
 from examples.hopper_gemm import EXAMPLE, fake_arguments, gemm, gemm_kernel
+from tests.examples.lines import code_lines
 from weft.errors import UnavailableError
+from weft.kernels.hopper_products import copy_tiles, write
 
 
 def test_the_example_is_right():
@@ -85,3 +88,21 @@ def test_a_step_is_four_products_and_no_more_than_45_instructions(dtype):
 def test_other_architectures_are_refused_by_name():
     with pytest.raises(UnavailableError, match="sm_90a"):
         weft.compile(gemm, *fake_arguments(), options="--gpu-arch sm_90")
+
+
+def test_a_small_product_takes_a_tenth_of_a_second_on_the_cpu():
+    """256 x 256 x 256 through the whole pipeline: about 10 ms of CPU time, of all threads together."""
+    a, b, c = (np.ones((256, 256), ml_dtypes.bfloat16) for _ in range(3))
+    gemm(a, b, c)
+    times = []
+    for _ in range(3):
+        begin = time.process_time()
+        gemm(a, b, c)
+        times.append(time.process_time() - begin)
+    assert min(times) <= 0.1
+    assert (c == 256).all()
+
+
+def test_the_source_is_at_most_100_lines():
+    functions = copy_tiles, write, gemm_kernel.function
+    assert sum(code_lines(function) for function in functions) <= 100

@@ -38,10 +38,9 @@ _FIRST_WITH_BYTE_FLOATS: Final = 89
 
 def _print_mma(printer: FunctionPrinter, op: MmaOp) -> None:
     kinds = op.kinds.data.split()
-    require(printer, op, _FIRST, "weft.mma.mma")
-    of_byte_floats = kinds[0].startswith("f8")
-    if of_byte_floats:
+    if kinds[0].startswith("f8"):
         require(printer, op, _FIRST_WITH_BYTE_FLOATS, f"weft.mma.mma of {kinds[0]}")
+    require(printer, op, _FIRST, "weft.mma.mma")
     types: Any = [value.type for value in op.operands]
     a, b, sums = (registers(printer, value) for value in op.operands)
     (rows, depth), (_, columns), _ = (kind.dims for kind in types)
