@@ -46,6 +46,7 @@ from weft.passes.remove_unused_parameters import remove_unused_parameters
 from weft.passes.skip_bad_accesses import skip_bad_accesses
 from weft.passes.split_addresses import split_addresses
 from weft.passes.spread_rounds import spread_rounds
+from weft.passes.start_loads_early import start_loads_early
 from weft.passes.watch_threads import watch_threads
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
@@ -221,7 +222,8 @@ def passes_for(
         find_block_sizes,
         add_scratch_arguments,
         find_written_arguments,
-        keep_awaited_loads,
+        keep_awaited_loads,  # before loads move: volatile ones stay
+        functools.partial(start_loads_early, on_host=on_host),
         lay_out_shared_memory,
         # Rewrites of arithmetic and addresses stand before this: what they leave unused is not passed.
         functools.partial(fuse_multiply_adds, by_default=fp_contract),

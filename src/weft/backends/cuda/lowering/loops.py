@@ -9,12 +9,12 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects import arith, math, scf
+from xdsl.dialects import scf
 
 from weft.codegen.operations.control_flow import print_for
 from weft.dialects.flow import constant_trips, unroll_factor, walk
 from weft.dialects.nvgpu.wgmma import WgmmaMmaOp
-from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
+from weft.passes.start_loads_early import is_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,6 @@ _ROUND: Final = (
     96  # operations in a round of an unrolled loop; a third are loads, at most, of a register each
 )
 _CALL: Final = 12  # operations that a division or function of mathematics counts as
-_SIMPLE: Final = (math.FmaOp, math.AbsFOp, math.AbsIOp, math.CopySignOp, math.RsqrtOp)
 
 
 def _factor(loop: scf.ForOp) -> int | None:
@@ -52,14 +51,8 @@ def _operations(block: Block) -> float:
             trips = constant_trips(operation)
             total += inf if trips is None or unroll_factor(operation) else trips * inside
         else:
-            total += inside + (_CALL if _is_call(operation) else 1)
+            total += inside + (_CALL if is_long(operation) else 1)
     return total
-
-
-def _is_call(operation: Operation) -> bool:
-    if isinstance(operation, arith.DivfOp | FloorDivOp | FloorModOp):
-        return True
-    return operation.dialect_name() == "math" and not isinstance(operation, _SIMPLE)
 
 
 def _print_for(printer: FunctionPrinter, op: scf.ForOp) -> None:
