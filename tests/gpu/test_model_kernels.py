@@ -131,3 +131,46 @@ def test_products_of_8_bit_floats():
     expected = a.double() @ b.double().T
     check(kernels.gemm(a, b.T, alpha=1 / 32), expected / 32, 2e-2)
     check(kernels.gemm(a, b.T.contiguous(), alpha=1 / 32), expected / 32, 2e-2)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "hdim"), [(torch.bfloat16, 128), (torch.float16, 64), (torch.float32, 80)], ids=str
+)
+def test_attention_of_batches(dtype: Any, hdim: int, causal: bool):
+    tokens = 1000
+    q, k, v = (numbers(2, heads, tokens, hdim, dtype=dtype) for heads in (8, 2, 2))
+    call = torch.nn.functional.scaled_dot_product_attention
+    expected = call(q.double(), k.double(), v.double(), is_causal=causal, enable_gqa=True)
+    expected = expected.transpose(1, 2)
+    views = [one.transpose(1, 2) for one in (q, k, v)]
+    check(kernels.attention(*views, causal), expected, 2 * ROUNDING[dtype])
+    packed = [one.contiguous() for one in views]
+    check(kernels.attention(*packed, causal), expected, 2 * ROUNDING[dtype])
+    starts = torch.arange(3, device="cuda", dtype=torch.int32) * tokens
+    flat = [one.flatten(0, 1) for one in packed]
+    found = kernels.attention(*flat, causal, q_starts=starts, k_starts=starts, longest=tokens)
+    check(found.view_as(expected), expected, 2 * ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_losses(dtype: Any):
+    logits = numbers(500, 50_257, dtype=dtype)
+    classes = torch.randint(0, 50_257, (500,), device="cuda")
+    classes[3] = -100
+    wide = logits.double().requires_grad_()
+    expected = torch.nn.functional.cross_entropy(wide, classes, reduction="none")
+    check(kernels.cross_entropy(logits, classes), expected, 1e-5)
+    gradient = numbers(500)
+    (slope,) = torch.autograd.grad(expected, wide, gradient.double())
+    check(kernels.cross_entropy_backward(gradient, logits, classes), slope)
+    y, gradient = torch.softmax(logits.float() / 8, -1).to(dtype), numbers(500, 50_257, dtype=dtype)
+    total = (gradient.double() * y.double()).sum(-1, keepdim=True)
+    check(kernels.softmax_backward(gradient, y), y.double() * (gradient.double() - total))
+
+
+def test_sparse_products():
+    dense = numbers(3000, 2000) * (torch.rand(3000, 2000, device="cuda") < 0.02)
+    matrix, x = dense.to_sparse_csr(), numbers(2000)
+    found = kernels.sparse_matvec(matrix.crow_indices(), matrix.col_indices(), matrix.values(), x)
+    check(found, dense.double() @ x.double(), 1e-5)

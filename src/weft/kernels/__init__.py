@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from weft.kernels.activations import gelu_backward as gelu_backward
     from weft.kernels.activations import silu_mul as silu_mul
     from weft.kernels.activations import silu_mul_backward as silu_mul_backward
+    from weft.kernels.attentions import attention as attention
     from weft.kernels.dropouts import dropout as dropout
     from weft.kernels.histograms import histogram as histogram
     from weft.kernels.lookups import embedding as embedding
     from weft.kernels.lookups import embedding_backward as embedding_backward
     from weft.kernels.lookups import gather as gather
     from weft.kernels.lookups import scatter_add as scatter_add
+    from weft.kernels.losses import cross_entropy as cross_entropy
+    from weft.kernels.losses import cross_entropy_backward as cross_entropy_backward
+    from weft.kernels.losses import softmax_backward as softmax_backward
     from weft.kernels.movers import copy as copy
     from weft.kernels.movers import transpose as transpose
     from weft.kernels.normalization import layer_norm as layer_norm
@@ -40,12 +44,15 @@ if TYPE_CHECKING:
     from weft.kernels.selections import select as select
     from weft.kernels.softmaxes import log_softmax as log_softmax
     from weft.kernels.softmaxes import softmax as softmax
-
+    from weft.kernels.sparse import sparse_matvec as sparse_matvec
 
 _MODULES = {
     "argmax": "reductions",
     "argmin": "reductions",
+    "attention": "attentions",
     "copy": "movers",
+    "cross_entropy": "losses",
+    "cross_entropy_backward": "losses",
     "cumsum": "scans",
     "dropout": "dropouts",
     "embedding": "lookups",
@@ -72,13 +79,18 @@ _MODULES = {
     "silu_mul": "activations",
     "silu_mul_backward": "activations",
     "softmax": "softmaxes",
+    "softmax_backward": "losses",
+    "sparse_matvec": "sparse",
     "sum": "reductions",
     "transpose": "movers",
 }
 __all__ = (
     "argmax",
     "argmin",
+    "attention",
     "copy",
+    "cross_entropy",
+    "cross_entropy_backward",
     "cumsum",
     "dropout",
     "embedding",
@@ -105,6 +117,8 @@ __all__ = (
     "silu_mul",
     "silu_mul_backward",
     "softmax",
+    "softmax_backward",
+    "sparse_matvec",
     "sum",
     "transpose",
 )  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.attention``: of batches, or of sequences that lie one after the other.
+
+In: queries, keys and values of any layout. Out: an array of the queries' shape. On a Hopper GPU heads of 64 and 128
+elements of 16 bits go through `hopper_attention`; everything else through a kernel whose blocks take a query each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from weft.api import jit, kernel
+from weft.kernels import hopper_attention
+from weft.kernels.arrays import Array, Constant, Float64, Given, Int32, given, output
+from weft.kernels.products import capability
+from weft.kernels.rows import sum_type
+from weft.language.control import static_range
+from weft.language.memory.shared import shared
+from weft.language.numbers.math import exp
+from weft.language.numbers.math import max as greater
+from weft.language.numbers.math import min as lesser
+from weft.language.threads.barrier import sync_threads
+from weft.language.threads.grid import block_idx, thread_idx
+from weft.primitives.block.reductions import max as block_max
+from weft.primitives.block.reductions import sum as block_sum
+from weft.types.dtype import i32
+
+_THREADS: Final = 128
+_MOST_HDIM: Final = 1024
+_CHUNK: Final = 16  # bytes, of which the copy engine's strides are multiples
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    causal: bool = False,
+    scale: float | None = None,
+    q_starts: Any = None,
+    k_starts: Any = None,
+    longest: int | None = None,
+    out: Any = None,
+) -> Any:
+    """Attention of each head: softmax(scale · q · kᵀ) · v, computed without the matrix of scores.
+
+    Args:
+        q: an array of 16, 32 or 64-bit floats, (batch, tokens, heads, hdim), or with starts (tokens, heads, hdim); any
+            layout: of (batch, heads, tokens, hdim) pass a view with the two exchanged. Computed in f32, or f64 for
+            f64; the weights of 16-bit floats are rounded to their type.
+        k: an array of q's type, (batch, keys, key heads, hdim), or with starts (keys, key heads, hdim). Each key head
+            serves as many heads.
+        v: an array of k's shape.
+        causal: whether a query sees the keys up to its own alone; the last query of a sequence sees all.
+        scale: of the scores; None: 1 / √hdim.
+        q_starts: sequences that lie one after the other: where each begins, and where the last one ends, an array of
+            32-bit integers; None: batches.
+        k_starts: the same of the keys.
+        longest: with starts, the most queries of a sequence; None: of all together, which costs empty blocks.
+        out: an array of q's shape and type; None: a new one of q's library.
+
+    Returns:
+        `out`, or the new array; zeros for a query that sees no key.
+
+    Raises:
+        TypeError: for something else than arrays of floats of one type; for starts that are not of 32-bit integers.
+        ValueError: for shapes that do not fit, more than 1024 elements of a head, arrays on different devices.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> q, v = np.zeros((1, 2, 1, 2)), np.array([[[[1.0, 3.0]], [[3.0, 5.0]]]])
+        >>> weft.kernels.attention(q, q, v)[0, :, 0].tolist()
+        [[2.0, 4.0], [2.0, 4.0]]
+        >>> weft.kernels.attention(q, q, v, causal=True)[0, :, 0].tolist()
+        [[1.0, 3.0], [2.0, 4.0]]
+    """
+    rank = 3 if q_starts is not None else 4
+    queries = given(q, "q", is_float=True)
+    keys, values = _keys(queries, k, "k", rank), _keys(queries, v, "v", rank)
+    _check_shapes(queries, keys, values, rank)
+    if (q_starts is None) != (k_starts is None):
+        raise ValueError("q_starts and k_starts are given together, or neither")
+    if q_starts is not None:
+        _check_starts(queries, q_starts, k_starts)
+    out = output(queries, queries.shape, queries.dtype, queries.type_name, out)
+    if 0 in queries.shape:
+        return out
+    tokens, heads, hdim = queries.shape[-3:]
+    longest = tokens if longest is None else longest
+    scale = 1 / math.sqrt(hdim) if scale is None else float(scale)
+    arguments = q, k, v, out, q_starts, k_starts
+    if keys.shape[-3] and _suits_copy_engine(queries, keys, values):
+        hopper_attention.attention(*arguments, longest, scale, bool(causal), hdim)
+    else:
+        _attention(*arguments, longest, heads // max(keys.shape[-2], 1), scale, bool(causal), hdim)
+    return out
+
+
+def _keys(queries: Given, array: object, name: str, rank: int) -> Given:
+    found = given(array, name)
+    if found.dtype is not queries.dtype:
+        raise TypeError(f"{name} has elements of {found.type_name}, expected {queries.type_name}")
+    if found.device != queries.device:
+        raise ValueError(f"{name} is on {found.device}, expected {queries.device}")
+    if len(found.shape) != rank:
+        raise ValueError(f"{name} has shape {found.shape}, expected {rank} dimensions")
+    return found
+
+
+def _check_shapes(queries: Given, keys: Given, values: Given, rank: int) -> None:
+    if len(queries.shape) != rank:
+        raise ValueError(f"q has shape {queries.shape}, expected {rank} dimensions")
+    if values.shape != keys.shape:
+        raise ValueError(f"v has shape {values.shape}, expected {keys.shape} as k")
+    same = slice(0, rank - 3), slice(rank - 1, rank)
+    if any(queries.shape[part] != keys.shape[part] for part in same):
+        raise ValueError(
+            f"k has shape {keys.shape}, expected the batches and the hdim of q, {queries.shape}"
+        )
+    heads, key_heads = queries.shape[-2], keys.shape[-2]
+    if key_heads == 0 or heads % key_heads:
+        raise ValueError(f"k has {key_heads} heads, expected a divisor of q's {heads}")
+    if not 0 < queries.shape[-1] <= _MOST_HDIM:
+        raise ValueError(f"hdim is {queries.shape[-1]}, expected 1 to {_MOST_HDIM}")
+
+
+def _check_starts(queries: Given, q_starts: object, k_starts: object) -> None:
+    first, second = given(q_starts, "q_starts"), given(k_starts, "k_starts")
+    for name, found in (("q_starts", first), ("k_starts", second)):
+        if found.dtype is not i32:
+            raise TypeError(f"{name} has elements of {found.type_name}, expected int32")
+        if found.device != queries.device:
+            raise ValueError(f"{name} is on {found.device}, expected {queries.device}")
+        if len(found.shape) != 1 or found.shape != first.shape or not found.shape[0]:
+            raise ValueError(
+                f"{name} has shape {found.shape}, expected one bound more than batches"
+            )
+
+
+def _suits_copy_engine(*arrays: Given) -> bool:
+    return (
+        capability(arrays[0].device) == (9, 0)
+        and arrays[0].dtype.itemsize == 2
+        and arrays[0].shape[-1] in (64, 128)
+        and all(
+            array.address % _CHUNK == 0
+            and array.strides[-1] == 1
+            and all(stride > 0 and 2 * stride % _CHUNK == 0 for stride in array.strides[:-1])
+            for array in arrays
+        )
+    )
+
+
+@jit
+def _attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    out: Array,
+    q_starts: Array | None,
+    k_starts: Array | None,
+    longest: Int32,
+    group: Int32,
+    scale: Float64,
+    causal: Constant,
+    hdim: Constant,
+) -> None:
+    sequences = q.shape[0] if q_starts is None else q_starts.shape[0] - 1
+    attention_kernel(q, k, v, out, q_starts, k_starts, group, scale, causal, hdim).launch(
+        grid=(longest, q.shape[-2], sequences), block=_THREADS
+    )
+
+
+@kernel
+def attention_kernel(
+    q: Array,
+    k: Array,
+    v: Array,
+    out: Array,
+    q_starts: Array | None,
+    k_starts: Array | None,
+    group: Int32,
+    scale: Float64,
+    causal: Constant,
+    hdim: Constant,
+) -> None:
+    """A block: a query of a head. Its threads take a key each, then some elements of the result each."""
+    wide = sum_type(q.dtype)
+    head, batch, thread = block_idx.y, block_idx.z, thread_idx.x
+    sizes = q.shape[-3], k.shape[-3]
+    own, first, start, queries, keys = hopper_attention.sequence_of(
+        batch, q_starts, k_starts, sizes
+    )
+    number = block_idx.x
+    if number >= queries:
+        return
+    query = shared(hdim, wide)
+    weights = shared(_THREADS, wide)
+    for d in range(thread, hdim, _THREADS):
+        query[d] = wide(q[(*own, first + number, head, d)]) * wide(scale)
+    last = lesser(keys, number + 1 + keys - queries) if causal else keys
+    largest, total = wide(-math.inf), wide(0.0)
+    parts = static_range((hdim + _THREADS - 1) // _THREADS)
+    sums = [wide(0.0) for _ in parts]
+    for begin in range(0, last, _THREADS):
+        sync_threads()
+        key, score = begin + thread, wide(-math.inf)
+        if key < last:
+            score = wide(0.0)
+            for d in range(hdim):
+                score += query[d] * wide(k[(*own, start + key, head // group, d)])
+        new = greater(largest, block_max(score))
+        base = wide(0.0) if new == -math.inf else new
+        weight, factor = exp(score - base), exp(largest - base)
+        weights[thread] = weight
+        total = total * factor + block_sum(weight)
+        largest = new
+        sync_threads()
+        for part in parts:
+            sums[part] *= factor
+        for step in range(lesser(_THREADS, last - begin)):
+            for part in parts:
+                d = thread + _THREADS * part
+                if d < hdim:
+                    at = (*own, start + begin + step, head // group, d)
+                    sums[part] += weights[step] * wide(v[at])
+    for part in parts:
+        d = thread + _THREADS * part
+        if d < hdim:
+            result = sums[part] / total if total > 0 else wide(0.0)
+            out[(*own, first + number, head, d)] = q.dtype(result)

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.cross_entropy`` and derivatives that need sums of rows: of it, and of `softmax`.
+
+In: an array of logits and a class for each row. Out: a loss for each row, or the derivative by the logits. A block: a
+row, read twice.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from weft.api import jit, kernel
+from weft.ffi.data_type import DataType
+from weft.kernels.activations import check_alike
+from weft.kernels.arrays import Array, Constant, Given, Int32, element_type, given, output
+from weft.kernels.rows import index_of, row_count, row_of, sum_type, threads_for
+from weft.kernels.softmaxes import joined, scaled
+from weft.language.control import unroll
+from weft.language.numbers.math import exp, log
+from weft.language.numbers.math import max as greater
+from weft.language.threads.grid import block_idx, thread_idx
+from weft.primitives.block.reductions import reduce
+from weft.primitives.block.reductions import sum as block_sum
+from weft.types.dtype import f64
+
+
+def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = None) -> Any:
+    """The loss of each row: log Σ exp(logits) − the logit of its class, over the last dimension.
+
+    Args:
+        logits: an array of 16, 32 or 64-bit floats of any rank from 2 on and any layout.
+        classes: an array of integers of the shape of the rows, from 0 below their length.
+        ignored: the class of rows whose loss is 0.
+        out: an array of the shape of `classes`, of f32, or f64 for f64; None: a new one of logits' library.
+
+    Returns:
+        `out`, or the new array: a loss per row; their mean is `weft.kernels.mean` of it.
+
+    Raises:
+        TypeError: for something else than arrays of these types.
+        ValueError: for shapes that do not fit; for arrays on different devices.
+        AssertionError: for a class out of range on the CPU. A GPU gives NaN for it.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.cross_entropy(np.zeros((2, 4)), np.array([1, -100])).round(4).tolist()
+        [1.3863, 0.0]
+    """
+    source, _ = _given(logits, classes)
+    dtype, name = _loss_type(source)
+    out = output(source, source.shape[:-1], dtype, name, out)
+    if source.rows:
+        _losses(logits, classes, out, ignored, threads_for(source.shape[-1], 8))
+    return out
+
+
+def cross_entropy_backward(
+    gradient: Any, logits: Any, classes: Any, ignored: int = -100, out: Any = None
+) -> Any:
+    """The derivative of `cross_entropy` by the logits: gradient · (softmax − 1 for the class).
+
+    Args:
+        gradient: of the losses, an array of their shape and type.
+        logits: as in `cross_entropy`.
+        classes: as in `cross_entropy`.
+        ignored: as in `cross_entropy`; the derivative of such rows is 0.
+        out: an array of logits' shape and type, which may be `logits` itself; None: a new one of its library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: as `cross_entropy`.
+        ValueError: as `cross_entropy`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.cross_entropy_backward(np.ones(1), np.zeros((1, 2)), np.array([1])).tolist()
+        [[0.5, -0.5]]
+    """
+    source, shape = _given(logits, classes)
+    found = given(gradient, "gradient", is_float=True)
+    if found.shape != shape or found.device != source.device:
+        raise ValueError(
+            f"gradient has shape {found.shape} on {found.device}, expected {shape} on {source.device}"
+        )
+    out = output(source, source.shape, source.dtype, source.type_name, out)
+    if source.rows:
+        threads = threads_for(source.shape[-1], 8)
+        _losses_backward(gradient, logits, classes, out, ignored, threads)
+    return out
+
+
+def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
+    """The derivative of `softmax`: y · (gradient − Σ gradient · y) over the last dimension.
+
+    Args:
+        gradient: of the result, an array of y's shape and type.
+        y: what `softmax` gave.
+        out: an array of y's shape and type, which may be `gradient` itself; None: a new one of y's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than arrays of floats of one type.
+        ValueError: for arrays of different shapes or devices.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.softmax_backward(np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]])).tolist()
+        [[0.25, -0.25]]
+    """
+    source = given(y, "y", is_float=True)
+    check_alike(source, gradient, "gradient")
+    out = output(source, source.shape, source.dtype, source.type_name, out)
+    if source.rows and source.shape[-1]:
+        _softmax_backward(gradient, y, out, threads_for(source.shape[-1], 8))
+    return out
+
+
+def _given(logits: Any, classes: Any) -> tuple[Given, tuple[int, ...]]:
+    source, found = given(logits, "logits", is_float=True), given(classes, "classes")
+    if len(source.shape) < 2 or not source.shape[-1]:
+        raise ValueError(f"logits has shape {source.shape}, expected (..., classes)")
+    if not found.dtype.is_integer:
+        raise TypeError(f"classes has elements of {found.type_name}, expected integers")
+    if found.shape != source.shape[:-1]:
+        raise ValueError(f"classes has shape {found.shape}, expected {source.shape[:-1]}")
+    if found.device != source.device:
+        raise ValueError(f"classes is on {found.device}, expected {source.device}")
+    return source, found.shape
+
+
+def _loss_type(source: Given) -> Any:
+    return element_type(DataType("float64" if source.dtype is f64 else "float32"))
+
+
+@jit
+def _losses(logits: Array, classes: Array, out: Array, ignored: Int32, threads: Constant) -> None:
+    arguments = logits, classes, out, ignored, threads
+    losses_kernel(*arguments).launch(grid=row_count(logits.shape), block=threads)
+
+
+@jit
+def _losses_backward(
+    gradient: Array, logits: Array, classes: Array, out: Array, ignored: Int32, threads: Constant
+) -> None:
+    arguments = gradient, logits, classes, out, ignored, threads
+    losses_backward_kernel(*arguments).launch(grid=row_count(logits.shape), block=threads)
+
+
+@jit
+def _softmax_backward(gradient: Array, y: Array, out: Array, threads: Constant) -> None:
+    rows = row_count(y.shape)
+    softmax_backward_kernel(gradient, y, out, threads).launch(grid=rows, block=threads)
+
+
+def sum_of(row: Any, threads: Any) -> Any:
+    """The largest of a row and the sum of exponentials relative to it; traced in kernels."""
+    wide = sum_type(row.dtype)
+    largest, total = wide(-math.inf), wide(0.0)
+    for i in unroll(range(thread_idx.x, len(row), threads), 4):
+        value = wide(row[i])
+        new = greater(largest, value)
+        total = scaled(total, largest, new) + (0.0 if value == -math.inf else exp(value - new))
+        largest = new
+    return reduce((largest, total), joined)
+
+
+@kernel
+def losses_kernel(
+    logits: Array, classes: Array, out: Array, ignored: Int32, threads: Constant
+) -> None:
+    """A block: a row."""
+    wide = sum_type(logits.dtype)
+    row, place = row_of(logits, block_idx.x), index_of(block_idx.x, classes.shape)
+    largest, total = sum_of(row, threads)
+    if thread_idx.x == 0:
+        number = classes[place]
+        inside = 0 <= number < len(row)
+        assert inside or number == ignored, "a class of cross_entropy is out of range"
+        loss = wide(math.nan)
+        if number == ignored:
+            loss = wide(0.0)
+        elif inside:
+            loss = largest - wide(row[number]) + log(total)
+        out[place] = loss
+
+
+@kernel
+def losses_backward_kernel(
+    gradient: Array, logits: Array, classes: Array, out: Array, ignored: Int32, threads: Constant
+) -> None:
+    """A block: a row."""
+    wide = sum_type(logits.dtype)
+    row, place = row_of(logits, block_idx.x), index_of(block_idx.x, classes.shape)
+    largest, total = sum_of(row, threads)
+    number = classes[place]
+    factor = wide(0.0) if number == ignored else wide(gradient[place])
+    target, scale = row_of(out, block_idx.x), factor / total
+    for i in unroll(range(thread_idx.x, len(row), threads), 4):
+        share = exp(wide(row[i]) - largest) * scale
+        target[i] = out.dtype(share - factor if i == number else share)
+
+
+@kernel
+def softmax_backward_kernel(gradient: Array, y: Array, out: Array, threads: Constant) -> None:
+    """A block: a row."""
+    wide = sum_type(y.dtype)
+    source, row = row_of(gradient, block_idx.x), row_of(y, block_idx.x)
+    total = wide(0.0)
+    for i in unroll(range(thread_idx.x, len(row), threads), 4):
+        total += wide(source[i]) * wide(row[i])
+    total, target = block_sum(total), row_of(out, block_idx.x)
+    for i in unroll(range(thread_idx.x, len(row), threads), 4):
+        target[i] = out.dtype(wide(row[i]) * (wide(source[i]) - total))

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weft.kernels.attention`, losses and sparse products against NumPy in f64: batches, sequences, masks, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from examples.attention import reference, starts_of
+from weft import kernels
+from weft.kernels import attentions, hopper_attention, losses, sparse
+
+RANDOM = np.random.default_rng(4)
+
+
+def numbers(*shape: int, dtype: object = np.float64) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+def of_batches(q, k, v, causal, scale):
+    every = zip(q, k, v, strict=True)
+    bounds = [0, q.shape[1]], [0, k.shape[1]]
+    found = [reference(*one, one[0], *bounds, 0, scale, causal)["out"] for one in every]
+    return np.stack(found)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_batches_and_sequences(causal):
+    q, k, v = numbers(2, 5, 4, 20), numbers(2, 200, 2, 20), numbers(2, 200, 2, 20)
+    scale = 20**-0.5
+    found = kernels.attention(q, k, v, causal)
+    assert np.allclose(found, of_batches(q, k, v, causal, scale))
+    turned = (one.transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3) for one in (q, k, v))
+    assert np.allclose(kernels.attention(*turned, causal), found)
+    starts = starts_of([3, 0, 2]), starts_of([0, 10, 190])
+    expected = reference(q[0], k[0], v[0], q[0], *starts, 3, 0.5, causal)["out"]
+    packed = kernels.attention(q[0], k[0], v[0], causal, 0.5, *starts, longest=3)
+    assert np.allclose(packed, expected)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_kernel_of_hopper_takes_batches(causal):
+    q, k, v = (numbers(2, n, h, 64, dtype=np.float16) for n, h in ((130, 2), (200, 1), (200, 1)))
+    copies = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in (q, k, v, q)]
+    hopper_attention.attention(*copies, None, None, 130, 0.125, causal, 64)
+    expected = of_batches(q, k, v, causal, 0.125)
+    assert np.allclose(np.asarray(copies[3]), expected, atol=2e-3)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    weights = np.exp(x - x.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def test_losses_and_their_derivatives():
+    logits, classes = numbers(2, 5, 300), RANDOM.integers(0, 300, (2, 5))
+    classes[0, 0] = -100
+    shares, taken = softmax(logits), np.eye(300)[classes]
+    expected = -np.log((shares * taken).sum(-1))
+    expected[0, 0] = 0
+    assert np.allclose(kernels.cross_entropy(logits, classes), expected)
+    narrow = kernels.cross_entropy(logits.astype(np.float16), classes)
+    assert narrow.dtype == np.float32 and np.allclose(narrow, expected, atol=2e-2)
+    gradient = numbers(2, 5)
+    slope = (shares - taken) * gradient[..., None]
+    slope[0, 0] = 0
+    found = kernels.cross_entropy_backward(gradient, logits, classes, out=logits)
+    assert found is logits and np.allclose(found, slope)
+    with pytest.raises(AssertionError, match="a class of cross_entropy is out of range"):
+        kernels.cross_entropy(logits, classes + 300)
+    gradient = numbers(2, 5, 300)
+    expected = shares * (gradient - (gradient * shares).sum(-1, keepdims=True))
+    assert np.allclose(kernels.softmax_backward(gradient, shares), expected)
+
+
+def test_rows_of_a_sparse_matrix():
+    counts = RANDOM.integers(0, 10, 77)
+    first = np.concatenate([[0], np.cumsum(counts)])
+    columns, values, x = RANDOM.integers(0, 50, first[-1]), numbers(first[-1]), numbers(100)[::2]
+    expected = np.bincount(np.repeat(np.arange(77), counts), values * x[columns], 77)
+    assert np.allclose(kernels.sparse_matvec(first, columns, values, x), expected)
+
+
+def test_each_kernel_assembles_for_a_gpu():
+    tokens = weft.fake_tensor(weft.bf16, ("b", "n", "h", 64))
+    aligned = weft.fake_tensor(weft.bf16, ("b", "n", "h", 64), alignment_bytes=16)
+    logits, of_rows = weft.fake_tensor(weft.bf16, ("n", "m")), weft.fake_tensor(weft.f32, ("n",))
+    indices = weft.fake_tensor(weft.i64, ("k",))
+    vector = weft.fake_tensor(weft.f32, ("k",))
+    for function, *arguments in (
+        (attentions._attention, *[tokens] * 4, None, None, 7, 1, 1.0, True, 64),
+        (hopper_attention.attention, *[aligned] * 4, None, None, 7, 1.0, True, 64),
+        (losses._losses_backward, of_rows, logits, indices, logits, -100, 256),
+        (sparse._sparse_matvec, indices, indices, vector, vector, vector, 8),
+    ):
+        assert weft.compile(function, *arguments, options="--gpu-arch sm_90a").cubin
+
+
+def test_bad_input_is_refused_by_name():
+    q, row, starts = numbers(2, 3, 4, 8), np.zeros(3, np.int32), np.array([0, 3], np.int32)
+    logits = numbers(3, 4)
+    for error, text, call in (
+        (TypeError, "k has elements of float32", lambda: kernels.attention(q, q.astype("f"), q)),
+        (ValueError, "v has shape", lambda: kernels.attention(q, q, q[:, :2])),
+        (
+            ValueError,
+            "k has 3 heads, expected a divisor of q's 4",
+            lambda: kernels.attention(q, q[:, :, :3], q[:, :, :3]),
+        ),
+        (ValueError, "expected 3 dimensions", lambda: kernels.attention(q, q, q, q_starts=starts)),
+        (ValueError, "given together", lambda: kernels.attention(q, q, q, k_starts=starts)),
+        (
+            TypeError,
+            "k_starts has elements of int64",
+            lambda: kernels.attention(
+                q[0], q[0], q[0], q_starts=starts, k_starts=starts.astype(int)
+            ),
+        ),
+        (ValueError, r"classes has shape \(2,\)", lambda: kernels.cross_entropy(logits, row[:2])),
+        (
+            TypeError,
+            "classes has elements of float64",
+            lambda: kernels.cross_entropy(logits, logits[:, 0]),
+        ),
+        (
+            ValueError,
+            "gradient has shape",
+            lambda: kernels.cross_entropy_backward(logits, logits, row),
+        ),
+        (
+            TypeError,
+            "columns has elements of float64",
+            lambda: kernels.sparse_matvec(row, logits[0], logits[0], logits[0]),
+        ),
+        (
+            ValueError,
+            "values has shape",
+            lambda: kernels.sparse_matvec(row, row, logits[0], logits[0]),
+        ),
+    ):
+        with pytest.raises(error, match=text):
+            call()
