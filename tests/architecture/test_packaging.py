@@ -16,6 +16,7 @@ import pytest
 
 from tests.architecture.source_tree import PACKAGE, ROOT
 from tools.build_wheels import POLICY, label, link_flags
+from weft.ffi.library import find_ffi_library
 
 # The first run on a busy machine compiles the extension for minutes.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.slow]
@@ -78,3 +79,26 @@ def test_what_the_wheel_holds_runs(unpacked: Path, tmp_path: Path):
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_what_the_wheel_holds_exports_for_a_c_program(unpacked: Path, tmp_path: Path):
+    code = (
+        f"import sys; sys.path[:0] = [{str(unpacked)!r}, {str(ROOT)!r}]\n"
+        "import weft\n"
+        "from tests.exported.functions import compiled\n"
+        "print(weft.export('functions.a', [compiled('scale')]))\n"
+        "weft.load('functions.a')\n"
+        f"assert str(weft.runtime_archive()).startswith({str(unpacked)!r})\n"
+    )
+    command = [sys.executable, "-c", code]
+    made = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    library = Path(find_ffi_library()).parent
+    words = ["-x", "c", str(ROOT / "tests/exported/program.c"), "-x", "none", "functions.a"]
+    words += [f"-I{tmp_path}", f"-I{library.parent / 'include'}", f"-L{library}", "-ltvm_ffi"]
+    subprocess.run(["c++", "-o", "program", *words], check=True, cwd=tmp_path)
+    variables = os.environ | {"LD_LIBRARY_PATH": str(library)}
+    result = subprocess.run(
+        ["./program"], capture_output=True, text=True, cwd=tmp_path, env=variables
+    )
+    assert result.stdout.startswith("3 2997\n"), result.stderr

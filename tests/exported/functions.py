@@ -41,6 +41,22 @@ def scale(
 
 
 @weft.kernel
+def add_kernel(a: weft.Tensor, by: weft.Constexpr[int]):
+    for i in weft.each(a.shape[0]):
+        a[i] += by
+
+
+@weft.jit
+def add_one(a: weft.Tensor[weft.i32, ("n",)]):
+    add_kernel(a, 1).launch(over=a.shape[0])
+
+
+@weft.jit
+def add_two(a: weft.Tensor[weft.i32, ("n",)]):
+    add_kernel(a, 2).launch(over=a.shape[0])
+
+
+@weft.kernel
 def block_sum_kernel(a: weft.Tensor, b: weft.Tensor):
     partial = weft.shared((128,), weft.f32)
     t = weft.thread_idx.x

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm_ffi
 
 import weft
 from tests.exported import functions
-from tests.exported.functions import Sums, compiled, folder, gpu_library, library
+from tests.exported.functions import FFI, Sums, compiled, folder, gpu_library, library
 from tests.native.callee import CUDA, INT, TENSOR_VIEW, AnyValue, DLTensor
 from tests.native.fake_cuda.cpu_builds import Compiled
 from tests.native.fake_cuda.fake import build, in_child, start
-from weft.compiler.exported import host_cpu, record
+from weft.compiler.exported import host_cpu, load, record
 from weft.errors import ExportError
 
 
@@ -43,7 +44,7 @@ def test_a_loaded_function_is_the_exported_one(suffix: str):
     assert loaded.__doc__ == "b = factor * a."
 
 
-def test_a_function_of_several_is_named():
+def test_a_function_of_several_is_named(monkeypatch: pytest.MonkeyPatch):
     check(weft.load(library(), "scale"))
     assert weft.load(library(), "sums")(np.zeros(3, np.float32)) == Sums(3, 6)
     with pytest.raises(
@@ -52,6 +53,34 @@ def test_a_function_of_several_is_named():
         weft.load(library())
     with pytest.raises(ExportError, match="has no function 'other'"):
         weft.load(library(), "other")
+    monkeypatch.setattr(load, "_LISTED", 2)
+    with pytest.raises(ExportError, match=r"one of them: block_sum, scale and 1 more"):
+        weft.load(library())
+
+
+@pytest.mark.parametrize("suffix", ["so", "a"])
+def test_functions_of_one_file_may_launch_kernels_of_one_name(suffix: str, tmp_path: Path):
+    path = tmp_path / f"library.{suffix}"
+    weft.export(path, [compiled("add_one"), compiled("add_two")])
+    values = np.zeros(5, np.int32)
+    weft.load(path, "add_one")(values)
+    weft.load(path, "add_two")(values)
+    assert values.tolist() == [3] * 5
+    if suffix == "a":  # as a program links all of it
+        library = tmp_path / "again.so"
+        words = [
+            "-Wl,--whole-archive",
+            str(path),
+            "-Wl,--no-whole-archive",
+            f"-L{FFI}",
+            "-ltvm_ffi",
+        ]
+        subprocess.run(["c++", "-shared", "-o", str(library), *words], check=True)
+        path = library
+    module = tvm_ffi.load_module(str(path))
+    module.add_one(values)
+    module.add_two(values)
+    assert values.tolist() == [6] * 5
 
 
 def test_loading_imports_no_compiler():

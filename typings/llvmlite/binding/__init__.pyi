@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What weft uses of llvmlite.binding (0.50), which has no types of its own."""
 
+from collections.abc import Iterator
+
 from llvmlite.binding import ffi as ffi
 from llvmlite.binding.ffi import LLVMModuleRef
 from llvmlite.binding.newpassmanagers import NewPassManager
@@ -32,11 +34,18 @@ class Target:
 
 class ContextRef: ...
 
+class ValueRef:
+    name: str
+    is_declaration: bool
+    linkage: str
+
 class ModuleRef:
     _context: ContextRef
     _owned: bool
     def __init__(self, module_ptr: LLVMModuleRef, context: ContextRef) -> None: ...
     def verify(self) -> None: ...
+    @property
+    def functions(self) -> Iterator[ValueRef]: ...
     def link_in(self, other: ModuleRef, preserve: bool = False) -> None: ...
 
 class PipelineTuningOptions:

@@ -33,6 +33,7 @@ from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
 from weft.codegen.operations.launch import kernels_of
 from weft.codegen.tables import LIBRARY
+from weft.dialects.ffi.function import ENTRY_PREFIX
 from weft.runtime.object_code import ObjectCode
 from weft.types.launch_limits import MOST_THREADS
 
@@ -101,8 +102,13 @@ def link_and_emit(kernels: ModuleRef, host_text: str, host: HostMachine) -> byte
 def emit_exported(job: Job, glue: str) -> bytes:
     """See `CpuBackend.emit_exported`."""
     text, host = (job.artifacts.data("llvm") or b"").decode(), host_of(job)
-    kernels = _optimized(text, job.options.opt_level, host)
-    return link_and_emit(kernels, with_glue(job, glue), host)
+    module = _optimized(text, job.options.opt_level, host)
+    link_text(module, with_glue(job, glue), "host function and wrapper")
+    for function in module.functions:
+        # Another function's object may have a kernel of this name.
+        if not function.is_declaration and not function.name.startswith(ENTRY_PREFIX):
+            function.linkage = "internal"
+    return emit_object(module, host.machine)
 
 
 KERNEL_STAGES: Final = (

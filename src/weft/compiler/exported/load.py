@@ -7,7 +7,7 @@ In: a path. Out: the same callable that was exported.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.compiler.exported.record import function_of, name_of
 from weft.compiler.exported.sections import records
@@ -15,6 +15,9 @@ from weft.errors import ExportError, brief
 
 if TYPE_CHECKING:
     import os
+
+_LISTED: Final = 20
+"""Functions that a message names."""
 
 
 def load(path: str | os.PathLike[str], name: str | None = None) -> Any:
@@ -58,7 +61,9 @@ def load(path: str | os.PathLike[str], name: str | None = None) -> Any:
     names = {name_of(record, str(file)): record for record in found}
     if name in names:
         return function_of(names[name], str(file))
-    listed = ", ".join(sorted(names))
+    listed = ", ".join(sorted(names)[:_LISTED])
+    if len(names) > _LISTED:
+        listed += f" and {len(names) - _LISTED:,} more"
     raise ExportError(
         "EXPORT_FILE",
         f"{file} has no function {brief(name)}" if name else f"{file} has {len(names)} functions",
