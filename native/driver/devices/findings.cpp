@@ -190,7 +190,7 @@ bool any_finding() {
 bool raise_finding_on(int32_t device) {
   std::lock_guard<std::mutex> lock(registry().mutex);
   for (Findings* findings : registry().all) {
-    if (findings->device() != device || !findings->any()) continue;
+    if ((device >= 0 && findings->device() != device) || !findings->any()) continue;
     findings->raise();
     return true;
   }

@@ -63,8 +63,8 @@ extern const char kReportVariable[];
 
 // Whether any program has found something: no driver call.
 bool any_finding();
-// Sets the FFI error to a finding of any program on a device; false if there is none. A context of the device
-// is current.
+// Sets the FFI error to a finding of any program on a device, -1 for any device; false if there is none.
+// Where no context of the device is current, the program's counter stays, so that it tells nothing more.
 bool raise_finding_on(int32_t device);
 
 // Prints the findings that no call has read, at the process's end.

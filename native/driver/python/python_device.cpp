@@ -119,9 +119,12 @@ PyObject* wait_and_raise(int32_t device, void* stream, bool whole_device) {
   {
     WithoutGil released;
     done = wait(device, stream, whole_device, &error);
-    ContextGuard guard;
-    DriverError ignored;
-    if (any_finding() && enter(&device, stream, &guard, &ignored)) found = raise_finding_on(device);
+    if (any_finding()) {
+      ContextGuard guard;
+      DriverError ignored;
+      enter(&device, stream, &guard, &ignored);  // fails where the context is lost
+      found = raise_finding_on(device);
+    }
   }
   if (found) return raise_ffi_error(-1);
   if (!done) return set_python_error(error);

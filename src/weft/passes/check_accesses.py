@@ -78,6 +78,11 @@ def check_accesses(module: ModuleOp) -> None:
                 checker.add_checks()
 
 
+def is_checked(op: Operation) -> bool:
+    """Whether an operation is an access that may have checks before it."""
+    return type(op) in _WORDS or isinstance(op, CpAsyncCopyOp)
+
+
 def _accesses(op: Operation) -> Iterator[_Access]:
     if isinstance(op, CpAsyncCopyOp):
         count = op.count.value.data

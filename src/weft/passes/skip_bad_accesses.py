@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Block, Region
-from xdsl.traits import Pure
 
 from weft.dialects.flow import walk
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.kernel import KernelOp
+from weft.passes.check_accesses import is_checked
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import AnyFloat, ModuleOp
@@ -30,7 +30,7 @@ def skip_bad_accesses(module: ModuleOp) -> None:
         for op in list(walk(kernel)) if isinstance(kernel, KernelOp) else ():
             if isinstance(op, CheckOp):
                 conditions.append(op.condition)
-            elif conditions and not op.has_trait(Pure):
+            elif conditions and is_checked(op):
                 _put_under(op, conditions)
                 conditions = []
 
