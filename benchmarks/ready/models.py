@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.ready.case import Case
@@ -30,6 +31,9 @@ def cases(torch: Any) -> Iterator[Case]:
         yield from _lookups(torch, name)
         for sizes in PRODUCTS:
             yield from _products(torch, name, sizes)
+    for causal in (False, True):
+        yield _attention(torch, causal)
+    yield from _losses(torch)
 
 
 def _random(torch: Any, name: str, seed: int, *shape: int) -> Any:
@@ -60,13 +64,14 @@ def _elementwise(torch: Any, name: str) -> Iterator[Case]:
 
         work, peers = (inputs + 1) * size, _both(torch, theirs)
         yield Case(f"{what}/{name}", make, ours, peers, work, tolerance=TOLERANCE[name])
-    # Random elements cannot be compared: the same probability, but other numbers.
+    # Other elements are dropped: the results cannot be compared.
     dropout: tuple[Unary, Unary] = (
-        lambda x: kernels.dropout(x, 0.0, 1),
-        lambda x: functional.dropout(x, 0.0),
+        lambda x: kernels.dropout(x, 0.1, 1),
+        lambda x: functional.dropout(x, 0.1),
     )
     make_one: Unary = lambda seed: [_random(torch, name, seed, SIDE, SIDE)]  # noqa: E731
-    yield Case(f"dropout/{name}", make_one, dropout[0], {"torch": dropout[1]}, 2 * size)
+    peers = {"torch": dropout[1]}
+    yield Case(f"dropout/{name}", make_one, dropout[0], peers, 2 * size, tolerance=math.inf)
 
 
 def _moves(torch: Any, name: str) -> Iterator[Case]:
@@ -170,3 +175,37 @@ def _products(torch: Any, name: str, sizes: tuple[int, int, int]) -> Iterator[Ca
         "TFLOP/s",
         tolerance,
     )
+
+
+def _attention(torch: Any, causal: bool) -> Case:
+    tokens, heads, hdim = 8192, 16, 128
+
+    def make(seed: int) -> list[Any]:
+        shape = 2, tokens, heads, hdim
+        return [_random(torch, "bfloat16", seed + k, *shape) for k in range(3)]
+
+    def ours(q: Any, k: Any, v: Any) -> Any:
+        return kernels.attention(q, k, v, causal)
+
+    def theirs(q: Any, k: Any, v: Any) -> Any:
+        views = (one.transpose(1, 2) for one in (q, k, v))
+        call = torch.nn.functional.scaled_dot_product_attention
+        return call(*views, is_causal=causal).transpose(1, 2)
+
+    work = 8.0 * heads * tokens * tokens * hdim * (0.5 if causal else 1)
+    name = f"attention/bfloat16{' causal' if causal else ''}"
+    return Case(name, make, ours, {"torch": theirs}, work, "TFLOP/s", 1e-2)
+
+
+def _losses(torch: Any) -> Iterator[Case]:
+    def make(seed: int) -> list[Any]:
+        generator = torch.Generator("cuda").manual_seed(seed)
+        classes = torch.randint(0, 128_000, (4096,), generator=generator, device="cuda")
+        return [_random(torch, "bfloat16", seed, 4096, 128_000), classes]
+
+    def theirs(logits: Any, classes: Any) -> Any:
+        return torch.nn.functional.cross_entropy(logits.float(), classes, reduction="none")
+
+    work = 2.0 * 4096 * 128_000
+    peers = _both(torch, theirs)
+    yield Case("cross_entropy/bfloat16", make, kernels.cross_entropy, peers, work, tolerance=1e-3)

@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import hopper_products, tiled_products, warp_products
+from weft.kernels import hopper_products, products, tiled_products, warp_products
 from weft.kernels.arrays import given
 from weft.kernels.endings import Ending
 from weft.kernels.products import stored
@@ -86,6 +86,19 @@ def test_how_a_factor_lies():
         (np.broadcast_to(whole[:1], (4, 16, 24)), (False, False, False)),
     ):
         assert stored(given(view, "a"))[1:] == expected
+
+
+def test_a_gpu_is_asked_for_its_capability(monkeypatch):
+    asked: list[int] = []
+
+    class Found:
+        compute_capability = (9, 0)
+
+    monkeypatch.setattr(
+        products, "device_properties", lambda ordinal: asked.append(ordinal) or Found
+    )
+    assert products.capability.__wrapped__(weft.ffi.Device("cuda:1")) == (9, 0) and asked == [1]
+    assert products.capability(weft.ffi.Device("cpu")) == (0, 0)
 
 
 def test_narrow_floats_are_summed_in_f32():

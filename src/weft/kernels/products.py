@@ -226,7 +226,7 @@ def _exchanged(array: Any) -> Any:
 @cache
 def capability(device: Device) -> tuple[int, int]:
     """The compute capability of a GPU, or (0, 0) for the CPU."""
-    if device.name != "cuda":
+    if not device.name.startswith("cuda"):
         return (0, 0)
     return device_properties(device.index).compute_capability
 
