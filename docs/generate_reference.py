@@ -407,6 +407,12 @@ def pages() -> dict[Path, str]:
             "JAX",
             "`weft.jax`: functions in programs that JAX compiles. [The guide](../jax.md) says when one needs it.",
         ),
+        FOLDER / "testing.md": namespace_page(
+            "testing",
+            "Orders of threads",
+            "`weft.testing`: whether results depend on the order in which threads run. "
+            "[The guide](../sanitizer.md#without-checks-other-orders) has an example.",
+        ),
     }
     for page in PAGES:
         entries = [entry(name, value) for name, value in defined_in(page.modules).items()]
@@ -423,6 +429,7 @@ def pages() -> dict[Path, str]:
         ("ffi.md", "The TVM-FFI ABI"),
         ("torch.md", "torch"),
         ("jax.md", "JAX"),
+        ("testing.md", "Orders of threads"),
     ]
     links = [*((page.file, page.title) for page in PAGES), *links]
     index = "# Reference\n\n" + "".join(f"* [{title}]({file})\n" for file, title in links) + FOOT

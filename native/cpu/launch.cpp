@@ -70,6 +70,7 @@ int32_t perform(const CpuLaunch& call) {
       return run_grid({call.kernel, call.parameters, &state, blocks, call.scratch_bytes, whole});
     };
     if (WEFT_LIKELY(launch.together <= WEFT_TOGETHER_GRID)) return run(launch.together == WEFT_TOGETHER_GRID);
+    state.orders = static_cast<int32_t>(launch.together) & (WEFT_LAUNCH_ORDERED | WEFT_LAUNCH_BLOCKS);
     Watch watch(&state, launch.together, launch.cluster);
     state.watch = &watch;
     return watch.finish(run(true));

@@ -8,6 +8,7 @@
 
 #include <iterator>
 
+#include "cpu/order.h"
 #include "module.h"
 
 namespace weft {
@@ -45,7 +46,45 @@ PyObject* get_counts(PyObject*, PyObject*) {
                        static_cast<long long>(counts.shared_grids), static_cast<long long>(counts.workers));
 }
 
+PyObject* set_order(PyObject*, PyObject* arguments) {
+  int threads = 0;
+  int blocks = 0;
+  unsigned long long seed = 0;
+  if (!PyArg_ParseTuple(arguments, "iiK:set_launch_order", &threads, &blocks, &seed)) return nullptr;
+  if (threads < 0 || threads > 2 || blocks < 0 || blocks > 2) {
+    PyErr_SetString(PyExc_ValueError, "an order is 0, 1 or 2");
+    return nullptr;
+  }
+  launch_order() = {static_cast<RunOrder>(threads), static_cast<RunOrder>(blocks), seed};
+  Py_RETURN_NONE;
+}
+
+PyObject* ask_writer(PyObject*, PyObject* address) {
+  const unsigned long long number = PyLong_AsUnsignedLongLong(address);
+  if (PyErr_Occurred()) return nullptr;
+  writer_question() = {};
+  writer_question().address = reinterpret_cast<const void*>(number);
+  Py_RETURN_NONE;
+}
+
+PyObject* found_writer(PyObject*, PyObject*) {
+  const WriterQuestion& found = writer_question();
+  if (!found.is_answered) Py_RETURN_NONE;
+  const auto number = [](int64_t value) { return static_cast<long long>(value); };
+  return Py_BuildValue("((LLL)(LLL)s)", number(found.block[0]), number(found.block[1]),
+                       number(found.block[2]), number(found.thread[0]), number(found.thread[1]),
+                       number(found.thread[2]), found.places.c_str());
+}
+
 PyMethodDef kFunctions[] = {
+    {"set_launch_order", set_order, METH_VARARGS,
+     "set_launch_order(threads, blocks, seed)\n--\n\nSets how the next launches of this thread run that ask "
+     "for an order: 0 forward, 1 backward, 2 random."},
+    {"ask_writer", ask_writer, METH_O,
+     "ask_writer(address)\n--\n\nAsks the next watched launches of this thread who writes there; 0: no "
+     "more."},
+    {"found_writer", found_writer, METH_NOARGS,
+     "found_writer()\n--\n\nThe last one: block, thread and places of a report; or None."},
     {"set_cpu_threads", set_threads, METH_O,
      "set_cpu_threads(count)\n--\n\nSets how many threads share a grid on the CPU; 0: one per usable CPU."},
     {"set_cpu_multiprocessors", set_multiprocessors, METH_O,

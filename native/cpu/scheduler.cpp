@@ -11,9 +11,11 @@
 #include <memory>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "cpu/collectives.h"
 #include "cpu/meetings.h"
+#include "cpu/order.h"
 #include "cpu/pool.h"
 #include "cpu/stuck.h"
 #include "cpu/together.h"
@@ -58,6 +60,7 @@ class Block {
         threads_(launch->block[0] * launch->block[1] * launch->block[2]),
         slots_(memory + aligned(launch->shared_memory_bytes)),
         meetings_(kernel, Slots(slots_, stride), threads_, &copies_) {
+    if (launch->orders != 0) order_.set(launch_order(), threads_);
     block_.shared = memory;
     block_.copies = &copies_;
     block_.budget = kBudget;
@@ -88,17 +91,25 @@ class Block {
     copies_.clear();
     meetings_.start(watch_of(launch_), block_.linear);
     moved_ = true;
+    const auto start = [&](int32_t thread, int32_t x, int32_t y, int32_t z) {
+      weft_thread_slot& own = slot(thread);
+      own.state = WEFT_THREAD_READY;
+      kernel_.start(parameters, launch_, &block_, x, y, z, &own, frame(thread));
+      failed_ = own.state == WEFT_THREAD_FAILED;
+      return !failed_;
+    };
+    const int32_t* size = launch_->block;
+    if (!order_.is_forward()) {
+      order_.visit([&](int32_t thread) {
+        return start(thread, thread % size[0], thread / size[0] % size[1], thread / size[0] / size[1]);
+      });
+      return;
+    }
     int32_t thread = 0;
-    for (int32_t z = 0; z < launch_->block[2]; ++z) {
-      for (int32_t y = 0; y < launch_->block[1]; ++y) {
-        for (int32_t x = 0; x < launch_->block[0]; ++x, ++thread) {
-          weft_thread_slot& own = slot(thread);
-          own.state = WEFT_THREAD_READY;
-          kernel_.start(parameters, launch_, &block_, x, y, z, &own, frame(thread));
-          if (own.state == WEFT_THREAD_FAILED) {
-            failed_ = true;
-            return;
-          }
+    for (int32_t z = 0; z < size[2]; ++z) {
+      for (int32_t y = 0; y < size[1]; ++y) {
+        for (int32_t x = 0; x < size[0]; ++x, ++thread) {
+          if (!start(thread, x, y, z)) return;
         }
       }
     }
@@ -217,11 +228,15 @@ class Block {
   Pass threads_pass() {
     const bool opened = std::exchange(opened_, false);
     Seen seen;
-    for (int32_t thread = 0; thread < threads_; ++thread) {
+    const auto run = [&](int32_t thread) {
       weft_thread_slot& own = slot(thread);
       if (can_run(own, opened)) run_thread(thread);
-      if (own.state == WEFT_THREAD_FAILED) return Pass::kFailed;
       seen.add(own);
+      return own.state != WEFT_THREAD_FAILED;
+    };
+    if (!order_.is_forward()) return order_.visit(run) ? conclude(seen) : Pass::kFailed;
+    for (int32_t thread = 0; thread < threads_; ++thread) {
+      if (!run(thread)) return Pass::kFailed;
     }
     return conclude(seen);
   }
@@ -230,7 +245,8 @@ class Block {
   Pass warps_pass() {
     const bool opened = std::exchange(opened_, false);
     Seen seen;
-    for (int32_t first = 0; first < threads_; first += kWarpSize) {
+    for (int32_t number = 0; number * kWarpSize < threads_; ++number) {
+      const int32_t first = kWarpSize * order_.warp(number);
       const int32_t lanes = std::min(threads_ - first, kWarpSize);
       if (!run_warp(first, lanes, opened)) return Pass::kFailed;
       for (int32_t lane = 0; lane < lanes; ++lane) seen.add(slot(first + lane));
@@ -262,8 +278,9 @@ class Block {
     }
     for (;;) {
       waiting &= ~runnable;
-      for (uint32_t left = runnable; left != 0; left &= left - 1) {
-        const int lane = __builtin_ctz(left);
+      for (uint32_t left = runnable; left != 0;) {
+        const int lane = order_.next_lane(left);
+        left &= ~(1U << lane);
         const weft_thread_slot& own = slot(first + lane);
         run_thread(first + lane);
         if (own.state == WEFT_THREAD_FAILED) return false;
@@ -379,6 +396,7 @@ class Block {
   bool opened_ = false;  // the block barrier, for the next pass
   bool failed_ = false;
   bool moved_ = false;  // see take_moved
+  ThreadOrder order_;
 };
 
 // From a block to that of its cluster in whose shared memory an address is, in blocks.
@@ -394,8 +412,13 @@ int64_t distance(const weft_cpu_block* block, const void* place) {
 int32_t run_blocks(const weft_cooperative_kernel& kernel, const void* parameters, weft_cpu_launch* launch,
                    int64_t first, int64_t last, char* scratch, int64_t stride) {
   Block block(kernel, launch, stride, scratch);
+  const LaunchOrder& order = launch_order();
+  std::vector<int64_t> blocks;
+  if ((launch->orders & WEFT_LAUNCH_BLOCKS) != 0) {
+    blocks = permuted(order.blocks, order.seed + 2, last - first);
+  }
   for (int64_t linear = first; linear < last; ++linear) {
-    block.place(linear);
+    block.place(blocks.empty() ? linear : first + blocks[static_cast<size_t>(linear - first)]);
     block.start(parameters);
     Pass pass = block.run();
     while (pass == Pass::kAgain) pass = block.run();

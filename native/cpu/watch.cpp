@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "cpu/order.h"
 #include "ffi_library.h"
 #include "runtime/failure.h"
 
@@ -409,7 +410,27 @@ int32_t Watch::found(const weft_check_site& site, int64_t block, int64_t thread,
   });
 }
 
+// Who wrote last where a test asks for it.
+void Watch::answer() {
+  WriterQuestion& question = writer_question();
+  if (question.address == nullptr) return;
+  shadow_.for_each(question.address, 1, [&](const Cell& cell) {
+    const Record& writer = cell.write.who != 0 ? cell.write : cell.atomic;
+    if (writer.who == 0 || is_copy(writer)) return;
+    const Triple block = triple_of(writer.block(), launch_->grid);
+    const Triple thread = triple_of(writer.thread(), launch_->block);
+    std::copy(block.begin(), block.end(), question.block);
+    std::copy(thread.begin(), thread.end(), question.thread);
+    question.places = site_of(writer).places;
+    question.is_answered = true;
+  });
+}
+
 int32_t Watch::finish(int32_t code) noexcept {
+  safely([&] {
+    answer();
+    return 0;
+  });
   // Shared memory is gone: what is not read after the last block is of no interest.
   const auto is_gone = [](const Doubt& doubt) { return doubt.is_shared; };
   doubts_.erase(std::remove_if(doubts_.begin(), doubts_.end(), is_gone), doubts_.end());

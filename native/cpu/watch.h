@@ -101,6 +101,7 @@ class Watch {
   void order_atomics(const Access& access, const void* address);
   int32_t check_range(const Access& access, const void* address, int64_t bytes);
   void see(int32_t kind, const Record& other);
+  void answer();
   bool settle() { return doubts_.empty() ? is_ended_ : settle_doubts(); }
   bool settle_doubts();
   void complete(const Access& access, const int64_t* values, Report& report) const;

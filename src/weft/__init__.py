@@ -113,6 +113,7 @@ _NAMESPACES = {
     "kernels": "weft.kernels",
     "jax": "weft.jax",
     "random": "weft.primitives.random",
+    "testing": "weft.testing",
     "torch": "weft.torch",
     "warp": "weft.primitives.warp",
 }

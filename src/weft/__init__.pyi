@@ -10,6 +10,7 @@ from weft import ffi as ffi
 from weft import jax as jax
 from weft import kernels as kernels
 from weft import profiler as profiler
+from weft import testing as testing
 from weft import torch as torch
 from weft.annotation_names import bf16 as bf16
 from weft.annotation_names import bool_ as bool_

@@ -217,8 +217,9 @@ SANITIZER_CHECKS = (
     *("overflow", "division", "shifts", "conversions", "nan"),
 )
 """All checks of the sanitizer: those of arithmetic, whose results the language defines, are asked for by name."""
-SANITIZER_MODES = ("continue", "benign")
-"""How the sanitizer checks: beyond the first finding; races of threads that write the same value too."""
+SANITIZER_MODES = ("continue", "benign", "orders")
+"""How the sanitizer checks: beyond the first finding; races of threads that write the same value too; in the order of
+threads that `weft.testing` sets."""
 
 
 class Config:

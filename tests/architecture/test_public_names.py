@@ -64,7 +64,8 @@ def test_every_public_name_is_documented():
 def in_modules() -> set[str]:
     """The names of the modules that are public as they are; docs/driver.md has those of the driver."""
     modules = {
-        name: getattr(weft, name) for name in (*weft._MODULES, "ffi", "jax", "torch", *LIBRARY)
+        name: getattr(weft, name)
+        for name in (*weft._MODULES, "ffi", "jax", "testing", "torch", *LIBRARY)
     }
     modules["random.philox"] = weft.random.philox
     return {f"{name}.{each}" for name, module in modules.items() for each in module.__all__}

@@ -81,6 +81,9 @@ enum weft_launch_check {
   WEFT_LAUNCH_CONTINUES = 8,     // a finding does not end it; all are reported when it has ended
   WEFT_LAUNCH_BARRIERS = 16,     // threads that cannot continue are a finding
   WEFT_LAUNCH_SAME_VALUES = 32,  // threads race even if both write what is there already
+  WEFT_LAUNCH_ORDERED =
+      64,  // threads run in the order that a test has set, of a kernel that the scheduler runs
+  WEFT_LAUNCH_BLOCKS = 128,  // blocks too: they do not wait for each other
 };
 
 // Device memory that a launch allocates for all blocks of its grid and frees in stream order: constant data
@@ -113,7 +116,8 @@ struct weft_cpu_launch {
   int32_t shared_memory_bytes;
   int32_t failed;  // set by kernel_fail; other workers stop when they see it
   const char* kernel_name;
-  void* watch;  // weft::Watch of a launch with checks beyond its kernel's own code, or NULL
+  int32_t orders;  // bits of enum weft_launch_check: WEFT_LAUNCH_ORDERED, WEFT_LAUNCH_BLOCKS
+  void* watch;     // weft::Watch of a launch with checks beyond its kernel's own code, or NULL
 };
 
 // The sentences of failing checks (native/runtime/failure.cpp), each with its exception and the meaning of

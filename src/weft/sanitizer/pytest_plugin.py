@@ -75,7 +75,8 @@ def _end_in_kernel(shown: ExceptionChainRepr, found: tuple[Report, ...]) -> None
     # The launch's entry says nothing else: the error's text is that of the kernel's entry.
     last: Any = entries[-1]
     if isinstance(last, ReprEntry):
-        last.lines[:] = [line for line in last.lines if not line.startswith("E")]
+        lines: Any = last.lines
+        lines[:] = [line for line in lines if not line.startswith("E")]
         if last.reprfileloc is not None:
             last.reprfileloc = ReprFileLocation(last.reprfileloc.path, last.reprfileloc.lineno, "")
     for report in found:

@@ -184,10 +184,10 @@ def _report(values: Sequence[Any]) -> Report:
 
 def _place(values: Sequence[Any]) -> ReportPlace:
     access, block, thread, places = values
-    return ReportPlace(access, block, thread, _location(places))
+    return ReportPlace(access, block, thread, location_of(places))
 
 
-def _location(text: str) -> SourceLocation:
+def location_of(text: str) -> SourceLocation:
     """The place of an access, from the text in its site: a line for each call, the innermost first."""
     found: SourceLocation | None = None
     for line in reversed(text.splitlines()):

@@ -30,6 +30,7 @@ from weft.dialects.nvgpu.tma import TmaLoadOp, TmaReduceOp, TmaStoreOp, TmaWaitO
 from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
 from weft.dialects.nvgpu.wgmma import WgmmaMmaOp, WgmmaWaitOp
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
+from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 from weft.runtime.object_code import Remark
 
@@ -38,11 +39,11 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Operation
 
-    from weft.dialects.simt.kernel import KernelOp
 
 _REDUCTIONS: Final = {"add": "sum", "umin": "min", "umax": "max"}
 # The user-visible name of each operation at which a thread may wait.
 _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
+    KernelOp: lambda op: "--sanitize=orders",
     BarrierOp: lambda op: "sync_threads",
     BarrierReduceOp: lambda op: f"sync_threads_{op.kind.data}",
     GridBarrierOp: lambda op: "sync_grid",

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from xdsl.dialects import scf
+
 from weft import _native
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.check_texts import array_text, places_text
 from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import source_location
+from weft.dialects.flow import walk
 from weft.dialects.simt.check import ARITHMETIC, CheckOp
 from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.watch import EVENTS, WatchCopyOp, WatchEventOp, WatchOp
@@ -34,19 +37,31 @@ _KINDS: Final = {name: number for number, name in enumerate(_native.CHECK_KINDS)
 _WATCHED_KIND: Final = "race"  # of the site of an access, which may turn out to be another
 # enum weft_launch_check
 _LAUNCH_WATCHED: Final = 4
+_LAUNCH_ORDERED, _LAUNCH_BLOCKS = 64, 128
 _LAUNCH_WORDS: Final = {"continue": 8, "barriers": 16, "benign": 32}
 
 
 def launch_checks(kernel: KernelOp) -> int:
     """The bits of enum weft_launch_check for a kernel's launches."""
     checks = _words(kernel)
+    if "orders" in checks:
+        ordered = _LAUNCH_ORDERED
+        if not any(isinstance(op, scf.WhileOp) for op in walk(kernel)):
+            ordered |= _LAUNCH_BLOCKS
+    else:
+        ordered = 0
     watched = _LAUNCH_WATCHED if not checks.isdisjoint(WATCHED) else 0
-    return watched | sum(bit for word, bit in _LAUNCH_WORDS.items() if word in checks)
+    return ordered | watched | sum(bit for word, bit in _LAUNCH_WORDS.items() if word in checks)
 
 
 def continues(kernel: KernelOp) -> bool:
     """Whether a finding does not end a kernel's launches."""
     return "continue" in _words(kernel)
+
+
+def has_orders(kernel: KernelOp) -> bool:
+    """Whether the scheduler runs a kernel's threads, in the order that a test sets."""
+    return "orders" in _words(kernel)
 
 
 def reports_barriers(kernel: KernelOp) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import scf
 
 from weft.backends.cpu.lowering.budget import BUDGET_PLACE, work
-from weft.backends.cpu.lowering.check import reports_barriers
+from weft.backends.cpu.lowering.check import has_orders, reports_barriers
 from weft.backends.cpu.lowering.cluster import reaches_others
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, SITE, CoroutinePrinter
@@ -70,7 +70,12 @@ suspended:
 
 
 def waiting_operation(kernel: KernelOp) -> Operation | None:
-    """The first operation at which a thread of the kernel may wait for another, or None."""
+    """The first operation at which a thread of the kernel may wait for another, or None.
+
+    It is the kernel itself if its threads run in the order of a test.
+    """
+    if has_orders(kernel):
+        return kernel
     for operation in walk(kernel):
         if type(operation) in COOPERATION:
             return operation

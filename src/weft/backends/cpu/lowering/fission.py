@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.dialects import scf
 
-from weft.backends.cpu.lowering.check import looks_at_threads
+from weft.backends.cpu.lowering.check import has_orders, looks_at_threads
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.loops import may_wait
 from weft.backends.cpu.lowering.sharing import Group, Sharing, is_full_mask
@@ -48,7 +48,8 @@ class Waits:
 
     def __init__(self, kernel: KernelOp) -> None:
         self._groups: dict[Operation, set[Group]] = {}
-        self.first: Operation | None = None
+        # The order of a test is one of coroutines.
+        self.first: Operation | None = kernel if has_orders(kernel) else None
         self.needs_coroutines: Operation | None = None
         for operation in walk(kernel):
             if isinstance(operation, _BARRIERS):

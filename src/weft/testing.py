@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weft.testing`: whether results depend on the order in which threads and blocks run, which no correct kernel's do.
+
+In: a function that launches kernels on the CPU, and its arguments. Out: nothing, or an error that names the first
+element that differs, the thread that wrote it, and the order, in which everything happens again.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from weft import _native
+from weft.config import config, override
+from weft.errors import OptionError, brief
+from weft.sanitizer.report import ReportPlace, SanitizerError, location_of
+from weft.sanitizer.switch import sanitize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    import numpy as np
+
+__all__ = ["Order", "OrderError", "check_orders", "in_order"]
+
+_NUMBERS: Final = {"forward": 0, "backward": 1}
+_RANDOM: Final = 2
+_SEEDED: Final = re.compile(r"random\((\d{1,9})\)")
+
+
+class Order(NamedTuple):
+    """How the threads of a block and the blocks of a launch run, one after the other: the same each time.
+
+    Attributes:
+        threads: ``"forward"``, ``"backward"``, or ``"random(5)"`` with any seed: warps, and lanes of a warp. A thread
+            runs until it waits.
+        blocks: likewise. Those of a cluster, of a cooperative grid, and of kernels with a `while` loop, which may wait
+            for an earlier block, run forward.
+
+    Example:
+        >>> import weft
+        >>> weft.testing.Order("backward")
+        Order(threads='backward', blocks='forward')
+    """
+
+    threads: str = "forward"
+    blocks: str = "forward"
+
+
+ORDERS: Final = (
+    *(Order("backward"), Order("forward", "backward"), Order("backward", "backward")),
+    *(Order(f"random({seed})", f"random({seed})") for seed in range(3)),
+)
+"""Those that `check_orders` compares with `Order()`."""
+
+
+class OrderError(AssertionError):
+    """A function's results depend on the order of threads or blocks.
+
+    Attributes:
+        order: in which `in_order` shows it again.
+        argument: its number among the arrays of the arguments.
+        index: of the first element that differs.
+        values: of that element, in the order forward and in `order`.
+        writer: the `weft.ReportPlace` where it was written last in `order`, or None if that is unknown.
+        reports: races of that run, as `weft.Report` objects.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        argument: int,
+        index: tuple[int, ...],
+        values: tuple[Any, Any],
+        writer: ReportPlace | None,
+        races: SanitizerError | None,
+    ) -> None:
+        self.order, self.argument, self.index, self.values = order, argument, index, values
+        self.writer = writer
+        self.reports = races.reports if races is not None else ()
+        text = (
+            f"array #{argument}: element {index} is {values[0]} forward, and {values[1]} with threads {order.threads} "
+            f"and blocks {order.blocks}"
+        )
+        if writer is not None:
+            text += f"\nblock {writer.block}, thread {writer.thread} wrote it: {writer.location.excerpt()}"
+        if races is not None:
+            text += f"\n{races}"
+        super().__init__(text)
+
+
+@contextmanager
+def in_order(threads: str = "forward", blocks: str = "forward") -> Generator[None]:
+    """Runs the launches inside in this `Order`, on one thread of the machine.
+
+    Functions are compiled anew for that, with one coroutine per thread. It concerns the CPU and the running thread.
+
+    Raises:
+        OptionError: for anything else than ``forward``, ``backward`` and ``random(seed)``.
+
+    Example:
+        >>> import numpy, weft
+        >>> @weft.kernel
+        ... def last_kernel(a: weft.Tensor):
+        ...     a[0] = weft.thread_idx.x
+        >>> a = numpy.zeros(1, numpy.int32)
+        >>> with weft.testing.in_order("backward"):
+        ...     last_kernel[1, 32](a)
+        >>> int(a[0])
+        0
+    """
+    (first, seed), (second, other) = _number(threads), _number(blocks)
+    with override(sanitize=",".join(filter(None, [config.sanitize, "orders"]))):
+        _native.set_launch_order(first, second, seed or other)
+        try:
+            yield
+        finally:
+            _native.set_launch_order(0, 0, 0)
+
+
+def _number(order: str) -> tuple[int, int]:
+    """The runtime's number of an order, and its seed."""
+    if order in _NUMBERS:
+        return _NUMBERS[order], 0
+    found = _SEEDED.fullmatch(order) if isinstance(order, str) else None
+    if found is None:
+        raise OptionError(
+            "TESTING_ORDER",
+            f"an order is forward, backward or random(seed), received {brief(order)}",
+        )
+    return _RANDOM, int(found[1])
+
+
+def check_orders(
+    fn: Callable[..., object], *args: Any, orders: Sequence[Order] = ORDERS, workers: int = 2
+) -> None:
+    """Calls a function in several orders of threads and blocks, on copies of its arguments, and compares the results.
+
+    Args:
+        fn: launches kernels on the CPU: a `weft.jit` function, or any Python function that calls some. What was
+            compiled earlier by `weft.compile` keeps its order.
+        *args: its arguments, in lists, tuples and dicts too; arrays of NumPy or torch in the CPU's memory are compared,
+            bit by bit. They stay as they are.
+        orders: compared with forward.
+        workers: also on so many threads of the machine; 1: not.
+
+    Raises:
+        OrderError: for the first element that differs.
+        OptionError: for what is not an order.
+
+    Example:
+        >>> import numpy, weft
+        >>> @weft.kernel
+        ... def last_kernel(a: weft.Tensor):
+        ...     a[0] = weft.thread_idx.x
+        >>> try:
+        ...     weft.testing.check_orders(last_kernel[1, 32], numpy.zeros(1, numpy.int32))
+        ... except weft.testing.OrderError as error:
+        ...     error.order, error.index, [int(value) for value in error.values], error.writer.thread
+        (Order(threads='backward', blocks='forward'), (0,), [31, 0], (0, 0, 0))
+    """
+    expected = copy.deepcopy(args)
+    with in_order():
+        fn(*expected)
+    for order in orders:
+        given = copy.deepcopy(args)
+        with in_order(*order):
+            fn(*given)
+        _compare(fn, args, expected, given, order)
+    if workers > 1:
+        given = copy.deepcopy(args)
+        with override(num_threads=workers):
+            fn(*given)
+        _compare(fn, args, expected, given, Order("forward", f"of {workers} workers"))
+
+
+def _compare(fn: Callable[..., object], args: Any, expected: Any, given: Any, order: Order) -> None:
+    """Raises OrderError if the arrays differ."""
+    for number, (one, other) in enumerate(zip(_arrays(expected), _arrays(given), strict=True)):
+        place = _first_difference(one, other)
+        if place is None:
+            continue
+        values = one.reshape(-1)[place], other.reshape(-1)[place]
+        index = tuple(int(axis) for axis in _unraveled(place, one.shape))
+        writer, races = None, None
+        if order.blocks in _NUMBERS or _SEEDED.fullmatch(order.blocks):
+            writer, races = _writer(fn, copy.deepcopy(args), number, index, order)
+        raise OrderError(order, number, index, values, writer, races)
+
+
+def _writer(
+    fn: Callable[..., object], args: Any, number: int, index: tuple[int, ...], order: Order
+) -> tuple[ReportPlace | None, SanitizerError | None]:
+    """Who writes an element in an order, and the races of the launch that does."""
+    array = list(_arrays(args))[number]
+    offset = sum(place * stride for place, stride in zip(index, array.strides, strict=True))
+    races = None
+    _native.ask_writer(array.ctypes.data + offset)
+    try:
+        with in_order(*order), sanitize("races", continue_=True):
+            fn(*args)
+    except SanitizerError as error:
+        races = error
+    finally:
+        found = _native.found_writer()
+        _native.ask_writer(0)
+    if found is None:
+        return None, races
+    block, thread, places = found
+    return ReportPlace("written", block, thread, location_of(places)), races
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray[Any, Any]]:
+    """The arrays in a value, as NumPy's over the same memory."""
+    if isinstance(value, dict):
+        value = list(cast("dict[Any, Any]", value).values())
+    if isinstance(value, list | tuple):
+        for item in cast("Sequence[Any]", value):
+            yield from _arrays(item)
+    elif hasattr(value, "__array_interface__"):
+        import numpy
+
+        yield numpy.asarray(value)
+    elif hasattr(value, "__dlpack__") and hasattr(value, "numpy"):  # torch
+        yield value.detach().numpy()
+
+
+def _first_difference(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> int | None:
+    """The number of the first element whose bits differ."""
+    import numpy
+
+    size = one.dtype.itemsize
+    first, second = (
+        numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8) for array in (one, other)
+    )
+    differs = numpy.flatnonzero(first != second)
+    return int(differs[0]) // size if differs.size else None
+
+
+def _unraveled(place: int, shape: Sequence[int]) -> Iterator[int]:
+    import numpy
+
+    return map(int, numpy.unravel_index(place, shape)) if shape else iter(())
