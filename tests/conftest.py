@@ -46,8 +46,10 @@ def pytest_report_header() -> list[str]:
     return [f"weft: {torch}; {jax}; GPU: {gpu_missing() or 'yes'}"]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what the machine cannot run, with the reason."""
+    """Skip what the machine cannot run, with the reason; what takes long begins, so that all workers end together."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     has_torch = importlib.util.find_spec("torch") is not None
     has_jax = importlib.util.find_spec("jax") is not None
     for item in items:
