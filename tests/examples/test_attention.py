@@ -10,19 +10,10 @@ import numpy as np
 import pytest
 
 import weft
-from examples.attention import (
-    EXAMPLE,
-    attention_for,
-    attention_kernel,
-    exp2,
-    fake_arguments,
-    masked,
-    reference,
-    softmax_step,
-    starts_of,
-)
+from examples.attention import EXAMPLE, attention_for, fake_arguments, reference, starts_of
 from examples.common import run
 from tests.examples.lines import code_lines
+from weft.kernels.hopper_attention import attention_kernel, exp2, masked, softmax_step
 
 # Queries and keys of each sequence, query heads, key heads.
 BATCHES = {
