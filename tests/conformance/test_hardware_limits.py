@@ -118,6 +118,19 @@ def registers_of_no_unit(_):
     weft.setmaxnreg(41)
 
 
+def more_registers_than_there_are(number):
+    if weft.warpgroup_id() == 0:
+        weft.setmaxnreg(40)
+        if number > 3:
+            return
+    else:
+        weft.setmaxnreg(240)
+
+
+def only_more_registers(_):
+    weft.setmaxnreg(240)
+
+
 def another_block(number):
     box = weft.shared(32, weft.f32)
     weft.sync_cluster()
@@ -196,6 +209,16 @@ LIMITS = {
     "rows of ldmatrix": Limit(of_body(loads_narrow_rows), "its rows are 40 bytes apart"),
     "threads of a barrier": Limit(of_body(threads_of_no_warp), "a multiple of 32"),
     "registers": Limit(of_body(registers_of_no_unit), "a multiple of 8 from 24 to 256"),
+    "registers of all warpgroups": Limit(
+        of_body(more_registers_than_there_are),
+        "ask for 40, 240, 240 registers.*520 together; a block of 384 threads has 168 for each, 504",
+        launch={"grid": 1, "block": 384},
+    ),
+    "registers that no warpgroup gives back": Limit(
+        of_body(only_more_registers),
+        "no warpgroup of 'kernel' gives some back",
+        launch={"grid": 1, "block": 384},
+    ),
     "rank": Limit(
         of_body(another_block, cluster=2), "is one of 0 to 1", 2, launch={"grid": 2, "block": 32}
     ),
@@ -255,3 +278,27 @@ def test_a_start_that_shows_its_factor_is_not_checked():
 
     fake = weft.fake_tensor(weft.f32, (weft.sym("m"), 256))
     assert "simt.assert" not in str(weft.compile(host, fake).ir_module)
+
+
+def test_requests_that_are_met_together_or_of_unknown_warps_are_allowed():
+    @weft.kernel
+    def kernel(number: weft.i32):
+        if weft.warpgroup_id() > 0:
+            weft.setmaxnreg(232)
+        elif weft.warp_id() <= 3:
+            weft.setmaxnreg(40)
+
+    @weft.kernel
+    def unknown_kernel(number: weft.i32):
+        if number == weft.warpgroup_id():
+            weft.setmaxnreg(24)
+        else:
+            weft.setmaxnreg(240)
+
+    @weft.jit
+    def host(number: weft.i32):
+        kernel(number).launch(grid=1, block=384)
+        unknown_kernel(number).launch(grid=1, block=384)
+
+    host(0)
+    assert weft.compile(host, 0, options="--gpu-arch sm_90a").remarks == ()

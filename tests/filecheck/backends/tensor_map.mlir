@@ -3,7 +3,7 @@
 // RUN: sass
 // A map is made by the runtime, from the tensor's address, sizes and strides, and copied into the parameters.
 
-// LLVM-HOST:      @tensor_map{{.*}} = private unnamed_addr constant { ptr, ptr, i32, {{.*}} i32 9, i32 2, i32 2, i32 3, i32 2, i32 0, i32 128, i32 64, i32 1, i32 1, i32 1, i32 0 }, align 8
+// LLVM-HOST:      @tensor_map{{.*}} = private unnamed_addr constant { ptr, ptr, i32, {{.*}} i32 9, i32 2, i32 2, i32 3, i32 2, i32 0, i32 128, i32 64, i32 1, i32 1, i32 1, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0, i32 0 }, align 8
 // LLVM-HOST:      i32 @weft.host.host(ptr %frame, ptr
 // LLVM-HOST:      [[MAP:%map.[0-9]+]] = alloca [128 x i8], align 64
 // LLVM-HOST:      alloca [192 x i8], align 64

@@ -25,15 +25,15 @@ def setmaxnreg(builder: Builder, count: object) -> None:
     A warpgroup that copies needs few registers, one that multiplies many. Every launch begins with equal shares: with
     384 threads per block 168 each. The compiler compares `count` with the share of the kernel's block, so the block's
     size must be known: constant in every launch, or ``@weft.kernel(max_threads=384)``. All warps of the warpgroup
-    execute it. More than the others gave back would wait forever: a kernel that only raises is refused. On the CPU it
-    does nothing.
+    execute it. More than the others gave back would wait forever, and is refused where branches on `warpgroup_id` or
+    `warp_id` tell who asks. On the CPU it does nothing else.
 
     Args:
         count: registers per thread: a constant, 24 to 256, a multiple of 8.
 
     Raises:
         TypeMismatchError: for a count that is not a constant integer.
-        ValueRangeError: for another number.
+        ValueRangeError: for another number, or more of all warpgroups together than a block has.
         UnavailableError: on a GPU before sm_90a, or where the block's size is not known.
 
     Example:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from weft.backends.cuda.lowering.registers import register_share
 from weft.backends.cuda.lowering.reports import VARIABLE
 from weft.codegen.gpu.kernel import print_kernel as print_entry
 from weft.codegen.llvm.names import ascii_name
+from weft.codegen.operations.registers import register_share
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import LaunchExOp
