@@ -80,6 +80,9 @@ def test_bad_input_is_refused_by_name():
             lambda: kernels.cumsum(x[1:], out=x[:-1]),
         ),
         (TypeError, "bins of floats need a range", lambda: kernels.histogram(x, 3)),
+        (ValueError, "k is 13, expected 0 to 12", lambda: kernels.top_k(x, 13)),
+        (ValueError, r"values has shape \(1,\), expected \(12,\)", lambda: kernels.sort(x, x[:1])),
+        (ValueError, "out overlaps with x", lambda: kernels.sort(x[1:], out=x[:-1])),
         (ValueError, "bins is 0, expected a number of bins", lambda: kernels.histogram(x, 0)),
         (
             ValueError,
@@ -89,3 +92,27 @@ def test_bad_input_is_refused_by_name():
     ):
         with pytest.raises(error, match=text):
             call()
+
+
+@pytest.mark.parametrize("shape", [(3, 100), (2, 5000)], ids=str)
+def test_rows_are_sorted_and_equal_elements_keep_their_order(shape):
+    x = np.random.default_rng(4).integers(-9, 9, shape).astype(np.float32)
+    x[0, ::50] = np.nan
+    values = np.arange(x.size, dtype=np.int16).reshape(shape)
+    order = np.argsort(x, axis=-1, kind="stable")
+    backward = x[:, ::-1].copy()[:, ::-1]  # of any layout
+    keys, moved = kernels.sort(backward, values)
+    assert np.array_equal(keys, np.sort(x, axis=-1), equal_nan=True)
+    assert np.array_equal(moved, np.take_along_axis(values, order, -1))
+    x[0, ::50] = 0
+    largest, places = kernels.top_k(x, 5)
+    descending = np.argsort(-x, axis=-1, kind="stable")[:, :5]
+    assert np.array_equal(places, descending)
+    assert np.array_equal(largest, np.take_along_axis(x, descending, -1))
+
+
+def test_bytes_are_sorted_in_place():
+    x = np.random.default_rng(5).integers(-128, 128, 4500).astype(np.int8)
+    expected = np.sort(x)
+    assert kernels.sort(x, out=x) is x and np.array_equal(x, expected)
+    assert kernels.sort(x[:0]).shape == (0,)

@@ -44,11 +44,16 @@ if TYPE_CHECKING:
     from weft.kernels.selections import select as select
     from weft.kernels.softmaxes import log_softmax as log_softmax
     from weft.kernels.softmaxes import softmax as softmax
+    from weft.kernels.sorts import argsort as argsort
+    from weft.kernels.sorts import sort as sort
+    from weft.kernels.sorts import top_k as top_k
     from weft.kernels.sparse import sparse_matvec as sparse_matvec
+
 
 _MODULES = {
     "argmax": "reductions",
     "argmin": "reductions",
+    "argsort": "sorts",
     "attention": "attentions",
     "copy": "movers",
     "cross_entropy": "losses",
@@ -80,13 +85,16 @@ _MODULES = {
     "silu_mul_backward": "activations",
     "softmax": "softmaxes",
     "softmax_backward": "losses",
+    "sort": "sorts",
     "sparse_matvec": "sparse",
     "sum": "reductions",
+    "top_k": "sorts",
     "transpose": "movers",
 }
 __all__ = (
     "argmax",
     "argmin",
+    "argsort",
     "attention",
     "copy",
     "cross_entropy",
@@ -118,8 +126,10 @@ __all__ = (
     "silu_mul_backward",
     "softmax",
     "softmax_backward",
+    "sort",
     "sparse_matvec",
     "sum",
+    "top_k",
     "transpose",
 )  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -28,7 +28,7 @@ from weft.types.launch_limits import WARP_SIZE
 _BITS: Final = 4
 _DIGITS: Final = 1 << _BITS
 _MOST_WARPS: Final = WARP_SIZE
-_UNSIGNED: Final = {8: u8, 16: u16, 32: u32, 64: u64}
+UNSIGNED: Final = {8: u8, 16: u16, 32: u32, 64: u64}
 
 
 @device_function("block.radix_sort")
@@ -64,19 +64,19 @@ def radix_sort(
     dtype = given[0].dtype
     first, end = (0, dtype.bits) if bits is None else bits
     static_assert(0 <= first < end <= dtype.bits, "radix_sort: the keys do not have these bits")
-    codes = [_code(key, descending) for key in given]
+    codes = [code_of(key, descending) for key in given]
     if count is not None:
-        beyond = _ones(dtype)
+        beyond = last_code(dtype)
         places = blocked(len(codes))
         codes = [select(at < count, one, beyond) for at, one in zip(places, codes, strict=True)]
     if values is None:
         codes = [one for (one,) in _sorted([(one,) for one in codes], first, end)]
-        found = [_key(one, dtype, descending) for one in codes]
+        found = [key_of(one, dtype, descending) for one in codes]
         return found[0] if is_single else found
     with_keys = lists.counted([values] if is_single else values, name)
     static_assert(len(with_keys) == len(codes), "radix_sort: each key needs a value")
     pairs = _sorted([*zip(codes, with_keys, strict=True)], first, end)
-    found = [_key(code, dtype, descending) for code, _ in pairs]
+    found = [key_of(code, dtype, descending) for code, _ in pairs]
     moved = [value for _, value in pairs]
     return (found[0], moved[0]) if is_single else (found, moved)
 
@@ -158,18 +158,18 @@ def _scan(counts: Any, size: Any) -> None:
         before += one
 
 
-def _ones(dtype: Any) -> Any:
+def last_code(dtype: Any) -> Any:
     """The code that comes last."""
     return u64((1 << 64) - 1) if dtype.bits == 64 else u32((1 << dtype.bits) - 1)
 
 
-def _code(key: Any, descending: Any) -> Any:
+def code_of(key: Any, descending: Any) -> Any:
     """An unsigned number, u32 or u64, in the order of the keys."""
     dtype = key.dtype
-    wide, last = u64 if dtype.bits == 64 else u32, _ones(dtype)
+    wide, last = u64 if dtype.bits == 64 else u32, last_code(dtype)
     sign = wide(1 << (dtype.bits - 1))
     if dtype.is_float:
-        code = wide(bitcast(key, _UNSIGNED[dtype.bits]))
+        code = wide(bitcast(key, UNSIGNED[dtype.bits]))
         code ^= select(code & sign != 0, last, sign)
     else:
         code = wide(key) & last
@@ -180,15 +180,15 @@ def _code(key: Any, descending: Any) -> Any:
     return select(key != key, last, code) if dtype.is_float else code
 
 
-def _key(code: Any, dtype: Any, descending: Any) -> Any:
+def key_of(code: Any, dtype: Any, descending: Any) -> Any:
     """The key of a code."""
-    last = _ones(dtype)
+    last = last_code(dtype)
     sign = code.dtype(1 << (dtype.bits - 1))
     if descending:
         code ^= last
     if dtype.is_float:
         code ^= select(code & sign != 0, sign, last)
-        return bitcast(_UNSIGNED[dtype.bits](code), dtype)
+        return bitcast(UNSIGNED[dtype.bits](code), dtype)
     if dtype.is_signed:
         code ^= sign
     return dtype(code)

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.sort``, ``argsort`` and ``top_k``: the rows of an array in order.
+
+In: an array of any rank and layout. Out: sorted rows, and what goes with each element. Short rows are a block's
+(`weft.block.radix_sort`); longer ones take a pass over memory for each eight bits of the keys (`radix`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weft.api import jit, kernel
+from weft.errors import brief
+from weft.kernels.arrays import (
+    Array,
+    Constant,
+    Given,
+    checked_output,
+    given,
+    output,
+    refuse_overlap,
+)
+from weft.kernels.radix import Plan, digits_of, sort_long, tile_of
+from weft.kernels.rows import row_count, row_of, threads_for
+from weft.language.threads.grid import block_idx, thread_idx
+from weft.primitives.block.exchanges import striped, to_blocked, to_striped
+from weft.primitives.block.sorting import radix_sort
+from weft.types.dtype import i64
+
+_SHORT: Final = 2048  # elements of the longest row that a block sorts by itself
+_ITEMS: Final = 8
+_BLOCKS: Final = 1056  # that count digits, of all rows
+
+
+def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) -> Any:
+    """The elements of each row in order, along the last dimension.
+
+    Equal elements keep their order, in either direction. NaN comes last, in either direction, as one NaN; −0.0 counts
+    as smaller than 0.0.
+
+    Args:
+        x: an array of numbers of any rank from 1 on and any layout.
+        values: None, or an array of x's shape: what goes with each element and changes places with it.
+        descending: whether the largest comes first.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array; with values a pair, of which the second one is new.
+
+    Raises:
+        TypeError: for something else than arrays of numbers.
+        ValueError: for values of another shape or device; for `out` of another shape or on another device, or one that
+            overlaps in part.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.sort(np.array([3, 1, 2])).tolist()
+        [1, 2, 3]
+        >>> keys, names = weft.kernels.sort(np.array([3.0, 1.0]), np.array([7, 8]), descending=True)
+        >>> names.tolist()
+        [7, 8]
+    """
+    source = given(x, "x")
+    if out is None:
+        out = output(source, source.shape, source.dtype, source.type_name)
+    else:
+        target = checked_output(source, source.shape, source.dtype, source.type_name, out)
+        refuse_overlap(source, target, may_be_same=True)
+    if values is None:
+        _sorted(source, None, out, None, descending)
+        return out
+    with_keys = given(values, "values")
+    if with_keys.shape != source.shape:
+        raise ValueError(f"values has shape {with_keys.shape}, expected {source.shape}")
+    if with_keys.device != source.device:
+        raise ValueError(f"values is on {with_keys.device}, expected {source.device}")
+    moved = output(with_keys, with_keys.shape, with_keys.dtype, with_keys.type_name)
+    _sorted(source, values, out, moved, descending)
+    return out, moved
+
+
+def argsort(x: Any, descending: bool = False, out: Any = None) -> Any:
+    """Where the elements of each sorted row come from: indices of the last dimension, i64.
+
+    Equal elements keep their order; NaN comes last.
+
+    Args:
+        x: as in `sort`.
+        descending: as in `sort`.
+        out: an array of x's shape of i64; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError, ValueError: as `sort`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.argsort(np.array([3, 1, 2])).tolist()
+        [1, 2, 0]
+    """
+    source = given(x, "x")
+    if out is None:
+        out = output(source, source.shape, i64, "int64")
+    else:
+        target = checked_output(source, source.shape, i64, "int64", out)
+        refuse_overlap(source, target, may_be_same=False)
+    _sorted(source, None, None, out, descending)
+    return out
+
+
+def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
+    """The k largest elements of each row in order, the largest first, and their indices.
+
+    Of equal elements the first ones; NaN comes after all numbers.
+
+    Args:
+        x: as in `sort`.
+        k: how many, from 0 to the length of the rows.
+        largest: whether they are the largest; else the smallest, the smallest first.
+
+    Returns:
+        ``(values, indices)``: arrays whose last dimension is `k`; indices are i64.
+
+    Raises:
+        TypeError: as `sort`.
+        ValueError: for another `k`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> values, indices = weft.kernels.top_k(np.array([3, 1, 4, 1, 5]), 2)
+        >>> values.tolist(), indices.tolist()
+        ([5, 4], [4, 2])
+    """
+    source = given(x, "x")
+    if not isinstance(k, int) or not 0 <= k <= source.shape[-1]:
+        raise ValueError(f"k is {brief(k)}, expected 0 to {source.shape[-1]}")
+    shape = (*source.shape[:-1], k)
+    values = output(source, shape, source.dtype, source.type_name)
+    indices = output(source, shape, i64, "int64")
+    if k:
+        _sorted(source, None, values, indices, bool(largest))
+    return values, indices
+
+
+def _sorted(source: Given, values: Any, out: Any, moved: Any, descending: bool) -> None:
+    """Sorts into `out` and `moved`, as many of each row as these have; of no values, indices."""
+    rows, columns = source.rows, source.shape[-1]
+    if not rows or not columns:
+        return
+    if columns <= _SHORT:
+        threads = threads_for(columns, _ITEMS)
+        items = 1
+        while threads * items < columns:
+            items *= 2
+        _sort_short(source.array, values, out, moved, threads, items, bool(descending))
+        return
+    bits = source.dtype.itemsize * 8
+    plan = Plan(digits_of(bits), bool(descending), columns >= 1 << 30)
+    tiles = -(-columns // tile_of(bits))
+    blocks = -(-_BLOCKS // rows)
+    sort_long(source.array, values, out, moved, tiles, min(blocks, tiles), plan)
+
+
+@jit
+def _sort_short(
+    x: Array,
+    values: Array | None,
+    out: Array | None,
+    moved: Array | None,
+    threads: Constant,
+    items: Constant,
+    descending: Constant,
+) -> None:
+    row_kernel(x, values, out, moved, items, descending).launch(
+        grid=row_count(x.shape), block=threads
+    )
+
+
+@kernel(max_threads=256)
+def row_kernel(
+    x: Array,
+    values: Array | None,
+    out: Array | None,
+    moved: Array | None,
+    items: Constant,
+    descending: Constant,
+) -> None:
+    """A block: a row.
+
+    Args:
+        x: the keys.
+        values: what goes with them; None: their indices, if they are asked for.
+        out: sorted keys, or None.
+        moved: what went with them, or None.
+        items: elements of a thread.
+        descending: whether the largest comes first.
+    """
+    row = row_of(x, block_idx.x)
+    n, places = len(row), striped(items)
+    keys = to_blocked([row[i] if i < n else row.dtype(0) for i in places])
+    found = None
+    if moved is not None:
+        if values is None:
+            found = [thread_idx.x * items + k for k in range(items)]
+        else:
+            own = row_of(values, block_idx.x)
+            found = to_blocked([own[i] if i < n else own.dtype(0) for i in places])
+        keys, found = radix_sort(keys, found, descending, n)
+    else:
+        keys = radix_sort(keys, None, descending, n)
+    if out is not None:
+        _store(row_of(out, block_idx.x), keys, places, n)
+    if moved is not None:
+        _store(row_of(moved, block_idx.x), found, places, n)
+
+
+def _store(row: Any, items: Any, places: Any, n: Any) -> None:
+    for value, i in zip(to_striped(items), places, strict=True):
+        if i < min(len(row), n):
+            row[i] = row.dtype(value)
