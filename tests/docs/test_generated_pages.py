@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
-from docs import generate_configuration, generate_reference, generate_walkthrough
+import numpy as np
+import pytest
+from matplotlib import image
+
+from docs import generate_configuration, generate_gallery, generate_reference, generate_walkthrough
 
 
 def test_configuration_page_is_what_the_table_of_variables_says():
@@ -24,3 +28,16 @@ def test_no_reference_page_is_left_over():
 
 def test_walkthrough_shows_what_the_compiler_makes_now():
     assert generate_walkthrough.PAGE.read_text() == generate_walkthrough.page(), "run: make docs"
+
+
+def test_gallery_is_what_the_table_of_pictures_says():
+    assert generate_gallery.PAGE.read_text() == generate_gallery.page(), "run: make docs"
+    files = {path.stem for path in generate_gallery.FOLDER.iterdir()}
+    assert files == set(generate_gallery.PICTURES)
+
+
+@pytest.mark.parametrize("name", ["game_of_life", "sieve"])
+def test_picture_is_what_the_example_computes(name: str):
+    kept = image.imread(generate_gallery.FOLDER / f"{name}.png")
+    made = generate_gallery.pixels(generate_gallery.found()[name])
+    assert np.array_equal(np.round(kept * 255).astype(np.uint8), made), "run: make docs"
