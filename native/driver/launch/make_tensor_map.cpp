@@ -42,7 +42,7 @@ int32_t describe(const weft_tensor_map_site& site, const void* address, const in
   map->element_bytes = site.element_bytes;
   map->fill = site.fill;
   map->is_im2col = static_cast<int8_t>(site.is_im2col);
-  for (int spatial = 0; spatial < WEFT_TENSOR_MAP_SPATIAL; ++spatial) {
+  for (int spatial = 0; site.is_im2col != 0 && spatial < WEFT_TENSOR_MAP_SPATIAL; ++spatial) {
     map->lower[spatial] = static_cast<int16_t>(site.lower[spatial]);
     map->upper[spatial] = static_cast<int16_t>(site.upper[spatial]);
     map->steps[spatial] = static_cast<int8_t>(site.steps[spatial]);

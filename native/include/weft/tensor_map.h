@@ -24,7 +24,7 @@ typedef struct weft_tensor_map_site {
   int32_t l2_promotion;               // CUtensorMapL2promotion
   int32_t fill;                       // CUtensorMapFloatOOBfill
   int32_t box[WEFT_TENSOR_MAP_RANK];  // of one copy of the machine, slowest dimension first
-  int32_t is_im2col;                  // whether the box is pixels by channels
+  int32_t is_im2col;  // whether the box is pixels by channels; older objects end after it, with 0
   // Of im2col, for each spatial dimension: the first place of a kernel's first element, the last one counted
   // from the end, and the step between places.
   int32_t lower[WEFT_TENSOR_MAP_SPATIAL];
