@@ -149,6 +149,25 @@ def test_coroutines_are_explained_in_the_words_of_the_language(name):
     assert remark.message == f"one coroutine per thread, because of {name}"
 
 
+def test_a_loop_that_no_read_ends_does_not_wait():
+    host = define(
+        """
+        @weft.kernel
+        def counts(a: weft.Tensor):
+            i = weft.thread_idx.x
+            while i < a.shape[0]:
+                weft.atomic_add(a, 0, a[0])
+                i += 32
+
+        @weft.jit
+        def host(a: weft.Tensor[weft.f32, ("n",)]):
+            counts(a).launch(grid=1, block=32)
+        """
+    )["host"]
+    (remark,) = weft.compile(host, np.zeros(32, np.float32)).remarks
+    assert remark.message == "thread loop"
+
+
 def test_warnings_of_the_assembler_are_remarks(monkeypatch):
     warning = "ptxas info    : (C7510) Potential Performance Loss in the function 'lonely'\n"
 

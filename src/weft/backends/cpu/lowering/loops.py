@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import scf
+from xdsl.ir import Block
 
+from weft.backends.cpu.lowering.affine import is_pure
 from weft.backends.cpu.lowering.budget import (
     BUDGET,
     print_cancellation_check,
@@ -22,30 +24,50 @@ from weft.backends.cpu.lowering.budget import (
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import READY, CoroutinePrinter
 from weft.codegen.operations.control_flow import print_for, print_for_in_strips, print_while
-from weft.dialects.flow import walk
+from weft.dialects.flow import end_of, sources, walk
 from weft.dialects.simt.memory import AtomicCasOp, AtomicLoadOp, AtomicRmwOp, LoadOp
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from xdsl.ir import Operation
+    from xdsl.ir import Operation, SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _LEAST_STRIP: Final = 256  # iterations, so that a strip is worth vectorizing
 
 
-def may_wait(loop: Operation) -> bool:
-    """Whether a loop may wait for another thread: it reads atomically, or rereads the same place."""
-    for operation in walk(loop):
-        if isinstance(operation, AtomicLoadOp | AtomicRmwOp | AtomicCasOp):
+def may_wait(loop: scf.WhileOp) -> bool:
+    """Whether a loop may wait for another thread: it reads atomically, or the same place again, and that may end it."""
+    return any(_may_await(inner, loop) for inner in walk(loop)) and _memory_decides(loop)
+
+
+def _may_await(operation: Operation, loop: Operation) -> bool:
+    """Whether an operation in a loop may read what another thread writes meanwhile."""
+    if isinstance(operation, AtomicLoadOp | AtomicRmwOp | AtomicCasOp):
+        return True
+    if not isinstance(operation, LoadOp) or not _is_seen_by_others(operation):
+        return False
+    return operation.volatile is not None or all(
+        _is_outside(value.owner, loop) for value in operation.operands
+    )
+
+
+def _memory_decides(loop: scf.WhileOp) -> bool:
+    """Whether the loop's condition may depend on what is read from memory in the loop."""
+    waiting: list[SSAValue] = [end_of(loop.before_region.block).operands[0]]
+    seen = set(waiting)
+    while waiting:
+        value = waiting.pop()
+        owner = value.owner
+        if _is_outside(owner, loop):
+            continue
+        if not isinstance(owner, Block) and not is_pure(owner) and not owner.regions:
             return True
-        if isinstance(operation, LoadOp) and _is_seen_by_others(operation):
-            if operation.volatile is not None or all(
-                _is_outside(value.owner, loop) for value in operation.operands
-            ):
-                return True
+        found = [source for source in sources(value) if source not in seen]
+        seen.update(found)
+        waiting += found
     return False
 
 

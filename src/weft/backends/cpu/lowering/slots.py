@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 ALIGNMENT: Final = 64  # of each array
+_MOST_ON_STACK: Final = 16 * 1024  # bytes of all arrays of a warp
 _PLACES: Final = {Group.BLOCK: "thread", Group.WARP: "lane"}
 
 
@@ -55,6 +56,7 @@ class Slots:
     def __init__(self, printer: FunctionPrinter) -> None:
         self._printer = printer
         self._slots: dict[SSAValue, list[Slot]] = {}
+        self._stack_bytes = 0
         # Names and bytes per thread of the block's arrays, in order: parameters of the block's function.
         self.arrays: list[tuple[str, int]] = []
 
@@ -78,12 +80,14 @@ class Slots:
         return self._slots.get(value) is not None and self._slots[value] == self._slots.get(other)
 
     def array(self, kind: str, group: Group) -> Slot:
-        """A new array."""
+        """A new array; a warp's is the block's if the stack has many already."""
         kept = "i8" if kind == "i1" else kind
-        if group is Group.WARP:
+        size = WARP_SIZE * _bytes(kept)
+        if group is Group.WARP and self._stack_bytes + size <= _MOST_ON_STACK:
+            self._stack_bytes += size
             pointer = self._printer.alloca(f"[{WARP_SIZE} x {kept}]", ALIGNMENT, "lanes")
             return Slot(pointer, kept, group)
-        return Slot(self.memory(_bytes(kept)), kept, group)
+        return Slot(self.memory(_bytes(kept)), kept, Group.BLOCK)
 
     def memory(self, bytes_per_thread: int) -> str:
         """New memory of the block, of so many bytes per thread: its name."""
