@@ -5,10 +5,13 @@ import textwrap
 
 import numpy as np
 import pytest
+from xdsl.dialects import scf
 
 import weft
 from tests.conformance.harness import define
 from tools.fuzz.compare import as_coroutines
+from weft.backends.cpu import stages
+from weft.backends.cpu.lowering.interchange import AROUND, interchange_loops
 
 # name → (statements after `t`, `n` and `tile`, block); each writes out[t], and reads a[t].
 KERNELS = {
@@ -119,6 +122,30 @@ KERNELS = {
         """,
         33,
     ),
+    "rounds of neighbors": (
+        """
+        for i in range(t, 128, n):
+            tile[i] = weft.f32(i) * 0.5 + a[t]
+        weft.sync_threads()
+        total, product = a[t], 1.0
+        for i in range(t + 1, 100 + weft.block_idx.x, n):
+            total += tile[i] * 0.25
+            if tile[i] > 20.0:
+                total, product = product, total
+        for k in range(n):
+            total = total * 0.5 + tile[k] - tile[t]
+        lane = weft.lane_id()
+        for i in range(lane, 5 * n, 32):
+            if i < 128:
+                product = max(product, tile[i])
+        weft.sync_warp()
+        for i in range(lane + weft.warp_id(), n - 3, 7):
+            product += weft.f32(i) * tile[i]
+        weft.sync_threads()
+        out[t] = total + product
+        """,
+        48,
+    ),
     "votes of the block decide": (
         """
         value, rounds = a[t], 0
@@ -175,6 +202,38 @@ def test_loops_and_coroutines_write_the_same_bits(name):
     loops, coroutines = outputs(host_of(statements, block), a)
     np.testing.assert_array_equal(loops.view(np.int32), coroutines.view(np.int32))
     assert loops.any()
+
+
+def test_rounds_go_around_the_threads_where_neighbors_access_neighbors(monkeypatch):
+    found = []
+
+    def interchange(kernel, waits):
+        interchange_loops(kernel, waits)
+        loops = [op for op in kernel.walk() if isinstance(op, scf.ForOp)]
+        found.extend(AROUND in loop.attributes for loop in loops)
+
+    monkeypatch.setattr(stages, "interchange_loops", interchange)
+    statements = """
+        for i in range(t, 128, n):  # around
+            tile[i] = a[t]
+        weft.sync_threads()
+        for i in range(2 * t, 128, n):  # neighbors are two elements apart
+            out[t] += tile[i]
+        for k in range(n):  # around: all read one element, and neighbors their own
+            out[t] += tile[k]
+        for k in range(n):  # each thread reads a stretch
+            out[t] += a[(t * n + k) % n]
+        for k in range(t):  # threads have different numbers of rounds
+            out[t] += tile[k]
+        if t > 3:
+            for i in range(t, 128, n):  # not all threads come here
+                tile[i] = 1.0
+        for i in range(t, 128, n):  # the order of prints is that of the threads
+            weft.printf("%d\\n", i)
+    """
+    a = np.zeros(40, np.float32)
+    weft.compile(host_of(statements, 40), a, a, 1)
+    assert found == [True, False, True, False, False, False, False]
 
 
 def test_blocks_of_a_size_that_only_the_call_knows():

@@ -13,6 +13,7 @@ from weft.backends.base import Stage, run_stages
 from weft.backends.cpu.lowering.budget import print_ask
 from weft.backends.cpu.lowering.coroutine import print_cooperative_kernel
 from weft.backends.cpu.lowering.fission import Waits, find_obstacle
+from weft.backends.cpu.lowering.interchange import interchange_loops
 from weft.backends.cpu.lowering.split_kernel import print_split_kernel
 from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
 from weft.backends.cpu.lowering.thread_loop import print_kernel
@@ -57,6 +58,7 @@ def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
         if waits.first is None:
             print_kernel(printer, kernel, machine.masks_stores)
         elif find_obstacle(kernel, waits) is None:
+            interchange_loops(kernel, waits)
             print_split_kernel(printer, kernel, waits, machine.masks_stores)
         else:
             print_cooperative_kernel(printer, kernel)

@@ -16,7 +16,7 @@ from weft.backends.cpu.lowering.split_threads import Tail
 from weft.dialects.flow import end_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from xdsl.dialects import scf
     from xdsl.ir import Operation, SSAValue
@@ -26,10 +26,21 @@ if TYPE_CHECKING:
 
 
 class Places:
-    """Chooses them, for one kernel."""
+    """Chooses them, for one kernel.
 
-    def __init__(self, printer: FunctionPrinter, threads: ThreadsPrinter) -> None:
-        self._printer, self._threads = printer, threads
+    Args:
+        printer: of the kernel.
+        threads: likewise.
+        splits: whether a group comes to an operation together.
+    """
+
+    def __init__(
+        self,
+        printer: FunctionPrinter,
+        threads: ThreadsPrinter,
+        splits: Callable[[Operation, Group], bool],
+    ) -> None:
+        self._printer, self._threads, self._splits = printer, threads, splits
         self._sharing, self._slots = threads.sharing, threads.slots
 
     def kept_results(self, operation: Operation, group: Group) -> list[int]:
@@ -115,7 +126,9 @@ class Places:
         owner = value.owner
         if value in self._slots or self._sharing.of(value) <= group:
             return
-        if isinstance(owner, Block) or owner.parent is not block or owner.regions:
+        if isinstance(owner, Block) or owner.parent is not block:
+            return
+        if owner.regions and self._splits(owner, group):
             return
         if self._threads.computes_again(value):
             return

@@ -14,6 +14,7 @@ from xdsl.dialects import scf, ub
 from weft.backends.cpu.lowering.affine import is_pure
 from weft.backends.cpu.lowering.budget import print_cancellation_check, print_work
 from weft.backends.cpu.lowering.fission import deciding, leaving_arm
+from weft.backends.cpu.lowering.interchange import AROUND
 from weft.backends.cpu.lowering.rows import counted_loop
 from weft.backends.cpu.lowering.sharing import Group
 from weft.backends.cpu.lowering.split_places import Places
@@ -53,7 +54,7 @@ class RegionPrinter:
         self._threads = ThreadsPrinter(printer, kernel, masks_stores)
         self._sharing = self._threads.sharing
         self.slots = self._threads.slots
-        self._places = Places(printer, self._threads)
+        self._places = Places(printer, self._threads, self._splits)
         self._any = ""
         if any(self._is_leaving(operation) for operation in walk(kernel)):
             self._print_living()
@@ -101,10 +102,16 @@ class RegionPrinter:
 
     def _splits(self, operation: Operation, group: Group) -> bool:
         """Whether the group comes to an operation together: to wait, or for a value that all of it will have."""
-        if self._waits.of(operation, group):
+        if self._waits.of(operation, group) or self._goes_around(operation, group):
             return True
         return bool(operation.regions) and any(
             self._sharing.of(result) <= group and result.uses for result in operation.results
+        )
+
+    def _goes_around(self, operation: Operation, group: Group) -> bool:
+        """Whether it is a loop whose rounds the group runs together, each for all its threads."""
+        return AROUND in operation.attributes and all(
+            self._sharing.of(value) <= group for value in deciding(operation)
         )
 
     def _is_leaving(self, operation: Operation) -> bool:
