@@ -79,7 +79,9 @@ class ThreadsPrinter:
         self.warp: frozenset[Operation] = frozenset()
         self.posted: dict[Operation, Slot] = {}
         self._masks_stores = masks_stores
-        self._again: dict[SSAValue, int | None] = {}
+        self._costs: dict[SSAValue, int] = {}
+        for operation in walk(kernel):
+            self._note_costs(operation)
         self._arrays: dict[AllocaOp, str] = {}
         self._threads = thread_numbers(kernel)
         self._lanes: list[SSAValue] = [
@@ -127,29 +129,28 @@ class ThreadsPrinter:
         return self._cost(value) is not None
 
     def _cost(self, value: SSAValue) -> int | None:
-        if value not in self._again:
-            self._again[value] = self._cost_of(value)
-        return self._again[value]
+        """The operations that compute a value again, if they are few."""
+        return 0 if self.sharing.of(value) is Group.BLOCK else self._costs.get(value)
 
-    def _cost_of(self, value: SSAValue) -> int | None:
-        owner = value.owner
-        if self.sharing.of(value) is Group.BLOCK:
-            return 0
-        if isinstance(owner, Block):
-            return None
-        if isinstance(owner, (*_INDICES, AllocaOp)):
-            return 1
-        if not is_pure(owner) or not isinstance(value.type, IntegerType | TensorType):
-            return None
-        if isinstance(owner, _SLOW) and not _has_constant_divisor(owner):
-            return None
-        costs = [self._cost(operand) for operand in owner.operands]
+    def _note_costs(self, operation: Operation) -> None:
+        """Notes the costs of an operation's results; those of its operands are known."""
+        if isinstance(operation, (*_INDICES, AllocaOp)):
+            self._costs[operation.results[0]] = 1
+            return
+        if not is_pure(operation) or (
+            isinstance(operation, _SLOW) and not _has_constant_divisor(operation)
+        ):
+            return
         total = 1
-        for cost in costs:
+        for operand in operation.operands:
+            cost = self._cost(operand)
             if cost is None:
-                return None
+                return
             total += cost
-        return total if total <= _MOST_AGAIN else None
+        if total <= _MOST_AGAIN:
+            for result in operation.results:
+                if isinstance(result.type, IntegerType | TensorType):
+                    self._costs[result] = total
 
     def _take_array(self, array: AllocaOp) -> None:
         """A thread's own array, which it keeps while others run."""
