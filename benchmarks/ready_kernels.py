@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any, cast
 from benchmarks.gpu_kernels import MOST_SETS, Stopwatch
 from benchmarks.gpu_launch import gpu_missing
 from benchmarks.harness import Figure, interleave, reason_of, report
-from benchmarks.ready import models, rows
+from benchmarks.ready import device_wide, models, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from benchmarks.ready.case import Case
 
-KINDS = {"models": models.cases, "rows": rows.cases}
+KINDS = {"device_wide": device_wide.cases, "models": models.cases, "rows": rows.cases}
 """Each kind's cases; adding one is a module of `benchmarks.ready` and a line here."""
 ROTATED = 1 << 28  # bytes of all sets of arguments together
 COPIED = 1 << 30  # bytes of the copy that is the ceiling

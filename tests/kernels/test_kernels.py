@@ -74,7 +74,7 @@ def test_any_dimension_is_reduced():
     assert np.allclose(kernels.mean(x, axis=1), x.astype(np.float64).mean(axis=1), equal_nan=True)
 
 
-@pytest.mark.parametrize("length", [1, 9000, 5_000_000])
+@pytest.mark.parametrize("length", [1, 9000, 9001, 5_000_000])
 def test_a_scan_takes_any_function_in_order(length):
     x = np.random.default_rng(0).integers(-9, 9, length).astype(np.int32)
     sums = x.cumsum(dtype=np.int64)
@@ -128,7 +128,7 @@ def test_each_kernel_assembles_for_a_gpu():
         (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, 1024, 0, 8, True),
         (("LDG.E.128",), normalization._normalize, x, row, None, 1e-5, x, 256, 8, 4, True),
         (("LDG.E.128",), reductions._reduce, x, of_rows, 7, 1, 1 << 20, cut, how),
-        (("STRONG.GPU",), scans._scan, x, x, 9, 256, 16, True, None, False, None),
+        (("LDG.E.128", "STRONG.GPU"), scans._scan, x, x, 9, 256, 16, 8, True, None, False, None),
     ):
         compiled = weft.compile(function, *arguments, options="--gpu-arch sm_90a")
         assert compiled.cubin and all(access in compiled.sass for access in accesses)

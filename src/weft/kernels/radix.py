@@ -142,7 +142,7 @@ def _digit(code: Any, shift: Any, bits: Any) -> Any:
     return i32((code >> shift) & ((1 << bits) - 1))
 
 
-@kernel(max_threads=_THREADS)
+@kernel(max_threads=_THREADS, min_blocks=3)
 def pass_kernel(
     x: Array,
     source: Array,

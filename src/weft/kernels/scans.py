@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.api import jit, kernel
+from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import brief
 from weft.kernels.arrays import (
     Array,
@@ -23,18 +24,31 @@ from weft.kernels.arrays import (
 )
 from weft.kernels.combining import added
 from weft.kernels.lookback import before_part, slots_of, words_of
-from weft.kernels.rows import result_name, row_count, row_of, sum_type, threads_for
+from weft.kernels.rows import (
+    elements,
+    places,
+    put_elements,
+    result_name,
+    row_count,
+    row_of,
+    sum_type,
+    threads_for,
+)
+from weft.language.control import select, static_range
 from weft.language.memory.scratch import scratch
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.each import each
 from weft.language.threads.grid import block_dim, block_idx, thread_idx
-from weft.language.threads.warp import warp_id
+from weft.language.threads.warp import lane_id, warp_id
 from weft.primitives.block.exchanges import to_blocked, to_striped
+from weft.primitives.block.items import running
 from weft.primitives.block.scans import scan as block_scan
 from weft.primitives.block.transfers import load, store
-from weft.primitives.values import board, put, take, thread_board
-from weft.primitives.warp.trees import combined
+from weft.primitives.threads import ALL
+from weft.primitives.values import board, moved, put, take, thread_board
+from weft.primitives.warp.trees import combined, scanned
 from weft.types.dtype import u64
+from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,16 +131,23 @@ def scan(
     dtype, name = source.dtype, source.type_name
     if function is None:
         dtype, name = result_name(dtype, name)
-    if out is None:
-        out = output(source, source.shape, dtype, name)
-    else:
-        target = checked_output(source, source.shape, dtype, name, out)
+    is_new = out is None
+    out = output(source, source.shape, dtype, name, out)
+    target = checked_output(source, source.shape, dtype, name, out)
+    if not is_new:
         refuse_overlap(source, target, may_be_same=True)
     if source.shape[-1] and source.rows:
         threads, items = _geometry(source)
         parts = -(-source.shape[-1] // (threads * items))
-        _scan(x, out, parts, threads, items, parts > 1, function, bool(exclusive), initial)
+        is_aligned = parts > 1 and _is_aligned(source) and _is_aligned(target)
+        width = source.width if is_aligned else 1
+        _scan(x, out, parts, threads, items, width, parts > 1, function, bool(exclusive), initial)
     return out
+
+
+def _is_aligned(array: Given) -> bool:
+    """Whether its rows are read or written 16 bytes at a time."""
+    return array.width * array.dtype.itemsize == VECTOR_BYTES
 
 
 def _geometry(source: Given) -> tuple[int, int]:
@@ -143,6 +164,7 @@ def _scan(
     parts: Int32,
     threads: Constant,
     items: Constant,
+    width: Constant,
     is_cut: Constant,
     function: Constant,
     exclusive: Constant,
@@ -153,7 +175,7 @@ def _scan(
     if is_cut:
         words = scratch((rows, slots_of(parts) * words_of(wide)), u64)
         clear_kernel(words).launch(over=words.size)
-    scan_kernel(x, out, words, parts, items, function, exclusive, initial).launch(
+    scan_kernel(x, out, words, parts, items, width, function, exclusive, initial).launch(
         grid=rows * parts, block=threads
     )
 
@@ -165,13 +187,14 @@ def clear_kernel(words: Array) -> None:
         words[i, j] = 0
 
 
-@kernel
+@kernel(max_threads=_MOST_THREADS, min_blocks=4)
 def scan_kernel(
     x: Array,
     out: Array,
     words: Array | None,
     parts: Int32,
     items: Constant,
+    width: Constant,
     function: Constant,
     exclusive: Constant,
     initial: Constant,
@@ -184,6 +207,7 @@ def scan_kernel(
         words: what parts tell each other, a row for each row; None: rows have one part.
         parts: of a row.
         items: elements of a thread.
+        width: neighbors of an access, as many as 16 bytes have; or 1.
         function: combines two values; None: the sum.
         exclusive: whether an element's own value is left out.
         initial: a number before each row, or None.
@@ -192,31 +216,104 @@ def scan_kernel(
     if words is not None:
         number, part = divmod(block_idx.x, parts)
     combine, wide = (added, sum_type(x.dtype)) if function is None else (function, x.dtype)
-    source = row_of(x, number)
+    source = row_of(x, number, width)
+    target = row_of(out, number, VECTOR_BYTES // out.dtype.itemsize if width > 1 else 1)
     first = source.shape[0].dtype(part) * (items * block_dim.x)
-    own = to_blocked([wide(value) for value in load(source, first, items, order="striped")])
-    through, total = block_scan(own, combine, with_total=True)
-    base = wide(0) if initial is None else wide(initial)
+    base = (initial is not None, wide(0) if initial is None else wide(initial))
+    at: Any = ()
+    before: Any = ()
+    if width > 1:
+        at = [first + place for place in places(items, block_dim.x, width)]
+        through, before, total = _rounds(_vectors(source, at, width, wide), combine)
+    else:
+        own = load(source, first, items, order="striped")
+        own = to_blocked([wide(value) for value in own])
+        through, total = block_scan(own, combine, with_total=True)
     if words is not None:
         on = board(total, 1)
-        if part > 0:
-            if warp_id() == 0:
-                before = before_part(total, part, parts, words[number], combine)
-                if thread_idx.x == 0:
-                    put(on, 0, before)
-            sync_threads()
-            before = take(on, 0)
-            base = before if initial is None else combined(combine, base, before, "scan")
-        elif warp_id() == 0:
-            before_part(total, part, parts, words[number], combine)
+        if warp_id() == 0:
+            put(on, 0, before_part(total, part, parts, words[number], combine))
+        sync_threads()
+        base = _joined(combine, base, (part > 0, take(on, 0)))
+    if width > 1:
+        for place, vector, earlier in zip(at, through, before, strict=True):
+            if place < len(target):
+                made = _results(_joined(combine, base, earlier), vector, combine, exclusive)
+                _put(target, place, [out.dtype(value) for value in made])
+    else:
+        if exclusive:
+            through = _shifted(through, base[1], combine)
+        else:
+            through = _results(base, through, combine, False)
+        results = to_striped([out.dtype(value) for value in through])
+        store(target, first, results, order="striped")
+
+
+def _vectors(row: Any, at: Any, width: Any, wide: Any) -> Any:
+    """A thread's neighbors from each place on; any values beyond the end."""
+    found: Any = []
+    for place in at:
+        vector = tuple(row.dtype(0) for _ in static_range(width))
+        if place < len(row):
+            vector = tuple(elements(row, place, width))
+        found.append([wide(value) for value in vector])
+    return found
+
+
+def _rounds(vectors: Any, combine: Any) -> Any:
+    """Scans vectors of which each round has one per thread, without moving them to other threads.
+
+    Returns:
+        Each vector's own running results; for each what the block's vectors before it combine to, with whether there
+        are any; and what all combine to. All rounds together have at most as many warps as a warp has lanes.
+    """
+    through: Any = [running(vector, combine, "scan") for vector in vectors]
+    lane, warp, warps = lane_id(), warp_id(), block_dim.x // WARP_SIZE
+    of_warps: Any = board(through[0][-1], WARP_SIZE)
+    within: Any = []
+    for k, vector in enumerate(through):
+        value = scanned(vector[-1], combine, WARP_SIZE, "scan")
+        within.append(moved("up", value, 1, ALL))
+        if lane == WARP_SIZE - 1:
+            put(of_warps, k * warps + warp, value)
+    sync_threads()
+    # Every warp scans them for itself, which saves a barrier.
+    sums = scanned(take(of_warps, lane), combine, WARP_SIZE, "scan")
+    before: Any = []
+    for k, value in enumerate(within):
+        entry = k * warps + warp
+        earlier = moved("idx", sums, select(entry > 0, entry - 1, 0), ALL)
+        before.append(_joined(combine, (entry > 0, earlier), (lane > 0, value)))
+    return through, before, moved("idx", sums, len(through) * warps - 1, ALL)
+
+
+def _joined(combine: Any, one: Any, other: Any) -> Any:
+    """Two values, each with whether it is there, as one such pair."""
+    (has_one, value), (has_other, other_value) = one, other
+    if has_one:
+        if has_other:
+            value = combined(combine, value, other_value, "scan")
+    else:
+        value = other_value
+    return has_one | has_other, value
+
+
+def _results(earlier: Any, through: Any, combine: Any, exclusive: Any) -> Any:
+    """Running results after what is before them, if that is there; of an exclusive scan it always is."""
+    has, value = earlier
     if exclusive:
-        through = _shifted(through, base, combine)
-    elif initial is not None:
-        through = [combined(combine, base, value, "scan") for value in through]
-    elif part > 0:
-        through = [combined(combine, base, value, "scan") for value in through]
-    results = to_striped([out.dtype(value) for value in through])
-    store(row_of(out, number), first, results, order="striped")
+        return [value, *(combined(combine, value, one, "scan") for one in through[:-1])]
+    return [combined(combine, value, one, "scan") if has else one for one in through]
+
+
+def _put(row: Any, place: Any, values: Any) -> None:
+    """Writes neighbors, 16 bytes at a time."""
+    step = VECTOR_BYTES // row.dtype.itemsize
+    if step >= len(values):
+        put_elements(row, place, values)
+    else:
+        for k in static_range(0, len(values), step):
+            put_elements(row, place + k, values[k : k + step])
 
 
 def _shifted(through: Any, base: Any, combine: Any) -> Any:
