@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from weft.kernels.lookups import scatter_add as scatter_add
     from weft.kernels.losses import cross_entropy as cross_entropy
     from weft.kernels.losses import cross_entropy_backward as cross_entropy_backward
-    from weft.kernels.losses import softmax_backward as softmax_backward
     from weft.kernels.movers import copy as copy
     from weft.kernels.movers import transpose as transpose
     from weft.kernels.normalization import layer_norm as layer_norm
@@ -42,13 +41,13 @@ if TYPE_CHECKING:
     from weft.kernels.selections import partition as partition
     from weft.kernels.selections import run_length as run_length
     from weft.kernels.selections import select as select
+    from weft.kernels.softmax_gradients import softmax_backward as softmax_backward
     from weft.kernels.softmaxes import log_softmax as log_softmax
     from weft.kernels.softmaxes import softmax as softmax
     from weft.kernels.sorts import argsort as argsort
     from weft.kernels.sorts import sort as sort
     from weft.kernels.sorts import top_k as top_k
     from weft.kernels.sparse import sparse_matvec as sparse_matvec
-
 
 _MODULES = {
     "argmax": "reductions",
@@ -84,7 +83,7 @@ _MODULES = {
     "silu_mul": "activations",
     "silu_mul_backward": "activations",
     "softmax": "softmaxes",
-    "softmax_backward": "losses",
+    "softmax_backward": "softmax_gradients",
     "sort": "sorts",
     "sparse_matvec": "sparse",
     "sum": "reductions",

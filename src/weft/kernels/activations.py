@@ -13,6 +13,7 @@ from typing import Any, Final
 from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.arrays import Array, Constant, Given, given, output
+from weft.kernels.gradients import differentiable, like_first, like_second
 from weft.kernels.rows import sum_type
 from weft.language.numbers.math import divide, erf, exp
 from weft.language.threads.each import each
@@ -23,6 +24,11 @@ _ROOT_2_OVER_PI: Final = math.sqrt(2 / math.pi)
 _CUBIC: Final = 0.044715
 
 
+def _gelu_backward(gradient: Any, _: Any, x: Any, approximate: str) -> Any:
+    return gelu_backward(gradient, x, approximate), None
+
+
+@differentiable(like_first, _gelu_backward)
 def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
     """The Gaussian error linear unit of each element: x · Φ(x), where Φ is the normal distribution's integral.
 
@@ -50,6 +56,7 @@ def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
     return out
 
 
+@differentiable(like_second)
 def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = None) -> Any:
     """The derivative of `gelu`: `gradient` times that of x · Φ(x).
 
@@ -79,6 +86,24 @@ def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = N
     return out
 
 
+def _like_both(gradient: Any, gate: Any, *_: Any) -> Any:
+    return gate.new_empty((2, *gate.shape))
+
+
+@differentiable(_like_both)
+def _both_slopes(gradient: Any, gate: Any, up: Any) -> Any:
+    """The derivatives by gate and by up, one after the other."""
+    both = gate.new_empty((2, *gate.shape))
+    _gated_backward(gradient, gate, up, both[0], both[1])
+    return both
+
+
+def _silu_mul_backward(gradient: Any, _: Any, gate: Any, up: Any) -> Any:
+    both = _both_slopes(gradient, gate, up)
+    return both[0], both[1]
+
+
+@differentiable(like_first, _silu_mul_backward)
 def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
     """The gated unit of a transformer's middle layer: gate / (1 + exp(−gate)) · up.
 

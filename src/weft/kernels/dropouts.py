@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.arrays import Array, Constant, Float64, given, output
+from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import sum_type
 from weft.kernels.vectors import Aligned, read, vector_width, write
 from weft.language.control import ceil_div, static_range
@@ -27,6 +28,11 @@ else:
 _DRAWN: Final = 4  # numbers of one draw
 
 
+def _dropout_backward(gradient: Any, _: Any, x: Any, p: float, seed: int, stream: int) -> Any:
+    return dropout(gradient, p, seed, stream), None, None, None
+
+
+@differentiable(like_first, _dropout_backward)
 def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> Any:
     """Each element is 0 with probability p, else x / (1 − p).
 

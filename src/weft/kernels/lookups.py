@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Given, given, output
+from weft.kernels.gradients import differentiable
 from weft.kernels.movers import copy
 from weft.kernels.vectors import Aligned, read, vector_width, write
 from weft.language.memory.atomics import atomic_add
@@ -19,6 +20,15 @@ from weft.language.threads.each import each
 from weft.types.dtype import f32, f64
 
 
+def _like_rows(table: Any, indices: Any, *_: Any) -> Any:
+    return table.new_empty((*indices.shape, table.shape[1]))
+
+
+def _embedding_backward(gradient: Any, _: Any, table: Any, indices: Any) -> Any:
+    return embedding_backward(gradient, indices, table.shape[0]), None
+
+
+@differentiable(_like_rows, _embedding_backward)
 def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     """Rows of a table: ``out[..., :] = table[indices[...], :]``.
 
@@ -53,6 +63,11 @@ def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     return out
 
 
+def _like_table(gradient: Any, indices: Any, rows: int, *_: Any) -> Any:
+    return gradient.new_empty((rows, gradient.shape[-1]))
+
+
+@differentiable(_like_table)
 def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) -> Any:
     """The derivative of `embedding` by its table: each row is the sum of the gradients of its uses.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.cross_entropy`` and derivatives that need sums of rows: of it, and of `softmax`.
+"""``weft.kernels.cross_entropy`` and its derivative.
 
 In: an array of logits and a class for each row. Out: a loss for each row, or the derivative by the logits. A block: a
 row, read twice.
@@ -12,8 +12,8 @@ from typing import Any
 
 from weft.api import jit, kernel
 from weft.ffi.data_type import DataType
-from weft.kernels.activations import check_alike
 from weft.kernels.arrays import Array, Constant, Given, Int32, element_type, given, output
+from weft.kernels.gradients import differentiable, like_second
 from weft.kernels.rows import index_of, row_count, row_of, sum_type, threads_for
 from weft.kernels.softmaxes import joined, scaled
 from weft.language.control import unroll
@@ -21,10 +21,19 @@ from weft.language.numbers.math import exp, log
 from weft.language.numbers.math import max as greater
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.block.reductions import reduce
-from weft.primitives.block.reductions import sum as block_sum
 from weft.types.dtype import f64
 
 
+def _like_losses(logits: Any, *_: Any) -> Any:
+    made = logits.new_empty(logits.shape[:-1])
+    return made if logits.dtype.itemsize == 8 else made.float()
+
+
+def _loss_backward(gradient: Any, _: Any, logits: Any, classes: Any, ignored: int) -> Any:
+    return cross_entropy_backward(gradient, logits, classes, ignored), None, None
+
+
+@differentiable(_like_losses, _loss_backward)
 def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = None) -> Any:
     """The loss of each row: log Σ exp(logits) − the logit of its class, over the last dimension.
 
@@ -55,6 +64,7 @@ def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = Non
     return out
 
 
+@differentiable(like_second)
 def cross_entropy_backward(
     gradient: Any, logits: Any, classes: Any, ignored: int = -100, out: Any = None
 ) -> Any:
@@ -92,34 +102,6 @@ def cross_entropy_backward(
     return out
 
 
-def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
-    """The derivative of `softmax`: y · (gradient − Σ gradient · y) over the last dimension.
-
-    Args:
-        gradient: of the result, an array of y's shape and type.
-        y: what `softmax` gave.
-        out: an array of y's shape and type, which may be `gradient` itself; None: a new one of y's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than arrays of floats of one type.
-        ValueError: for arrays of different shapes or devices.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.softmax_backward(np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]])).tolist()
-        [[0.25, -0.25]]
-    """
-    source = given(y, "y", is_float=True)
-    check_alike(source, gradient, "gradient")
-    out = output(source, source.shape, source.dtype, source.type_name, out)
-    if source.rows and source.shape[-1]:
-        _softmax_backward(gradient, y, out, threads_for(source.shape[-1], 8))
-    return out
-
-
 def _given(logits: Any, classes: Any) -> tuple[Given, tuple[int, ...]]:
     source, found = given(logits, "logits", is_float=True), given(classes, "classes")
     if len(source.shape) < 2 or not source.shape[-1]:
@@ -149,12 +131,6 @@ def _losses_backward(
 ) -> None:
     arguments = gradient, logits, classes, out, ignored, threads
     losses_backward_kernel(*arguments).launch(grid=row_count(logits.shape), block=threads)
-
-
-@jit
-def _softmax_backward(gradient: Array, y: Array, out: Array, threads: Constant) -> None:
-    rows = row_count(y.shape)
-    softmax_backward_kernel(gradient, y, out, threads).launch(grid=rows, block=threads)
 
 
 def sum_of(row: Any, threads: Any) -> Any:
@@ -203,16 +179,3 @@ def losses_backward_kernel(
     for i in unroll(range(thread_idx.x, len(row), threads), 4):
         share = exp(wide(row[i]) - largest) * scale
         target[i] = out.dtype(share - factor if i == number else share)
-
-
-@kernel
-def softmax_backward_kernel(gradient: Array, y: Array, out: Array, threads: Constant) -> None:
-    """A block: a row."""
-    wide = sum_type(y.dtype)
-    source, row = row_of(gradient, block_idx.x), row_of(y, block_idx.x)
-    total = wide(0.0)
-    for i in unroll(range(thread_idx.x, len(row), threads), 4):
-        total += wide(source[i]) * wide(row[i])
-    total, target = block_sum(total), row_of(out, block_idx.x)
-    for i in unroll(range(thread_idx.x, len(row), threads), 4):
-        target[i] = out.dtype(wide(row[i]) * (wide(source[i]) - total))

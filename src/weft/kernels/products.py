@@ -17,6 +17,7 @@ from weft.ffi.data_type import DataType
 from weft.kernels import hopper_products, tiled_products, warp_products
 from weft.kernels.arrays import Given, element_type, given, output
 from weft.kernels.endings import Ending, activation_of
+from weft.kernels.gradients import differentiable
 from weft.types.dtype import DType, f64
 
 if TYPE_CHECKING:
@@ -28,6 +29,22 @@ _CHUNK: Final = (
 _MOST_RANK: Final = 5  # of a tensor map
 
 
+def _like_product(a: Any, b: Any, *_: Any) -> Any:
+    stack = a.shape[:-2] or b.shape[:-2]
+    return a.new_empty((*stack, a.shape[-2], b.shape[-1]))
+
+
+def _matmul_backward(gradient: Any, _: Any, a: Any, b: Any) -> Any:
+    by_left = matmul(gradient, b.mT)
+    if a.ndim < by_left.ndim:
+        by_left = by_left.flatten(0, -3).sum(0)
+    if b.ndim < gradient.ndim:  # one matrix: the rows of all of a's together
+        rows = a.reshape(-1, a.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
+        return by_left, matmul(rows[0].mT, rows[1])
+    return by_left, matmul(a.mT, gradient)
+
+
+@differentiable(_like_product, _matmul_backward)
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
     """The product of two matrices, or of two stacks of them: ``a @ b``.
 
@@ -226,7 +243,7 @@ def _exchanged(array: Any) -> Any:
 @cache
 def capability(device: Device) -> tuple[int, int]:
     """The compute capability of a GPU, or (0, 0) for the CPU."""
-    if not device.name.startswith("cuda"):
+    if device.type != "cuda":
         return (0, 0)
     return device_properties(device.index).compute_capability
 

@@ -11,12 +11,20 @@ from typing import Any, Final
 from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.arrays import Array, Constant, given, output
+from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import sum_type
 from weft.language.threads.each import each
 
 _STYLES: Final = ("half", "interleaved")
 
 
+def _rope_backward(
+    gradient: Any, _: Any, x: Any, cos: Any, sin: Any, style: str, inverse: bool
+) -> Any:
+    return rope(gradient, cos, sin, style, not inverse), None, None, None, None
+
+
+@differentiable(like_first, _rope_backward)
 def rope(
     x: Any, cos: Any, sin: Any, style: str = "half", inverse: bool = False, out: Any = None
 ) -> Any:

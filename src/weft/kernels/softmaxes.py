@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, common_width, given, output_like
+from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import (
     block_of,
     elements,
@@ -25,11 +26,21 @@ from weft.kernels.rows import (
     store_row,
     sum_type,
 )
+from weft.kernels.softmax_gradients import softmax_backward
 from weft.language.numbers.math import exp, log
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.block.reductions import reduce
 
 
+def _softmax_backward(gradient: Any, y: Any, _: Any) -> Any:
+    return (softmax_backward(gradient, y),)
+
+
+def _log_softmax_backward(gradient: Any, y: Any, _: Any) -> Any:
+    return (gradient - y.exp() * gradient.sum(-1, keepdim=True),)
+
+
+@differentiable(like_first, _softmax_backward)
 def softmax(x: Any, out: Any = None) -> Any:
     """The softmax of each row: exp(x) / Σ exp(x) over the last dimension.
 
@@ -52,6 +63,7 @@ def softmax(x: Any, out: Any = None) -> Any:
     return _of_rows(x, out, False)
 
 
+@differentiable(like_first, _log_softmax_backward)
 def log_softmax(x: Any, out: Any = None) -> Any:
     """The logarithm of the softmax of each row: x − log Σ exp(x) over the last dimension.
 

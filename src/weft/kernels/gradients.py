@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of arrays in torch's programs: operators with derivatives, where torch has to know of them.
+
+In: a function of ``weft.kernels``, what its result is like, and its derivative. Out: the same function. Given tensors
+of torch that require a gradient, or inside of `torch.compile`, it calls an operator ``weft::<name>`` of torch, which is
+made on the first such call; else it runs as it is. torch is imported by nothing here.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import wraps
+from importlib import import_module
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
+
+_TYPES: Final = {"int": "SymInt", "float": "float", "bool": "bool", "str": "str"}
+_OPERATORS: Final[dict[str, Any]] = {}
+
+
+def differentiable(
+    like: Callable[..., Any], backward: Callable[..., Any] | None = None
+) -> Callable[[_F], _F]:
+    """Makes a function of arrays one that torch differentiates.
+
+    Args:
+        like: makes a new tensor like the result, from the function's arguments.
+        backward: the derivatives by the arguments, a tuple with None for those that have none, from the result's
+            gradient, the result and the arguments; None: it has no derivative.
+    """
+
+    def decorate(function: _F) -> _F:
+        name = function.__name__
+
+        def make() -> bool:
+            return make_operator(function, like, backward)
+
+        # torch's tracer calls it and takes the result for a constant, as `torch.compiler.assume_constant_result` says.
+        make._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+        @wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            torch: Any = sys.modules.get("torch")
+            values = (*arguments, *keywords.values())
+            if torch is None or not _concerns(torch, values):
+                return function(*arguments, **keywords)
+            if keywords.pop("out", None) is not None:
+                raise TypeError(
+                    f"{function.__name__}: a result written to out= has no derivative; leave out= away, or "
+                    "call it under torch.no_grad() and outside of torch.compile"
+                )
+            make()
+            return getattr(torch.ops.weft, name)(*arguments, **keywords)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _concerns(torch: Any, values: tuple[Any, ...]) -> bool:
+    """Whether torch has to know of a call: it differentiates, compiles, or traces with tensors of another kind."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    if not tensors:
+        return False
+    if torch.compiler.is_compiling():
+        return True
+    plain = torch.Tensor, torch.nn.Parameter
+    if any(type(value) not in plain for value in tensors):
+        return True
+    return torch.is_grad_enabled() and any(value.requires_grad for value in tensors)
+
+
+def make_operator(
+    function: Callable[..., Any], like: Callable[..., Any], backward: Callable[..., Any] | None
+) -> bool:
+    """Makes the operator of torch that a function is, unless it is there; true."""
+    name = function.__name__
+    if name not in _OPERATORS:
+        library: Any = import_module("torch.library")
+        parameters = signature(function).parameters.values()
+        declared = ", ".join(_declared(p) for p in parameters if p.name != "out")
+        made = library.custom_op(
+            f"weft::{name}", function, mutates_args=(), schema=f"({declared}) -> Tensor"
+        )
+        made.register_fake(like)
+        if backward is not None:
+            _register(made, backward)
+        _OPERATORS[name] = made
+    return True
+
+
+def _declared(parameter: Any) -> str:
+    """A parameter in torch's schema: what has no type of its own is a tensor."""
+    kind, default = _TYPES.get(parameter.annotation, "Tensor"), parameter.default
+    if default is parameter.empty:
+        return f"{kind} {parameter.name}"
+    if default is None:
+        return f"{kind}? {parameter.name}=None"
+    text = f'"{default}"' if isinstance(default, str) else repr(default)
+    return f"{kind} {parameter.name}={text}"
+
+
+def _register(made: Any, backward: Callable[..., Any]) -> None:
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        torch: Any = sys.modules["torch"]
+        is_tensor = [isinstance(value, torch.Tensor) for value in inputs]
+        tensors = [value for value, is_one in zip(inputs, is_tensor, strict=True) if is_one]
+        ctx.save_for_backward(output, *tensors)
+        ctx.is_tensor = is_tensor
+        ctx.others = [value for value, is_one in zip(inputs, is_tensor, strict=True) if not is_one]
+
+    def differentiate(ctx: Any, gradient: Any) -> Any:
+        output, *tensors = ctx.saved_tensors
+        kept, others = iter(tensors), iter(ctx.others)
+        inputs = [next(kept if is_one else others) for is_one in ctx.is_tensor]
+        return backward(gradient, output, *inputs)
+
+    made.register_autograd(differentiate, setup_context=keep)
+
+
+def like_first(x: Any, *_: Any, **__: Any) -> Any:
+    """A new tensor like the first argument."""
+    return x.new_empty(x.shape)
+
+
+def like_second(_: Any, x: Any, *__: Any, **___: Any) -> Any:
+    """A new tensor like the second argument, of which the first one is the result's gradient."""
+    return x.new_empty(x.shape)

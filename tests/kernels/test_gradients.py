@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch differentiates and compiles the functions of `weft.kernels` that have a derivative."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from weft import kernels
+
+pytestmark = pytest.mark.torch
+
+
+def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    def numbers(*shape: int) -> Any:
+        return torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+    angles, classes = torch.rand(3, 2, dtype=torch.float64), torch.tensor([3, -100, 0])
+    return {
+        "gelu": (lambda x: kernels.gelu(x, "tanh"), (numbers(2, 3),)),
+        "silu_mul": (kernels.silu_mul, (numbers(2, 3), numbers(2, 3))),
+        "rope": (lambda x: kernels.rope(x, angles.cos(), angles.sin()), (numbers(3, 2, 5),)),
+        "dropout": (lambda x: kernels.dropout(x, 0.5, 3), (numbers(2, 5),)),
+        "embedding": (lambda t: kernels.embedding(t, classes.clamp(0)), (numbers(5, 2),)),
+        "softmax": (kernels.softmax, (numbers(2, 5),)),
+        "log_softmax": (kernels.log_softmax, (numbers(2, 5),)),
+        "cross_entropy": (lambda x: kernels.cross_entropy(x, classes), (numbers(3, 4),)),
+        "matmul": (kernels.matmul, (numbers(2, 3, 4), numbers(4, 2))),
+    }
+
+
+NAMES = (
+    *("gelu", "silu_mul", "rope", "dropout", "embedding", "softmax", "log_softmax"),
+    *("cross_entropy", "matmul"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_derivatives_are_those_of_differences(name):
+    import torch
+
+    torch.manual_seed(1)
+    function, inputs = cases(torch)[name]
+    assert torch.autograd.gradcheck(function, inputs)
+
+
+PROGRAM = """
+import numpy as np
+import weft
+
+weft.kernels.softmax(np.ones(3))  # before torch is there
+import torch
+
+
+def program(x, weight, up):
+    hidden = weft.kernels.silu_mul(weft.kernels.matmul(x, weight), up)
+    return weft.kernels.softmax(hidden).sum(0)
+
+
+shapes = (3, 4), (4, 5), (3, 5)
+inputs = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes]
+compiled = torch.compile(program, backend="aot_eager", fullgraph=True)
+scale = torch.arange(5, dtype=torch.float64)
+found = torch.autograd.grad((compiled(*inputs) * scale).sum(), inputs)
+expected = torch.autograd.grad((program(*inputs) * scale).sum(), inputs)
+assert all(map(torch.allclose, found, expected))
+"""
+
+
+def test_a_compiled_program_is_one_graph_with_its_derivative(tmp_path):
+    """In a process of its own, where the tracer is the first to need the operators."""
+    (path := tmp_path / "program.py").write_text(PROGRAM)
+    subprocess.run([sys.executable, str(path)], check=True)
+
+
+def test_a_result_in_out_has_no_derivative():
+    import torch
+
+    x = torch.randn(3, requires_grad=True)
+    with pytest.raises(TypeError, match="gelu: a result written to out= has no derivative"):
+        kernels.gelu(x, out=torch.empty(3))
+    with torch.no_grad():
+        assert not kernels.gelu(x, out=torch.empty(3)).requires_grad
