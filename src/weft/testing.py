@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft import _native
 from weft.config import config, override
-from weft.errors import OptionError, brief
+from weft.driver.device import device_count
+from weft.driver.memory import copy as copy_array
+from weft.driver.memory import empty
+from weft.errors import CudaError, OptionError, UnavailableError, brief
 from weft.sanitizer.report import ReportPlace, SanitizerError, location_of
 from weft.sanitizer.switch import sanitize
+from weft.types import dtype as types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     import numpy as np
 
-__all__ = ["Order", "OrderError", "check_orders", "in_order"]
+__all__ = ["Order", "OrderError", "TargetError", "check_orders", "check_targets", "in_order"]
 
 _NUMBERS: Final = {"forward": 0, "backward": 1}
 _RANDOM: Final = 2
@@ -89,6 +93,26 @@ class OrderError(AssertionError):
         if races is not None:
             text += f"\n{races}"
         super().__init__(text)
+
+
+class TargetError(AssertionError):
+    """A function's results on the CPU and on a GPU differ.
+
+    Attributes:
+        argument: its number among the arrays of the arguments.
+        index: of the first element that differs.
+        values: of that element, on the CPU and on the GPU.
+        count: how many elements of that array differ.
+    """
+
+    def __init__(
+        self, argument: int, index: tuple[int, ...], values: tuple[Any, Any], count: int
+    ) -> None:
+        self.argument, self.index, self.values, self.count = argument, index, values, count
+        super().__init__(
+            f"array #{argument}: element {index} is {values[0]} on the CPU, and {values[1]} on the GPU "
+            f"({count} elements differ)"
+        )
 
 
 @contextmanager
@@ -174,6 +198,103 @@ def check_orders(
         with override(num_threads=workers):
             fn(*given)
         _compare(fn, args, expected, given, Order("forward", f"of {workers} workers"))
+
+
+def check_targets(
+    fn: Callable[..., object], *args: Any, rtol: float = 0.0, atol: float = 0.0
+) -> None:
+    """Calls a function on the CPU and on the first GPU, on copies of its arguments, and compares each element.
+
+    Args:
+        fn: launches kernels: a `weft.jit` function, or any Python function that calls some.
+        *args: its arguments, in lists, tuples and dicts too. NumPy's arrays are copied to the GPU for the second call.
+            They stay as they are.
+        rtol, atol: floats may differ by ``atol + rtol * abs(value on the CPU)``. By default elements are equal; NaN is
+            equal to NaN.
+
+    Raises:
+        TargetError: for the first element that differs.
+        UnavailableError: there is no GPU to compare with.
+        OptionError: for an array of other elements than weft's.
+
+    Example:
+        ``weft.testing.check_targets(softmax, x, out, rtol=1e-6)``
+    """
+    _expect_gpu()
+    expected, moved = copy.deepcopy(args), _on_gpu(args)
+    fn(*expected)
+    fn(*moved)
+    for number, (one, there) in enumerate(zip(_arrays(expected), _tensors(moved), strict=True)):
+        _compare_targets(number, one, copy_array(one.copy(order="C"), there), rtol, atol)
+
+
+def _expect_gpu() -> None:
+    reason = ""
+    try:
+        if device_count() > 0:
+            return
+    except CudaError as error:
+        reason = f": {error}"
+    raise UnavailableError(
+        "TESTING_GPU",
+        f"check_targets compares the CPU with a GPU, and there is none{reason}",
+        hint="skip the test on machines without one",
+    )
+
+
+def _compare_targets(number: int, one: Any, other: Any, rtol: float, atol: float) -> None:
+    import numpy
+
+    if one.dtype.kind in "biu":
+        differs = one != other
+    else:
+        wide, found = one.astype(numpy.float64), other.astype(numpy.float64)
+        differs = ~numpy.isclose(found, wide, rtol=rtol, atol=atol, equal_nan=True)
+    places = numpy.argwhere(differs)
+    if len(places):
+        index = tuple(map(int, places[0]))
+        raise TargetError(number, index, (one[index], other[index]), len(places))
+
+
+def _on_gpu(value: Any) -> Any:
+    """The same with NumPy's arrays as tensors on the first GPU."""
+    if isinstance(value, dict):
+        items = cast("dict[Any, Any]", value).items()
+        return {key: _on_gpu(item) for key, item in items}
+    if isinstance(value, list | tuple):
+        moved = list(map(_on_gpu, cast("Sequence[Any]", value)))
+        return moved if isinstance(value, list) else tuple(moved)
+    if not hasattr(value, "__array_interface__"):
+        return value
+    dtype = _DTYPES.get(value.dtype.name)
+    if dtype is None:
+        raise OptionError(
+            "TESTING_DTYPE",
+            f"check_targets takes arrays of weft's element types, received {value.dtype}",
+        )
+    return copy_array(empty(value.shape, dtype, 0), value.copy(order="C"))
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        value = list(cast("dict[Any, Any]", value).values())
+    if isinstance(value, list | tuple):
+        for item in cast("Sequence[Any]", value):
+            yield from _tensors(item)
+    elif hasattr(value, "__dlpack__"):
+        yield value
+
+
+_DTYPES: Final[dict[str, Any]] = {
+    **{f"int{bits}": getattr(types, f"i{bits}") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": getattr(types, f"u{bits}") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": getattr(types, f"f{bits}") for bits in (16, 32, 64)},
+    "bool": types.bool_,
+    "bfloat16": types.bf16,
+    "float8_e4m3fn": types.f8e4m3,
+    "float8_e5m2": types.f8e5m2,
+}
+"""By the names of NumPy and of ml_dtypes."""
 
 
 def _compare(fn: Callable[..., object], args: Any, expected: Any, given: Any, order: Order) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weft.testing`: orders of threads and blocks are kept, replay exactly, and show what depends on them."""
+"""`weft.testing`: orders of threads and blocks are kept, replay exactly, and show what depends on them; two targets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 
 import weft
-from weft.testing import ORDERS, Order, OrderError, check_orders, in_order
+from tests.native.fake_cuda.fake import FakeCuda, on_fake
+from weft.testing import (
+    ORDERS,
+    Order,
+    OrderError,
+    TargetError,
+    check_orders,
+    check_targets,
+    in_order,
+)
 
 
 @weft.kernel
@@ -117,3 +126,33 @@ def test_an_error_inside_leaves_the_order_forward():
         raise ZeroDivisionError
     assert (turns("forward", "forward") == np.arange(120)).all()
     assert len(ORDERS) == len(set(ORDERS))
+
+
+@weft.jit
+def halve(a: weft.Tensor[weft.f32, ("n",)], n: weft.i32):
+    halve_kernel(a, n).launch(grid=1, block=8)
+
+
+@weft.kernel
+def halve_kernel(a: weft.Tensor, n: weft.i32):
+    if weft.thread_idx.x < n:
+        a[weft.thread_idx.x] *= 0.5
+
+
+@on_fake()
+def test_targets_are_compared_element_by_element(_fake: FakeCuda):
+    # The fake runs no kernels, so that every element stays as it was.
+    a = np.arange(8, dtype=np.float32)
+    check_targets(halve, a, 0)
+    check_targets(halve, a, 1)  # half of nothing
+    with pytest.raises(TargetError) as found:
+        check_targets(halve, a, 3)
+    assert (found.value.argument, found.value.index, found.value.count) == (0, (1,), 2)
+    assert found.value.values == (0.5, 1.0) and a[1] == 1
+    check_targets(halve, a, 3, rtol=1.0)
+
+
+@on_fake(devices=0)
+def test_without_a_gpu_that_is_said(_fake: FakeCuda):
+    with pytest.raises(weft.UnavailableError, match="there is none"):
+        check_targets(halve, np.arange(8, dtype=np.float32), 3)
