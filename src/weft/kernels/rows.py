@@ -18,7 +18,7 @@ from weft.primitives.warp import reductions as of_warp
 from weft.types.dtype import f32, f64, i64, u64
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
-MOST_ITEMS: Final = 16
+MOST_ITEMS: Final = 32
 SHORT: Final = 1024
 """Elements of the longest row that a warp takes."""
 ROWS: Final = 4
