@@ -114,6 +114,7 @@ def _record(printer: FunctionPrinter, recorder: str, site: str, values: Sequence
         printer.line(f"store i64 {value}, ptr {place}, align 8")
     printer.line("fence seq_cst")
     printer.line(f"store volatile i32 1, ptr {host}, align 4")
+    printer.line("fence seq_cst")  # a trap may follow, which loses what is on its way
     printer.branch(done)
     printer.start(done)
 
