@@ -72,6 +72,7 @@ def test_any_dimension_is_reduced():
             found, expected = getattr(kernels, name)(x, axis=axis), getattr(np, name)(x, axis=axis)
             assert np.array_equal(found, expected, equal_nan=True)
     assert np.allclose(kernels.mean(x, axis=1), x.astype(np.float64).mean(axis=1), equal_nan=True)
+    assert kernels.mean(np.full((3, 4), 1 << 62), axis=0).tolist() == [2.0**62] * 4
 
 
 @pytest.mark.parametrize("length", [1, 9000, 9001, 5_000_000])

@@ -32,6 +32,8 @@ class How(NamedTuple):
 
 def carried_type(how: How, dtype: Any) -> Any:
     """The type of a value while it is combined."""
+    if how.kind == "mean" and not dtype.is_float and dtype.itemsize == 8:
+        return f64  # 64-bit integers would wrap
     return sum_type(dtype) if how.kind in ("sum", "mean") else dtype
 
 
