@@ -37,6 +37,10 @@ def test_batches_and_sequences(causal):
     expected = reference(q[0], k[0], v[0], q[0], *starts, 3, 0.5, causal)["out"]
     packed = kernels.attention(q[0], k[0], v[0], causal, 0.5, *starts, longest=3)
     assert np.allclose(packed, expected)
+    for q_starts, k_starts in (([0, 6], [0, 200]), ([0, 5], [-1, 200]), ([0, 4, 2], [0, 9, 9])):
+        bounds = np.array(q_starts, np.int32), np.array(k_starts, np.int32)
+        with pytest.raises(AssertionError, match="is not a row of bounds"):
+            kernels.attention(q[0], k[0], v[0], causal, 0.5, *bounds, longest=6)
 
 
 @pytest.mark.parametrize("causal", [False, True])

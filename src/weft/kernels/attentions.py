@@ -65,6 +65,7 @@ def attention(
     Raises:
         TypeError: for something else than arrays of floats of one type; for starts that are not of 32-bit integers.
         ValueError: for shapes that do not fit, more than 1024 elements of a head, arrays on different devices.
+        AssertionError: for starts beyond `q` or `k`, or that decrease, on the CPU. A GPU does not check them.
 
     Example:
         >>> import numpy as np, weft
@@ -192,6 +193,9 @@ def attention_kernel(
         batch, q_starts, k_starts, sizes
     )
     number = block_idx.x
+    if q_starts is not None:
+        assert 0 <= first <= first + queries <= sizes[0], "q_starts is not a row of bounds"
+        assert 0 <= start <= start + keys <= sizes[1], "k_starts is not a row of bounds"
     if number >= queries:
         return
     query = shared(hdim, wide)
