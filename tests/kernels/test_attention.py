@@ -84,6 +84,7 @@ def test_rows_of_a_sparse_matrix():
     columns, values, x = RANDOM.integers(0, 50, first[-1]), numbers(first[-1]), numbers(100)[::2]
     expected = np.bincount(np.repeat(np.arange(77), counts), values * x[columns], 77)
     assert np.allclose(kernels.sparse_matvec(first, columns, values, x), expected)
+    assert np.allclose(kernels.sparse_matvec(first.astype("u8"), columns, values, x), expected)
 
 
 def test_each_kernel_assembles_for_a_gpu():

@@ -15,6 +15,7 @@ from weft.kernels.rows import sum_type
 from weft.language.control import ceil_div
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.warp.reductions import sum as warp_sum
+from weft.types.dtype import i32, i64
 from weft.types.launch_limits import WARP_SIZE
 
 _THREADS: Final = 128
@@ -27,8 +28,9 @@ def sparse_matvec(first: Any, columns: Any, values: Any, x: Any, out: Any = None
     f64 for f64, and always in the same order.
 
     Args:
-        first: a vector of integers, one more than there are rows.
-        columns: a vector of integers, one for each entry, from 0 below x's length. None is checked.
+        first: a vector of integers, one more than there are rows: from 0 to the number of entries, none below the one
+            before. Not checked: others read memory that is not the matrix's.
+        columns: a vector of integers, one for each entry, from 0 below x's length. Not checked either.
         values: a vector of 16, 32 or 64-bit floats, one for each entry.
         x: a vector of floats of values' type, any stride.
         out: a vector of the rows, of x's type, that does not overlap x; None: a new one of x's library.
@@ -108,7 +110,9 @@ def sparse_matvec_kernel(
     row = block_idx.x * (_THREADS // lanes) + group
     total = wide(0.0)
     if row < len(out):
-        for entry in range(first[row] + lane, first[row + 1], lanes):
+        bound = i32 if first.dtype is i32 else i64
+        begin, end = bound(first[row]), bound(first[row + 1])
+        for entry in range(begin + lane, end, lanes):
             total += wide(values[entry]) * wide(x[columns[entry]])
     total = warp_sum(total, width=lanes)
     if row < len(out) and lane == 0:
