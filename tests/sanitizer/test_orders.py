@@ -62,8 +62,6 @@ def test_threads_that_wait_go_on_in_the_same_order():
 def missing_barrier_kernel(a: weft.Tensor, out: weft.Tensor):
     tile = weft.shared(32, weft.f32)
     i = weft.thread_idx.x
-    tile[i] = -1.0
-    weft.sync_threads()
     tile[i] = a[i]
     out[i] = tile[i // 2]
 
@@ -81,7 +79,8 @@ def test_a_missing_barrier_is_shown_with_the_element_the_writer_and_the_races():
     again = np.zeros(32, np.float32)
     with in_order(*error.order):
         missing_barrier_kernel[1, 32](a, again)
-    assert again[error.index] == error.values[1] != error.values[0]
+    # Memory that nothing has written holds NaN.
+    assert np.isnan(again[error.index]) and np.isnan(error.values[1]) and error.values[0] == 1
 
 
 def test_a_correct_function_is_the_same_in_every_order():
