@@ -83,6 +83,12 @@ def test_bad_input_is_refused_by_name():
         (ValueError, "k is 13, expected 0 to 12", lambda: kernels.top_k(x, 13)),
         (ValueError, r"values has shape \(1,\), expected \(12,\)", lambda: kernels.sort(x, x[:1])),
         (ValueError, "out overlaps with x", lambda: kernels.sort(x[1:], out=x[:-1])),
+        (TypeError, "range is 5, expected a start and an end", lambda: kernels.histogram(x, 3, 5)),
+        (
+            TypeError,
+            "initial is 1.5, expected an integer",
+            lambda: kernels.scan(x > 0, initial=1.5),
+        ),
         (ValueError, "bins is 0, expected a number of bins", lambda: kernels.histogram(x, 0)),
         (
             ValueError,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from operator import index
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, cast
 
 from weft.arguments.constant import Constexpr
 from weft.arguments.tensor_spec import Tensor
@@ -110,6 +111,25 @@ class Given(NamedTuple):
 def common_width(*arrays: Given) -> int:
     """The neighbors that one access takes in rows of all these arrays."""
     return min(array.width for array in arrays)
+
+
+def integer(value: object) -> int | None:
+    """An int, also of NumPy; None for anything else."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    return index(cast("SupportsIndex", value))
+
+
+def check_number(value: object, name: str, dtype: DType) -> None:
+    """Raises for what is not a number that elements of the type hold.
+
+    Raises:
+        TypeError: for something else than a number, or a float for integers.
+    """
+    if not isinstance(value, int | float):
+        raise TypeError(f"{name} is {brief(value)}, expected a number")
+    if isinstance(value, float) and not dtype.is_float:
+        raise TypeError(f"{name} is {brief(value)}, expected an integer for elements of {dtype}")
 
 
 @cache

@@ -57,6 +57,8 @@ def histogram(x: Any, bins: int, range: tuple[float, float] | None = None, out: 
         raise ValueError(f"bins is {brief(bins)}, expected a number of bins, at least 1")
     low = high = 0.0
     if range is not None:
+        if not (isinstance(range, tuple | list) and len(range) == 2):
+            raise TypeError(f"range is {brief(range)}, expected a start and an end")
         low, high = map(float, range)
         if not low < high:
             raise ValueError(f"range is {brief(range)}, expected a start below its end")

@@ -186,17 +186,7 @@ def pass_kernel(
     codes = [_code(own, i, present, dtype, is_first, plan.descending) for i in dealt]
     digits = [_digit(code, shift, bits) for code in codes]
     counts, masks = shared((_WARPS, _DIGITS), i32), shared((_WARPS, _DIGITS), u32)
-    for w in range(_WARPS):
-        counts[w, thread] = 0
-        masks[w, thread] = 0
-    sync_threads()
-    ranks = _ranks(digits, counts, masks)
-    sync_threads()
-    total = 0
-    for w in range(_WARPS):
-        here = counts[w, thread]
-        counts[w, thread] = total
-        total += here
+    ranks, total = _counted(counts, masks, digits)
     begin = exclusive_scan(total)
     starts, offsets = shared(_DIGITS, i32), shared(_DIGITS, begins.dtype)
     starts[thread] = begin
@@ -206,12 +196,8 @@ def pass_kernel(
     places = [
         starts[one] + counts[warp, one] + rank for one, rank in zip(digits, ranks, strict=True)
     ]
-    on = shared(count * _THREADS, codes[0].dtype)
-    for code, place in zip(codes, places, strict=True):
-        on[place] = code
-    sync_threads()
     sorted_places = [k * _THREADS + thread for k in range(count)]
-    codes = [on[p] for p in sorted_places]
+    codes = _exchanged(codes, places, sorted_places)
     goals = [
         offsets[_digit(code, shift, bits)] + p for code, p in zip(codes, sorted_places, strict=True)
     ]
@@ -224,13 +210,35 @@ def pass_kernel(
         if values is None:
             with_keys = [begins.dtype(first + i) for i in dealt]
         else:
-            given_ = row_of(values, row)[first:]
-            with_keys = [given_[i] if i < present else given_.dtype(0) for i in dealt]
-        on = shared(count * _THREADS, with_keys[0].dtype)
-        for value, place in zip(with_keys, places, strict=True):
-            on[place] = value
-        sync_threads()
-        _put(goal, [on[p] for p in sorted_places], goals, sorted_places, present)
+            beside = row_of(values, row)[first:]
+            with_keys = [beside[i] if i < present else beside.dtype(0) for i in dealt]
+        _put(goal, _exchanged(with_keys, places, sorted_places), goals, sorted_places, present)
+
+
+def _exchanged(items: Any, places: Any, sorted_places: Any) -> Any:
+    """The block's items after each has moved to its place."""
+    on = shared(len(items) * _THREADS, items[0].dtype)
+    for item, place in zip(items, places, strict=True):
+        on[place] = item
+    sync_threads()
+    return [on[place] for place in sorted_places]
+
+
+def _counted(counts: Any, masks: Any, digits: Any) -> Any:
+    """Ranks within a warp; then `counts` is what the warps before each have, and this thread's digit's total."""
+    thread = thread_idx.x
+    for w in range(_WARPS):
+        counts[w, thread] = 0
+        masks[w, thread] = 0
+    sync_threads()
+    ranks = _ranks(digits, counts, masks)
+    sync_threads()
+    total = 0
+    for w in range(_WARPS):
+        here = counts[w, thread]
+        counts[w, thread] = total
+        total += here
+    return ranks, total
 
 
 def _code(own: Any, i: Any, present: Any, dtype: Any, is_first: Any, descending: Any) -> Any:

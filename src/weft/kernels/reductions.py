@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.api import jit, kernel
 from weft.errors import brief
-from weft.kernels.arrays import Array, Constant, Given, Int32, Int64, given, output
+from weft.kernels.arrays import (
+    Array,
+    Constant,
+    Given,
+    Int32,
+    Int64,
+    check_number,
+    given,
+    integer,
+    output,
+)
 from weft.kernels.combining import (
     PLACES,
     How,
@@ -190,8 +200,7 @@ def reduce(
     """
     if not callable(function):
         raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
-    if not isinstance(neutral, int | float):
-        raise TypeError(f"neutral is {brief(neutral)}, expected a number")
+    check_number(neutral, "neutral", given(x, "x").dtype)
     return _reduced(x, axis, out, "function", function, neutral)
 
 
@@ -200,11 +209,12 @@ def _reduced(
 ) -> Any:
     source = given(x, "x")
     rank, shape = len(source.shape), source.shape
-    if axis is not None and (not isinstance(axis, int) or not -rank <= axis < rank):
+    place = integer(axis)
+    if axis is not None and (place is None or not -rank <= place < rank):
         raise ValueError(
             f"axis is {brief(axis)}, expected None or an integer from {-rank} to {rank - 1}"
         )
-    along = None if axis is None else axis % rank
+    along = None if place is None else place % rank
     dtype, name = _result(source, kind)
     count = source.size if along is None else shape[along]
     if not count and kind in _OF_SOME:

@@ -17,6 +17,7 @@ from weft.kernels.arrays import (
     Constant,
     Given,
     Int32,
+    check_number,
     checked_output,
     given,
     output,
@@ -122,8 +123,8 @@ def scan(
     source = given(x, "x")
     if function is not None and not callable(function):
         raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
-    if initial is not None and not isinstance(initial, int | float):
-        raise TypeError(f"initial is {brief(initial)}, expected a number or None")
+    if initial is not None:
+        check_number(initial, "initial", source.dtype)
     if exclusive and initial is None:
         if function is not None:
             raise ValueError("initial is None: an exclusive scan with a function needs a number")

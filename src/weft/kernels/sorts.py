@@ -17,6 +17,7 @@ from weft.kernels.arrays import (
     Given,
     checked_output,
     given,
+    integer,
     output,
     refuse_overlap,
 )
@@ -134,12 +135,13 @@ def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
         ([5, 4], [4, 2])
     """
     source = given(x, "x")
-    if not isinstance(k, int) or not 0 <= k <= source.shape[-1]:
+    count = integer(k)
+    if count is None or not 0 <= count <= source.shape[-1]:
         raise ValueError(f"k is {brief(k)}, expected 0 to {source.shape[-1]}")
-    shape = (*source.shape[:-1], k)
+    shape = (*source.shape[:-1], count)
     values = output(source, shape, source.dtype, source.type_name)
     indices = output(source, shape, i64, "int64")
-    if k:
+    if count:
         _sorted(source, None, values, indices, bool(largest))
     return values, indices
 
