@@ -50,7 +50,6 @@ class Waits:
         self._groups: dict[Operation, set[Group]] = {}
         # The order of a test is one of coroutines.
         self.first: Operation | None = kernel if has_orders(kernel) else None
-        self.needs_coroutines: Operation | None = None
         for operation in walk(kernel):
             if isinstance(operation, _BARRIERS):
                 self._note(operation, Group.BLOCK)
