@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from weft.driver.device import synchronize
 from weft.ffi.tensor import Tensor, from_dlpack
@@ -43,7 +43,7 @@ def with_jax(function: Callable[..., Any]) -> Callable[..., Any]:
             **{name: memory_of(value) for name, value in keywords.items()},
         )
         if isinstance(result, tuple):
-            results: Any = result
+            results = cast("tuple[Any, ...]", result)
             return tuple(_given_back(one, kinds[0]) for one in results)
         return _given_back(result, kinds[0])
 
