@@ -7,7 +7,7 @@ stores; nothing for a prefetch.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.backends.cpu.lowering.cluster import map_shared
 from weft.backends.cpu.lowering.debug import linear_thread, print_check
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from weft.backends.cpu.lowering.coroutine_printer import CoroutinePrinter
     from weft.codegen.llvm.function_printer import FunctionPrinter
+    from weft.dialects.nvgpu.tensor_map import TensorMapType
 
 
 def _print_prefetch(_printer: FunctionPrinter, _op: TmaPrefetchOp) -> None:
@@ -54,7 +55,8 @@ def _box(printer: CoroutinePrinter, op: Any) -> tuple[str, ...]:
         slot = printer.let(f"getelementptr i32, ptr {indices}, i64 {number}")
         printer.line(f"store i32 {printer.values[index]}, ptr {slot}, align 4")
     tile = printer.tensors[op.tile]
-    constant = printer.module.add_global(tile_constant(op.tensor_map.type, tile.type), "tile")
+    kind = cast("TensorMapType", op.tensor_map.type)
+    constant = printer.module.add_global(tile_constant(kind, tile.type), "tile")
     return f"ptr {printer.values[op.tensor_map]}", f"ptr {constant}", f"ptr {indices}"
 
 

@@ -95,10 +95,25 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
     site = _site(printer, (_ASSERTION, 0, 0), (kernel.sym_name.data, place, op.text.data))
     _record(printer, _INLINED, site, [])
     if _counts_threads(kernel):
-        printer.line('call void asm sideeffect "trap;", ""()')
+        _trap_once_written(printer)
     assert printer.exit_label is not None
     printer.branch(printer.exit_label)
     printer.start(good)
+
+
+def _trap_once_written(printer: FunctionPrinter) -> None:
+    """Ends the launch if the finding is on the host; else whoever writes it ends the launch after that."""
+    assert printer.exit_label is not None
+    space = printer.module.target.pointer("global")
+    known, trap = printer.new_label("known"), printer.new_label("trap")
+    address = printer.let(f"load i64, {space} {_variable(printer.module)}, align 8", "address")
+    printer.branch_if(printer.let(f"icmp ne i64 {address}, 0"), known, trap)
+    printer.start(known)
+    host = printer.let(f"inttoptr i64 {address} to ptr", "host")
+    ready = printer.let(f"load volatile i32, ptr {host}, align 4", "ready")
+    printer.branch_if(printer.let(f"icmp ne i32 {ready}, 0"), trap, printer.exit_label)
+    printer.start(trap)
+    printer.line('call void asm sideeffect "trap;", ""()')
 
 
 def _record(printer: FunctionPrinter, recorder: str, site: str, values: Sequence[str]) -> None:
@@ -132,9 +147,7 @@ def _recorder(module: ModulePrinter, name: str, attribute: str) -> str:
 
     It has written where that thread is, and the constant. What the host waits for is written after the values.
     """
-    here, space = module.target.pointer("global"), module.target.address_spaces["global"]
-    definition = f"addrspace({space}) global [2 x i64] zeroinitializer, align 8"
-    variable = module.declare_global(VARIABLE, definition)
+    here, variable = module.target.pointer("global"), _variable(module)
     stores: list[str] = []
     for offset, kind in ((_BLOCK, "block_idx"), (_THREAD, "thread_idx")):
         for axis, letter in enumerate("xyz"):
@@ -177,6 +190,12 @@ done:
   ret ptr %result
 }}
 """
+
+
+def _variable(module: ModulePrinter) -> str:
+    space = module.target.address_spaces["global"]
+    definition = f"addrspace({space}) global [2 x i64] zeroinitializer, align 8"
+    return module.declare_global(VARIABLE, definition)
 
 
 def _store(offset: int, value: str) -> list[str]:
