@@ -27,6 +27,7 @@ BENCHMARKS = (
     "gpu_kernels",
     "each_bandwidth",
     "tensor_cores",
+    "ready_kernels",
 )
 
 

@@ -44,6 +44,7 @@ def started(how: str, number: int, finds: int = 0) -> int:
     try:
         if how == "full":
             most = random.randrange(LARGEST_ENTRY)
+            sys.dont_write_bytecode = True  # Python would keep half a module's
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         elif how == "read-only" and os.geteuid() == 0:
             os.setuid(UNPRIVILEGED)
