@@ -184,7 +184,7 @@ def test_a_full_disk(tmp_path):
     folder = tmp_path / "cache"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", MAIN],
-        # Python before 3.14 keeps half a module's bytecode there, for everyone after it.
+        # Python would keep half a module's bytecode, for everyone after it.
         env={**environment(folder), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,

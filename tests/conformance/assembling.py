@@ -18,15 +18,12 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import StringAttr
 
 from weft.backends.cuda.lowering.kernel import print_kernel
-from weft.backends.cuda.lowering.tables import KERNEL_ROWS
-from weft.backends.cuda.stages import emit_ptx
+from weft.backends.cuda.stages import emit_ptx, kernel_printer
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.cuda.toolchain import assemble
 from weft.codegen.gpu.shared import check_shared_memory
-from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.operations.launch import kernels_of
-from weft.codegen.tables import LIBRARY
 from weft.compiler import pipeline
 from weft.errors import WeftError
 
@@ -130,10 +127,7 @@ class Assembling:
         self.refused += [one for one in refused if not (is_taken and _is_limit(one[2]))]
 
     def _printer(self, architecture: str) -> ModulePrinter:
-        target = cuda_machine(architecture).target
-        return ModulePrinter(
-            target, KERNEL_ROWS, {}, LIBRARY, DebugInfo(DIRECTIVES), enable_assertions=True
-        )
+        return kernel_printer(cuda_machine(architecture), enable_assertions=True)
 
     def _close(self) -> None:
         self._texts += [(name, printer.text()) for name, printer in self._printers.items()]

@@ -41,19 +41,32 @@ HARMLESS = frozenset(
         "cuThreadExchangeStreamCaptureMode",
     }
 )
-KINDS = ("allocation", "event", "executable", "function", "graph", "library", "module", "stream")
+KINDS = (
+    "allocation",
+    "event",
+    "executable",
+    "function",
+    "graph",
+    "library",
+    "module",
+    "pinned",
+    "stream",
+)
 # Limits of a loaded module's function are read again where they are needed, and of an address only what is
 # known is compared; unknown host memory counts as not pinned.
 HARMLESS_THERE = frozenset(
     {
         ("cuFuncGetAttribute", "context executor"),
         ("cuFuncGetAttribute", "module"),
+        ("cuFuncGetAttribute", "checked module"),
         ("cuPointerGetAttribute", "pointers"),
         ("cuPointerGetAttribute", "streams"),
         ("cuPointerGetAttribute", "copies"),
     }
 )
 CODE = parameter_kernel("injected", [".u64", ".u64", ".u64"])
+# With the variable of kernels that check.
+CHECKED = f".visible .global .align 8 .b8 weft_report[16];\n{CODE}"
 
 
 @weft.kernel
@@ -117,8 +130,8 @@ def call_in_a_context_of_the_callers_own(fake: FakeCuda) -> None:
         fake.destroy_context(context)
 
 
-def load_and_drop_a_program(policy: int, fake: FakeCuda) -> None:
-    program = weft._native.DeviceProgram(assemble(CODE), ["injected"], "injected", "sm_90")
+def load_and_drop_a_program(policy: int, fake: FakeCuda, code: str = CODE) -> None:
+    program = weft._native.DeviceProgram(assemble(code), ["injected"], "injected", "sm_90")
     try:
         program.preload(1, policy)
     finally:
@@ -250,6 +263,8 @@ SCENARIOS: dict[str, Scenario] = {
     "library executor": functools.partial(call_compiled, "library"),
     "module": functools.partial(load_and_drop_a_program, 0),
     "library": functools.partial(load_and_drop_a_program, 1),
+    "checked module": functools.partial(load_and_drop_a_program, 0, code=CHECKED),
+    "checked library": functools.partial(load_and_drop_a_program, 1, code=CHECKED),
     "devices": ask_about_devices,
     "occupancy": ask_about_occupancy,
     "streams": use_a_stream,
@@ -266,6 +281,7 @@ SCENARIOS: dict[str, Scenario] = {
 def everything_is_compiled_before_the_first_fork():
     build()
     assemble(CODE)
+    assemble(CHECKED)
     for executor in ("context", "library"):
         compiled(executor)
 

@@ -160,12 +160,16 @@ bool Findings::make(cuda::CUlibrary library, cuda::CUmodule module, int32_t devi
   auto* report = new (memory) DeviceReport;
   report->ready = 0;
   const uint64_t words[2] = {reinterpret_cast<uint64_t>(memory), 0};
+  const char* function = "cuMemcpyAsync";
   result =
       driver().cuMemcpyAsync(variable, reinterpret_cast<cuda::CUdeviceptr>(words), sizeof(words), kOwnStream);
-  if (result == cuda::CUDA_SUCCESS) result = driver().cuStreamSynchronize(kOwnStream);
+  if (result == cuda::CUDA_SUCCESS) {
+    function = "cuStreamSynchronize";
+    result = driver().cuStreamSynchronize(kOwnStream);
+  }
   if (result != cuda::CUDA_SUCCESS) {
     driver().cuMemFreeHost(memory);
-    return error->cuda(result, "cuMemcpyAsync", doing);
+    return error->cuda(result, function, doing);
   }
   made->reset(new Findings(report, variable, device));
   return true;

@@ -84,6 +84,8 @@ struct Image {
   bool is_specific = false;
   std::vector<KernelInfo> kernels;
   std::map<std::string, size_t> globals;  // variables, with their sizes
+  std::map<std::pair<std::string, int>, weft::cuda::CUdeviceptr>
+      memory;  // of each on a device, once asked for
   const KernelInfo* find(const char* name) const;
 };
 
@@ -196,7 +198,8 @@ class Call {
 bool parse_cubin(const void* data, Image* image);
 
 // The memory of an image's variable on the current context's device. Defined in memory.cpp.
-CUresult find_global(const Image& image, const char* name, weft::cuda::CUdeviceptr* address, size_t* bytes);
+CUresult find_global(Image* image, const char* name, weft::cuda::CUdeviceptr* address, size_t* bytes);
+void free_globals(Image* image);
 
 // Runs a checked launch. Defined in launch.cpp.
 CUresult run_kernel(const Node& node);

@@ -89,15 +89,24 @@ bool is_valid_map(CUtensorMap* map, uint32_t rank, uint32_t least_rank, void* ad
 
 }  // namespace
 
-CUresult fake::find_global(const Image& image, const char* name, CUdeviceptr* address, size_t* bytes) {
+CUresult fake::find_global(Image* image, const char* name, CUdeviceptr* address, size_t* bytes) {
   if (current_context() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  const auto found = image.globals.find(name);
-  if (found == image.globals.end()) return CUDA_ERROR_NOT_FOUND;
+  const auto found = image->globals.find(name);
+  if (found == image->globals.end()) return CUDA_ERROR_NOT_FOUND;
   *bytes = found->second;
-  const CUresult result = allocate(address, *bytes, current_context()->device);
-  if (result == 0) memset(pointer(*address), 0, *bytes);
-  state().last_global = *address;
-  return result;
+  CUdeviceptr& memory = image->memory[{name, current_context()->device}];
+  if (memory == 0) {
+    const CUresult result = allocate(&memory, *bytes, current_context()->device);
+    if (result != 0) return result;
+    memset(pointer(memory), 0, *bytes);
+  }
+  *address = state().last_global = memory;
+  return 0;
+}
+
+void fake::free_globals(Image* image) {
+  for (const auto& entry : image->memory) release(entry.second);
+  image->memory.clear();
 }
 
 extern "C" {

@@ -65,6 +65,7 @@ CUresult cuLibraryUnload(CUlibrary library) {
   FAKE_CHECK(!disturbs_a_capture(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   auto* doomed = reinterpret_cast<Library*>(library);
   FAKE_CHECK(state().libraries.erase(doomed) != 0, CUDA_ERROR_INVALID_HANDLE);
+  free_globals(&doomed->image);
   for (auto kernel = state().kernels.begin(); kernel != state().kernels.end();) {
     if ((*kernel)->library == doomed) {
       for (const auto& loaded : (*kernel)->functions) state().functions.erase(loaded.second);
@@ -98,14 +99,14 @@ CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary libra
   FAKE_ENTER(cuLibraryGetGlobal, "%p, %s", static_cast<void*>(library), name);
   auto* owner = reinterpret_cast<Library*>(library);
   FAKE_CHECK(state().libraries.count(owner) != 0, CUDA_ERROR_INVALID_HANDLE);
-  return call.done(find_global(owner->image, name, address, bytes));
+  return call.done(find_global(&owner->image, name, address, bytes));
 }
 
 CUresult cuModuleGetGlobal(CUdeviceptr* address, size_t* bytes, CUmodule module, const char* name) {
   FAKE_ENTER(cuModuleGetGlobal, "%p, %s", static_cast<void*>(module), name);
   auto* owner = reinterpret_cast<Module*>(module);
   FAKE_CHECK(state().modules.count(owner) != 0, CUDA_ERROR_INVALID_HANDLE);
-  return call.done(find_global(owner->image, name, address, bytes));
+  return call.done(find_global(&owner->image, name, address, bytes));
 }
 
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
@@ -178,6 +179,7 @@ CUresult cuModuleUnload(CUmodule module) {
   FAKE_CHECK(state().modules.count(doomed) != 0, CUDA_ERROR_INVALID_HANDLE);
   FAKE_CHECK(current_context() == doomed->context, CUDA_ERROR_INVALID_CONTEXT);
   state().modules.erase(doomed);
+  free_globals(&doomed->image);
   for (auto function = state().functions.begin(); function != state().functions.end();) {
     function = (*function)->module == doomed ? state().functions.erase(function) : std::next(function);
   }

@@ -50,6 +50,14 @@ _log = logging.getLogger("weft")
 _NO_ASSEMBLER: Final = ("TOOL_MISSING", "ASSEMBLER_ARCHITECTURE")
 
 
+def kernel_printer(machine: CudaMachine, enable_assertions: bool) -> ModulePrinter:
+    """What prints kernels for an architecture."""
+    library = LIBRARY | units(machine.number) | FAST | RECORDERS
+    return ModulePrinter(
+        machine.target, KERNEL_ROWS, {}, library, DebugInfo(DIRECTIVES), enable_assertions
+    )
+
+
 def print_kernels(
     module: ModuleOp,
     machine: CudaMachine,
@@ -69,10 +77,7 @@ def print_kernels(
         ValueRangeError: if a kernel has more shared memory than the architecture.
         UnavailableError: if it uses an operation that the architecture lacks.
     """
-    library = LIBRARY | units(machine.number) | FAST | RECORDERS
-    printer = ModulePrinter(
-        machine.target, KERNEL_ROWS, {}, library, DebugInfo(DIRECTIVES), enable_assertions
-    )
+    printer = kernel_printer(machine, enable_assertions)
     for kernel in kernels_of(module):
         check_shared_memory(kernel, machine.shared_memory_bytes, machine.architecture)
         printer.fast_math = (kernel.math or math) == "fast"
