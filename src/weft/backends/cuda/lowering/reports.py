@@ -102,7 +102,7 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
 
 
 def _trap_once_written(printer: FunctionPrinter) -> None:
-    """Ends the launch if the finding is on the host; else whoever writes it ends the launch after that."""
+    """Ends the launch if the finding is on the host; else the thread that writes it does, after that."""
     assert printer.exit_label is not None
     space = printer.module.target.pointer("global")
     known, trap = printer.new_label("known"), printer.new_label("trap")
