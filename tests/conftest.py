@@ -12,9 +12,12 @@ import functools
 import gc
 import importlib.util
 import os
+import sys
 
 import pytest
 
+# Tests write programs anew within a second, which bytecode does not tell apart. Processes that they start keep it.
+sys.dont_write_bytecode = True
 # Tests compile; those of the cache have folders of their own.
 os.environ.setdefault("WEFT_NO_CACHE", "1")
 
