@@ -11,6 +11,7 @@ from tests.dialects.test_simt_profiling_text import TEXT as MARKS
 from tests.dialects.test_simt_text import TEXT as OTHERS
 from tests.dialects.test_simt_text import generic, parsed
 from tests.dialects.test_simt_views_text import TEXT as VIEWS
+from tests.dialects.test_simt_watch_text import TEXT as WATCHED
 from weft.dialects.simt import SIMT
 
 ARRAY = "!simt.tensor<f32, [8, 4], contiguous, shared, dims 32, offsets 32, align 16>"
@@ -47,7 +48,7 @@ TEXT = f"""builtin.module {{
 
 
 def test_every_operation_of_the_dialect_occurs_in_a_text():
-    texts = f"{OTHERS} {VIEWS} {MARKS} {FRAGMENTS} {TEXT}".replace("\n", " ")
+    texts = f"{OTHERS} {VIEWS} {MARKS} {FRAGMENTS} {WATCHED} {TEXT}".replace("\n", " ")
     assert [op.name for op in SIMT.operations if f"{op.name} " not in texts] == []
 
 
