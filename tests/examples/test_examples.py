@@ -99,9 +99,9 @@ def test_calling_a_gpu_function_without_a_driver_says_so(example: Example):
         compiled(**example.call_arguments(arguments))
 
 
-def test_every_module_with_a_kernel_is_in_the_catalog():
+def test_every_module_with_a_host_function_is_in_the_catalog():
     modules = {
-        path.stem for path in EXAMPLES_FOLDER.glob("*.py") if "@weft.kernel" in path.read_text()
+        path.stem for path in EXAMPLES_FOLDER.glob("*.py") if "\n@weft.jit" in path.read_text()
     }
     assert modules == {example.name for example in ALL_EXAMPLES}
 

@@ -29,6 +29,7 @@ namespace {
 
 constexpr int32_t kAssertion = -1;
 constexpr size_t kCounterOffset = 8;
+constexpr unsigned int kPortable = 1;  // CU_MEMHOSTALLOC_PORTABLE, a macro: for all contexts
 // The calling thread's own default stream: others may be captured meanwhile.
 const auto kOwnStream = reinterpret_cast<cuda::CUstream>(2);
 
@@ -155,7 +156,7 @@ bool Findings::make(cuda::CUlibrary library, cuda::CUmodule module, int32_t devi
     return error->cuda(result, module != nullptr ? "cuModuleGetGlobal" : "cuLibraryGetGlobal", doing);
   }
   void* memory = nullptr;
-  result = driver().cuMemHostAlloc(&memory, sizeof(DeviceReport), cuda::CU_MEMHOSTALLOC_PORTABLE);
+  result = driver().cuMemHostAlloc(&memory, sizeof(DeviceReport), kPortable);
   if (result != cuda::CUDA_SUCCESS) return error->cuda(result, "cuMemHostAlloc", doing);
   auto* report = new (memory) DeviceReport;
   report->ready = 0;

@@ -58,8 +58,6 @@ inline constexpr CUresult CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906;
 inline constexpr CUresult CUDA_ERROR_INVALID_CLUSTER_SIZE = 912;
 inline constexpr CUresult CUDA_ERROR_FUNCTION_NOT_LOADED = 913;
 
-inline constexpr unsigned int CU_MEMHOSTALLOC_PORTABLE = 1;
-
 // CUdevice_attribute.
 inline constexpr int32_t CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1;
 inline constexpr int32_t CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X = 2;

@@ -91,6 +91,8 @@ def engine_remark(kernel: KernelOp) -> Remark:
         if obstacle is None:
             return _remark(kernel, f"thread loops, split at {_name(waits.first)}", waits.first)
         reason = f"one coroutine per thread, because of {_name(obstacle.waiting)}"
+        if obstacle.others:
+            reason += f" and {obstacle.others} more places to wait at: the loops would be too many"
         if obstacle.around is None:
             return _remark(kernel, reason, obstacle.waiting)
         what = "branch" if isinstance(obstacle.around, scf.IfOp) else "loop"

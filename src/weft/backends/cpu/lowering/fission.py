@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 COROUTINES: Final = "coroutines"
 """An attribute of a kernel whose threads are to be coroutines even where loops would do."""
+MOST_WAITS: Final = 64
+"""Loops end and begin at each wait; LLVM optimizes a kernel of 180 for 4 seconds, its coroutine for half of one."""
 _BARRIERS: Final = (BarrierOp, BarrierReduceOp)
 _COLLECTIVES: Final = (WarpBarrierOp, ShuffleOp, VoteOp, MatchOp, WarpReduceOp)
 
@@ -37,10 +39,12 @@ class Obstacle(NamedTuple):
     Attributes:
         waiting: the operation at which they wait.
         around: the branch or loop around it that they may take differently, if that is the reason.
+        others: how many more such operations there are, if that is the reason.
     """
 
     waiting: Operation
     around: Operation | None = None
+    others: int = 0
 
 
 class Waits:
@@ -48,6 +52,7 @@ class Waits:
 
     def __init__(self, kernel: KernelOp) -> None:
         self._groups: dict[Operation, set[Group]] = {}
+        self.count = 0
         # The order of a test is one of coroutines.
         self.first: Operation | None = kernel if has_orders(kernel) else None
         for operation in walk(kernel):
@@ -65,6 +70,7 @@ class Waits:
         return group in self._groups.get(operation, ())
 
     def _note(self, operation: Operation, group: Group) -> None:
+        self.count += 1
         if self.first is None:
             self.first = operation
         around: Operation | None = operation
@@ -84,6 +90,8 @@ def find_obstacle(kernel: KernelOp, waits: Waits) -> Obstacle | None:
     assert waits.first is not None
     if COROUTINES in kernel.attributes or looks_at_threads(kernel):
         return Obstacle(waits.first)
+    if waits.count > MOST_WAITS:
+        return Obstacle(waits.first, others=waits.count - 1)
     return _Search(kernel, waits).obstacle
 
 
