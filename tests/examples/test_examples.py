@@ -103,7 +103,8 @@ def test_every_module_with_a_host_function_is_in_the_catalog():
     modules = {
         path.stem for path in EXAMPLES_FOLDER.glob("*.py") if "\n@weft.jit" in path.read_text()
     }
-    assert modules == {example.name for example in ALL_EXAMPLES}
+    # Attention's is that of weft.kernels.
+    assert {*modules, "attention"} == {example.name for example in ALL_EXAMPLES}
 
 
 @every_example
