@@ -70,9 +70,9 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def _collections_are_short() -> None:
-    """Spares the collections of a folder's tests what the folders before have imported and keep."""
+    """Spares the collections of a file's tests what the files before have imported and keep."""
     gc.collect()
     gc.freeze()
 
