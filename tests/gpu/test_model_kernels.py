@@ -127,6 +127,38 @@ def test_endings_and_stacks(dtype: Any):
     check(odd, exact[..., :639])
 
 
+@pytest.mark.parametrize("dtype", (*DTYPES, torch.float64), ids=str)
+@pytest.mark.parametrize("size", [(16, 4096, 8192), (4096, 3, 8192), (100, 200, 30_011)], ids=str)
+def test_products_of_few_tiles(dtype: Any, size: tuple[int, int, int]):
+    m, n, k = size
+    a, weight, bias = numbers(m, k, dtype=dtype), numbers(n, k, dtype=dtype), numbers(n)
+    residual = numbers(m, n, dtype=dtype)
+    exact = a.double() @ weight.double().T / k**0.5 + bias.double()
+    expected = torch.relu(exact) + 2 * residual.double()
+    tolerance = {torch.float64: 1e-6, torch.float32: 2e-5}.get(dtype, 0)
+    call = a, weight.T, bias, "relu", residual, k**-0.5, 2.0
+    found = kernels.gemm(*call)
+    check(found, expected, tolerance)
+    assert torch.equal(found, kernels.gemm(*call))
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16), ids=str)
+def test_a_layer_is_differentiated(dtype: Any):
+    x, weight, bias = (
+        numbers(*shape, dtype=dtype) for shape in ((64, 4096), (1024, 4096), (1024,))
+    )
+    residual, gradient = (numbers(64, 1024, dtype=dtype) for _ in range(2))
+    inputs = [one.requires_grad_() for one in (x, weight, bias, residual)]
+    found = kernels.gemm(x, weight.T, bias, "gelu", residual, 1 / 64)
+    slopes = torch.autograd.grad(found, inputs, gradient)
+    wide = [one.detach().double().requires_grad_() for one in inputs]
+    sums = wide[0] @ wide[1].T / 64 + wide[2]
+    expected = torch.nn.functional.gelu(sums) + wide[3]
+    others = torch.autograd.grad(expected, wide, gradient.double())
+    for one, other in zip(slopes, others, strict=True):
+        check(one, other, 5e-2 if dtype is torch.bfloat16 else 1e-4)
+
+
 def test_products_of_8_bit_floats():
     a, b = (numbers(512, 1024).to(torch.float8_e4m3fn) for _ in range(2))
     expected = a.double() @ b.double().T

@@ -29,12 +29,20 @@ def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
         "log_softmax": (kernels.log_softmax, (numbers(2, 5),)),
         "cross_entropy": (lambda x: kernels.cross_entropy(x, classes), (numbers(3, 4),)),
         "matmul": (kernels.matmul, (numbers(2, 3, 4), numbers(4, 2))),
+        "gemm": (
+            lambda a, b, bias, residual: kernels.gemm(a, b.mT, bias, "silu", residual, 0.5, 2.0),
+            (numbers(3, 4), numbers(2, 4), numbers(2), numbers(3, 2)),
+        ),
+        "gemm of stacks": (
+            lambda a, b: kernels.gemm(a, b, alpha=0.5, activation="gelu_tanh"),
+            (numbers(4, 3), numbers(2, 3, 2)),
+        ),
     }
 
 
 NAMES = (
     *("gelu", "silu_mul", "rope", "dropout", "embedding", "softmax", "log_softmax"),
-    *("cross_entropy", "matmul"),
+    *("cross_entropy", "matmul", "gemm", "gemm of stacks"),
 )
 
 
@@ -57,6 +65,7 @@ import torch
 
 def program(x, weight, up):
     hidden = weft.kernels.silu_mul(weft.kernels.matmul(x, weight), up)
+    hidden = weft.kernels.gemm(x, weight, activation="relu", dtype=torch.float64) + hidden
     return weft.kernels.softmax(hidden).sum(0)
 
 
@@ -84,3 +93,35 @@ def test_a_result_in_out_has_no_derivative():
         kernels.gelu(x, out=torch.empty(3))
     with torch.no_grad():
         assert not kernels.gelu(x, out=torch.empty(3)).requires_grad
+
+
+@pytest.mark.parametrize("name", ["relu", "gelu"])
+def test_a_layer_is_differentiated_as_in_torch(name):
+    import torch
+
+    functional, kinds = torch.nn.functional, (torch.float32, torch.float32, torch.bfloat16)
+    x, weight, bias = (
+        torch.randn(shape, dtype=kind, requires_grad=True)
+        for shape, kind in zip(((2, 5, 16), (8, 16), (8,)), kinds, strict=True)
+    )
+    found = kernels.gemm(x, weight.mT, bias, name, dtype=torch.bfloat16)
+    assert found.dtype is torch.bfloat16
+    sums = functional.linear(x, weight, bias.float())
+    expected = getattr(functional, name)(sums)
+    gradient = torch.randn(2, 5, 8, dtype=torch.bfloat16)
+    slopes = torch.autograd.grad(found, (x, weight, bias), gradient)
+    others = torch.autograd.grad(expected, (x, weight, bias), gradient.float())
+    for one, other in zip(slopes, others, strict=True):
+        assert one.dtype is other.dtype and torch.allclose(one, other, 1e-2, 1e-3)
+
+
+def test_a_users_activation_has_no_derivative():
+    import torch
+
+    x = torch.randn(3, 3, requires_grad=True)
+    with pytest.raises(TypeError, match="activation is a function, of which torch does not know"):
+        kernels.gemm(x, x, activation=lambda x: x * x)
+    with pytest.raises(TypeError, match="alpha is 'a', expected a number"):
+        kernels.gemm(x, x, alpha="a")
+    with torch.no_grad():
+        assert kernels.gemm(x, x, activation=lambda x: x * x).shape == (3, 3)

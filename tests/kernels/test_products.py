@@ -11,10 +11,12 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import hopper_products, products, tiled_products, warp_products
+from weft.kernels import factors, hopper_products, tiled_products, warp_products
+from weft.kernels.activations import relu
 from weft.kernels.arrays import given
 from weft.kernels.endings import Ending
-from weft.kernels.products import stored
+from weft.kernels.factors import stored
+from weft.kernels.parts import parts_for
 
 RANDOM = np.random.default_rng(8)
 
@@ -68,6 +70,39 @@ def test_kernels_of_tensor_cores_take_factors_in_either_order(rows, columns):
     assert np.allclose(np.asarray(c), expected, atol=2e-2)
 
 
+def test_parts_of_long_sums_are_added_in_their_order():
+    bias, residual = numbers(24), numbers(2, 9, 24)
+    ending = Ending(0.5, bias, relu, 2.0, residual)
+    plan = hopper_products.Plan(True, False, (True, False), False)
+    for k, parts in ((200, 3), (520, 7)):
+        a, b = numbers(2, 9, k, dtype=np.float16), numbers(k, 24, dtype=np.float16)
+        left, right = aligned(a), aligned(b)
+        c = [np.zeros((2, 9, 24)) for _ in range(3)]
+        hopper_products.gemm(left, right, c[0], ending, plan, parts)
+        warp_products.gemm_of_chunks(left, right, c[1], ending, True, False, parts)
+        tiled_products.gemm(a, b, c[2], ending, tiled_products.OF_CPU, (True, False), parts)
+        sums = 0.5 * (a.astype(np.float64) @ b) + bias
+        assert np.allclose(c, np.maximum(sums, 0) + 2 * residual, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(3, 200), (200, 3), (130, 129)])
+def test_each_size_of_tile_is_right(shape):
+    m, n = shape
+    a, b = numbers(m, 40, dtype=np.float32), numbers(40, n, dtype=np.float32)
+    sizes = tiled_products.sizes_for(False, shape, False)
+    c = np.zeros(shape, np.float32)
+    tiled_products.gemm(a, b, c, Ending(), sizes, (True, False), None)
+    assert np.allclose(c, a.astype(np.float64) @ b, atol=1e-4)
+
+
+def test_how_sums_are_cut():
+    assert parts_for(32, 8192, 132, 512) == 4
+    assert parts_for(1, 4096, 132, 512) == 8
+    assert parts_for(67, 8192, 132, 512) is None  # half of the blocks work
+    assert parts_for(1, 1023, 132, 512) is None
+    assert parts_for(0, 8192, 0, 512) is None
+
+
 def test_matrices_without_chunks_pass_registers():
     a, b = numbers(3, 9, dtype=np.float16), numbers(9, 5, dtype=np.float16)
     warp_products.gemm(a, b.T, c := np.zeros((3, 5), np.float32), Ending(), True, True)
@@ -95,10 +130,11 @@ def test_a_gpu_is_asked_for_its_capability(monkeypatch):
         compute_capability = (9, 0)
 
     monkeypatch.setattr(
-        products, "device_properties", lambda ordinal: asked.append(ordinal) or Found
+        factors, "device_properties", lambda ordinal: asked.append(ordinal) or Found
     )
-    assert products.capability.__wrapped__(weft.ffi.Device("cuda:1")) == (9, 0) and asked == [1]
-    assert products.capability(weft.ffi.Device("cpu")) == (0, 0)
+    assert factors.capability.__wrapped__(weft.ffi.Device("cuda:1")) == (9, 0) and asked == [1]
+    assert factors.capability(weft.ffi.Device("cpu")) == (0, 0)
+    assert factors.multiprocessors_of(weft.ffi.Device("cpu")) == 0
 
 
 def test_narrow_floats_are_summed_in_f32():
@@ -141,6 +177,8 @@ def test_bad_input_is_refused_by_name():
         (ValueError, "b is a stack", lambda: kernels.matmul(a[None], np.stack([b, b]))),
         (ValueError, r"bias has shape \(4,\), expected \(5,\)", lambda: kernels.gemm(a, b, a[0])),
         (ValueError, "activation is 'tan'", lambda: kernels.gemm(a, b, activation="tan")),
+        (TypeError, "alpha is 'a', expected a number", lambda: kernels.gemm(a, b, alpha="a")),
+        (TypeError, r"beta is \[1\], expected a number", lambda: kernels.gemm(a, b, beta=[1])),
         (ValueError, "residual has shape", lambda: kernels.gemm(a, b, residual=a)),
         (TypeError, "dtype is 'int32', expected", lambda: kernels.gemm(a, b, dtype="int32")),
         (TypeError, "dtype is 'f33', expected", lambda: kernels.gemm(a, b, dtype="f33")),

@@ -181,6 +181,11 @@ def relu(x: Any) -> Any:
     return 0.0 if x < 0 else x
 
 
+def relu_backward(gradient: Any, x: Any) -> Any:
+    """The gradient where the number is positive; 0 elsewhere."""
+    return gradient if x > 0 else 0.0
+
+
 def ratio(x: Any, y: Any) -> Any:
     """x / y, of f32 within 2 units in the last place on a GPU."""
     return divide(x, y, approx=x.dtype is f32)
@@ -194,6 +199,12 @@ def sigmoid(x: Any) -> Any:
 def silu(x: Any) -> Any:
     """X times its sigmoid."""
     return ratio(x, 1.0 + exp(-x))
+
+
+def silu_backward(gradient: Any, x: Any) -> Any:
+    """The gradient times s(1 + x(1 − s)), where s is the sigmoid."""
+    share = sigmoid(x)
+    return gradient * share * (1.0 + x * (1.0 - share))
 
 
 def gated(gate: Any, up: Any) -> Any:

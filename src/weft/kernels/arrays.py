@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from functools import cache
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, SupportsIndex, cast
 
 from weft.arguments.constant import Constexpr
 from weft.arguments.tensor_spec import Tensor
@@ -130,6 +130,20 @@ def check_number(value: object, name: str, dtype: DType) -> None:
         raise TypeError(f"{name} is {brief(value)}, expected a number")
     if isinstance(value, float) and not dtype.is_float:
         raise TypeError(f"{name} is {brief(value)}, expected an integer for elements of {dtype}")
+
+
+def number(value: object, name: str) -> float:
+    """A float of what is a number, an array library's too.
+
+    Raises:
+        TypeError: for anything else.
+    """
+    if not isinstance(value, str | bytes):
+        try:
+            return float(cast("SupportsFloat", value))
+        except (TypeError, ValueError):
+            pass
+    raise TypeError(f"{name} is {brief(value)}, expected a number")
 
 
 @cache

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.kernels import hopper_attention
-from weft.kernels.arrays import Array, Constant, Float64, Given, Int32, given, output
-from weft.kernels.products import capability
+from weft.kernels.arrays import Array, Constant, Float64, Given, Int32, given, number, output
+from weft.kernels.factors import capability
 from weft.kernels.rows import sum_type
 from weft.language.control import static_range
 from weft.language.memory.shared import shared
@@ -88,7 +88,7 @@ def attention(
         return out
     tokens, heads, hdim = queries.shape[-3:]
     longest = tokens if longest is None else longest
-    scale = 1 / math.sqrt(hdim) if scale is None else float(scale)
+    scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
     arguments = q, k, v, out, q_starts, k_starts
     if keys.shape[-3] and _suits_copy_engine(queries, keys, values):
         hopper_attention.attention(*arguments, longest, scale, bool(causal), hdim)

@@ -9,10 +9,28 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from weft.errors import brief
-from weft.kernels.activations import gelu_erf, gelu_tanh, relu, silu
+from weft.kernels.activations import (
+    gelu_erf,
+    gelu_erf_backward,
+    gelu_tanh,
+    gelu_tanh_backward,
+    relu,
+    relu_backward,
+    silu,
+    silu_backward,
+)
 from weft.kernels.arrays import Array, Constant, Float64
 
-ACTIVATIONS: Final = {"gelu": gelu_erf, "gelu_tanh": gelu_tanh, "relu": relu, "silu": silu}
+Activation = Any
+"""A name, a function of a number, or None. torch's operators take names."""
+
+ACTIVATIONS: Final = {
+    "gelu": (gelu_erf, gelu_erf_backward),
+    "gelu_tanh": (gelu_tanh, gelu_tanh_backward),
+    "relu": (relu, relu_backward),
+    "silu": (silu, silu_backward),
+}
+"""Functions, and the gradient times their derivative."""
 
 
 def activation_of(activation: Any) -> Any:
@@ -29,7 +47,12 @@ def activation_of(activation: Any) -> Any:
     if activation not in ACTIVATIONS:
         names = ", ".join(map(repr, ACTIVATIONS))
         raise ValueError(f"activation is {activation!r}, expected one of {names}, or a function")
-    return ACTIVATIONS[activation]
+    return ACTIVATIONS[activation][0]
+
+
+def slope_of(activation: str) -> Any:
+    """The function of a gradient and a number that differentiates an activation."""
+    return ACTIVATIONS[activation][1]
 
 
 class Ending(NamedTuple):
@@ -41,6 +64,7 @@ class Ending(NamedTuple):
         activation: a function of a number.
         beta: a number.
         residual: an array of the result's shape.
+        slope: a function of the residual and the sum, in place of the activation and what follows.
     """
 
     alpha: Float64 | None = None
@@ -48,6 +72,7 @@ class Ending(NamedTuple):
     activation: Constant = None
     beta: Float64 | None = None
     residual: Array | None = None
+    slope: Constant = None
 
     def finished(self, total: Any, bias: Any, residual: Any) -> Any:
         """A finished sum, from the numbers that belong to it; traced in kernels."""
@@ -56,6 +81,8 @@ class Ending(NamedTuple):
             total *= wide(self.alpha)
         if self.bias is not None:
             total += wide(bias)
+        if self.slope is not None:
+            return self.slope(wide(residual), total)
         if self.activation is not None:
             total = self.activation(total)
         if self.residual is not None:

@@ -20,12 +20,24 @@ if TYPE_CHECKING:
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
-_TYPES: Final = {"int": "SymInt", "float": "float", "bool": "bool", "str": "str"}
+ElementType = Any
+"""An element type, by any name; torch's operators take names."""
+
+_TYPES: Final = {
+    "int": "SymInt",
+    "float": "float",
+    "bool": "bool",
+    "str": "str",
+    "Activation": "str",
+    "ElementType": "str",
+}
 _OPERATORS: Final[dict[str, Any]] = {}
 
 
 def differentiable(
-    like: Callable[..., Any], backward: Callable[..., Any] | None = None
+    like: Callable[..., Any],
+    backward: Callable[..., Any] | None = None,
+    accepted: Callable[..., tuple[Any, ...]] | None = None,
 ) -> Callable[[_F], _F]:
     """Makes a function of arrays one that torch differentiates.
 
@@ -33,6 +45,7 @@ def differentiable(
         like: makes a new tensor like the result, from the function's arguments.
         backward: the derivatives by the arguments, a tuple with None for those that have none, from the result's
             gradient, the result and the arguments; None: it has no derivative.
+        accepted: makes the operator's arguments of a call's, or refuses them; None: they are the same.
     """
 
     def decorate(function: _F) -> _F:
@@ -56,7 +69,10 @@ def differentiable(
                     "call it under torch.no_grad() and outside of torch.compile"
                 )
             make()
-            return getattr(torch.ops.weft, name)(*arguments, **keywords)
+            operator = getattr(torch.ops.weft, name)
+            if accepted is not None:
+                return operator(*accepted(*arguments, **keywords))
+            return operator(*arguments, **keywords)
 
         return call  # type: ignore[return-value]
 

@@ -15,7 +15,8 @@ from weft.api import jit, kernel
 from weft.arguments.tensor_map import TensorMap
 from weft.kernels.arrays import Array, Constant, Int32
 from weft.kernels.endings import PLAIN, Ending
-from weft.kernels.tiles import count_of, place_of, tiles_of
+from weft.kernels.parts import begun, sum_kernel
+from weft.kernels.tiles import WHOLE, Cut, count_of, place_of, steps_of, tiles_of
 from weft.language.asynchronous import tma
 from weft.language.asynchronous.mbarrier import mbarrier
 from weft.language.asynchronous.pipeline import PipelineState
@@ -40,6 +41,7 @@ BM: Final = 128
 BN: Final = 256
 STAGES: Final = 4
 ROW_BYTES: Final = 128  # of a and b in a tile: 64 elements of 16 bits, 128 of 8
+SHORTEST: Final = 512  # part of a sum
 
 
 class Plan(NamedTuple):
@@ -73,17 +75,17 @@ def copy_tiles(
     count: Any,
     steps: Any,
     plan: Any,
+    cut: Any,
 ) -> None:
     """What the thread does that starts all copies; traced in the kernel."""
     bk = ROW_BYTES // a_ring.dtype.itemsize
-    *stack, m_tiles, n_tiles = tiles
     stage = PipelineState(STAGES, producer=True)
     for tile in range(block_idx.x, count, grid_dim.x):
-        matrix, row, column = place_of(tile, stack, m_tiles, n_tiles, (BM, BN))
-        of_a, of_b = (matrix if is_stack else () for is_stack in plan.stacks)
-        for step in range(steps):
-            at_a = (row, bk * step) if plan.rows_of_a else (bk * step, row)
-            at_b = (column, bk * step) if plan.columns_of_b else (bk * step, column)
+        place = place_of(tile, tiles, (BM, BN), cut)
+        of_a, of_b = (place.matrix if is_stack else () for is_stack in plan.stacks)
+        for step in range(*steps_of(place, steps, cut)):
+            at_a = (place.row, bk * step) if plan.rows_of_a else (bk * step, place.row)
+            at_b = (place.column, bk * step) if plan.columns_of_b else (bk * step, place.column)
             empty[stage].wait()
             full[stage].arrive(expect_bytes=a_ring[stage].nbytes + b_ring[stage].nbytes)
             tma.load(a, (*of_a, *at_a), a_ring[stage], full[stage])
@@ -114,13 +116,10 @@ def gemm_kernel(
     out_dtype: Constant,
     ending: Ending = PLAIN,
     plan: Plan = USUAL,
+    cut: Cut = WHOLE,
 ) -> None:
-    """One block: one tile of c after the other.
-
-    `tiles` are the numbers of matrices along the stack's dimensions, and of tiles along m and n of each.
-    """
+    """One block: one tile of c after the other; `tiles` as in `place_of`."""
     bk = ROW_BYTES // dtype.itemsize
-    *stack, m_tiles, n_tiles = tiles
     a_ring = shared((STAGES, *((BM, bk) if plan.rows_of_a else (bk, BM))), dtype, swizzle=128)
     b_ring = shared((STAGES, *((BN, bk) if plan.columns_of_b else (bk, BN))), dtype, swizzle=128)
     # Two of each that multiplies.
@@ -130,48 +129,60 @@ def gemm_kernel(
     full = mbarrier(STAGES, arrivals=1)
     empty = mbarrier(STAGES, arrivals=8)  # warps that multiply
     role = warpgroup_id()
-    count = m_tiles * n_tiles
-    for size in stack:
+    count = 1
+    for size in tiles:
         count *= size
 
     if role == 0:  # copies
         setmaxnreg(40)
         if warp_id() == 0 and elect_one():
-            copy_tiles(a, b, a_ring, b_ring, full, empty, tiles, count, steps, plan)
+            copy_tiles(a, b, a_ring, b_ring, full, empty, tiles, count, steps, plan, cut)
     else:  # multiplies
         setmaxnreg(232)
         mine, leader = role - 1, elect_one(warpgroup)
         stage = PipelineState(STAGES)
         for tile in range(block_idx.x, count, grid_dim.x):
+            place = place_of(tile, tiles, (BM, BN), cut)
+            first, end = steps_of(place, steps, cut)
             acc = wgmma.accumulator((64, BN), f32)
-            for step in range(steps):
+            for step in range(first, end):
                 full[stage].wait()
                 if plan.rows_of_a:
                     rows = a_ring[stage].tile((64, bk), (mine, 0))
                 else:
                     rows = a_ring[stage].tile((bk, 64), (0, mine)).T
                 columns = b_ring[stage].T if plan.columns_of_b else b_ring[stage]
-                acc = wgmma.mma(rows, columns, acc, accumulate=step > 0)
+                acc = wgmma.mma(rows, columns, acc, accumulate=step > first)
                 acc = wgmma.wait(acc, pending=0)
                 empty[stage].release()
                 stage = stage.next()
 
-            matrix, row, column = place_of(tile, stack, m_tiles, n_tiles, (BM, BN))
-            row += 64 * mine
+            row = place.row + 64 * mine
             for j in static_range(BN // 64):
-                left = column + 64 * j
-                part = ending.finished_part(acc[:, 64 * j : 64 * (j + 1)], matrix, row, left)
+                left = place.column + 64 * j
+                part = acc[:, 64 * j : 64 * (j + 1)]
+                part = ending.finished_part(part, place.result, row, left)
                 if plan.by_copies:
-                    write(part, c, (*matrix, row, left), c_tiles[mine, j % 2], leader)
+                    write(part, c, (*place.result, row, left), c_tiles[mine, j % 2], leader)
                 else:
-                    part.store(c[matrix] if stack else c, (row, left))
+                    part.store(c[place.result] if place.result else c, (row, left))
         if plan.by_copies and leader:
             tma.wait()
 
 
 @jit
-def gemm(a: Array, b: Array, c: Array, ending: Ending = PLAIN, plan: Plan = USUAL) -> None:
-    """``c = a · b``; `a` is as it lies in memory, m x k or k x m, and `b` n x k or k x n."""
+def gemm(
+    a: Array,
+    b: Array,
+    c: Array,
+    ending: Ending = PLAIN,
+    plan: Plan = USUAL,
+    parts: Int32 | None = None,
+) -> None:
+    """``c = a · b``; `a` is as it lies in memory, m x k or k x m, and `b` n x k or k x n.
+
+    With `parts`, blocks take that many parts of each sum, and the plan is not by copies.
+    """
     bk = ROW_BYTES // a.dtype.itemsize
     k = a.shape[-1] if plan.rows_of_a else a.shape[-2]
     a_box, b_box = (
@@ -181,15 +192,22 @@ def gemm(a: Array, b: Array, c: Array, ending: Ending = PLAIN, plan: Plan = USUA
             (b, BN, plan.columns_of_b),
         )
     )
-    tiles = tiles_of(c, (BM, BN))
+    steps = ceil_div(k, bk)
+    target, cut = begun(c, a.dtype, steps, parts)
+    tiles = tiles_of(target, (BM, BN))
     gemm_kernel(
         tensor_map(a, box=a_box, swizzle=128),
         tensor_map(b, box=b_box, swizzle=128),
-        tensor_map(c, box=(*(1,) * (c.ndim - 2), 64, 64), swizzle=128) if plan.by_copies else c,
+        tensor_map(c, box=(*(1,) * (c.ndim - 2), 64, 64), swizzle=128)
+        if plan.by_copies
+        else target,
         tiles,
-        ceil_div(k, bk),
+        steps,
         a.dtype,
         c.dtype,
-        ending,
+        ending if parts is None else PLAIN,
         plan,
+        cut,
     ).launch(grid=lesser(count_of(tiles), multiprocessors()), block=384)
+    if parts is not None:
+        sum_kernel(target, c, ending).launch(over=c.shape)

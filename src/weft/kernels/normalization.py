@@ -17,6 +17,7 @@ from weft.kernels.arrays import (
     Given,
     common_width,
     given,
+    number,
     output_like,
 )
 from weft.kernels.rows import (
@@ -86,7 +87,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, out: Any = None) -> 
 
 
 def _of_rows(x: Any, weight: Any, bias: Any, eps: float, out: Any, is_centered: bool) -> Any:
-    source = given(x, "x", is_float=True)
+    source, eps = given(x, "x", is_float=True), number(eps, "eps")
     vectors = [
         _vector(source, name, vector)
         for name, vector in (("weight", weight), ("bias", bias))
@@ -96,7 +97,7 @@ def _of_rows(x: Any, weight: Any, bias: Any, eps: float, out: Any, is_centered: 
     if source.shape[-1] and source.rows:
         width = common_width(source, target, *vectors)
         threads, items = geometry(source.shape[-1], width)
-        _normalize(x, weight, bias, float(eps), out, threads, items, width, is_centered)
+        _normalize(x, weight, bias, eps, out, threads, items, width, is_centered)
     return out
 
 

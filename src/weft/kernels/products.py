@@ -8,40 +8,61 @@ through `warp_products`; everything else through `tiled_products`.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import sys
+from typing import Any
 
-from weft.driver.device import device_properties
 from weft.errors import brief
 from weft.ffi.data_type import DataType
 from weft.kernels import hopper_products, tiled_products, warp_products
-from weft.kernels.arrays import Given, element_type, given, output
-from weft.kernels.endings import Ending, activation_of
-from weft.kernels.gradients import differentiable
+from weft.kernels.arrays import Given, element_type, given, number, output
+from weft.kernels.endings import Activation, Ending, activation_of, slope_of
+from weft.kernels.factors import (
+    Stored,
+    capability,
+    factor,
+    multiprocessors_of,
+    stored,
+    suits_copy_engine,
+)
+from weft.kernels.gradients import ElementType, differentiable
+from weft.kernels.parts import parts_for
 from weft.types.dtype import DType, f64
 
-if TYPE_CHECKING:
-    from weft.ffi.device import Device
 
-_CHUNK: Final = (
-    16  # bytes, of which the copy engine's strides and the threads' copies are multiples
-)
-_MOST_RANK: Final = 5  # of a tensor map
+def _like_product(a: Any, b: Any) -> Any:
+    return _like_gemm(a, b)
 
 
-def _like_product(a: Any, b: Any, *_: Any) -> Any:
-    stack = a.shape[:-2] or b.shape[:-2]
-    return a.new_empty((*stack, a.shape[-2], b.shape[-1]))
+def _like_gemm(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    activation: Any = None,
+    residual: Any = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    dtype: str | None = None,
+) -> Any:
+    if dtype is None:
+        dtype = "bfloat16" if a.dtype.itemsize == 1 else None
+    kind = a.dtype if dtype is None else getattr(sys.modules["torch"], dtype)
+    shape = *(a.shape[:-2] or b.shape[:-2]), a.shape[-2], b.shape[-1]
+    return a.new_empty(shape, dtype=kind)
 
 
-def _matmul_backward(gradient: Any, _: Any, a: Any, b: Any) -> Any:
-    by_left = matmul(gradient, b.mT)
+def _by_factors(gradient: Any, a: Any, b: Any, alpha: float = 1.0) -> tuple[Any, Any]:
+    """The derivatives of ``alpha · a @ b`` by its factors."""
+    by_left = gemm(gradient, b.mT, alpha=alpha)
     if a.ndim < by_left.ndim:
         by_left = by_left.flatten(0, -3).sum(0)
     if b.ndim < gradient.ndim:  # one matrix: the rows of all of a's together
         rows = a.reshape(-1, a.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
-        return by_left, matmul(rows[0].mT, rows[1])
-    return by_left, matmul(a.mT, gradient)
+        return by_left, gemm(rows[0].mT, rows[1], alpha=alpha)
+    return by_left, gemm(a.mT, gradient, alpha=alpha)
+
+
+def _matmul_backward(gradient: Any, _: Any, a: Any, b: Any) -> Any:
+    return _by_factors(gradient, a, b)
 
 
 @differentiable(_like_product, _matmul_backward)
@@ -70,15 +91,78 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
     return gemm(a, b, out=out)
 
 
-def gemm(
+def _accepted(
     a: Any,
     b: Any,
     bias: Any = None,
     activation: Any = None,
     residual: Any = None,
+    alpha: Any = 1.0,
+    beta: Any = 1.0,
+    dtype: Any = None,
+) -> tuple[Any, ...]:
+    """Arguments of `gemm` as torch's operator takes them."""
+    if activation_of(activation) is activation and activation is not None:
+        raise TypeError(
+            "activation is a function, of which torch does not know the derivative; expected a name, or a call under "
+            "torch.no_grad() and outside of torch.compile"
+        )
+    name = None if dtype is None else _type_name(dtype)
+    return a, b, bias, activation, residual, number(alpha, "alpha"), number(beta, "beta"), name
+
+
+def _gemm_backward(
+    gradient: Any,
+    _: Any,
+    a: Any,
+    b: Any,
+    bias: Any,
+    activation: str | None,
+    residual: Any,
+    alpha: float,
+    beta: float,
+    __: Any,
+) -> Any:
+    by_bias = by_residual = None
+    if residual is not None:
+        by_residual = (beta * gradient).to(residual.dtype)
+    slope = gradient.to(a.dtype)
+    if activation is not None:
+        slope = _gemm_slope(slope, a, b, activation, bias, alpha)
+    if bias is not None:
+        torch: Any = sys.modules["torch"]
+        wide = torch.float64 if a.dtype is torch.float64 else torch.float32
+        by_bias = slope.flatten(0, -2).sum(0, dtype=wide).to(bias.dtype)
+    return *_by_factors(slope, a, b, alpha), by_bias, None, by_residual, None, None, None
+
+
+def _like_gradient(gradient: Any, a: Any, *_: Any) -> Any:
+    return a.new_empty(gradient.shape)
+
+
+@differentiable(_like_gradient)
+def _gemm_slope(
+    gradient: Any, a: Any, b: Any, activation: str, bias: Any = None, alpha: float = 1.0
+) -> Any:
+    """The gradient times the activation's derivative, for which the product is computed once more."""
+    left, right = factor(a, "a"), factor(b, "b")
+    out = output(left, gradient.shape, left.dtype, left.type_name)
+    ending = Ending(alpha, bias, None, None, gradient, slope_of(activation))
+    if 0 not in gradient.shape:
+        _multiply(left, right, given(out, "out"), ending)
+    return out
+
+
+@differentiable(_like_gemm, _gemm_backward, _accepted)
+def gemm(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    activation: Activation = None,
+    residual: Any = None,
     alpha: float = 1.0,
     beta: float = 1.0,
-    dtype: Any = None,
+    dtype: ElementType = None,
     out: Any = None,
 ) -> Any:
     """A product and what follows it: ``activation(alpha · a @ b + bias) + beta · residual``, rounded once.
@@ -100,7 +184,7 @@ def gemm(
         `out`, or the new array.
 
     Raises:
-        TypeError: as `matmul`; for another activation or dtype.
+        TypeError: as `matmul`; for another activation or dtype; for factors that are not numbers.
         ValueError: as `matmul`; for a bias or residual of another shape.
 
     Example:
@@ -111,7 +195,7 @@ def gemm(
         >>> weft.kernels.gemm(a, weight.T, activation=lambda x: x * x, dtype="float32").tolist()
         [[121.0, 9.0]]
     """
-    left, right = _factor(a, "a"), _factor(b, "b")
+    left, right = factor(a, "a"), factor(b, "b")
     _check_factors(left, right)
     stack = left.shape[:-2] or right.shape[:-2]
     shape = (*stack, left.shape[-2], right.shape[-1])
@@ -120,25 +204,17 @@ def gemm(
     _check_bias(left, bias, shape[-1])
     if residual is not None:
         _check_residual(left, residual, shape)
+    alpha, beta = number(alpha, "alpha"), number(beta, "beta")
     ending = Ending(
-        None if alpha == 1 else float(alpha),
+        None if alpha == 1 else alpha,
         bias,
         activation_of(activation),
-        None if residual is None or beta == 1 else float(beta),
+        None if residual is None or beta == 1 else beta,
         residual,
     )
     if 0 not in shape:
         _multiply(left, right, given(out, "out"), ending)
     return out
-
-
-def _factor(array: object, name: str) -> Given:
-    found = given(array, name)
-    if not found.dtype.is_float:
-        raise TypeError(f"{name} has elements of {found.type_name}, expected floats")
-    if len(found.shape) < 2:
-        raise ValueError(f"{name} has shape {found.shape}, expected a matrix or a stack of them")
-    return found
 
 
 def _check_factors(left: Given, right: Given) -> None:
@@ -163,6 +239,11 @@ def _result_type(left: Given, dtype: Any, out: Any) -> tuple[DType, str]:
         if left.dtype.is_float8:
             return element_type(DataType("bfloat16"))  # type: ignore[return-value]
         return left.dtype, left.type_name
+    return _named(dtype)
+
+
+def _named(dtype: Any) -> tuple[DType, str]:
+    """The type of a result that a user has named."""
     try:
         name = str(getattr(dtype, "__name__", dtype)).rpartition(".")[-1]
         kind, name = element_type(DataType(dtype if isinstance(dtype, DType) else name))
@@ -171,6 +252,14 @@ def _result_type(left: Given, dtype: Any, out: Any) -> tuple[DType, str]:
     if kind is None or not kind.is_float or kind.is_float8:
         raise TypeError(f"dtype is {brief(dtype)}, expected 16, 32 or 64-bit floats")
     return kind, name
+
+
+def _type_name(dtype: Any) -> str:
+    """Its name in array libraries."""
+    return _named(dtype)[1]
+
+
+_type_name._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch's tracer calls it
 
 
 def _check_bias(left: Given, bias: object, columns: int) -> None:
@@ -191,101 +280,59 @@ def _check_residual(left: Given, residual: object, shape: tuple[int, ...]) -> No
         raise ValueError(f"residual is on {found.device}, expected {left.device}")
 
 
-class Stored(NamedTuple):
-    """A factor as it lies in memory.
-
-    Attributes:
-        array: the user's, or a view of it with the last two dimensions exchanged.
-        is_exchanged: whether it is such a view.
-        has_chunks: whether all rows of `array` begin at multiples of 16 bytes, without gaps between elements.
-        is_whole: whether their lengths are such multiples, too.
-    """
-
-    array: Any
-    is_exchanged: bool
-    has_chunks: bool
-    is_whole: bool
-
-
-def stored(factor: Given) -> Stored:
-    """How a factor lies: along its rows, or else along its columns."""
-    *leading, pitch, step = factor.strides
-    rows, columns = factor.shape[-2:]
-    array, is_exchanged = factor.array, False
-    if step != 1 and (pitch == 1 or rows == 1):
-        array = _exchanged(factor.array)
-        is_exchanged = array is not None
-        if array is None:
-            array = factor.array
-        else:
-            pitch, step, columns = step, pitch, rows
-    size = factor.dtype.itemsize
-    strides = [
-        stride for stride, length in zip(leading, factor.shape[:-2], strict=True) if length != 1
-    ]
-    has_chunks = (
-        step == 1
-        and factor.address % _CHUNK == 0
-        and all(stride > 0 and stride * size % _CHUNK == 0 for stride in (*strides, pitch))
-    )
-    return Stored(array, is_exchanged, has_chunks, has_chunks and columns * size % _CHUNK == 0)
-
-
-def _exchanged(array: Any) -> Any:
-    """A view with the last two dimensions exchanged; None where the library has none."""
-    for name in ("swapaxes", "transpose"):  # of NumPy and CuPy, of torch
-        method = getattr(array, name, None)
-        if method is not None:
-            return method(-1, -2)
-    return None
-
-
-@cache
-def capability(device: Device) -> tuple[int, int]:
-    """The compute capability of a GPU, or (0, 0) for the CPU."""
-    if device.type != "cuda":
-        return (0, 0)
-    return device_properties(device.index).compute_capability
-
-
 def _multiply(left: Given, right: Given, result: Given, ending: Ending) -> None:
     left, right, result, ending = _joined(left, right, result, ending)
-    version = capability(left.device)
-    if left.shape[-1] and version >= (8, 0) and left.dtype.itemsize <= 2:
+    version, blocks = capability(left.device), multiprocessors_of(left.device)
+    k = left.shape[-1]
+
+    def parts(sides: tuple[int, int], at_once: int, shortest: int) -> int | None:
+        return parts_for(_tile_count(result.shape, sides), k, at_once * blocks, shortest)
+
+    if k and version >= (8, 0) and left.dtype.itemsize <= 2:
         a, b = stored(left), stored(right)
-        if version == (9, 0) and _suits_copy_engine(left, right, a, b):
-            _by_hopper(a, b, left, right, result, ending)
+        if version == (9, 0) and suits_copy_engine(left, right, a, b):
+            own = hopper_products
+            _by_hopper(
+                *(a, b, left, right, result, ending), parts((own.BM, own.BN), 1, own.SHORTEST)
+            )
             return
         if left.dtype.itemsize == 2:
-            call = warp_products.gemm
-            if a.is_whole and b.is_whole:
-                call = warp_products.gemm_of_chunks
-            call(a.array, b.array, result.array, ending, not a.is_exchanged, b.is_exchanged)
+            own = warp_products
+            call = own.gemm_of_chunks if a.is_whole and b.is_whole else own.gemm
+            order = not a.is_exchanged, b.is_exchanged
+            cut = parts((own.BM, own.BN), own.BLOCKS, own.SHORTEST)
+            call(a.array, b.array, result.array, ending, *order, cut)
             return
-    sizes = tiled_products.OF_F64 if left.dtype is f64 else tiled_products.OF_F32
-    if version == (0, 0):
-        sizes = tiled_products.OF_CPU
+    sizes = tiled_products.sizes_for(left.dtype is f64, result.shape, version == (0, 0))
     along_k = left.strides[-1] == 1, right.strides[-2] == 1 and right.strides[-1] != 1
-    tiled_products.gemm(left.array, right.array, result.array, ending, sizes, along_k)
+    cut = parts((sizes.m, sizes.n), sizes.blocks, tiled_products.SHORTEST)
+    tiled_products.gemm(left.array, right.array, result.array, ending, sizes, along_k, cut)
 
 
-def _suits_copy_engine(left: Given, right: Given, a: Stored, b: Stored) -> bool:
-    if left.dtype.itemsize == 1 and (a.is_exchanged or not b.is_exchanged):
-        return False  # of 8-bit elements neighbors have to lie along k
-    return a.has_chunks and b.has_chunks and max(len(left.shape), len(right.shape)) <= _MOST_RANK
+def _tile_count(shape: tuple[int, ...], sides: tuple[int, int]) -> int:
+    count = -(-shape[-2] // sides[0]) * -(-shape[-1] // sides[1])
+    for size in shape[:-2]:
+        count *= size
+    return count
 
 
 def _by_hopper(
-    a: Stored, b: Stored, left: Given, right: Given, result: Given, ending: Ending
+    a: Stored,
+    b: Stored,
+    left: Given,
+    right: Given,
+    result: Given,
+    ending: Ending,
+    parts: int | None,
 ) -> None:
-    by_copies = result.dtype.itemsize == 2 and stored(result).has_chunks
+    by_copies = parts is None and result.dtype.itemsize == 2 and stored(result).has_chunks
     plan = hopper_products.Plan(
         not a.is_exchanged,
         b.is_exchanged,
         (len(left.shape) > 2, len(right.shape) > 2),
         by_copies and not stored(result).is_exchanged,
     )
-    hopper_products.gemm(a.array, b.array, result.array, ending, plan)
+    hopper_products.gemm(a.array, b.array, result.array, ending, plan, parts)
 
 
 def _joined(

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from weft.api import jit, kernel
-from weft.kernels.arrays import Array, Constant
-from weft.kernels.endings import Ending
+from weft.kernels.arrays import Array, Constant, Int32
+from weft.kernels.endings import PLAIN, Ending
+from weft.kernels.parts import begun, sum_kernel
 from weft.kernels.rows import sum_type
-from weft.kernels.tiles import count_of, place_of, tiles_of
+from weft.kernels.tiles import WHOLE, Cut, count_of, place_of, steps_of, tiles_of
 from weft.language.control import ceil_div, static_range
 from weft.language.memory.shared import shared
 from weft.language.memory.vectors import load_vector
@@ -29,6 +30,7 @@ class Sizes(NamedTuple):
         k: a step.
         rows, columns: of a thread, multiples of `neighbors`.
         neighbors: elements of an access of shared memory.
+        blocks: that a multiprocessor runs at once.
     """
 
     m: int
@@ -37,6 +39,7 @@ class Sizes(NamedTuple):
     rows: int
     columns: int
     neighbors: int
+    blocks: int = 1
 
     @property
     def threads(self) -> int:
@@ -46,7 +49,22 @@ class Sizes(NamedTuple):
 
 OF_F32: Final = Sizes(128, 128, 16, 8, 8, 4)
 OF_F64: Final = Sizes(64, 64, 16, 4, 4, 2)
+OF_FEW_ROWS: Final = Sizes(16, 128, 16, 4, 4, 4, 4)
+OF_FEW_COLUMNS: Final = Sizes(128, 16, 16, 4, 4, 4, 4)
 OF_CPU: Final = Sizes(16, 16, 8, 4, 4, 1)
+FEW: Final = 32
+SHORTEST: Final = 256  # part of a sum
+
+
+def sizes_for(is_f64: bool, shape: tuple[int, ...], is_cpu: bool) -> Sizes:
+    """What blocks and threads compute of a result of that shape."""
+    if is_cpu:
+        return OF_CPU
+    if is_f64:
+        return OF_F64
+    if shape[-2] <= FEW:
+        return OF_FEW_ROWS
+    return OF_FEW_COLUMNS if shape[-1] <= FEW else OF_F32
 
 
 def places_of(number: Any, side: Any, count: Any, vector: Any) -> Any:
@@ -86,15 +104,16 @@ def gemm_kernel(
     ending: Ending,
     sizes: Constant,
     along_k: Constant,
+    cut: Cut = WHOLE,
 ) -> None:
     """One block: one tile of c; `along_k` are which of a and b neighboring threads read along k."""
     wide = sum_type(a.dtype)
     threads, vector = sizes.threads, sizes.neighbors
     a_tile = shared((sizes.k, sizes.m + 4), wide)
     b_tile = shared((sizes.k, sizes.n + 4), wide)
-    *stack, m_tiles, n_tiles = tiles
-    matrix, top, left = place_of(block_idx.x, stack, m_tiles, n_tiles, (sizes.m, sizes.n))
-    of_a, of_b = matrix if a.ndim > 2 else (), matrix if b.ndim > 2 else ()
+    at = place_of(block_idx.x, tiles, (sizes.m, sizes.n), cut)
+    of_a, of_b = at.matrix if a.ndim > 2 else (), at.matrix if b.ndim > 2 else ()
+    top, left = at.row, at.column
     m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]
 
     def place(number: Any, side: Any, is_along_k: Any) -> Any:
@@ -132,8 +151,9 @@ def gemm_kernel(
     rows = places_of(ty, sizes.m, sizes.rows, vector)
     columns = places_of(tx, sizes.n, sizes.columns, vector)
     sums = [wide(0.0)] * (sizes.rows * sizes.columns)
-    values = fetched(0)
-    for step in range(ceil_div(k, sizes.k)):
+    begin, end = steps_of(at, ceil_div(k, sizes.k), cut)
+    values = fetched(sizes.k * begin)
+    for step in range(begin, end):
         sync_threads()
         keep(values)
         sync_threads()
@@ -144,12 +164,25 @@ def gemm_kernel(
                 for j in static_range(sizes.columns):
                     sums[i * sizes.columns + j] += x[i] * y[j]
     rows, columns = [top + row for row in rows], [left + column for column in columns]
-    write(sums, c, matrix, rows, columns, ending)
+    write(sums, c, at.result, rows, columns, ending)
 
 
 @jit
-def gemm(a: Array, b: Array, c: Array, ending: Ending, sizes: Constant, along_k: Constant) -> None:
-    """``c = a · b``, stacks of m x k and k x n matrices."""
-    tiles = tiles_of(c, (sizes.m, sizes.n))
-    arguments = a, b, c, tiles, ending, sizes, along_k
-    gemm_kernel(*arguments).launch(grid=count_of(tiles), block=sizes.threads)
+def gemm(
+    a: Array,
+    b: Array,
+    c: Array,
+    ending: Ending,
+    sizes: Constant,
+    along_k: Constant,
+    parts: Int32 | None = None,
+) -> None:
+    """``c = a · b``, stacks of m x k and k x n matrices; `parts` as in `hopper_products.gemm`."""
+    target, cut = begun(c, a.dtype, ceil_div(a.shape[-1], sizes.k), parts)
+    tiles = tiles_of(target, (sizes.m, sizes.n))
+    own = ending if parts is None else PLAIN
+    gemm_kernel(a, b, target, tiles, own, sizes, along_k, cut).launch(
+        grid=count_of(tiles), block=sizes.threads
+    )
+    if parts is not None:
+        sum_kernel(target, c, ending).launch(over=c.shape)

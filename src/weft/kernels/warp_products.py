@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weft.api import jit, kernel
-from weft.kernels.arrays import Array, Constant
+from weft.kernels.arrays import Array, Constant, Int32
 from weft.kernels.endings import PLAIN, Ending
-from weft.kernels.tiles import count_of, place_of, tiles_of
+from weft.kernels.parts import begun, sum_kernel
+from weft.kernels.tiles import WHOLE, Cut, count_of, place_of, steps_of, tiles_of
 from weft.kernels.vectors import Aligned
 from weft.language.asynchronous import cp_async
 from weft.language.control import ceil_div, static_range
@@ -33,6 +34,8 @@ THREADS: Final = 256
 WM: Final = 64
 WN: Final = 32  # of one warp; two rows of four warps
 CHUNK: Final = 8  # elements of a copy: 16 bytes
+BLOCKS: Final = 2  # of a multiprocessor
+SHORTEST: Final = 512  # part of a sum
 
 
 def ring_of(dtype: Any, side: int, lies_along_k: bool) -> Any:
@@ -57,7 +60,7 @@ def fetch(tile: Any, source: Any, matrix: Any, row: Any, column: Any, by_copies:
             tile[r, c] = source[index] if inside else source.dtype(0.0)
 
 
-@kernel(max_threads=THREADS, min_blocks=2)
+@kernel(max_threads=THREADS, min_blocks=BLOCKS)
 def gemm_kernel(
     a: Array,
     b: Array,
@@ -67,6 +70,7 @@ def gemm_kernel(
     rows_of_a: Constant = True,
     columns_of_b: Constant = True,
     by_copies: Constant = True,
+    cut: Cut = WHOLE,
 ) -> None:
     """One block: one tile of c.
 
@@ -74,9 +78,11 @@ def gemm_kernel(
     """
     a_ring = ring_of(a.dtype, BM, rows_of_a)
     b_ring = ring_of(a.dtype, BN, columns_of_b)
-    *stack, m_tiles, n_tiles = tiles
-    matrix, row, column = place_of(block_idx.x, stack, m_tiles, n_tiles, (BM, BN))
-    of_a, of_b = matrix if a.ndim > 2 else (), matrix if b.ndim > 2 else ()
+    place = place_of(block_idx.x, tiles, (BM, BN), cut)
+    of_a, of_b = place.matrix if a.ndim > 2 else (), place.matrix if b.ndim > 2 else ()
+    row, column = place.row, place.column
+    steps = ceil_div(a.shape[-1 if rows_of_a else -2], BK)
+    first, end = steps_of(place, steps, cut)
     warp_row, warp_column = divmod(warp_id(), BN // WN)
 
     def fetch_both(step: Any, stage: Any) -> None:
@@ -90,14 +96,14 @@ def gemm_kernel(
         cp_async.commit()
 
     for step in static_range(STAGES - 1):
-        fetch_both(step, step)
+        fetch_both(first + step, step)
 
     acc = mma.zeros((WM, WN), f32)
-    for step in range(ceil_div(a.shape[-1 if rows_of_a else -2], BK)):
+    for step in range(end - first):
         cp_async.wait(pending=STAGES - 2)
         sync_threads()  # this stage is there for all, and the one before it is free
         now = step % STAGES
-        fetch_both(step + STAGES - 1, (step + STAGES - 1) % STAGES)
+        fetch_both(first + step + STAGES - 1, (step + STAGES - 1) % STAGES)
         for k in static_range(BK // 16):
             if rows_of_a:
                 rows = a_ring[now].tile((WM, BK), (warp_row, 0))
@@ -111,25 +117,48 @@ def gemm_kernel(
                 right = mma.load_b(b_ring[now].tile((16, WN), (k, warp_column)))
             acc = mma.mma(left, right, acc)
     row, column = row + WM * warp_row, column + WN * warp_column
-    acc = ending.finished_part(acc, matrix, row, column)
-    acc.store(c[matrix] if stack else c, (row, column))
+    acc = ending.finished_part(acc, place.result, row, column)
+    acc.store(c[place.result] if place.result else c, (row, column))
+
+
+def _launch(
+    a: Any, b: Any, c: Any, ending: Any, rows_of_a: Any, columns_of_b: Any, parts: Any, copies: Any
+) -> None:
+    """Traced in host functions."""
+    steps = ceil_div(a.shape[-1 if rows_of_a else -2], BK)
+    target, cut = begun(c, a.dtype, steps, parts)
+    tiles = tiles_of(target, (BM, BN))
+    own = ending if parts is None else PLAIN
+    gemm_kernel(a, b, target, tiles, own, rows_of_a, columns_of_b, copies, cut).launch(
+        grid=count_of(tiles), block=THREADS
+    )
+    if parts is not None:
+        sum_kernel(target, c, ending).launch(over=c.shape)
 
 
 @jit
 def gemm(
-    a: Array, b: Array, c: Array, ending: Ending, rows_of_a: Constant, columns_of_b: Constant
+    a: Array,
+    b: Array,
+    c: Array,
+    ending: Ending,
+    rows_of_a: Constant,
+    columns_of_b: Constant,
+    parts: Int32 | None = None,
 ) -> None:
-    """``c = a · b`` of matrices that lie in any way."""
-    tiles = tiles_of(c, (BM, BN))
-    arguments = a, b, c, tiles, ending, rows_of_a, columns_of_b, False
-    gemm_kernel(*arguments).launch(grid=count_of(tiles), block=THREADS)
+    """``c = a · b`` of matrices that lie in any way; `parts` as in `hopper_products.gemm`."""
+    _launch(a, b, c, ending, rows_of_a, columns_of_b, parts, False)
 
 
 @jit
 def gemm_of_chunks(
-    a: Aligned, b: Aligned, c: Array, ending: Ending, rows_of_a: Constant, columns_of_b: Constant
+    a: Aligned,
+    b: Aligned,
+    c: Array,
+    ending: Ending,
+    rows_of_a: Constant,
+    columns_of_b: Constant,
+    parts: Int32 | None = None,
 ) -> None:
     """``c = a · b`` of matrices whose rows, as they lie in memory, are whole chunks of 16 bytes."""
-    tiles = tiles_of(c, (BM, BN))
-    arguments = a, b, c, tiles, ending, rows_of_a, columns_of_b, True
-    gemm_kernel(*arguments).launch(grid=count_of(tiles), block=THREADS)
+    _launch(a, b, c, ending, rows_of_a, columns_of_b, parts, True)
