@@ -35,18 +35,19 @@ def attention_for(hdim: int):
         longest: weft.i32,
         scale: weft.f32,
         causal: weft.Constexpr[bool] = True,
+        profiled: weft.Constexpr[bool] = False,
     ):
         """out = softmax(scale · q · kᵀ) · v, by head and sequence; `longest` is the most queries of one."""
         attention_kernel(
-            *maps_of(q, k, v, bm, hdim),
+            maps_of(q, k, v, bm, hdim),
             out,
-            q_starts,
-            k_starts,
+            (q_starts, k_starts),
             q.shape[1] // k.shape[1],
             scale * LOG2_E,
             hdim,
             causal,
             multiply,
+            profiled=profiled,
         ).launch(
             grid=(weft.ceil_div(longest, bm), q.shape[1], q_starts.shape[0] - 1),
             block=128 * (multiply + 1),

@@ -16,6 +16,7 @@ import numpy as np
 
 import weft
 from examples.common import Arguments, Arrays, Example, show
+from weft.profiler import Profiler
 
 Vector = Annotated[weft.Tensor, weft.fake_tensor(weft.f32, ("n",), alignment_bytes=16)]
 CHUNK, STAGES = 4096, 4  # elements of a chunk: 16 kB
@@ -23,8 +24,10 @@ WARPS = 8  # that add
 
 
 @weft.kernel(max_threads=32 * (WARPS + 1))
-def sums_kernel(a: weft.Tensor, sums: weft.Tensor):
+def sums_kernel(a: weft.Tensor, sums: weft.Tensor, profiled: weft.Constexpr[bool]):
     """Each block: every so many-th chunk."""
+    p = Profiler(groups=[*(f"add {i}" for i in range(WARPS)), "copy"], enabled=profiled)
+    p.init(weft.warp_id(), weft.elect_one())
     ring = weft.shared((STAGES, CHUNK), weft.f32)
     full = weft.mbarrier(STAGES, arrivals=1)
     empty = weft.mbarrier(STAGES, arrivals=WARPS)
@@ -37,9 +40,11 @@ def sums_kernel(a: weft.Tensor, sums: weft.Tensor):
             state = weft.PipelineState(STAGES, producer=True)
             for first in range(begin, whole, stride):
                 count = min(CHUNK, whole - first)
-                empty[state].wait()
+                with p.range("wait"):
+                    empty[state].wait()
                 full[state].arrive(expect_bytes=4 * count)
                 source = a[first : first + count]
+                p.begin_async("load", state.index)
                 weft.bulk_copy(ring[state][:count], source, full[state], cache="evict_first")
                 state = state.next()
     else:
@@ -47,28 +52,33 @@ def sums_kernel(a: weft.Tensor, sums: weft.Tensor):
         total, squares = 0.0, 0.0
         for first in range(begin, whole, stride):
             count = min(CHUNK, whole - first)
-            full[state].wait()
-            for i in range(4 * thread, count, 4 * 32 * WARPS):
-                x, y, z, w = weft.load_vector(ring[state], i, 4)
-                total += (x + y) + (z + w)
-                squares += (x * x + y * y) + (z * z + w * w)
+            with p.range("wait"):
+                full[state].wait()
+            if weft.warp_id() == 0:
+                p.end_async("load", state.index)
+            with p.range("add"):
+                for i in range(4 * thread, count, 4 * 32 * WARPS):
+                    x, y, z, w = weft.load_vector(ring[state], i, 4)
+                    total += (x + y) + (z + w)
+                    squares += (x * x + y * y) + (z * z + w * w)
             empty[state].release()
             state = state.next()
         if weft.block_idx.x == 0 and whole + thread < n:  # up to three more
             rest = a[whole + thread]
             total += rest
             squares += rest * rest
-        total, squares = weft.warp_sum(total), weft.warp_sum(squares)
-        if weft.lane_id() == 0:
-            weft.atomic_add(sums, 0, total)
-            weft.atomic_add(sums, 1, squares)
+        with p.range("store"):
+            total, squares = weft.warp_sum(total), weft.warp_sum(squares)
+            if weft.lane_id() == 0:
+                weft.atomic_add(sums, 0, total)
+                weft.atomic_add(sums, 1, squares)
 
 
 @weft.jit
-def add_sums(a: Vector, sums: weft.Tensor[weft.f32, (2,)]):
+def add_sums(a: Vector, sums: weft.Tensor[weft.f32, (2,)], profiled: weft.Constexpr[bool] = False):
     """Add the vector's sum and that of its squares to `sums`."""
     blocks = min(weft.ceil_div(a.shape[0], CHUNK), 2 * weft.multiprocessors())
-    sums_kernel(a, sums).launch(grid=max(blocks, 1), block=32 * (WARPS + 1))
+    sums_kernel(a, sums, profiled).launch(grid=max(blocks, 1), block=32 * (WARPS + 1))
 
 
 def make_arguments(size: int) -> Arguments:

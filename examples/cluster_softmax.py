@@ -13,6 +13,7 @@ import numpy as np
 
 import weft
 from examples.common import Arguments, Arrays, Example, show
+from weft.profiler import Profiler
 
 BLOCKS, THREADS = 8, 512
 SHARE = 16384  # elements of a row that a block keeps, at most
@@ -28,13 +29,15 @@ def of_block(warps, lane, value, combine, nothing):
 
 
 @weft.kernel(cluster=BLOCKS)
-def softmax_kernel(logits: weft.Tensor, probabilities: weft.Tensor):
+def softmax_kernel(logits: weft.Tensor, probabilities: weft.Tensor, profiled: weft.Constexpr[bool]):
     """One cluster: one row."""
+    p = Profiler(enabled=profiled)
     kept = weft.shared(SHARE, weft.f32)
     warps = weft.shared((2, THREADS // LANES), weft.f32)
     maxima, sums = weft.shared(BLOCKS, weft.f32), weft.shared(BLOCKS, weft.f32)
     came = weft.mbarrier(2, arrivals=1)  # all maxima, and all sums
     rank, thread, lane = weft.cluster_rank(), weft.thread_idx.x, weft.lane_id()
+    p.init(0, thread == 0)
     if thread == 0:
         came[0].arrive(expect_bytes=maxima.nbytes)
         came[1].arrive(expect_bytes=sums.nbytes)
@@ -47,37 +50,45 @@ def softmax_kernel(logits: weft.Tensor, probabilities: weft.Tensor):
     def logit(i):
         return kept[i] if i < SHARE else logits[row, first + i]
 
-    for i in range(thread, min(count, SHARE), THREADS):
-        kept[i] = logits[row, first + i]
+    with p.range("load"):
+        for i in range(thread, min(count, SHARE), THREADS):
+            kept[i] = logits[row, first + i]
     largest = -float("inf")
-    for i in range(thread, count, THREADS):
-        largest = max(largest, logit(i))
-    largest = of_block(warps[0], lane, weft.warp_max(largest), weft.warp_max, -float("inf"))
-    if thread < BLOCKS:
-        weft.st_async(maxima, rank, largest, came[0], thread)
-    came[0].wait(0)
+    with p.range("maximum"):
+        for i in range(thread, count, THREADS):
+            largest = max(largest, logit(i))
+        largest = of_block(warps[0], lane, weft.warp_max(largest), weft.warp_max, -float("inf"))
+    with p.range("exchange"):
+        if thread < BLOCKS:
+            weft.st_async(maxima, rank, largest, came[0], thread)
+        came[0].wait(0)
     largest = max(maxima[i] for i in weft.static_range(BLOCKS))
 
     total = 0.0
-    for i in range(thread, count, THREADS):
-        total += weft.math.exp(logit(i) - largest)
-    total = of_block(warps[1], lane, weft.warp_sum(total), weft.warp_sum, 0.0)
-    if thread < BLOCKS:
-        weft.st_async(sums, rank, total, came[1], thread)
-    came[1].wait(0)
+    with p.range("sum"):
+        for i in range(thread, count, THREADS):
+            total += weft.math.exp(logit(i) - largest)
+        total = of_block(warps[1], lane, weft.warp_sum(total), weft.warp_sum, 0.0)
+    with p.range("exchange"):
+        if thread < BLOCKS:
+            weft.st_async(sums, rank, total, came[1], thread)
+        came[1].wait(0)
     scale = 1.0 / sum(sums[i] for i in weft.static_range(BLOCKS))
 
-    for i in range(thread, count, THREADS):
-        probabilities[row, first + i] = weft.math.exp(logit(i) - largest) * scale
+    with p.range("store"):
+        for i in range(thread, count, THREADS):
+            probabilities[row, first + i] = weft.math.exp(logit(i) - largest) * scale
 
 
 @weft.jit
 def softmax(
     logits: weft.Tensor[weft.f32, ("rows", "columns")],
     probabilities: weft.Tensor[weft.f32, ("rows", "columns")],
+    profiled: weft.Constexpr[bool] = False,
 ):
     """Write each row's softmax."""
-    softmax_kernel(logits, probabilities).launch(grid=BLOCKS * logits.shape[0], block=THREADS)
+    blocks = BLOCKS * logits.shape[0]
+    softmax_kernel(logits, probabilities, profiled).launch(grid=blocks, block=THREADS)
 
 
 def make_arguments(columns: int) -> Arguments:

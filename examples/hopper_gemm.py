@@ -15,11 +15,11 @@ import numpy as np
 
 import weft
 from examples.common import Arguments, Arrays, Example, show
-from weft.kernels.hopper_products import BM, BN, ROW_BYTES, gemm_kernel
+from weft.kernels.hopper_products import BM, BN, ROW_BYTES, Plan, gemm_kernel
 
 
 @weft.jit
-def gemm(a, b, c):
+def gemm(a, b, c, profiled: weft.Constexpr[bool] = False):
     """c = a · bᵀ, for any m, n and k."""
     m_tiles, n_tiles = weft.ceil_div(a.shape[0], BM), weft.ceil_div(b.shape[0], BN)
     bk = ROW_BYTES // a.dtype.itemsize
@@ -31,6 +31,7 @@ def gemm(a, b, c):
         weft.ceil_div(a.shape[1], bk),
         a.dtype,
         c.dtype,
+        plan=Plan(profiled=profiled),
     ).launch(grid=min(m_tiles * n_tiles, weft.multiprocessors()), block=384)
 
 

@@ -13,24 +13,34 @@ import numpy as np
 
 import weft
 from examples.common import Arguments, Arrays, Example, show
+from weft.profiler import Profiler
 
 BM, BN, BK, STAGES = 64, 128, 64, 4
 
 
 @weft.kernel
-def part_kernel(a: weft.TensorMap, b: weft.TensorMap, parts: weft.Tensor, steps: weft.i32):
+def part_kernel(
+    a: weft.TensorMap,
+    b: weft.TensorMap,
+    parts: weft.Tensor,
+    steps: weft.i32,
+    profiled: weft.Constexpr[bool],
+):
     """One block, one warpgroup: `steps` steps of the sum of one tile."""
+    p = Profiler(enabled=profiled)
     a_ring = weft.shared((STAGES, BM, BK), weft.f16, swizzle=128)
     b_ring = weft.shared((STAGES, BN, BK), weft.f16, swizzle=128)
     full = weft.mbarrier(STAGES, arrivals=1)
     row, column, part = BM * weft.block_idx.y, BN * weft.block_idx.x, weft.block_idx.z
     first = steps * part
     leader = weft.elect_one(weft.warpgroup)
+    p.init(0, leader)
 
     def fetch(step, stage):
         full[stage].arrive(expect_bytes=a_ring[stage].nbytes + b_ring[stage].nbytes)
         weft.tma.load(a, (row, BK * step), a_ring[stage], full[stage])
         weft.tma.load(b, (column, BK * step), b_ring[stage], full[stage])
+        p.begin_async("load", stage.index)
 
     ahead = weft.PipelineState(STAGES)
     for step in range(min(STAGES, steps)):
@@ -41,15 +51,19 @@ def part_kernel(a: weft.TensorMap, b: weft.TensorMap, parts: weft.Tensor, steps:
     stage = weft.PipelineState(STAGES)
     acc = weft.wgmma.accumulator((BM, BN), weft.f32)
     for step in range(steps):
-        full[stage].wait()
-        acc = weft.wgmma.mma(a_ring[stage], b_ring[stage].T, acc, accumulate=step > 0)
-        acc = weft.wgmma.wait(acc, pending=0)
-        weft.sync_warpgroup()  # no warp reads this stage any more
+        with p.range("wait"):
+            full[stage].wait()
+        p.end_async("load", stage.index)
+        with p.range("multiply"):
+            acc = weft.wgmma.mma(a_ring[stage], b_ring[stage].T, acc, accumulate=step > 0)
+            acc = weft.wgmma.wait(acc, pending=0)
+            weft.sync_warpgroup()  # no warp reads this stage any more
         if leader and step + STAGES < steps:
             fetch(first + step + STAGES, stage)
         stage = stage.next()
     weft.launch_dependents()
-    acc.store(parts[part], (row, column))
+    with p.range("store"):
+        acc.store(parts[part], (row, column))
 
 
 @weft.kernel
@@ -64,7 +78,7 @@ def sum_kernel(parts: weft.Tensor, c: weft.Tensor):
 
 
 @weft.jit
-def gemm(a, b, c):
+def gemm(a, b, c, profiled: weft.Constexpr[bool] = False):
     """c = a · bᵀ, for any m, n and k."""
     m_tiles, n_tiles = weft.ceil_div(a.shape[0], BM), weft.ceil_div(b.shape[0], BN)
     all_steps = max(weft.ceil_div(a.shape[1], BK), 1)
@@ -77,6 +91,7 @@ def gemm(a, b, c):
         weft.tensor_map(b, box=(BN, BK), swizzle=128),
         parts,
         steps,
+        profiled,
     ).launch(grid=(n_tiles, m_tiles, count), block=128)
     sum_kernel(parts, c).launch(over=c.shape, programmatic=True)
 

@@ -33,10 +33,12 @@ def gemm(
     a: Annotated[weft.Tensor, matrix("m", "k")],
     b: Annotated[weft.Tensor, matrix("n", "k")],
     c: Annotated[weft.Tensor, matrix("m", "n")],
+    profiled: weft.Constexpr[bool] = False,
 ):
     """c = a · bᵀ, for any m and n, and k whose rows are multiples of 16 bytes."""
     m_tiles, n_tiles = weft.ceil_div(a.shape[0], BM), weft.ceil_div(b.shape[0], BN)
-    gemm_kernel(a, b, c, (m_tiles, n_tiles)).launch(grid=m_tiles * n_tiles, block=THREADS)
+    kernel = gemm_kernel(a, b, c, (m_tiles, n_tiles), profiled=profiled)
+    kernel.launch(grid=m_tiles * n_tiles, block=THREADS)
 
 
 def make_arguments(size: int) -> Arguments:

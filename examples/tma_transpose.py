@@ -12,12 +12,13 @@ import numpy as np
 
 import weft
 from examples.common import Arguments, Arrays, Example, show
+from weft.profiler import Profiler
 
 TILE, WARPS = 32, 8
 
 
 @weft.kernel(max_threads=32 * WARPS)
-def transpose_kernel(a: weft.TensorMap, b: weft.TensorMap):
+def transpose_kernel(a: weft.TensorMap, b: weft.TensorMap, profiled: weft.Constexpr[bool]):
     """Each warp: one tile."""
     came = weft.shared((WARPS, TILE, TILE), weft.f32, swizzle=128)
     turned = weft.shared((WARPS, TILE, TILE), weft.f32, swizzle=128)
@@ -25,30 +26,39 @@ def transpose_kernel(a: weft.TensorMap, b: weft.TensorMap):
     warp, lane = weft.warp_id(), weft.lane_id()
     row, column = TILE * weft.block_idx.y, TILE * (WARPS * weft.block_idx.x + warp)
     leader = weft.elect_one()
+    p = Profiler(groups=[f"warp {i}" for i in range(WARPS)], enabled=profiled)
+    p.init(warp, leader)
 
+    p.start("load")
     if leader:
         full[warp].arrive(expect_bytes=came[warp].nbytes)
         weft.tma.load(a, (row, column), came[warp], full[warp])
     full[warp].wait(0)
-    for j in weft.static_range(TILE // 4):
-        values = weft.load_vector(came[warp], (lane, 4 * j), 4)
-        for k in weft.static_range(4):
-            turned[warp][4 * j + k, lane] = values[k]
-    weft.fence_proxy()  # the copy engine sees what this thread wrote
-    weft.sync_warp()
-    if leader:
-        weft.tma.store(b, (column, row), turned[warp])
-        weft.tma.wait()
+    p.end("load")
+    with p.range("turn"):
+        for j in weft.static_range(TILE // 4):
+            values = weft.load_vector(came[warp], (lane, 4 * j), 4)
+            for k in weft.static_range(4):
+                turned[warp][4 * j + k, lane] = values[k]
+        weft.fence_proxy()  # the copy engine sees what this thread wrote
+        weft.sync_warp()
+    with p.range("store"):
+        if leader:
+            weft.tma.store(b, (column, row), turned[warp])
+            weft.tma.wait()
 
 
 @weft.jit
-def transpose(a: weft.Tensor[weft.f32, ("m", "n")], b: weft.Tensor[weft.f32, ("n", "m")]):
+def transpose(
+    a: weft.Tensor[weft.f32, ("m", "n")],
+    b: weft.Tensor[weft.f32, ("n", "m")],
+    profiled: weft.Constexpr[bool] = False,
+):
     """b = aᵀ."""
     box = (TILE, TILE)
     grid = weft.ceil_div(a.shape[1], TILE * WARPS), weft.ceil_div(a.shape[0], TILE)
-    transpose_kernel(
-        weft.tensor_map(a, box=box, swizzle=128), weft.tensor_map(b, box=box, swizzle=128)
-    ).launch(grid=grid, block=32 * WARPS)
+    maps = weft.tensor_map(a, box=box, swizzle=128), weft.tensor_map(b, box=box, swizzle=128)
+    transpose_kernel(*maps, profiled).launch(grid=grid, block=32 * WARPS)
 
 
 def make_arguments(size: int) -> Arguments:

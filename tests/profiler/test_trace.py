@@ -344,6 +344,19 @@ def test_a_picture_has_a_row_per_track_and_a_bar_per_event(tmp_path):
         trace.plot(launch=3)
 
 
+def test_a_picture_of_a_window_has_what_lies_in_it():
+    times = [(1, 0, 0), (3, 1, 0), (5, 0, 1), (12, 1, 1), (15, 2, 2), (17, 0, 0), (19, 1, 0)]
+    entries = [Entry(time, kind, event) for time, kind, event in times]
+    trace = Trace([decode_track(track_buffer([entries], 1, names=["a", "b", "c"], capacity=9))])
+    axes = trace.plot(window=(9, 13)).axes[0]
+    assert axes.get_xlim() == (9, 13)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["b"]
+    with pytest.raises(
+        weft.WeftError, match=r"the window is \(14, 9\); expected a time and a later"
+    ):
+        trace.plot(window=(14, 9))
+
+
 def test_a_picture_shows_regions_that_end_in_another_track():
     tracks = [[Entry(1, 5, 0, 3), Entry(4, 5, 0, 4)], [Entry(9, 6, 0, 3), Entry(12, 6, 0, 4)]]
     trace = Trace([decode_track(track_buffer(tracks, 2, names=["copy"], capacity=9))])

@@ -190,7 +190,7 @@ def attention_kernel(
     head, batch, thread = block_idx.y, block_idx.z, thread_idx.x
     sizes = q.shape[-3], k.shape[-3]
     own, first, start, queries, keys = hopper_attention.sequence_of(
-        batch, q_starts, k_starts, sizes
+        batch, (q_starts, k_starts), sizes
     )
     number = block_idx.x
     if q_starts is not None:

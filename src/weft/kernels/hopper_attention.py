@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Float64, Int32
-from weft.kernels.hopper_products import Map
 from weft.language.asynchronous import tma
 from weft.language.asynchronous.mbarrier import mbarrier
 from weft.language.asynchronous.pipeline import PipelineState
@@ -27,10 +26,10 @@ from weft.language.memory.shared import shared
 from weft.language.numbers import math as numbers
 from weft.language.numbers.math import max as greater
 from weft.language.numbers.math import min as lesser
+from weft.language.profiling.profiler import Profiler
 from weft.language.threads.grid import block_idx, grid_dim
 from weft.language.threads.registers import setmaxnreg
-from weft.language.threads.warp import warp_id
-from weft.language.threads.warpgroup import elect_one, warpgroup_id
+from weft.language.threads.warpgroup import elect_one, warpgroup, warpgroup_id
 from weft.types.dtype import f32
 
 BN: Final = 128
@@ -56,7 +55,7 @@ def masked(
     return scores.map(visible, coordinates=True)
 
 
-def softmax_step(scores: Any, largest: Any, total: Any, scale: Any) -> Any:
+def softmax_step(scores: Any, largest: Any, total: Any, scale: Any, p: Any) -> Any:
     """Weights of one block, the rows' new maximum and sum, and the factor for what was summed before."""
 
     def base_of(x: Any) -> Any:  # of a row that sees nothing
@@ -65,11 +64,12 @@ def softmax_step(scores: Any, largest: Any, total: Any, scale: Any) -> Any:
     def weight_of(x: Any, base: Any) -> Any:
         return exp2(x * scale - base)
 
-    new = scores.row_max().map(greater, largest)
-    base = new.map(base_of)
-    factor = largest.map(weight_of, base)
-    weights = scores.map(weight_of, base)
-    total = total.map(added, factor, weights.row_sum(partial=True))
+    with p.range("softmax"):
+        new = scores.row_max().map(greater, largest)
+        base = new.map(base_of)
+        factor = largest.map(weight_of, base)
+        weights = scores.map(weight_of, base)
+        total = total.map(added, factor, weights.row_sum(partial=True))
     return weights, new, total, factor
 
 
@@ -99,19 +99,21 @@ def inverse(total: Any) -> Any:
 
 
 def copy_blocks(
-    k: Any, v: Any, k_ring: Any, v_ring: Any, full: Any, empty: Any, blocks: Any, place: Any
+    maps: Any, q_tile: Any, rings: Any, full: Any, empty: Any, blocks: Any, places: Any, p: Any
 ) -> None:
-    """What the thread does that starts all copies of keys and values, the last block first; traced in the kernel."""
-    (k_full, v_full), (k_empty, v_empty) = full, empty
+    """What the thread does that starts all copies, of keys and values the last block first; traced in the kernel."""
+    (q, *maps), (q_full, *full), (q_place, place) = maps, full, places
+    q_full[0].arrive(expect_bytes=q_tile.nbytes)
+    tma.load(q, q_place, q_tile, q_full[0])
     stage = PipelineState(STAGES, producer=True)
     for block in range(blocks - 1, -1, -1):
         where = (*place[:-3], place[-3] + BN * block, *place[-2:])
-        k_empty[stage].wait()
-        k_full[stage].arrive(expect_bytes=k_ring[stage].nbytes)
-        tma.load(k, where, k_ring[stage], k_full[stage])
-        v_empty[stage].wait()
-        v_full[stage].arrive(expect_bytes=v_ring[stage].nbytes)
-        tma.load(v, where, v_ring[stage], v_full[stage])
+        for source, ring, is_full, is_empty in zip(maps, rings, full, empty, strict=True):
+            with p.range("wait"):
+                is_empty[stage].wait()
+            with p.range("load"):
+                is_full[stage].arrive(expect_bytes=ring[stage].nbytes)
+                tma.load(source, where, ring[stage], is_full[stage])
         stage = stage.next()
 
 
@@ -120,91 +122,93 @@ def blocks_of(keys: Any) -> Any:
     return greater(ceil_div(keys, BN), 1)
 
 
-def sequence_of(batch: Any, q_starts: Any, k_starts: Any, sizes: Any) -> Any:
+def sequence_of(batch: Any, starts: Any, sizes: Any) -> Any:
     """Indices of a batch, where the queries and keys of a sequence begin, and how many there are; traced in kernels."""
+    q_starts, k_starts = starts
     if q_starts is None:
         return (batch,), 0, 0, *sizes
     q_start, k_start = q_starts[batch], k_starts[batch]
     return (), q_start, k_start, q_starts[batch + 1] - q_start, k_starts[batch + 1] - k_start
 
 
-def write(o: Any, total: Any, rows: Any, first: Any) -> None:
+def write(o: Any, total: Any, rows: Any, first: Any, p: Any) -> None:
     """Divides the sums by those of the weights and writes them, up to the end of the sequence; traced in the kernel."""
-    shares = total.sum_threads().map(inverse)
-    o.map(scaled, shares).to(rows.dtype).store(rows, (first, 0))
+    with p.range("store"):
+        shares = total.sum_threads().map(inverse)
+        o.map(scaled, shares).to(rows.dtype).store(rows, (first, 0))
 
 
 @kernel
 def attention_kernel(
-    q: Map,
-    k: Map,
-    v: Map,
+    maps: Any,
     out: Array,
-    q_starts: Array | None,
-    k_starts: Array | None,
+    starts: Any,
     group: Int32,
     scale: Any,
     hdim: Constant,
     causal: Constant,
     multiply: Constant,
     keys: Int32 = 0,
+    profiled: Constant = False,
 ) -> None:
     """One block: queries of a head, 64 for each of `multiply` warpgroups; without starts, of batches of `keys` keys."""
     bm, dtype = 64 * multiply, out.dtype
+    names = ("copy", *(f"multiply {i}" for i in range(multiply)))
+    p = Profiler(groups=names, enabled=profiled)
     q_tile = shared((bm, hdim), dtype, swizzle=128)
     k_ring, v_ring = (shared((STAGES, BN, hdim), dtype, swizzle=128) for _ in "kv")
     q_full = mbarrier(1, arrivals=1)
-    full = k_full, v_full = tuple(mbarrier(STAGES, arrivals=1) for _ in "kv")
+    k_full, v_full = (mbarrier(STAGES, arrivals=1) for _ in "kv")
     empty = k_empty, v_empty = tuple(mbarrier(STAGES, arrivals=4 * multiply) for _ in "kv")
     head, batch = block_idx.y, block_idx.z
-    sizes = out.shape[-3], keys
-    batches, q_start, k_start, queries, keys = sequence_of(batch, q_starts, k_starts, sizes)
+    batches, q_start, k_start, queries, keys = sequence_of(batch, starts, (out.shape[-3], keys))
     first = bm * (grid_dim.x - 1 - block_idx.x)  # the longest of causal rows begin
+    ahead, role, leader = keys - queries, warpgroup_id(), elect_one(warpgroup)
+    p.init(role, leader)
     if first >= queries:
         return
-    ahead, role = keys - queries, warpgroup_id()
     blocks = blocks_of(lesser(keys, first + bm + ahead) if causal else keys)
     if role == 0:  # copies
         setmaxnreg(24 if multiply == 2 else 32)
-        if warp_id() == 0 and elect_one():
-            q_full[0].arrive(expect_bytes=q_tile.nbytes)
-            tma.load(q, (*batches, q_start + first, head, 0), q_tile, q_full[0])
-            place = (*batches, k_start, head // group, 0)
-            copy_blocks(k, v, k_ring, v_ring, full, empty, blocks, place)
+        if leader:
+            rings, full = (k_ring, v_ring), (q_full, k_full, v_full)
+            places = (*batches, q_start + first, head, 0), (*batches, k_start, head // group, 0)
+            copy_blocks(maps, q_tile, rings, full, empty, blocks, places, p)
     else:  # multiplies
         setmaxnreg(240 if multiply == 2 else 160)
         mine, first_query = role - 1, first + 64 * (role - 1)
         unmasked = (first_query + ahead) // BN if causal else keys // BN  # below, every key is seen
-        queries_tile = q_tile.tile((64, hdim), (mine, 0))
-        stage = PipelineState(STAGES)
+        queries_tile, stage = q_tile.tile((64, hdim), (mine, 0)), PipelineState(STAGES)
         q_full[0].wait(0)
         k_full[stage].wait()
         s = wgmma.wait(wgmma.mma(queries_tile, k_ring[stage].T), pending=0)
         k_empty[stage].release()
         s = masked(s, keys, BN * (blocks - 1), first_query, ahead, causal)
-        weights, largest, total, _ = softmax_step(s, s.rows(hidden), s.rows(nothing), scale)
-        p = weights.to(dtype).as_a()
+        weights, largest, total, _ = softmax_step(s, s.rows(hidden), s.rows(nothing), scale, p)
+        packed = weights.to(dtype).as_a()
         o = wgmma.accumulator((64, hdim), f32)
         for block in range(blocks - 2, -1, -1):
             following = stage.next()
             k_full[following].wait()
             s = wgmma.mma(queries_tile, k_ring[following].T)
             v_full[stage].wait()
-            o = wgmma.mma(p, v_ring[stage], o, accumulate=block < blocks - 2)
+            p.begin_async("P·V", mine)
+            o = wgmma.mma(packed, v_ring[stage], o, accumulate=block < blocks - 2)
             s = wgmma.wait(s, pending=1)  # P·V still runs
             k_empty[following].release()
             if block >= unmasked:
                 s = masked(s, keys, BN * block, first_query, ahead, causal)
-            weights, largest, total, factor = softmax_step(s, largest, total, scale)
+            weights, largest, total, factor = softmax_step(s, largest, total, scale, p)
             o = wgmma.wait(o, pending=0)
+            p.end_async("P·V", mine)
             v_empty[stage].release()
             o = o.map(scaled, factor)
-            p = weights.to(dtype).as_a()
+            packed = weights.to(dtype).as_a()
             stage = following
         v_full[stage].wait()
-        o = wgmma.wait(wgmma.mma(p, v_ring[stage], o, accumulate=blocks > 1), pending=0)
+        o = wgmma.wait(wgmma.mma(packed, v_ring[stage], o, accumulate=blocks > 1), pending=0)
         place = (*batches, slice(q_start + first, q_start + queries), head)
-        write(o, total, out[place], 64 * mine)
+        write(o, total, out[place], 64 * mine, p)
 
 
 def maps_of(q: Any, k: Any, v: Any, rows: Any, hdim: Any) -> Any:
@@ -235,7 +239,7 @@ def attention(
     rows = 64 * multiply
     sequences = q.shape[0] if q_starts is None else q_starts.shape[0] - 1
     attention_kernel(
-        *maps_of(q, k, v, rows, hdim),
-        *(out, q_starts, k_starts, q.shape[-2] // k.shape[-2], f32(scale * LOG2_E)),
+        maps_of(q, k, v, rows, hdim),
+        *(out, (q_starts, k_starts), q.shape[-2] // k.shape[-2], f32(scale * LOG2_E)),
         *(hdim, causal, multiply, k.shape[-3]),
     ).launch(grid=(ceil_div(longest, rows), q.shape[-2], sequences), block=128 * (multiply + 1))

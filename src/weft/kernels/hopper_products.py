@@ -26,9 +26,9 @@ from weft.language.control import ceil_div, static_range
 from weft.language.matrix import wgmma
 from weft.language.memory.shared import shared
 from weft.language.numbers.math import min as lesser
+from weft.language.profiling.profiler import Profiler
 from weft.language.threads.grid import block_idx, grid_dim, multiprocessors
 from weft.language.threads.registers import setmaxnreg
-from weft.language.threads.warp import warp_id
 from weft.language.threads.warpgroup import elect_one, sync_warpgroup, warpgroup, warpgroup_id
 from weft.types.dtype import f32
 
@@ -52,12 +52,14 @@ class Plan(NamedTuple):
         columns_of_b: whether a column of `b` has none, else a row.
         stacks: whether there is a matrix of `a` and of `b` for each of the result, or one for all.
         by_copies: whether the result is a tensor map, else a tensor.
+        profiled: whether a `weft.profiler.capture` shows what the block does when.
     """
 
     rows_of_a: Constant = True
     columns_of_b: Constant = True
     stacks: Constant = (False, False)
     by_copies: Constant = True
+    profiled: Constant = False
 
 
 USUAL: Final = Plan()
@@ -65,19 +67,10 @@ USUAL: Final = Plan()
 
 
 def copy_tiles(
-    a: Any,
-    b: Any,
-    a_ring: Any,
-    b_ring: Any,
-    full: Any,
-    empty: Any,
-    tiles: Any,
-    count: Any,
-    steps: Any,
-    plan: Any,
-    cut: Any,
+    maps: Any, rings: Any, barriers: Any, work: Any, steps: Any, plan: Any, cut: Any, p: Any
 ) -> None:
     """What the thread does that starts all copies; traced in the kernel."""
+    (a, b), (a_ring, b_ring), (full, empty), (tiles, count) = maps, rings, barriers, work
     bk = ROW_BYTES // a_ring.dtype.itemsize
     stage = PipelineState(STAGES, producer=True)
     for tile in range(block_idx.x, count, grid_dim.x):
@@ -86,10 +79,12 @@ def copy_tiles(
         for step in range(*steps_of(place, steps, cut)):
             at_a = (place.row, bk * step) if plan.rows_of_a else (bk * step, place.row)
             at_b = (place.column, bk * step) if plan.columns_of_b else (bk * step, place.column)
-            empty[stage].wait()
+            with p.range("wait"):
+                empty[stage].wait()
             full[stage].arrive(expect_bytes=a_ring[stage].nbytes + b_ring[stage].nbytes)
             tma.load(a, (*of_a, *at_a), a_ring[stage], full[stage])
             tma.load(b, (*of_b, *at_b), b_ring[stage], full[stage])
+            p.begin_async("load", stage.index)
             stage = stage.next()
 
 
@@ -128,44 +123,51 @@ def gemm_kernel(
         c_tiles = shared((2, 2, 64, 64), out_dtype, swizzle=128)
     full = mbarrier(STAGES, arrivals=1)
     empty = mbarrier(STAGES, arrivals=8)  # warps that multiply
-    role = warpgroup_id()
+    role, leader = warpgroup_id(), elect_one(warpgroup)
+    p = Profiler(groups=("copy", "multiply 0", "multiply 1"), enabled=plan.profiled)
+    p.init(role, leader)
     count = 1
     for size in tiles:
         count *= size
 
     if role == 0:  # copies
         setmaxnreg(40)
-        if warp_id() == 0 and elect_one():
-            copy_tiles(a, b, a_ring, b_ring, full, empty, tiles, count, steps, plan, cut)
+        if leader:
+            rings, barriers = (a_ring, b_ring), (full, empty)
+            copy_tiles((a, b), rings, barriers, (tiles, count), steps, plan, cut, p)
     else:  # multiplies
         setmaxnreg(232)
-        mine, leader = role - 1, elect_one(warpgroup)
-        stage = PipelineState(STAGES)
+        mine, stage = role - 1, PipelineState(STAGES)
         for tile in range(block_idx.x, count, grid_dim.x):
             place = place_of(tile, tiles, (BM, BN), cut)
             first, end = steps_of(place, steps, cut)
             acc = wgmma.accumulator((64, BN), f32)
             for step in range(first, end):
-                full[stage].wait()
+                with p.range("wait"):
+                    full[stage].wait()
+                if mine == 0:
+                    p.end_async("load", stage.index)
                 if plan.rows_of_a:
                     rows = a_ring[stage].tile((64, bk), (mine, 0))
                 else:
                     rows = a_ring[stage].tile((bk, 64), (0, mine)).T
                 columns = b_ring[stage].T if plan.columns_of_b else b_ring[stage]
-                acc = wgmma.mma(rows, columns, acc, accumulate=step > first)
-                acc = wgmma.wait(acc, pending=0)
+                with p.range("multiply"):
+                    acc = wgmma.mma(rows, columns, acc, accumulate=step > first)
+                    acc = wgmma.wait(acc, pending=0)
                 empty[stage].release()
                 stage = stage.next()
 
             row = place.row + 64 * mine
-            for j in static_range(BN // 64):
-                left = place.column + 64 * j
-                part = acc[:, 64 * j : 64 * (j + 1)]
-                part = ending.finished_part(part, place.result, row, left)
-                if plan.by_copies:
-                    write(part, c, (*place.result, row, left), c_tiles[mine, j % 2], leader)
-                else:
-                    part.store(c[place.result] if place.result else c, (row, left))
+            with p.range("store"):
+                for j in static_range(BN // 64):
+                    left = place.column + 64 * j
+                    part = acc[:, 64 * j : 64 * (j + 1)]
+                    part = ending.finished_part(part, place.result, row, left)
+                    if plan.by_copies:
+                        write(part, c, (*place.result, row, left), c_tiles[mine, j % 2], leader)
+                    else:
+                        part.store(c[place.result] if place.result else c, (row, left))
         if plan.by_copies and leader:
             tma.wait()
 

@@ -21,9 +21,10 @@ from weft.language.asynchronous import cp_async
 from weft.language.control import ceil_div, static_range
 from weft.language.matrix import mma
 from weft.language.memory.shared import shared
+from weft.language.profiling.profiler import Profiler
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.grid import block_idx, thread_idx
-from weft.language.threads.warp import warp_id
+from weft.language.threads.warp import lane_id, warp_id
 from weft.types.dtype import f32
 
 BM: Final = 128
@@ -71,11 +72,14 @@ def gemm_kernel(
     columns_of_b: Constant = True,
     by_copies: Constant = True,
     cut: Cut = WHOLE,
+    profiled: Constant = False,
 ) -> None:
     """One block: one tile of c.
 
     `a` is m x k, or k x m where its rows are columns; `b` is n x k or k x n; each a matrix, or one for each of c.
     """
+    p = Profiler(groups=[f"warp {i}" for i in range(THREADS // 32)], enabled=profiled)
+    p.init(warp_id(), lane_id() == 0)
     a_ring = ring_of(a.dtype, BM, rows_of_a)
     b_ring = ring_of(a.dtype, BN, columns_of_b)
     place = place_of(block_idx.x, tiles, (BM, BN), cut)
@@ -91,34 +95,38 @@ def gemm_kernel(
             (row, k) if rows_of_a else (k, row),
             (column, k) if columns_of_b else (k, column),
         )
-        fetch(a_ring[stage], a, of_a, *at_a, by_copies)
-        fetch(b_ring[stage], b, of_b, *at_b, by_copies)
-        cp_async.commit()
+        with p.range("copy"):
+            fetch(a_ring[stage], a, of_a, *at_a, by_copies)
+            fetch(b_ring[stage], b, of_b, *at_b, by_copies)
+            cp_async.commit()
 
     for step in static_range(STAGES - 1):
         fetch_both(first + step, step)
 
     acc = mma.zeros((WM, WN), f32)
     for step in range(end - first):
-        cp_async.wait(pending=STAGES - 2)
-        sync_threads()  # this stage is there for all, and the one before it is free
+        with p.range("wait"):
+            cp_async.wait(pending=STAGES - 2)
+            sync_threads()  # this stage is there for all, and the one before it is free
         now = step % STAGES
         fetch_both(first + step + STAGES - 1, (step + STAGES - 1) % STAGES)
-        for k in static_range(BK // 16):
-            if rows_of_a:
-                rows = a_ring[now].tile((WM, BK), (warp_row, 0))
-                left = mma.load_a(rows.tile((WM, 16), (0, k)))
-            else:
-                left = mma.load_a(a_ring[now].tile((16, WM), (k, warp_row)).T)
-            if columns_of_b:
-                columns = b_ring[now].tile((WN, BK), (warp_column, 0)).T
-                right = mma.load_b(columns.tile((16, WN), (k, 0)))
-            else:
-                right = mma.load_b(b_ring[now].tile((16, WN), (k, warp_column)))
-            acc = mma.mma(left, right, acc)
+        with p.range("multiply"):
+            for k in static_range(BK // 16):
+                if rows_of_a:
+                    rows = a_ring[now].tile((WM, BK), (warp_row, 0))
+                    left = mma.load_a(rows.tile((WM, 16), (0, k)))
+                else:
+                    left = mma.load_a(a_ring[now].tile((16, WM), (k, warp_row)).T)
+                if columns_of_b:
+                    columns = b_ring[now].tile((WN, BK), (warp_column, 0)).T
+                    right = mma.load_b(columns.tile((16, WN), (k, 0)))
+                else:
+                    right = mma.load_b(b_ring[now].tile((16, WN), (k, warp_column)))
+                acc = mma.mma(left, right, acc)
     row, column = row + WM * warp_row, column + WN * warp_column
-    acc = ending.finished_part(acc, place.result, row, column)
-    acc.store(c[place.result] if place.result else c, (row, column))
+    with p.range("store"):
+        acc = ending.finished_part(acc, place.result, row, column)
+        acc.store(c[place.result] if place.result else c, (row, column))
 
 
 def _launch(

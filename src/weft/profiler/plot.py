@@ -37,6 +37,7 @@ def plot(
     *,
     launch: int = 0,
     tracks: int = 48,
+    window: tuple[float, float] | None = None,
     width: float = 12.0,
     title: str | None = None,
 ) -> Any:
@@ -47,16 +48,22 @@ def plot(
         path: of a PNG, SVG or PDF, or None.
         launch: which one.
         tracks: how many at most; the first ones are drawn.
+        window: the part of the launch that is drawn, in nanoseconds since its first record; None for all of it.
         width: of the figure, in inches.
         title: instead of the kernel's name and grid.
 
     Raises:
-        ArgumentValueError: if there is no such launch.
+        ArgumentValueError: if there is no such launch, or the window ends before it begins.
         ImportError: if matplotlib is not installed.
     """
     if not 0 <= launch < len(recordings):
         raise ArgumentValueError(
             "PROFILER_LAUNCH", f"launch {launch} of a trace with {len(recordings)} launches"
+        )
+    if window is not None and not window[0] < window[1]:
+        raise ArgumentValueError(
+            "PROFILER_WINDOW",
+            f"the window is {window}; expected a time and a later one, in nanoseconds",
         )
     try:
         from matplotlib.figure import Figure
@@ -66,16 +73,18 @@ def plot(
     shown = min(len(recording.tracks), tracks)
     figure: Any = Figure(figsize=(width, 1.6 + 0.28 * max(shown, 1)), layout="constrained")
     axes = figure.add_subplot()
+    begin, end = window or (0.0, float(recording.records["time"].max(initial=0.0)))
     spans = find_spans(recording)
-    spans = spans[spans["track"] < shown]
-    longest = float(recording.records["time"].max(initial=0.0))
-    scale, unit = next((size, name) for size, name in _UNITS if longest >= size or size == 1.0)
-    _draw_spans(axes, recording, spans[~spans["is_async"]], scale)
+    spans = spans[(spans["track"] < shown) & (spans["begin"] <= end) & (spans["end"] >= begin)]
+    scale, unit = next((size, name) for size, name in _UNITS if end >= size or size == 1.0)
+    _draw_spans(axes, recording, spans[~spans["is_async"]], scale, (end - begin) / scale / 200)
     _draw_async(axes, recording, spans[spans["is_async"]], scale)
-    _draw_instants(axes, recording, shown, scale)
+    times = recording.records["time"]
+    inside = (recording.records["track"] < shown) & (times >= begin) & (times <= end)
+    _draw_instants(axes, recording, recording.records[inside], scale)
     axes.set_yticks(range(shown), [_track_label(recording, index) for index in range(shown)])
     axes.set_ylim(shown - 0.4, -0.6)
-    axes.set_xlim(0, max(longest / scale, 1e-9))
+    axes.set_xlim(begin / scale, max(end / scale, begin / scale + 1e-9))
     axes.set_xlabel(f"time, {unit}")
     axes.set_title(_title(recording) if title is None else title, loc="left", fontsize=11)
     axes.tick_params(axis="y", length=0, labelsize=8)
@@ -102,14 +111,15 @@ def _track_label(recording: Recording, index: int) -> str:
     return f"{where}block {track['block']}  {recording.group_name(int(track['group']))}"
 
 
-def _draw_spans(axes: Any, recording: Recording, spans: NDArray[Any], scale: float) -> None:
-    longest = float(spans["end"].max(initial=0.0)) / scale
+def _draw_spans(
+    axes: Any, recording: Recording, spans: NDArray[Any], scale: float, least: float
+) -> None:
     for event in np.unique(spans["event"]).tolist():
         chosen = spans[spans["event"] == event]
         widths = (chosen["end"] - chosen["begin"]) / scale
         color: str = _COLORS[int(event) % len(_COLORS)]
-        # White between neighbors; an edge in its own color keeps the shortest region visible.
-        edges = np.where(widths > longest / 200, "white", color)
+        # White between neighbors; an edge in its own color keeps regions below the least visible.
+        edges = np.where(widths > least, "white", color)
         heights = np.maximum(0.84 - 0.22 * chosen["depth"].astype(float), 0.18)
         axes.barh(
             chosen["track"],
@@ -140,9 +150,8 @@ def _draw_async(axes: Any, recording: Recording, spans: NDArray[Any], scale: flo
         )
 
 
-def _draw_instants(axes: Any, recording: Recording, shown: int, scale: float) -> None:
-    records = recording.records
-    chosen = records[(records["kind"] == wire.INSTANT) & (records["track"] < shown)]
+def _draw_instants(axes: Any, recording: Recording, records: NDArray[Any], scale: float) -> None:
+    chosen = records[records["kind"] == wire.INSTANT]
     for event in np.unique(chosen["event"]).tolist():
         points = chosen[chosen["event"] == event]
         axes.plot(

@@ -211,7 +211,8 @@ class Trace:
 
         Args:
             path: of a PNG, SVG or PDF.
-            options: of `weft.profiler.plot.plot`: ``launch``, ``tracks``, ``width``, ``title``.
+            options: of `weft.profiler.plot.plot`: ``launch``, ``tracks``, ``window``, ``width``,
+                ``title``.
 
         Raises:
             ImportError: if matplotlib is not installed (``pip install weft[plot]``).

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/timelines.md and its pictures: what the blocks of the tensor-core examples do when, on this machine's GPU.
+
+In: a table of examples, and a GPU. Out: a picture for each, what was measured with them, and the page;
+`python -m docs.generate_timelines` writes all. tests/docs compares the page with the table and the measurements.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from examples.catalog import EXAMPLES, HOPPER_EXAMPLES
+from weft.driver.device import device_properties
+from weft.driver.memory import copy, empty
+from weft.profiler import capture
+from weft.types.dtype import f16, f32, i32
+
+if TYPE_CHECKING:
+    from examples.common import Example
+    from weft.profiler.trace import Trace
+
+PAGE: Final = Path(__file__).parent / "timelines.md"
+FOLDER: Final = Path(__file__).parent / "images" / "timelines"
+MEASURED: Final = FOLDER / "measured.json"
+WORDS: Final = 1 << 23  # for the records of one launch
+DTYPES: Final = {"float32": f32, "float16": f16, "int32": i32}
+
+
+class Shown(NamedTuple):
+    """How an example is shown.
+
+    Attributes:
+        size: of its arguments.
+        tracks: rows of the picture, of the first blocks.
+        window: the part that is drawn, in microseconds since the launch's first record.
+        what: what there is to see.
+    """
+
+    size: int
+    tracks: int
+    window: tuple[float, float]
+    what: str
+
+
+TIMELINES: Final = {
+    "tma_transpose": Shown(4096, 16, (0, 8), ""),
+    "tensor_core_gemm": Shown(4096, 8, (0, 20), ""),
+    "hopper_gemm": Shown(4096, 6, (0, 40), ""),
+    "attention": Shown(4096, 6, (0, 30), ""),
+    "cluster_softmax": Shown(131072, 8, (0, 30), ""),
+    "bulk_reduction": Shown(1 << 26, 9, (0, 20), ""),
+    "split_k_gemm": Shown(65536, 8, (0, 40), ""),
+}
+
+
+def found() -> dict[str, Example]:
+    """The examples that are shown, by name."""
+    named = {example.name: example for example in (*EXAMPLES, *HOPPER_EXAMPLES)}
+    return {name: named[name] for name in TIMELINES}
+
+
+def on_device(value: Any) -> Any:
+    """An array in the GPU's memory; anything else as it is."""
+    if not isinstance(value, np.ndarray):
+        return value
+    array = np.ascontiguousarray(value)
+    return copy(empty(array.shape, DTYPES[array.dtype.name], 0), array)
+
+
+def recorded(example: Example, size: int) -> Trace:
+    """A warm run of an example on the GPU, with its marks."""
+    arguments = {name: on_device(value) for name, value in example.make_arguments(size).items()}
+    for _ in range(3):
+        example.function(**arguments, profiled=True)
+    with capture(WORDS) as trace:
+        example.function(**arguments, profiled=True)
+    assert trace.problems == [], trace.problems
+    return trace
+
+
+def draw(trace: Trace, name: str, folder: Path) -> None:
+    """The picture of the first launch that has marks."""
+    shown = TIMELINES[name]
+    begin, end = shown.window
+    figure = trace.plot(tracks=shown.tracks, window=(1000 * begin, 1000 * end), width=11)
+    matplotlib: Any = import_module("matplotlib")
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+
+
+def measurement(trace: Trace) -> float:
+    """Microseconds from the launch's first record to its last."""
+    return float(trace.recordings[0].records["time"].max()) / 1000
+
+
+def page() -> str:
+    """The text of the page."""
+    measured = json.loads(MEASURED.read_text())
+    parts = [
+        "# Timelines",
+        "What the blocks of the examples for tensor cores and the copy engine do when. Each picture shows some blocks of one launch "
+        f"on an {measured['gpu']}, recorded by the marks in the kernel's source ([profiling.md](profiling.md)): a row is a warp, a warpgroup or a "
+        "block, bars are its regions, and lines are copies and products under way. Without `profiled=True` the marks leave "
+        "nothing in the kernel. `python -m docs.generate_timelines` makes the pictures and this page on a GPU of sm_90a.",
+    ]
+    for name, example in found().items():
+        shown = TIMELINES[name]
+        took = measured["microseconds"][name]
+        first = (example.function.__doc__ or "").partition("\n")[0]
+        parts += [
+            f"## {name}",
+            f"{first} [The source](../examples/{name}.py).",
+            f"![{shown.what}](images/timelines/{name}.svg)",
+            f"*{example.describe(shown.size)} on an {measured['gpu']}; the whole launch took {took:.0f} µs. {shown.what}.*",
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def main(names: list[str]) -> None:
+    """Records all examples, or those named, and writes the pictures and the page."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    measured: dict[str, Any] = {"microseconds": {}}
+    if MEASURED.exists():
+        measured = json.loads(MEASURED.read_text())
+    measured["gpu"] = device_properties(0).name
+    for name, example in found().items():
+        if not names or name in names:
+            trace = recorded(example, TIMELINES[name].size)
+            draw(trace, name, FOLDER)
+            measured["microseconds"][name] = round(measurement(trace), 1)
+    MEASURED.write_text(json.dumps(measured, indent=1, sort_keys=True) + "\n")
+    PAGE.write_text(page())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
