@@ -179,6 +179,21 @@ def test_arrays_and_streams_of_cupy():
     assert cupy.asnumpy(b).tolist() == list(range(11, 1011))
 
 
+def test_arrays_and_streams_of_numba():
+    try:
+        from numba import cuda
+    except Exception as error:  # it does not import beside every NumPy
+        pytest.skip(f"needs numba-cuda: {error}")
+    a, b = cuda.to_device(np.arange(1000, dtype=np.float32)), cuda.device_array(1000, np.float32)
+    add_one(a, b)
+    stream = cuda.stream()
+    handle = getattr(stream.handle, "value", stream.handle)
+    weft.synchronize("cuda:0")
+    weft.compile(add_one_on, a, b, weft.Stream(0))(b, a, int(handle or 0))
+    stream.synchronize()
+    assert a.copy_to_host().tolist() == list(range(2, 1002))
+
+
 def test_arrays_of_jax_are_read():
     jax = pytest.importorskip("jax", reason="needs JAX")
     if jax.default_backend() != "gpu":
