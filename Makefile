@@ -33,10 +33,10 @@ native_sources := CMakeLists.txt $(shell find native -name "*.h" -o -name "*.cpp
 
 native_all := $(shell find native tests/native -name "*.h" -o -name "*.cpp" -o -name "*.c")
 
-.PHONY: help venv native demo test test-all sanitize check format docs site wheels bench gpu clean
+.PHONY: help venv native demo test test-all sanitize check format docs site wheels bench performance gpu clean
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ---- the environment: one stamp per group of requirements, renewed when pyproject.toml changes
 
@@ -156,6 +156,9 @@ $(stamps)/peers: pyproject.toml | $(stamps)/created
 
 bench: $(base) $(stamps)/group-test $(stamps)/peers  ## run the benchmarks against their peers, one JSON line per figure
 	@$(bin)/python -m benchmarks $(ARGS)
+
+performance: $(base) $(stamps)/group-torch  ## measure weft.kernels on a GPU and write docs/performance.md (ARGS="rows products")
+	@$(bin)/python -m benchmarks.performance $(ARGS)
 
 # torch and the peers are large: they are installed where there is a driver to use them.
 with_driver := $(if $(WHEELS),,$(if $(wildcard /dev/nvidiactl),$(stamps)/group-torch $(stamps)/peers))

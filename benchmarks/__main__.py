@@ -26,7 +26,6 @@ BENCHMARKS = (
     "launch_stages",
     "gpu_kernels",
     "each_bandwidth",
-    "tensor_cores",
     "ready_kernels",
 )
 

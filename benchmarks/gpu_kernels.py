@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import weft
+from benchmarks.ceilings import arithmetic_ceiling, memory_ceiling
 from benchmarks.codegen import kernels
 from benchmarks.codegen.runs import Run, runs
 from benchmarks.codegen_quality import CASES, SOURCE
@@ -188,40 +189,6 @@ def check(theirs: list[np.ndarray], ours: list[np.ndarray], tolerance: float) ->
     """Compares what two launches wrote; an empty string, or how far they are from each other."""
     apart = max(map(difference, ours, theirs))
     return "" if apart <= tolerance else f"weft's result is {apart:.1e} of the norm from it"
-
-
-def memory_ceiling(watch: Stopwatch, scale: int) -> float:
-    """Bytes per microsecond of a copy from device to device, read and written."""
-    size = (1 << 30) // scale
-    source, target = weft.zeros(size, weft.u8, "cuda:0"), weft.empty(size, weft.u8, "cuda:0")
-    measure = watch.measurement(lambda: weft.copy(target, source))
-    return 2 * size / statistics.median(measure() for _ in range(5))
-
-
-@weft.kernel
-def multiply_adds(a: weft.Tensor, rounds: weft.i32):
-    """Nothing but fused multiply-adds, eight chains in each thread."""
-    i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
-    factor = a[i]
-    sums = [factor + weft.f32(k) for k in range(8)]
-    for _ in range(rounds):
-        for _ in weft.static_range(16):
-            for k in weft.static_range(8):
-                sums[k] = weft.math.fma(sums[k], factor, 0.5)
-    a[i] = sum(sums)
-
-
-def arithmetic_ceiling(watch: Stopwatch, options: str) -> float:
-    """Operations per microsecond on f32, a fused multiply-add being two."""
-    blocks, threads, rounds = 4096, 256, 256
-    a = weft.full(blocks * threads, 0.5, weft.f32, "cuda:0")
-
-    @weft.jit(options=options)
-    def host(a: weft.Tensor[weft.f32, ("n",)], rounds: weft.i32) -> None:
-        multiply_adds(a, rounds).launch(grid=blocks, block=threads)
-
-    measure = watch.measurement(lambda: host(a, rounds))
-    return 2 * 128 * blocks * threads * rounds / statistics.median(measure() for _ in range(5))
 
 
 class Row(NamedTuple):

@@ -34,7 +34,7 @@ def saxpy_kernel(factor, x, y, n, block: tl.constexpr):
 def softmax_kernel(x, y, columns, block: tl.constexpr):
     i = tl.arange(0, block)
     first = tl.program_id(0).to(tl.int64) * columns
-    row = tl.load(x + first + i, mask=i < columns, other=-float("inf"))
+    row = tl.load(x + first + i, mask=i < columns, other=-float("inf")).to(tl.float32)
     numerator = tl.exp(row - tl.max(row, 0))
     tl.store(y + first + i, numerator / tl.sum(numerator, 0), mask=i < columns)
 
@@ -43,7 +43,7 @@ def softmax_kernel(x, y, columns, block: tl.constexpr):
 def layernorm_kernel(x, gain, bias, y, columns, epsilon, block: tl.constexpr):
     i = tl.arange(0, block)
     first = tl.program_id(0).to(tl.int64) * columns
-    row = tl.load(x + first + i, mask=i < columns, other=0.0)
+    row = tl.load(x + first + i, mask=i < columns, other=0.0).to(tl.float32)
     centered = tl.where(i < columns, row - tl.sum(row, 0) / columns, 0.0)
     scale = 1 / tl.sqrt(tl.sum(centered * centered, 0) / columns + epsilon)
     found = centered * scale * tl.load(gain + i, mask=i < columns)
@@ -87,7 +87,7 @@ def matmul_kernel(
     i = (first + tile % in_band % rows_of_band) * bm + tl.arange(0, bm)
     j = tile % in_band // rows_of_band * bn + tl.arange(0, bn)
     inside = (i[:, None] < m) & (j[None, :] < n)
-    tl.store(c + i[:, None] * n + j[None, :], total.to(tl.float16), mask=inside)
+    tl.store(c + i[:, None] * n + j[None, :], total.to(c.dtype.element_ty), mask=inside)
 
 
 def add(a, b, c):

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.ready.case import Case, cupy
+from benchmarks.ready.case import Case, cupy, integers, normal
 from weft import kernels
 
 if TYPE_CHECKING:
@@ -15,71 +15,126 @@ if TYPE_CHECKING:
 
 LENGTHS = (1 << 20, 1 << 26)
 BINS = 256
+LARGEST = 50  # elements of a row that top_k gives
+RUN = 4  # elements of a run, in the mean
 
 
-def cases(torch: Any) -> Iterator[Case]:
+class Row(NamedTuple):
+    """A function of a vector.
+
+    Attributes:
+        name: of the function and its elements.
+        make: the vector, or a matrix of as many elements.
+        moved: bytes that a call reads and writes for each element.
+        ours: weft's call.
+        theirs: torch's.
+        cupy: the name of CuPy's function, or an empty string.
+        tolerance: as of a case.
+    """
+
+    name: str
+    make: Callable[[int, int], Any]
+    moved: float
+    ours: Call
+    theirs: Call
+    cupy: str = ""
+    tolerance: float = 0.0
+
+
+def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
     """Vectors of 1 M and 64 M elements."""
+    module = cupy()
     for length in LENGTHS:
-        yield from _of_length(torch, length)
+        count = length // scale
+        for row in _rows(torch):
+            peers: dict[str, Call] = {"torch": row.theirs}
+            if row.cupy and module is not None:
+                peers["CuPy"] = _of_cupy(torch, module, getattr(module, row.cupy))
+            yield Case(
+                f"{row.name}/{count}",
+                lambda seed, row=row, count=count: [row.make(count, seed)],
+                row.ours,
+                peers,
+                row.moved * count,
+                "GB/s",
+                row.tolerance,
+            )
 
 
-def _of_length(torch: Any, length: int) -> Iterator[Case]:
-    peer = cupy()
+def _of_cupy(torch: Any, module: Any, call: Call) -> Call:
+    return lambda x: torch.from_dlpack(call(module.from_dlpack(x)))
 
-    def floats(seed: int) -> list[Any]:
-        generator = torch.Generator("cuda").manual_seed(seed)
-        return [torch.randn(length, generator=generator, device="cuda")]
 
-    def integers(most: int, dtype: Any) -> Callable[[int], list[Any]]:
-        def make(seed: int) -> list[Any]:
-            generator = torch.Generator("cuda").manual_seed(seed)
-            return [torch.randint(most, (length,), generator=generator, device="cuda", dtype=dtype)]
+def _is_positive(value: Any) -> Any:
+    return value > 0
 
-        return make
 
-    def of_cupy(name: str) -> dict[str, Call]:
-        if peer is None:
-            return {}
-        call = getattr(peer, name)
-        return {"cupy": lambda x: torch.from_dlpack(call(peer.from_dlpack(x)))}
+def _runs(found: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+    """What counts of a result of `run_length`; the host waits for the number, as torch's does."""
+    values, lengths, count = found
+    return values[: int(count)], lengths[: int(count)]
 
-    calls: tuple[tuple[str, Any, int, Call, dict[str, Call]], ...] = (
-        (
-            "cumsum/float32",
-            floats,
-            8,
-            kernels.cumsum,
-            {"torch": lambda x: torch.cumsum(x, 0), **of_cupy("cumsum")},
-        ),
-        (
-            "sort/int32",
-            integers(1 << 31, torch.int32),
-            8,
-            kernels.sort,
-            {"torch": lambda x: torch.sort(x).values, **of_cupy("sort")},
-        ),
-        (
-            "sort/float32",
-            floats,
-            8,
-            kernels.sort,
-            {"torch": lambda x: torch.sort(x).values, **of_cupy("sort")},
-        ),
-        (
+
+def _selected(found: tuple[Any, Any]) -> Any:
+    values, count = found
+    return values[: int(count)]
+
+
+def _rows(torch: Any) -> tuple[Row, ...]:
+    def floats(count: int, seed: int) -> Any:
+        return normal(torch, "float32", seed, count)
+
+    def below(end: int, dtype: Any) -> Callable[[int, int], Any]:
+        return lambda count, seed: integers(torch, end, dtype, seed, count)
+
+    def rows(count: int, seed: int) -> Any:
+        return normal(torch, "float32", seed, max(1, count >> 17), min(count, 1 << 17))
+
+    def repeated(count: int, seed: int) -> Any:
+        changes = integers(torch, RUN, torch.int32, seed, count) == 0
+        return changes.cumsum(0).to(torch.int32)
+
+    i32, i64 = torch.int32, torch.int64
+    ordered: Call = lambda x: torch.sort(x).values  # noqa: E731
+    largest = LARGEST
+    return (
+        Row("cumsum/float32", floats, 8, kernels.cumsum, lambda x: x.cumsum(0), "cumsum", 1e-4),
+        Row("sort/int32", below(1 << 31, i32), 8, kernels.sort, ordered, "sort"),
+        Row("sort/float32", floats, 8, kernels.sort, ordered, "sort"),
+        Row("sort/int64", below(1 << 62, i64), 16, kernels.sort, ordered, "sort"),
+        Row(
             "argsort/float32",
             floats,
             12,
             kernels.argsort,
-            {"torch": lambda x: torch.sort(x, stable=True).indices},
+            lambda x: torch.sort(x, stable=True).indices,
         ),
-        (
+        Row(
+            f"top_k of {largest}/float32",
+            rows,
+            4,
+            lambda x: kernels.top_k(x, largest)[0],
+            lambda x: torch.topk(x, largest).values,
+        ),
+        Row(
+            "select/float32",
+            floats,
+            6,
+            lambda x: _selected(kernels.select(x, _is_positive)),
+            lambda x: x[x > 0],
+        ),
+        Row(
+            "run_length/int32",
+            repeated,
+            4 + 12 / RUN,
+            lambda x: _runs(kernels.run_length(x)),
+            lambda x: torch.unique_consecutive(x, return_counts=True),
+        ),
+        Row(
             "histogram/int32",
-            integers(BINS, torch.int32),
+            below(BINS, i32),
             4,
             lambda x: kernels.histogram(x, BINS),
-            {"torch": lambda x: torch.bincount(x, minlength=BINS)},
+            lambda x: torch.bincount(x, minlength=BINS),
         ),
     )
-    for name, make, size, ours, peers in calls:
-        tolerance = 1e-4 if name.startswith("cumsum") else 0.0
-        yield Case(f"{name}/{length}", make, ours, peers, size * length, "GB/s", tolerance)

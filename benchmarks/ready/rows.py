@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.ready.case import Case
+from benchmarks.ready.case import TOLERANCE, Case, eager_and_compiled, normal, triton
 from weft import kernels
 
 if TYPE_CHECKING:
@@ -15,85 +15,97 @@ if TYPE_CHECKING:
 
 ELEMENTS = 1 << 26  # of each input
 COLUMNS = (1024, 4096, 16384, 32768, 131072)
-TOLERANCE = {"float32": 1e-5, "bfloat16": 1e-2}
+TRITON_COLUMNS = 16384  # a block of its tutorials' kernels keeps a row in registers
 
 
-def cases(torch: Any) -> Iterator[Case]:
-    """Rows of 1k to 128k elements, then reductions of the same sizes."""
-    for name in ("float32", "bfloat16"):
+def of_rows(torch: Any, scale: int = 1) -> Iterator[Case]:
+    """Rows of 1k to 128k elements."""
+    for name in TOLERANCE:
         for columns in COLUMNS:
-            yield from _of_rows(torch, name, columns)
-        yield from _reductions(torch, name)
+            yield from _of_rows(torch, name, columns // scale, ELEMENTS // scale)
 
 
-def _matrix(torch: Any, name: str, columns: int, seed: int) -> Any:
-    generator = torch.Generator("cuda").manual_seed(seed)
-    shape = (ELEMENTS // columns, columns)
-    return torch.randn(shape, generator=generator, device="cuda").to(getattr(torch, name))
+def _matrix(torch: Any, name: str, columns: int, elements: int, seed: int) -> Any:
+    return normal(torch, name, seed, elements // columns, columns)
 
 
-def _of_rows(torch: Any, name: str, columns: int) -> Iterator[Case]:
+def _of_rows(torch: Any, name: str, columns: int, elements: int) -> Iterator[Case]:
     functional, dtype = torch.nn.functional, getattr(torch, name)
 
     def make(seed: int) -> list[Any]:
-        x = _matrix(torch, name, columns, seed)
-        return [x, torch.ones(columns, dtype=dtype, device="cuda"), torch.empty_like(x)]
+        x = _matrix(torch, name, columns, elements, seed)
+        return [x, torch.ones(columns, dtype=dtype), torch.empty_like(x)]
 
-    size = 2 * ELEMENTS * dtype.itemsize
-    calls: tuple[tuple[str, Call, Call], ...] = (
+    def by_triton(what: str, parameters: int) -> dict[str, Call]:
+        if columns > TRITON_COLUMNS:
+            return {}
+
+        def into(call: Callable[..., Any]) -> Call:
+            def run(x: Any, w: Any, out: Any) -> Any:
+                call(x, *[w] * parameters, out)
+                return out
+
+            return run
+
+        return {who: into(call) for who, call in triton(what).items()}
+
+    calls: tuple[tuple[str, Call, Call, dict[str, Call]], ...] = (
         (
             "softmax",
             lambda x, w, out: kernels.softmax(x, out=out),
-            lambda x, w, out: torch.softmax(x, -1, out=out),
+            lambda x, w, out: torch.softmax(x, -1),
+            by_triton("softmax", 0),
         ),
         (
             "log_softmax",
             lambda x, w, out: kernels.log_softmax(x, out=out),
-            lambda x, w, out: torch.log_softmax(x, -1, out=out),
+            lambda x, w, out: torch.log_softmax(x, -1),
+            {},
         ),
         (
             "layer_norm",
             lambda x, w, out: kernels.layer_norm(x, w, w, out=out),
             lambda x, w, out: functional.layer_norm(x, w.shape, w, w),
+            by_triton("layernorm", 2),
         ),
         (
             "rms_norm",
             lambda x, w, out: kernels.rms_norm(x, w, eps=1e-6, out=out),
             lambda x, w, out: functional.rms_norm(x, w.shape, w, 1e-6),
+            {},
         ),
     )
-    for what, ours, theirs in calls:
-        yield Case(
-            f"{what}/{name}/{columns}", make, ours, {"torch": theirs}, size, "GB/s", TOLERANCE[name]
-        )
+    for what, ours, theirs, more in calls:
+        peers = {**eager_and_compiled(torch, theirs), **more}
+        title, work = f"{what}/{name}/{columns}", 2 * elements * dtype.itemsize
+        yield Case(title, make, ours, peers, work, "GB/s", TOLERANCE[name])
 
 
-def _reductions(torch: Any, name: str) -> Iterator[Case]:
-    dtype = getattr(torch, name)
-    size = ELEMENTS * dtype.itemsize
-    for what in ("sum", "max", "argmax"):
-        for axis, columns in ((None, 8192), (-1, 1024), (-1, 131072), (0, 8192)):
-            keywords: dict[str, Any] = {} if axis is None else {"dim": axis}
-            ours, theirs = getattr(kernels, what), getattr(torch, what)
-            is_pair = what == "max" and axis is not None
-            if is_pair:
-                theirs = torch.amax
+def reductions(torch: Any, scale: int = 1) -> Iterator[Case]:
+    """Sums, maxima and their places, of all elements and along either dimension."""
+    for name in TOLERANCE:
+        for what in ("sum", "max", "argmax"):
+            for axis, columns in ((None, 8192), (-1, 1024), (-1, 131072), (0, 8192)):
+                yield _reduction(torch, name, what, axis, columns // scale, ELEMENTS // scale)
 
-            def make(seed: int, columns: int = columns) -> list[Any]:
-                return [_matrix(torch, name, columns, seed)]
 
-            def our(x: Any, function: Any = ours, axis: int | None = axis) -> Any:
-                return function(x, axis=axis)
+def _reduction(
+    torch: Any, name: str, what: str, axis: int | None, columns: int, elements: int
+) -> Case:
+    keywords: dict[str, Any] = {} if axis is None else {"dim": axis}
+    function, theirs = getattr(kernels, what), getattr(torch, what)
+    if what == "max" and axis is not None:  # torch's gives a pair
+        theirs = torch.amax
 
-            def their(x: Any, function: Any = theirs, keywords: Any = keywords) -> Any:
-                return function(x, **keywords)
+    def make(seed: int) -> list[Any]:
+        return [_matrix(torch, name, columns, elements, seed)]
 
-            yield Case(
-                f"{what}/{name}/{'all' if axis is None else f'axis {axis} of {columns}'}",
-                make,
-                our,
-                {"torch": their},
-                size,
-                "GB/s",
-                TOLERANCE[name] if what == "sum" else 0.0,
-            )
+    return Case(
+        f"{what}/{name}/{'all' if axis is None else f'axis {axis} of {columns}'}",
+        make,
+        lambda x: function(x, axis=axis),
+        eager_and_compiled(torch, lambda x: theirs(x, **keywords)),
+        elements * getattr(torch, name).itemsize,
+        "GB/s",
+        TOLERANCE[name] if what == "sum" else 0.0,
+    )

@@ -27,7 +27,6 @@ def main() -> int:
         "launch_stages",
         "gpu_kernels",
         "each_bandwidth",
-        "tensor_cores",
         "ready_kernels",
     ):
         command = [sys.executable, "-m", f"benchmarks.{name}", "--json"]

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/performance.md and its pictures from a record of measurements.
+
+In: docs/performance.json, which `python -m benchmarks.performance` writes on a GPU. Out: the page, and for each kind of
+kernels a picture; `python -m docs.generate_performance` writes them, and tests/docs compares.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.ready_kernels import SCALE, Measured, mean_ratio
+from docs import roofline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FOLDER: Final = Path(__file__).parent
+RECORD: Final = "performance.json"
+PAGE: Final = "performance.md"
+PICTURES: Final = Path("images") / "performance"
+LOST: Final = 0.995
+"""A ratio that is rounded to less than 1.00."""
+KINDS: Final = {
+    "rows": ("Functions of rows", "64 M elements in rows of 1024 to 131072."),
+    "reductions": ("Reductions", "64 M elements, all of them or along one dimension."),
+    "device_wide": (
+        "Scans, sorts and selections",
+        "Vectors of 1 M and 64 M elements; top_k of rows of 131072. CuPy calls CUB. `select` and `run_length` wait for the "
+        "number of what they found, as torch's do.",
+    ),
+    "elementwise": (
+        "Functions of elements",
+        "8192 x 8192 elements; rope of 16384 tokens with 32 heads of 128, cross_entropy of 4096 rows of 128000.",
+    ),
+    "moves": ("Transposes and lookups", "8192 x 8192 elements; 16384 of 32000 rows of 4096."),
+    "products": (
+        "Products and attention",
+        "`weft.kernels.gemm` by m x n x k, the second factor transposed; attention of 2 sequences, 16 heads of 128. torch "
+        "calls cuBLAS and its own choice for attention.",
+    ),
+    "tensor_cores": (
+        "The examples of tensor cores",
+        "[hopper_gemm](../examples/hopper_gemm.py) by m x n x k and [attention](../examples/attention.py) by the length of "
+        "sequences, heads of 128 and 64, beside NVIDIA's libraries.",
+    ),
+}
+"""Each kind's title, and what its rows are."""
+ABOUT: Final = """\
+# Performance
+
+`make performance` measured this on one GPU and wrote the page: each kernel beside what one would call instead, and beside what the
+GPU reaches at all.
+
+* A time is that of a call as a user sees it, the work of Python included: the median of rows of calls between two events of the GPU,
+  candidates in turn. Data is random, and inputs change from call to call, so that caches do not hold them.
+* **The roof** of a row is the time that its bytes take in a copy, or its operations in a kernel of nothing but fused multiply-adds or
+  products of tiles that stay in shared memory, whichever is longer. Both are measured in the same run, so a share can be
+  above 1: a sum only reads, which is faster than a copy.
+* Bytes are those that a call has to read and write once. A sort moves them several times, so its share is low.
+* Other columns are another's time over weft's: **more than 1 means that weft is faster**. Where the fastest of them is faster than
+  weft, the last column names it. "–": it has no such call here.
+
+[kernels.md](kernels.md) says what the functions do, [performance-log.md](performance-log.md) what was tried on the way.
+"""
+
+
+def rows_of(record: Mapping[str, Any], kind: str) -> list[Measured]:
+    """The rows of a kind."""
+    return [Measured(**row) for row in record["kinds"][kind]["rows"]]
+
+
+def is_lost(row: Measured) -> bool:
+    """Whether another one is faster, or weft has no right result."""
+    return row.ours is None or (row.ratio is not None and row.ratio < LOST)
+
+
+def page(record: Mapping[str, Any]) -> str:
+    """The text of the page."""
+    parts = [ABOUT.rstrip(), _table(("", ""), [*record["machine"].items()])]
+    kinds = [kind for kind in KINDS if kind in record["kinds"]]
+    parts += ["## In short", _summary(record, kinds)]
+    for kind in kinds:
+        title, what = KINDS[kind]
+        parts += [f"## {title}", what, _ceilings(record["kinds"][kind]["ceilings"])]
+        parts += [
+            f"![{alternative}]({(PICTURES / name).as_posix()})"
+            for name, alternative, _ in _pictures(record, kind)
+        ]
+        parts.append(_rows(rows_of(record, kind), record["kinds"][kind]["ceilings"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(record: Mapping[str, Any], kinds: list[str]) -> str:
+    """A line for each kind."""
+    lines: list[tuple[str, ...]] = []
+    for kind in kinds:
+        rows, ceilings = rows_of(record, kind), record["kinds"][kind]["ceilings"]
+        found = mean_ratio(rows)
+        shares = [share for row in rows if (share := row.share(ceilings)) is not None]
+        title = KINDS[kind][0]
+        lines.append(
+            (
+                f"[{title}](#{title.lower().replace(' ', '-').replace(',', '')})",
+                str(len(rows)),
+                "–" if found is None else f"{found[0]:.2f}",
+                str(sum(map(is_lost, rows))),
+                "–" if found is None else f"{found[1].ratio:.2f}, {found[1].name}",
+                f"{statistics.median(shares):.2f}" if shares else "–",
+            )
+        )
+    heads = (
+        "",
+        "rows",
+        "the fastest other over weft, mean",
+        "lost",
+        "the worst",
+        "share of the roof, median",
+    )
+    return _table(heads, lines)
+
+
+def _ceilings(ceilings: Mapping[str, float]) -> str:
+    copied = f"In this run a copy moved {ceilings['memory'] / SCALE['GB/s']:.0f} GB/s"
+    peaks = [
+        f"{value / SCALE['TFLOP/s']:.0f} TFLOP/s of {name}"
+        for name, value in ceilings.items()
+        if name != "memory"
+    ]
+    return f"{copied}; arithmetic alone made {', '.join(peaks)}."
+
+
+def _rows(rows: list[Measured], ceilings: Mapping[str, float]) -> str:
+    peers = [*dict.fromkeys(who for row in rows for who in row.microseconds if who != "weft")]
+    lines: list[tuple[str, ...]] = []
+    for row in rows:
+        time, speed, share = row.microseconds.get("weft"), row.speed("weft"), row.share(ceilings)
+        lines.append(
+            (
+                row.name.replace("/", ", "),
+                "–" if time is None else f"{time:.4g}",
+                "–" if speed is None else f"{speed:.4g} {row.unit}",
+                "–" if share is None else f"{share:.2f}",
+                *(_ratio(row, who) for who in peers),
+                _verdict(row),
+            )
+        )
+    return _table(("", "µs", "speed", "of the roof", *peers, "loses to"), lines)
+
+
+def _ratio(row: Measured, who: str) -> str:
+    time = row.microseconds.get(who)
+    return "–" if time is None or row.ours is None else f"{time / row.ours:.2f}"
+
+
+def _verdict(row: Measured) -> str:
+    if row.wrong:
+        return f"**wrong**: {row.wrong}"
+    if row.ours is None:
+        return f"**failed**: {row.failed.get('weft', 'not measured')}"
+    return f"**{row.best}**" if is_lost(row) else ""
+
+
+def _table(heads: tuple[str, ...], lines: list[Any]) -> str:
+    rows = [heads, ("---",) * len(heads), *lines]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)
+
+
+def _pictures(record: Mapping[str, Any], kind: str) -> list[tuple[str, str, str]]:
+    """The pictures of a kind: name, words for those who do not see it, SVG."""
+    rows, ceilings = rows_of(record, kind), record["kinds"][kind]["ceilings"]
+    title = KINDS[kind][0]
+    found = [(f"{kind}.svg", f"{title}: shares of the roof", roofline.shares(rows, ceilings))]
+    if any(row.unit == "TFLOP/s" for row in rows):
+        drawn = roofline.roofline(rows, ceilings)
+        found.append((f"{kind}-roofline.svg", f"{title}: the roofline", drawn))
+    return found
+
+
+def pictures(record: Mapping[str, Any]) -> dict[str, str]:
+    """The SVG of each picture by its name."""
+    kinds = [kind for kind in KINDS if kind in record["kinds"]]
+    return {name: drawn for kind in kinds for name, _, drawn in _pictures(record, kind)}
+
+
+def text_of(record: Mapping[str, Any]) -> str:
+    """The record as a file: a line for each row, numbers with as many digits as are measured."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, float):
+            return float(f"{value:.5g}")
+        if isinstance(value, dict):
+            return {key: rounded(one) for key, one in value.items()}
+        return value
+
+    kinds: list[str] = []
+    for kind, found in record["kinds"].items():
+        ceilings = json.dumps(rounded(found["ceilings"]))
+        rows = ",\n".join(json.dumps(rounded(row)) for row in found["rows"])
+        kinds.append(f'"{kind}": {{"ceilings": {ceilings}, "rows": [\n{rows}]}}')
+    machine, everything = json.dumps(record["machine"]), ",\n".join(kinds)
+    return f'{{"machine": {machine},\n"kinds": {{{everything}}}}}\n'
+
+
+def write(folder: Path = FOLDER) -> None:
+    """Writes the page and the pictures of the record in a folder."""
+    record = json.loads((folder / RECORD).read_text())
+    (folder / PAGE).write_text(page(record))
+    (folder / PICTURES).mkdir(parents=True, exist_ok=True)
+    drawn = pictures(record)
+    for old in set(path.name for path in (folder / PICTURES).iterdir()) - set(drawn):
+        (folder / PICTURES / old).unlink()
+    for name, text in drawn.items():
+        (folder / PICTURES / name).write_text(text)
+
+
+if __name__ == "__main__":
+    write()
