@@ -28,7 +28,7 @@ def gemm(a, b, c, profiled: weft.Constexpr[bool] = False):
         weft.tensor_map(b, box=(BN, bk), swizzle=128),
         weft.tensor_map(c, box=(64, 64), swizzle=128),
         (m_tiles, n_tiles),
-        weft.ceil_div(a.shape[1], bk),
+        a.shape[1],
         a.dtype,
         c.dtype,
         plan=Plan(profiled=profiled),

@@ -159,6 +159,28 @@ def test_a_layer_is_differentiated(dtype: Any):
         check(one, other, 5e-2 if dtype is torch.bfloat16 else 1e-4)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("k", [1024, 1001])
+def test_groups_of_rows(dtype: Any, k: int):
+    sizes = [0, 1, 700, 128, 0, 64, 2000, 129, 0]
+    starts = torch.tensor([3, *sizes], device="cuda").cumsum(0, dtype=torch.int32)
+    rows, n, groups = 3 + sum(sizes) + 5, 776, len(sizes)
+    a, weight = numbers(rows, k, dtype=dtype), numbers(groups, n, k, dtype=dtype)
+    bias, gradient = numbers(groups, n), numbers(rows, n, dtype=dtype)
+    inputs = [one.requires_grad_() for one in (a, weight, bias)]
+    found = kernels.grouped_gemm(a, weight.mT, starts, bias, "silu", 1 / 32)
+    slopes = torch.autograd.grad(found, inputs, gradient)
+    wide = [one.detach().double().requires_grad_() for one in inputs]
+    parts = wide[0][3:-5].split(sizes)
+    sums = [x @ w.T / 32 + b for x, w, b in zip(parts, *wide[1:], strict=True)]
+    expected = torch.nn.functional.pad(torch.nn.functional.silu(torch.cat(sums)), (0, 0, 3, 5))
+    check(found, expected, 2 * ROUNDING[dtype])
+    others = torch.autograd.grad(expected, wide, gradient.double())
+    for one, other in zip(slopes, others, strict=True):
+        scale = float(other.abs().max())
+        check(one / scale, other / scale, 2 * ROUNDING[dtype])
+
+
 def test_products_of_8_bit_floats():
     a, b = (numbers(512, 1024).to(torch.float8_e4m3fn) for _ in range(2))
     expected = a.double() @ b.double().T

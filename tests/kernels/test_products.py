@@ -14,9 +14,9 @@ from weft import kernels
 from weft.kernels import factors, hopper_products, tiled_products, warp_products
 from weft.kernels.activations import relu
 from weft.kernels.arrays import given
+from weft.kernels.cuts import parts_for
 from weft.kernels.endings import Ending
 from weft.kernels.factors import stored
-from weft.kernels.parts import parts_for
 
 RANDOM = np.random.default_rng(8)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weft.kernels.activations import silu_mul_backward as silu_mul_backward
     from weft.kernels.attentions import attention as attention
     from weft.kernels.dropouts import dropout as dropout
+    from weft.kernels.grouped_products import grouped_gemm as grouped_gemm
     from weft.kernels.histograms import histogram as histogram
     from weft.kernels.lookups import embedding as embedding
     from weft.kernels.lookups import embedding_backward as embedding_backward
@@ -65,6 +66,7 @@ _MODULES = {
     "gelu": "activations",
     "gelu_backward": "activations",
     "gemm": "products",
+    "grouped_gemm": "grouped_products",
     "histogram": "histograms",
     "layer_norm": "normalization",
     "log_softmax": "softmaxes",
@@ -106,6 +108,7 @@ __all__ = (
     "gelu",
     "gelu_backward",
     "gemm",
+    "grouped_gemm",
     "histogram",
     "layer_norm",
     "log_softmax",

@@ -60,7 +60,7 @@ class Ending(NamedTuple):
 
     Attributes:
         alpha: a number.
-        bias: a number per column.
+        bias: a number per column, or per group and column.
         activation: a function of a number.
         beta: a number.
         residual: an array of the result's shape.
@@ -89,13 +89,19 @@ class Ending(NamedTuple):
             total += wide(residual) if self.beta is None else wide(self.beta) * wide(residual)
         return total
 
-    def finished_part(self, part: Any, matrix: Any, row: Any, column: Any) -> Any:
-        """A finished fragment, which begins at that row and column of the result of that number."""
+    def bias_of(self, place: Any) -> Any:
+        """The bias of a tile's columns, of its group where each has one, or None; traced in kernels."""
+        if self.bias is None or self.bias.ndim == 1:
+            return self.bias
+        return self.bias[place.matrix]
+
+    def finished_part(self, part: Any, place: Any, row: Any, column: Any) -> Any:
+        """A finished fragment of a tile, which begins at that row and column of the result."""
         if self == PLAIN:
             return part
         others = ()
-        if self.bias is not None:
-            bias = self.bias
+        bias = self.bias_of(place)
+        if bias is not None:
 
             def of_column(j: Any) -> Any:
                 at = column + j
@@ -103,7 +109,7 @@ class Ending(NamedTuple):
 
             others = (part.cols(of_column),)
         if self.residual is not None:
-            others = (*others, part.load(self.residual[matrix], (row, column)))
+            others = (*others, part.load(self.residual[place.result], (row, column)))
 
         def finish(total: Any, *values: Any) -> Any:
             return self.finished(

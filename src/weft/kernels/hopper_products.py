@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weft.api import jit, kernel
 from weft.arguments.tensor_map import TensorMap
 from weft.kernels.arrays import Array, Constant, Int32
+from weft.kernels.cuts import WHOLE, Cut, cut_of, sum_kernel
 from weft.kernels.endings import PLAIN, Ending
-from weft.kernels.parts import begun, sum_kernel
-from weft.kernels.tiles import WHOLE, Cut, count_of, place_of, steps_of, tiles_of
+from weft.kernels.tiles import count_in, count_of, place_of, sums_of, tiles_of
 from weft.language.asynchronous import tma
 from weft.language.asynchronous.mbarrier import mbarrier
 from weft.language.asynchronous.pipeline import PipelineState
@@ -25,9 +25,10 @@ from weft.language.asynchronous.tma import fence_proxy
 from weft.language.control import ceil_div, static_range
 from weft.language.matrix import wgmma
 from weft.language.memory.shared import shared
+from weft.language.numbers.math import max as greater
 from weft.language.numbers.math import min as lesser
 from weft.language.profiling.profiler import Profiler
-from weft.language.threads.grid import block_idx, grid_dim, multiprocessors
+from weft.language.threads.grid import block_idx, grid_dim, multiprocessors, thread_idx
 from weft.language.threads.registers import setmaxnreg
 from weft.language.threads.warpgroup import elect_one, sync_warpgroup, warpgroup, warpgroup_id
 from weft.types.dtype import f32
@@ -66,26 +67,76 @@ USUAL: Final = Plan()
 """One matrix of each; sums run along rows of both in memory; tiles of the result are copied."""
 
 
-def copy_tiles(
-    maps: Any, rings: Any, barriers: Any, work: Any, steps: Any, plan: Any, cut: Any, p: Any
-) -> None:
+class Ring(NamedTuple):
+    """The stages of a block: tiles of the factors, and what tells that they are full and empty."""
+
+    a: Any
+    b: Any
+    full: Any
+    empty: Any
+
+
+def steps_of(first: Any, end: Any, bk: Any, cut: Any) -> Any:
+    """Steps of a sum; one of zeros for a group that is empty. Traced in the kernel."""
+    steps = ceil_div(end - first, bk)
+    return steps if cut.starts is None else greater(steps, 1)
+
+
+def copy_tiles(a: Any, b: Any, ring: Any, tiles: Any, k: Any, plan: Any, cut: Any, p: Any) -> None:
     """What the thread does that starts all copies; traced in the kernel."""
-    (a, b), (a_ring, b_ring), (full, empty), (tiles, count) = maps, rings, barriers, work
-    bk = ROW_BYTES // a_ring.dtype.itemsize
+    bk = ROW_BYTES // ring.a.dtype.itemsize
     stage = PipelineState(STAGES, producer=True)
-    for tile in range(block_idx.x, count, grid_dim.x):
+    for tile in range(block_idx.x, count_in(tiles, cut), grid_dim.x):
         place = place_of(tile, tiles, (BM, BN), cut)
         of_a, of_b = (place.matrix if is_stack else () for is_stack in plan.stacks)
-        for step in range(*steps_of(place, steps, cut)):
-            at_a = (place.row, bk * step) if plan.rows_of_a else (bk * step, place.row)
-            at_b = (place.column, bk * step) if plan.columns_of_b else (bk * step, place.column)
+        first, end = sums_of(place, k, cut)
+        for step in range(steps_of(first, end, bk, cut)):
+            at = first + bk * step
+            at_a = (place.row, at) if plan.rows_of_a else (at, place.row)
+            at_b = (place.column, at) if plan.columns_of_b else (at, place.column)
             with p.range("wait"):
-                empty[stage].wait()
-            full[stage].arrive(expect_bytes=a_ring[stage].nbytes + b_ring[stage].nbytes)
-            tma.load(a, (*of_a, *at_a), a_ring[stage], full[stage])
-            tma.load(b, (*of_b, *at_b), b_ring[stage], full[stage])
+                ring.empty[stage].wait()
+            ring.full[stage].arrive(expect_bytes=ring.a[stage].nbytes + ring.b[stage].nbytes)
+            tma.load(a, (*of_a, *at_a), ring.a[stage], ring.full[stage])
+            tma.load(b, (*of_b, *at_b), ring.b[stage], ring.full[stage])
             p.begin_async("load", stage.index)
             stage = stage.next()
+
+
+def multiply(ring: Any, stage: Any, mine: Any, length: Any, plan: Any, cut: Any, p: Any) -> Any:
+    """A warpgroup's sums of `length` products, and the stage after them; traced in the kernel."""
+    bk = ROW_BYTES // ring.a.dtype.itemsize
+    acc = wgmma.accumulator((64, BN), f32)
+    for step in range(steps_of(0, length, bk, cut)):
+        with p.range("wait"):
+            ring.full[stage].wait()
+        if mine == 0:
+            p.end_async("load", stage.index)
+        if cut.starts is not None:
+            keep_group(ring, stage, mine, length - bk * step)
+        if plan.rows_of_a:
+            rows = ring.a[stage].tile((64, bk), (mine, 0))
+        else:
+            rows = ring.a[stage].tile((bk, 64), (0, mine)).T
+        columns = ring.b[stage].T if plan.columns_of_b else ring.b[stage]
+        with p.range("multiply"):
+            acc = wgmma.mma(rows, columns, acc, accumulate=step > 0)
+            acc = wgmma.wait(acc, pending=0)
+        ring.empty[stage].release()
+        stage = stage.next()
+    return acc, stage
+
+
+def keep_group(ring: Any, stage: Any, mine: Any, length: Any) -> None:
+    """Zeros in what a warpgroup multiplies, from a row on, where another group begins; traced in the kernel."""
+    bk = ring.a.shape[1]
+    if length < bk:
+        for tile in (ring.a[stage].tile((bk, 64), (0, mine)), ring.b[stage]):
+            columns = tile.shape[1]
+            for number in range(length * columns + thread_idx.x % 128, bk * columns, 128):
+                tile[number // columns, number % columns] = tile.dtype(0.0)
+        fence_proxy()
+        sync_warpgroup()
 
 
 def write(part: Any, c: Any, place: Any, buffer: Any, leader: Any) -> None:
@@ -106,7 +157,7 @@ def gemm_kernel(
     b: Map,
     c: Any,
     tiles: Any,
-    steps: Int32,
+    k: Int32,
     dtype: Constant,
     out_dtype: Constant,
     ending: Ending = PLAIN,
@@ -115,59 +166,38 @@ def gemm_kernel(
 ) -> None:
     """One block: one tile of c after the other; `tiles` as in `place_of`."""
     bk = ROW_BYTES // dtype.itemsize
-    a_ring = shared((STAGES, *((BM, bk) if plan.rows_of_a else (bk, BM))), dtype, swizzle=128)
-    b_ring = shared((STAGES, *((BN, bk) if plan.columns_of_b else (bk, BN))), dtype, swizzle=128)
+    ring = Ring(
+        shared((STAGES, *((BM, bk) if plan.rows_of_a else (bk, BM))), dtype, swizzle=128),
+        shared((STAGES, *((BN, bk) if plan.columns_of_b else (bk, BN))), dtype, swizzle=128),
+        mbarrier(STAGES, arrivals=1),
+        mbarrier(STAGES, arrivals=8),  # warps that multiply
+    )
     # Two of each that multiplies.
-    c_tiles: Any = None
-    if plan.by_copies:
-        c_tiles = shared((2, 2, 64, 64), out_dtype, swizzle=128)
-    full = mbarrier(STAGES, arrivals=1)
-    empty = mbarrier(STAGES, arrivals=8)  # warps that multiply
+    c_tiles: Any = shared((2, 2, 64, 64), out_dtype, swizzle=128) if plan.by_copies else None
     role, leader = warpgroup_id(), elect_one(warpgroup)
     p = Profiler(groups=("copy", "multiply 0", "multiply 1"), enabled=plan.profiled)
     p.init(role, leader)
-    count = 1
-    for size in tiles:
-        count *= size
 
     if role == 0:  # copies
         setmaxnreg(40)
         if leader:
-            rings, barriers = (a_ring, b_ring), (full, empty)
-            copy_tiles((a, b), rings, barriers, (tiles, count), steps, plan, cut, p)
+            copy_tiles(a, b, ring, tiles, k, plan, cut, p)
     else:  # multiplies
         setmaxnreg(232)
         mine, stage = role - 1, PipelineState(STAGES)
-        for tile in range(block_idx.x, count, grid_dim.x):
+        for tile in range(block_idx.x, count_in(tiles, cut), grid_dim.x):
             place = place_of(tile, tiles, (BM, BN), cut)
-            first, end = steps_of(place, steps, cut)
-            acc = wgmma.accumulator((64, BN), f32)
-            for step in range(first, end):
-                with p.range("wait"):
-                    full[stage].wait()
-                if mine == 0:
-                    p.end_async("load", stage.index)
-                if plan.rows_of_a:
-                    rows = a_ring[stage].tile((64, bk), (mine, 0))
-                else:
-                    rows = a_ring[stage].tile((bk, 64), (0, mine)).T
-                columns = b_ring[stage].T if plan.columns_of_b else b_ring[stage]
-                with p.range("multiply"):
-                    acc = wgmma.mma(rows, columns, acc, accumulate=step > first)
-                    acc = wgmma.wait(acc, pending=0)
-                empty[stage].release()
-                stage = stage.next()
-
+            first, end = sums_of(place, k, cut)
+            acc, stage = multiply(ring, stage, mine, end - first, plan, cut, p)
             row = place.row + 64 * mine
             with p.range("store"):
                 for j in static_range(BN // 64):
                     left = place.column + 64 * j
-                    part = acc[:, 64 * j : 64 * (j + 1)]
-                    part = ending.finished_part(part, place.result, row, left)
+                    part = ending.finished_part(acc[:, 64 * j : 64 * (j + 1)], place, row, left)
                     if plan.by_copies:
                         write(part, c, (*place.result, row, left), c_tiles[mine, j % 2], leader)
                     else:
-                        part.store(c[place.result] if place.result else c, (row, left))
+                        part.store(place.matrix_of(c), (row, left))
         if plan.by_copies and leader:
             tma.wait()
 
@@ -180,10 +210,13 @@ def gemm(
     ending: Ending = PLAIN,
     plan: Plan = USUAL,
     parts: Int32 | None = None,
+    starts: Array | None = None,
 ) -> None:
     """``c = a · b``; `a` is as it lies in memory, m x k or k x m, and `b` n x k or k x n.
 
-    With `parts`, blocks take that many parts of each sum, and the plan is not by copies.
+    With `parts`, blocks take that many parts of each sum. With `starts`, rows of `a` and `c` belong to groups, each of
+    which has a matrix of `b`; or, where `c` is a stack, its matrices are the products of each group's rows of `a` and
+    of `b`. Plans with either are not by copies.
     """
     bk = ROW_BYTES // a.dtype.itemsize
     k = a.shape[-1] if plan.rows_of_a else a.shape[-2]
@@ -194,9 +227,8 @@ def gemm(
             (b, BN, plan.columns_of_b),
         )
     )
-    steps = ceil_div(k, bk)
-    target, cut = begun(c, a.dtype, steps, parts)
-    tiles = tiles_of(target, (BM, BN))
+    target, cut = cut_of(c, a.dtype, k, bk, BM, parts, starts)
+    tiles = tiles_of(target, (BM, BN), cut)
     gemm_kernel(
         tensor_map(a, box=a_box, swizzle=128),
         tensor_map(b, box=b_box, swizzle=128),
@@ -204,7 +236,7 @@ def gemm(
         if plan.by_copies
         else target,
         tiles,
-        steps,
+        k,
         a.dtype,
         c.dtype,
         ending if parts is None else PLAIN,

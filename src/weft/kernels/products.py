@@ -15,6 +15,7 @@ from weft.errors import brief
 from weft.ffi.data_type import DataType
 from weft.kernels import hopper_products, tiled_products, warp_products
 from weft.kernels.arrays import Given, element_type, given, number, output
+from weft.kernels.cuts import parts_for
 from weft.kernels.endings import Activation, Ending, activation_of, slope_of
 from weft.kernels.factors import (
     Stored,
@@ -25,12 +26,16 @@ from weft.kernels.factors import (
     suits_copy_engine,
 )
 from weft.kernels.gradients import ElementType, differentiable
-from weft.kernels.parts import parts_for
 from weft.types.dtype import DType, f64
 
 
-def _like_product(a: Any, b: Any) -> Any:
-    return _like_gemm(a, b)
+def like_product(a: Any, b: Any, dtype: str | None = None) -> Any:
+    """A new tensor of torch like a product."""
+    if dtype is None:
+        dtype = "bfloat16" if a.dtype.itemsize == 1 else None
+    kind = a.dtype if dtype is None else getattr(sys.modules["torch"], dtype)
+    shape = *(a.shape[:-2] or b.shape[:-2]), a.shape[-2], b.shape[-1]
+    return a.new_empty(shape, dtype=kind)
 
 
 def _like_gemm(
@@ -43,11 +48,7 @@ def _like_gemm(
     beta: float = 1.0,
     dtype: str | None = None,
 ) -> Any:
-    if dtype is None:
-        dtype = "bfloat16" if a.dtype.itemsize == 1 else None
-    kind = a.dtype if dtype is None else getattr(sys.modules["torch"], dtype)
-    shape = *(a.shape[:-2] or b.shape[:-2]), a.shape[-2], b.shape[-1]
-    return a.new_empty(shape, dtype=kind)
+    return like_product(a, b, dtype)
 
 
 def _by_factors(gradient: Any, a: Any, b: Any, alpha: float = 1.0) -> tuple[Any, Any]:
@@ -65,7 +66,7 @@ def _matmul_backward(gradient: Any, _: Any, a: Any, b: Any) -> Any:
     return _by_factors(gradient, a, b)
 
 
-@differentiable(_like_product, _matmul_backward)
+@differentiable(like_product, _matmul_backward)
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
     """The product of two matrices, or of two stacks of them: ``a @ b``.
 
@@ -101,14 +102,23 @@ def _accepted(
     beta: Any = 1.0,
     dtype: Any = None,
 ) -> tuple[Any, ...]:
-    """Arguments of `gemm` as torch's operator takes them."""
+    activation, dtype = accepted_ending(activation, dtype)
+    return a, b, bias, activation, residual, number(alpha, "alpha"), number(beta, "beta"), dtype
+
+
+def accepted_ending(activation: Any, dtype: Any) -> tuple[str | None, str | None]:
+    """An activation and an element type as torch's operators take them.
+
+    Raises:
+        TypeError: for a function, or another type.
+        ValueError: for another activation.
+    """
     if activation_of(activation) is activation and activation is not None:
         raise TypeError(
             "activation is a function, of which torch does not know the derivative; expected a name, or a call under "
             "torch.no_grad() and outside of torch.compile"
         )
-    name = None if dtype is None else _type_name(dtype)
-    return a, b, bias, activation, residual, number(alpha, "alpha"), number(beta, "beta"), name
+    return activation, None if dtype is None else _type_name(dtype)
 
 
 def _gemm_backward(
@@ -199,7 +209,7 @@ def gemm(
     _check_factors(left, right)
     stack = left.shape[:-2] or right.shape[:-2]
     shape = (*stack, left.shape[-2], right.shape[-1])
-    kind, name = _result_type(left, dtype, out)
+    kind, name = result_type(left, dtype, out)
     out = output(left, shape, kind, name, out)
     _check_bias(left, bias, shape[-1])
     if residual is not None:
@@ -231,7 +241,8 @@ def _check_factors(left: Given, right: Given) -> None:
         raise ValueError(f"b is a stack of {stacks[1]} matrices, expected {stacks[0]} as a, or one")
 
 
-def _result_type(left: Given, dtype: Any, out: Any) -> tuple[DType, str]:
+def result_type(left: Given, dtype: Any, out: Any) -> tuple[DType, str]:
+    """The element type of a product, and its name in array libraries."""
     if dtype is None:
         if out is not None:
             found = given(out, "out", is_float=True)
@@ -288,7 +299,7 @@ def _multiply(left: Given, right: Given, result: Given, ending: Ending) -> None:
     def parts(sides: tuple[int, int], at_once: int, shortest: int) -> int | None:
         return parts_for(_tile_count(result.shape, sides), k, at_once * blocks, shortest)
 
-    if k and version >= (8, 0) and left.dtype.itemsize <= 2:
+    if k and version >= (8, 0) and left.dtype.itemsize <= 2 and result.dtype is not f64:
         a, b = stored(left), stored(right)
         if version == (9, 0) and suits_copy_engine(left, right, a, b):
             own = hopper_products

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Int32
+from weft.kernels.cuts import WHOLE, Cut, cut_of, sum_kernel
 from weft.kernels.endings import PLAIN, Ending
-from weft.kernels.parts import begun, sum_kernel
 from weft.kernels.rows import sum_type
-from weft.kernels.tiles import WHOLE, Cut, count_of, place_of, steps_of, tiles_of
+from weft.kernels.tiles import count_in, count_of, place_of, sums_of, tiles_of
 from weft.language.control import ceil_div, static_range
 from weft.language.memory.shared import shared
 from weft.language.memory.vectors import load_vector
@@ -83,13 +83,15 @@ def at_places(tile: Any, step: Any, places: Any, vector: Any) -> Any:
     return found
 
 
-def write(sums: Any, c: Any, matrix: Any, rows: Any, columns: Any, ending: Any) -> None:
+def write(sums: Any, c: Any, place: Any, rows: Any, columns: Any, ending: Any) -> None:
     """A thread's finished elements; traced in the kernel."""
+    bias_row = ending.bias_of(place)
+    end = c.shape[-2] if place.end is None else place.end
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
-            if row < c.shape[-2] and column < c.shape[-1]:
-                at = (*matrix, row, column)
-                bias = ending.bias[column] if ending.bias is not None else None
+            if row < end and column < c.shape[-1]:
+                at = (*place.result, row, column)
+                bias = None if bias_row is None else bias_row[column]
                 residual = ending.residual[at] if ending.residual is not None else None
                 total = ending.finished(sums[i * len(columns) + j], bias, residual)
                 c[at] = c.dtype(total)
@@ -111,10 +113,12 @@ def gemm_kernel(
     threads, vector = sizes.threads, sizes.neighbors
     a_tile = shared((sizes.k, sizes.m + 4), wide)
     b_tile = shared((sizes.k, sizes.n + 4), wide)
+    if cut.rows is not None and block_idx.x >= count_in(tiles, cut):
+        return
     at = place_of(block_idx.x, tiles, (sizes.m, sizes.n), cut)
     of_a, of_b = at.matrix if a.ndim > 2 else (), at.matrix if b.ndim > 2 else ()
     top, left = at.row, at.column
-    m, n, k = c.shape[-2], c.shape[-1], a.shape[-1]
+    m, n, (begin, k) = c.shape[-2], c.shape[-1], sums_of(at, a.shape[-1], cut)
 
     def place(number: Any, side: Any, is_along_k: Any) -> Any:
         """Where an element of a tile is: along k, and along the other side."""
@@ -151,20 +155,19 @@ def gemm_kernel(
     rows = places_of(ty, sizes.m, sizes.rows, vector)
     columns = places_of(tx, sizes.n, sizes.columns, vector)
     sums = [wide(0.0)] * (sizes.rows * sizes.columns)
-    begin, end = steps_of(at, ceil_div(k, sizes.k), cut)
-    values = fetched(sizes.k * begin)
-    for step in range(begin, end):
+    values = fetched(begin)
+    for step in range(ceil_div(k - begin, sizes.k)):
         sync_threads()
         keep(values)
         sync_threads()
-        values = fetched(sizes.k * (step + 1))
+        values = fetched(begin + sizes.k * (step + 1))
         for s in range(sizes.k):
             x, y = at_places(a_tile, s, rows, vector), at_places(b_tile, s, columns, vector)
             for i in static_range(sizes.rows):
                 for j in static_range(sizes.columns):
                     sums[i * sizes.columns + j] += x[i] * y[j]
     rows, columns = [top + row for row in rows], [left + column for column in columns]
-    write(sums, c, at.result, rows, columns, ending)
+    write(sums, c, at, rows, columns, ending)
 
 
 @jit
@@ -176,10 +179,11 @@ def gemm(
     sizes: Constant,
     along_k: Constant,
     parts: Int32 | None = None,
+    starts: Array | None = None,
 ) -> None:
-    """``c = a · b``, stacks of m x k and k x n matrices; `parts` as in `hopper_products.gemm`."""
-    target, cut = begun(c, a.dtype, ceil_div(a.shape[-1], sizes.k), parts)
-    tiles = tiles_of(target, (sizes.m, sizes.n))
+    """``c = a · b``, stacks of m x k and k x n matrices; `parts` and `starts` as in `hopper_products.gemm`."""
+    target, cut = cut_of(c, a.dtype, a.shape[-1], sizes.k, sizes.m, parts, starts)
+    tiles = tiles_of(target, (sizes.m, sizes.n), cut)
     own = ending if parts is None else PLAIN
     gemm_kernel(a, b, target, tiles, own, sizes, along_k, cut).launch(
         grid=count_of(tiles), block=sizes.threads

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Int32
+from weft.kernels.cuts import WHOLE, Cut, cut_of, sum_kernel
 from weft.kernels.endings import PLAIN, Ending
-from weft.kernels.parts import begun, sum_kernel
-from weft.kernels.tiles import WHOLE, Cut, count_of, place_of, steps_of, tiles_of
+from weft.kernels.tiles import count_in, count_of, place_of, sums_of, tiles_of
 from weft.kernels.vectors import Aligned
 from weft.language.asynchronous import cp_async
 from weft.language.control import ceil_div, static_range
@@ -46,14 +46,16 @@ def ring_of(dtype: Any, side: int, lies_along_k: bool) -> Any:
     return shared((STAGES, BK, side), dtype, swizzle=128)
 
 
-def fetch(tile: Any, source: Any, matrix: Any, row: Any, column: Any, by_copies: bool) -> None:
-    """This thread's part of a tile; zeros outside of the matrix."""
+def fetch(
+    tile: Any, source: Any, matrix: Any, row: Any, column: Any, ends: Any, by_copies: bool
+) -> None:
+    """This thread's part of a tile; zeros from the ends of rows and columns on. Traced in the kernel."""
     rows, columns = tile.shape
     chunk = CHUNK if by_copies else 1
     for part in static_range(rows * columns // chunk // THREADS):
         r, c = divmod(thread_idx.x + THREADS * part, columns // chunk)
         place = row + r, column + chunk * c
-        inside = (place[0] < source.shape[-2]) & (place[1] < source.shape[-1])
+        inside = (place[0] < ends[0]) & (place[1] < ends[1])
         index = (*matrix, *place)
         if by_copies:
             cp_async.copy(tile, (r, chunk * c), source, index, chunk, when=inside)
@@ -82,34 +84,36 @@ def gemm_kernel(
     p.init(warp_id(), lane_id() == 0)
     a_ring = ring_of(a.dtype, BM, rows_of_a)
     b_ring = ring_of(a.dtype, BN, columns_of_b)
+    if cut.rows is not None and block_idx.x >= count_in(tiles, cut):
+        return
     place = place_of(block_idx.x, tiles, (BM, BN), cut)
     of_a, of_b = place.matrix if a.ndim > 2 else (), place.matrix if b.ndim > 2 else ()
     row, column = place.row, place.column
-    steps = ceil_div(a.shape[-1 if rows_of_a else -2], BK)
-    first, end = steps_of(place, steps, cut)
+    first, end = sums_of(place, a.shape[-1 if rows_of_a else -2], cut)
     warp_row, warp_column = divmod(warp_id(), BN // WN)
 
     def fetch_both(step: Any, stage: Any) -> None:
-        k = BK * step
-        at_a, at_b = (
-            (row, k) if rows_of_a else (k, row),
-            (column, k) if columns_of_b else (k, column),
-        )
+        k = first + BK * step
         with p.range("copy"):
-            fetch(a_ring[stage], a, of_a, *at_a, by_copies)
-            fetch(b_ring[stage], b, of_b, *at_b, by_copies)
+            for ring, factor, of_factor, side, along_k in (
+                (a_ring, a, of_a, row, rows_of_a),
+                (b_ring, b, of_b, column, columns_of_b),
+            ):
+                at = (side, k) if along_k else (k, side)
+                ends = (factor.shape[-2], end) if along_k else (end, factor.shape[-1])
+                fetch(ring[stage], factor, of_factor, *at, ends, by_copies)
             cp_async.commit()
 
     for step in static_range(STAGES - 1):
-        fetch_both(first + step, step)
+        fetch_both(step, step)
 
     acc = mma.zeros((WM, WN), f32)
-    for step in range(end - first):
+    for step in range(ceil_div(end - first, BK)):
         with p.range("wait"):
             cp_async.wait(pending=STAGES - 2)
             sync_threads()  # this stage is there for all, and the one before it is free
         now = step % STAGES
-        fetch_both(first + step + STAGES - 1, (step + STAGES - 1) % STAGES)
+        fetch_both(step + STAGES - 1, (step + STAGES - 1) % STAGES)
         with p.range("multiply"):
             for k in static_range(BK // 16):
                 if rows_of_a:
@@ -125,17 +129,25 @@ def gemm_kernel(
                 acc = mma.mma(left, right, acc)
     row, column = row + WM * warp_row, column + WN * warp_column
     with p.range("store"):
-        acc = ending.finished_part(acc, place.result, row, column)
-        acc.store(c[place.result] if place.result else c, (row, column))
+        acc = ending.finished_part(acc, place, row, column)
+        acc.store(place.matrix_of(c), (row, column))
 
 
 def _launch(
-    a: Any, b: Any, c: Any, ending: Any, rows_of_a: Any, columns_of_b: Any, parts: Any, copies: Any
+    a: Any,
+    b: Any,
+    c: Any,
+    ending: Any,
+    rows_of_a: Any,
+    columns_of_b: Any,
+    parts: Any,
+    starts: Any,
+    copies: Any,
 ) -> None:
     """Traced in host functions."""
-    steps = ceil_div(a.shape[-1 if rows_of_a else -2], BK)
-    target, cut = begun(c, a.dtype, steps, parts)
-    tiles = tiles_of(target, (BM, BN))
+    k = a.shape[-1 if rows_of_a else -2]
+    target, cut = cut_of(c, a.dtype, k, BK, BM, parts, starts)
+    tiles = tiles_of(target, (BM, BN), cut)
     own = ending if parts is None else PLAIN
     gemm_kernel(a, b, target, tiles, own, rows_of_a, columns_of_b, copies, cut).launch(
         grid=count_of(tiles), block=THREADS
@@ -153,9 +165,10 @@ def gemm(
     rows_of_a: Constant,
     columns_of_b: Constant,
     parts: Int32 | None = None,
+    starts: Array | None = None,
 ) -> None:
-    """``c = a · b`` of matrices that lie in any way; `parts` as in `hopper_products.gemm`."""
-    _launch(a, b, c, ending, rows_of_a, columns_of_b, parts, False)
+    """``c = a · b`` of matrices that lie in any way; `parts` and `starts` as in `hopper_products.gemm`."""
+    _launch(a, b, c, ending, rows_of_a, columns_of_b, parts, starts, False)
 
 
 @jit
@@ -167,6 +180,7 @@ def gemm_of_chunks(
     rows_of_a: Constant,
     columns_of_b: Constant,
     parts: Int32 | None = None,
+    starts: Array | None = None,
 ) -> None:
     """``c = a · b`` of matrices whose rows, as they lie in memory, are whole chunks of 16 bytes."""
-    _launch(a, b, c, ending, rows_of_a, columns_of_b, parts, True)
+    _launch(a, b, c, ending, rows_of_a, columns_of_b, parts, starts, True)

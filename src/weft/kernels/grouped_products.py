@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.grouped_gemm``: rows that lie group after group, each group times a matrix of its own.
+
+In: an array of rows, a stack of matrices, where the groups begin. Out: an array of rows. By the kernels of `gemm`, in
+one launch after one that lists the groups' tiles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.kernels import hopper_products, tiled_products, warp_products
+from weft.kernels.arrays import Given, given, number, output
+from weft.kernels.endings import Activation, Ending, activation_of, slope_of
+from weft.kernels.factors import capability, factor, stored, suits_copy_engine
+from weft.kernels.gradients import ElementType, differentiable
+from weft.kernels.products import accepted_ending, like_product, result_type
+from weft.types.dtype import f64, i32
+
+
+def _accepted(
+    a: Any,
+    b: Any,
+    starts: Any,
+    bias: Any = None,
+    activation: Any = None,
+    alpha: Any = 1.0,
+    dtype: Any = None,
+) -> tuple[Any, ...]:
+    activation, dtype = accepted_ending(activation, dtype)
+    return a, b, starts, bias, activation, number(alpha, "alpha"), dtype
+
+
+def _like(
+    a: Any,
+    b: Any,
+    starts: Any,
+    bias: Any = None,
+    activation: Any = None,
+    alpha: float = 1.0,
+    dtype: str | None = None,
+) -> Any:
+    return like_product(a, b[0], dtype)
+
+
+def _backward(
+    gradient: Any,
+    _: Any,
+    a: Any,
+    b: Any,
+    starts: Any,
+    bias: Any,
+    activation: str | None,
+    alpha: float,
+    __: Any,
+) -> Any:
+    slope = gradient.to(a.dtype)
+    if activation is not None:
+        slope = _grouped_slope(slope, a, b, starts, activation, bias, alpha)
+    by_a = grouped_gemm(slope, b.mT, starts, alpha=alpha)
+    by_b = _grouped_sums(a, slope, starts, alpha)
+    by_bias = None
+    if bias is not None:
+        ones = a.new_ones((a.shape[0], 1))
+        by_bias = _grouped_sums(ones, slope, starts).squeeze(1).to(bias.dtype)
+    return by_a, by_b, None, by_bias, None, None, None
+
+
+def _like_gradient(gradient: Any, a: Any, *_: Any) -> Any:
+    return a.new_empty(gradient.shape)
+
+
+@differentiable(_like_gradient)
+def _grouped_slope(
+    gradient: Any,
+    a: Any,
+    b: Any,
+    starts: Any,
+    activation: str,
+    bias: Any = None,
+    alpha: float = 1.0,
+) -> Any:
+    """The gradient times the activation's derivative, for which the products are computed once more."""
+    left, right = factor(a, "a"), factor(b, "b")
+    out = output(left, gradient.shape, left.dtype, left.type_name)
+    ending = Ending(alpha, bias, None, None, gradient, slope_of(activation))
+    _multiply(left, right, given(out, "out"), ending, starts)
+    return out
+
+
+def _like_sums(a: Any, b: Any, starts: Any, *_: Any) -> Any:
+    return a.new_empty((starts.shape[0] - 1, a.shape[-1], b.shape[-1]))
+
+
+@differentiable(_like_sums)
+def _grouped_sums(a: Any, b: Any, starts: Any, alpha: float = 1.0) -> Any:
+    """For each group, its rows of `a`, transposed, times its rows of `b`."""
+    left, right = factor(a.mT, "a"), factor(b, "b")
+    shape = given(starts, "starts").shape[0] - 1, left.shape[0], right.shape[1]
+    out = output(left, shape, left.dtype, left.type_name)
+    _multiply(left, right, given(out, "out"), Ending(None if alpha == 1 else alpha), starts)
+    return out
+
+
+@differentiable(_like, _backward, _accepted)
+def grouped_gemm(
+    a: Any,
+    b: Any,
+    starts: Any,
+    bias: Any = None,
+    activation: Activation = None,
+    alpha: float = 1.0,
+    dtype: ElementType = None,
+    out: Any = None,
+) -> Any:
+    """Each group of rows times the matrix of that group: of a mixture of experts, tokens times their expert's weight.
+
+    Row i of group g is ``activation(alpha · a[i] @ b[g] + bias[g])``. Rows of no group, before the first start and from
+    the last on, are 0.
+
+    Args:
+        a: an array of floats, (rows, k), sorted by groups, of any layout. Summed as in `gemm`.
+        b: an array of floats, (groups, k, n), of a's type; 8-bit types may differ. Weights (groups, n, k) are passed
+            as their transposed view, which is not copied.
+        starts: where each group begins, and where the last one ends, an array of 32-bit integers, (groups + 1,). Groups
+            may be empty. It is read on the device alone.
+        bias: an array of floats, (groups, n); None: 0.
+        activation: as in `gemm`.
+        alpha: as in `gemm`.
+        dtype: as in `gemm`.
+        out: as in `gemm`.
+
+    Returns:
+        `out`, or the new array, (rows, n).
+
+    Raises:
+        TypeError: as `gemm`; for starts that are not of 32-bit integers.
+        ValueError: as `gemm`; for another number of starts.
+        AssertionError: for starts beyond `a`, or that decrease, on the CPU. A GPU stays within the arrays.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> a, b = np.ones((3, 2)), np.array([[[1.0], [1.0]], [[2.0], [3.0]]])
+        >>> weft.kernels.grouped_gemm(a, b, np.array([0, 1, 3], np.int32)).tolist()
+        [[2.0], [5.0], [5.0]]
+    """
+    left, right = factor(a, "a"), factor(b, "b")
+    _check(left, right, starts, bias)
+    shape = left.shape[0], right.shape[-1]
+    kind, name = result_type(left, dtype, out)
+    out = output(left, shape, kind, name, out)
+    alpha = number(alpha, "alpha")
+    ending = Ending(None if alpha == 1 else alpha, bias, activation_of(activation))
+    if 0 not in shape:
+        _multiply(left, right, given(out, "out"), ending, starts)
+    return out
+
+
+def _check(left: Given, right: Given, starts: object, bias: object) -> None:
+    if len(left.shape) != 2:
+        raise ValueError(f"a has shape {left.shape}, expected a matrix")
+    if len(right.shape) != 3:
+        raise ValueError(f"b has shape {right.shape}, expected a stack of matrices")
+    if left.dtype is not right.dtype and not (left.dtype.is_float8 and right.dtype.is_float8):
+        raise TypeError(f"b has elements of {right.type_name}, expected {left.type_name} as a")
+    if left.shape[1] != right.shape[1]:
+        raise ValueError(
+            f"b has shape {right.shape}, expected {left.shape[1]} rows, as a has columns"
+        )
+    groups, _, columns = right.shape
+    bounds = given(starts, "starts")
+    if bounds.dtype is not i32:
+        raise TypeError(f"starts has elements of {bounds.type_name}, expected int32")
+    if bounds.shape != (groups + 1,):
+        raise ValueError(
+            f"starts has shape {bounds.shape}, expected ({groups + 1},): the bounds of b's groups"
+        )
+    vectors = [("b", right), ("starts", bounds)]
+    if bias is not None:
+        found = given(bias, "bias", is_float=True)
+        if found.shape != (groups, columns):
+            raise ValueError(f"bias has shape {found.shape}, expected {(groups, columns)}")
+        vectors.append(("bias", found))
+    for name, found in vectors:
+        if found.device != left.device:
+            raise ValueError(f"{name} is on {found.device}, expected {left.device}")
+
+
+def _multiply(left: Given, right: Given, result: Given, ending: Ending, starts: Any) -> None:
+    """By the kernel that suits; a result that is a stack has the sums of each group's rows."""
+    version, is_stack = capability(left.device), len(right.shape) == 3
+    if (
+        left.shape[-1]
+        and version >= (8, 0)
+        and left.dtype.itemsize <= 2
+        and result.dtype is not f64
+    ):
+        a, b = stored(left), stored(right)
+        order = not a.is_exchanged, b.is_exchanged
+        may_copy = is_stack or order == (False, False)  # sums end anywhere: no copies along them
+        if version == (9, 0) and may_copy and suits_copy_engine(left, right, a, b):
+            plan = hopper_products.Plan(*order, (False, is_stack), False)
+            hopper_products.gemm(a.array, b.array, result.array, ending, plan, None, starts)
+            return
+        if left.dtype.itemsize == 2:
+            is_whole = a.is_whole and b.is_whole and may_copy
+            call = warp_products.gemm_of_chunks if is_whole else warp_products.gemm
+            call(a.array, b.array, result.array, ending, *order, None, starts)
+            return
+    sizes = tiled_products.sizes_for(left.dtype is f64, result.shape, version == (0, 0))
+    along_k = left.strides[-1] == 1, right.strides[-2] == 1 and right.strides[-1] != 1
+    tiled_products.gemm(
+        *(left.array, right.array, result.array, ending, sizes, along_k, None, starts)
+    )
