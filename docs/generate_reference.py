@@ -409,9 +409,9 @@ def pages() -> dict[Path, str]:
         ),
         FOLDER / "testing.md": namespace_page(
             "testing",
-            "Orders of threads",
-            "`weft.testing`: whether results depend on the order in which threads run. "
-            "[The guide](../sanitizer.md#without-checks-other-orders) has an example.",
+            "Testing",
+            "`weft.testing`: whether results depend on the order in which threads run, and what one thread does. "
+            "The guide has examples of [both](../sanitizer.md#without-checks-other-orders).",
         ),
     }
     for page in PAGES:
@@ -429,7 +429,7 @@ def pages() -> dict[Path, str]:
         ("ffi.md", "The TVM-FFI ABI"),
         ("torch.md", "torch"),
         ("jax.md", "JAX"),
-        ("testing.md", "Orders of threads"),
+        ("testing.md", "Testing"),
     ]
     links = [*((page.file, page.title) for page in PAGES), *links]
     index = "# Reference\n\n" + "".join(f"* [{title}]({file})\n" for file, title in links) + FOOT

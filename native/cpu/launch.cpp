@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cpu/pool.h"
+#include "cpu/thread_trace.h"
 #include "cpu/watch.h"
 #include "hints.h"
 #include "runtime/failure.h"
@@ -71,6 +72,7 @@ int32_t perform(const CpuLaunch& call) {
     };
     if (WEFT_LIKELY(launch.together <= WEFT_TOGETHER_GRID)) return run(launch.together == WEFT_TOGETHER_GRID);
     state.orders = static_cast<int32_t>(launch.together) & (WEFT_LAUNCH_ORDERED | WEFT_LAUNCH_BLOCKS);
+    if ((launch.together & WEFT_LAUNCH_TRACED) != 0) begin_traced_launch(state);
     Watch watch(&state, launch.together, launch.cluster);
     state.watch = &watch;
     return watch.finish(run(true));

@@ -6,9 +6,12 @@
 #include <weft/cpu_cooperative.h>
 #include <weft/cpu_mma.h>
 
+#include <cstddef>
 #include <iterator>
+#include <utility>
 
 #include "cpu/order.h"
+#include "cpu/thread_trace.h"
 #include "module.h"
 
 namespace weft {
@@ -76,6 +79,60 @@ PyObject* found_writer(PyObject*, PyObject*) {
                        number(found.thread[2]), found.places.c_str());
 }
 
+PyObject* trace_thread(PyObject*, PyObject* arguments) {
+  long long block[3], thread[3], most = 0;
+  if (!PyArg_ParseTuple(arguments, "(LLL)(LLL)L:trace_thread", &block[0], &block[1], &block[2], &thread[0],
+                        &thread[1], &thread[2], &most)) {
+    return nullptr;
+  }
+  const int64_t places[] = {block[0], block[1], block[2], thread[0], thread[1], thread[2]};
+  thread_trace() = ThreadTrace(places, places + 3, static_cast<std::size_t>(most < 0 ? 0 : most));
+  Py_RETURN_NONE;
+}
+
+// Adds a new reference to a list; -1 if either failed.
+int append(PyObject* list, PyObject* item) {
+  const int failed = item == nullptr ? -1 : PyList_Append(list, item);
+  Py_XDECREF(item);
+  return failed;
+}
+
+int append_event(PyObject* list, const ThreadTrace::Event& event) {
+  PyObject* values = PyTuple_New(static_cast<Py_ssize_t>(event.values.size()));
+  if (values == nullptr) return -1;
+  for (std::size_t number = 0; number < event.values.size(); ++number) {
+    PyObject* value = PyLong_FromLongLong(event.values[number]);
+    if (value == nullptr) {
+      Py_DECREF(values);
+      return -1;
+    }
+    PyTuple_SET_ITEM(values, static_cast<Py_ssize_t>(number), value);
+  }
+  return append(list, Py_BuildValue("(isN)", event.launch, event.text->c_str(), values));
+}
+
+PyObject* traced_thread(PyObject*, PyObject*) {
+  const ThreadTrace trace = std::exchange(thread_trace(), ThreadTrace());
+  PyObject* launches = PyList_New(0);
+  PyObject* events = PyList_New(0);
+  int failed = launches == nullptr || events == nullptr ? -1 : 0;
+  for (const ThreadTrace::Launch& one : trace.launches()) {
+    if (failed != 0) break;
+    failed = append(launches, Py_BuildValue("(s(iii)(iii))", one.kernel.c_str(), one.grid[0], one.grid[1],
+                                            one.grid[2], one.block[0], one.block[1], one.block[2]));
+  }
+  for (const ThreadTrace::Event& one : trace.events()) {
+    if (failed != 0) break;
+    failed = append_event(events, one);
+  }
+  if (failed == 0) {
+    return Py_BuildValue("(NNL)", launches, events, static_cast<long long>(trace.dropped()));
+  }
+  Py_XDECREF(launches);
+  Py_XDECREF(events);
+  return nullptr;
+}
+
 PyMethodDef kFunctions[] = {
     {"set_launch_order", set_order, METH_VARARGS,
      "set_launch_order(threads, blocks, seed)\n--\n\nSets how the next launches of this thread run that ask "
@@ -85,6 +142,12 @@ PyMethodDef kFunctions[] = {
      "more."},
     {"found_writer", found_writer, METH_NOARGS,
      "found_writer()\n--\n\nThe last one: block, thread and places of a report; or None."},
+    {"trace_thread", trace_thread, METH_VARARGS,
+     "trace_thread(block, thread, most)\n--\n\nKeeps what that thread does in the next traced launches of "
+     "the calling thread: as many events at most."},
+    {"traced_thread", traced_thread, METH_NOARGS,
+     "traced_thread()\n--\n\nEnds it: each launch's kernel, grid and block; each event's launch, text and "
+     "values; how many more there were."},
     {"set_cpu_threads", set_threads, METH_O,
      "set_cpu_threads(count)\n--\n\nSets how many threads share a grid on the CPU; 0: one per usable CPU."},
     {"set_cpu_multiprocessors", set_multiprocessors, METH_O,

@@ -8,6 +8,7 @@
 #include "cpu/mbarrier.h"
 #include "cpu/pool.h"
 #include "cpu/scheduler.h"
+#include "cpu/thread_trace.h"
 #include "cpu/watch.h"
 #include "driver/devices/device_guard.h"
 #include "driver/launch/launch.h"

@@ -217,9 +217,9 @@ SANITIZER_CHECKS = (
     *("overflow", "division", "shifts", "conversions", "nan"),
 )
 """All checks of the sanitizer: those of arithmetic, whose results the language defines, are asked for by name."""
-SANITIZER_MODES = ("continue", "benign", "orders")
+SANITIZER_MODES = ("continue", "benign", "orders", "trace")
 """How the sanitizer checks: beyond the first finding; races of threads that write the same value too; in the order of
-threads that `weft.testing` sets."""
+threads that `weft.testing` sets; telling `weft.testing.trace_thread` what a thread does."""
 
 
 class Config:

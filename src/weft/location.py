@@ -91,6 +91,10 @@ class SourceLocation:
         lines[0] = lines[0][self.column :]
         return " ".join(" ".join(lines).split()).replace("( ", "(")
 
+    def line_text(self) -> str:
+        """The first line of the span, without its end; empty where the source cannot be read."""
+        return self._text(self.line).rstrip("\r\n")
+
     def _text(self, line: int) -> str:
         if self.lines is None:
             import linecache  # 1 ms, with `tokenize`, which only a message needs

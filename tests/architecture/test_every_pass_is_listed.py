@@ -11,7 +11,7 @@ from tests.architecture.source_tree import PACKAGE, ROOT
 from weft.compiler.pipeline import passes_for
 from weft.config import SANITIZER_CHECKS
 
-PASSES = passes_for(None, sanitize=",".join(SANITIZER_CHECKS))
+PASSES = passes_for(None, sanitize=",".join((*SANITIZER_CHECKS, "trace")))
 WRAPPER = PASSES.pop("attach_ffi_wrapper").func
 
 passes = pytest.mark.parametrize("name", PASSES)

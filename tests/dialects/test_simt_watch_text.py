@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sanitizer watches, as text: it prints, parses again in both forms, refuses what is wrong."""
+"""What the sanitizer watches and a thread tells, as text: it prints, parses in both forms, refuses what is wrong."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ TEXT = f"""builtin.module {{
     simt.watch "reads races" "" "read" 1 %a[%i : i32] sizes(%i : i32) : {A}
     simt.watch_copy "writes shared races uninit async elements" "tile" 0 "written" %w at %tile[%i : i32] plus 0 : {TILE}
     simt.watch_event "commit" 0
+    simt.event "line" "" "" ""
+    simt.event "assigned" "x" "({{}}, {{}})" "i32 u64"(%i, %w : i32, i64)
     simt.return
   }}
 }}"""
@@ -36,6 +38,8 @@ def test_the_generic_form_parses_to_the_same():
         ('"reads races"', '"reads rats"', r"\['rats'\] are not among"),
         ('"" "read" 1', '"" "seen" 1', "access 'seen' is not one of"),
         ('"commit"', '"omit"', "event 'omit' is not one of"),
+        ('"line"', '"lime"', "event 'lime' is not one of"),
+        ('"i32 u64"', '"i32"', "2 values of the types 'i32'"),
     ],
 )
 def test_a_wrong_operation_is_refused(right, wrong, message):

@@ -76,7 +76,7 @@ def after(change: Callable[[ModuleOp], object], module: ModuleOp) -> str:
     return module_text(module)
 
 
-ALL_PASSES: Final = passes_for(None, sanitize=",".join(SANITIZER_CHECKS))
+ALL_PASSES: Final = passes_for(None, sanitize=",".join((*SANITIZER_CHECKS, "trace")))
 RUNS: Final[dict[str, Callable[[ModuleOp], str]]] = {
     "llvm-cpu": llvm_cpu,
     "llvm-host": llvm_host,

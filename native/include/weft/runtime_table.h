@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 20
+#define WEFT_RUNTIME_TABLE_VERSION 21
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -84,6 +84,7 @@ enum weft_launch_check {
   WEFT_LAUNCH_ORDERED =
       64,  // threads run in the order that a test has set, of a kernel that the scheduler runs
   WEFT_LAUNCH_BLOCKS = 128,  // blocks too: they do not wait for each other
+  WEFT_LAUNCH_TRACED = 256,  // its threads tell what they do: thread_event
 };
 
 // Device memory that a launch allocates for all blocks of its grid and frees in stream order: constant data
@@ -434,7 +435,13 @@ typedef struct weft_check_site {
   ROW(sanitizer_event, void,                                                                                 \
       (weft_cpu_launch * launch, int32_t event, int64_t block, int64_t thread, const void* address,          \
        int64_t bytes),                                                                                       \
-      "void (ptr, i32, i64, i64, ptr, i64)")
+      "void (ptr, i32, i64, i64, ptr, i64)")                                                                 \
+  /* What a thread has come to, with `count` values: kept for the thread that a test asks for. The text, of  \
+     weft.testing, is constant data of the image. */                                                         \
+  ROW(thread_event, void,                                                                                    \
+      (weft_cpu_launch * launch, const char* text, int64_t block, int64_t thread, const int64_t* values,     \
+       int32_t count),                                                                                       \
+      "void (ptr, ptr, i64, i64, ptr, i32)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

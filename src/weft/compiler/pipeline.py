@@ -47,6 +47,7 @@ from weft.passes.skip_bad_accesses import skip_bad_accesses
 from weft.passes.split_addresses import split_addresses
 from weft.passes.spread_rounds import spread_rounds
 from weft.passes.start_loads_early import start_loads_early
+from weft.passes.tell_accesses import tell_accesses
 from weft.passes.watch_threads import watch_threads
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
@@ -168,8 +169,10 @@ def lower(
     passes = _passes_of(signature, artifacts.options)
     artifacts.modules = ("trace", *passes)
     with artifacts.stage("trace"):
-        marks_signed = "overflow" in artifacts.options.sanitize.split(",")
-        traced = trace(source, signature, marks_signed=marks_signed)
+        checks = artifacts.options.sanitize.split(",")
+        traced = trace(
+            source, signature, marks_signed="overflow" in checks, tells_events="trace" in checks
+        )
     module = traced.module
     with artifacts.stage("keep IR"):
         artifacts.record("trace", module_text(module))
@@ -215,6 +218,7 @@ def passes_for(
         *((check_accesses,) if "bounds" in checks else ()),
         *((skip_bad_accesses,) if checks and not on_host else ()),
         *((functools.partial(watch_threads, checks=sanitize),) if checks - _IN_CODE else ()),
+        *((tell_accesses,) if "trace" in checks else ()),
         functools.partial(spread_rounds, on_host=on_host),
         functools.partial(expand_marks, inline=trace_into),
         check_fragments,

@@ -63,6 +63,8 @@ def text_attribute(text: str) -> StringAttr:
     return StringAttr(text.encode(errors="backslashreplace").decode().replace("\0", "\\x00"))
 
 
+ELEMENT_TYPE: Final = "weft.element_type"
+"""Attribute of an operation on memory: weft's name of the elements' type, which has a sign; where someone asked."""
 SIGNED: Final = "weft.signed"
 """Attribute of an `arith` operation on signed integers, where someone asked for it."""
 
@@ -83,6 +85,8 @@ class Builder:
         cluster: the blocks of a cluster along x, y and z, in a kernel that is launched in clusters.
         loops: how many loops at run time are around the next operation.
         marks_signed: whether sums, differences and products of signed integers get the attribute `SIGNED`.
+        element_types: where threads are traced, weft's names of tensors' element types, which operations on them get as
+            the attribute `ELEMENT_TYPE`; else None.
     """
 
     __slots__ = (
@@ -93,6 +97,7 @@ class Builder:
         "_shared",
         "block",
         "cluster",
+        "element_types",
         "location",
         "loops",
         "marks_signed",
@@ -103,6 +108,7 @@ class Builder:
         self.cluster = cluster
         self.loops = 0
         self.marks_signed = False
+        self.element_types: dict[SSAValue, str] | None = None
         self.location: SourceLocation = UNKNOWN_LOCATION
         self._entry = entry
         self._constants: dict[tuple[Attribute, int | float | str], SSAValue] = {}
@@ -116,7 +122,14 @@ class Builder:
         self.block.add_op(operation)
         if name is not None:
             name_value(operation.results[0], name)
+        if self.element_types:
+            self._note_element_type(operation, self.element_types)
         return operation
+
+    def _note_element_type(self, operation: Operation, known: dict[SSAValue, str]) -> None:
+        found = next((known[value] for value in operation.operands if value in known), None)
+        if found is not None:
+            operation.attributes[ELEMENT_TYPE] = StringAttr(found)
 
     def compute(
         self, kind: type[Operation], *operands: SSAValue, to: Attribute | None = None

@@ -120,6 +120,7 @@ class Session:
         sources: of each function traced so far.
         loop_types: the types that loops carried, with which a retraced loop begins.
         marks_signed: whether kernels mark sums of signed integers, see `Builder`.
+        tells_events: whether kernels tell what a thread comes to, see `weft.frontend.events`.
     """
 
     def __init__(self, program: str, texts: SourceTexts, inline: Callable[..., Any]) -> None:
@@ -127,6 +128,7 @@ class Session:
         self.texts = texts
         self.inline = inline
         self.marks_signed = False
+        self.tells_events = False
         self.captures = Captures()
         self.failed_at: SourceLocation | None = None
         self.loop_types: dict[Hashable, dict[Any, tuple[Any, tuple[Any, ...]]]] = {}

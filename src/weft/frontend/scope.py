@@ -62,6 +62,13 @@ class Scope:
         """Gives a variable its value."""
         self.path.variables[name] = Assigned(value, place)
 
+    def assigned(self) -> dict[str, object]:
+        """The variables that have a value."""
+        variables = self.path.variables
+        return {
+            name: found.value for name, found in variables.items() if isinstance(found, Assigned)
+        }
+
     def cover(self, names: Names) -> list[str]:
         """Records that a comprehension hides these names; returns those not hidden before."""
         new = [name for name in names if name not in self.covered]

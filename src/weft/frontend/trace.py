@@ -74,7 +74,11 @@ class TracedModule:
 
 
 def trace(
-    source: FunctionSource, signature: Signature, *, marks_signed: bool = False
+    source: FunctionSource,
+    signature: Signature,
+    *,
+    marks_signed: bool = False,
+    tells_events: bool = False,
 ) -> TracedModule:
     """Traces a host function and the kernels that it launches.
 
@@ -82,12 +86,14 @@ def trace(
         source: of the host function.
         signature: of its parameters.
         marks_signed: whether sums of signed integers in kernels are marked, see `Builder`.
+        tells_events: whether threads tell what they do, see `weft.frontend.events`.
     Raises:
         CompileError: if the function cannot be compiled; with the place in its source.
         InternalCompilerError: for a defect of weft, with the place reached.
     """
     session = Session(source.globals.get("__name__", ""), source.texts, inline)
     session.marks_signed = marks_signed
+    session.tells_events = tells_events
     block = Block()
     builder = Builder(block)
     table = KernelTable(session)

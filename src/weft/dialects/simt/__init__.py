@@ -19,6 +19,7 @@ from weft.dialects.simt.barrier import (
 )
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
+from weft.dialects.simt.event import EventOp
 from weft.dialects.simt.fragment import (
     FragmentFillOp,
     FragmentMapOp,
@@ -140,6 +141,7 @@ SIMT: Final = Dialect(
         WatchOp,
         WatchCopyOp,
         WatchEventOp,
+        EventOp,
     ],
     [TensorType, FragmentType, StreamType, ProfilerType, LaunchAttributeAttr],
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
 from weft.frontend.context import LocalFunction
+from weft.frontend.events import tell_value
 from weft.frontend.expressions import (
     attributes,
     calls,
@@ -269,6 +270,7 @@ class Expressions:
     def _walrus(self, node: ast.NamedExpr) -> Any:
         value = self.evaluate(node.value)
         self.frame.scope.assign(node.target.id, value, self.frame.locate(node))
+        tell_value(self.frame, "assigned", node, node.target.id, value)
         return value
 
     def _formatted(self, node: ast.JoinedStr) -> str:

@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from weft.errors import TypeMismatchError
+from weft.frontend.events import untold
 
 if TYPE_CHECKING:
     from xdsl.ir import Block
@@ -39,7 +40,8 @@ def _into_region(visitor: Evaluator, node: ast.AST, function: Any) -> Any:
         def body() -> Any:
             return visitor.call_value(node, function, list(elements), {})
 
-        value, path = frame.trace_in(block, frame.scope.path.copy(), body)
+        with untold(frame):
+            value, path = frame.trace_in(block, frame.scope.path.copy(), body)
         frame.mark(node)
         if path.changed:
             changed = ", ".join(str(slot) for slot in path.changed)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weft.arguments.base import MISSING
 from weft.errors import TypeMismatchError
 from weft.frontend.context import Frame, LocalFunction
+from weft.frontend.events import tell_call
 from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import contains_staged
 from weft.language.numbers.convert import materialize
@@ -57,6 +58,7 @@ def inline(
     with caller.called(key, frame.name):
         for parameter, value in values.items():
             frame.scope.assign(parameter, _typed(frame, value, annotations.get(parameter)), place)
+        tell_call(frame, node, frame.scope.assigned())
         return Statements(frame).function_body(node)
 
 

@@ -35,6 +35,7 @@ from weft.dialects.simt.shared import DynamicSharedOp
 from weft.dialects.simt.types import array_bytes
 from weft.errors import CompileError, TypeMismatchError, WeftError
 from weft.frontend.context import Context, Frame
+from weft.frontend.events import tell_call
 from weft.frontend.functions.inlining import bind_arguments
 from weft.frontend.functions.launch_arguments import TypedConstant, checked_argument
 from weft.frontend.source.refusals import ARRAY_HINT
@@ -289,6 +290,7 @@ class KernelTable:
         block = Block(arg_types=[leaf.value.ssa.type for leaf in passed])
         builder = Builder(block, cluster)
         builder.marks_signed = self._session.marks_signed
+        builder.element_types = {} if self._session.tells_events else None
         context = Context(self._session, builder)
         frame = Frame(context, source, source.tree, returns_value=False)
         builder.location = frame.locate(source.tree)
@@ -300,6 +302,7 @@ class KernelTable:
             if isinstance(annotation := annotations[name], Dim):
                 value = promised(builder, value, annotation.divisibility)
             frame.scope.assign(name, value, builder.location)
+        tell_call(frame, source.tree, frame.scope.assigned())
         Statements(frame).function_body(source.tree)
         builder.location = frame.locate(source.tree)
         builder.emit(ReturnOp())

@@ -17,6 +17,7 @@ from weft.dialects.builder import name_value
 from weft.dialects.simt.grid import EachOp
 from weft.dialects.simt.memory import LoadOp, StoreOp
 from weft.errors import CompileError, ValueRangeError
+from weft.frontend.events import tell
 from weft.language.debug import emit_assert
 from weft.language.memory.access import dim
 from weft.language.numbers.convert import to_common
@@ -56,6 +57,7 @@ def trace_each(loop: Loop, rounds: Rounds) -> None:
     block = Block(arg_types=[extent.type for extent in extents])
 
     def trace_round() -> None:
+        tell(frame, "round", loop.node)
         indices = tuple(map(Scalar, block.args, rounds.dtypes))
         names: Sequence[ast.expr] = (
             target.elts if isinstance(target, ast.Tuple) else [target] * len(indices)

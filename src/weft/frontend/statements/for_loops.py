@@ -17,6 +17,7 @@ from weft.dialects.builder import name_value
 from weft.dialects.flow import set_unroll_factor
 from weft.frontend.control_flow.branches import Fork, discard
 from weft.frontend.control_flow.carried import MOST_ROUNDS
+from weft.frontend.events import tell
 from weft.frontend.expressions.items import Items
 from weft.frontend.statements import ranges
 from weft.frontend.statements.each_loops import trace_each
@@ -79,6 +80,7 @@ def _unroll(loop: Loop, items: Items) -> bool:
     has_round = False
     for item in items:
         has_round = True
+        tell(loop.frame, "round", loop.node)
         loop.statements.store(loop.node.target, item)
         loop.unrolled_round()
         looping = scope.path.looping
@@ -162,6 +164,7 @@ def _round_of(
     assert isinstance(loop.node, ast.For)
     loop.bind(carried, arguments)
     target = loop.node.target
+    tell(loop.frame, "round", loop.node)
     name_value(counter, target.id if isinstance(target, ast.Name) else "index")
     loop.statements.store(target, course.variable(loop.frame.mark(loop.node), counter))
     loop.round()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.frontend.control_flow.carried import Carried
 from weft.frontend.control_flow.joins import widened
+from weft.frontend.events import tell
 from weft.frontend.paths import Assigned, Conflict, EnclosingLoop, Path, Undefined
 from weft.frontend.source.names import NONE
 from weft.language.values import Scalar
@@ -135,6 +136,7 @@ class Loop(EnclosingLoop):
             Whether the rest has been traced too, if the `else` or a break decides whether it is reached.
         """
         path = self.frame.scope.path
+        tell(self.frame, "end", self.node)
         self.frame.loop = self._outer
         looping = False if self.endless and self.exits.leave_loop else path.looping
         if self.exits.returns and not self.exits.breaks:

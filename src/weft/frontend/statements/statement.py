@@ -16,6 +16,7 @@ from weft.dialects.builder import name_value
 from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
 from weft.frontend.context import FrontendCallable
 from weft.frontend.control_flow.branches import Fork, guard
+from weft.frontend.events import tell_line, tell_value
 from weft.frontend.expressions import attributes, matching, short_circuit
 from weft.frontend.expressions.attributes import item, refuse_elements
 from weft.frontend.expressions.expression import SIGNS, Expressions
@@ -118,6 +119,7 @@ class Statements:
             Whether the rest of its block was traced too.
         """
         try:
+            tell_line(self.frame, node)
             compound = _COMPOUND.get(type(node))
             if compound is not None:
                 return compound(self, node, rest)
@@ -140,6 +142,7 @@ class Statements:
 
     def _if(self, node: ast.If, rest: Rest) -> bool:
         condition = self.expressions.condition(node.test)
+        tell_value(self.frame, "branch", node, "", condition)
         live = self.live_after(node, rest)
         if not isinstance(condition, Scalar):
             self.block(node.body if condition else node.orelse, live)
@@ -218,6 +221,7 @@ class Statements:
     def _bind(self, matcher: matching.Matcher) -> None:
         for name, (pattern, value) in matcher.bound.items():
             self.frame.scope.assign(name, value, self.frame.locate(pattern))
+            tell_value(self.frame, "assigned", pattern, name, value)
 
     def _while(self, node: ast.While, rest: Rest) -> bool:
         return while_loops.trace_while(self, node, self.live_after(node, rest)).leave(rest)
@@ -282,6 +286,8 @@ class Statements:
                 f"kernel '{frame.name}' returns a value; kernels cannot return values",
                 hint="store the value in a tensor",
             )
+        if node.value is not None:
+            tell_value(frame, "returned", node, "", value)
         self._leave_contexts(node)
         path = frame.scope.path
         path.result = Assigned(value, frame.locate(node))
@@ -313,6 +319,7 @@ class Statements:
         frame = self.frame
         if isinstance(target, ast.Name):
             frame.scope.assign(target.id, value, frame.locate(target))
+            tell_value(frame, "assigned", target, target.id, value)
             if isinstance(value, Scalar) and value.ssa.name_hint is None:
                 name_value(value.ssa, target.id)
             array = value.array if isinstance(value, SharedSequence) else value

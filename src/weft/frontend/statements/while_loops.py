@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import scf
 from xdsl.ir import Block, Region
 
+from weft.dialects.simt.event import EventOp
 from weft.frontend.control_flow.branches import discard
 from weft.frontend.control_flow.carried import MOST_ROUNDS
+from weft.frontend.events import tell
 from weft.frontend.expressions import short_circuit
 from weft.frontend.paths import Assigned, Undefined, WhenDecided
 from weft.frontend.statements.loop import Loop, flags_of
@@ -73,12 +75,21 @@ def _unroll(loop: Loop) -> bool:
         if condition is not True or emitted >= _MOST_UNROLLED:
             return False
         before = block.last_op
+        tell(frame, "round", node)
         loop.unrolled_round()
-        emitted += block.last_op is not before
+        emitted += _has_code(block, before)
         looping = scope.path.looping
         if looping is not True:
             return looping is False
     return False
+
+
+def _has_code(block: Block, last: Operation | None) -> bool:
+    """Whether a block has operations after one, those that only tell of events aside."""
+    found = block.last_op
+    while found is not last and isinstance(found, EventOp):
+        found = found.prev_op
+    return found is not last
 
 
 def _staged_while(loop: Loop) -> None:
@@ -160,6 +171,7 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
     def body() -> None:
         loop.bind(carried, after.args[:count])
         forwarded.bind(scope.path, after.args[count:])
+        tell(frame, "round", node)
         loop.round()
 
     _, path = frame.trace_in(after, scope.path.copy(), body, repeats=True)

@@ -124,6 +124,8 @@ def index_value(builder: Builder, tensor: Tensor, dimension: int, part: object) 
     Raises:
         TypeMismatchError, ValueRangeError: as `load`.
     """
+    if builder.element_types is not None:
+        builder.element_types[tensor.ssa] = tensor.dtype.name
     return placed_index(builder, tensor, dimension, index_part(builder, tensor, dimension, part))
 
 

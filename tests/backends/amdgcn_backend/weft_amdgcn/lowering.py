@@ -29,6 +29,7 @@ from weft.dialects.simt.barrier import (
 )
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
+from weft.dialects.simt.event import EventOp
 from weft.dialects.simt.fragment import (
     FragmentFillOp,
     FragmentMapOp,
@@ -238,7 +239,8 @@ UNSUPPORTED: Final[dict[type[Operation], str]] = {
     BarrierReduceOp: "amdgcn has no barrier that counts",
     GridBarrierOp: "amdgcn has no barrier of the whole grid",
     **dict.fromkeys(
-        (CheckOp, WatchOp, WatchCopyOp, WatchEventOp), "the sanitizer checks kernels on the CPU"
+        (CheckOp, WatchOp, WatchCopyOp, WatchEventOp, EventOp),
+        "the sanitizer checks kernels on the CPU",
     ),
     **dict.fromkeys(
         (ClusterBarrierOp, ClusterRankOp, MapSharedOp), "amdgcn has no clusters of blocks"

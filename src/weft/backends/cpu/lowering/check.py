@@ -15,11 +15,12 @@ from xdsl.dialects import scf
 from weft import _native
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.check_texts import array_text, places_text
-from weft.codegen.llvm.types import memory_type, size_in_bytes
+from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.dialects.simt.check import ARITHMETIC, CheckOp
+from weft.dialects.simt.event import EventOp
 from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.watch import EVENTS, WatchCopyOp, WatchEventOp, WatchOp
 from weft.location import UNKNOWN_LOCATION
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
 
 _KINDS: Final = {name: number for number, name in enumerate(_native.CHECK_KINDS)}
 _WATCHED_KIND: Final = "race"  # of the site of an access, which may turn out to be another
+_FLOAT_BITS: Final = {"float": "i32", "double": "i64"}
 # enum weft_launch_check
 _LAUNCH_WATCHED: Final = 4
 _LAUNCH_ORDERED, _LAUNCH_BLOCKS = 64, 128
-_LAUNCH_WORDS: Final = {"continue": 8, "barriers": 16, "benign": 32}
+_LAUNCH_WORDS: Final = {"continue": 8, "barriers": 16, "benign": 32, "trace": 256}
 
 
 def launch_checks(kernel: KernelOp) -> int:
@@ -71,7 +73,7 @@ def reports_barriers(kernel: KernelOp) -> bool:
 
 def looks_at_threads(kernel: KernelOp) -> bool:
     """Whether more is checked than each access by itself, for which a thread must be one piece of code."""
-    return bool(_words(kernel) - {"bounds"})
+    return bool(_words(kernel) - {"bounds", "trace"})
 
 
 def _words(kernel: KernelOp) -> frozenset[str]:
@@ -177,6 +179,31 @@ def _print_watch_event(printer: FunctionPrinter, op: WatchEventOp) -> None:
     _call(printer, "sanitizer_event", f"i32 {event}", *_thread(printer), *arguments)
 
 
+def _print_event(printer: FunctionPrinter, op: EventOp) -> None:
+    """Tells the runtime the bits of each value; `weft.testing` knows their types."""
+    memory = "null"
+    if op.values:
+        size = f"[{len(op.values)} x i64]"
+        memory = printer.at_entry(f"alloca {size}, align 8", "values")
+    for number, value in enumerate(op.values):
+        place = printer.let(f"getelementptr i8, ptr {memory}, i64 {8 * number}")
+        printer.line(f"store i64 {_bits(printer, value)}, ptr {place}, align 8")
+    place = source_location(op.location) or UNKNOWN_LOCATION
+    texts = op.event.data, op.text.data, op.shown.data, op.types.data, places_text(place)
+    text = printer.module.string("\n".join(texts))
+    arguments = *_thread(printer), f"ptr {memory}", f"i32 {len(op.values)}"
+    _call(printer, "thread_event", f"ptr {text}", *arguments)
+
+
+def _bits(printer: FunctionPrinter, value: SSAValue) -> str:
+    """A number's bits in an i64."""
+    text, kind = printer.values[value], llvm_type(value.type)
+    if kind in _FLOAT_BITS:
+        text = printer.let(f"bitcast {kind} {text} to {_FLOAT_BITS[kind]}")
+        kind = _FLOAT_BITS[kind]
+    return text if kind == "i64" else printer.let(f"zext {kind} {text} to i64")
+
+
 def _bytes(tensor: SSAValue) -> int:
     kind: Any = tensor.type
     return size_in_bytes(memory_type(kind.element_type))
@@ -218,4 +245,5 @@ CHECKS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     WatchOp: _print_watch,
     WatchCopyOp: _print_watch_copy,
     WatchEventOp: _print_watch_event,
+    EventOp: _print_event,
 }

@@ -18,6 +18,7 @@ from weft.codegen.llvm.types import llvm_type
 from weft.dialects.flow import walk
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
+from weft.dialects.simt.event import EventOp
 from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, AtomicStoreOp, StoreOp
 from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.timing import RecordOp
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _EFFECTS: Final = (
     *(StoreOp, StoreVectorOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp, RedAddOp),
     *(PrintfOp, AssertOp, AssumeOp, RecordOp, CheckOp, WatchOp, WatchCopyOp, WatchEventOp),
+    EventOp,
 )
 
 

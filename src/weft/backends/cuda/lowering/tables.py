@@ -38,6 +38,7 @@ from weft.codegen.gpu.launch import launch_rows
 from weft.codegen.gpu.shared import SHARED
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
+from weft.dialects.simt.event import EventOp
 from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **TMA,
 }
 UNSUPPORTED: Final[dict[type[Operation], str]] = dict.fromkeys(
-    (WatchOp, WatchCopyOp, WatchEventOp), "the sanitizer watches threads on the CPU alone"
+    (WatchOp, WatchCopyOp, WatchEventOp, EventOp), "threads are watched on the CPU alone"
 )
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST_FUNCTION,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weft.testing`: whether results depend on the order in which threads and blocks run, which no correct kernel's do.
+"""`check_orders`, `check_targets`: whether results depend on the order of threads, which no correct kernel's do.
 
 In: a function that launches kernels on the CPU, and its arguments. Out: nothing, or an error that names the first
 element that differs, the thread that wrote it, and the order, in which everything happens again.
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     import numpy as np
-
-__all__ = ["Order", "OrderError", "TargetError", "check_orders", "check_targets", "in_order"]
 
 _NUMBERS: Final = {"forward": 0, "backward": 1}
 _RANDOM: Final = 2
@@ -224,7 +222,7 @@ def check_targets(
     expected, moved = copy.deepcopy(args), _on_gpu(args)
     fn(*expected)
     fn(*moved)
-    for number, (one, there) in enumerate(zip(_arrays(expected), _tensors(moved), strict=True)):
+    for number, (one, there) in enumerate(zip(_arrays(expected), tensors_of(moved), strict=True)):
         _compare_targets(number, one, copy_array(one.copy(order="C"), there), rtol, atol)
 
 
@@ -275,12 +273,13 @@ def _on_gpu(value: Any) -> Any:
     return copy_array(empty(value.shape, dtype, 0), value.copy(order="C"))
 
 
-def _tensors(value: Any) -> Iterator[Any]:
+def tensors_of(value: Any) -> Iterator[Any]:
+    """The arrays of any library in a value."""
     if isinstance(value, dict):
         value = list(cast("dict[Any, Any]", value).values())
     if isinstance(value, list | tuple):
         for item in cast("Sequence[Any]", value):
-            yield from _tensors(item)
+            yield from tensors_of(item)
     elif hasattr(value, "__dlpack__"):
         yield value
 

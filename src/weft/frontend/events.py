@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells what a thread comes to, statement by statement, where `weft.testing.trace_thread` asked for it.
+
+In: a frame, a node, a value of the front end. Out: `simt.event`; nothing in other kernels, nor in weft's
+own functions, whose lines mean nothing to a user.
+"""
+
+from __future__ import annotations
+
+import ast
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from weft.dialects.builder import text_attribute
+from weft.dialects.simt.event import EventOp
+from weft.frontend.structure import children
+from weft.language.values import Scalar, Staged, describe, item_text
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from weft.frontend.context import Frame
+
+_LONGEST: Final = 60
+"""Characters of a value known at compile time."""
+# They do nothing when they run.
+_SILENT: Final = (ast.Pass, ast.Global, ast.Nonlocal, ast.FunctionDef)
+
+
+@contextmanager
+def untold(frame: Frame) -> Generator[None]:
+    """Inside the `with` nothing is told: what is traced runs once for each element of a fragment, in no order."""
+    builder = frame.builder
+    types, builder.element_types = builder.element_types, None
+    try:
+        yield
+    finally:
+        builder.element_types = types
+
+
+def tell_line(frame: Frame, node: ast.stmt) -> None:
+    """A statement begins."""
+    if frame.builder.element_types is None or isinstance(node, _SILENT):
+        return
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return  # a docstring
+    if isinstance(node, ast.Return) and node.value is None and frame.returns_value:
+        return  # the end of a helper
+    if type(node).__module__ == ast.__name__ or type(node).__module__ == "_ast":
+        _tell(frame, "line", node)
+
+
+def tell_value(frame: Frame, event: str, node: ast.AST, name: str, value: object) -> None:
+    """A variable has a new value, a function returns one, a condition has been decided."""
+    if frame.builder.element_types is not None:
+        scalars: list[Scalar] = []
+        _tell(frame, event, node, name, _shown(value, scalars), scalars)
+
+
+def tell_call(frame: Frame, node: ast.AST, parameters: Mapping[str, object]) -> None:
+    """A function is inlined with these arguments."""
+    if frame.builder.element_types is None:
+        return
+    scalars: list[Scalar] = []
+    texts = [f"{name}={_shown(value, scalars)}" for name, value in parameters.items()]
+    _tell(frame, "called", node, frame.name, ", ".join(texts), scalars)
+
+
+def tell(frame: Frame, event: str, node: ast.AST) -> None:
+    """A round of a loop begins, or the loop has ended."""
+    if frame.builder.element_types is not None:
+        _tell(frame, event, node)
+
+
+def _tell(
+    frame: Frame,
+    event: str,
+    node: ast.AST,
+    name: str = "",
+    shown: str = "",
+    scalars: list[Scalar] | None = None,
+) -> None:
+    if frame.is_own:
+        return
+    found = scalars or []
+    types = [scalar.dtype.name for scalar in found]
+    shown = text_attribute(shown).data
+    frame.mark(node).emit(EventOp(event, name, shown, types, [scalar.ssa for scalar in found]))
+
+
+def _shown(value: object, scalars: list[Scalar]) -> str:
+    """The text of a value, with ``{}`` for each scalar of it, which are appended."""
+    if isinstance(value, Scalar):
+        scalars.append(value)
+        return "{}"
+    found = children(value)
+    if found is None or isinstance(value, Staged):
+        return _escaped(describe(value) if isinstance(value, Staged) else item_text(value))
+    labels, items = found
+    texts = [_shown(item, scalars) for item in items]
+    if isinstance(value, tuple | list):
+        begin, end = "[]" if isinstance(value, list) else "()"
+        return f"{begin}{', '.join(texts)}{end}"
+    pairs = [f"{_escaped(str(label))}={text}" for label, text in zip(labels, texts, strict=True)]
+    return f"{_escaped(type(value).__name__)}({', '.join(pairs)})"
+
+
+def _escaped(text: str) -> str:
+    short = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return short.replace("{", "{{").replace("}", "}}")

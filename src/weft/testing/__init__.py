@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weft.testing`: results in other orders of threads and on other targets, and what one thread does, line by line.
+
+In: a function that launches kernels on the CPU, and its arguments. Out: nothing or an error; a `ThreadTrace`.
+"""
+
+from __future__ import annotations
+
+from weft.testing.orders import (
+    ORDERS,
+    Order,
+    OrderError,
+    TargetError,
+    check_orders,
+    check_targets,
+    in_order,
+)
+from weft.testing.thread_trace import ThreadTrace, trace_thread
+from weft.testing.trace_event import TracedLaunch, TraceEvent
+
+__all__ = [
+    "ORDERS",
+    "Order",
+    "OrderError",
+    "TargetError",
+    "ThreadTrace",
+    "TraceEvent",
+    "TracedLaunch",
+    "check_orders",
+    "check_targets",
+    "in_order",
+    "trace_thread",
+]

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a traced thread did, as objects: an event, a launch; numbers as a person writes them.
+
+In: the texts and bits that `simt.event` tells. Out: `TraceEvent`.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from weft.codegen.check_texts import array_text
+from weft.sanitizer.report import location_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from weft.location import SourceLocation
+
+
+class TraceEvent(NamedTuple):
+    """Something that the thread did.
+
+    Attributes:
+        kind: ``"line"``: a statement begins; ``"assigned"``: a variable; ``"called"``: a function that is inlined;
+            ``"returned"``; ``"branch"``: the condition of an ``if``; ``"round"`` and ``"end"`` of a loop; ``"read"``,
+            ``"written"``, ``"updated"`` (an atomic operation, with the value before it), ``"added"``: elements of an
+            array; ``"barrier"``: the thread has waited; ``"copy"``: one begins beside the threads.
+        location: where, with the calls that led there; a `weft.SourceLocation`.
+        name: of the variable, the function or the array.
+        indices: of the element, or of the first of several neighbors; empty for other kinds.
+        values: the numbers: bools, ints and floats, in order.
+        shown: the value as text, ``"(3, 4.5)"`` say, numbers known at compile time included.
+    """
+
+    kind: str
+    location: SourceLocation
+    name: str
+    indices: tuple[int, ...]
+    values: tuple[Any, ...]
+    shown: str
+
+
+class TracedLaunch(NamedTuple):
+    """One launch of a kernel.
+
+    Attributes:
+        kernel: its name.
+        grid, block: how many blocks it had, and threads each.
+        has_thread: whether the thread that was asked for is one of them.
+        events: what it did.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    has_thread: bool
+    events: tuple[TraceEvent, ...]
+
+
+def event_of(text: str, bits: Sequence[int]) -> TraceEvent:
+    """An event, from its text in the machine code and the bits of its values."""
+    kind, name, shown, types, places = text.split("\n", 4)
+    location = location_of(places)
+    words = types.split()
+    numbers = [_number(word, number) for word, number in zip(words, bits, strict=True)]
+    rank = sum(word.startswith("index") for word in words)
+    index, values = tuple(map(int, numbers[:rank])), tuple(numbers[rank:])
+    texts = [number_text(number, word) for number, word in zip(values, words[rank:], strict=True)]
+    if kind in ("read", "written", "updated", "added"):
+        name = _array_name(location, name)
+        shown = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+    else:
+        shown = shown.format(*texts)
+    return TraceEvent(kind, location, name, index, values, shown)
+
+
+def _array_name(location: SourceLocation, name: str) -> str:
+    """The array as the source has it, unless a call of a function stands there."""
+    span = location.span()
+    try:
+        is_call = isinstance(ast.parse(span, mode="eval").body, ast.Call)
+    except (SyntaxError, ValueError):
+        is_call = False  # an assignment
+    return name if is_call and not name.endswith("_part") else array_text(span) or name
+
+
+def _number(kind: str, bits: int) -> bool | int | float:
+    """The number that bits in 64 stand for, by the name of its type."""
+    if kind == "bool_":
+        return bool(bits & 1)
+    width = int(_WIDTH.findall(kind)[0])
+    bits &= (1 << width) - 1
+    if kind.startswith(("i", "u")):
+        is_negative = kind[0] == "i" and bits >> (width - 1)
+        return bits - (1 << width) if is_negative else bits
+    if kind == "f8e4m3":
+        return _f8e4m3(bits)
+    letter, size = _FLOATS[kind]
+    (value,) = struct.unpack(letter, (bits << (8 * size - width)).to_bytes(size, "little"))
+    return value
+
+
+_WIDTH: Final = re.compile(r"\d+")
+# The letter of `struct` for a type, or for the one whose upper bits it has, and that one's bytes.
+_FLOATS: Final = {
+    "f64": ("d", 8),
+    "f32": ("f", 4),
+    "bf16": ("f", 4),
+    "f16": ("e", 2),
+    "f8e5m2": ("e", 2),
+}
+# Bits of the fraction, and the least exponent; numbers of other types are written out.
+_FRACTIONS: Final = {
+    "f32": (23, -126),
+    "f16": (10, -14),
+    "bf16": (7, -126),
+}
+
+
+def _f8e4m3(bits: int) -> float:
+    sign, exponent, fraction = (-1.0 if bits & 0x80 else 1.0), bits >> 3 & 15, bits & 7
+    if bits & 0x7F == 0x7F:
+        return float("nan")
+    return sign * (
+        fraction / 8 * 2.0**-6 if exponent == 0 else (1 + fraction / 8) * 2.0 ** (exponent - 7)
+    )
+
+
+def number_text(number: object, kind: str) -> str:
+    """A number as a person writes it: the shortest digits that mean this number in its type.
+
+    Example:
+        >>> number_text(0.10000000149011612, "f32"), number_text(True, "bool_")
+        ('0.1', 'true')
+    """
+    if isinstance(number, bool):
+        return "true" if number else "false"
+    if not isinstance(number, float) or kind not in _FRACTIONS or not math.isfinite(number):
+        return repr(number)
+    if number.is_integer() and abs(number) < 1e7:
+        return repr(number)
+    fraction, least = _FRACTIONS[kind]
+    distance = 2.0 ** (max(math.frexp(number)[1] - 1, least) - fraction)  # to the next number
+    texts = (f"{number:.{digits}g}" for digits in range(1, 17))
+    return next(repr(float(text)) for text in texts if abs(float(text) - number) < distance / 2)
