@@ -188,6 +188,27 @@ def test_products_of_8_bit_floats():
     check(kernels.gemm(a, b.T.contiguous(), alpha=1 / 32), expected / 32, 2e-2)
 
 
+@pytest.mark.parametrize(
+    "size", [(1000, 1032, 2000), (16, 4096, 7168), (4096, 2048, 1024)], ids=str
+)
+def test_products_with_scales_of_blocks(size: tuple[int, int, int]):
+    m, n, k = size
+    a, weight = (numbers(rows, k).to(torch.float8_e4m3fn) for rows in (m, n))
+    blocks = -(-k // 128)
+    of_a, of_weight = numbers(m, blocks).exp(), numbers(-(-n // 128), blocks).exp()
+    left = a.double() * of_a.double().repeat_interleave(128, 1)[:, :k]
+    scales = of_weight.double().repeat_interleave(128, 0)[:n].repeat_interleave(128, 1)[:, :k]
+    expected = left @ (weight.double() * scales).T
+    size = float(expected.abs().mean())
+    found = kernels.scaled_gemm(a, weight.T, of_a, of_weight.T)
+    check(found / size, expected / size, 2e-2)
+    # Of blocks that lie in another way; tensor cores keep 14 bits of a sum of 8-bit products.
+    found = kernels.scaled_gemm(a, weight.T.contiguous(), of_a, of_weight.T, dtype=torch.float32)
+    check(found / size, expected / size, 1e-4)
+    wide = kernels.scaled_gemm(a, weight.T, of_a.T.contiguous().T, of_weight.T, dtype=torch.float32)
+    check(wide / size, expected / size, 5e-3)
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "hdim"), [(torch.bfloat16, 128), (torch.float16, 64), (torch.float32, 80)], ids=str

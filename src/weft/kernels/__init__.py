@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from weft.kernels.reductions import reduce as reduce
     from weft.kernels.reductions import sum as sum
     from weft.kernels.rotations import rope as rope
+    from weft.kernels.scaled_products import scaled_gemm as scaled_gemm
     from weft.kernels.scans import cumsum as cumsum
     from weft.kernels.scans import scan as scan
     from weft.kernels.selections import partition as partition
@@ -79,6 +80,7 @@ _MODULES = {
     "rms_norm": "normalization",
     "rope": "rotations",
     "run_length": "selections",
+    "scaled_gemm": "scaled_products",
     "scan": "scans",
     "scatter_add": "lookups",
     "select": "selections",
@@ -121,6 +123,7 @@ __all__ = (
     "rms_norm",
     "rope",
     "run_length",
+    "scaled_gemm",
     "scan",
     "scatter_add",
     "select",

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels import hopper_products, tiled_products, warp_products
 from weft.kernels.arrays import Given, given, number, output
+from weft.kernels.dispatch import multiply
 from weft.kernels.endings import Activation, Ending, activation_of, slope_of
-from weft.kernels.factors import capability, factor, stored, suits_copy_engine
+from weft.kernels.factors import factor
 from weft.kernels.gradients import ElementType, differentiable
 from weft.kernels.products import accepted_ending, like_product, result_type
-from weft.types.dtype import f64, i32
+from weft.types.dtype import i32
 
 
 def _accepted(
@@ -84,7 +84,7 @@ def _grouped_slope(
     left, right = factor(a, "a"), factor(b, "b")
     out = output(left, gradient.shape, left.dtype, left.type_name)
     ending = Ending(alpha, bias, None, None, gradient, slope_of(activation))
-    _multiply(left, right, given(out, "out"), ending, starts)
+    multiply(left, right, given(out, "out"), ending, starts)
     return out
 
 
@@ -98,7 +98,7 @@ def _grouped_sums(a: Any, b: Any, starts: Any, alpha: float = 1.0) -> Any:
     left, right = factor(a.mT, "a"), factor(b, "b")
     shape = given(starts, "starts").shape[0] - 1, left.shape[0], right.shape[1]
     out = output(left, shape, left.dtype, left.type_name)
-    _multiply(left, right, given(out, "out"), Ending(None if alpha == 1 else alpha), starts)
+    multiply(left, right, given(out, "out"), Ending(None if alpha == 1 else alpha), starts)
     return out
 
 
@@ -152,7 +152,7 @@ def grouped_gemm(
     alpha = number(alpha, "alpha")
     ending = Ending(None if alpha == 1 else alpha, bias, activation_of(activation))
     if 0 not in shape:
-        _multiply(left, right, given(out, "out"), ending, starts)
+        multiply(left, right, given(out, "out"), ending, starts)
     return out
 
 
@@ -184,31 +184,3 @@ def _check(left: Given, right: Given, starts: object, bias: object) -> None:
     for name, found in vectors:
         if found.device != left.device:
             raise ValueError(f"{name} is on {found.device}, expected {left.device}")
-
-
-def _multiply(left: Given, right: Given, result: Given, ending: Ending, starts: Any) -> None:
-    """By the kernel that suits; a result that is a stack has the sums of each group's rows."""
-    version, is_stack = capability(left.device), len(right.shape) == 3
-    if (
-        left.shape[-1]
-        and version >= (8, 0)
-        and left.dtype.itemsize <= 2
-        and result.dtype is not f64
-    ):
-        a, b = stored(left), stored(right)
-        order = not a.is_exchanged, b.is_exchanged
-        may_copy = is_stack or order == (False, False)  # sums end anywhere: no copies along them
-        if version == (9, 0) and may_copy and suits_copy_engine(left, right, a, b):
-            plan = hopper_products.Plan(*order, (False, is_stack), False)
-            hopper_products.gemm(a.array, b.array, result.array, ending, plan, None, starts)
-            return
-        if left.dtype.itemsize == 2:
-            is_whole = a.is_whole and b.is_whole and may_copy
-            call = warp_products.gemm_of_chunks if is_whole else warp_products.gemm
-            call(a.array, b.array, result.array, ending, *order, None, starts)
-            return
-    sizes = tiled_products.sizes_for(left.dtype is f64, result.shape, version == (0, 0))
-    along_k = left.strides[-1] == 1, right.strides[-2] == 1 and right.strides[-1] != 1
-    tiled_products.gemm(
-        *(left.array, right.array, result.array, ending, sizes, along_k, None, starts)
-    )

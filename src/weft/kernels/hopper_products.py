@@ -16,6 +16,7 @@ from weft.arguments.tensor_map import TensorMap
 from weft.kernels.arrays import Array, Constant, Int32
 from weft.kernels.cuts import WHOLE, Cut, cut_of, sum_kernel
 from weft.kernels.endings import PLAIN, Ending
+from weft.kernels.scales import BLOCK, UNSCALED, Scales
 from weft.kernels.tiles import count_in, count_of, place_of, sums_of, tiles_of
 from weft.language.asynchronous import tma
 from weft.language.asynchronous.mbarrier import mbarrier
@@ -53,6 +54,7 @@ class Plan(NamedTuple):
         columns_of_b: whether a column of `b` has none, else a row.
         stacks: whether there is a matrix of `a` and of `b` for each of the result, or one for all.
         by_copies: whether the result is a tensor map, else a tensor.
+        columns: of a tile; 128 where factors are scaled, which needs two sets of sums.
         profiled: whether a `weft.profiler.capture` shows what the block does when.
     """
 
@@ -60,6 +62,7 @@ class Plan(NamedTuple):
     columns_of_b: Constant = True
     stacks: Constant = (False, False)
     by_copies: Constant = True
+    columns: Constant = BN
     profiled: Constant = False
 
 
@@ -87,7 +90,7 @@ def copy_tiles(a: Any, b: Any, ring: Any, tiles: Any, k: Any, plan: Any, cut: An
     bk = ROW_BYTES // ring.a.dtype.itemsize
     stage = PipelineState(STAGES, producer=True)
     for tile in range(block_idx.x, count_in(tiles, cut), grid_dim.x):
-        place = place_of(tile, tiles, (BM, BN), cut)
+        place = place_of(tile, tiles, (BM, plan.columns), cut)
         of_a, of_b = (place.matrix if is_stack else () for is_stack in plan.stacks)
         first, end = sums_of(place, k, cut)
         for step in range(steps_of(first, end, bk, cut)):
@@ -106,7 +109,7 @@ def copy_tiles(a: Any, b: Any, ring: Any, tiles: Any, k: Any, plan: Any, cut: An
 def multiply(ring: Any, stage: Any, mine: Any, length: Any, plan: Any, cut: Any, p: Any) -> Any:
     """A warpgroup's sums of `length` products, and the stage after them; traced in the kernel."""
     bk = ROW_BYTES // ring.a.dtype.itemsize
-    acc = wgmma.accumulator((64, BN), f32)
+    acc = wgmma.accumulator((64, plan.columns), f32)
     for step in range(steps_of(0, length, bk, cut)):
         with p.range("wait"):
             ring.full[stage].wait()
@@ -125,6 +128,46 @@ def multiply(ring: Any, stage: Any, mine: Any, length: Any, plan: Any, cut: Any,
         ring.empty[stage].release()
         stage = stage.next()
     return acc, stage
+
+
+def multiply_scaled(ring: Any, stage: Any, mine: Any, place: Any, bounds: Any, scales: Any) -> Any:
+    """As `multiply`, of scaled factors that lie along k: the sums of each block are scaled and added apart."""
+    (first, end), row = bounds, place.row + 64 * mine
+
+    def scale_of(k: Any) -> Any:
+        last, of_b = scales.a.shape[-2] - 1, scales.of_b(place, k, place.column)
+
+        def of_row(i: Any) -> Any:
+            return scales.of_a(place, lesser(row + i, last), k) * of_b
+
+        return of_row
+
+    def begun(stage: Any) -> Any:
+        ring.full[stage].wait()
+        return wgmma.mma(ring.a[stage].tile((64, BLOCK), (mine, 0)), ring.b[stage].T)
+
+    part = wgmma.wait(begun(stage), pending=0)
+    ring.empty[stage].release()
+    total, stage = part.map(product, part.rows(scale_of(first))), stage.next()
+    scale = total.rows(scale_of(lesser(first + BLOCK, end - 1)))
+    for k in range(first + BLOCK, end, BLOCK):
+        part = begun(stage)
+        following = total.rows(scale_of(lesser(k + BLOCK, end - 1)))  # loaded meanwhile
+        part = wgmma.wait(part, pending=0)
+        ring.empty[stage].release()
+        total = total.map(added, part, scale)
+        scale, stage = following, stage.next()
+    return total, stage
+
+
+def product(x: Any, scale: Any) -> Any:
+    """A scaled sum."""
+    return x * scale
+
+
+def added(total: Any, x: Any, scale: Any) -> Any:
+    """A sum, and a scaled one."""
+    return total + x * scale
 
 
 def keep_group(ring: Any, stage: Any, mine: Any, length: Any) -> None:
@@ -163,12 +206,13 @@ def gemm_kernel(
     ending: Ending = PLAIN,
     plan: Plan = USUAL,
     cut: Cut = WHOLE,
+    scales: Scales = UNSCALED,
 ) -> None:
     """One block: one tile of c after the other; `tiles` as in `place_of`."""
-    bk = ROW_BYTES // dtype.itemsize
+    bk, bn = ROW_BYTES // dtype.itemsize, plan.columns
     ring = Ring(
         shared((STAGES, *((BM, bk) if plan.rows_of_a else (bk, BM))), dtype, swizzle=128),
-        shared((STAGES, *((BN, bk) if plan.columns_of_b else (bk, BN))), dtype, swizzle=128),
+        shared((STAGES, *((bn, bk) if plan.columns_of_b else (bk, bn))), dtype, swizzle=128),
         mbarrier(STAGES, arrivals=1),
         mbarrier(STAGES, arrivals=8),  # warps that multiply
     )
@@ -186,12 +230,15 @@ def gemm_kernel(
         setmaxnreg(232)
         mine, stage = role - 1, PipelineState(STAGES)
         for tile in range(block_idx.x, count_in(tiles, cut), grid_dim.x):
-            place = place_of(tile, tiles, (BM, BN), cut)
+            place = place_of(tile, tiles, (BM, plan.columns), cut)
             first, end = sums_of(place, k, cut)
-            acc, stage = multiply(ring, stage, mine, end - first, plan, cut, p)
+            if scales.a is None:
+                acc, stage = multiply(ring, stage, mine, end - first, plan, cut, p)
+            else:
+                acc, stage = multiply_scaled(ring, stage, mine, place, (first, end), scales)
             row = place.row + 64 * mine
             with p.range("store"):
-                for j in static_range(BN // 64):
+                for j in static_range(plan.columns // 64):
                     left = place.column + 64 * j
                     part = ending.finished_part(acc[:, 64 * j : 64 * (j + 1)], place, row, left)
                     if plan.by_copies:
@@ -211,12 +258,13 @@ def gemm(
     plan: Plan = USUAL,
     parts: Int32 | None = None,
     starts: Array | None = None,
+    scales: Scales = UNSCALED,
 ) -> None:
     """``c = a · b``; `a` is as it lies in memory, m x k or k x m, and `b` n x k or k x n.
 
     With `parts`, blocks take that many parts of each sum. With `starts`, rows of `a` and `c` belong to groups, each of
     which has a matrix of `b`; or, where `c` is a stack, its matrices are the products of each group's rows of `a` and
-    of `b`. Plans with either are not by copies.
+    of `b`. Plans with either are not by copies. Factors with `scales` have 8 bits and lie along k, tiles 128 columns.
     """
     bk = ROW_BYTES // a.dtype.itemsize
     k = a.shape[-1] if plan.rows_of_a else a.shape[-2]
@@ -224,11 +272,11 @@ def gemm(
         (*(1,) * (tensor.ndim - 2), *((rows, bk) if along_k else (bk, rows)))
         for tensor, rows, along_k in (
             (a, BM, plan.rows_of_a),
-            (b, BN, plan.columns_of_b),
+            (b, plan.columns, plan.columns_of_b),
         )
     )
     target, cut = cut_of(c, a.dtype, k, bk, BM, parts, starts)
-    tiles = tiles_of(target, (BM, BN), cut)
+    tiles = tiles_of(target, (BM, plan.columns), cut)
     gemm_kernel(
         tensor_map(a, box=a_box, swizzle=128),
         tensor_map(b, box=b_box, swizzle=128),
@@ -242,6 +290,7 @@ def gemm(
         ending if parts is None else PLAIN,
         plan,
         cut,
+        scales,
     ).launch(grid=lesser(count_of(tiles), multiprocessors()), block=384)
     if parts is not None:
         sum_kernel(target, c, ending).launch(over=c.shape)

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.kernels.gemm`` and ``matmul``: products of matrices and of stacks of them, by the kernel that suits.
 
-In: arrays of floats of any layout. Out: an array. On a Hopper GPU 16-bit and 8-bit floats go through
-`hopper_products`, where the copy engine can read them; 16-bit floats on other GPUs from sm_80 on, or in other layouts,
-through `warp_products`; everything else through `tiled_products`.
+In: arrays of floats of any layout. Out: an array.
 """
 
 from __future__ import annotations
@@ -13,20 +11,12 @@ from typing import Any
 
 from weft.errors import brief
 from weft.ffi.data_type import DataType
-from weft.kernels import hopper_products, tiled_products, warp_products
 from weft.kernels.arrays import Given, element_type, given, number, output
-from weft.kernels.cuts import parts_for
+from weft.kernels.dispatch import multiply
 from weft.kernels.endings import Activation, Ending, activation_of, slope_of
-from weft.kernels.factors import (
-    Stored,
-    capability,
-    factor,
-    multiprocessors_of,
-    stored,
-    suits_copy_engine,
-)
+from weft.kernels.factors import factor
 from weft.kernels.gradients import ElementType, differentiable
-from weft.types.dtype import DType, f64
+from weft.types.dtype import DType
 
 
 def like_product(a: Any, b: Any, dtype: str | None = None) -> Any:
@@ -159,7 +149,7 @@ def _gemm_slope(
     out = output(left, gradient.shape, left.dtype, left.type_name)
     ending = Ending(alpha, bias, None, None, gradient, slope_of(activation))
     if 0 not in gradient.shape:
-        _multiply(left, right, given(out, "out"), ending)
+        multiply(left, right, given(out, "out"), ending)
     return out
 
 
@@ -206,14 +196,13 @@ def gemm(
         [[121.0, 9.0]]
     """
     left, right = factor(a, "a"), factor(b, "b")
-    _check_factors(left, right)
+    check_factors(left, right)
     stack = left.shape[:-2] or right.shape[:-2]
     shape = (*stack, left.shape[-2], right.shape[-1])
     kind, name = result_type(left, dtype, out)
     out = output(left, shape, kind, name, out)
-    _check_bias(left, bias, shape[-1])
-    if residual is not None:
-        _check_residual(left, residual, shape)
+    check_bias(left, bias, shape[-1])
+    check_residual(left, residual, shape)
     alpha, beta = number(alpha, "alpha"), number(beta, "beta")
     ending = Ending(
         None if alpha == 1 else alpha,
@@ -223,11 +212,12 @@ def gemm(
         residual,
     )
     if 0 not in shape:
-        _multiply(left, right, given(out, "out"), ending)
+        multiply(left, right, given(out, "out"), ending)
     return out
 
 
-def _check_factors(left: Given, right: Given) -> None:
+def check_factors(left: Given, right: Given) -> None:
+    """Raises an error unless factors fit each other."""
     if left.dtype is not right.dtype and not (left.dtype.is_float8 and right.dtype.is_float8):
         raise TypeError(f"b has elements of {right.type_name}, expected {left.type_name} as a")
     if left.device != right.device:
@@ -273,7 +263,8 @@ def _type_name(dtype: Any) -> str:
 _type_name._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch's tracer calls it
 
 
-def _check_bias(left: Given, bias: object, columns: int) -> None:
+def check_bias(left: Given, bias: object, columns: int) -> None:
+    """Raises an error unless a bias is None, or fits."""
     if bias is None:
         return
     found = given(bias, "bias", is_float=True)
@@ -283,83 +274,12 @@ def _check_bias(left: Given, bias: object, columns: int) -> None:
         raise ValueError(f"bias is on {found.device}, expected {left.device}")
 
 
-def _check_residual(left: Given, residual: object, shape: tuple[int, ...]) -> None:
+def check_residual(left: Given, residual: object, shape: tuple[int, ...]) -> None:
+    """Raises an error unless a residual is None, or fits."""
+    if residual is None:
+        return
     found = given(residual, "residual", is_float=True)
     if found.shape != shape:
         raise ValueError(f"residual has shape {found.shape}, expected {shape}")
     if found.device != left.device:
         raise ValueError(f"residual is on {found.device}, expected {left.device}")
-
-
-def _multiply(left: Given, right: Given, result: Given, ending: Ending) -> None:
-    left, right, result, ending = _joined(left, right, result, ending)
-    version, blocks = capability(left.device), multiprocessors_of(left.device)
-    k = left.shape[-1]
-
-    def parts(sides: tuple[int, int], at_once: int, shortest: int) -> int | None:
-        return parts_for(_tile_count(result.shape, sides), k, at_once * blocks, shortest)
-
-    if k and version >= (8, 0) and left.dtype.itemsize <= 2 and result.dtype is not f64:
-        a, b = stored(left), stored(right)
-        if version == (9, 0) and suits_copy_engine(left, right, a, b):
-            own = hopper_products
-            _by_hopper(
-                *(a, b, left, right, result, ending), parts((own.BM, own.BN), 1, own.SHORTEST)
-            )
-            return
-        if left.dtype.itemsize == 2:
-            own = warp_products
-            call = own.gemm_of_chunks if a.is_whole and b.is_whole else own.gemm
-            order = not a.is_exchanged, b.is_exchanged
-            cut = parts((own.BM, own.BN), own.BLOCKS, own.SHORTEST)
-            call(a.array, b.array, result.array, ending, *order, cut)
-            return
-    sizes = tiled_products.sizes_for(left.dtype is f64, result.shape, version == (0, 0))
-    along_k = left.strides[-1] == 1, right.strides[-2] == 1 and right.strides[-1] != 1
-    cut = parts((sizes.m, sizes.n), sizes.blocks, tiled_products.SHORTEST)
-    tiled_products.gemm(left.array, right.array, result.array, ending, sizes, along_k, cut)
-
-
-def _tile_count(shape: tuple[int, ...], sides: tuple[int, int]) -> int:
-    count = -(-shape[-2] // sides[0]) * -(-shape[-1] // sides[1])
-    for size in shape[:-2]:
-        count *= size
-    return count
-
-
-def _by_hopper(
-    a: Stored,
-    b: Stored,
-    left: Given,
-    right: Given,
-    result: Given,
-    ending: Ending,
-    parts: int | None,
-) -> None:
-    by_copies = parts is None and result.dtype.itemsize == 2 and stored(result).has_chunks
-    plan = hopper_products.Plan(
-        not a.is_exchanged,
-        b.is_exchanged,
-        (len(left.shape) > 2, len(right.shape) > 2),
-        by_copies and not stored(result).is_exchanged,
-    )
-    hopper_products.gemm(a.array, b.array, result.array, ending, plan, parts)
-
-
-def _joined(
-    left: Given, right: Given, result: Given, ending: Ending
-) -> tuple[Given, Given, Given, Ending]:
-    """A stack times one matrix as a single product, where the stack has no gaps."""
-    residual = ending.residual
-    arrays = [left.array, result.array, *([] if residual is None else [residual])]
-    if (
-        len(left.shape) == 2
-        or len(right.shape) > 2
-        or not all(hasattr(array, "reshape") for array in arrays)
-        or not all(given(array, "residual").is_contiguous for array in arrays)
-    ):
-        return left, right, result, ending
-    flat = [array.reshape(-1, array.shape[-1]) for array in arrays]
-    if residual is not None:
-        ending = ending._replace(residual=flat[2])
-    return given(flat[0], "a"), right, given(flat[1], "out"), ending

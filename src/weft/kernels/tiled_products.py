@@ -14,6 +14,7 @@ from weft.kernels.arrays import Array, Constant, Int32
 from weft.kernels.cuts import WHOLE, Cut, cut_of, sum_kernel
 from weft.kernels.endings import PLAIN, Ending
 from weft.kernels.rows import sum_type
+from weft.kernels.scales import UNSCALED, Scales
 from weft.kernels.tiles import count_in, count_of, place_of, sums_of, tiles_of
 from weft.language.control import ceil_div, static_range
 from weft.language.memory.shared import shared
@@ -73,6 +74,15 @@ def places_of(number: Any, side: Any, count: Any, vector: Any) -> Any:
     return [stride * (i // vector) + vector * number + i % vector for i in static_range(count)]
 
 
+def places_in(side: Any, sizes: Any, along_k: Any) -> Any:
+    """Where a thread's elements of a tile are, along k and along the other side; traced in the kernel."""
+    places: list[Any] = []
+    for turn in static_range(side * sizes.k // sizes.threads):
+        number = thread_idx.x + sizes.threads * turn
+        places.append(divmod(number, sizes.k)[::-1] if along_k else divmod(number, side))
+    return places
+
+
 def at_places(tile: Any, step: Any, places: Any, vector: Any) -> Any:
     """A thread's elements of a step; traced in the kernel."""
     if vector == 1:
@@ -107,10 +117,11 @@ def gemm_kernel(
     sizes: Constant,
     along_k: Constant,
     cut: Cut = WHOLE,
+    scales: Scales = UNSCALED,
 ) -> None:
     """One block: one tile of c; `along_k` are which of a and b neighboring threads read along k."""
     wide = sum_type(a.dtype)
-    threads, vector = sizes.threads, sizes.neighbors
+    vector = sizes.neighbors
     a_tile = shared((sizes.k, sizes.m + 4), wide)
     b_tile = shared((sizes.k, sizes.n + 4), wide)
     if cut.rows is not None and block_idx.x >= count_in(tiles, cut):
@@ -120,36 +131,34 @@ def gemm_kernel(
     top, left = at.row, at.column
     m, n, (begin, k) = c.shape[-2], c.shape[-1], sums_of(at, a.shape[-1], cut)
 
-    def place(number: Any, side: Any, is_along_k: Any) -> Any:
-        """Where an element of a tile is: along k, and along the other side."""
-        if is_along_k:
-            other, step = divmod(number, sizes.k)
-        else:
-            step, other = divmod(number, side)
-        return step, other
-
-    def numbers(side: Any) -> Any:
-        return [thread_idx.x + threads * turn for turn in static_range(side * sizes.k // threads)]
+    of_rows = places_in(sizes.m, sizes, along_k[0])
+    of_columns = places_in(sizes.n, sizes, along_k[1])
 
     def fetched(first: Any) -> Any:
         """This thread's elements of both tiles; zeros outside of the matrices."""
         found: list[Any] = []
-        for number in numbers(sizes.m):
-            step, row = place(number, sizes.m, along_k[0])
-            inside = (top + row < m) & (first + step < k)
-            found.append(a[(*of_a, top + row, first + step)] if inside else a.dtype(0.0))
-        for number in numbers(sizes.n):
-            step, column = place(number, sizes.n, along_k[1])
-            inside = (left + column < n) & (first + step < k)
-            found.append(b[(*of_b, first + step, left + column)] if inside else b.dtype(0.0))
+        for step, row in of_rows:
+            row, step = top + row, first + step
+            inside = (row < m) & (step < k)
+            value = a[(*of_a, row, step)] if inside else a.dtype(0.0)
+            if scales.a is not None:
+                value = wide(value) * (scales.of_a(at, row, step) if inside else 0.0)
+            found.append(value)
+        for step, column in of_columns:
+            column, step = left + column, first + step
+            inside = (column < n) & (step < k)
+            value = b[(*of_b, step, column)] if inside else b.dtype(0.0)
+            if scales.b is not None:
+                value = wide(value) * (scales.of_b(at, step, column) if inside else 0.0)
+            found.append(value)
         return found
 
     def keep(values: Any) -> None:
         own = iter(values)
-        for number in numbers(sizes.m):
-            a_tile[place(number, sizes.m, along_k[0])] = wide(next(own))
-        for number in numbers(sizes.n):
-            b_tile[place(number, sizes.n, along_k[1])] = wide(next(own))
+        for place in of_rows:
+            a_tile[place] = wide(next(own))
+        for place in of_columns:
+            b_tile[place] = wide(next(own))
 
     ty, tx = divmod(thread_idx.x, sizes.n // sizes.columns)
     rows = places_of(ty, sizes.m, sizes.rows, vector)
@@ -180,12 +189,13 @@ def gemm(
     along_k: Constant,
     parts: Int32 | None = None,
     starts: Array | None = None,
+    scales: Scales = UNSCALED,
 ) -> None:
     """``c = a · b``, stacks of m x k and k x n matrices; `parts` and `starts` as in `hopper_products.gemm`."""
     target, cut = cut_of(c, a.dtype, a.shape[-1], sizes.k, sizes.m, parts, starts)
     tiles = tiles_of(target, (sizes.m, sizes.n), cut)
     own = ending if parts is None else PLAIN
-    gemm_kernel(a, b, target, tiles, own, sizes, along_k, cut).launch(
+    gemm_kernel(a, b, target, tiles, own, sizes, along_k, cut, scales).launch(
         grid=count_of(tiles), block=sizes.threads
     )
     if parts is not None:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kernel multiplies: by tensor cores with or without the copy engine, or by threads; in how many parts.
+
+In: factors, a result and its ending, checked. Out: the result, written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.kernels import hopper_products, tiled_products, warp_products
+from weft.kernels.arrays import Given, given
+from weft.kernels.cuts import parts_for
+from weft.kernels.endings import Ending
+from weft.kernels.factors import capability, multiprocessors_of, stored, suits_copy_engine
+from weft.kernels.scales import BLOCK, UNSCALED, Scales
+from weft.types.dtype import f64
+
+
+def multiply(
+    left: Given,
+    right: Given,
+    result: Given,
+    ending: Ending,
+    starts: Any = None,
+    scales: Scales = UNSCALED,
+) -> None:
+    """Writes a product whose arrays fit; on a Hopper GPU by `hopper_products`, where the copy engine reads the factors.
+
+    16-bit floats on other GPUs from sm_80 on, or in other layouts, go through `warp_products`, everything else through
+    `tiled_products`.
+
+    Args:
+        left: a matrix or a stack.
+        right: a matrix or a stack.
+        result: a matrix or a stack.
+        ending: what follows the sums.
+        starts: where groups of rows begin, or, for a result that is a stack of products of matrices, of sums.
+        scales: of 8-bit factors.
+    """
+    if starts is None and scales.a is None:
+        left, right, result, ending = _joined(left, right, result, ending)
+    version, blocks = capability(left.device), multiprocessors_of(left.device)
+    k, size = left.shape[-1], left.dtype.itemsize
+
+    def parts(sides: tuple[int, int], at_once: int, shortest: int) -> int | None:
+        if starts is not None:
+            return None
+        return parts_for(_tile_count(result.shape, sides), k, at_once * blocks, shortest)
+
+    if k and version >= (8, 0) and size <= 2 and result.dtype is not f64:
+        a, b = stored(left), stored(right)
+        order = not a.is_exchanged, b.is_exchanged
+        # Sums that begin anywhere: no copies of neighbors along them.
+        may_copy = starts is None or len(right.shape) > 2 or order == (False, False)
+        if version == (9, 0) and may_copy and suits_copy_engine(left, right, a, b):
+            own, columns = hopper_products, hopper_products.BN if scales.a is None else BLOCK
+            cut = parts((own.BM, columns), 1, own.SHORTEST)
+            c = stored(result)
+            by_copies = cut is None and starts is None and result.dtype.itemsize == 2
+            stacks = len(left.shape) > 2, len(right.shape) > 2
+            by_copies = by_copies and c.has_chunks and not c.is_exchanged
+            plan = own.Plan(*order, stacks, by_copies, columns)
+            own.gemm(a.array, b.array, result.array, ending, plan, cut, starts, scales)
+            return
+        if size == 2:
+            is_whole = a.is_whole and b.is_whole and may_copy
+            call = warp_products.gemm_of_chunks if is_whole else warp_products.gemm
+            sides = warp_products.BM, warp_products.BN
+            cut = parts(sides, warp_products.BLOCKS, warp_products.SHORTEST)
+            call(a.array, b.array, result.array, ending, *order, cut, starts)
+            return
+    sizes = tiled_products.sizes_for(left.dtype is f64, result.shape, version == (0, 0))
+    along_k = left.strides[-1] == 1, right.strides[-2] == 1 and right.strides[-1] != 1
+    cut = parts((sizes.m, sizes.n), sizes.blocks, tiled_products.SHORTEST)
+    arrays = left.array, right.array, result.array
+    tiled_products.gemm(*arrays, ending, sizes, along_k, cut, starts, scales)
+
+
+def _tile_count(shape: tuple[int, ...], sides: tuple[int, int]) -> int:
+    count = -(-shape[-2] // sides[0]) * -(-shape[-1] // sides[1])
+    for size in shape[:-2]:
+        count *= size
+    return count
+
+
+def _joined(
+    left: Given, right: Given, result: Given, ending: Ending
+) -> tuple[Given, Given, Given, Ending]:
+    """A stack times one matrix as a single product, where the stack has no gaps."""
+    residual = ending.residual
+    arrays = [left.array, result.array, *([] if residual is None else [residual])]
+    if (
+        len(left.shape) == 2
+        or len(right.shape) > 2
+        or not all(hasattr(array, "reshape") for array in arrays)
+        or not all(given(array, "residual").is_contiguous for array in arrays)
+    ):
+        return left, right, result, ending
+    flat = [array.reshape(-1, array.shape[-1]) for array in arrays]
+    if residual is not None:
+        ending = ending._replace(residual=flat[2])
+    return given(flat[0], "a"), right, given(flat[1], "out"), ending

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.scaled_gemm``: products of 8-bit floats whose blocks have scales.
+
+In: factors and their scales. Out: an array. By the kernels of `gemm`: on a Hopper GPU the sums of 128 products each are
+scaled and added in f32; elsewhere each element is scaled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.kernels.arrays import Given, given, output
+from weft.kernels.dispatch import multiply
+from weft.kernels.endings import Activation, Ending, activation_of
+from weft.kernels.factors import factor
+from weft.kernels.gradients import ElementType, differentiable
+from weft.kernels.products import (
+    accepted_ending,
+    check_bias,
+    check_factors,
+    check_residual,
+    like_product,
+    result_type,
+)
+from weft.kernels.scales import BLOCK, Scales
+from weft.types.dtype import f32
+
+
+def _accepted(
+    a: Any,
+    b: Any,
+    a_scales: Any,
+    b_scales: Any,
+    bias: Any = None,
+    activation: Any = None,
+    residual: Any = None,
+    dtype: Any = None,
+) -> tuple[Any, ...]:
+    activation, dtype = accepted_ending(activation, dtype)
+    return a, b, a_scales, b_scales, bias, activation, residual, dtype
+
+
+def _like(
+    a: Any,
+    b: Any,
+    a_scales: Any,
+    b_scales: Any,
+    bias: Any = None,
+    activation: Any = None,
+    residual: Any = None,
+    dtype: str | None = None,
+) -> Any:
+    return like_product(a, b, dtype)
+
+
+@differentiable(_like, None, _accepted)
+def scaled_gemm(
+    a: Any,
+    b: Any,
+    a_scales: Any,
+    b_scales: Any,
+    bias: Any = None,
+    activation: Activation = None,
+    residual: Any = None,
+    dtype: ElementType = None,
+    out: Any = None,
+) -> Any:
+    """A product of 8-bit floats in which every 128 elements have a scale: ``activation(A @ B + bias) + residual``.
+
+    A is `a` with each 128 neighbors of a row times their scale, B is `b` with each 128 x 128 elements times theirs. On
+    sm_90, where both factors lie along k, tensor cores sum 128 products at a time, and what they give is scaled and
+    added in f32; so no more is lost than their sums of 128 lose.
+
+    Args:
+        a: an array of 8-bit floats, (..., m, k).
+        b: an array of 8-bit floats, (..., k, n). A layer's weight, (n, k), is passed as its transposed view.
+        a_scales: an array of 32-bit floats, (..., m, ⌈k / 128⌉), of any layout.
+        b_scales: an array of 32-bit floats, (..., ⌈k / 128⌉, ⌈n / 128⌉): of a weight's (⌈n / 128⌉, ⌈k / 128⌉) the
+            transposed view.
+        bias: as in `gemm`.
+        activation: as in `gemm`.
+        residual: as in `gemm`.
+        dtype: as in `gemm`.
+        out: as in `gemm`.
+
+    Returns:
+        `out`, or a new array, of bfloat16 unless `dtype` says otherwise.
+
+    Raises:
+        TypeError: as `gemm`; for factors that have not 8 bits, or scales that have not 32.
+        ValueError: as `gemm`; for scales of another shape.
+
+    Example:
+        >>> import ml_dtypes, numpy as np, weft
+        >>> ones = np.ones((128, 256), ml_dtypes.float8_e4m3fn)
+        >>> scales = np.array([[0.5, 2.0]], np.float32)
+        >>> found = weft.kernels.scaled_gemm(ones, ones.T, scales.repeat(128, axis=0), scales.T)
+        >>> float(found[0, 0])  # 128 · 0.25 + 128 · 4
+        544.0
+    """
+    left, right = factor(a, "a"), factor(b, "b")
+    for name, found in (("a", left), ("b", right)):
+        if not found.dtype.is_float8:
+            raise TypeError(f"{name} has elements of {found.type_name}, expected 8-bit floats")
+    check_factors(left, right)
+    shape = *(left.shape[:-2] or right.shape[:-2]), left.shape[-2], right.shape[-1]
+    *of_a, m, k = left.shape
+    *of_b, _, n = right.shape
+    _check_scales(left, a_scales, "a_scales", (*of_a, m, -(-k // BLOCK)))
+    _check_scales(left, b_scales, "b_scales", (*of_b, -(-k // BLOCK), -(-n // BLOCK)))
+    kind, name = result_type(left, dtype, out)
+    out = output(left, shape, kind, name, out)
+    check_bias(left, bias, n)
+    check_residual(left, residual, shape)
+    ending = Ending(None, bias, activation_of(activation), None, residual)
+    if 0 not in shape:
+        scales = Scales(a_scales, b_scales)
+        multiply(left, right, given(out, "out"), ending, None, scales)
+    return out
+
+
+def _check_scales(left: Given, scales: object, name: str, shape: tuple[int, ...]) -> None:
+    found = given(scales, name)
+    if found.dtype is not f32:
+        raise TypeError(f"{name} has elements of {found.type_name}, expected float32")
+    if found.shape != shape:
+        raise ValueError(f"{name} has shape {found.shape}, expected {shape}: one for each block")
+    if found.device != left.device:
+        raise ValueError(f"{name} is on {found.device}, expected {left.device}")
