@@ -4,6 +4,7 @@
 #include "cpu/collectives.h"
 
 #include <type_traits>
+#include <utility>
 
 #include "cpu/mma.h"
 #include "cpu/small_floats.h"
@@ -47,6 +48,12 @@ void vote(const Warp& warp, uint32_t lanes, int operation) {
                           : operation == WEFT_COOPERATIVE_vote_any  ? ballot != 0
                                                                     : ballot == lanes;
   for_each_lane(lanes, [&](int lane) { warp[lane].result = result; });
+}
+
+// The lane with the lowest number.
+void elect(const Warp& warp, uint32_t lanes) {
+  bool is_first = true;
+  for_each_lane(lanes, [&](int lane) { warp[lane].result = std::exchange(is_first, false); });
 }
 
 void match(const Warp& warp, uint32_t lanes, bool all) {
@@ -176,6 +183,8 @@ void compute_collective(const Warp& warp, uint32_t lanes, const weft_cooperative
       return vote(warp, lanes, site.operation);
     case WEFT_COOPERATIVE_mma:
       return multiply_fragments(warp);
+    case WEFT_COOPERATIVE_elect_one:
+      return elect(warp, lanes);
     case WEFT_COOPERATIVE_match_any:
     case WEFT_COOPERATIVE_match_all:
       return match(warp, lanes, site.operation == WEFT_COOPERATIVE_match_all);

@@ -67,6 +67,19 @@ def reduces(tensor, out):
     weft.tma.reduce_add(tensor, (0, 0), weft.shared((8, 32), weft.f32))
 
 
+def copies_maps(tensor, out):
+    weft.tma.copy_map(tensor, out[:32])
+
+
+def finds_maps(tensor, out):
+    weft.tma.prefetch(weft.tma.map_at(out[:32], tensor))
+
+
+def edits_maps(tensor, out):
+    mine = weft.tma.copy_map(tensor, out[:32])
+    weft.tma.edit_map(mine, weft.global_scratch((8, 32), weft.f32), weft.shared(16, weft.u64))
+
+
 def copies_neighbors(tensor, out):
     weft.bulk_copy(out[:64], weft.shared(64, weft.f32))
 
@@ -129,6 +142,9 @@ OPERATIONS = {
     "tma.load": (loads, FROM_90),
     "tma.store": (stores, FROM_90),
     "tma.reduce_add": (reduces, FROM_90),
+    "tma.copy_map": (copies_maps, SPECIFIC),
+    "tma.map_at": (finds_maps, SPECIFIC),
+    "tma.edit_map": (edits_maps, SPECIFIC),
     "bulk_copy": (copies_neighbors, FROM_90),
     "fence_proxy": (fences, FROM_90),
     "elect_one": (elects, ARCHITECTURES),
@@ -166,7 +182,7 @@ def host_of(name):
 
 def compiled(host, architecture):
     tensor = weft.fake_tensor(weft.f32, (64, 64), alignment_bytes=16)
-    out = weft.fake_tensor(weft.f32, (256,), alignment_bytes=16)
+    out = weft.fake_tensor(weft.f32, (256,), alignment_bytes=128)
     return weft.compile(host, tensor, out, options=f"--gpu-arch {architecture}")
 
 

@@ -62,6 +62,36 @@ def test_one_thread_is_elected_in_each_group_each_time_the_same():
 
 
 @weft.kernel
+def parted_kernel(out: weft.Tensor, limit: weft.i32, leaves: weft.i32):
+    if weft.thread_idx.x < leaves:
+        return
+    if weft.thread_idx.x < limit:
+        out[weft.thread_idx.x] = weft.elect_one()
+    weft.sync_warp()
+
+
+@weft.jit
+def elect_parted(out: I32, limit: weft.i32, leaves: weft.i32, block: weft.i32):
+    parted_kernel(out, limit, leaves).launch(grid=1, block=block)
+
+
+def test_a_thread_is_elected_among_those_that_have_not_returned():
+    for leaves, block in ((3, 32), (0, 20)):
+        out = np.zeros(block, np.int32)
+        elect_parted(out, block, leaves, block)
+        assert np.flatnonzero(out).tolist() == [leaves]
+
+
+def test_on_the_cpu_an_election_by_a_part_of_a_warp_is_an_error_with_both_places():
+    line = parted_kernel.function.__code__.co_firstlineno
+    with pytest.raises(RuntimeError) as caught:
+        elect_parted(np.zeros(32, np.int32), 16, 0, 32)
+    text = str(caught.value)
+    assert f"elect_one at {__file__}:{line + 5}" in text
+    assert f"{__file__}:{line + 6}" in text
+
+
+@weft.kernel
 def missing_kernel(out: weft.Tensor, leaves: weft.i32, limit: weft.i32):
     if weft.thread_idx.x == leaves:
         return

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from weft.driver.device import device_properties
+
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parent.parent.parent
@@ -38,17 +40,20 @@ FILES = (
     "warp_groups",
     "ranges",
 )
+HOPPER_FILES = ("device_maps",)
 # What the CPU promises and a GPU does not.
 ON_CPU_ONLY = (
+    "test_on_the_cpu",
     "test_each_thread_gets_what_the_one_before_left",  # the threads of a block run in order
     "test_groups_that_never_meet_are_an_error_that_names_both",  # a GPU waits forever
 )
 WORKERS = 8
 
 
-def test_kernels_give_what_they_give_on_the_cpu():
-    files = [f"tests/conformance/test_{name}.py" for name in FILES]
-    parallel = ["-n", str(WORKERS)] if find_spec("xdist") else []
+def passed_on_the_gpu(names: tuple[str, ...]) -> int:
+    """How many tests of these files pass, of which none may fail."""
+    files = [f"tests/conformance/test_{name}.py" for name in names]
+    parallel = ["-n", str(WORKERS)] if find_spec("xdist") and len(files) > 1 else []
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [
@@ -63,4 +68,15 @@ def test_kernels_give_what_they_give_on_the_cpu():
     )
     assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-2000:]
     passed = re.search(r"(\d+) passed", done.stdout)
-    assert passed is not None and int(passed[1]) > 300
+    return int(passed[1]) if passed is not None else 0
+
+
+def test_kernels_give_what_they_give_on_the_cpu():
+    assert passed_on_the_gpu(FILES) > 300
+
+
+def test_kernels_of_hopper_give_what_they_give_on_the_cpu():
+    version = device_properties(0).compute_capability
+    if version != (9, 0):
+        pytest.skip(f"needs a GPU of compute capability 9.0, found {version}")
+    assert passed_on_the_gpu(HOPPER_FILES) >= len(HOPPER_FILES)

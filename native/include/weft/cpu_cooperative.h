@@ -47,7 +47,7 @@ enum weft_mbarrier_request {
   ROW(vote_any) ROW(vote_all) ROW(match_any) ROW(match_all) ROW(reduce_add) ROW(reduce_min) \
   ROW(reduce_max) ROW(reduce_umin) ROW(reduce_umax) ROW(reduce_and) ROW(reduce_or) ROW(reduce_xor) \
   ROW(mma) ROW(warpgroup_barrier) ROW(wgmma_mma) ROW(wgmma_wait) ROW(mbarrier_arrive) ROW(mbarrier_wait) \
-  ROW(cluster_barrier) ROW(named_barrier_sync) ROW(named_barrier_arrive)
+  ROW(cluster_barrier) ROW(named_barrier_sync) ROW(named_barrier_arrive) ROW(elect_one)
 // clang-format on
 
 enum weft_cooperative_operation {

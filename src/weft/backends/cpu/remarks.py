@@ -27,7 +27,7 @@ from weft.dialects.nvgpu.mbarrier import (
 from weft.dialects.nvgpu.mma import MmaOp
 from weft.dialects.nvgpu.named_barrier import NamedBarrierArriveOp, NamedBarrierSyncOp
 from weft.dialects.nvgpu.tma import TmaLoadOp, TmaReduceOp, TmaStoreOp, TmaWaitOp
-from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
+from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp
 from weft.dialects.nvgpu.wgmma import WgmmaMmaOp, WgmmaWaitOp
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
 from weft.dialects.simt.kernel import KernelOp
@@ -59,6 +59,7 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     WgmmaMmaOp: lambda op: "wgmma.mma",
     WgmmaWaitOp: lambda op: "wgmma.wait",
     WarpgroupBarrierOp: lambda op: "sync_warpgroup",
+    ElectOneOp: lambda op: "elect_one",
     MbarrierInitOp: lambda op: "mbarrier",
     MbarrierArriveOp: lambda op: "Mbarrier.arrive",
     MbarrierReleaseOp: lambda op: "Mbarrier.release",

@@ -15,6 +15,7 @@ from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapShar
 from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
 from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
+from weft.dialects.nvgpu.map_edits import CopyMapOp, EditMapOp, MapAtOp
 from weft.dialects.nvgpu.mbarrier import (
     MbarrierArriveOp,
     MbarrierInitOp,
@@ -48,15 +49,18 @@ NVGPU: Final = Dialect(
         BulkStoreOp,
         ClusterBarrierOp,
         ClusterRankOp,
+        CopyMapOp,
         CpAsyncCommitOp,
         CpAsyncCopyOp,
         CpAsyncWaitOp,
+        EditMapOp,
         ElectOneOp,
         FenceProxyOp,
         InlinePtxOp,
         LaunchDependentsOp,
         LoadMatrixOp,
         MakeTensorMapOp,
+        MapAtOp,
         MapSharedOp,
         MbarrierArriveOp,
         MbarrierInitOp,

@@ -46,7 +46,8 @@ SWIZZLES: Final = (0, 32, 64, 128)
 class TensorMapType(ParametrizedAttribute, TypeAttribute):
     """`!nvgpu.tensor_map<bf16, [128, 64], swizzle 128>`: elements, box and the swizzle's bytes, 0 for none.
 
-    With `, im2col 4` it is of images in a tensor of rank 4, and the box is pixels by channels.
+    With `, im2col 4` it is of images in a tensor of rank 4, and the box is pixels by channels. With `, memory` a kernel
+    has written it to global memory, else it is an argument of the launch.
     """
 
     name = "nvgpu.tensor_map"
@@ -55,6 +56,7 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
     box_attr: ArrayAttr[IntAttr]
     swizzle_attr: IntAttr
     im2col_attr: IntAttr
+    memory_attr: IntAttr
 
     @staticmethod
     def get(
@@ -62,7 +64,20 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
     ) -> TensorMapType:
         """The type with these parameters; `im2col_rank` is 0 for a map whose boxes are parts of the tensor."""
         sizes = ArrayAttr([IntAttr(size) for size in box])
-        return TensorMapType(element_type, sizes, IntAttr(swizzle), IntAttr(im2col_rank))
+        return TensorMapType(
+            element_type, sizes, IntAttr(swizzle), IntAttr(im2col_rank), IntAttr(0)
+        )
+
+    def placed_in_memory(self) -> TensorMapType:
+        """The same of a map that a kernel has written."""
+        return TensorMapType(
+            self.element_type, self.box_attr, self.swizzle_attr, self.im2col_attr, IntAttr(1)
+        )
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether a kernel has written the map, and may edit it."""
+        return bool(self.memory_attr.data)
 
     @property
     def box(self) -> tuple[int, ...]:
@@ -133,19 +148,23 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
             parser.parse_punctuation(",")
             parser.parse_keyword("swizzle")
             swizzle = parser.parse_integer(allow_negative=False)
-            rank = 0
-            if parser.parse_optional_punctuation(",") is not None:
+            rank, memory = 0, 0
+            while parser.parse_optional_punctuation(",") is not None:
+                if parser.parse_optional_keyword("memory") is not None:
+                    memory = 1
+                    break
                 parser.parse_keyword("im2col")
                 rank = parser.parse_integer(allow_negative=False)
         sizes = ArrayAttr([IntAttr(size) for size in box])
-        return [element, sizes, IntAttr(swizzle), IntAttr(rank)]
+        return [element, sizes, IntAttr(swizzle), IntAttr(rank), IntAttr(memory)]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_attribute(self.element_type)
             images = f", im2col {self.rank}" if self.is_im2col else ""
             sizes = ", ".join(map(str, self.box))
-            printer.print_string(f", [{sizes}], swizzle {self.swizzle}{images}")
+            memory = ", memory" if self.in_memory else ""
+            printer.print_string(f", [{sizes}], swizzle {self.swizzle}{images}{memory}")
 
     def verify(self) -> None:
         if not 1 <= len(self.box) <= MOST_RANK or min(self.box) < 1:

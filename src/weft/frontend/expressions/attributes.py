@@ -24,12 +24,14 @@ from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_fixed
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language import LANGUAGE, LanguageName, hint_for
+from weft.language.asynchronous import device_maps
 from weft.language.functions import BoundFunction, KernelFunction
 from weft.language.matrix import fragment
 from weft.language.memory import access, tiles, views
 from weft.language.values import (
     Fragment,
     RunTimeRounds,
+    Scalar,
     StagedNamespace,
     StagedSequence,
     Tensor,
@@ -300,6 +302,8 @@ def item(frame: Frame, value: Any, index: Any) -> Any:
     Raises:
         TypeMismatchError: for an index known only at run time.
     """
+    if isinstance(index, Scalar) and device_maps.are_maps(value):
+        return device_maps.chosen_map(frame.builder, value, index)
     if contains_staged(index):
         raise TypeMismatchError(
             "INDEX_STAGED",

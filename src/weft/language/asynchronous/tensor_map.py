@@ -130,7 +130,7 @@ def map_of(
     corners: Sequence[tuple[int, int, int]] = (),
 ) -> TensorMap:
     """Emits the map of that type; `corners` are those of an im2col map."""
-    _check_strides(tensor)
+    check_strides(tensor, "tensor_map")
     dtype, promotion = tensor.dtype, modes.l2_promotion
     text = builder.location.span() or "weft.tensor_map"
     names = "u8" if dtype.is_bool else dtype.name, f"{promotion}B" if promotion else "none"
@@ -182,12 +182,16 @@ def check_box(name: str, kind: TensorMapType, dtype: DType) -> None:
         )
 
 
-def _check_strides(tensor: Tensor) -> None:
-    """Checks the strides that are known."""
+def check_strides(tensor: Tensor, name: str) -> None:
+    """Checks the strides that are known.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `tensor_map`.
+    """
     if tensor.type.static_stride(tensor.rank - 1) is None and tensor.type.dims[-1] != 1:
         raise TypeMismatchError(
             "TENSOR_MAP_LAYOUT",
-            f"tensor_map: {tensor.name} has any strides; the copy engine needs a last one of 1",
+            f"{name}: {tensor.name} has any strides; the copy engine needs a last one of 1",
             hint='annotate a layout of "contiguous" or "inner"',
         )
     for dimension in range(tensor.rank - 1):
@@ -196,7 +200,7 @@ def _check_strides(tensor: Tensor) -> None:
             multiple = PITCH_BYTES // tensor.dtype.itemsize
             raise ValueRangeError(
                 "TENSOR_MAP_PITCH",
-                f"tensor_map: {tensor.name}.strides[{dimension}] is {step} elements, "
+                f"{name}: {tensor.name}.strides[{dimension}] is {step} elements, "
                 f"{step * tensor.dtype.itemsize} bytes; expected a multiple of {PITCH_BYTES} bytes",
                 hint=f"pad the rows to a multiple of {multiple} {tensor.dtype}",
             )

@@ -25,12 +25,30 @@ from weft.language.asynchronous.boxes import (
     map_offsets,
 )
 from weft.language.asynchronous.copies import barrier_words, cache_policy, multicast_ranks
+from weft.language.asynchronous.device_maps import copy_map, edit_map, map_at
 from weft.language.operation import operation
 from weft.language.values import describe
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
+
+__all__ = [
+    "copy_map",
+    "edit_map",
+    "fence_proxy",
+    "load",
+    "map_at",
+    "prefetch",
+    "reduce_add",
+    "reduce_and",
+    "reduce_max",
+    "reduce_min",
+    "reduce_or",
+    "reduce_xor",
+    "store",
+    "wait",
+]
 
 _MOST_PENDING: Final = 255
 # Reduction → the types that it takes.

@@ -81,7 +81,8 @@ def sync_warpgroup(builder: Builder) -> None:
 def elect_one(builder: Builder, group: object = warp) -> Scalar:
     """Whether this thread is the one that acts for its group: a ``bool_``, true for one thread, each time the same.
 
-    All threads of the warp call it together, also for a warpgroup, of which it is a thread of the first warp. What only
+    All threads of the warp call it together, also for a warpgroup, of which it is a thread of the first warp; on the
+    CPU, a call by a part of those that have not returned is an error. What only
     one thread should do, such as starting a copy, costs less under `elect_one` than under ``lane_id() == 0``: the
     assembler knows then that it is one.
 

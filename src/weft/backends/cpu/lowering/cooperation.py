@@ -24,7 +24,7 @@ from weft.backends.cpu.lowering.mma import MMA
 from weft.backends.cpu.lowering.named_barrier import NAMED_BARRIERS
 from weft.backends.cpu.lowering.tma import TMA_COPIES
 from weft.backends.cpu.lowering.wgmma import WGMMA
-from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
+from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp
 from weft.dialects.simt.barrier import (
     BarrierOp,
     BarrierReduceOp,
@@ -85,6 +85,13 @@ def _print_reduce(printer: CoroutinePrinter, op: WarpReduceOp) -> None:
     printer.answer(op.results[0])
 
 
+def _print_elect_one(printer: CoroutinePrinter, op: ElectOneOp) -> None:
+    """All lanes have to come: a GPU has no defined answer for a part of them."""
+    printer.post(mask="-1")
+    printer.suspend(COLLECTIVE, printer.add_site("elect_one", op.location))
+    printer.answer(op.result)
+
+
 def _print_warpgroup_barrier(printer: CoroutinePrinter, op: WarpgroupBarrierOp) -> None:
     printer.suspend(WARPGROUP, printer.add_site("warpgroup_barrier", op.location))
 
@@ -98,6 +105,7 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     VoteOp: _print_vote,
     MatchOp: _print_match,
     WarpReduceOp: _print_reduce,
+    ElectOneOp: _print_elect_one,
     **BULK_COPIES,
     **CP_ASYNC,
     **MBARRIERS,

@@ -17,6 +17,7 @@ from weft.backends.cpu.lowering.fragment import FRAGMENTS
 from weft.backends.cpu.lowering.launch import LAUNCH
 from weft.backends.cpu.lowering.local import LOCAL
 from weft.backends.cpu.lowering.loops import LOOPS
+from weft.backends.cpu.lowering.map_edits import MAP_EDITS
 from weft.backends.cpu.lowering.named_barrier import print_nothing
 from weft.backends.cpu.lowering.shared import SHARED
 from weft.backends.cpu.lowering.thread_loop import COORDINATES
@@ -49,6 +50,7 @@ _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     NamedBarriersOp: print_nothing,
     **LOOPS,
     **UNNEEDED,
+    **MAP_EDITS,
     **TMA,
     **ACCUMULATOR,
 }

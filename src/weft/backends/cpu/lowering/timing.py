@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks, the worker's number, fences and a thread's lane and warp, on the CPU.
 
-In: simt.timer, simt.record, simt.sm_id, simt.fence, simt.lane_id, simt.warp_id, nvgpu.warpgroup_id,
-nvgpu.elect_one. Out: calls of the runtime table, plain
-arithmetic. None of them makes a thread wait.
+In: simt.timer, simt.record, simt.sm_id, simt.fence, simt.lane_id, simt.warp_id, nvgpu.warpgroup_id. Out: calls of the
+runtime table, plain arithmetic. None of them makes a thread wait.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.runtime_abi import call_row
-from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupIdOp
+from weft.dialects.nvgpu.warpgroup import WarpgroupIdOp
 from weft.dialects.simt.barrier import FenceOp
 from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
 from weft.dialects.simt.warp import LaneIdOp, WarpIdOp
@@ -70,11 +69,6 @@ def _print_lane_id(printer: FunctionPrinter, op: LaneIdOp) -> None:
     printer.define(op.results[0], f"trunc i64 {lane} to i32")
 
 
-def _print_elect_one(printer: FunctionPrinter, op: ElectOneOp) -> None:
-    lane = printer.let(f"and i64 {linear_thread(printer)}, {WARP_SIZE - 1}")
-    printer.define(op.result, f"icmp eq i64 {lane}, 0")
-
-
 def _print_warp_id(printer: FunctionPrinter, op: WarpIdOp) -> None:
     if "warp_id" in printer.coordinates:
         printer.values[op.result] = printer.coordinates["warp_id"]
@@ -99,5 +93,4 @@ TIMING: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     LaneIdOp: _print_lane_id,
     WarpIdOp: _print_warp_id,
     WarpgroupIdOp: _print_warpgroup_id,
-    ElectOneOp: _print_elect_one,
 }

@@ -59,3 +59,20 @@ def require(printer: FunctionPrinter, op: Operation, least: int, what: str) -> N
             hint="choose the architecture with --gpu-arch",
             location=source_location(op.location),
         )
+
+
+def require_specific(printer: FunctionPrinter, op: Operation, what: str) -> None:
+    """Refuses an operation that only architectures of their own have, such as sm_90a and sm_100a.
+
+    Raises:
+        UnavailableError: with both architectures.
+    """
+    target = printer.module.target
+    is_specific = target.name.startswith("sm_") and target.name[-1] in "af"
+    if not is_specific or target.compute_capability < 90:
+        raise UnavailableError(
+            "ARCHITECTURE",
+            f"{what} needs sm_90a or later, but this is compiled for {target.name}",
+            hint="choose the architecture with --gpu-arch",
+            location=source_location(op.location),
+        )

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cuda.lowering.convergent import call_convergent
+from weft.backends.cuda.lowering.convergent import call_convergent, require_specific
 from weft.codegen.operations.registers import register_share
-from weft.dialects.builder import source_location
 from weft.dialects.nvgpu.registers import SetmaxnregOp
 from weft.dialects.simt.kernel import kernel_of
-from weft.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,18 +23,7 @@ if TYPE_CHECKING:
 
 
 def _print_setmaxnreg(printer: FunctionPrinter, op: SetmaxnregOp) -> None:
-    target = printer.module.target
-    if (
-        not target.name.startswith("sm_")
-        or target.name[-1] not in "af"
-        or target.compute_capability < 90
-    ):
-        raise UnavailableError(
-            "ARCHITECTURE",
-            f"weft.setmaxnreg needs sm_90a or later, but this is compiled for {target.name}",
-            hint="choose the architecture with --gpu-arch",
-            location=source_location(op.location),
-        )
+    require_specific(printer, op, "weft.setmaxnreg")
     share = register_share(kernel_of(op))
     count = op.count.value.data
     direction = "inc" if share is not None and count > share else "dec"

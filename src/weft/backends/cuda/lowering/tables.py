@@ -22,6 +22,7 @@ from weft.backends.cuda.lowering.fragment_store import FRAGMENT_STORES
 from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX
 from weft.backends.cuda.lowering.kernel import launch_attributes
 from weft.backends.cuda.lowering.loops import LOOPS
+from weft.backends.cuda.lowering.map_edits import MAP_EDITS
 from weft.backends.cuda.lowering.mbarrier import MBARRIERS
 from weft.backends.cuda.lowering.mma import MMA
 from weft.backends.cuda.lowering.named_barrier import NAMED_BARRIERS
@@ -74,6 +75,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **TIMING,
     **INLINE_PTX,
     **BULK_COPIES,
+    **MAP_EDITS,
     **TMA,
 }
 UNSUPPORTED: Final[dict[type[Operation], str]] = dict.fromkeys(
