@@ -56,6 +56,8 @@ LINES = {
         for name in ("left", "right")
     },
     "tiles": "tiles = [weft.shared((16, 16), weft.bf16) for _ in range(2)]",
+    "place": "place = weft.global_scratch(16, weft.u64)",
+    "rows": "rows = weft.global_scratch((64, 32), weft.f32)",
     "column": "column = 0",
     "other": "other = 1 - weft.cluster_rank()",
     "tid": "tid = weft.thread_idx.x",

@@ -39,15 +39,15 @@ def copy_map(builder: Builder, tensor_map: object, place: object) -> TensorMap:
 
     Args:
         tensor_map: a parameter of the kernel, or a map in memory.
-        place: 128 bytes of global memory at a multiple of 128, such as a row of ``weft.scratch((n, 16), weft.u64)``:
-            this warp's own.
+        place: 128 bytes of global memory at a multiple of 128, this warp's own: ``weft.global_scratch(16, weft.u64)``,
+            or a row of ``weft.scratch((n, 16), weft.u64)``.
 
     Raises:
         TypeMismatchError: for anything else.
         UnavailableError: as `edit_map`.
 
     Example:
-        ``mine = weft.tma.copy_map(source, places[weft.block_idx.x])``
+        ``mine = weft.tma.copy_map(source, weft.global_scratch(16, weft.u64))``
     """
     found = checked_map(tensor_map, "copy_map")
     target = _checked_place(place, "copy_map", "global")
@@ -78,7 +78,7 @@ def edit_map(builder: Builder, tensor_map: object, tensor: object, slot: object)
         UnavailableError: on other architectures than sm_90a and later ones of their own, such as sm_100a.
 
     Example:
-        ``weft.tma.edit_map(mine, a[first:end], slot)``
+        ``mine = weft.tma.copy_map(source, place); weft.tma.edit_map(mine, rows[8:], weft.shared(16, weft.u64))``
     """
     found, target = checked_map(tensor_map, "edit_map"), tensor
     if not found.type.in_memory or found.type.is_im2col:
@@ -122,7 +122,7 @@ def map_at(builder: Builder, place: object, like: object) -> TensorMap:
         UnavailableError: as `edit_map`.
 
     Example:
-        ``weft.tma.load(weft.tma.map_at(places[group], like=source), (0, 0), part, full[0])``
+        ``weft.tma.prefetch(weft.tma.map_at(place, like=source))``
     """
     where, found = _checked_place(place, "map_at", "global"), checked_map(like, "map_at")
     made = builder.emit(MapAtOp(where.ssa, found.type), found.name).result

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from weft.dialects.simt.memory import GlobalScratchOp, ScratchOp
 from weft.dialects.simt.types import DYNAMIC, MAX_RANK
-from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
 from weft.language.memory.local import element_type, static_shape
@@ -64,7 +63,7 @@ def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
             f"at most {SCRATCH_BYTES} and 7 are allowed",
             hint="pass a tensor as an argument",
         )
-    kind = ir_tensor_type(element, dims, dim_bits=64, alignment_bytes=gcd(total, VECTOR_BYTES))
+    kind = ir_tensor_type(element, dims, dim_bits=64, alignment_bytes=gcd(total, SCRATCH_ALIGNMENT))
     made = builder.entry_operation(GlobalScratchOp(kind), "scratch")
     return Tensor(made.result, element, "global_scratch")
 
