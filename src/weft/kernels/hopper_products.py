@@ -23,7 +23,7 @@ from weft.language.asynchronous.mbarrier import mbarrier
 from weft.language.asynchronous.pipeline import PipelineState
 from weft.language.asynchronous.tensor_map import tensor_map
 from weft.language.asynchronous.tma import fence_proxy
-from weft.language.control import ceil_div, static_range
+from weft.language.control import static_range
 from weft.language.matrix import wgmma
 from weft.language.memory.shared import shared
 from weft.language.numbers.math import max as greater
@@ -79,10 +79,10 @@ class Ring(NamedTuple):
     empty: Any
 
 
-def steps_of(first: Any, end: Any, bk: Any, cut: Any) -> Any:
-    """Steps of a sum; one of zeros for a group that is empty. Traced in the kernel."""
-    steps = ceil_div(end - first, bk)
-    return steps if cut.starts is None else greater(steps, 1)
+def steps_of(bounds: Any, bk: Any, cut: Any) -> Any:
+    """Where the steps of a sum begin; one, of zeros, for a group that is empty. Traced in the kernel."""
+    first, end = bounds
+    return range(first, end if cut.starts is None else greater(end, first + 1), bk)
 
 
 def copy_tiles(a: Any, b: Any, ring: Any, tiles: Any, k: Any, plan: Any, cut: Any, p: Any) -> None:
@@ -92,9 +92,7 @@ def copy_tiles(a: Any, b: Any, ring: Any, tiles: Any, k: Any, plan: Any, cut: An
     for tile in range(block_idx.x, count_in(tiles, cut), grid_dim.x):
         place = place_of(tile, tiles, (BM, plan.columns), cut)
         of_a, of_b = (place.matrix if is_stack else () for is_stack in plan.stacks)
-        first, end = sums_of(place, k, cut)
-        for step in range(steps_of(first, end, bk, cut)):
-            at = first + bk * step
+        for at in steps_of(sums_of(place, k, cut), bk, cut):
             at_a = (place.row, at) if plan.rows_of_a else (at, place.row)
             at_b = (place.column, at) if plan.columns_of_b else (at, place.column)
             with p.range("wait"):
@@ -106,31 +104,31 @@ def copy_tiles(a: Any, b: Any, ring: Any, tiles: Any, k: Any, plan: Any, cut: An
             stage = stage.next()
 
 
-def multiply(ring: Any, stage: Any, mine: Any, length: Any, plan: Any, cut: Any, p: Any) -> Any:
-    """A warpgroup's sums of `length` products, and the stage after them; traced in the kernel."""
+def multiply(ring: Any, stage: Any, mine: Any, bounds: Any, plan: Any, cut: Any, p: Any) -> Any:
+    """A warpgroup's sums of a tile, and the stage after them; traced in the kernel."""
     bk = ROW_BYTES // ring.a.dtype.itemsize
     acc = wgmma.accumulator((64, plan.columns), f32)
-    for step in range(steps_of(0, length, bk, cut)):
+    for at in steps_of(bounds, bk, cut):
         with p.range("wait"):
             ring.full[stage].wait()
         if mine == 0:
             p.end_async("load", stage.index)
         if cut.starts is not None:
-            keep_group(ring, stage, mine, length - bk * step)
+            keep_group(ring, stage, mine, bounds[1] - at)
         if plan.rows_of_a:
             rows = ring.a[stage].tile((64, bk), (mine, 0))
         else:
             rows = ring.a[stage].tile((bk, 64), (0, mine)).T
         columns = ring.b[stage].T if plan.columns_of_b else ring.b[stage]
         with p.range("multiply"):
-            acc = wgmma.mma(rows, columns, acc, accumulate=step > 0)
+            acc = wgmma.mma(rows, columns, acc, accumulate=at > bounds[0])
             acc = wgmma.wait(acc, pending=0)
         ring.empty[stage].release()
         stage = stage.next()
     return acc, stage
 
 
-def multiply_scaled(ring: Any, stage: Any, mine: Any, place: Any, bounds: Any, scales: Any) -> Any:
+def multiply_scaled(ring: Any, stage: Any, mine: Any, bounds: Any, place: Any, scales: Any) -> Any:
     """As `multiply`, of scaled factors that lie along k: the sums of each block are scaled and added apart."""
     (first, end), row = bounds, place.row + 64 * mine
 
@@ -183,7 +181,7 @@ def keep_group(ring: Any, stage: Any, mine: Any, length: Any) -> None:
 
 
 def write(part: Any, c: Any, place: Any, buffer: Any, leader: Any) -> None:
-    """Copies a finished part to the result through one of two buffers in turn; traced in the kernel."""
+    """Copies a finished part to the result through one of its warpgroup's two buffers in turn; traced in the kernel."""
     if leader:
         tma.wait(pending=1, read=True)  # the buffer's last copy has been read
     sync_warpgroup()
@@ -216,7 +214,6 @@ def gemm_kernel(
         mbarrier(STAGES, arrivals=1),
         mbarrier(STAGES, arrivals=8),  # warps that multiply
     )
-    # Two of each that multiplies.
     c_tiles: Any = shared((2, 2, 64, 64), out_dtype, swizzle=128) if plan.by_copies else None
     role, leader = warpgroup_id(), elect_one(warpgroup)
     p = Profiler(groups=("copy", "multiply 0", "multiply 1"), enabled=plan.profiled)
@@ -231,11 +228,11 @@ def gemm_kernel(
         mine, stage = role - 1, PipelineState(STAGES)
         for tile in range(block_idx.x, count_in(tiles, cut), grid_dim.x):
             place = place_of(tile, tiles, (BM, plan.columns), cut)
-            first, end = sums_of(place, k, cut)
+            bounds = sums_of(place, k, cut)
             if scales.a is None:
-                acc, stage = multiply(ring, stage, mine, end - first, plan, cut, p)
+                acc, stage = multiply(ring, stage, mine, bounds, plan, cut, p)
             else:
-                acc, stage = multiply_scaled(ring, stage, mine, place, (first, end), scales)
+                acc, stage = multiply_scaled(ring, stage, mine, bounds, place, scales)
             row = place.row + 64 * mine
             with p.range("store"):
                 for j in static_range(plan.columns // 64):
