@@ -75,6 +75,7 @@ class Stopwatch:
     """Two events of the driver, around what is queued on the default stream."""
 
     def __init__(self, driver: str = "libcuda.so.1") -> None:
+        set_current_device(0)
         self._driver = ctypes.CDLL(driver)
         self._events = (ctypes.c_void_p(), ctypes.c_void_p())
         for event in self._events:
@@ -277,7 +278,6 @@ def figures(rounds: int, driver: str = "libcuda.so.1", scale: int = 1) -> Iterat
         driver: the library whose events are used.
         scale: as of `runs`.
     """
-    set_current_device(0)
     version = "".join(map(str, device_properties(0).compute_capability))
     architecture = f"sm_{version}{'a' if int(version) >= 90 else ''}"
     options = f"--gpu-arch {architecture}"

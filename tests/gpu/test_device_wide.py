@@ -72,7 +72,21 @@ def test_sorts_are_those_of_torch(length, name):
     keys, places = torch.sort(x, stable=True)
     assert torch.equal(kernels.sort(x), keys)
     assert torch.equal(kernels.argsort(x), places)
-    assert torch.equal(kernels.top_k(x, 50)[0], torch.topk(x.double(), 50).values.to(x.dtype))
+    for k in (50, 500):
+        values, indices = kernels.top_k(x, k)
+        order = torch.sort(x, stable=True, descending=True)
+        assert torch.equal(values, order.values[:k])
+        assert torch.equal(indices, order.indices[:k])
+
+
+def test_the_largest_of_many_rows_where_few_threads_have_them():
+    x = torch.zeros(300, 131_072, device="cuda")
+    x[:, ::256] = torch.rand(300, 512, device="cuda") + 1
+    x[7] = torch.nan
+    values, indices = kernels.top_k(x, 100)
+    order = torch.sort(torch.nan_to_num(x, -1.0), stable=True, descending=True)
+    assert torch.equal(torch.nan_to_num(values, -1.0), order.values[:, :100])
+    assert torch.equal(indices, order.indices[:, :100])
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -83,8 +97,9 @@ def test_selections_are_those_of_torch(length):
     parts, count = kernels.partition(x, x > 0)
     assert torch.equal(parts, torch.cat([x[x > 0], x[x <= 0]]))
     y = torch.randint(0, 3, (length,), device="cuda", dtype=torch.int32)
-    values, lengths, count = kernels.run_length(y)
-    expected, counts = torch.unique_consecutive(y, return_counts=True)
-    assert torch.equal(values[: int(count)], expected)
-    assert torch.equal(lengths[: int(count)], counts)
+    for runs in (y, torch.arange(length, device="cuda") // 70_000, torch.zeros_like(y)):
+        values, lengths, count = kernels.run_length(runs)
+        expected, counts = torch.unique_consecutive(runs, return_counts=True)
+        assert torch.equal(values[: int(count)], expected)
+        assert torch.equal(lengths[: int(count)], counts)
     assert torch.equal(kernels.histogram(y, 3), torch.bincount(y, minlength=3))

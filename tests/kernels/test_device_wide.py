@@ -25,14 +25,24 @@ def test_chosen_elements_move_together_in_their_order(length):
     assert np.array_equal(parts, np.concatenate([backward[x > 0], backward[x <= 0]]))
 
 
-@pytest.mark.parametrize("length", [0, 70_001])
-def test_runs_of_equal_elements_are_encoded(length):
-    x = np.random.default_rng(1).integers(0, 2, length).astype(np.int32)
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.random.default_rng(1).integers(0, 2, 70_001),
+        np.zeros(70_001),
+        np.arange(70_001) // 9000,
+        np.arange(8192),
+        np.zeros(0),
+    ],
+    ids=["short", "one", "long", "none repeated", "empty"],
+)
+def test_runs_of_equal_elements_are_encoded(x):
+    x = x.astype(np.int32)
     values, lengths, count = kernels.run_length(x)
-    starts = np.flatnonzero(np.append(True, x[1:] != x[:-1])[:length])
+    starts = np.flatnonzero(np.append(True, x[1:] != x[:-1])[: len(x)])
     assert count == len(starts)
     assert np.array_equal(values[: int(count)], x[starts])
-    assert np.array_equal(lengths[: int(count)], np.diff(np.append(starts, length)))
+    assert np.array_equal(lengths[: int(count)], np.diff(np.append(starts, len(x))))
 
 
 @pytest.mark.parametrize("bins", [3, 20_000])
@@ -122,3 +132,21 @@ def test_bytes_are_sorted_in_place():
     expected = np.sort(x)
     assert kernels.sort(x, out=x) is x and np.array_equal(x, expected)
     assert kernels.sort(x[:0]).shape == (0,)
+
+
+def few_threads_have_the_largest():
+    x = np.zeros(16_384, np.float32)
+    x[::256] = np.random.default_rng(6).random(64) + 1
+    return x
+
+
+@pytest.mark.parametrize(("k", "largest", "times"), [(60, True, 1), (70, False, 1), (300, True, 3)])
+def test_the_largest_of_long_rows_are_the_first_of_equal_ones(k, largest, times):
+    few = few_threads_have_the_largest()
+    mostly_nan = np.where(np.arange(16_384) % 200 == 7, few + 1, np.float32(np.nan))
+    rows = np.stack([few, mostly_nan, np.arange(16_384, dtype=np.float32), np.zeros_like(few)])
+    x = np.tile(rows, times)[:, times - 1 :]  # one part of a row; or several, and misaligned
+    values, indices = kernels.top_k(x, k, largest)
+    expected = np.argsort(-x if largest else x, axis=-1, kind="stable")[:, :k]
+    assert np.array_equal(indices, expected)
+    assert np.array_equal(values, np.take_along_axis(x, expected, -1), equal_nan=True)

@@ -28,9 +28,9 @@ _UNSIGNED: Final = {8: u8, 16: u16, 32: u32, 64: u64}
 _SET: Final = 1 << 32
 
 
-def words_of(dtype: Any) -> int:
-    """Words of a published value: each has 32 bits of it, and says that they are there."""
-    return 2 if dtype.bits == 64 else 1
+def words_of(*dtypes: Any) -> int:
+    """Words of a published value, a number or a tuple of them: each has 32 bits, and says that they are there."""
+    return sum(2 if dtype.bits == 64 else 1 for dtype in dtypes)
 
 
 def slots_of(parts: Any) -> Any:
@@ -43,7 +43,7 @@ def before_part(total: Any, part: Any, parts: Any, words: Any, function: Any) ->
     """What the parts before this one combine to, in every lane of the warp that calls it; any value for the first one.
 
     Args:
-        total: of this part, the same in every lane.
+        total: of this part, the same in every lane; a number or a tuple of them.
         part: its number in its row.
         parts: of the row.
         words: memory of u64 for the row's `slots_of` values, `words_of` for each, which was zero.
@@ -87,21 +87,36 @@ def _joined(function: Any, one: Any, other: Any) -> Any:
 
 def publish(words: Any, slot: Any, value: Any) -> None:
     """Makes a value known to other blocks, in words that are their own message: no fence is needed."""
-    bits = u64(value) if value.dtype is bool_ else u64(bitcast(value, _UNSIGNED[value.dtype.bits]))
-    count = words_of(value.dtype)
-    for k in static_range(count):
-        part = (bits >> (32 * k)) & 0xFFFFFFFF
-        atomic_store(words, slot * count + k, part | u64(_SET))
+    numbers = value if isinstance(value, tuple) else (value,)
+    at = slot * words_of(*(number.dtype for number in numbers))
+    for number in numbers:
+        dtype = number.dtype
+        bits = u64(number) if dtype is bool_ else u64(bitcast(number, _UNSIGNED[dtype.bits]))
+        for k in static_range(words_of(dtype)):
+            part = (bits >> (32 * k)) & 0xFFFFFFFF
+            atomic_store(words, at, part | u64(_SET))
+            at += 1
 
 
 def awaited(words: Any, slot: Any, like: Any) -> Any:
     """A value of that type, once it is published."""
-    count, bits = words_of(like.dtype), u64(0)
-    for k in static_range(count):
-        word = atomic_load(words, slot * count + k)
+    if isinstance(like, tuple):
+        at, found = slot * words_of(*(number.dtype for number in like)), ()
+        for number in like:
+            found = (*found, _awaited(words, at, number.dtype))
+            at += words_of(number.dtype)
+        return found
+    return _awaited(words, slot * words_of(like.dtype), like.dtype)
+
+
+def _awaited(words: Any, at: Any, dtype: Any) -> Any:
+    """A number, whose first word is there."""
+    bits = u64(0)
+    for k in static_range(words_of(dtype)):
+        word = atomic_load(words, at + k)
         while word < u64(_SET):
-            word = atomic_load(words, slot * count + k)
+            word = atomic_load(words, at + k)
         bits |= (word & 0xFFFFFFFF) << (32 * k)
-    if like.dtype is bool_:
+    if dtype is bool_:
         return bits != 0
-    return bitcast(_UNSIGNED[like.dtype.bits](bits), like.dtype)
+    return bitcast(_UNSIGNED[dtype.bits](bits), dtype)

@@ -24,22 +24,24 @@ from weft.kernels.arrays import (
 from weft.kernels.combining import added
 from weft.kernels.lookback import before_part, slots_of, words_of
 from weft.kernels.scans import clear_kernel
+from weft.language.control import static_range
 from weft.language.memory.scratch import scratch
 from weft.language.memory.shared import shared
+from weft.language.numbers.math import clz, popcount
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.each import each
-from weft.language.threads.grid import block_dim, block_idx, thread_idx
-from weft.language.threads.warp import warp_id
-from weft.primitives.block.exchanges import striped, to_blocked
-from weft.primitives.block.scans import exclusive_scan
-from weft.types.dtype import i32, i64, u64
+from weft.language.threads.grid import block_idx, thread_idx
+from weft.language.threads.warp import ballot, lane_id, warp_id
+from weft.types.dtype import i32, i64, u32, u64
+from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _THREADS: Final = 256
-_ITEMS: Final = 8
-RUNS: Final = "runs"
+_WARPS: Final = _THREADS // WARP_SIZE
+_ITEMS: Final = 16
+_PART: Final = _THREADS * _ITEMS  # elements of a block
 
 
 def select(x: Any, keep: Any, out: Any = None) -> tuple[Any, Any]:
@@ -154,7 +156,7 @@ def _moved(source: Given, mask: Any, function: Any, out: Any, has_rest: bool) ->
 
 
 def _parts(source: Given) -> int:
-    return -(-source.shape[0] // (_THREADS * _ITEMS)) or 1
+    return -(-source.shape[0] // _PART) or 1
 
 
 @jit
@@ -170,7 +172,7 @@ def _select(
     words = scratch((1, slots_of(parts) * words_of(i64)), u64)
     clear_kernel(words).launch(over=words.shape)
     rest = scratch(x.shape[0], x.dtype) if has_rest else None
-    select_kernel(x, mask, out, rest, None, count, words, parts, function).launch(
+    select_kernel(x, mask, out, rest, count, words, parts, function).launch(
         grid=parts, block=_THREADS
     )
     if rest is not None:
@@ -179,22 +181,17 @@ def _select(
 
 @jit
 def _encode(x: Array, values: Array, lengths: Array, count: Array, parts: Int32) -> None:
-    words = scratch((1, slots_of(parts) * words_of(i64)), u64)
-    starts = scratch(x.shape[0], i64)
+    words = scratch((1, slots_of(parts) * words_of(i64, i64)), u64)
     clear_kernel(words).launch(over=words.shape)
-    select_kernel(x, None, values, None, starts, count, words, parts, RUNS).launch(
-        grid=parts, block=_THREADS
-    )
-    lengths_kernel(starts, lengths, count).launch(over=x.shape[0])
+    run_kernel(x, values, lengths, count, words, parts).launch(grid=parts, block=_THREADS)
 
 
-@kernel
+@kernel(max_threads=_THREADS, min_blocks=4)
 def select_kernel(
     x: Array,
     mask: Array | None,
     out: Array,
     rest: Array | None,
-    starts: Array | None,
     count: Array,
     words: Array,
     parts: Int32,
@@ -207,16 +204,18 @@ def select_kernel(
         mask: what is kept, or None.
         out: what is kept.
         rest: None, or what is not kept.
-        starts: None, or where what is kept comes from.
         count: how many are kept.
         words: what parts tell each other.
         parts: of the vector.
-        function: what decides without a mask: of a user, or that of the runs of equal elements.
+        function: what decides without a mask.
     """
-    part, n = block_idx.x, x.shape[0]
-    first = n.dtype(part) * (_ITEMS * block_dim.x)
-    own = to_blocked([_asked_of(x, mask, first + place, n, function) for place in striped(_ITEMS)])
-    places, total = exclusive_scan([i32(is_kept) for _, is_kept in own], with_total=True)
+    part, at = block_idx.x, _places()
+    first = i64(part) * _PART
+    source, present = x[first:], _present(x, first)
+    allowed = mask[first:] if mask is not None else None
+    own = [_asked_of(source, allowed, i, present, function) for i in at]
+    votes = [ballot(is_kept) for _, is_kept in own]
+    place, total = _before_warp(_ones(votes))
     before = shared(1, i64)
     if warp_id() == 0:
         earlier = before_part(i64(total), part, parts, words[0], added)
@@ -225,31 +224,128 @@ def select_kernel(
             if part == parts - 1:
                 count[()] = before[0] + total
     sync_threads()
-    base, start = before[0], first + thread_idx.x * _ITEMS
-    for k, (value, is_kept) in enumerate(own):
-        place, i = base + places[k], start + k
-        if is_kept:
-            out[place] = value
-            if starts is not None:
-                starts[place] = i
-        elif rest is not None:
-            if i < n:
-                rest[i - place] = value
+    kept, own_bit = out[before[0] :], u32(1) << lane_id()
+    left = rest[first - before[0] :] if rest is not None else None
+    for i, (value, _), vote in zip(at, own, votes, strict=True):
+        to = place + i32(popcount(vote & (own_bit - 1)))
+        if vote & own_bit != 0:
+            kept[to] = value
+        elif left is not None:
+            if i < present:
+                left[i - to] = value
+        place += i32(popcount(vote))
 
 
-def _asked_of(x: Any, mask: Any, i: Any, n: Any, function: Any) -> Any:
+@kernel(max_threads=_THREADS, min_blocks=3)
+def run_kernel(
+    x: Array, values: Array, lengths: Array, count: Array, words: Array, parts: Int32
+) -> None:
+    """A block: the runs that begin in a part of the vector, and the length of the one before each."""
+    part, at = block_idx.x, _places()
+    first = i64(part) * _PART
+    source, present = x[first:], _present(x, first)
+    edge = x[first - 1] if part > 0 else x.dtype(0)
+    own = [_begun(source, i, present, part, edge) for i in at]
+    votes = [ballot(is_first) for _, is_first in own]
+    place, total = _before_warp(_ones(votes))
+    # Of each warp, of those before this one, of all: the last beginning, or -1.
+    of_warps, newest = shared(_WARPS, i32), i32(-1)
+    for i, vote in zip(at, votes, strict=True):
+        newest = _newest(vote, i - lane_id(), newest)
+    if lane_id() == 0:
+        of_warps[warp_id()] = newest
+    sync_threads()
+    before, newest = i32(-1), i32(-1)
+    for warp in static_range(_WARPS):
+        before = newest if warp == warp_id() else before
+        newest = max(newest, of_warps[warp])
+    counted, begun = shared(1, i64), shared(1, i64)
+    if warp_id() == 0:
+        own_last = first + newest if newest >= 0 else i64(-1)
+        earlier, last = before_part((i64(total), own_last), part, parts, words[0], _later)
+        if thread_idx.x == 0:
+            counted[0] = earlier if part > 0 else i64(0)
+            begun[0] = last if part > 0 else i64(-1)
+            if part == parts - 1:
+                runs = counted[0] + total
+                count[()] = runs
+                if runs > 0:
+                    lengths[runs - 1] = first + present - max(begun[0], own_last)
+    sync_threads()
+    repeated, own_bit = values[counted[0] :], u32(1) << lane_id()
+    is_start = i32(counted[0] == 0)  # the first run has none before it
+    times = lengths[max(counted[0], i64(1)) - 1 :]
+    for i, (value, _), vote in zip(at, own, votes, strict=True):
+        earlier = vote & (own_bit - 1)
+        to = place + i32(popcount(earlier))
+        if vote & own_bit != 0:
+            repeated[to] = value
+            if to >= is_start:
+                last = _newest(earlier, i - lane_id(), before)
+                times[to - is_start] = i64(i - last) if last >= 0 else first + i - begun[0]
+        before = _newest(vote, i - lane_id(), before)
+        place += i32(popcount(vote))
+
+
+def _places() -> Any:
+    """Where a thread's elements are in its part: a warp has neighbors, a lane each of 32 that follow each other."""
+    first = warp_id() * (_ITEMS * WARP_SIZE) + lane_id()
+    return [first + k * WARP_SIZE for k in static_range(_ITEMS)]
+
+
+def _present(x: Any, first: Any) -> Any:
+    """How many elements a part has."""
+    return i32(min(i64(x.shape[0]) - first, i64(_PART)))
+
+
+def _ones(votes: Any) -> Any:
+    """How many lanes voted for, in all of a warp's votes."""
+    count = i32(0)
+    for vote in votes:
+        count += i32(popcount(vote))
+    return count
+
+
+def _before_warp(count: Any) -> Any:
+    """The sums of what the warps before this one have, and of what all have."""
+    counts = shared(_WARPS, i32)
+    if lane_id() == 0:
+        counts[warp_id()] = count
+    sync_threads()
+    before, total = i32(0), i32(0)
+    for warp in static_range(_WARPS):
+        before = total if warp == warp_id() else before
+        total += counts[warp]
+    return before, total
+
+
+def _newest(vote: Any, first: Any, before: Any) -> Any:
+    """The place of the last lane that voted for, where the first lane's is known; `before` if none did."""
+    return before if vote == 0 else first + (WARP_SIZE - 1 - i32(clz(vote)))
+
+
+def _later(one: Any, other: Any) -> Any:
+    """How many runs begin in two parts, and where the last one does."""
+    return one[0] + other[0], max(one[1], other[1])
+
+
+def _begun(source: Any, i: Any, present: Any, part: Any, edge: Any) -> Any:
+    """An element, and whether a run begins with it; `edge` is the element before the part."""
+    value, is_first = source.dtype(0), False
+    if i < present:
+        value = source[i]
+        is_first = (edge if i == 0 else source[i - 1]) != value
+        if i == 0 and part == 0:
+            is_first = True
+    return value, is_first
+
+
+def _asked_of(source: Any, mask: Any, i: Any, present: Any, function: Any) -> Any:
     """An element, and whether it is kept; what is beyond the end is not."""
-    value, is_kept = x.dtype(0), False
-    if i < n:
-        value = x[i]
-        if mask is not None:
-            is_kept = mask[i] != 0
-        elif function == RUNS:
-            is_kept = True
-            if i > 0:
-                is_kept = x[i - 1] != value
-        else:
-            is_kept = function(value) != 0
+    value, is_kept = source.dtype(0), False
+    if i < present:
+        value = source[i]
+        is_kept = (mask[i] if mask is not None else function(value)) != 0
     return value, is_kept
 
 
@@ -260,15 +356,3 @@ def append_kernel(rest: Array, out: Array, count: Array) -> None:
         place = count[()] + i
         if place < out.shape[0]:
             out[place] = rest[i]
-
-
-@kernel
-def lengths_kernel(starts: Array, lengths: Array, count: Array) -> None:
-    """From where runs begin, how long they are."""
-    for i in each(lengths.shape[0]):
-        runs = count[()]
-        if i < runs:
-            end = i64(lengths.shape[0])
-            if i + 1 < runs:
-                end = starts[i + 1]
-            lengths[i] = end - starts[i]

@@ -21,6 +21,7 @@ from weft.kernels.arrays import (
     output,
     refuse_overlap,
 )
+from weft.kernels.largest import MOST, is_narrow, put_largest
 from weft.kernels.radix import Plan, digits_of, sort_long, tile_of
 from weft.kernels.rows import row_count, row_of, threads_for
 from weft.language.threads.grid import block_idx, thread_idx
@@ -141,7 +142,11 @@ def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
     shape = (*source.shape[:-1], count)
     values = output(source, shape, source.dtype, source.type_name)
     indices = output(source, shape, i64, "int64")
-    if count:
+    if not count:
+        return values, indices
+    if count <= MOST and source.shape[-1] > _SHORT and is_narrow(source):
+        put_largest(source, values, indices, count, bool(largest))
+    else:
         _sorted(source, None, values, indices, bool(largest))
     return values, indices
 
