@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from docs import generate_configuration, generate_gallery, generate_reference, generate_walkthrough
+from docs import (
+    generate_configuration,
+    generate_gallery,
+    generate_reference,
+    generate_timelines,
+    generate_walkthrough,
+)
 
 
 def test_configuration_page_is_what_the_table_of_variables_says():
@@ -34,6 +40,15 @@ def test_gallery_is_what_the_table_of_pictures_says():
     assert generate_gallery.PAGE.read_text() == generate_gallery.page(), "run: make docs"
     files = {path.stem for path in generate_gallery.FOLDER.iterdir()}
     assert files == set(generate_gallery.PICTURES)
+
+
+def test_timelines_are_what_their_table_and_the_measurements_say():
+    assert generate_timelines.PAGE.read_text() == generate_timelines.page(), (
+        "run on a GPU: python -m docs.generate_timelines"
+    )
+    files = {path.stem: path.stat().st_size for path in generate_timelines.FOLDER.glob("*.svg")}
+    assert set(files) == set(generate_timelines.TIMELINES)
+    assert max(files.values()) < 150_000
 
 
 @pytest.mark.parametrize("name", ["game_of_life", "sieve"])
