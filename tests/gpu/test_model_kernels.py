@@ -230,6 +230,31 @@ def test_attention_of_batches(dtype: Any, hdim: int, causal: bool):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    "shape", [(30_000, 256), (4096, 4096), (2000, 4099), (500, 50_000)], ids=str
+)
+def test_derivatives_of_norms(dtype: Any, shape: tuple[int, int]):
+    functional = torch.nn.functional
+    x, gradient = numbers(*shape, dtype=dtype), numbers(*shape, dtype=dtype)
+    weight, bias = numbers(shape[1], dtype=dtype), numbers(shape[1], dtype=dtype)
+    inputs = [one.requires_grad_() for one in (x, weight, bias)]
+    wide = [one.detach().double().requires_grad_() for one in inputs]
+    for norm, other, used in (
+        (kernels.layer_norm, functional.layer_norm, 3),
+        (kernels.rms_norm, functional.rms_norm, 2),
+    ):
+        found = norm(*inputs[:used], eps=1e-5)
+        slopes = torch.autograd.grad(found, inputs[:used], gradient)
+        again = torch.autograd.grad(norm(*inputs[:used], eps=1e-5), inputs[:used], gradient)
+        expected = other(wide[0], shape[1:], *wide[1:used], eps=1e-5)
+        slopes_of_torch = torch.autograd.grad(expected, wide[:used], gradient.double())
+        for one, same, exact in zip(slopes, again, slopes_of_torch, strict=True):
+            assert torch.equal(one, same)
+            scale = float(exact.abs().mean())
+            check(one / scale, exact / scale, 4 * ROUNDING[dtype] + 1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_losses(dtype: Any):
     logits = numbers(500, 50_257, dtype=dtype)
     classes = torch.randint(0, 50_257, (500,), device="cuda")

@@ -28,6 +28,9 @@ def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
         "softmax": (kernels.softmax, (numbers(2, 5),)),
         "log_softmax": (kernels.log_softmax, (numbers(2, 5),)),
         "cross_entropy": (lambda x: kernels.cross_entropy(x, classes), (numbers(3, 4),)),
+        "layer_norm": (kernels.layer_norm, (numbers(2, 3, 5), numbers(5), numbers(5))),
+        "layer_norm of rows alone": (kernels.layer_norm, (numbers(3, 5),)),
+        "rms_norm": (kernels.rms_norm, (numbers(3, 5), numbers(5))),
         "matmul": (kernels.matmul, (numbers(2, 3, 4), numbers(4, 2))),
         "gemm": (
             lambda a, b, bias, residual: kernels.gemm(a, b.mT, bias, "silu", residual, 0.5, 2.0),
@@ -42,7 +45,8 @@ def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 NAMES = (
     *("gelu", "silu_mul", "rope", "dropout", "embedding", "softmax", "log_softmax"),
-    *("cross_entropy", "matmul", "gemm", "gemm of stacks"),
+    *("cross_entropy", "layer_norm", "layer_norm of rows alone", "rms_norm"),
+    *("matmul", "gemm", "gemm of stacks"),
 )
 
 
@@ -66,7 +70,7 @@ import torch
 def program(x, weight, up):
     hidden = weft.kernels.silu_mul(weft.kernels.matmul(x, weight), up)
     hidden = weft.kernels.gemm(x, weight, activation="relu", dtype=torch.float64) + hidden
-    return weft.kernels.softmax(hidden).sum(0)
+    return weft.kernels.softmax(weft.kernels.rms_norm(hidden, up[0])).sum(0)
 
 
 shapes = (3, 4), (4, 5), (3, 5)

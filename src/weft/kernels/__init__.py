@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from weft.kernels.losses import cross_entropy_backward as cross_entropy_backward
     from weft.kernels.movers import copy as copy
     from weft.kernels.movers import transpose as transpose
+    from weft.kernels.norm_gradients import layer_norm_backward as layer_norm_backward
+    from weft.kernels.norm_gradients import rms_norm_backward as rms_norm_backward
     from weft.kernels.normalization import layer_norm as layer_norm
     from weft.kernels.normalization import rms_norm as rms_norm
     from weft.kernels.products import gemm as gemm
@@ -70,6 +72,7 @@ _MODULES = {
     "grouped_gemm": "grouped_products",
     "histogram": "histograms",
     "layer_norm": "normalization",
+    "layer_norm_backward": "norm_gradients",
     "log_softmax": "softmaxes",
     "matmul": "products",
     "max": "reductions",
@@ -78,6 +81,7 @@ _MODULES = {
     "partition": "selections",
     "reduce": "reductions",
     "rms_norm": "normalization",
+    "rms_norm_backward": "norm_gradients",
     "rope": "rotations",
     "run_length": "selections",
     "scaled_gemm": "scaled_products",
@@ -113,6 +117,7 @@ __all__ = (
     "grouped_gemm",
     "histogram",
     "layer_norm",
+    "layer_norm_backward",
     "log_softmax",
     "matmul",
     "max",
@@ -121,6 +126,7 @@ __all__ = (
     "partition",
     "reduce",
     "rms_norm",
+    "rms_norm_backward",
     "rope",
     "run_length",
     "scaled_gemm",

@@ -185,6 +185,21 @@ def given(array: object, name: str, *, is_float: bool = False) -> Given:
     )
 
 
+def vector_of(source: Given, name: str, vector: object) -> Given:
+    """What a vector with a number for each column of an array is.
+
+    Raises:
+        TypeError: if it is not an array of floats.
+        ValueError: if it has another length or device.
+    """
+    found = given(vector, name, is_float=True)
+    if found.shape != source.shape[-1:]:
+        raise ValueError(f"{name} has shape {found.shape}, expected {source.shape[-1:]}")
+    if found.device != source.device:
+        raise ValueError(f"{name} is on {found.device}, expected {source.device}")
+    return found
+
+
 def output(
     like: Given, shape: Sequence[int], dtype: DType, type_name: str, out: object = None
 ) -> Any:

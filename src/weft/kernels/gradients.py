@@ -101,8 +101,10 @@ def make_operator(
         library: Any = import_module("torch.library")
         parameters = signature(function).parameters.values()
         declared = ", ".join(_declared(p) for p in parameters if p.name != "out")
+        count = str(signature(function).return_annotation).count("Any")
+        results = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
         made = library.custom_op(
-            f"weft::{name}", function, mutates_args=(), schema=f"({declared}) -> Tensor"
+            f"weft::{name}", function, mutates_args=(), schema=f"({declared}) -> {results}"
         )
         made.register_fake(like)
         if backward is not None:

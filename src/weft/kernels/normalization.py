@@ -14,12 +14,14 @@ from weft.kernels.arrays import (
     Array,
     Constant,
     Float64,
-    Given,
     common_width,
     given,
     number,
     output_like,
+    vector_of,
 )
+from weft.kernels.gradients import differentiable, like_first
+from weft.kernels.norm_gradients import norm_backward
 from weft.kernels.rows import (
     block_of,
     elements,
@@ -40,6 +42,16 @@ from weft.language.threads.grid import thread_idx
 from weft.primitives.block.reductions import sum as block_sum
 
 
+def _layer_norm_backward(gradient: Any, _: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
+    return *norm_backward(gradient, x, weight, bias, eps, True), None
+
+
+def _rms_norm_backward(gradient: Any, _: Any, x: Any, weight: Any, eps: float) -> Any:
+    by_x, by_weight, _ = norm_backward(gradient, x, weight, None, eps, False)
+    return by_x, by_weight, None
+
+
+@differentiable(like_first, _layer_norm_backward)
 def layer_norm(
     x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, out: Any = None
 ) -> Any:
@@ -67,6 +79,7 @@ def layer_norm(
     return _of_rows(x, weight, bias, eps, out, True)
 
 
+@differentiable(like_first, _rms_norm_backward)
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, out: Any = None) -> Any:
     """Each row divided by its root mean square: x / √(mean of x² + eps) · weight over the last dimension.
 
@@ -89,7 +102,7 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, out: Any = None) -> 
 def _of_rows(x: Any, weight: Any, bias: Any, eps: float, out: Any, is_centered: bool) -> Any:
     source, eps = given(x, "x", is_float=True), number(eps, "eps")
     vectors = [
-        _vector(source, name, vector)
+        vector_of(source, name, vector)
         for name, vector in (("weight", weight), ("bias", bias))
         if vector is not None
     ]
@@ -99,13 +112,6 @@ def _of_rows(x: Any, weight: Any, bias: Any, eps: float, out: Any, is_centered: 
         threads, items = geometry(source.shape[-1], width)
         _normalize(x, weight, bias, eps, out, threads, items, width, is_centered)
     return out
-
-
-def _vector(source: Given, name: str, vector: object) -> Given:
-    found = given(vector, name, is_float=True)
-    if found.shape != source.shape[-1:]:
-        raise ValueError(f"{name} has shape {found.shape}, expected {source.shape[-1:]}")
-    return found
 
 
 @jit

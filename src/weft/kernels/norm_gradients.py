@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.layer_norm_backward`` and ``rms_norm_backward``.
+
+In: the gradient of the result, the input and the weight. Out: the derivatives by the input, the weight and the bias.
+A row that fits into registers is read once: its threads keep the sums of their columns over all rows that they take. Of
+longer ones a second kernel sums the columns. Partial sums are added last, always in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weft.api import jit, kernel
+from weft.kernels.activations import check_alike
+from weft.kernels.arrays import (
+    Array,
+    Constant,
+    Float64,
+    common_width,
+    given,
+    number,
+    output,
+    vector_of,
+)
+from weft.kernels.gradients import differentiable
+from weft.kernels.rows import (
+    ROWS,
+    block_of,
+    elements,
+    geometry,
+    load_row,
+    over_row,
+    places,
+    put_elements,
+    row_count,
+    row_number,
+    row_of,
+    store_row,
+    sum_type,
+)
+from weft.kernels.views import aligned
+from weft.language.control import ceil_div, static_range, unroll
+from weft.language.memory.scratch import scratch
+from weft.language.memory.shared import shared
+from weft.language.numbers.math import min as lesser
+from weft.language.numbers.math import sqrt
+from weft.language.threads.barrier import sync_threads
+from weft.language.threads.grid import block_idx, grid_dim, multiprocessors, thread_idx
+from weft.types.launch_limits import WARP_SIZE
+
+_MOST_THREADS: Final = 512  # whose registers hold a row, its gradient and the sums of its columns
+_MOST_ITEMS: Final = 16  # of so many threads
+_COLUMNS: Final = 32  # of a block that sums them
+_LINES: Final = 16
+_SLABS: Final = 64  # of rows, whose columns are summed by blocks of their own
+
+
+def layer_norm_backward(
+    gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5
+) -> tuple[Any, Any, Any]:
+    """The derivatives of `layer_norm` by `x`, `weight` and `bias`.
+
+    Means and variances are computed once more. The order of additions depends on shapes, layout, alignment and device
+    alone: equal calls give equal bits.
+
+    Args:
+        gradient: of the result, an array of x's shape and type.
+        x: as in `layer_norm`.
+        weight: as in `layer_norm`.
+        eps: as in `layer_norm`.
+
+    Returns:
+        Three new arrays of x's library: of x's shape and type, and two vectors of weight's type, or x's.
+
+    Raises:
+        TypeError: as `layer_norm`; for a gradient of another type.
+        ValueError: as `layer_norm`; for a gradient of another shape.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> x, gradient = np.array([[-1.0, 1.0]]), np.array([[1.0, 0.0]])
+        >>> by_x, by_weight, by_bias = weft.kernels.layer_norm_backward(gradient, x, eps=0.0)
+        >>> by_x.tolist(), by_weight.tolist(), by_bias.tolist()
+        ([[0.0, 0.0]], [-1.0, 0.0], [1.0, 0.0])
+    """
+    return _slopes(gradient, x, weight, eps, True)
+
+
+def rms_norm_backward(
+    gradient: Any, x: Any, weight: Any = None, eps: float = 1e-6
+) -> tuple[Any, Any]:
+    """The derivatives of `rms_norm` by `x` and by `weight`; otherwise as `layer_norm_backward`.
+
+    Args:
+        gradient: as in `layer_norm_backward`.
+        x: as in `rms_norm`.
+        weight: as in `rms_norm`.
+        eps: as in `rms_norm`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> x, gradient = np.array([[-1.0, 1.0]]), np.array([[1.0, 0.0]])
+        >>> by_x, by_weight = weft.kernels.rms_norm_backward(gradient, x, eps=0.0)
+        >>> by_x.tolist(), by_weight.tolist()
+        ([[0.5, 0.5]], [-1.0, 0.0])
+    """
+    return _slopes(gradient, x, weight, eps, False)[:2]
+
+
+def _like_slopes(
+    gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5, is_centered: bool = True
+) -> Any:
+    vector = x.new_empty(x.shape[-1:], dtype=(x if weight is None else weight).dtype)
+    return x.new_empty(x.shape), vector, vector.new_empty(x.shape[-1:])
+
+
+@differentiable(_like_slopes)
+def _norm_slopes(
+    gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5, is_centered: bool = True
+) -> tuple[Any, Any, Any]:
+    """All derivatives, as one operator of torch."""
+    return _slopes(gradient, x, weight, eps, is_centered)
+
+
+def norm_backward(
+    gradient: Any, x: Any, weight: Any, bias: Any, eps: float, is_centered: bool
+) -> tuple[Any, Any, Any]:
+    """What torch's operators call: the derivatives by what is not None, the vectors in their own types."""
+    by_x, by_weight, by_bias = _norm_slopes(gradient, x, weight, eps, is_centered)
+    return (
+        by_x,
+        None if weight is None else by_weight,
+        None if bias is None else by_bias.to(bias.dtype),
+    )
+
+
+def _slopes(
+    gradient: Any, x: Any, weight: Any, eps: float, is_centered: bool
+) -> tuple[Any, Any, Any]:
+    source, eps = given(x, "x", is_float=True), number(eps, "eps")
+    check_alike(source, gradient, "gradient")
+    of_vectors = source if weight is None else vector_of(source, "weight", weight)
+    by_x = output(source, source.shape, source.dtype, source.type_name)
+    columns = source.shape[-1:]
+    by_weight, by_bias = (
+        output(source, columns, of_vectors.dtype, of_vectors.type_name) for _ in range(2)
+    )
+    if columns[0]:
+        arrays = [source, given(gradient, "gradient"), given(by_x, "x")]
+        width = common_width(*arrays, *([] if weight is None else [of_vectors]))
+        threads, items = _geometry(columns[0], width)
+        arguments = gradient, x, weight, eps, by_x, by_weight, by_bias
+        if items:
+            _of_short_rows(*arguments, threads, items, width, is_centered)
+        else:
+            _of_long_rows(*arguments, width, is_centered)
+    return by_x, by_weight, by_bias
+
+
+def _geometry(columns: int, width: int) -> tuple[int, int]:
+    """Threads for a row, and elements that each keeps; 0 where the row does not fit."""
+    threads, items = geometry(columns, width)
+    if threads > _MOST_THREADS:
+        items *= threads // _MOST_THREADS
+        return _MOST_THREADS, items if items <= _MOST_ITEMS else 0
+    return threads, items
+
+
+@jit
+def _of_short_rows(
+    gradient: Array,
+    x: Array,
+    weight: Array | None,
+    eps: Float64,
+    by_x: Array,
+    by_weight: Array,
+    by_bias: Array,
+    threads: Constant,
+    items: Constant,
+    width: Constant,
+    is_centered: Constant,
+) -> None:
+    lines = ROWS if threads == WARP_SIZE else 1
+    at_once = multiprocessors() * (_MOST_THREADS // (threads * lines))
+    blocks = lesser(ceil_div(row_count(x.shape), lines), at_once)
+    wide, columns = sum_type(x.dtype), x.shape[-1]
+    sums = scratch((2, blocks * lines, columns), wide)
+    short_row_kernel(
+        gradient, x, weight, eps, by_x, sums, threads, items, width, is_centered
+    ).launch(grid=blocks, block=block_of(threads))
+    add_kernel(sums, by_weight, by_bias, is_centered).launch(
+        grid=ceil_div(columns, _COLUMNS), block=(_COLUMNS, _LINES)
+    )
+
+
+@kernel(max_threads=_MOST_THREADS)
+def short_row_kernel(
+    gradient: Array,
+    x: Array,
+    weight: Array | None,
+    eps: Float64,
+    by_x: Array,
+    sums: Array,
+    threads: Constant,
+    items: Constant,
+    width: Constant,
+    is_centered: Constant,
+) -> None:
+    """A warp or a block: row after row, in its registers, and what its rows add to each column."""
+    wide, n = sum_type(x.dtype), x.shape[-1]
+    at = places(items, threads, width)
+    factors = [wide(1.0)] * items
+    if weight is not None:
+        factors = [wide(f) for f in load_row(aligned(weight, width), items, threads, width)]
+    by_weight, by_bias = [wide(0.0)] * items, [wide(0.0)] * items
+    lines = ROWS if threads == WARP_SIZE else 1
+    for line in range(row_number(threads), row_count(x.shape), grid_dim.x * lines):
+        row = load_row(row_of(x, line, width), items, threads, width)
+        slopes = load_row(row_of(gradient, line, width), items, threads, width)
+        row, slopes = [wide(value) for value in row], [wide(value) for value in slopes]
+        weighted = [slope * factor for slope, factor in zip(slopes, factors, strict=True)]
+        mean = slope_mean = wide(0.0)
+        if is_centered:
+            mean, slope_mean = _means(row, weighted, threads, n)
+            row = [v - mean if at[k // width] < n else wide(0.0) for k, v in enumerate(row)]
+        squares, products = _moments(row, weighted, threads, n)
+        scale = 1.0 / sqrt(squares + wide(eps))
+        row = [value * scale for value in row]
+        share = products * scale
+        results = [
+            x.dtype(scale * (slope - slope_mean - value * share))
+            for slope, value in zip(weighted, row, strict=True)
+        ]
+        store_row(row_of(by_x, line, width), results, threads, width)
+        by_weight = [t + s * v for t, s, v in zip(by_weight, slopes, row, strict=True)]
+        by_bias = [t + s for t, s in zip(by_bias, slopes, strict=True)]
+    for k in static_range(items):
+        column = at[k // width] + k % width
+        if column < n:
+            put_sums(sums, row_number(threads), column, by_weight[k], by_bias[k], is_centered)
+
+
+def put_sums(
+    sums: Any, line: Any, column: Any, by_weight: Any, by_bias: Any, is_centered: Any
+) -> None:
+    """Writes partial sums of a column; traced in kernels."""
+    sums[0, line, column] = by_weight
+    if is_centered:
+        sums[1, line, column] = by_bias
+
+
+def _means(row: Any, weighted: Any, threads: Any, n: Any) -> Any:
+    """Of the elements of a row, and of those of its gradient times the weight."""
+    return _shared_by(threads, n, sum_of(row), sum_of(weighted))
+
+
+def _moments(row: Any, weighted: Any, threads: Any, n: Any) -> Any:
+    """The means of the squares of a row, and of its products with the gradient times the weight."""
+    products = [value * slope for value, slope in zip(row, weighted, strict=True)]
+    return _shared_by(threads, n, sum_of([value * value for value in row]), sum_of(products))
+
+
+def sum_of(values: Any) -> Any:
+    """The sum of a thread's values; traced in kernels."""
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total
+
+
+def _shared_by(threads: Any, n: Any, one: Any, other: Any) -> Any:
+    """The means over a row of n elements of what its threads have summed."""
+    one, other = over_row("sum", (one, other), threads)
+    return one / one.dtype(n), other / other.dtype(n)
+
+
+@jit
+def _of_long_rows(
+    gradient: Array,
+    x: Array,
+    weight: Array | None,
+    eps: Float64,
+    by_x: Array,
+    by_weight: Array,
+    by_bias: Array,
+    width: Constant,
+    is_centered: Constant,
+) -> None:
+    rows, columns, wide = row_count(x.shape), x.shape[-1], sum_type(x.dtype)
+    of_rows, slabs = scratch((rows, 2), wide), lesser(rows, _SLABS)
+    sums = scratch((2, slabs, columns), wide)
+    long_row_kernel(gradient, x, weight, eps, by_x, of_rows, width, is_centered).launch(
+        grid=rows, block=_MOST_THREADS
+    )
+    blocks, block = ceil_div(columns, _COLUMNS), (_COLUMNS, _LINES)
+    column_kernel(gradient, x, of_rows, sums, is_centered).launch(grid=(blocks, slabs), block=block)
+    add_kernel(sums, by_weight, by_bias, is_centered).launch(grid=blocks, block=block)
+
+
+@kernel(max_threads=_MOST_THREADS)
+def long_row_kernel(
+    gradient: Array,
+    x: Array,
+    weight: Array | None,
+    eps: Float64,
+    by_x: Array,
+    of_rows: Array,
+    width: Constant,
+    is_centered: Constant,
+) -> None:
+    """A block: a row, in rounds; its mean and its scale are kept for the columns."""
+    wide, n, threads = sum_type(x.dtype), x.shape[-1], _MOST_THREADS
+    source, slopes = row_of(x, block_idx.x, width), row_of(gradient, block_idx.x, width)
+    target = row_of(by_x, block_idx.x, width)
+    weight = None if weight is None else aligned(weight, width)
+    first, step = thread_idx.x * width, threads * width
+
+    def read(place: Any, mean: Any) -> Any:
+        """Neighbors of the row, centered, and of its gradient times the weight."""
+        values = [wide(value) - mean for value in elements(source, place, width)]
+        weighted = [wide(value) for value in elements(slopes, place, width)]
+        if weight is not None:
+            factors = elements(weight, place, width)
+            weighted = [w * wide(f) for w, f in zip(weighted, factors, strict=True)]
+        return values, weighted
+
+    mean = slope_mean = one = other = wide(0.0)
+    if is_centered:
+        for place in range(first, n, step):
+            values, weighted = read(place, mean)
+            one, other = one + sum_of(values), other + sum_of(weighted)
+        mean, slope_mean = _shared_by(threads, n, one, other)
+    one = other = wide(0.0)
+    for place in range(first, n, step):
+        values, weighted = read(place, mean)
+        one += sum_of([value * value for value in values])
+        other += sum_of([v * w for v, w in zip(values, weighted, strict=True)])
+    squares, products = _shared_by(threads, n, one, other)
+    scale = 1.0 / sqrt(squares + wide(eps))
+    share = products * scale * scale
+    for place in range(first, n, step):
+        values, weighted = read(place, mean)
+        results = [
+            scale * (w - slope_mean - v * share) for v, w in zip(values, weighted, strict=True)
+        ]
+        put_elements(target, place, [x.dtype(result) for result in results])
+    if thread_idx.x == 0:
+        of_rows[block_idx.x, 0], of_rows[block_idx.x, 1] = mean, scale
+
+
+@kernel
+def column_kernel(
+    gradient: Array, x: Array, of_rows: Array, sums: Array, is_centered: Constant
+) -> None:
+    """A block: some columns of every `_SLABS`th row."""
+    wide, slabs = sum_type(x.dtype), sums.shape[1]
+    column, slab = block_idx.x * _COLUMNS + thread_idx.x, block_idx.y
+    by_weight = by_bias = wide(0.0)
+    if column < x.shape[-1]:
+        for line in range(slab + slabs * thread_idx.y, row_count(x.shape), slabs * _LINES):
+            slope = wide(row_of(gradient, line)[column])
+            value = wide(row_of(x, line)[column]) - of_rows[line, 0]
+            by_weight += slope * value * of_rows[line, 1]
+            by_bias += slope
+    by_weight, by_bias = added_lines(by_weight, by_bias)
+    if column < x.shape[-1] and thread_idx.y == 0:
+        put_sums(sums, slab, column, by_weight, by_bias, is_centered)
+
+
+def added_lines(one: Any, other: Any) -> Any:
+    """Two sums over the lines of a block, for the threads of the first line; traced in kernels."""
+    board = shared((2, _LINES, _COLUMNS), one.dtype)
+    board[0, thread_idx.y, thread_idx.x] = one
+    board[1, thread_idx.y, thread_idx.x] = other
+    sync_threads()
+    if thread_idx.y == 0:
+        for line in static_range(1, _LINES):
+            one += board[0, line, thread_idx.x]
+            other += board[1, line, thread_idx.x]
+    return one, other
+
+
+@kernel
+def add_kernel(sums: Array, by_weight: Array, by_bias: Array, is_centered: Constant) -> None:
+    """A block: some columns of the partial sums."""
+    column = block_idx.x * _COLUMNS + thread_idx.x
+    one = other = sums.dtype(0.0)
+    if column < by_weight.shape[0]:
+        for line in unroll(range(thread_idx.y, sums.shape[1], _LINES), 4):
+            one += sums[0, line, column]
+            if is_centered:
+                other += sums[1, line, column]
+    one, other = added_lines(one, other)
+    if column < by_weight.shape[0] and thread_idx.y == 0:
+        by_weight[column] = by_weight.dtype(one)
+        if is_centered:
+            by_bias[column] = by_bias.dtype(other)
