@@ -24,6 +24,7 @@ from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
 from weft.backends.cuda.target import CudaMachine, cuda_machine, take_register_limit
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
 from weft.backends.cuda.units import units
+from weft.backends.cuda.wide_products import place_wide_products
 from weft.backends.host import entry_symbols, host_stages, kernel_info
 from weft.backends.worker import Worker
 from weft.codegen.gpu.shared import check_shared_memory
@@ -94,7 +95,7 @@ def emit_ptx(text: str, machine: CudaMachine, level: int) -> str:
     """PTX of kernels in LLVM text."""
     module = parse(text, "kernels")
     run_pipeline(module, machine.machine, level, vectorize=False)
-    return emit_assembly(module, machine.machine)
+    return place_wide_products(emit_assembly(module, machine.machine))
 
 
 def _emit_ptx(job: Job, text: str) -> str:
