@@ -231,7 +231,7 @@ def passes_for(
         lay_out_shared_memory,
         # Rewrites of arithmetic and addresses stand before this: what they leave unused is not passed.
         functools.partial(fuse_multiply_adds, by_default=fp_contract),
-        split_addresses,
+        functools.partial(split_addresses, on_host=on_host),
         remove_unused_parameters,
         functools.partial(attach_ffi_wrapper, signature=signature),
     )

@@ -3,7 +3,7 @@
 
 In: a traced module, in which `overflow<nsw>` marks the sums, differences and products that an index is written as. Out:
 `simt.advance` by what stays the same in the loops around an access, then by what each loop changes, then by constants
-times strides; accesses are left with the constants.
+times strides; accesses are left with the constants. On a GPU, steps that several branches need are taken before these.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from weft.dialects.simt.types import TensorType
 from weft.dialects.simt.views import AdvanceOp, LoadVectorOp, StoreVectorOp, ViewOp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from xdsl.dialects.builtin import IntegerType, ModuleOp
     from xdsl.ir import Operation, SSAValue
@@ -45,10 +45,8 @@ ACCESSES: Final = (
     *(LoadOp, StoreOp, LoadVectorOp, StoreVectorOp),
     *(AtomicLoadOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp, RedAddOp, ViewOp),
 )
-_USERS: Final = (
-    *(*ACCESSES, AdvanceOp),
-    *(arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ExtSIOp),
-)
+_ARITHMETIC: Final = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ExtSIOp)
+_USERS: Final = (*ACCESSES, AdvanceOp, *_ARITHMETIC)
 # Levels of terms: 0 and up for the loops around what they are computed from; then these.
 _STRIDES: Final = 1 << 30
 _CONSTANTS: Final = _STRIDES + 1
@@ -63,42 +61,93 @@ class _Term(NamedTuple):
     factors: tuple[SSAValue, ...]
 
 
-def split_addresses(module: ModuleOp) -> None:
-    """Splits those that have parts of several kinds; of two neighbors' addresses the common part is computed once."""
+def split_addresses(module: ModuleOp, on_host: bool = False) -> None:
+    """Splits those that have parts of several kinds; of two neighbors' addresses the common part is computed once.
+
+    Args:
+        module: with kernels and a host function.
+        on_host: whether the kernels run on the CPU, where what neighbors in different branches share stays there.
+    """
     for kernel in module.body.block.ops:
         if isinstance(kernel, KernelOp):
-            splitter = _Splitter(kernel)
-            for op in list(walk(kernel)):
-                if isinstance(op, ACCESSES):
-                    splitter.split(op)
-                elif not _is_plain(op):
-                    splitter.forget()
+            _Splitter(kernel, shares=not on_host).run()
+
+
+class _Step(NamedTuple):
+    """What is added to an address: the terms of each index.
+
+    Attributes:
+        terms: the same.
+        key: equal for equal steps of equal addresses.
+    """
+
+    terms: list[list[_Term]]
+    key: object
+
+
+class _Split(NamedTuple):
+    """An access, the place of its tensor among its operands, what its address advances by, and what stays in it."""
+
+    access: Operation
+    place: int
+    steps: list[_Step]
+    rest: list[list[_Term]]
 
 
 class _Splitter:
-    """Rewrites the accesses of one kernel, in text order."""
+    """Rewrites the accesses of one kernel, in text order.
 
-    def __init__(self, kernel: KernelOp) -> None:
+    Args:
+        kernel: the same.
+        shares: whether a step that several branches need is taken before them.
+    """
+
+    def __init__(self, kernel: KernelOp, *, shares: bool) -> None:
+        self._kernel = kernel
         self._entry = kernel.body.block
+        self._shares = shares
         self._constants: dict[int, SSAValue] = {}
         self._advanced: dict[object, AdvanceOp] = {}
         self._depths: dict[Block, int] = {self._entry: 0}
         self._levels: dict[SSAValue, int] = {}
+        self._likes: dict[object, SSAValue] = {}
+        self._homes: dict[object, Block] = {}
 
-    def forget(self) -> None:
-        """Steps are not shared from here on: what lives while a thread waits is kept in memory on a CPU."""
-        self._advanced.clear()
+    def run(self) -> None:
+        """Rewrites all of them."""
+        found: list[_Split] = []
+        indices: list[SSAValue] = []
+        part = 0  # of the kernel, between two waits: what lives while a thread waits is kept in memory on a CPU
+        for op in walk(self._kernel):
+            if isinstance(op, ACCESSES):
+                found += self._parts(op, part, indices)
+            elif not _is_plain(op) and not (
+                self._shares and isinstance(op, scf.IfOp | scf.YieldOp)
+            ):
+                part += 1
+        shared = {step.key for split in found if any(split.rest) for step in split.steps}
+        for split in found:
+            if split.steps[-1].key not in shared:
+                continue  # the whole address of an access, which no other one begins with
+            tensor = split.access.operands[split.place]
+            for step in split.steps:
+                tensor = self._advance(split.access, tensor, step)
+            split.access.operands[split.place] = tensor
+            for number, several in enumerate(split.rest, split.place + 1):
+                split.access.operands[number] = self._sum(split.access, several)
+        for index in indices:
+            _release(index)
 
-    def split(self, access: Operation) -> None:
-        """Rewrites one access."""
+    def _parts(self, access: Operation, part: int, indices: list[SSAValue]) -> Iterator[_Split]:
+        """How to split an access: into parts of several kinds, or all and nothing; adds its indices."""
         operands = enumerate(access.operands)
         place, tensor = next(pair for pair in operands if isinstance(pair[1].type, TensorType))
         kind = cast("TensorType", tensor.type)
         if kind.panels is not None:
             return  # neighbors in a row lie in other chunks
-        places = range(place + 1, place + 1 + kind.rank)
-        indices = [access.operands[number] for number in places]
-        terms = [self._terms(index) for index in indices]
+        own = [access.operands[number] for number in range(place + 1, place + 1 + kind.rank)]
+        indices += own
+        terms = [self._terms(index) for index in own]
         groups: dict[int, list[list[_Term]]] = {}
         for dimension, several in enumerate(terms):
             for term in several:
@@ -106,25 +155,81 @@ class _Splitter:
                 if level == _CONSTANTS and kind.static_stride(dimension) is None:
                     level = _STRIDES
                 groups.setdefault(level, [[] for _ in terms])[dimension].append(term)
-        if len(groups) > 1:
-            *steps, last = sorted(groups)
-            for level in steps:
-                tensor = self._advance(access, tensor, groups[level])
-            access.operands[place] = tensor
-            for number, several in zip(places, groups[last], strict=True):
-                access.operands[number] = self._sum(access, several)
-        for index in indices:
-            _release(index)
+        if len(groups) == 1 and self._shares and min(groups) < _STRIDES:
+            groups[_CONSTANTS] = [[] for _ in terms]
+        if len(groups) < 2:
+            return
+        *levels, last = sorted(groups)
+        steps: list[_Step] = []
+        assert access.parent is not None
+        key: object = (self._around(access.parent), part, tensor)
+        for level in levels:
+            key = (key, *(tuple(map(self._like, several)) for several in groups[level]))
+            steps.append(_Step(groups[level], key))
+            home = self._homes.setdefault(key, access.parent)
+            self._homes[key] = _common(home, access.parent)
+        yield _Split(access, place, steps, groups[last])
 
-    def _advance(
-        self, access: Operation, tensor: SSAValue, terms: Sequence[Sequence[_Term]]
-    ) -> SSAValue:
-        key = (access.parent, tensor, tuple(map(tuple, terms)))
+    def _advance(self, access: Operation, tensor: SSAValue, step: _Step) -> SSAValue:
+        """The tensor a step further on, before the access or, if others share that, before the branches of all."""
+        place = access
+        if self._shares:
+            home = self._homes[step.key]
+            leaves = {tensor}
+            for several in step.terms:
+                for term in several:
+                    leaves.update(*map(self._leaves, term.factors))
+            while place.parent is not home:
+                branch = place.parent_op()
+                if not isinstance(branch, scf.IfOp) or not all(
+                    _is_before(leaf, branch) for leaf in leaves
+                ):
+                    break
+                place = branch
+        key = (place.parent, tensor, step.key)
         found = self._advanced.get(key)
         if found is None:
-            indices = [self._sum(access, several) for several in terms]
-            found = self._advanced[key] = _before(access, AdvanceOp(tensor, indices))
+            copies: dict[SSAValue, SSAValue] = {}
+            terms = [
+                [
+                    term._replace(
+                        factors=tuple(_at(place, value, copies) for value in term.factors)
+                    )
+                    for term in several
+                ]
+                for several in step.terms
+            ]
+            indices = [self._sum(place, several) for several in terms]
+            found = self._advanced[key] = _before(place, AdvanceOp(tensor, indices))
         return found.result
+
+    def _like(self, term: _Term) -> _Term:
+        """The term, of values that stand for all that are computed alike."""
+        return term._replace(factors=tuple(map(self._first_like, term.factors)))
+
+    def _first_like(self, value: SSAValue) -> SSAValue:
+        owner = value.owner
+        known = constant_integer(value)
+        key: object = value
+        if known is not None:
+            key = known, value.type
+        elif isinstance(owner, _ARITHMETIC):
+            key = type(owner), value.type, *map(self._first_like, owner.operands)
+        return self._likes.setdefault(key, value)
+
+    def _leaves(self, value: SSAValue) -> set[SSAValue]:
+        """What a value is computed from, by arithmetic that may stand anywhere."""
+        owner = value.owner
+        if not isinstance(owner, _ARITHMETIC):
+            return set() if constant_integer(value) is not None else {value}
+        return {leaf for operand in owner.operands for leaf in self._leaves(operand)}
+
+    def _around(self, block: Block) -> Block:
+        """The block that a block's branches are in: of a loop, or the kernel's own."""
+        while isinstance(branch := block.parent_op(), scf.IfOp):
+            assert branch.parent is not None
+            block = branch.parent
+        return block
 
     def _terms(self, value: SSAValue) -> list[_Term]:
         """The terms of an index, or of a part of one."""
@@ -191,6 +296,39 @@ class _Splitter:
             self._entry.insert_op_before(constant, self._entry.first_op)
             found = self._constants[value] = constant.result
         return found
+
+
+def _common(one: Block, other: Block) -> Block:
+    """The innermost block that two are in."""
+    around = set(_blocks_around(one))
+    return next(block for block in _blocks_around(other) if block in around)
+
+
+def _blocks_around(block: Block | None) -> Iterator[Block]:
+    """The block itself, and those that it is in."""
+    while block is not None:
+        yield block
+        block = block.parent_block()
+
+
+def _is_before(value: SSAValue, operation: Operation) -> bool:
+    """Whether a value that an operation needs, or one inside it, is known before it."""
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    return any(one is block for one in _blocks_around(operation.parent))
+
+
+def _at(place: Operation, value: SSAValue, copies: dict[SSAValue, SSAValue]) -> SSAValue:
+    """A value, computed once more before an operation if it is not known there."""
+    if _is_before(value, place):
+        return value
+    found = copies.get(value)
+    if found is None:
+        owner = value.owner
+        assert not isinstance(owner, Block)
+        made = owner.clone({one: _at(place, one, copies) for one in owner.operands})
+        found = copies[value] = _before(place, made).results[0]
+    return found
 
 
 def _scaled(terms: Sequence[_Term], factor: int) -> list[_Term]:

@@ -1,7 +1,8 @@
 // RUN: split_addresses
 // What the sums of an index consist of, marked, is added to the address in steps: what stays the same in the loops around,
 // what loops change, constants times strides; constants of known strides are left to the access. Neighbors share steps. What is
-// not marked is left alone, as is what has parts of one kind only; a sum that is used elsewhere too may wrap.
+// not marked is left alone, as is what has parts of one kind only; a sum that is used elsewhere too may wrap. On a GPU, steps
+// that several branches share are taken before them, in the innermost loop; those of one branch stay there.
 
 // SPLIT_ADDRESSES:      simt.kernel @stencil(
 // SPLIT_ADDRESSES-DAG:    %[[ZERO:.*]] = arith.constant 0 : i64
@@ -34,6 +35,16 @@
 // SPLIT_ADDRESSES-NEXT:   %value = simt.load %a[%wraps, %both : i32, i32]
 // SPLIT_ADDRESSES-NEXT:   %next = arith.addi %x, %one : i32
 // SPLIT_ADDRESSES-NEXT:   %{{.*}} = simt.advance %a[%y, %x : i32, i32]{{.*}} -> !simt.tensor<f32, [?, ?], strided, shared, dims 32, offsets 64, align 1>
+// SPLIT_ADDRESSES:      simt.kernel @guarded(
+// SPLIT_ADDRESSES:          %[[ROW:.*]] = arith.addi %y, %x overflow<nsw> : i32
+// SPLIT_ADDRESSES-NEXT:     %[[SHARED:.*]] = simt.advance %a[%[[ROW]], %{{.*}} : i32, i64]
+// SPLIT_ADDRESSES-NEXT:     scf.if %p {
+// SPLIT_ADDRESSES-NEXT:       %value = simt.load %[[SHARED]][%{{.*}}, %i : i64, i32]
+// SPLIT_ADDRESSES:          scf.if %q {
+// SPLIT_ADDRESSES-NEXT:       %[[HERE:.*]] = simt.advance %[[SHARED]][%{{.*}}, %i : i64, i32]
+// SPLIT_ADDRESSES-NEXT:       simt.store %half, %[[HERE]][%{{.*}}, %{{.*}} : i64, i64]
+// SPLIT_ADDRESSES-NEXT:       %[[ALONE:.*]] = simt.advance %b[%y, %x : i32, i32]
+// SPLIT_ADDRESSES-NEXT:       simt.store %half, %[[ALONE]]
 
 simt.kernel @stencil(%a : !simt.tensor<f32, [?, ?], contiguous, global, dims 32, offsets 64, align 4>, %y : i32, %x : i32) {
   %one = arith.constant 1 : i32
@@ -78,5 +89,24 @@ simt.kernel @stays(%a : !simt.tensor<f32, [?, ?], strided, shared, dims 32, offs
   %next = arith.addi %x, %one overflow<nsw> : i32
   simt.store %value, %a[%y, %next : i32, i32] : f32, !simt.tensor<f32, [?, ?], strided, shared, dims 32, offsets 32, align 4>
   simt.printf "%d"(%next : i32)
+  simt.return
+}
+simt.kernel @guarded(%a : !simt.tensor<f32, [?, ?], contiguous, global, dims 32, offsets 64, align 4>, %b : !simt.tensor<f32, [?, ?], contiguous, global, dims 32, offsets 64, align 4>, %y : i32, %x : i32, %n : i32, %p : i1, %q : i1) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %half = arith.constant 0.5 : f32
+  scf.for %i = %zero to %n step %one : i32 {
+    scf.if %p {
+      %row = arith.addi %y, %x overflow<nsw> : i32
+      %value = simt.load %a[%row, %i : i32, i32] : !simt.tensor<f32, [?, ?], contiguous, global, dims 32, offsets 64, align 4> -> f32
+    }
+    scf.if %q {
+      %row = arith.addi %y, %x overflow<nsw> : i32
+      %next = arith.addi %row, %one overflow<nsw> : i32
+      simt.store %half, %a[%next, %i : i32, i32] : f32, !simt.tensor<f32, [?, ?], contiguous, global, dims 32, offsets 64, align 4>
+      %down = arith.addi %y, %one overflow<nsw> : i32
+      simt.store %half, %b[%down, %x : i32, i32] : f32, !simt.tensor<f32, [?, ?], contiguous, global, dims 32, offsets 64, align 4>
+    }
+  }
   simt.return
 }
