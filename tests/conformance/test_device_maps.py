@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+
 import numpy as np
 import pytest
 
@@ -121,6 +124,46 @@ def test_an_array_of_maps_goes_from_one_kernel_to_another():
         expected = np.full((8, 32), np.nan, np.float32)
         expected[:rows, :columns] = a[number, :rows, :columns]
         np.testing.assert_array_equal(out[number], expected)
+
+
+@functools.cache
+def editor(rank: int):
+    """Copies the first box of a part of `a`, by a map that was of all of another tensor."""
+    box = (2,) * (rank - 1) + (32,)
+
+    @weft.kernel
+    def kernel(like: weft.TensorMap, a: weft.Tensor, out: weft.Tensor):
+        tile = weft.shared(box, weft.f32)
+        full = weft.mbarrier(1, arrivals=1)
+        mine = weft.tma.copy_map(like, weft.global_scratch(16, weft.u64))
+        part = a[tuple(slice(1, None) for _ in range(rank - 1))] if rank > 1 else a[4:]
+        weft.tma.edit_map(mine, part, weft.shared(16, weft.u64))
+        if weft.elect_one():
+            full[0].arrive(expect_bytes=tile.nbytes)
+            weft.tma.load(mine, (0,) * rank, tile, full[0])
+        full[0].wait(0)
+        for outer in itertools.product(range(2), repeat=rank - 1):
+            out[(*outer, weft.lane_id())] = tile[(*outer, weft.lane_id())]
+
+    @weft.jit
+    def host(other, a, out):
+        kernel(weft.tensor_map(other, box=box, fill="nan"), a, out).launch(grid=1, block=32)
+
+    return host, box
+
+
+@pytest.mark.parametrize("rank", [1, 3, 4])
+def test_an_edit_has_address_sizes_and_strides_of_each_dimension(rank):
+    host, box = editor(rank)
+    shape = (*(3, 2, 3)[: rank - 1], 28)  # the second part is one element wide
+    a = aligned(shape, np.float32)
+    a[:] = np.arange(a.size).reshape(shape)
+    out = aligned(box, np.float32)
+    host(aligned((5,) * (rank - 1) + (64,), np.float32), a, out)
+    part = a[(slice(1, None),) * (rank - 1)] if rank > 1 else a[4:]
+    expected = np.full(box, np.nan, np.float32)
+    expected[tuple(map(slice, part.shape))] = part
+    np.testing.assert_array_equal(out, expected)
 
 
 @weft.kernel

@@ -76,7 +76,12 @@ def test_a_step_is_four_products_and_no_more_than_45_instructions(dtype):
     step = [line for line in step if " NOP" not in line]
     assert len(step) <= 45
     assert all("gdesc[UR" in lines[number] for number in products)
-    assert not any(re.search(r"\b(MOV|LDL|STL)\b", line) for line in step)
+    assert not any(re.search(r"\b(MOV|LDL|STL|R2UR)\b", line) for line in step)
+
+
+def test_assertions_leave_the_products_in_flight():
+    found = weft.compile(gemm, *fake_arguments(), options="--gpu-arch sm_90a --enable-assertions")
+    assert (found.remarks, len(re.findall(r"\bcall\b", found.ptx))) == ((), 0)
 
 
 def test_other_architectures_are_refused_by_name():

@@ -28,6 +28,16 @@ def test_a_marked_example_is_right_and_its_timeline_whole(example):
     assert set(spans["event"]) & {"load", "copy"}
 
 
+@pytest.mark.parametrize("name", ["hopper_gemm", "attention", "split_k_gemm"])
+def test_marks_keep_products_in_flight(name):
+    example = found()[name]
+    marked = weft.compile(
+        example.function, *example.fake_arguments(), profiled=True, options="--gpu-arch sm_90a"
+    )
+    assert marked.remarks == ()
+    assert {kernel.spill_load_bytes for kernel in marked.kernels.values()} == {0}
+
+
 def test_marks_leave_nothing_in_a_kernel_that_is_not_profiled():
     example = found()["tma_transpose"]
     arguments = example.fake_arguments()

@@ -48,7 +48,7 @@ _CAUSES: Final = (
     ("wgmma", r"\bwgmma\.mma_async\b"),
 )
 _ADVICE: Final = {
-    "C7510": "leave out printf and assertions, which are calls",
+    "C7510": "leave out printf, which is a call",
     "C7511": "make the tiles smaller, or allow more registers",
     "C7512": "make the tiles smaller, or allow more registers",
     "C7513": "make the next operand after the wait",
