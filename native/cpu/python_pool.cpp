@@ -8,7 +8,8 @@
 
 #include <cstddef>
 #include <iterator>
-#include <utility>
+#include <memory>
+#include <new>
 
 #include "cpu/order.h"
 #include "cpu/thread_trace.h"
@@ -86,7 +87,11 @@ PyObject* trace_thread(PyObject*, PyObject* arguments) {
     return nullptr;
   }
   const int64_t places[] = {block[0], block[1], block[2], thread[0], thread[1], thread[2]};
-  thread_trace() = ThreadTrace(places, places + 3, static_cast<std::size_t>(most < 0 ? 0 : most));
+  try {
+    start_thread_trace(places, places + 3, static_cast<std::size_t>(most < 0 ? 0 : most));
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  }
   Py_RETURN_NONE;
 }
 
@@ -112,21 +117,25 @@ int append_event(PyObject* list, const ThreadTrace::Event& event) {
 }
 
 PyObject* traced_thread(PyObject*, PyObject*) {
-  const ThreadTrace trace = std::exchange(thread_trace(), ThreadTrace());
+  const std::unique_ptr<ThreadTrace> trace = take_thread_trace();
+  if (trace == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "this thread traces nothing");
+    return nullptr;
+  }
   PyObject* launches = PyList_New(0);
   PyObject* events = PyList_New(0);
   int failed = launches == nullptr || events == nullptr ? -1 : 0;
-  for (const ThreadTrace::Launch& one : trace.launches()) {
+  for (const ThreadTrace::Launch& one : trace->launches()) {
     if (failed != 0) break;
     failed = append(launches, Py_BuildValue("(s(iii)(iii))", one.kernel.c_str(), one.grid[0], one.grid[1],
                                             one.grid[2], one.block[0], one.block[1], one.block[2]));
   }
-  for (const ThreadTrace::Event& one : trace.events()) {
+  for (const ThreadTrace::Event& one : trace->events()) {
     if (failed != 0) break;
     failed = append_event(events, one);
   }
   if (failed == 0) {
-    return Py_BuildValue("(NNL)", launches, events, static_cast<long long>(trace.dropped()));
+    return Py_BuildValue("(NNL)", launches, events, static_cast<long long>(trace->dropped()));
   }
   Py_XDECREF(launches);
   Py_XDECREF(events);

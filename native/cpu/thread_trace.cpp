@@ -3,12 +3,16 @@
 // Events, one after the other. Texts are copied once: they end with their image.
 #include "cpu/thread_trace.h"
 
+#include <memory>
 #include <new>
+#include <utility>
 
 namespace weft {
 namespace {
 
-thread_local ThreadTrace t_trace;
+// A pointer: thread-local memory of a library is scarce, and libraries that are loaded later need a part of
+// it.
+thread_local std::unique_ptr<ThreadTrace> t_trace;
 
 // A place's number, x fastest; -1 if it is outside of the sizes.
 int64_t linear(const int64_t* place, const int32_t* sizes) {
@@ -20,7 +24,11 @@ int64_t linear(const int64_t* place, const int32_t* sizes) {
 
 }  // namespace
 
-ThreadTrace& thread_trace() { return t_trace; }
+void start_thread_trace(const int64_t* block, const int64_t* thread, std::size_t most) {
+  t_trace = std::make_unique<ThreadTrace>(block, thread, most);
+}
+
+std::unique_ptr<ThreadTrace> take_thread_trace() noexcept { return std::move(t_trace); }
 
 ThreadTrace::ThreadTrace(const int64_t* block, const int64_t* thread, std::size_t most)
     : block_{block[0], block[1], block[2]}, thread_{thread[0], thread[1], thread[2]}, most_(most) {}
@@ -50,11 +58,13 @@ void ThreadTrace::add(const char* text, int64_t block, int64_t thread, const int
   }
 }
 
-void begin_traced_launch(const weft_cpu_launch& launch) { t_trace.begin(launch); }
+void begin_traced_launch(const weft_cpu_launch& launch) {
+  if (t_trace != nullptr) t_trace->begin(launch);
+}
 
 void thread_event(weft_cpu_launch*, const char* text, int64_t block, int64_t thread, const int64_t* values,
                   int32_t count) {
-  t_trace.add(text, block, thread, values, count);
+  if (t_trace != nullptr) t_trace->add(text, block, thread, values, count);
 }
 
 }  // namespace weft

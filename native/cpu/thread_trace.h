@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -30,7 +31,6 @@ class ThreadTrace {
     std::vector<int64_t> values;
   };
 
-  ThreadTrace() = default;
   ThreadTrace(const int64_t* block, const int64_t* thread, std::size_t most);
 
   void begin(const weft_cpu_launch& launch);
@@ -41,8 +41,8 @@ class ThreadTrace {
   int64_t dropped() const { return dropped_; }  // events beyond those that are kept
 
  private:
-  int64_t block_[3] = {}, thread_[3] = {};
-  std::size_t most_ = 0;
+  int64_t block_[3], thread_[3];
+  std::size_t most_;
   int64_t linear_block_ = -1, linear_thread_ = -1;  // in the running launch; -1: it has no such thread
   std::vector<Launch> launches_;
   std::vector<Event> events_;
@@ -51,8 +51,11 @@ class ThreadTrace {
   int64_t dropped_ = 0;
 };
 
-// Of the calling thread.
-ThreadTrace& thread_trace();
+// From now on, of launches of the calling thread. Throws std::bad_alloc.
+void start_thread_trace(const int64_t* block, const int64_t* thread, std::size_t most);
+
+// What the calling thread has traced, which ends; null if it traces nothing.
+std::unique_ptr<ThreadTrace> take_thread_trace() noexcept;
 
 // Before the first block of a launch with WEFT_LAUNCH_TRACED. Throws std::bad_alloc.
 void begin_traced_launch(const weft_cpu_launch& launch);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 
 namespace weft {
 namespace {
@@ -19,13 +20,29 @@ constexpr int32_t kErrorLevel = 0;                 // CU_LOG_LEVEL_ERROR
 constexpr char kReturning[] = "Returning ";
 constexpr char kEndOfCall[] = " from ";
 
-// Plain data, so that a thread's end has nothing to destroy.
 struct Log {
-  std::chrono::steady_clock::rep written;  // when the last line came
-  size_t size;
+  std::chrono::steady_clock::rep written = 0;  // when the last line came
+  size_t size = 0;
   char text[1024];
 };
-thread_local Log t_log{0, 0, {}};
+
+// Owned by the thread, from its first line on; not in thread-local memory itself, of which libraries that are
+// loaded later need a part. A pointer, since the driver may log when the thread's owner is gone.
+thread_local Log* t_log = nullptr;
+
+struct LogOwner {
+  ~LogOwner() {
+    delete t_log;
+    t_log = nullptr;
+  }
+};
+
+// The thread's log; null where there is no memory for it.
+Log* own_log() {
+  static thread_local const LogOwner kOwner;
+  if (t_log == nullptr) t_log = new (std::nothrow) Log;
+  return t_log;
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -36,7 +53,9 @@ bool is_recent(const Log& log) {
 // Called by the driver, which allows no driver calls here.
 void on_log(void*, int32_t level, char* message, size_t length) {
   if (level != kErrorLevel || message == nullptr) return;
-  Log& log = t_log;
+  Log* own = own_log();
+  if (own == nullptr) return;
+  Log& log = *own;
   if (!is_recent(log)) log.size = 0;
   log.written = Clock::now().time_since_epoch().count();
   while (length > 0 && (message[length - 1] == '\n' || message[length - 1] == 0)) --length;
@@ -55,9 +74,9 @@ void listen_to_driver_log(const cuda::DriverFunctions& functions) {
 }
 
 std::string take_driver_log(const char* function) {
-  Log& log = t_log;
-  const std::string text(log.text, is_recent(log) ? log.size : 0);
-  log.size = 0;
+  if (t_log == nullptr) return {};
+  const std::string text(t_log->text, is_recent(*t_log) ? t_log->size : 0);
+  t_log->size = 0;
   std::string own, lines;
   bool is_told_apart = false;
   for (size_t start = 0; start < text.size();) {
