@@ -52,7 +52,7 @@ def test_every_function_is_called():
     ],
 )
 def test_results_are_of_the_library_that_arguments_are_of(library, monkeypatch):
-    """What is around the kernels, which are left out: they take memory, whoever it is of."""
+    """What is around the kernels, which are left out: to them memory is memory."""
     make = LIBRARIES[library]
     kind: Any = type(make(X))
     monkeypatch.setattr(Specializations, "call", lambda self, arguments, keywords: None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The extension's thread-local memory is small: the C library reserves some 1.6 kB for all libraries loaded later.
 
-Whoever takes too much of it makes the import of another one fail, as `import weft` made that of torch: "cannot allocate
-memory in static TLS block".
+A library that takes too much of it makes the import of another one fail, as `import weft` made that of torch:
+"cannot allocate memory in static TLS block".
 """
 
 from __future__ import annotations
