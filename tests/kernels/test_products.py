@@ -73,7 +73,7 @@ def test_kernels_of_tensor_cores_take_factors_in_either_order(rows, columns):
 def test_parts_of_long_sums_are_added_in_their_order():
     bias, residual = numbers(24), numbers(2, 9, 24)
     ending = Ending(0.5, bias, relu, 2.0, residual)
-    plan = hopper_products.Plan(True, False, (True, False), False)
+    plan = hopper_products.Plan(True, False, (True, False), False, hopper_products.columns_for(24))
     for k, parts in ((200, 3), (520, 7)):
         a, b = numbers(2, 9, k, dtype=np.float16), numbers(k, 24, dtype=np.float16)
         left, right = aligned(a), aligned(b)

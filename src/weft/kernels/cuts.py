@@ -13,17 +13,19 @@ from typing import Any, Final, NamedTuple
 from weft.api import kernel
 from weft.kernels.arrays import Array, Constant, Int32
 from weft.kernels.endings import Ending
-from weft.kernels.rows import sum_type
-from weft.language.control import ceil_div
+from weft.kernels.rows import index_of, row_count, sum_type
+from weft.kernels.views import aligned
+from weft.language.control import ceil_div, unroll
 from weft.language.memory.scratch import scratch
+from weft.language.memory.vectors import load_vector
 from weft.language.numbers.math import max as greater
 from weft.language.numbers.math import min as lesser
-from weft.language.threads.each import each
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.block.scans import exclusive_scan
 from weft.types.dtype import i32
 
-THREADS: Final = 256  # of a block that lists rows of tiles
+THREADS: Final = 256  # of a block that lists rows of tiles, or adds parts
+NEIGHBORS: Final = 4  # sums of a thread that adds parts
 BLOCKS: Final = 33  # of which one lists them
 GROUP, ROW, END = range(3)  # of the list
 
@@ -81,7 +83,9 @@ def cut_of(c: Any, dtype: Any, k: Any, step: Any, side: Any, parts: Any, starts:
     """
     if parts is not None:
         length = step * ceil_div(ceil_div(k, step), parts)
-        return scratch((ceil_div(k, length), *c.shape), sum_type(dtype)), Cut(length)
+        columns = NEIGHBORS * ceil_div(c.shape[-1], NEIGHBORS)
+        shape = ceil_div(k, length), *c.shape[:-1], columns
+        return scratch(shape, sum_type(dtype)), Cut(length)
     if starts is None:
         return c, WHOLE
     if c.ndim > 2:
@@ -138,13 +142,25 @@ def _list_rows(starts: Any, rows: Any, count: Any, side: Any) -> None:
         rows[most, GROUP] = lesser(before, most)
 
 
-@kernel
+def add_up(parts: Any, c: Any, ending: Any) -> None:
+    """Launches what adds parts up and finishes the sums; traced in host functions."""
+    groups = row_count(c.shape) * ceil_div(c.shape[-1], NEIGHBORS)
+    sum_kernel(parts, c, ending).launch(grid=ceil_div(groups, THREADS), block=THREADS)
+
+
+@kernel(max_threads=THREADS)
 def sum_kernel(parts: Array, c: Array, ending: Ending) -> None:
-    """A round: an element's parts, added and finished."""
-    for place in each(c.shape):
-        total = parts[(0, *place)]
-        for part in range(1, parts.shape[0]):
-            total += parts[(part, *place)]
-        bias = None if ending.bias is None else ending.bias[place[-1]]
-        residual = None if ending.residual is None else ending.residual[place]
-        c[place] = c.dtype(ending.finished(total, bias, residual))
+    """A thread: neighbors of a row."""
+    row, group = divmod(block_idx.x * THREADS + thread_idx.x, ceil_div(c.shape[-1], NEIGHBORS))
+    if row < row_count(c.shape):
+        place, first = index_of(row, c.shape[:-1]), NEIGHBORS * group
+        totals = [parts.dtype(0.0)] * NEIGHBORS
+        for part in unroll(range(parts.shape[0]), 4):
+            values = load_vector(aligned(parts[(part, *place)], NEIGHBORS), first, NEIGHBORS)
+            totals = [total + value for total, value in zip(totals, values, strict=True)]
+        for i, total in enumerate(totals):
+            at = (*place, first + i)
+            if first + i < c.shape[-1]:
+                bias = None if ending.bias is None else ending.bias[first + i]
+                residual = None if ending.residual is None else ending.residual[at]
+                c[at] = c.dtype(ending.finished(total, bias, residual))

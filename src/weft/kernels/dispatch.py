@@ -54,7 +54,8 @@ def multiply(
         # Sums that begin anywhere: no copies of neighbors along them.
         may_copy = starts is None or len(right.shape) > 2 or order == (False, False)
         if version == (9, 0) and may_copy and suits_copy_engine(left, right, a, b):
-            own, columns = hopper_products, hopper_products.BN if scales.a is None else BLOCK
+            own = hopper_products
+            columns = own.columns_for(result.shape[-1]) if scales.a is None else BLOCK
             cut = parts((own.BM, columns), 1, own.SHORTEST)
             c = stored(result)
             by_copies = cut is None and starts is None and result.dtype.itemsize == 2

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weft.api import jit, kernel
 from weft.arguments.tensor_map import TensorMap
 from weft.kernels.arrays import Array, Constant, Int32
-from weft.kernels.cuts import WHOLE, Cut, cut_of, sum_kernel
+from weft.kernels.cuts import WHOLE, Cut, add_up, cut_of
 from weft.kernels.endings import PLAIN, Ending
 from weft.kernels.scales import BLOCK, UNSCALED, Scales
 from weft.kernels.tiles import count_in, count_of, place_of, sums_of, tiles_of
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
         columns_of_b: whether a column of `b` has none, else a row.
         stacks: whether there is a matrix of `a` and of `b` for each of the result, or one for all.
         by_copies: whether the result is a tensor map, else a tensor.
-        columns: of a tile; 128 where factors are scaled, which needs two sets of sums.
+        columns: of a tile, a multiple of 64; 128 where factors are scaled, which needs two sets of sums.
         profiled: whether a `weft.profiler.capture` shows what the block does when.
     """
 
@@ -68,6 +68,11 @@ class Plan(NamedTuple):
 
 USUAL: Final = Plan()
 """One matrix of each; sums run along rows of both in memory; tiles of the result are copied."""
+
+
+def columns_for(n: int) -> int:
+    """Columns of a tile, for a result of n."""
+    return next((columns for columns in (64, 128) if n <= columns), BN)
 
 
 class Ring(NamedTuple):
@@ -290,4 +295,4 @@ def gemm(
         scales,
     ).launch(grid=lesser(count_of(tiles), multiprocessors()), block=384)
     if parts is not None:
-        sum_kernel(target, c, ending).launch(over=c.shape)
+        add_up(target, c, ending)

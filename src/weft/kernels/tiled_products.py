@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Int32
-from weft.kernels.cuts import WHOLE, Cut, cut_of, sum_kernel
+from weft.kernels.cuts import WHOLE, Cut, add_up, cut_of
 from weft.kernels.endings import PLAIN, Ending
 from weft.kernels.rows import sum_type
 from weft.kernels.scales import UNSCALED, Scales
@@ -129,7 +129,7 @@ def gemm_kernel(
     at = place_of(block_idx.x, tiles, (sizes.m, sizes.n), cut)
     of_a, of_b = at.matrix if a.ndim > 2 else (), at.matrix if b.ndim > 2 else ()
     top, left = at.row, at.column
-    m, n, (begin, k) = c.shape[-2], c.shape[-1], sums_of(at, a.shape[-1], cut)
+    m, n, (begin, k) = c.shape[-2], b.shape[-1], sums_of(at, a.shape[-1], cut)
 
     of_rows = places_in(sizes.m, sizes, along_k[0])
     of_columns = places_in(sizes.n, sizes, along_k[1])
@@ -199,4 +199,4 @@ def gemm(
         grid=count_of(tiles), block=sizes.threads
     )
     if parts is not None:
-        sum_kernel(target, c, ending).launch(over=c.shape)
+        add_up(target, c, ending)

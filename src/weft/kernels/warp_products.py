@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Int32
-from weft.kernels.cuts import WHOLE, Cut, cut_of, sum_kernel
+from weft.kernels.cuts import WHOLE, Cut, add_up, cut_of
 from weft.kernels.endings import PLAIN, Ending
 from weft.kernels.tiles import count_in, count_of, place_of, sums_of, tiles_of
 from weft.kernels.vectors import Aligned
@@ -153,7 +153,7 @@ def _launch(
         grid=count_of(tiles), block=THREADS
     )
     if parts is not None:
-        sum_kernel(target, c, ending).launch(over=c.shape)
+        add_up(target, c, ending)
 
 
 @jit
