@@ -3,17 +3,18 @@
 // What each thread of a launch knows of the others: a vector clock, so that the sanitizer can tell which
 // accesses are ordered.
 //
-// A thread counts epochs: one ends whenever others may learn of its accesses. It knows, for every other
-// thread, the last epoch whose accesses come before its own. The whole launch runs on one thread of the
-// machine, so nothing here is atomic.
+// An epoch of a thread ends whenever others may learn of its accesses. It knows, for every other thread, the
+// last epoch whose accesses come before its own. The whole launch runs on one thread of the machine, so
+// nothing here is atomic.
 #ifndef WEFT_CPU_CLOCKS_H_
 #define WEFT_CPU_CLOCKS_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "cpu/epochs.h"
 
 namespace weft {
 
@@ -57,42 +58,73 @@ class Shared {
   Box* box_ = nullptr;
 };
 
-using Epochs = std::vector<uint32_t>;
+struct ThreadClock;
 
-// Epochs of the threads of some blocks, and of what is done beside them.
+// The last epochs that come before, by thread, of some blocks and of what is done beside them.
 class Clock {
  public:
   // Blocks from here on stand for what copies beside the threads see of a block: one that many lower.
   static constexpr int64_t kProxy = int64_t{1} << 44;
+  // And these for what is done beside the threads of a block.
+  static constexpr int64_t kBeside = int64_t{1} << 42;
 
-  uint32_t at(int64_t block, int32_t thread) const;
-  void set(int64_t block, int32_t thread, uint32_t epoch);
+  uint64_t at(int64_t block, int32_t thread) const {
+    for (const Part& part : parts_) {
+      if (part.block < block) continue;
+      return part.block == block ? part.at(thread) : 0;
+    }
+    return 0;
+  }
+  void set(int64_t block, int32_t thread, uint64_t epoch);
+  // The same for consecutive threads.
+  void set_each(int64_t block, int32_t first, int32_t count, const ThreadClock* threads);
+  // All threads of a block have come to this epoch.
+  void set_all(int64_t block, uint64_t epoch);
   void join(const Clock& other);
   // Copies see all that is known here.
   void show_to_copies();
+  // Whether it tells of no other block.
+  bool is_of(int64_t block) const { return parts_.size() == 1 && parts_[0].block == block; }
 
  private:
+  using Numbers = std::vector<uint64_t>;
   struct Part {
     int64_t block;
-    Shared<Epochs> epochs;
+    uint64_t all;             // of every thread
+    Shared<Numbers> further;  // of each thread, where that is more
+
+    uint64_t at(int32_t thread) const {
+      const auto place = static_cast<std::size_t>(thread);
+      const bool is_further = !further.empty() && place < further.get()->size();
+      return is_further && (*further.get())[place] > all ? (*further.get())[place] : all;
+    }
+    void join(const Part& other);
   };
-  Shared<Epochs>& part(int64_t block);
+  Part& part(int64_t block);
 
   std::vector<Part> parts_;  // by block
 };
 
 // A thread's.
 struct ThreadClock {
-  uint32_t epoch = 1;
+  uint64_t epoch = 0;
   Shared<Clock> known;
   Shared<Clock> released;  // what its last fence lets others learn from its atomics since
   Shared<Clock> pending;   // what its atomics have read, of which it learns at its next fence
 };
 
 // The clocks of a block that is alive.
+//
+// Where no other block is alive, epochs from `first` on are its threads', and those before `met` known to all
+// of them, since they have met. Both are 0 elsewhere.
 struct WatchedBlock {
   int64_t number = 0;
   std::vector<ThreadClock> threads;
+  bool is_alone = false;
+  uint64_t first = 0;
+  uint64_t met = 0;
+  Shared<Clock> common;     // what all of them knew when they met
+  bool is_isolated = true;  // `common` tells of no other block
   // What arrivals at named barriers have brought.
   Shared<Clock> named[8];
   // What each thread has begun beside the threads: committed groups of elements, stores, its warpgroup's
@@ -111,23 +143,35 @@ struct MeetingPlace {
   Shared<Clock> done;
 };
 
+// Some consecutive threads of a block.
+struct Members {
+  WatchedBlock* block;
+  int32_t first;
+  int32_t count;
+
+  bool are_all() const { return static_cast<std::size_t>(count) == block->threads.size(); }
+};
+
 // Rules by which threads learn.
 class Clocks {
  public:
-  bool knows(const ThreadClock& own, int64_t block, int32_t thread, uint32_t epoch) const {
-    return !own.known.empty() && own.known.get()->at(block, thread) >= epoch;
-  }
+  explicit Clocks(Epochs* epochs) : epochs_(epochs) {}
+
+  // The block's threads begin.
+  void start(WatchedBlock& block);
   // Lets others learn, from `into`, of all that the thread knows and has done; its next epoch begins.
   void release(WatchedBlock& block, int32_t thread, Shared<Clock>& into);
   void acquire(ThreadClock& own, const Shared<Clock>& from);
   // All of them learn of each other.
-  void meet(const std::vector<std::pair<WatchedBlock*, int32_t>>& members);
+  void meet(const std::vector<Members>& members);
   void fence(WatchedBlock& block, int32_t thread);
   void proxy_fence(WatchedBlock& block, int32_t thread);
 
  private:
   void join(Shared<Clock>& into, const Shared<Clock>& from);
+  void go_on(const Members& members, const Shared<Clock>& all);
 
+  Epochs* epochs_;
   // The last join, which the next threads of a warp or block repeat.
   Shared<Clock> last_into_, last_from_, last_result_;
 };

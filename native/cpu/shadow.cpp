@@ -29,25 +29,17 @@ std::vector<Cell> cells_of(std::size_t count) {
 Shadow::~Shadow() {
   for (auto& entry : pages_) {
     if (t_kept.size() >= kMostKept) return;
-    t_kept.push_back(std::move(entry.second->cells));
+    t_kept.push_back(std::move(entry.second.cells));
   }
 }
 
-Shadow::Page& Shadow::find_page(uint64_t number, uint64_t place, uint64_t bytes) {
-  Page*& recent = recent_[number % kRecent];
-  if (recent == nullptr || recent->number != number) {
-    std::unique_ptr<Page>& page = pages_[number];
-    if (page == nullptr) page = std::make_unique<Page>();
-    page->number = number;
-    recent = page.get();
-  }
-  Page& page = *recent;
-  if (page.bits >= 0 && (bytes | place) % (uint64_t{1} << page.bits) == 0) return page;
+const Shadow::Recent& Shadow::find_page(uint64_t number, uint64_t place, uint64_t bytes) {
+  Page& page = pages_[number];
   // The largest power of two that divides both the address and the size.
   const int bits = std::min(kMostBits, __builtin_ctzll(place | bytes));
   if (page.bits < 0) {
-    page.bits = bits;
     page.cells = cells_of(kPageBytes >> bits);
+    page.bits = bits;
   } else if (bits < page.bits) {
     const int split = page.bits - bits;
     std::vector<Cell> cells = cells_of(kPageBytes >> bits);
@@ -55,7 +47,7 @@ Shadow::Page& Shadow::find_page(uint64_t number, uint64_t place, uint64_t bytes)
     page.cells = std::move(cells);
     page.bits = bits;
   }
-  return page;
+  return recent_[number % kRecent] = {number, page.cells.data(), page.bits};
 }
 
 }  // namespace weft

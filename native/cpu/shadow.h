@@ -9,23 +9,23 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <unordered_map>
 #include <vector>
 
 namespace weft {
 
-// An access: by whom, in which epoch, at which place of the kernel.
+// An access: in whose epoch, at which place of the kernel.
 struct Record {
-  uint64_t who = 0;  // block + 1, and in the lowest 16 bits the thread; 0: none
-  uint32_t epoch = 0;
-  int32_t site = 0;  // from the launch's first site, in units of 8 bytes
+  static constexpr int kSiteBits = 24;
 
-  static uint64_t name(int64_t block, int32_t thread) {
-    return static_cast<uint64_t>(block + 1) << 16 | static_cast<uint16_t>(thread);
+  uint64_t bits = 0;  // 0: none
+
+  static Record of(uint64_t epoch, int64_t site) {
+    return {epoch << kSiteBits | (static_cast<uint64_t>(site) & ((uint64_t{1} << kSiteBits) - 1))};
   }
-  int64_t block() const { return static_cast<int64_t>(who >> 16) - 1; }
-  int32_t thread() const { return static_cast<int32_t>(who & 0xFFFF); }
+  uint64_t epoch() const { return bits >> kSiteBits; }
+  // From the launch's first site, in units of 8 bytes.
+  int64_t site() const { return static_cast<int64_t>(bits << (64 - kSiteBits)) >> (64 - kSiteBits); }
 };
 
 // Of at most 8 bytes. The last plain write, the last atomic one since, and two of the reads since: those that
@@ -35,14 +35,14 @@ struct Cell {
   Record atomic;
   Record reads[2];
 
-  bool is_written() const { return write.who != 0 || atomic.who != 0; }
-  const Record& any() const { return write.who != 0 ? write : atomic.who != 0 ? atomic : reads[0]; }
+  bool is_written() const { return (write.bits | atomic.bits) != 0; }
+  const Record& any() const { return write.bits != 0 ? write : atomic.bits != 0 ? atomic : reads[0]; }
 
-  // Adds a read; `is_past(record)`: that read comes before it.
+  // Adds a read; `is_past(record)`: that read comes before it, or is the same thread's.
   template <typename IsPast>
   void add_read(const Record& read, IsPast is_past) {
     for (Record& other : reads) {
-      if (other.who != 0 && other.who != read.who && !is_past(other)) continue;
+      if (other.bits != 0 && !is_past(other)) continue;
       other = read;
       return;
     }
@@ -64,7 +64,7 @@ class Shadow {
     auto place = reinterpret_cast<uint64_t>(address);
     const uint64_t end = place + static_cast<uint64_t>(bytes);
     while (place < end) {
-      Page& page = page_of(place >> kPageBits, place, end - place);
+      const Recent& page = page_of(place >> kPageBits, place, end - place);
       const uint64_t size = uint64_t{1} << page.bits;
       visit(page.cells[(place & (kPageBytes - 1)) >> page.bits]);
       place += size;
@@ -76,30 +76,45 @@ class Shadow {
     for_each(address, bytes, [](Cell& cell) { cell = {}; });
   }
 
+  // The cell of exactly these bytes if its page is at hand, else NULL.
+  Cell* find(const void* address, int64_t bytes) const {
+    const auto place = reinterpret_cast<uint64_t>(address);
+    const Recent& recent = recent_[(place >> kPageBits) % kRecent];
+    const uint64_t size = uint64_t{1} << recent.bits;
+    const bool fits = static_cast<uint64_t>(bytes) == size && (place & (size - 1)) == 0;
+    if (recent.number != place >> kPageBits || !fits) return nullptr;
+    return recent.cells + ((place & (kPageBytes - 1)) >> recent.bits);
+  }
+
  private:
   static constexpr int kPageBits = 9;
   static constexpr uint64_t kPageBytes = uint64_t{1} << kPageBits;
-  static constexpr uint64_t kRecent = 4096;
+  static constexpr uint64_t kRecent = 1024;
   static constexpr int kMostBits = 3;  // of a cell: 8 bytes
 
   struct Page {
-    uint64_t number = 0;
     int bits = -1;  // a cell has this many bits of addresses
     std::vector<Cell> cells;
   };
+  // A page that was used lately.
+  struct Recent {
+    uint64_t number = ~uint64_t{0};  // none's
+    Cell* cells = nullptr;
+    int64_t bits = 0;
+  };
 
   // The page, whose cells fit an access of `bytes` at `place`.
-  Page& page_of(uint64_t number, uint64_t place, uint64_t bytes) {
-    Page* recent = recent_[number % kRecent];
-    const bool is_there = recent != nullptr && recent->number == number &&
-                          ((bytes | place) & ((uint64_t{1} << recent->bits) - 1)) == 0;
-    return is_there ? *recent : find_page(number, place, bytes);
+  const Recent& page_of(uint64_t number, uint64_t place, uint64_t bytes) {
+    const Recent& recent = recent_[number % kRecent];
+    const bool is_there =
+        recent.number == number && ((bytes | place) & ((uint64_t{1} << recent.bits) - 1)) == 0;
+    return is_there ? recent : find_page(number, place, bytes);
   }
   // The same for any page: a new one, or one whose cells are split.
-  Page& find_page(uint64_t number, uint64_t place, uint64_t bytes);
+  const Recent& find_page(uint64_t number, uint64_t place, uint64_t bytes);
 
-  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
-  Page* recent_[kRecent] = {};
+  std::unordered_map<uint64_t, Page> pages_;
+  Recent recent_[kRecent] = {};
 };
 
 }  // namespace weft

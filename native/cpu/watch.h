@@ -18,10 +18,17 @@
 #include <vector>
 
 #include "cpu/clocks.h"
+#include "cpu/epochs.h"
 #include "cpu/shadow.h"
 #include "runtime/report.h"
 
 namespace weft {
+
+// The "block" of copies that report to the phases of mbarriers; its threads are numbers of places.
+constexpr int64_t kPhases = int64_t{1} << 40;
+
+// Accesses by which threads learn of each other.
+constexpr int32_t kOrders = WEFT_ACCESS_ATOMIC | WEFT_ACCESS_AWAITED | WEFT_ACCESS_PUBLISHES;
 
 inline std::size_t at(int64_t number) { return static_cast<std::size_t>(number); }
 
@@ -32,6 +39,10 @@ class Watch {
 
   // See the rows of the runtime table.
   int32_t access(const weft_check_site& site, int64_t block, int64_t thread, const void* address) noexcept;
+  // The same for an access that is as most are, or false: nothing is said of it yet.
+  bool access_quickly(const weft_check_site& site, int64_t block, int64_t thread, const char* address);
+  bool access_elements(const weft_check_site& site, int64_t block, int64_t thread, const char* address,
+                       int32_t count);
   int32_t copy(const weft_check_site& site, int64_t block, int64_t thread, const void* address, int64_t bytes,
                const void* word) noexcept;
   void event(int32_t event, int64_t block, int64_t thread, const void* address, int64_t bytes) noexcept;
@@ -62,6 +73,17 @@ class Watch {
     int32_t thread;
     Record record;  // as others will find it
     bool is_copy;
+
+    const ThreadClock& clock() const { return block.threads[at(thread)]; }
+  };
+  struct Quick;
+  // What quick accesses need of the block that runs, which has no number where there are none.
+  struct Current {
+    int64_t block = -1;
+    const ThreadClock* threads = nullptr;
+    const Shared<Clock>* common = nullptr;
+    uint64_t met = 0;
+    uint64_t first = 0, known = 0;  // epochs that all know, from which and how many, as bits of a record
   };
   // What `found` is to report of an access.
   struct Seen {
@@ -85,16 +107,22 @@ class Watch {
   int64_t group_of(int64_t block) const;
   MeetingPlace& place_at(int64_t block, const void* word);
   const weft_check_site& site_of(const Record& record) const;
-  Record record_of(const weft_check_site& site, uint64_t who, uint32_t epoch);
-  bool is_copy(const Record& record) const;
+  Record record_at(const weft_check_site& site, uint64_t epoch) const {
+    return Record::of(
+        epoch, reinterpret_cast<const int64_t*>(&site) - reinterpret_cast<const int64_t*>(first_site_));
+  }
+  Record record_of(const weft_check_site& site, uint64_t epoch);
+  Owner owner_of(const Record& record) const { return epochs_.owner(record.epoch()); }
+  bool knows(const ThreadClock& own, const Record& record, int64_t beyond) const;
   bool is_stale(const Record& record, const Access& access) const;
   bool is_past(const Record& record, const Access& access) const;
+  bool is_before(const Record& record, const Access& access) const;
   bool is_together(const Record& record, const weft_check_site& site, int64_t block) const;
   void check_cell(Cell& cell, const Access& access);
   void doubt(const Access& access);
   bool check_record(const Record& other, const Access& access) {
     // A thread's own accesses come one after the other.
-    if (other.who == 0 || (other.who == access.record.who && !access.is_copy)) return true;
+    if (other.bits == 0 || (other.epoch() == access.record.epoch() && !access.is_copy)) return true;
     return check_other(other, access);
   }
   bool check_other(const Record& other, const Access& access);
@@ -102,7 +130,13 @@ class Watch {
   int32_t check_range(const Access& access, const void* address, int64_t bytes);
   void see(int32_t kind, const Record& other);
   void answer();
-  bool settle() { return doubts_.empty() ? is_ended_ : settle_doubts(); }
+  // Lets the accesses of the block that runs be quick, unless something has to be settled before.
+  void begin_quick();
+  void end_quick() {
+    is_quiet_ = false;
+    quick_.block = -1;
+  }
+  bool settle() { return is_quiet_ ? false : settle_doubts(); }
   bool settle_doubts();
   void complete(const Access& access, const int64_t* values, Report& report) const;
 
@@ -111,9 +145,11 @@ class Watch {
   int64_t cluster_[3];
   int32_t threads_;  // of a block
   Shadow shadow_;
-  Clocks clocks_;
+  Epochs epochs_;
+  Clocks clocks_{&epochs_};
   std::unordered_map<int64_t, std::unique_ptr<WatchedBlock>> blocks_;
   WatchedBlock* recent_ = nullptr;
+  Current quick_;
   std::unordered_map<const void*, MeetingPlace> places_;
   std::vector<const MeetingPlace*> numbered_places_;
   std::unordered_map<const void*, Shared<Clock>> atomics_;
@@ -121,6 +157,7 @@ class Watch {
   Seen seen_;
   std::vector<Doubt> doubts_;
   std::vector<Report> reports_;
+  bool is_quiet_ = true;   // no doubts, not ended, enough memory
   bool is_ended_ = false;  // by a finding
   bool has_no_memory_ = false;
 };
@@ -132,6 +169,7 @@ int32_t Watch::safely(Body body) noexcept {
     return body();
   } catch (const std::bad_alloc&) {
     has_no_memory_ = true;
+    end_quick();
     launch_->failed = 1;
     return 1;
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the scheduler tells of threads that meet: from there on they know of each other.
-#include <utility>
 #include <vector>
 
 #include "cpu/watch.h"
@@ -11,32 +10,36 @@ namespace weft {
 void Watch::meet_lanes(int64_t block, int32_t first, uint32_t lanes) noexcept {
   safely([&] {
     WatchedBlock& own = this->block(block);
-    std::vector<std::pair<WatchedBlock*, int32_t>> members;
-    for (uint32_t left = lanes; left != 0; left &= left - 1)
-      members.push_back({&own, first + __builtin_ctz(left)});
+    std::vector<Members> members;
+    for (uint32_t left = lanes; left != 0;) {
+      const int begin = __builtin_ctz(left);
+      const uint32_t others = ~(left >> begin);
+      const int count = others == 0 ? 32 : __builtin_ctz(others);
+      members.push_back({&own, first + begin, count});
+      left &= count + begin >= 32 ? 0 : ~0U << (count + begin);
+    }
     clocks_.meet(members);
+    begin_quick();
     return 0;
   });
 }
 
 void Watch::meet_threads(int64_t block, int32_t first, int32_t count) noexcept {
   safely([&] {
-    WatchedBlock& own = this->block(block);
-    std::vector<std::pair<WatchedBlock*, int32_t>> members;
-    for (int32_t thread = first; thread < first + count; ++thread) members.push_back({&own, thread});
-    clocks_.meet(members);
+    clocks_.meet({{&this->block(block), first, count}});
+    begin_quick();
     return 0;
   });
 }
 
 void Watch::meet_blocks(const int64_t* blocks, int32_t count) noexcept {
   safely([&] {
-    std::vector<std::pair<WatchedBlock*, int32_t>> members;
+    std::vector<Members> members;
     for (int32_t number = 0; number < count; ++number) {
-      WatchedBlock& own = this->block(blocks[number]);
-      for (int32_t thread = 0; thread < threads_; ++thread) members.push_back({&own, thread});
+      members.push_back({&this->block(blocks[number]), 0, threads_});
     }
     clocks_.meet(members);
+    begin_quick();
     return 0;
   });
 }

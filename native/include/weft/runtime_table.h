@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 21
+#define WEFT_RUNTIME_TABLE_VERSION 22
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -248,6 +248,7 @@ enum weft_watch_event {
   WEFT_EVENT_STORES = 7,       // the same for copies out of shared memory
   WEFT_EVENT_PRODUCT = 8,      // a product of its warpgroup begins
   WEFT_EVENT_PRODUCTS = 9,     // as for stores
+  WEFT_EVENT_MEETING = 10,     // `bytes` threads from this one on have met
 };
 
 // A place in a kernel that the sanitizer checks, constant data in the object. The texts are UTF-8 and live as

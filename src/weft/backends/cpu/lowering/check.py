@@ -52,7 +52,7 @@ def launch_checks(kernel: KernelOp) -> int:
             ordered |= _LAUNCH_BLOCKS
     else:
         ordered = 0
-    watched = _LAUNCH_WATCHED if not checks.isdisjoint(WATCHED) else 0
+    watched = _LAUNCH_WATCHED if is_watched(kernel) else 0
     return ordered | watched | sum(bit for word, bit in _LAUNCH_WORDS.items() if word in checks)
 
 
@@ -71,9 +71,24 @@ def reports_barriers(kernel: KernelOp) -> bool:
     return "barriers" in _words(kernel)
 
 
-def looks_at_threads(kernel: KernelOp) -> bool:
-    """Whether more is checked than each access by itself, for which a thread must be one piece of code."""
-    return bool(_words(kernel) - {"bounds", "trace"})
+def needs_coroutines(kernel: KernelOp) -> bool:
+    """Whether the threads of a kernel that waits must be able to end anywhere, or to run in any order."""
+    return continues(kernel) or has_orders(kernel)
+
+
+def is_watched(kernel: KernelOp) -> bool:
+    """Whether the runtime is told of the threads' accesses."""
+    return not _words(kernel).isdisjoint(WATCHED)
+
+
+def print_meeting(printer: FunctionPrinter, kernel: KernelOp, count: str) -> None:
+    """Tells the runtime that all threads of the block have met, if it watches them; `count`, i32, is how many."""
+    if not is_watched(kernel):
+        return
+    wide = printer.let(f"zext i32 {count} to i64") if count.startswith("%") else count
+    event = f"i32 {EVENTS.index('meeting')}"
+    block = f"i64 {printer.coordinates['block']}"
+    _call(printer, "sanitizer_event", event, block, "i64 0", "ptr null", f"i64 {wide}")
 
 
 def _words(kernel: KernelOp) -> frozenset[str]:

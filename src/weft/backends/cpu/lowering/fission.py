@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.dialects import scf
 
-from weft.backends.cpu.lowering.check import has_orders, looks_at_threads
+from weft.backends.cpu.lowering.check import has_orders, is_watched, needs_coroutines
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.loops import may_wait
 from weft.backends.cpu.lowering.sharing import Group, Sharing, is_full_mask
 from weft.dialects.flow import end_of, walk
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, WarpBarrierOp
-from weft.dialects.simt.kernel import ExitOp
+from weft.dialects.simt.kernel import ExitOp, KernelOp
 from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Block, Operation, SSAValue
-
-    from weft.dialects.simt.kernel import KernelOp
 
 COROUTINES: Final = "coroutines"
 """An attribute of a kernel whose threads are to be coroutines even where loops would do."""
@@ -48,11 +46,19 @@ class Obstacle(NamedTuple):
 
 
 class Waits:
-    """What a kernel's operations wait for, themselves or inside."""
+    """What a kernel's operations wait for, themselves or inside.
+
+    Attributes:
+        count: how many there are.
+        first: one of them.
+        inside: the first that is not a barrier of the block outside of branches and loops. Coroutines run such a kernel
+            in another order, which decides what the sanitizer tells of two accesses that race.
+    """
 
     def __init__(self, kernel: KernelOp) -> None:
         self._groups: dict[Operation, set[Group]] = {}
         self.count = 0
+        self.inside: Operation | None = None
         # The order of a test is one of coroutines.
         self.first: Operation | None = kernel if has_orders(kernel) else None
         for operation in walk(kernel):
@@ -73,6 +79,9 @@ class Waits:
         self.count += 1
         if self.first is None:
             self.first = operation
+        is_outside = group is Group.BLOCK and isinstance(operation.parent_op(), KernelOp)
+        if self.inside is None and not is_outside:
+            self.inside = operation
         around: Operation | None = operation
         while around is not None:
             self._groups.setdefault(around, set()).add(group)
@@ -88,8 +97,10 @@ def uses_coroutines(kernel: KernelOp) -> bool:
 def find_obstacle(kernel: KernelOp, waits: Waits) -> Obstacle | None:
     """What forbids loops for a kernel whose threads wait; None if nothing does."""
     assert waits.first is not None
-    if COROUTINES in kernel.attributes or looks_at_threads(kernel):
+    if COROUTINES in kernel.attributes or needs_coroutines(kernel):
         return Obstacle(waits.first)
+    if is_watched(kernel) and waits.inside is not None:
+        return Obstacle(waits.inside)
     if waits.count > MOST_WAITS:
         return Obstacle(waits.first, others=waits.count - 1)
     return _Search(kernel, waits).obstacle

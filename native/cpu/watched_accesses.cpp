@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Accesses, one after the other, against what is noted of their memory.
+#include <cstring>
+
+#include "cpu/watch.h"
+
+namespace weft {
+namespace {
+
+constexpr int32_t kBeside =
+    WEFT_ACCESS_ELEMENTS | WEFT_ACCESS_PHASE | WEFT_ACCESS_STORE | WEFT_ACCESS_PRODUCT;
+
+}  // namespace
+
+Record Watch::record_of(const weft_check_site& site, uint64_t epoch) {
+  if (first_site_ == nullptr) first_site_ = &site;
+  return record_at(site, epoch);
+}
+
+bool Watch::knows(const ThreadClock& own, const Record& record, int64_t beyond) const {
+  if (own.known.empty()) return false;
+  const Owner owner = owner_of(record);
+  const Clock& known = *own.known.get();
+  if (!Epochs::is_beside(record.epoch())) {
+    return known.at(owner.block + beyond, owner.thread) >= record.epoch();
+  }
+  return known.at(owner.block + Clock::kBeside + beyond, owner.thread) >= owner.count;
+}
+
+// Whether a record of shared memory is of a block that has ended.
+bool Watch::is_stale(const Record& record, const Access& access) const {
+  const uint64_t epoch = record.epoch();
+  if (access.block.is_alone && !Epochs::is_beside(epoch)) return epoch < access.block.first;
+  const Owner owner = owner_of(record);
+  if (owner.block == access.block.number) return false;
+  const int64_t group = group_of(access.block.number);
+  if (owner.block != kPhases) return group_of(owner.block) != group;
+  const MeetingPlace& place = *numbered_places_[at(owner.thread)];
+  return place.group != group || owner.count <= place.first;
+}
+
+// Whether what was done in an epoch comes before the access, or is the same thread's.
+bool Watch::is_past(const Record& record, const Access& access) const {
+  const uint64_t epoch = record.epoch();
+  const WatchedBlock& block = access.block;
+  const ThreadClock& own = access.clock();
+  if (epoch == own.epoch) return true;
+  if (!Epochs::is_beside(epoch)) {
+    if (epoch - block.first < block.met - block.first) return true;
+    if (block.is_alone && block.is_isolated && own.known.is(block.common)) {
+      // It has learned nothing since, and knows no other block.
+      if (epoch < block.first || own.epoch == block.met + static_cast<uint64_t>(access.thread)) return false;
+    }
+    const Owner owner = owner_of(record);
+    if (owner.block == block.number && owner.thread == access.thread) return true;
+  }
+  return knows(own, record, 0);
+}
+
+// The same for a read that the access may take the place of, which may be a copy's as well.
+bool Watch::is_before(const Record& record, const Access& access) const {
+  if (access.is_copy) {
+    const Owner owner = owner_of(record), own = owner_of(access.record);
+    if (owner.block == own.block && owner.thread == own.thread) return true;
+  }
+  return is_past(record, access);
+}
+
+// Whether two accesses may come at the same time: both are atomic for both blocks, or one waits for the
+// other.
+bool Watch::is_together(const Record& record, const weft_check_site& site, int64_t block) const {
+  const weft_check_site& other = site_of(record);
+  const int32_t either = other.flags | site.flags;
+  if ((either & WEFT_ACCESS_AWAITED) != 0 && (either & kBeside) == 0) return true;
+  if ((other.flags & site.flags & WEFT_ACCESS_ATOMIC) == 0) return false;
+  return (either & WEFT_ACCESS_BLOCK) == 0 || owner_of(record).block == block;
+}
+
+void Watch::see(int32_t kind, const Record& other) {
+  if (seen_.kind < 0) seen_ = {kind, other, nullptr, 0};
+}
+
+// Whether an access and an earlier one, of which one writes, are in order or of no interest.
+bool Watch::check_other(const Record& other, const Access& access) {
+  const bool is_asynchronous = access.is_copy || Epochs::is_beside(other.epoch());
+  const int32_t wanted = is_asynchronous ? WEFT_ACCESS_ASYNC : WEFT_ACCESS_RACES;
+  if ((access.site.flags & wanted) == 0) return true;
+  if (is_past(other, access)) {
+    // A copy beside the threads sees what they wrote only after a fence.
+    const int32_t flags = access.site.flags;
+    const bool needs_fence =
+        (flags & (WEFT_ACCESS_STORE | WEFT_ACCESS_PRODUCT)) != 0 && (flags & WEFT_ACCESS_SHARED) != 0 &&
+        (site_of(other).flags & WEFT_ACCESS_WRITES) != 0 && owner_of(other).block != kPhases;
+    if (!needs_fence || knows(access.clock(), other, Clock::kProxy)) return true;
+    see(WEFT_CHECK_asynchrony, other);
+    return false;
+  }
+  if (is_together(other, access.site, access.block.number)) return true;
+  see(is_asynchronous ? WEFT_CHECK_asynchrony : WEFT_CHECK_race, other);
+  return false;
+}
+
+// Of two plain writes that race the second may write what is there already: that shows when it is done.
+void Watch::doubt(const Access& access) {
+  if (seen_.kind != WEFT_CHECK_race || (together_ & WEFT_LAUNCH_SAME_VALUES) != 0) return;
+  const int32_t bits = WEFT_ACCESS_READS | WEFT_ACCESS_WRITES | WEFT_ACCESS_ATOMIC;
+  const bool both = (access.site.flags & bits) == WEFT_ACCESS_WRITES &&
+                    (site_of(seen_.other).flags & bits) == WEFT_ACCESS_WRITES;
+  if (both) seen_.bytes = access.site.bytes;
+}
+
+void Watch::check_cell(Cell& cell, const Access& access) {
+  const int32_t flags = access.site.flags;
+  if ((flags & WEFT_ACCESS_SHARED) != 0) {
+    if (cell.any().bits != 0 && is_stale(cell.any(), access)) cell = {};
+  }
+  const bool has_beginning = (flags & (WEFT_ACCESS_SHARED | WEFT_ACCESS_LOCAL)) != 0;
+  if ((flags & WEFT_ACCESS_READS) != 0 && (flags & WEFT_ACCESS_UNINIT) != 0 && has_beginning &&
+      !cell.is_written()) {
+    see(WEFT_CHECK_uninitialized, {});
+  }
+  if ((flags & WEFT_ACCESS_LOCAL) == 0) {
+    const bool is_first = seen_.kind < 0;
+    if (check_record(cell.write, access) && check_record(cell.atomic, access) &&
+        (flags & WEFT_ACCESS_WRITES) != 0) {
+      for (const Record& read : cell.reads) {
+        if (!check_record(read, access)) break;
+      }
+    }
+    if (is_first) doubt(access);
+  }
+  if ((flags & WEFT_ACCESS_WRITES) != 0 && (flags & WEFT_ACCESS_ATOMIC) != 0) {
+    cell.atomic = access.record;
+  } else if ((flags & WEFT_ACCESS_WRITES) != 0) {
+    cell = {access.record, {}, {}};
+  } else {
+    cell.add_read(access.record, [&](const Record& read) { return is_before(read, access); });
+  }
+}
+
+// Atomics and fences: what a thread lets others learn through an element, and learns through it.
+void Watch::order_atomics(const Access& access, const void* address) {
+  const int32_t flags = access.site.flags;
+  ThreadClock& own = access.block.threads[at(access.thread)];
+  if ((flags & WEFT_ACCESS_READS) != 0 && !atomics_.empty()) {
+    const auto found = atomics_.find(address);
+    if (found != atomics_.end()) {
+      clocks_.acquire(own, (flags & WEFT_ACCESS_ACQUIRES) != 0 ? found->second : Shared<Clock>());
+      if (own.pending.empty()) {
+        own.pending = found->second;
+      } else if (!own.pending.is(found->second)) {
+        own.pending.edit().join(*found->second.get());
+      }
+    }
+  }
+  if ((flags & WEFT_ACCESS_WRITES) == 0) return;
+  if ((flags & WEFT_ACCESS_RELEASES) != 0) {
+    clocks_.release(access.block, access.thread, atomics_[address]);
+  } else if (!own.released.empty()) {
+    Shared<Clock>& into = atomics_[address];
+    if (into.empty()) {
+      into = own.released;
+    } else if (!into.is(own.released)) {
+      into.edit().join(*own.released.get());
+    }
+  }
+}
+
+int32_t Watch::check_range(const Access& access, const void* address, int64_t bytes) {
+  if (settle()) return 1;
+  seen_ = {};
+  const char* place = static_cast<const char*>(address);
+  for (int64_t done = 0; done < bytes; done += access.site.bytes) {
+    shadow_.for_each(place + done, access.site.bytes, [&](Cell& cell) { check_cell(cell, access); });
+    if (seen_.bytes != 0 && seen_.address == nullptr) {
+      seen_.address = place + done;
+      seen_.bytes = bytes - done;
+    }
+  }
+  if (!access.is_copy && (access.site.flags & kOrders) != 0) order_atomics(access, address);
+  return seen_.kind >= 0 ? 1 : 0;
+}
+
+int32_t Watch::access(const weft_check_site& site, int64_t block, int64_t thread,
+                      const void* address) noexcept {
+  return safely([&] {
+    WatchedBlock& own = this->block(block);
+    const auto number = static_cast<int32_t>(thread);
+    const Record record = record_of(site, own.threads[at(thread)].epoch);
+    const int32_t found =
+        check_range({site, own, number, record, false}, address, int64_t{site.count} * site.bytes);
+    begin_quick();
+    return found;
+  });
+}
+
+int32_t Watch::copy(const weft_check_site& site, int64_t block, int64_t thread, const void* address,
+                    int64_t bytes, const void* word) noexcept {
+  return safely([&] {
+    WatchedBlock& own = this->block(block);
+    for (auto* counts : {&own.groups, &own.stores, &own.products}) counts->resize(at(threads_));
+    const auto number = static_cast<int32_t>(thread);
+    Record record;
+    const auto beside = [&](int64_t owner, int32_t who, uint32_t count) {
+      return record_of(site, epochs_.begin_beside({owner, who, count}));
+    };
+    // One thread speaks for its warpgroup.
+    if ((site.flags & WEFT_ACCESS_PRODUCT) != 0 && number % 128 != 0) return 0;
+    if ((site.flags & WEFT_ACCESS_PHASE) != 0) {
+      const MeetingPlace& place = place_at(block, word);
+      record = beside(kPhases, place.number, place.phases + 1);
+    } else if ((site.flags & WEFT_ACCESS_ELEMENTS) != 0) {
+      record = beside(block, threads_ + number, own.groups[at(thread)] + 1);
+    } else if ((site.flags & WEFT_ACCESS_STORE) != 0) {
+      record = beside(block, 2 * threads_ + number, ++own.stores[at(thread)]);
+    } else {
+      record = beside(block, 3 * threads_ + number / 128, own.products[at(thread)] + 1);
+    }
+    return check_range({site, own, number, record, true}, address, bytes);
+  });
+}
+
+}  // namespace weft
