@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from xdsl.dialects.builtin import StringAttr
 
@@ -30,8 +32,11 @@ def fill(a: weft.Tensor[weft.f32, ("n",)]):
     fill_kernel(a).launch(grid=1, block=64)
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda"])
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize(
+    ("example", "target"),
+    [*zip(EXAMPLES, itertools.cycle(("cpu", "cuda")))],
+    ids=lambda one: getattr(one, "name", one),
+)
 def test_the_module_that_is_shown_is_the_one_that_was_compiled(example, target):
     source = read_source(example.function)
     signature = infer_signature(source.name, source.parameters, example.fake_arguments(), {})

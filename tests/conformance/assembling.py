@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assembles what the tests of this folder compile, whatever they compile it for, for one GPU of each kind.
+"""Assembles what the tests of this folder compile, whatever they compile it for, for GPUs of each kind.
 
 In: modules as the front end leaves them. Out: which kernels LLVM or the assembler refuses, for which architecture, and
 the tests that made them. Kernels are collected, each distinct one once, and emitted many to a module, on all CPUs, when
-the tests are over.
+the tests are over. Each is emitted for the most capable kind and, in turn, for another one, or for every kind.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 # Two kernels are told apart by their text for this one, which has the most operations.
 MOST_CAPABLE = "sm_90a"
-ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+OTHERS = ("sm_80", "sm_89", "sm_100a", "sm_120a")
+ARCHITECTURES = (MOST_CAPABLE, *OTHERS)
 KERNELS_OF_A_MODULE = 40
 _PLACES = re.compile(r"!\d+ = .*|,? ?!dbg !\d+")
 
@@ -43,12 +44,16 @@ _PLACES = re.compile(r"!\d+ = .*|,? ?!dbg !\d+")
 class Assembling:
     """The kernels of a run of tests.
 
+    Args:
+        every: whether each kernel is emitted for every kind of GPU.
+
     Attributes:
         origins: the test that made each kernel, by the name that the kernel has here.
         refused: ``(architecture, test, error)`` of what could not be printed, limits of an architecture aside.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, every: bool = False) -> None:
+        self._every = every
         self.origins: dict[str, str] = {}
         self.refused: list[tuple[str, str, WeftError]] = []
         self._seen: set[bytes] = set()
@@ -79,7 +84,7 @@ class Assembling:
         patch.setattr(pipeline, "compile_function", watched_compile)
 
     def take(self, module: ModuleOp, test: str) -> None:
-        """Prints the kernels of a module that are not known yet, for each architecture."""
+        """Prints the kernels of a module that are not known yet."""
         for kernel in kernels_of(module):
             alone = self._printer(MOST_CAPABLE)
             name = kernel.sym_name
@@ -95,10 +100,11 @@ class Assembling:
                     kernel.sym_name = name
                     continue
                 self._seen.add(found)
-            number = f"kernel_{len(self.origins)}"
-            self.origins[number] = test
+            turn = len(self.origins)
+            self.origins[number := f"kernel_{turn}"] = test
             kernel.sym_name = StringAttr(number)
-            self._print(kernel, test)
+            other = OTHERS[turn % len(OTHERS)]
+            self._print(kernel, test, ARCHITECTURES if self._every else (MOST_CAPABLE, other))
             kernel.sym_name = name
             if len(self.origins) % KERNELS_OF_A_MODULE == 0:
                 self._close()
@@ -112,9 +118,9 @@ class Assembling:
             complaints = [*pool.map(_assemble, *zip(*self._texts, strict=True))]
         return [self._with_test(complaint) for complaint in complaints if complaint]
 
-    def _print(self, kernel: KernelOp, test: str) -> None:
+    def _print(self, kernel: KernelOp, test: str, architectures: tuple[str, ...]) -> None:
         refused: list[tuple[str, str, WeftError]] = []
-        for architecture in ARCHITECTURES:
+        for architecture in architectures:
             machine = cuda_machine(architecture)
             try:
                 check_shared_memory(kernel, machine.shared_memory_bytes, architecture)
@@ -123,7 +129,7 @@ class Assembling:
                 print_kernel(self._printers[architecture], kernel)
             except WeftError as error:
                 refused.append((architecture, test, error))
-        is_taken = len(refused) < len(ARCHITECTURES)
+        is_taken = len(refused) < len(architectures)
         self.refused += [one for one in refused if not (is_taken and _is_limit(one[2]))]
 
     def _printer(self, architecture: str) -> ModulePrinter:

@@ -57,7 +57,7 @@ if TARGET:
     weft.jit = api.jit = jit_for(TARGET)
 
 
-EVERYTHING = "test_every_kernel_of_these_tests_assembles_for_every_kind_of_gpu"
+EVERYTHING = "test_every_kernel_of_these_tests_assembles"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -98,13 +98,13 @@ def sort_long(
         kept = wide if values is None else values.dtype
         others = [scratch((rows, columns), kept) for _ in keys]
     source, with_keys = x, values
-    for number, digit in enumerate(plan.digits):
+    for number, (shift, bits) in enumerate(plan.digits):
         is_last = number == passes - 1
         target = out if is_last else keys[number % 2]
         moved_to = moved if is_last else others[number % 2]
         pass_kernel(
             x, source, with_keys, target, moved_to, counts, messages[number], tiles, number,
-            digit, number == 0, is_last, plan,
+            shift, bits, number == 0, is_last, plan,
         ).launch(grid=rows * tiles, block=_THREADS)  # fmt: skip
         source, with_keys = target, moved_to
 
@@ -139,7 +139,7 @@ def begin_kernel(counts: Array) -> None:
 
 
 def _digit(code: Any, shift: Any, bits: Any) -> Any:
-    return i32((code >> shift) & ((1 << bits) - 1))
+    return i32((code >> code.dtype(shift)) & ((1 << bits) - 1))
 
 
 @kernel(max_threads=_THREADS, min_blocks=3)
@@ -153,7 +153,8 @@ def pass_kernel(
     messages: Array,
     tiles: Int32,
     number: Int32,
-    digit: Constant,
+    shift: Int32,
+    bits: Constant,
     is_first: Constant,
     is_last: Constant,
     plan: Constant,
@@ -171,12 +172,12 @@ def pass_kernel(
             block alone (1) or also of all before it (2).
         tiles: blocks of a row.
         number: of the pass.
-        digit: its first bit, and how many.
+        shift, bits: its digit: the first bit, and how many. All passes but the first and the last are one kernel.
         is_first, is_last: of the passes.
         plan: see there.
     """
     row, tile = divmod(block_idx.x, tiles)
-    dtype, (shift, bits) = x.dtype, digit
+    dtype = x.dtype
     count, n = items_of(dtype.itemsize * 8), i64(x.shape[-1])
     first = i64(tile) * (count * _THREADS)
     present = i32(min(n - first, i64(count * _THREADS)))
