@@ -15,6 +15,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.traits import MemoryWriteEffect
 
 from weft.dialects.flow import origins, walk
+from weft.dialects.nvgpu.map_edits import CopyMapOp, EditMapOp
 from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
 from weft.dialects.simt.memory import AllocaOp, ScratchOp
@@ -71,12 +72,22 @@ def _written(function: KernelOp | FuncOp, tensors: Iterator[SSAValue]) -> frozen
     found: set[int] = set()
     memory = [o for one in tensors if isinstance(one.type, _MEMORY) for o in origins(one)]
     for tensor in memory:
-        if not _is_own(tensor):
+        if isinstance(tensor.owner, CopyMapOp):
+            memory += [o for mapped in _mapped(function, tensor.owner) for o in origins(mapped)]
+        elif not _is_own(tensor):
             index = index_of.get(tensor)
             if index is None:
                 return frozenset(a.index for a in arguments if isinstance(a.type, _MEMORY))
             found.add(index)
     return frozenset(found)
+
+
+def _mapped(function: KernelOp | FuncOp, copy: CopyMapOp) -> Iterator[SSAValue]:
+    """The tensors that a map in memory may be of: that of the launch's map, and those of its edits."""
+    yield copy.tensor_map
+    for operation in walk(function):
+        if isinstance(operation, EditMapOp) and copy.result in origins(operation.tensor_map):
+            yield operation.tensor
 
 
 def _stored_to(kernel: KernelOp) -> Iterator[SSAValue]:

@@ -133,8 +133,10 @@ class EditMapOp(IRDLOperation):
 
     @property
     def written(self) -> tuple[SSAValue, ...]:
-        """The map and the slot; the tensor's elements are neither read nor written."""
-        return self.tensor_map, self.slot
+        """The map's place and the slot; the tensor's elements are neither read nor written."""
+        owner = self.tensor_map.owner
+        known = isinstance(owner, CopyMapOp | MapAtOp)
+        return owner.place if known else self.tensor_map, self.slot
 
     @property
     def itemsize(self) -> int:
