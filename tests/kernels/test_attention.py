@@ -52,6 +52,45 @@ def test_the_kernel_of_hopper_takes_batches(causal):
     assert np.allclose(np.asarray(copies[3]), expected, atol=2e-3)
 
 
+def slopes_of(gradient, q, k, v, causal, scale):
+    """The derivatives of one batch, in f64; key heads serve several."""
+    by_q, by_k, by_v = (np.zeros(one.shape) for one in (q, k, v))
+    gradient, q, k, v = (one.astype(np.float64) for one in (gradient, q, k, v))
+    queries, keys = len(q), len(k)
+    seen = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
+    for head in range(q.shape[1]):
+        h = head * k.shape[1] // q.shape[1]
+        weights = np.exp(scale * q[:, head] @ k[:, h].T) * (seen if causal else 1)
+        weights /= np.maximum(weights.sum(-1, keepdims=True), 1e-300)
+        slopes = gradient[:, head] @ v[:, h].T
+        slopes = weights * (slopes - (weights * slopes).sum(-1, keepdims=True))
+        by_q[:, head] = scale * slopes @ k[:, h]
+        by_k[:, h] += scale * slopes.T @ q[:, head]
+        by_v[:, h] += weights.T @ gradient[:, head]
+    return by_q, by_k, by_v
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_derivatives_of_batches_and_sequences(causal):
+    shapes = (2, 140, 4, 130), (2, 140, 4, 130), (2, 9, 2, 130), (2, 9, 2, 130)
+    arrays = [numbers(*shape) for shape in shapes]
+    batches = [slopes_of(*one, causal, 0.1) for one in zip(*arrays, strict=True)]
+    found = kernels.attention_backward(*arrays, causal, 0.1)
+    for one, *others in zip(found, *batches, strict=True):
+        assert np.allclose(one, others)
+    flat = [one.reshape(-1, *one.shape[2:])[::-1] for one in arrays]
+    starts, others = starts_of([150, 0, 100]), starts_of([3, 5, 9])  # the last tokens have none
+    found = kernels.attention_backward(*flat, causal, 0.1, starts, others)
+    expected = [np.zeros(one.shape) for one in found]
+    for i in range(3):
+        mine = [slice(bounds[i], bounds[i + 1]) for bounds in (starts, starts, others, others)]
+        parts = slopes_of(*(a[part] for a, part in zip(flat, mine, strict=True)), causal, 0.1)
+        for target, rows, part in zip(expected, mine[1:], parts, strict=True):
+            target[rows] = part
+    for one, other in zip(found, expected, strict=True):
+        assert np.allclose(one, other)
+
+
 def softmax(x: np.ndarray) -> np.ndarray:
     weights = np.exp(x - x.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True)
@@ -115,6 +154,8 @@ def test_bad_input_is_refused_by_name():
         ),
         (ValueError, "expected 3 dimensions", lambda: kernels.attention(q, q, q, q_starts=starts)),
         (ValueError, "given together", lambda: kernels.attention(q, q, q, k_starts=starts)),
+        (TypeError, "scale is 'a', expected", lambda: kernels.attention(q, q, q, scale="a")),
+        (ValueError, "gradient has shape", lambda: kernels.attention_backward(q[:1], q, q, q)),
         (
             TypeError,
             "k_starts has elements of int64",

@@ -18,6 +18,7 @@ def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     def numbers(*shape: int) -> Any:
         return torch.randn(shape, dtype=torch.float64, requires_grad=True)
 
+    starts = [torch.tensor(ends, dtype=torch.int32) for ends in ([0, 2, 2, 5], [0, 1, 3, 5])]
     angles, classes = torch.rand(3, 2, dtype=torch.float64), torch.tensor([3, -100, 0])
     return {
         "gelu": (lambda x: kernels.gelu(x, "tanh"), (numbers(2, 3),)),
@@ -31,6 +32,10 @@ def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
         "layer_norm": (kernels.layer_norm, (numbers(2, 3, 5), numbers(5), numbers(5))),
         "layer_norm of rows alone": (kernels.layer_norm, (numbers(3, 5),)),
         "rms_norm": (kernels.rms_norm, (numbers(3, 5), numbers(5))),
+        "attention": (
+            lambda q, k, v: kernels.attention(q, k, v, True, 0.3, *starts),
+            (numbers(5, 2, 2), numbers(5, 1, 2), numbers(5, 1, 2)),
+        ),
         "matmul": (kernels.matmul, (numbers(2, 3, 4), numbers(4, 2))),
         "gemm": (
             lambda a, b, bias, residual: kernels.gemm(a, b.mT, bias, "silu", residual, 0.5, 2.0),
@@ -45,7 +50,7 @@ def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 NAMES = (
     *("gelu", "silu_mul", "rope", "dropout", "embedding", "softmax", "log_softmax"),
-    *("cross_entropy", "layer_norm", "layer_norm of rows alone", "rms_norm"),
+    *("cross_entropy", "layer_norm", "layer_norm of rows alone", "rms_norm", "attention"),
     *("matmul", "gemm", "gemm of stacks"),
 )
 

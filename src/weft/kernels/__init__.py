@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from weft.kernels.activations import gelu_backward as gelu_backward
     from weft.kernels.activations import silu_mul as silu_mul
     from weft.kernels.activations import silu_mul_backward as silu_mul_backward
+    from weft.kernels.attention_gradients import attention_backward as attention_backward
     from weft.kernels.attentions import attention as attention
     from weft.kernels.dropouts import dropout as dropout
     from weft.kernels.grouped_products import grouped_gemm as grouped_gemm
@@ -58,6 +59,7 @@ _MODULES = {
     "argmin": "reductions",
     "argsort": "sorts",
     "attention": "attentions",
+    "attention_backward": "attention_gradients",
     "copy": "movers",
     "cross_entropy": "losses",
     "cross_entropy_backward": "losses",
@@ -103,6 +105,7 @@ __all__ = (
     "argmin",
     "argsort",
     "attention",
+    "attention_backward",
     "copy",
     "cross_entropy",
     "cross_entropy_backward",

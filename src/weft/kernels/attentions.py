@@ -13,7 +13,10 @@ from typing import Any, Final
 from weft.api import jit, kernel
 from weft.kernels import hopper_attention
 from weft.kernels.arrays import Array, Constant, Float64, Given, Int32, given, number, output
+from weft.kernels.attention_gradients import attention_slopes
+from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of
 from weft.kernels.factors import capability
+from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import sum_type
 from weft.language.control import static_range
 from weft.language.memory.shared import shared
@@ -24,13 +27,28 @@ from weft.language.threads.barrier import sync_threads
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.block.reductions import max as block_max
 from weft.primitives.block.reductions import sum as block_sum
-from weft.types.dtype import i32
 
 _THREADS: Final = 128
-_MOST_HDIM: Final = 1024
 _CHUNK: Final = 16  # bytes, of which the copy engine's strides are multiples
 
 
+def _backward(
+    gradient: Any,
+    _: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    causal: bool,
+    scale: float | None,
+    q_starts: Any,
+    k_starts: Any,
+    __: Any,
+) -> Any:
+    slopes = attention_slopes(gradient, q, k, v, causal, scale, q_starts, k_starts)
+    return *slopes, None, None, None, None, None
+
+
+@differentiable(like_first, _backward)
 def attention(
     q: Any,
     k: Any,
@@ -77,12 +95,9 @@ def attention(
     """
     rank = 3 if q_starts is not None else 4
     queries = given(q, "q", is_float=True)
-    keys, values = _keys(queries, k, "k", rank), _keys(queries, v, "v", rank)
-    _check_shapes(queries, keys, values, rank)
-    if (q_starts is None) != (k_starts is None):
-        raise ValueError("q_starts and k_starts are given together, or neither")
-    if q_starts is not None:
-        _check_starts(queries, q_starts, k_starts)
+    keys, values = keys_of(queries, k, "k", rank), keys_of(queries, v, "v", rank)
+    check_shapes(queries, keys, values, rank)
+    check_starts(queries, q_starts, k_starts)
     out = output(queries, queries.shape, queries.dtype, queries.type_name, out)
     if 0 in queries.shape:
         return out
@@ -95,47 +110,6 @@ def attention(
     else:
         _attention(*arguments, longest, heads // max(keys.shape[-2], 1), scale, bool(causal), hdim)
     return out
-
-
-def _keys(queries: Given, array: object, name: str, rank: int) -> Given:
-    found = given(array, name)
-    if found.dtype is not queries.dtype:
-        raise TypeError(f"{name} has elements of {found.type_name}, expected {queries.type_name}")
-    if found.device != queries.device:
-        raise ValueError(f"{name} is on {found.device}, expected {queries.device}")
-    if len(found.shape) != rank:
-        raise ValueError(f"{name} has shape {found.shape}, expected {rank} dimensions")
-    return found
-
-
-def _check_shapes(queries: Given, keys: Given, values: Given, rank: int) -> None:
-    if len(queries.shape) != rank:
-        raise ValueError(f"q has shape {queries.shape}, expected {rank} dimensions")
-    if values.shape != keys.shape:
-        raise ValueError(f"v has shape {values.shape}, expected {keys.shape} as k")
-    same = slice(0, rank - 3), slice(rank - 1, rank)
-    if any(queries.shape[part] != keys.shape[part] for part in same):
-        raise ValueError(
-            f"k has shape {keys.shape}, expected the batches and the hdim of q, {queries.shape}"
-        )
-    heads, key_heads = queries.shape[-2], keys.shape[-2]
-    if key_heads == 0 or heads % key_heads:
-        raise ValueError(f"k has {key_heads} heads, expected a divisor of q's {heads}")
-    if not 0 < queries.shape[-1] <= _MOST_HDIM:
-        raise ValueError(f"hdim is {queries.shape[-1]}, expected 1 to {_MOST_HDIM}")
-
-
-def _check_starts(queries: Given, q_starts: object, k_starts: object) -> None:
-    first, second = given(q_starts, "q_starts"), given(k_starts, "k_starts")
-    for name, found in (("q_starts", first), ("k_starts", second)):
-        if found.dtype is not i32:
-            raise TypeError(f"{name} has elements of {found.type_name}, expected int32")
-        if found.device != queries.device:
-            raise ValueError(f"{name} is on {found.device}, expected {queries.device}")
-        if len(found.shape) != 1 or found.shape != first.shape or not found.shape[0]:
-            raise ValueError(
-                f"{name} has shape {found.shape}, expected one bound more than batches"
-            )
 
 
 def _suits_copy_engine(*arrays: Given) -> bool:

@@ -25,7 +25,9 @@ ElementType = Any
 
 _TYPES: Final = {
     "int": "SymInt",
+    "int | None": "SymInt",
     "float": "float",
+    "float | None": "float",
     "bool": "bool",
     "str": "str",
     "Activation": "str",
