@@ -82,6 +82,29 @@ def test_a_thread_is_elected_among_those_that_have_not_returned():
         assert np.flatnonzero(out).tolist() == [leaves]
 
 
+@weft.kernel
+def split_kernel(out: weft.Tensor):
+    before = weft.elect_one()
+    weft.sync_threads()
+    out[weft.thread_idx.x] = 10 * before + weft.elect_one(weft.warpgroup)
+
+
+@weft.jit
+def elect_between(out: I32):
+    split_kernel(out).launch(grid=1, block=out.shape[0])
+
+
+def test_on_the_cpu_elections_split_loops_over_threads():
+    out = np.zeros(168, np.int32)
+    function = weft.compile(elect_between, out)
+    assert "thread loops, split" in str(function.remarks)
+    function(out)
+    expected = np.zeros(168, np.int32)
+    expected[::32] = 10
+    expected[::128] = 11
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_on_the_cpu_an_election_by_a_part_of_a_warp_is_an_error_with_both_places():
     line = parted_kernel.function.__code__.co_firstlineno
     with pytest.raises(RuntimeError) as caught:

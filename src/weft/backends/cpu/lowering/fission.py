@@ -16,6 +16,7 @@ from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.loops import may_wait
 from weft.backends.cpu.lowering.sharing import Group, Sharing, is_full_mask
 from weft.dialects.flow import end_of, walk
+from weft.dialects.nvgpu.warpgroup import ElectOneOp
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, WarpBarrierOp
 from weft.dialects.simt.kernel import ExitOp, KernelOp
 from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
@@ -28,7 +29,7 @@ COROUTINES: Final = "coroutines"
 MOST_WAITS: Final = 64
 """Loops end and begin at each wait; LLVM optimizes a kernel of 180 for 4 seconds, its coroutine for half of one."""
 _BARRIERS: Final = (BarrierOp, BarrierReduceOp)
-_COLLECTIVES: Final = (WarpBarrierOp, ShuffleOp, VoteOp, MatchOp, WarpReduceOp)
+_COLLECTIVES: Final = (WarpBarrierOp, ShuffleOp, VoteOp, MatchOp, WarpReduceOp, ElectOneOp)
 
 
 class Obstacle(NamedTuple):

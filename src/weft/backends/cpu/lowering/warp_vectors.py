@@ -17,6 +17,7 @@ from weft.backends.cpu.lowering.split_threads import Tail
 from weft.codegen.llvm.types import FLOAT_NAMES, float_text, integer_text, llvm_type, size_in_bytes
 from weft.codegen.operations.conversions import float_name, from_f32, is_wide, to_f32
 from weft.dialects.builder import constant_integer
+from weft.dialects.nvgpu.warpgroup import ElectOneOp
 from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 from weft.types.launch_limits import WARP_SIZE
 
@@ -58,6 +59,8 @@ def print_collective(threads: ThreadsPrinter, operation: Operation) -> None:
         _print_reduce(threads, operation)
     elif isinstance(operation, ShuffleOp):
         _print_shuffle(threads, operation)
+    elif isinstance(operation, ElectOneOp):
+        _print_elect_one(threads, operation)
 
 
 def _operand(operation: Any) -> SSAValue:
@@ -191,6 +194,18 @@ def _print_match(threads: ThreadsPrinter, operation: MatchOp) -> None:
         threads.slots.store(result, [_bits(printer, same)])
 
     threads.print_threads([], Group.WARP, Tail([operation.value], operation, run))
+
+
+def _print_elect_one(threads: ThreadsPrinter, operation: ElectOneOp) -> None:
+    """The first lane: all of the warp have come, and the last warp of a block lacks the last lanes."""
+    printer, result = threads.printer, operation.result
+    threads.keep(result, Group.WARP)
+
+    def run() -> None:
+        lane = printer.coordinates["lane_id"]
+        threads.slots.store(result, [printer.let(f"icmp eq i32 {lane}, 0")])
+
+    threads.print_threads([], Group.WARP, Tail([], operation, run))
 
 
 def shuffle_source(kind: str, lane: int, argument: int, width: int) -> int:
