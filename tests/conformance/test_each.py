@@ -469,6 +469,13 @@ def test_a_number_of_rounds_is_checked(rounds, error, text):
     assert text in str(caught.value)
 
 
+@pytest.mark.parametrize("rounds", [0, (4, 0), 1])
+def test_every_round_runs_whatever_a_launch_is_over(rounds):
+    a, b = np.arange(300, dtype=np.int32), np.zeros(300, np.float32)
+    scale_kernel.over(rounds)(a, b, 2.0)
+    assert (b == 2 * a).all()
+
+
 def test_rounds_before_and_after_a_barrier_of_the_grid():
     @weft.kernel
     def twice_kernel(a, b):

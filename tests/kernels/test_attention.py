@@ -124,6 +124,16 @@ def test_rows_of_a_sparse_matrix():
     expected = np.bincount(np.repeat(np.arange(77), counts), values * x[columns], 77)
     assert np.allclose(kernels.sparse_matvec(first, columns, values, x), expected)
     assert np.allclose(kernels.sparse_matvec(first.astype("u8"), columns, values, x), expected)
+    for place, wrong, text in ((0, -1, "a column"), (3, 50, "a column"), (9, 1 << 40, "a column")):
+        with pytest.raises(AssertionError, match=f"{text} of sparse_matvec is out of range"):
+            kernels.sparse_matvec(
+                first, np.where(np.arange(len(columns)) == place, wrong, columns), values, x
+            )
+    for place, wrong in ((0, -1), (77, first[-1] + 1), (5, first[4] - 1), (40, 1 << 40)):
+        starts = first.copy()
+        starts[place] = wrong
+        with pytest.raises(AssertionError, match="first of sparse_matvec is out of range"):
+            kernels.sparse_matvec(starts, columns, values, x)
 
 
 def test_each_kernel_assembles_for_a_gpu():

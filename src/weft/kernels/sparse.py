@@ -7,6 +7,7 @@ row has entries on average.
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any, Final
 
 from weft.api import jit, kernel
@@ -29,8 +30,8 @@ def sparse_matvec(first: Any, columns: Any, values: Any, x: Any, out: Any = None
 
     Args:
         first: a vector of integers, one more than there are rows: from 0 to the number of entries, none below the one
-            before. Not checked: others read memory that is not the matrix's.
-        columns: a vector of integers, one for each entry, from 0 below x's length. Not checked either.
+            before.
+        columns: a vector of integers, one for each entry, from 0 below x's length.
         values: a vector of 16, 32 or 64-bit floats, one for each entry.
         x: a vector of floats of values' type, any stride.
         out: a vector of the rows, of x's type, that does not overlap x; None: a new one of x's library.
@@ -41,6 +42,7 @@ def sparse_matvec(first: Any, columns: Any, values: Any, x: Any, out: Any = None
     Raises:
         TypeError: for something else than vectors of these types.
         ValueError: for other shapes; for arrays on different devices.
+        AssertionError: for a row or a column out of range on the CPU. A GPU gives NaN for such a row.
 
     Example:
         >>> import numpy as np, weft
@@ -112,8 +114,15 @@ def sparse_matvec_kernel(
     if row < len(out):
         bound = i32 if first.dtype is i32 else i64
         begin, end = bound(first[row]), bound(first[row + 1])
+        is_row = 0 <= begin <= end <= len(values)
+        assert is_row, "first of sparse_matvec is out of range, or decreases"
+        if not is_row:
+            begin, end, total = bound(0), bound(0), wide(nan)
         for entry in range(begin + lane, end, lanes):
-            total += wide(values[entry]) * wide(x[columns[entry]])
+            column = columns[entry]
+            inside = 0 <= column < len(x)
+            assert inside, "a column of sparse_matvec is out of range"
+            total += wide(values[entry]) * wide(x[column]) if inside else wide(nan)
     total = warp_sum(total, width=lanes)
     if row < len(out) and lane == 0:
         out[row] = x.dtype(total)

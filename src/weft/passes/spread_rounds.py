@@ -84,7 +84,7 @@ def _choose_grid(launch: LaunchExOp, over: SSAValue, rounds: int, threads: int) 
     each = emitter.number(rounds)
     for size in sizes:
         each = emitter.times(each, size)
-    most = emitter.least(emitter.most(over, 0), emitter.times(each, GRID[1][0]))
+    most = emitter.least(emitter.most(over, 1), emitter.times(each, GRID[1][0]))
     blocks = emitter.quotient(emitter.plus(most, emitter.plus(each, -1)), each)
     one = emitter.number(1)
     Rewriter.inline_block(block, InsertPoint.before(launch))
