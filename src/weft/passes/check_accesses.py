@@ -2,12 +2,13 @@
 """Adds checks to accesses of memory, for the sanitizer: that indices are in bounds.
 
 In: a traced module. Out: `simt.check` before each access, of the indices in the exact width that addresses are computed
-in, and of those of the arrays that its array is a view of. Only functions compiled with `--sanitize` pass here.
+in, and of those of the arrays that its array is a view of; of whole tiles, the first and the last element. Only
+functions compiled with `--sanitize` pass here.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import StringAttr, i32, i64
@@ -16,7 +17,17 @@ from xdsl.traits import Pure
 
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
+from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
+from weft.dialects.nvgpu.cluster import MapSharedOp, StAsyncOp
 from weft.dialects.nvgpu.cp_async import CpAsyncCopyOp
+from weft.dialects.nvgpu.mbarrier import (
+    MbarrierArriveOp,
+    MbarrierReleaseOp,
+    MbarrierTryWaitOp,
+    MbarrierWaitOp,
+)
+from weft.dialects.nvgpu.tma import TmaLoadOp, TmaReduceOp, TmaStoreOp
+from weft.dialects.nvgpu.wgmma import WgmmaMmaOp
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp
 from weft.dialects.simt.grid import CoordinateOp, ThreadIdxOp
@@ -36,7 +47,7 @@ from weft.dialects.simt.types import DYNAMIC, TensorType
 from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from xdsl.dialects.builtin import IntegerType, ModuleOp
     from xdsl.ir import Operation, SSAValue
@@ -55,35 +66,81 @@ _WORDS: Final[dict[type[Operation], str]] = {
     AtomicRmwOp: "updated",
     AtomicCasOp: "updated",
     RedAddOp: "updated",
+    StAsyncOp: "written",
 }
 
 
+# What is read and written as a whole.
+_TILES: Final[dict[type[Operation], Callable[[Any], Sequence[tuple[SSAValue, str]]]]] = {
+    BulkLoadOp: lambda op: [(op.to, "written"), (op.source, "read")],
+    BulkStoreOp: lambda op: [(op.to, "written"), (op.source, "read")],
+    TmaLoadOp: lambda op: [(op.tile, "written")],
+    TmaStoreOp: lambda op: [(op.tile, "read")],
+    TmaReduceOp: lambda op: [(op.tile, "read")],
+    WgmmaMmaOp: lambda op: [
+        (tile, "read") for tile in (op.a, op.b) if isinstance(tile.type, TensorType)
+    ],
+}
+# A barrier in memory that an operation counts at, or waits for.
+_BARRIERS: Final[dict[type[Operation], str]] = {
+    **dict.fromkeys((MbarrierArriveOp, MbarrierReleaseOp), "updated"),
+    **dict.fromkeys((MbarrierWaitOp, MbarrierTryWaitOp), "read"),
+    **dict.fromkeys((BulkLoadOp, TmaLoadOp, StAsyncOp), "updated"),
+}
+SKIPPABLE: Final = frozenset((*_WORDS, CpAsyncCopyOp, BulkStoreOp, TmaStoreOp, TmaReduceOp)) - {
+    StAsyncOp
+}
+CHECKED: Final = SKIPPABLE | {*_TILES, *_BARRIERS}
+"""The operations that have checks before them on the CPU."""
+
+
 class _Access(NamedTuple):
-    """Elements that an operation reads or writes: `length` neighbors from `indices` on."""
+    """Elements that an operation reads or writes: `length` neighbors from `indices` on.
+
+    Attributes:
+        name: of the array, where the text of the access does not say it.
+    """
 
     tensor: SSAValue
     indices: Sequence[SSAValue]
     word: str
     length: int = 1
+    name: str = ""
 
 
-def check_accesses(module: ModuleOp) -> None:
-    """Checks each access of an array with a shape, in text order; pointers have none."""
+def check_accesses(module: ModuleOp, *, on_host: bool = True) -> None:
+    """Checks each access of an array with a shape, in text order; pointers have none.
+
+    Args:
+        module: traced.
+        on_host: whether a failing check ends the launch, as on the CPU; else only accesses that `is_checked` are.
+    """
     for kernel in module.body.block.ops:
         for op in list(walk(kernel)) if isinstance(kernel, KernelOp) else ():
-            for access in _accesses(op):
-                checker = _Checker(op, access)
-                for promise in _alignment(op):
-                    checker.check_alignment(promise)
-                checker.add_checks()
+            if on_host or is_checked(op):
+                _check(op)
+
+
+def _check(op: Operation) -> None:
+    for access in _accesses(op):
+        checker = _Checker(op, access)
+        for promise in _alignment(op):
+            checker.check_alignment(promise)
+        checker.add_checks()
+    for tile, word in _TILES.get(type(op), lambda _: ())(op):
+        _Checker(op, _Access(tile, (), word)).add_tile_checks()
 
 
 def is_checked(op: Operation) -> bool:
-    """Whether an operation is an access that may have checks before it."""
-    return type(op) in _WORDS or isinstance(op, CpAsyncCopyOp)
+    """Whether an operation is one that may be left out, with checks before it."""
+    return type(op) in SKIPPABLE
 
 
 def _accesses(op: Operation) -> Iterator[_Access]:
+    if type(op) in _BARRIERS:
+        barrier: Any = op
+        words, word = barrier.words, _BARRIERS[type(op)]
+        yield _Access(words, [barrier.index], word, name=tensor_name(words))
     if isinstance(op, CpAsyncCopyOp):
         count = op.count.value.data
         yield _Access(op.tensor, list(op.indices), "written", count)
@@ -96,7 +153,7 @@ def _accesses(op: Operation) -> Iterator[_Access]:
     place = next(n for n, value in enumerate(op.operands) if isinstance(value.type, TensorType))
     tensor = op.operands[place]
     indices = op.operands[place + 1 : place + 1 + cast("TensorType", tensor.type).rank]
-    is_vector = isinstance(op, LoadVectorOp | StoreVectorOp | RedAddOp)
+    is_vector = isinstance(op, LoadVectorOp | StoreVectorOp | RedAddOp | StAsyncOp)
     yield _Access(tensor, indices, word, len(op.elements) if is_vector else 1)
 
 
@@ -128,19 +185,39 @@ class _Checker:
     def __init__(self, op: Operation, access: _Access) -> None:
         self._op = op
         self._access = access
+        self._is_empty: SSAValue | None = None
 
     def add_checks(self) -> None:
         """Bounds of the array, and of what it is a view of."""
-        tensor, indices, _, count = self._access
+        tensor, indices, _, count, name = self._access
         if cast("TensorType", tensor.type).is_pointer:
             return
         found = [_Index(self, index) for index in indices]
-        self._check_bounds(tensor, found, range(len(found)), count, "")
+        self._check_bounds(tensor, found, range(len(found)), count, name)
         self._check_views(tensor, found)
+
+    def add_tile_checks(self) -> None:
+        """Bounds of what a whole tile is a view of: of its first element and of its last, unless it has none."""
+        tile = self._access.tensor
+        kind = cast("TensorType", tile.type)
+        if not isinstance(tile.owner, ViewOp) or 0 in kind.dims:
+            return
+        zero = self._constant(0)
+        sizes = [self._size(tile, number, i64) for number in range(kind.rank)]
+        for size, dim in zip(sizes, kind.dims, strict=True):
+            if dim == DYNAMIC:
+                empty = self._add(arith.CmpiOp(size, zero, "sle")).result
+                either = self._is_empty and self._add(arith.OrIOp(self._is_empty, empty)).result
+                self._is_empty = either or empty
+        self._check_views(tile, [_Index(self, zero)] * kind.rank)
+        if any(dim != 1 for dim in kind.dims):
+            one = self._constant(1)
+            ends = [self._add(arith.SubiOp(size, one)).result for size in sizes]
+            self._check_views(tile, [_Index(self, end) for end in ends])
 
     def check_alignment(self, promise: AssertOp) -> None:
         """A check in place of an assertion."""
-        tensor, indices, word, count = self._access
+        tensor, indices, word, count, _ = self._access
         rank = cast("TensorType", tensor.type).rank
         values = [_Index(self, index).wide for index in indices]
         values += [self._size(tensor, number, i64) for number in range(rank)]
@@ -150,14 +227,16 @@ class _Checker:
 
     def _check_views(self, tensor: SSAValue, indices: list[_Index]) -> None:
         """The element's indices in each array that this one is a view of, where the view's own do not bound them."""
-        while isinstance(view := tensor.owner, ViewOp):
+        while isinstance(view := tensor.owner, ViewOp | MapSharedOp):
+            if isinstance(view, MapSharedOp):
+                tensor = view.tensor
+                continue
             starts = [_Index(self, start) for start in view.starts]
             open_ends = set(range(len(starts)))
-            for index, (dimension, step) in zip(indices, view.dimensions, strict=True):
-                start = constant_integer(view.starts[dimension])
-                if start is not None and start >= 0 and step > 0:
-                    open_ends.discard(dimension)  # slices are clipped to the end
-                starts[dimension] = self._moved(starts[dimension], index, step)
+            for number, (dimension, step) in enumerate(view.dimensions):
+                if _lies_inside(view, number):
+                    open_ends.discard(dimension)
+                starts[dimension] = self._moved(starts[dimension], indices[number], step)
             tensor, indices = view.source, starts
             self._check_bounds(tensor, indices, sorted(open_ends), 1, tensor_name(tensor))
 
@@ -192,6 +271,8 @@ class _Checker:
             condition = self._is_below(tensor, number, indices[number], reach, condition)
         if condition is None:
             return
+        if self._is_empty is not None:
+            condition = self._add(arith.OrIOp(condition, self._is_empty)).result
         values = [index.wide for index in indices]
         values += [self._size(tensor, number, i64) for number in range(kind.rank)]
         word = self._access.word
@@ -250,6 +331,19 @@ class _Checker:
         assert self._op.parent is not None
         self._op.parent.insert_op_before(operation, self._op)
         return operation
+
+
+def _lies_inside(view: ViewOp, number: int) -> bool:
+    """Whether a dimension of a view is in its source's for certain."""
+    dimension, step = view.dimensions[number]
+    start = constant_integer(view.starts[dimension])
+    if start is None or start < 0 or step < 0:
+        return False
+    size = view.result_type.dims[number]
+    if size == DYNAMIC:
+        return True  # a slice is clipped to the end
+    whole = cast("TensorType", view.source.type).dims[dimension]
+    return whole != DYNAMIC and start + (size - 1) * step < whole
 
 
 def tensor_name(tensor: SSAValue) -> str:

@@ -101,6 +101,8 @@ _ARGUMENTS: Final = (
     ((TmaLoadOp, TmaStoreOp, TmaReduceOp), 2),
 )
 _BESIDE: Final = (*_COPIES, StAsyncOp, WgmmaMmaOp)
+ACCESSES: Final = frozenset((*_PLAIN, *_BESIDE))
+"""The operations of which accesses are watched."""
 
 
 class _Range(NamedTuple):

@@ -324,9 +324,8 @@ class Statements:
                 name_value(value.ssa, target.id)
             array = value.array if isinstance(value, SharedSequence) else value
             if isinstance(array, Tensor) and array.name in _NAMES_OF_NEW_ARRAYS:
-                is_parameter = isinstance(array.ssa, BlockArgument)
-                array.name = array.name if is_parameter else target.id
-                if array is not value:
+                if not isinstance(array.ssa, BlockArgument):  # of a parameter that has such a name
+                    array.name = target.id
                     name_value(array.ssa, target.id)
             return
         try:
