@@ -73,7 +73,8 @@ int32_t perform(const CpuLaunch& call) {
     if (WEFT_LIKELY(launch.together <= WEFT_TOGETHER_GRID)) return run(launch.together == WEFT_TOGETHER_GRID);
     state.orders = static_cast<int32_t>(launch.together) & (WEFT_LAUNCH_ORDERED | WEFT_LAUNCH_BLOCKS);
     if ((launch.together & WEFT_LAUNCH_TRACED) != 0) begin_traced_launch(state);
-    Watch watch(&state, launch.together, launch.cluster);
+    void* scratch = (launch.together & WEFT_LAUNCH_SCRATCH) != 0 ? call.frame->scratch : nullptr;
+    Watch watch(&state, launch.together, launch.cluster, scratch);
     state.watch = &watch;
     return watch.finish(run(true));
   } catch (const std::bad_alloc&) {

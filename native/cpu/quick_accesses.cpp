@@ -54,6 +54,10 @@ inline bool Watch::access_elements(const weft_check_site& site, int64_t block, i
   const ThreadClock& clock = quick_.threads[thread];
   const Quick quick{quick_, clock, static_cast<uint64_t>(thread), record_at(site, clock.epoch).bits,
                     site.flags};
+  if (WEFT_UNLIKELY((site.flags & WEFT_ACCESS_SCRATCH) != 0) &&
+      !pass_scratch(site.flags, address, int64_t{count} * site.bytes)) {
+    return false;
+  }
   for (int32_t element = 0; element < count; ++element, address += site.bytes) {
     Cell* cell = shadow_.find(address, site.bytes);
     if (cell == nullptr || !quick.pass(*cell)) return false;

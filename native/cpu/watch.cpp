@@ -37,9 +37,10 @@ const char* verb(const std::string& access) {
 
 }  // namespace
 
-Watch::Watch(weft_cpu_launch* launch, int64_t together, const int64_t* cluster)
+Watch::Watch(weft_cpu_launch* launch, int64_t together, const int64_t* cluster, void* scratch)
     : launch_(launch),
       together_(together),
+      scratch_(scratch),
       cluster_{cluster[0], cluster[1], cluster[2]},
       threads_(launch->block[0] * launch->block[1] * launch->block[2]) {}
 

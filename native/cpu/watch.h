@@ -20,6 +20,7 @@
 #include "cpu/clocks.h"
 #include "cpu/epochs.h"
 #include "cpu/shadow.h"
+#include "runtime/launch/call_scratch.h"
 #include "runtime/report.h"
 
 namespace weft {
@@ -35,7 +36,8 @@ inline std::size_t at(int64_t number) { return static_cast<std::size_t>(number);
 // One launch's. Nothing throws; memory that is missing ends the launch with an error.
 class Watch {
  public:
-  Watch(weft_cpu_launch* launch, int64_t together, const int64_t* cluster);
+  // `scratch` are the arrays of the call, as in its frame.
+  Watch(weft_cpu_launch* launch, int64_t together, const int64_t* cluster, void* scratch);
 
   // See the rows of the runtime table.
   int32_t access(const weft_check_site& site, int64_t block, int64_t thread, const void* address) noexcept;
@@ -119,6 +121,10 @@ class Watch {
   bool is_before(const Record& record, const Access& access) const;
   bool is_together(const Record& record, const weft_check_site& site, int64_t block) const;
   void check_cell(Cell& cell, const Access& access);
+  // Memory of weft.scratch and weft.global_scratch begins with its call: whether what an access reads has
+  // been written, which it notes of what it writes. Also false without memory.
+  bool pass_scratch(int32_t flags, const char* address, int64_t bytes);
+  void check_scratch(const Access& access, const char* address, int64_t bytes);
   void doubt(const Access& access);
   bool check_record(const Record& other, const Access& access) {
     // A thread's own accesses come one after the other.
@@ -142,6 +148,8 @@ class Watch {
 
   weft_cpu_launch* launch_;
   int64_t together_;
+  void* scratch_;
+  HostScratch recent_scratch_;
   int64_t cluster_[3];
   int32_t threads_;  // of a block
   Shadow shadow_;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Accesses, one after the other, against what is noted of their memory.
+#include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "cpu/watch.h"
 
@@ -167,10 +169,35 @@ void Watch::order_atomics(const Access& access, const void* address) {
   }
 }
 
+bool Watch::pass_scratch(int32_t flags, const char* address, int64_t bytes) {
+  HostScratch& array = recent_scratch_;
+  if (address < array.begin || address >= array.begin + array.bytes) {
+    const HostScratch found = find_host_scratch(scratch_, address);
+    if (found.begin == nullptr) return true;
+    if (found.written == nullptr) return false;
+    array = found;
+  }
+  const int64_t offset = address - array.begin;
+  const std::size_t count = at(std::min(bytes, array.bytes - offset));
+  uint8_t* written = array.written + offset;
+  if ((flags & WEFT_ACCESS_READS) != 0 && std::memchr(written, 0, count) != nullptr) return false;
+  if ((flags & WEFT_ACCESS_WRITES) != 0) std::memset(written, 1, count);
+  return true;
+}
+
+void Watch::check_scratch(const Access& access, const char* address, int64_t bytes) {
+  if (pass_scratch(access.site.flags, address, bytes)) return;
+  const HostScratch array = find_host_scratch(scratch_, address);
+  if (array.written == nullptr) throw std::bad_alloc();
+  see(WEFT_CHECK_uninitialized, {});
+  pass_scratch(access.site.flags & ~WEFT_ACCESS_READS, address, bytes);
+}
+
 int32_t Watch::check_range(const Access& access, const void* address, int64_t bytes) {
   if (settle()) return 1;
   seen_ = {};
   const char* place = static_cast<const char*>(address);
+  if ((access.site.flags & WEFT_ACCESS_SCRATCH) != 0) check_scratch(access, place, bytes);
   for (int64_t done = 0; done < bytes; done += access.site.bytes) {
     shadow_.for_each(place + done, access.site.bytes, [&](Cell& cell) { check_cell(cell, access); });
     if (seen_.bytes != 0 && seen_.address == nullptr) {

@@ -83,8 +83,9 @@ enum weft_launch_check {
   WEFT_LAUNCH_SAME_VALUES = 32,  // threads race even if both write what is there already
   WEFT_LAUNCH_ORDERED =
       64,  // threads run in the order that a test has set, of a kernel that the scheduler runs
-  WEFT_LAUNCH_BLOCKS = 128,  // blocks too: they do not wait for each other
-  WEFT_LAUNCH_TRACED = 256,  // its threads tell what they do: thread_event
+  WEFT_LAUNCH_BLOCKS = 128,   // blocks too: they do not wait for each other
+  WEFT_LAUNCH_TRACED = 256,   // its threads tell what they do: thread_event
+  WEFT_LAUNCH_SCRATCH = 512,  // the frame has the scratch memory of the call, whose unwritten bytes are known
 };
 
 // Device memory that a launch allocates for all blocks of its grid and frees in stream order: constant data
@@ -234,6 +235,7 @@ enum weft_access_flag {
   WEFT_ACCESS_STORE = 16384,
   WEFT_ACCESS_PRODUCT = 32768,
   WEFT_ACCESS_PUBLISHES = 65536,  // a plain store for which a loop may wait
+  WEFT_ACCESS_SCRATCH = 131072,   // of global memory, which may be that of weft.scratch
 };
 
 // What else orders threads, or begins an array; for sanitizer_event.

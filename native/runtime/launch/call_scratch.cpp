@@ -27,7 +27,8 @@ struct DeviceArray {
 // What precedes the elements of an array on the host.
 struct alignas(kAlignment) HostArray {
   HostArray* next;
-  size_t bytes;  // with this header
+  size_t bytes;      // with this header
+  uint8_t* written;  // see HostScratch; NULL: not asked for yet
 };
 static_assert(sizeof(HostArray) == kAlignment, "the elements follow, as aligned as the header");
 
@@ -50,10 +51,12 @@ class KeptArrays {
       return found;
     }
     void* made = std::aligned_alloc(kAlignment, bytes);
-    return made == nullptr ? nullptr : new (made) HostArray{nullptr, bytes};
+    return made == nullptr ? nullptr : new (made) HostArray{nullptr, bytes, nullptr};
   }
 
   void give_back(HostArray* array) {
+    std::free(array->written);
+    array->written = nullptr;
     array->next = first_;
     first_ = array;
     shrink(kMostKept, kMostKeptArrays);
@@ -168,6 +171,18 @@ int32_t release_scratch(weft_call_frame* frame, void* before, int32_t code) {
     delete array;
   }
   return code;
+}
+
+HostScratch find_host_scratch(void* scratch, const void* address) noexcept {
+  const auto* place = static_cast<const char*>(address);
+  for (auto* array = static_cast<HostArray*>(scratch); array != nullptr; array = array->next) {
+    const auto* begin = reinterpret_cast<const char*>(array + 1);
+    const size_t bytes = array->bytes - sizeof(HostArray);
+    if (place < begin || place >= begin + bytes) continue;
+    if (array->written == nullptr) array->written = static_cast<uint8_t*>(std::calloc(bytes, 1));
+    return {begin, static_cast<int64_t>(bytes), array->written};
+  }
+  return {};
 }
 
 }  // namespace weft

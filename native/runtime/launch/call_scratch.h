@@ -13,6 +13,16 @@ int32_t take_scratch(weft_call_frame* frame, void* stream, const char* place, in
                      const int64_t* sizes, int64_t rank, void** memory);
 int32_t release_scratch(weft_call_frame* frame, void* before, int32_t code);
 
+// An array on the host, as the sanitizer sees it.
+struct HostScratch {
+  const char* begin = nullptr;
+  int64_t bytes = 0;
+  uint8_t* written = nullptr;  // of each byte, whether a thread of this call has written it; the array's own
+};
+
+// The one among a frame's arrays that holds an address; empty: none does. `written` is NULL without memory.
+HostScratch find_host_scratch(void* scratch, const void* address) noexcept;
+
 }  // namespace weft
 
 #endif  // WEFT_RUNTIME_CALL_SCRATCH_H_

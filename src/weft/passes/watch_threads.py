@@ -36,7 +36,9 @@ from weft.dialects.simt.memory import (
     AtomicRmwOp,
     AtomicStoreOp,
     DimOp,
+    GlobalScratchOp,
     LoadOp,
+    ScratchOp,
     StoreOp,
 )
 from weft.dialects.simt.reductions import RedAddOp
@@ -47,7 +49,7 @@ from weft.passes.check_accesses import tensor_name
 from weft.passes.keep_awaited_loads import awaited_loads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation, SSAValue
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
 
 WATCHED: Final = ("races", "uninit", "async")
 """The checks for which memory is watched."""
+SCRATCH: Final = "scratch"
+"""A word of `CHECKS_ATTRIBUTE`: unwritten memory of `weft.scratch` and `weft.global_scratch` is looked for."""
 CHECKS_ATTRIBUTE: Final = "weft.checks"
 """Of a kernel: the checks and modes, as the option has them."""
 _READS: Final[tuple[str, ...]] = ("reads",)
@@ -121,12 +125,21 @@ def watch_threads(module: ModuleOp, checks: str) -> None:
         module: traced.
         checks: words of the option ``--sanitize``, separated by commas.
     """
+    if "uninit" in checks.split(",") and _knows_scratch(module):
+        checks += f",{SCRATCH}"
     wanted = frozenset(checks.split(","))
     for kernel in module.body.block.ops:
         if isinstance(kernel, KernelOp):
             kernel.attributes[CHECKS_ATTRIBUTE] = StringAttr(checks)
             if not wanted.isdisjoint(WATCHED):
                 _Watcher(kernel, wanted).watch()
+
+
+def _knows_scratch(module: ModuleOp) -> bool:
+    """Whether calls have scratch memory, all of whose writes are watched: those through tensor maps are not."""
+    operations = list(walk(module))
+    has_scratch = any(isinstance(op, ScratchOp | GlobalScratchOp) for op in operations)
+    return has_scratch and not any(isinstance(op, TmaStoreOp | TmaReduceOp) for op in operations)
 
 
 class _Watcher:
@@ -152,11 +165,12 @@ class _Watcher:
         """The checks of an access, and the memory it is in; empty if there is nothing to look for."""
         space = kind.space.data
         found = sorted(self._wanted & {"races", "async"}) if space != "local" else []
-        if "uninit" in self._wanted and space != "global":
+        if "uninit" in self._wanted and (space != "global" or SCRATCH in self._wanted):
             found.append("uninit")
         if not found:
             return []
-        return [*found, *({"local": ["local"], "global": []}.get(space, ["shared"]))]
+        in_global = [SCRATCH] if "uninit" in found else []
+        return [*found, *({"local": ["local"], "global": in_global}.get(space, ["shared"]))]
 
     def _watch_access(self, op: Operation) -> None:
         place = next(n for n, value in enumerate(op.operands) if isinstance(value.type, TensorType))
@@ -206,6 +220,13 @@ class _Watcher:
             self._copy(op, ("phase", *_READS), _Range(op.source, [], 0, op.size), barrier)
         elif isinstance(op, BulkStoreOp):
             self._copy(op, ("store", *_READS), _Range(op.source, [], 0, op.size))
+            if SCRATCH in self._wanted:  # its writes are known, and not who races with them
+                self._copy(
+                    op,
+                    ("store", *_WRITES),
+                    _Range(op.to, [], 0, op.size),
+                    wanted={"uninit", SCRATCH},
+                )
         elif isinstance(op, StAsyncOp):
             size = len(op.elements) * _element_bytes(op.tensor)
             there = _Range(op.tensor, list(op.indices), 0, size)
@@ -244,9 +265,10 @@ class _Watcher:
         what: tuple[str, ...],
         part: _Range,
         barrier: tuple[SSAValue, SSAValue] | None = None,
+        wanted: Collection[str] = (*WATCHED, SCRATCH, "shared"),
     ) -> None:
         kind = cast("TensorType", part.tensor.type)
-        checks = self._checks(kind)
+        checks = [word for word in self._checks(kind) if word in wanted]
         if not checks:
             return
         if isinstance(part.size, int):
@@ -259,8 +281,9 @@ class _Watcher:
         argument = next((n for kinds, n in _ARGUMENTS if isinstance(op, kinds)), -1)
         if isinstance(op, WgmmaMmaOp):
             argument = int(part.tensor is op.b)
-        if "reads" in what and isinstance(op, CpAsyncCopyOp | BulkLoadOp):
-            argument = -1  # the source
+        is_other = isinstance(op, CpAsyncCopyOp | BulkLoadOp) == ("reads" in what)
+        if is_other and isinstance(op, CpAsyncCopyOp | BulkLoadOp | BulkStoreOp):
+            argument = -1  # the one in global memory
         added = WatchCopyOp((*what, *checks), name, word, place, size, barrier, argument)
         self._before(op, added)
 

@@ -37,7 +37,7 @@ ACCESS_FLAGS: Final = {
         (
             *("reads", "writes", "atomic", "acquires", "releases", "block", "awaited"),
             *("shared", "local", "races", "uninit", "async"),
-            *("elements", "phase", "store", "product", "publishes"),
+            *("elements", "phase", "store", "product", "publishes", "scratch"),
         )
     )
 }

@@ -24,7 +24,7 @@ from weft.dialects.simt.event import EventOp
 from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.watch import EVENTS, WatchCopyOp, WatchEventOp, WatchOp
 from weft.location import UNKNOWN_LOCATION
-from weft.passes.watch_threads import CHECKS_ATTRIBUTE, WATCHED
+from weft.passes.watch_threads import CHECKS_ATTRIBUTE, SCRATCH, WATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +40,13 @@ _FLOAT_BITS: Final = {"float": "i32", "double": "i64"}
 # enum weft_launch_check
 _LAUNCH_WATCHED: Final = 4
 _LAUNCH_ORDERED, _LAUNCH_BLOCKS = 64, 128
-_LAUNCH_WORDS: Final = {"continue": 8, "barriers": 16, "benign": 32, "trace": 256}
+_LAUNCH_WORDS: Final = {
+    "continue": 8,
+    "barriers": 16,
+    "benign": 32,
+    "trace": 256,
+    SCRATCH: 512,
+}
 
 
 def launch_checks(kernel: KernelOp) -> int:
