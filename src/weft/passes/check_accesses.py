@@ -20,6 +20,7 @@ from weft.dialects.flow import walk
 from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
 from weft.dialects.nvgpu.cluster import MapSharedOp, StAsyncOp
 from weft.dialects.nvgpu.cp_async import CpAsyncCopyOp
+from weft.dialects.nvgpu.map_edits import CopyMapOp, EditMapOp, MapAtOp
 from weft.dialects.nvgpu.mbarrier import (
     MbarrierArriveOp,
     MbarrierReleaseOp,
@@ -77,6 +78,9 @@ _TILES: Final[dict[type[Operation], Callable[[Any], Sequence[tuple[SSAValue, str
     TmaLoadOp: lambda op: [(op.tile, "written")],
     TmaStoreOp: lambda op: [(op.tile, "read")],
     TmaReduceOp: lambda op: [(op.tile, "read")],
+    CopyMapOp: lambda op: [(op.place, "written")],
+    MapAtOp: lambda op: [(op.place, "read")],
+    EditMapOp: lambda op: [(op.slot, "written")],
     WgmmaMmaOp: lambda op: [
         (tile, "read") for tile in (op.a, op.b) if isinstance(tile.type, TensorType)
     ],

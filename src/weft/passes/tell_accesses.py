@@ -35,7 +35,7 @@ from weft.dialects.simt.memory import (
 )
 from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.types import TensorType
-from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp
+from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
 from weft.passes.check_accesses import tensor_name
 
 if TYPE_CHECKING:
@@ -87,7 +87,16 @@ def _tell_access(op: Operation) -> None:
     values = values_of(op)
     widths = [f"index{_width(index)}" for index in indices]
     types = [*widths, *[_type_name(op, value) for value in values]]
-    _after(op, EventOp(event, tensor_name(tensor), "", types, [*indices, *values]))
+    _after(op, EventOp(event, _name(tensor), "", types, [*indices, *values]))
+
+
+def _name(tensor: SSAValue) -> str:
+    """An array's name; of a view, whose part it is."""
+    if not isinstance(tensor.owner, ViewOp):
+        return tensor_name(tensor)
+    while isinstance(view := tensor.owner, ViewOp):
+        tensor = view.source
+    return f"part of {tensor_name(tensor)}"
 
 
 def _type_name(op: Operation, value: SSAValue) -> str:

@@ -85,7 +85,7 @@ def _array_name(location: SourceLocation, name: str) -> str:
         is_call = isinstance(ast.parse(span, mode="eval").body, ast.Call)
     except (SyntaxError, ValueError):
         is_call = False  # an assignment
-    return name if is_call and not name.endswith("_part") else array_text(span) or name
+    return name if is_call else array_text(span) or name
 
 
 def _number(kind: str, bits: int) -> bool | int | float:
