@@ -39,13 +39,15 @@ class Shown(NamedTuple):
     Attributes:
         size: of its arguments.
         tracks: rows of the picture, of the first blocks.
-        window: the part that is drawn, in microseconds since the launch's first record.
+        microseconds: how much of the launch is drawn.
+        begins: at its first record, or so that the first `store` of block 0 is at three quarters.
         what: what there is to see.
     """
 
     size: int
     tracks: int
-    window: tuple[float, float]
+    microseconds: float
+    begins: str
     what: str
 
 
@@ -53,45 +55,52 @@ TIMELINES: Final = {
     "tma_transpose": Shown(
         4096,
         16,
-        (0, 8.5),
+        9,
+        "first record",
         "each warp waits for its tile, turns it in 0.3 µs, and waits until it is out; the time is the memory's",
     ),
     "tensor_core_gemm": Shown(
         4096,
         8,
-        (116, 129),
+        13,
+        "store",
         "the end of a tile: what a step begins to copy has three steps to come, so the wait before the products is short",
     ),
     "hopper_gemm": Shown(
         4096,
         6,
-        (54, 74),
+        20,
+        "store",
         "from one tile to the next: up to four loads are under way, also while both warpgroups store their sums",
     ),
     "attention": Shown(
         4096,
         6,
-        (34, 53),
+        19,
+        "store",
         "the last blocks of keys of a sequence: each softmax runs while P·V of the block before it does, and a copy is "
         "asked for as soon as its buffer is free",
     ),
     "cluster_softmax": Shown(
         131072,
         8,
-        (0, 7),
+        7,
+        "first record",
         "a row in the eight blocks of a cluster: to exchange their maxima and their sums takes them 0.15 to 0.4 µs each time",
     ),
     "bulk_reduction": Shown(
         1 << 26,
         9,
-        (48, 62),
+        14,
+        "store",
         "the end of a block's chunks: adding one up takes 0.2 µs, the rest is waiting for the memory, with four chunks under way; "
         "the last bars are the sums that leave by `red`",
     ),
     "split_k_gemm": Shown(
         65536,
         4,
-        (0, 16),
+        16,
+        "first record",
         "four of 132 blocks, each with 32 steps of a tile's sum: four loads are under way, and the parts are stored in the end",
     ),
 }
@@ -124,9 +133,13 @@ def recorded(example: Example, size: int) -> Trace:
 
 def draw(trace: Trace, name: str, folder: Path) -> None:
     """The picture of the first launch that has marks."""
-    shown = TIMELINES[name]
-    begin, end = shown.window
-    figure = trace.plot(tracks=shown.tracks, window=(1000 * begin, 1000 * end), width=11)
+    shown, begin = TIMELINES[name], 0.0
+    if shown.begins == "store":
+        spans = trace.spans()
+        stores = spans[(spans["event"] == "store") & (spans["block"] == 0)]
+        begin = max(float(stores["begin_ns"].min()) - 750 * shown.microseconds, 0)
+    window = begin, begin + 1000 * shown.microseconds
+    figure = trace.plot(tracks=shown.tracks, window=window, width=11)
     matplotlib: Any = import_module("matplotlib")
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
