@@ -21,21 +21,21 @@ CHUNK = 2 * THREADS
 
 
 def exchange(values, first, second):
-    """Put the smaller of two elements first."""
+    """Put the smaller of two elements first, without a branch, which half of random elements would take."""
     a, b = values[first], values[second]
-    if b < a:
-        values[first] = b
-        values[second] = a
+    swap = b < a
+    values[first] = b if swap else a
+    values[second] = a if swap else b
 
 
 def lower_of_pair(pair, distance):
-    """The first element of a pair of elements that lie `distance` apart; a power of two."""
-    return pair // distance * (2 * distance) + pair % distance
+    """The first element of a pair of elements that lie `distance` apart; a power of two, whose negative is a mask."""
+    return pair + (pair & -distance)
 
 
 def mirror_image(first, run):
     """The element that an element of one run meets in the next."""
-    return first // (2 * run) * (4 * run) + 2 * run - 1 - first
+    return 2 * (first & -(2 * run)) + 2 * run - 1 - first
 
 
 def load_chunk(values, chunk):
