@@ -136,6 +136,37 @@ def test_an_array_of_maps_goes_from_one_kernel_to_another():
         np.testing.assert_array_equal(out[number], expected)
 
 
+@weft.kernel
+def whole_kernel(like: weft.TensorMap, a: weft.Tensor, out: weft.Tensor, which: weft.i32):
+    """A copy of a copy, one of two, is that of a whole argument."""
+    tile = weft.shared((4, 32), weft.f32)
+    full = weft.mbarrier(1, arrivals=1)
+    first = weft.tma.copy_map(like, weft.global_scratch(16, weft.u64))
+    both = first, weft.tma.copy_map(first, weft.global_scratch(16, weft.u64))
+    weft.tma.edit_map(both[which], a, weft.shared((2, 8), weft.u64))
+    if weft.elect_one():
+        full[0].arrive(expect_bytes=tile.nbytes)
+        weft.tma.load(both[1], (0, 0), tile, full[0])
+    full[0].wait(0)
+    out[weft.lane_id()] = tile[3, weft.lane_id()]
+
+
+@weft.jit
+def edit_whole(a, other: weft.Tensor[weft.f32, ("n", "k")], out, which: weft.i32):
+    like = weft.tensor_map(other, box=(4, 32), fill="nan")
+    whole_kernel(like, a, out, which).launch(grid=1, block=32)
+
+
+def test_a_map_is_that_of_a_whole_argument():
+    a, other = aligned((4, 32), np.float32), aligned((3, 32), np.float32)
+    a[:] = 5
+    out = np.zeros(32, np.float32)
+    edit_whole(a, other, out, 1)
+    assert (out == 5).all()
+    edit_whole(a, other, out, 0)
+    assert np.isnan(out).all()  # the copy is of before
+
+
 @functools.cache
 def editor(rank: int):
     """Copies the first box of a part of `a`, by a map that was of all of another tensor."""

@@ -14,6 +14,7 @@ from xdsl.dialects.func import FuncOp
 
 from weft.dialects.flow import CARRIERS, origins, walk
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
+from weft.dialects.nvgpu.map_edits import EditMapOp
 from weft.dialects.simt.kernel import (
     PARTS,
     POINTER,
@@ -86,6 +87,8 @@ def _parts(argument: BlockArgument, uses: Iterable[Operation]) -> dict[str, Attr
             continue
         if not isinstance(use, StrideOp):
             parts[POINTER] = UNIT
+        if isinstance(use, EditMapOp):
+            dims.update(range(kind.rank))
         for dimension in _strides(use, kind.rank):
             if dimension < kind.open_strides:
                 strides.add(dimension)
