@@ -334,7 +334,8 @@ def describe(value: object) -> str:
         return f"Fragment[{value.dtype}, {kind.dims}, {kind.unit.data} {kind.role.data}]"
     if isinstance(value, TensorMap):
         swizzle = f", swizzle {value.type.swizzle}" if value.type.swizzle else ""
-        return f"TensorMap[{value.dtype}, box {value.type.box}{swizzle}]"
+        memory = ", in memory" if value.type.in_memory else ""
+        return f"TensorMap[{value.dtype}, box {value.type.box}{swizzle}{memory}]"
     if isinstance(value, Stream):
         return "a stream"
     if isinstance(value, bool | int | float):
