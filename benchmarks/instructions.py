@@ -94,11 +94,33 @@ def launches() -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield f"{count} tensors, prepared", "f()", {"f": functions["launched"].prepare(*given)}
 
 
+def ready() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Case → the call, its names: functions of weft.kernels on arrays of the fake GPU, and what they call."""
+    import weft
+    from weft.kernels import softmaxes
+
+    x, y, row, product = (
+        weft.empty(shape, weft.f32, "cuda:0") for shape in ((64, 64), (64, 64), (64,), (64, 64))
+    )
+    names: dict[str, Any] = {"k": weft.kernels, "x": x, "y": y, "row": row, "product": product}
+    yield "sum", "k.sum(x, axis=-1, out=row)", names
+    yield "softmax", "k.softmax(x, out=y)", names
+    yield "gelu", "k.gelu(x, out=y)", names
+    yield "gemm", "k.gemm(x, x, out=product)", names
+    yield "transpose", "k.transpose(x, out=y)", names
+    yield (
+        "the host function of softmax",
+        "f(x, y, 32, 4, 4, False)",
+        {**names, "f": vars(softmaxes)["_softmax"]},
+    )
+
+
 def count_all(marks_path: str) -> None:
     """The child's side: runs every case between two marks."""
     marks = ctypes.CDLL(marks_path)
     runs: list[tuple[str, str, dict[str, Any]]] = [("loop", "pass", {})]
     runs += ((f"launch|{name}", call, names) for name, call, names in launches())
+    runs += ((f"ready|{name}", call, names) for name, call, names in ready())
     for name, (call, ours, theirs) in cases().items():
         runs += [(f"weft|{name}", call, ours), (f"tvm_ffi|{name}", call, theirs)]
     for name, call, names in runs:
@@ -150,9 +172,10 @@ def figures() -> Iterator[Figure]:
     loop = parts.pop("loop")
     for label, part in parts.items():
         who, _, name = label.partition("|")
-        if who == "launch":
+        if who in ("launch", "ready"):
             value = (part.instructions - loop.instructions) / CALLS
-            yield Figure(f"instructions/launch of {name}", round(value), "instr")
+            kind = "launch of" if who == "launch" else "weft.kernels:"
+            yield Figure(f"instructions/{kind} {name}", round(value), "instr")
         if who != "weft":
             continue
         theirs = parts[f"tvm_ffi|{name}"]

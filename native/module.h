@@ -18,6 +18,7 @@ int add_runtime_table(PyObject* module);   // module.cpp
 int add_cpu_pool(PyObject* module);        // cpu/python_pool.cpp
 int add_runtime(PyObject* module);         // runtime/python_code_image.cpp
 int add_argument_keys(PyObject* module);   // python/argument_key.cpp
+int add_call_keys(PyObject* module);       // python/call_key.cpp
 int add_call_plan(PyObject* module);       // python/call_plan.cpp
 int add_error_values(PyObject* module);    // python/error_value.cpp
 int add_ffi_errors(PyObject* module);      // python/ffi_error.cpp

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Type stubs of the extension, whose source is in native/, one file per concern."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 # The rows of native/include/weft/runtime_table.h: (name, LLVM function type text).
@@ -254,6 +254,7 @@ class TensorInfo(NamedTuple):
     aligned: bool
 
 def argument_key(arguments: tuple[object, ...]) -> bytes | tuple[bytes, tuple[object, ...]]: ...
+def call_key(arguments: tuple[object, ...], keywords: dict[str, Any]) -> Hashable: ...
 def constant_key(value: object) -> tuple[object, ...]: ...
 def tensor_info(value: object) -> TensorInfo | None: ...
 def describe(value: object) -> tuple[str, object]: ...

@@ -141,6 +141,14 @@ class JitFunction(HostFunction):
             leave_the_users_frames(error)
             raise
 
+    def compiled_for(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[int, ...]]:
+        """The compiled function that a call with these arguments, none of them left out, runs; compiles it if needed.
+
+        Returns:
+            The function, and the positions of the arguments that it gets: all but ``Constexpr`` ones.
+        """
+        return self._prepare().find(arguments)
+
     def _prepare(self) -> Any:
         from weft.runtime.specializations import Specializations
 

@@ -2,14 +2,12 @@
 //
 // The key of a direct call: the types of its arguments without their values, as bytes; and the same facts for
 // Python code. Tensors go through the readers of the call itself.
-#include <cstring>
-#include <string>
-
 #include "driver/devices/devices.h"
 #include "driver/library/driver_library.h"
 #include "ffi_library.h"
 #include "module.h"
 #include "python/call/constant_key.h"
+#include "python/call/key.h"
 #include "python/objects/object.h"
 #include "python/readers/readers.h"
 #include "python/tensors/tensor_view.h"
@@ -75,50 +73,6 @@ TensorFacts facts_of(const DLTensor& tensor) {
   return facts;
 }
 
-// A growing byte string on the stack; on the heap when a call has very many arguments.
-class Key {
- public:
-  void add(uint8_t byte) {
-    if (WEFT_LIKELY(size_ < sizeof(inline_))) {
-      inline_[size_++] = static_cast<char>(byte);
-    } else {
-      spill(byte);
-    }
-  }
-  template <typename T>
-  void add_value(const T& value) {
-    const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
-    for (size_t index = 0; index < sizeof(T); ++index) add(bytes[index]);
-  }
-  // The values of a record's compile-time fields are part of the key.
-  int add_constant(PyObject* value) {
-    Reference key(constant_key(value));
-    if (!constants_) constants_.reset(PyList_New(0));
-    return key && constants_ ? PyList_Append(constants_.get(), key.get()) : -1;
-  }
-  // The bytes, or (bytes, constants) if there are constants.
-  PyObject* to_object() const {
-    Reference bytes(to_bytes());
-    if (WEFT_LIKELY(!constants_)) return bytes.release();
-    Reference constants(PyList_AsTuple(constants_.get()));
-    return bytes && constants ? PyTuple_Pack(2, bytes.get(), constants.get()) : nullptr;
-  }
-
- private:
-  PyObject* to_bytes() const {
-    if (WEFT_LIKELY(heap_.empty())) return PyBytes_FromStringAndSize(inline_, static_cast<Py_ssize_t>(size_));
-    return PyBytes_FromStringAndSize(heap_.data(), static_cast<Py_ssize_t>(heap_.size()));
-  }
-  void spill(uint8_t byte) {
-    if (heap_.empty()) heap_.assign(inline_, size_);
-    heap_.push_back(static_cast<char>(byte));
-  }
-  size_t size_ = 0;
-  char inline_[240];
-  std::string heap_;
-  Reference constants_;
-};
-
 // An FFI object's tensor, or nullptr without an exception.
 const DLTensor* tensor_of_object(PyObject* object, Kind kind) {
   TVMFFIObject* handle = nullptr;
@@ -127,16 +81,6 @@ const DLTensor* tensor_of_object(PyObject* object, Kind kind) {
   if (kind == Kind::kForeignObject) handle = handle_of_foreign(object);
   if (handle == nullptr || handle->type_index != kTVMFFITensor) return nullptr;
   return reinterpret_cast<const DLTensor*>(handle + 1);
-}
-
-// Any tensor argument. Returns 1 when `view` is filled, 0 when the object is not a tensor, -1 on an error.
-int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {
-  if (entry.kind == Kind::kTensor) return read_tensor(object, entry, scratch, view) == 0 ? 1 : -1;
-  const DLTensor* tensor = tensor_of_object(object, entry.kind);
-  if (tensor == nullptr) return PyErr_Occurred() ? -1 : 0;
-  view->tensor = *tensor;
-  view->read_only = is_object_type(Py_TYPE(object)) && describe_tensor(object).read_only;
-  return copy_dims(scratch, tensor->shape, tensor->strides, tensor->ndim, &view->tensor) == 0 ? 1 : -1;
 }
 
 // Opens the driver if nothing has used it yet, so that a call's key does not depend on that. Without a driver
@@ -392,6 +336,15 @@ PyStructSequence_Field kFields[] = {
 PyStructSequence_Desc kTensorInfo = {"weft._native.TensorInfo", "A tensor as a kernel sees it.", kFields, 12};
 
 }  // namespace
+
+int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {
+  if (entry.kind == Kind::kTensor) return read_tensor(object, entry, scratch, view) == 0 ? 1 : -1;
+  const DLTensor* tensor = tensor_of_object(object, entry.kind);
+  if (tensor == nullptr) return PyErr_Occurred() ? -1 : 0;
+  view->tensor = *tensor;
+  view->read_only = is_object_type(Py_TYPE(object)) && describe_tensor(object).read_only;
+  return copy_dims(scratch, tensor->shape, tensor->strides, tensor->ndim, &view->tensor) == 0 ? 1 : -1;
+}
 
 int add_argument_keys(PyObject* module) {
   if (g_tensor_info == nullptr) g_tensor_info = PyStructSequence_NewType(&kTensorInfo);

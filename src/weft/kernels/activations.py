@@ -13,6 +13,7 @@ from typing import Any, Final
 from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.arrays import Array, Constant, Given, given, output
+from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first, like_second
 from weft.kernels.rows import sum_type
 from weft.language.numbers.math import divide, erf, exp
@@ -29,6 +30,7 @@ def _gelu_backward(gradient: Any, _: Any, x: Any, approximate: str) -> Any:
 
 
 @differentiable(like_first, _gelu_backward)
+@remembered
 def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
     """The Gaussian error linear unit of each element: x · Φ(x), where Φ is the normal distribution's integral.
 
@@ -52,11 +54,11 @@ def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
     source = given(x, "x", is_float=True)
     function = _form(approximate)[0]
     out = output(source, source.shape, source.dtype, source.type_name, out)
-    _map(function, x, out)
-    return out
+    return Call(_map, (function, x, out), out)
 
 
 @differentiable(like_second)
+@remembered
 def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = None) -> Any:
     """The derivative of `gelu`: `gradient` times that of x · Φ(x).
 
@@ -82,8 +84,7 @@ def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = N
     derivative = _form(approximate)[1]
     check_alike(source, gradient, "gradient")
     out = output(source, source.shape, source.dtype, source.type_name, out)
-    _map_2(derivative, gradient, x, out)
-    return out
+    return Call(_map_2, (derivative, gradient, x, out), out)
 
 
 def _like_both(gradient: Any, gate: Any, *_: Any) -> Any:
@@ -104,6 +105,7 @@ def _silu_mul_backward(gradient: Any, _: Any, gate: Any, up: Any) -> Any:
 
 
 @differentiable(like_first, _silu_mul_backward)
+@remembered
 def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
     """The gated unit of a transformer's middle layer: gate / (1 + exp(−gate)) · up.
 
@@ -127,10 +129,10 @@ def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
     source = given(gate, "gate", is_float=True)
     check_alike(source, up, "up")
     out = output(source, source.shape, source.dtype, source.type_name, out)
-    _map_2(gated, gate, up, out)
-    return out
+    return Call(_map_2, (gated, gate, up, out), out)
 
 
+@remembered
 def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
     """The derivatives of `silu_mul` by `gate` and by `up`.
 
@@ -158,8 +160,8 @@ def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
     by_gate, by_up = (
         output(source, source.shape, source.dtype, source.type_name) for _ in range(2)
     )
-    _gated_backward(gradient, gate, up, by_gate, by_up)
-    return by_gate, by_up
+    results = by_gate, by_up
+    return Call(_gated_backward, (gradient, gate, up, *results), results)  # type: ignore[return-value]
 
 
 def check_alike(source: Given, array: object, name: str) -> None:

@@ -8,7 +8,7 @@ kind.
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, partial
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, SupportsIndex, cast
 
@@ -22,7 +22,7 @@ from weft.ffi.tensor import from_dlpack
 from weft.types.dtype import f64, i32, i64
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from weft.types.dtype import DType
 
@@ -282,10 +282,31 @@ def checked_output(
     )
 
 
+def maker_of(array: Any) -> Callable[[], Any]:
+    """What makes new arrays of another one's library, shape, type and device."""
+    tensor = from_dlpack(array)
+    return _maker(type(array), tensor.shape, *element_type(tensor.dtype), tensor.device)
+
+
 def _new(like: Given, shape: tuple[int, ...], dtype: DType, type_name: str) -> Any:
-    torch: Any = sys.modules.get("torch")
-    if torch is not None and isinstance(like.array, torch.Tensor):  # from torch's own allocator
-        return torch.empty(shape, dtype=getattr(torch, type_name), device=like.array.device)
-    made = empty(shape, dtype, str(like.device))
-    kind = cast("type[Any]", type(like.array))
-    return made if isinstance(made, kind) else made.to(kind)
+    return _maker(type(like.array), shape, dtype, type_name, like.device)()
+
+
+def _maker(kind: Any, shape: tuple[int, ...], dtype: Any, type_name: str, device: Any) -> Any:
+    for name, own in (("torch", "Tensor"), ("numpy", "ndarray")):  # from their own allocators
+        library: Any = sys.modules.get(name)
+        if library is None or not issubclass(kind, getattr(library, own)):
+            continue
+        element = getattr(
+            library, "bool_" if name == "numpy" and type_name == "bool" else type_name, None
+        )
+        if element is not None:
+            where = {"device": str(device)} if name == "torch" else {}
+            return partial(library.empty, shape, dtype=element, **where)
+    place = str(device)
+
+    def make() -> Any:
+        made = empty(shape, dtype, place)
+        return made if isinstance(made, kind) else made.to(kind)
+
+    return make

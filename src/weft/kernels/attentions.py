@@ -15,6 +15,7 @@ from weft.kernels import hopper_attention
 from weft.kernels.arrays import Array, Constant, Float64, Given, Int32, given, number, output
 from weft.kernels.attention_gradients import attention_slopes
 from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of
+from weft.kernels.calls import Call, remembered
 from weft.kernels.factors import capability
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import sum_type
@@ -49,6 +50,7 @@ def _backward(
 
 
 @differentiable(like_first, _backward)
+@remembered
 def attention(
     q: Any,
     k: Any,
@@ -106,10 +108,10 @@ def attention(
     scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
     arguments = q, k, v, out, q_starts, k_starts
     if keys.shape[-3] and _suits_copy_engine(queries, keys, values):
-        hopper_attention.attention(*arguments, longest, scale, bool(causal), hdim)
-    else:
-        _attention(*arguments, longest, heads // max(keys.shape[-2], 1), scale, bool(causal), hdim)
-    return out
+        arguments = *arguments, longest, scale, bool(causal), hdim
+        return Call(hopper_attention.attention, arguments, out)
+    group = heads // max(keys.shape[-2], 1)
+    return Call(_attention, (*arguments, longest, group, scale, bool(causal), hdim), out)
 
 
 def _suits_copy_engine(*arrays: Given) -> bool:

@@ -83,15 +83,16 @@ def differentiable(
 
 def _concerns(torch: Any, values: tuple[Any, ...]) -> bool:
     """Whether torch has to know of a call: it differentiates, compiles, or traces with tensors of another kind."""
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    if not tensors:
-        return False
-    if torch.compiler.is_compiling():
+    plain, has_tensors, is_tracked = (torch.Tensor, torch.nn.Parameter), False, False
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            if type(value) not in plain:
+                return True
+            has_tensors = True
+            is_tracked = is_tracked or value.requires_grad
+    if is_tracked and torch.is_grad_enabled():
         return True
-    plain = torch.Tensor, torch.nn.Parameter
-    if any(type(value) not in plain for value in tensors):
-        return True
-    return torch.is_grad_enabled() and any(value.requires_grad for value in tensors)
+    return has_tensors and torch.compiler.is_compiling()
 
 
 def make_operator(

@@ -11,6 +11,7 @@ from typing import Any, Final
 from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.arrays import Array, Constant, Float64, Int32, given, output
+from weft.kernels.calls import Call, remembered
 from weft.kernels.rows import elements, index_of
 from weft.kernels.views import aligned, flat
 from weft.language.memory.atomics import atomic_add
@@ -27,6 +28,7 @@ _MOST_BLOCKS: Final = 528
 _ELEMENTS: Final = 8192  # that are worth a block
 
 
+@remembered
 def histogram(x: Any, bins: int, range: tuple[float, float] | None = None, out: Any = None) -> Any:
     """How often each of the integers 0 to bins − 1 occurs, or how many numbers fall into each of equal bins.
 
@@ -71,8 +73,8 @@ def histogram(x: Any, bins: int, range: tuple[float, float] | None = None, out: 
     blocks = blocks if blocks < _MOST_BLOCKS else _MOST_BLOCKS
     is_shared = bins <= _MOST_SHARED
     size = bins if is_shared else 0
-    _histogram(x, out, low, high, blocks, size, width, is_flat, range is not None)
-    return out
+    plan = blocks, size, width, is_flat, range is not None
+    return Call(_histogram, (x, out, low, high, *plan), out)
 
 
 @jit

@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Given, given, output
+from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable
 from weft.kernels.movers import copy
 from weft.kernels.vectors import Aligned, read, vector_width, write
@@ -29,6 +30,7 @@ def _embedding_backward(gradient: Any, _: Any, table: Any, indices: Any) -> Any:
 
 
 @differentiable(_like_rows, _embedding_backward)
+@remembered
 def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     """Rows of a table: ``out[..., :] = table[indices[...], :]``.
 
@@ -59,8 +61,7 @@ def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     width = vector_width(table, out)
     if columns % width:
         width = 1
-    (_embed_aligned if width > 1 else _embed)(table, indices, out, width)
-    return out
+    return Call(_embed_aligned if width > 1 else _embed, (table, indices, out, width), out)
 
 
 def _like_table(gradient: Any, indices: Any, rows: int, *_: Any) -> Any:
@@ -68,6 +69,7 @@ def _like_table(gradient: Any, indices: Any, rows: int, *_: Any) -> Any:
 
 
 @differentiable(_like_table)
+@remembered
 def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) -> Any:
     """The derivative of `embedding` by its table: each row is the sum of the gradients of its uses.
 
@@ -98,10 +100,10 @@ def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) 
             f"gradient has shape {source.shape}, expected {(*places.shape, 'columns')}"
         )
     out = output(source, (rows, source.shape[-1]), source.dtype, source.type_name, out)
-    _embed_backward(gradient, indices, out)
-    return out
+    return Call(_embed_backward, (gradient, indices, out), out)
 
 
+@remembered
 def gather(x: Any, indices: Any, axis: int = -1, out: Any = None) -> Any:
     """Elements along a dimension: for ``axis=1`` of matrices ``out[i, j] = x[i, indices[i, j]]``.
 
@@ -128,8 +130,7 @@ def gather(x: Any, indices: Any, axis: int = -1, out: Any = None) -> Any:
     axis = _axis(source, axis)
     places = _along(source, indices, axis)
     out = output(source, places.shape, source.dtype, source.type_name, out)
-    _gather(x, indices, out, axis)
-    return out
+    return Call(_gather, (x, indices, out, axis), out)
 
 
 def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = None) -> Any:

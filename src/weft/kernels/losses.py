@@ -13,6 +13,7 @@ from typing import Any
 from weft.api import jit, kernel
 from weft.ffi.data_type import DataType
 from weft.kernels.arrays import Array, Constant, Given, Int32, element_type, given, output
+from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_second
 from weft.kernels.rows import index_of, row_count, row_of, sum_type, threads_for
 from weft.kernels.softmaxes import joined, scaled
@@ -34,6 +35,7 @@ def _loss_backward(gradient: Any, _: Any, logits: Any, classes: Any, ignored: in
 
 
 @differentiable(_like_losses, _loss_backward)
+@remembered
 def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = None) -> Any:
     """The loss of each row: log Σ exp(logits) − the logit of its class, over the last dimension.
 
@@ -60,11 +62,13 @@ def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = Non
     dtype, name = _loss_type(source)
     out = output(source, source.shape[:-1], dtype, name, out)
     if source.rows:
-        _losses(logits, classes, out, ignored, threads_for(source.shape[-1], 8))
+        threads = threads_for(source.shape[-1], 8)
+        return Call(_losses, (logits, classes, out, ignored, threads), out)
     return out
 
 
 @differentiable(like_second)
+@remembered
 def cross_entropy_backward(
     gradient: Any, logits: Any, classes: Any, ignored: int = -100, out: Any = None
 ) -> Any:
@@ -98,7 +102,8 @@ def cross_entropy_backward(
     out = output(source, source.shape, source.dtype, source.type_name, out)
     if source.rows:
         threads = threads_for(source.shape[-1], 8)
-        _losses_backward(gradient, logits, classes, out, ignored, threads)
+        arguments = gradient, logits, classes, out, ignored, threads
+        return Call(_losses_backward, arguments, out)
     return out
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.api import jit, kernel
 from weft.ffi.tensor import from_dlpack
 from weft.kernels.arrays import Array, Constant, given, output
+from weft.kernels.calls import Call, remembered
 from weft.kernels.rows import index_of
 from weft.language.control import ceil_div, static_range, unroll
 from weft.language.memory.shared import shared
@@ -29,6 +30,7 @@ _THREADS: Final = 256
 _TURNS: Final = 4  # elements that a thread has under way
 
 
+@remembered
 def copy(x: Any, out: Any = None) -> Any:
     """The same elements in memory of their own, without gaps, or in `out`.
 
@@ -50,10 +52,10 @@ def copy(x: Any, out: Any = None) -> Any:
     """
     source = given(x, "x")
     out = output(source, source.shape, source.dtype, source.type_name, out)
-    _move(x, out, tuple(range(len(source.shape))))
-    return out
+    return _move(x, out, tuple(range(len(source.shape))))
 
 
+@remembered
 def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any:
     """The elements with the dimensions in another order, in memory of their own: ``out[j, i] = x[i, j]``.
 
@@ -87,21 +89,19 @@ def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
             raise ValueError(f"axes is {tuple(axes)}, expected each of {tuple(range(rank))} once")
     shape = [source.shape[axis] for axis in order]
     out = output(source, shape, source.dtype, source.type_name, out)
-    _move(x, out, order)
-    return out
+    return _move(x, out, order)
 
 
-def _move(x: Any, out: Any, axes: tuple[int, ...]) -> None:
+def _move(x: Any, out: Any, axes: tuple[int, ...]) -> Any:
     """``out[i, ...] = x[...]``, where dimension d of `out` is dimension ``axes[d]`` of `x`."""
     source, target = from_dlpack(x), from_dlpack(out)
     if 0 in target.shape:
-        return
+        return out
     order = _by_stride(target)
     column = axes.index(_by_stride(source)[-1])  # along which x lies, a dimension of out
     if column == order[-1]:
-        _move_along(x, out, axes, order)
-    else:
-        _move_tiles(x, out, axes, order[-1], column)
+        return Call(_move_along, (x, out, axes, order), out)
+    return Call(_move_tiles, (x, out, axes, order[-1], column), out)
 
 
 def _by_stride(a: Any) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from weft.kernels.arrays import (
     output_like,
     vector_of,
 )
+from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.norm_gradients import norm_backward
 from weft.kernels.rows import (
@@ -52,6 +53,7 @@ def _rms_norm_backward(gradient: Any, _: Any, x: Any, weight: Any, eps: float) -
 
 
 @differentiable(like_first, _layer_norm_backward)
+@remembered
 def layer_norm(
     x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, out: Any = None
 ) -> Any:
@@ -80,6 +82,7 @@ def layer_norm(
 
 
 @differentiable(like_first, _rms_norm_backward)
+@remembered
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, out: Any = None) -> Any:
     """Each row divided by its root mean square: x / √(mean of x² + eps) · weight over the last dimension.
 
@@ -110,7 +113,8 @@ def _of_rows(x: Any, weight: Any, bias: Any, eps: float, out: Any, is_centered: 
     if source.shape[-1] and source.rows:
         width = common_width(source, target, *vectors)
         threads, items = geometry(source.shape[-1], width)
-        _normalize(x, weight, bias, eps, out, threads, items, width, is_centered)
+        arguments = x, weight, bias, eps, out, threads, items, width, is_centered
+        return Call(_normalize, arguments, out)
     return out
 
 

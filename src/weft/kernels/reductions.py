@@ -23,6 +23,7 @@ from weft.kernels.arrays import (
     integer,
     output,
 )
+from weft.kernels.calls import Call, remembered
 from weft.kernels.combining import (
     PLACES,
     How,
@@ -69,6 +70,7 @@ _AT_ONCE: Final = 4  # elements of a thread that are under way, at least, and tw
 _LINES: Final = 8  # of a block, each of a warp, where columns are reduced
 
 
+@remembered
 def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The sum of all elements, or along a dimension.
 
@@ -97,6 +99,7 @@ def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "sum")
 
 
+@remembered
 def mean(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The mean of all elements, or along a dimension: of floats in their type, of integers and bools as f64.
 
@@ -110,6 +113,7 @@ def mean(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "mean")
 
 
+@remembered
 def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The largest of all elements, or along a dimension; NaN if there is one.
 
@@ -124,6 +128,7 @@ def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "max")
 
 
+@remembered
 def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The smallest of all elements, or along a dimension; NaN if there is one.
 
@@ -138,6 +143,7 @@ def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "min")
 
 
+@remembered
 def argmax(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """Where the largest element is: its index along a dimension, or in the order of all elements; an i64.
 
@@ -152,6 +158,7 @@ def argmax(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "argmax")
 
 
+@remembered
 def argmin(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """Where the smallest element is: its index along a dimension, or in the order of all elements; an i64.
 
@@ -165,6 +172,7 @@ def argmin(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "argmin")
 
 
+@remembered
 def reduce(
     x: Any,
     function: Callable[[Any, Any], Any],
@@ -227,10 +235,8 @@ def _reduced(
     how = How(kind, function, neutral)
     if along is not None and along != rank - 1:
         parts = _parts(count, 16 * _LINES, _MOST_PARTS * WARP_SIZE // others)
-        _reduce_columns(x, out, parts, count, along, parts > 1, how)
-    else:
-        _reduce_rows(source, out, count, along is None, how)
-    return out
+        return Call(_reduce_columns, (x, out, parts, count, along, parts > 1, how), out)
+    return _of_rows(source, out, count, along is None, how)
 
 
 class Plan(NamedTuple):
@@ -253,7 +259,7 @@ class Plan(NamedTuple):
     is_long: bool
 
 
-def _reduce_rows(source: Given, out: Any, count: int, is_whole: bool, how: How) -> None:
+def _of_rows(source: Given, out: Any, count: int, is_whole: bool, how: How) -> Call:
     is_flat = is_whole and (source.is_contiguous or not count)
     rows, columns = (1, count) if is_flat else (source.rows, source.shape[-1])
     width = source.flat_width if is_flat else source.width
@@ -265,7 +271,7 @@ def _reduce_rows(source: Given, out: Any, count: int, is_whole: bool, how: How) 
     is_joined = is_whole and rows > 1
     again = _parts(rows * parts, _LONG, _MOST_PARTS) if is_joined else 1
     plan = Plan(threads, width, is_flat, parts > 1, is_joined, again > 1)
-    _reduce(source.array, out, parts, again, count, plan, how)
+    return Call(_reduce, (source.array, out, parts, again, count, plan, how), out)
 
 
 _OF_SOME: Final = frozenset(("max", "min", "argmax", "argmin"))

@@ -11,6 +11,7 @@ from typing import Any, Final
 from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.arrays import Array, Constant, given, output
+from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import sum_type
 from weft.language.threads.each import each
@@ -25,6 +26,7 @@ def _rope_backward(
 
 
 @differentiable(like_first, _rope_backward)
+@remembered
 def rope(
     x: Any, cos: Any, sin: Any, style: str = "half", inverse: bool = False, out: Any = None
 ) -> Any:
@@ -70,8 +72,8 @@ def rope(
     if given(cos, "cos").shape != given(sin, "sin").shape:
         raise ValueError(f"cos has {given(cos, 'cos').shape[1]} pairs, and sin {pairs}")
     out = output(source, source.shape, source.dtype, source.type_name, out)
-    _rope(x, cos, sin, out, style == "half", -1 if inverse else 1, 2 * pairs < hdim)
-    return out
+    turn = style == "half", -1 if inverse else 1, 2 * pairs < hdim
+    return Call(_rope, (x, cos, sin, out, *turn), out)
 
 
 @jit

@@ -23,6 +23,7 @@ from weft.kernels.arrays import (
     output,
     refuse_overlap,
 )
+from weft.kernels.calls import Call, remembered
 from weft.kernels.combining import added
 from weft.kernels.lookback import before_part, slots_of, words_of
 from weft.kernels.rows import (
@@ -58,6 +59,7 @@ _ITEM_BYTES: Final = 64  # that a thread has of a row
 _MOST_THREADS: Final = 256
 
 
+@remembered
 def cumsum(x: Any, out: Any = None) -> Any:
     """The running totals of each row: element i is the sum of the elements up to i of the last dimension.
 
@@ -80,9 +82,10 @@ def cumsum(x: Any, out: Any = None) -> Any:
         >>> weft.kernels.cumsum(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
         [[1, 3, 6], [4, 9, 15]]
     """
-    return scan(x, out=out)
+    return _scanned(x, None, False, None, out)
 
 
+@remembered
 def scan(
     x: Any,
     function: Callable[[Any, Any], Any] | None = None,
@@ -120,6 +123,10 @@ def scan(
         >>> weft.kernels.scan(np.array([3, 1, 4]), exclusive=True).tolist()
         [0, 3, 4]
     """
+    return _scanned(x, function, exclusive, initial, out)
+
+
+def _scanned(x: Any, function: Any, exclusive: Any, initial: Any, out: Any) -> Any:
     source = given(x, "x")
     if function is not None and not callable(function):
         raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
@@ -142,7 +149,8 @@ def scan(
         parts = -(-source.shape[-1] // (threads * items))
         is_aligned = parts > 1 and _is_aligned(source) and _is_aligned(target)
         width = source.width if is_aligned else 1
-        _scan(x, out, parts, threads, items, width, parts > 1, function, bool(exclusive), initial)
+        plan = parts, threads, items, width, parts > 1
+        return Call(_scan, (x, out, *plan, function, bool(exclusive), initial), out)
     return out
 
 

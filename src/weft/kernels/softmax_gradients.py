@@ -11,6 +11,7 @@ from typing import Any
 from weft.api import jit, kernel
 from weft.kernels.activations import check_alike
 from weft.kernels.arrays import Array, Constant, given, output
+from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_second
 from weft.kernels.rows import row_count, row_of, sum_type, threads_for
 from weft.language.control import unroll
@@ -19,6 +20,7 @@ from weft.primitives.block.reductions import sum as block_sum
 
 
 @differentiable(like_second)
+@remembered
 def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     """The derivative of `softmax`: y · (gradient − Σ gradient · y) over the last dimension.
 
@@ -43,7 +45,8 @@ def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     check_alike(source, gradient, "gradient")
     out = output(source, source.shape, source.dtype, source.type_name, out)
     if source.rows and source.shape[-1]:
-        _softmax_backward(gradient, y, out, threads_for(source.shape[-1], 8))
+        threads = threads_for(source.shape[-1], 8)
+        return Call(_softmax_backward, (gradient, y, out, threads), out)
     return out
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, common_width, given, output_like
+from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import (
     block_of,
@@ -41,6 +42,7 @@ def _log_softmax_backward(gradient: Any, y: Any, _: Any) -> Any:
 
 
 @differentiable(like_first, _softmax_backward)
+@remembered
 def softmax(x: Any, out: Any = None) -> Any:
     """The softmax of each row: exp(x) / Σ exp(x) over the last dimension.
 
@@ -64,6 +66,7 @@ def softmax(x: Any, out: Any = None) -> Any:
 
 
 @differentiable(like_first, _log_softmax_backward)
+@remembered
 def log_softmax(x: Any, out: Any = None) -> Any:
     """The logarithm of the softmax of each row: x − log Σ exp(x) over the last dimension.
 
@@ -83,7 +86,7 @@ def _of_rows(x: Any, out: Any, is_log: bool) -> Any:
     if source.shape[-1] and source.rows:
         width = common_width(source, target)
         threads, items = geometry(source.shape[-1], width)
-        _softmax(x, out, threads, items, width, is_log)
+        return Call(_softmax, (x, out, threads, items, width, is_log), out)
     return out
 
 

@@ -21,6 +21,7 @@ from weft.kernels.arrays import (
     output,
     refuse_overlap,
 )
+from weft.kernels.calls import Call, remembered
 from weft.kernels.largest import MOST, is_narrow, put_largest
 from weft.kernels.radix import Plan, digits_of, sort_long, tile_of
 from weft.kernels.rows import row_count, row_of, threads_for
@@ -34,6 +35,7 @@ _ITEMS: Final = 8
 _BLOCKS: Final = 1056  # that count digits, of all rows
 
 
+@remembered
 def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) -> Any:
     """The elements of each row in order, along the last dimension.
 
@@ -69,18 +71,17 @@ def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) 
         target = checked_output(source, source.shape, source.dtype, source.type_name, out)
         refuse_overlap(source, target, may_be_same=True)
     if values is None:
-        _sorted(source, None, out, None, descending)
-        return out
+        return _sorted(source, None, out, None, descending, out)
     with_keys = given(values, "values")
     if with_keys.shape != source.shape:
         raise ValueError(f"values has shape {with_keys.shape}, expected {source.shape}")
     if with_keys.device != source.device:
         raise ValueError(f"values is on {with_keys.device}, expected {source.device}")
     moved = output(with_keys, with_keys.shape, with_keys.dtype, with_keys.type_name)
-    _sorted(source, values, out, moved, descending)
-    return out, moved
+    return _sorted(source, values, out, moved, descending, (out, moved))
 
 
+@remembered
 def argsort(x: Any, descending: bool = False, out: Any = None) -> Any:
     """Where the elements of each sorted row come from: indices of the last dimension, i64.
 
@@ -108,10 +109,10 @@ def argsort(x: Any, descending: bool = False, out: Any = None) -> Any:
     else:
         target = checked_output(source, source.shape, i64, "int64", out)
         refuse_overlap(source, target, may_be_same=False)
-    _sorted(source, None, None, out, descending)
-    return out
+    return _sorted(source, None, None, out, descending, out)
 
 
+@remembered
 def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
     """The k largest elements of each row in order, the largest first, and their indices.
 
@@ -146,28 +147,28 @@ def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
         return values, indices
     if count <= MOST and source.shape[-1] > _SHORT and is_narrow(source):
         put_largest(source, values, indices, count, bool(largest))
-    else:
-        _sorted(source, None, values, indices, bool(largest))
-    return values, indices
+        return values, indices
+    return _sorted(source, None, values, indices, bool(largest), (values, indices))
 
 
-def _sorted(source: Given, values: Any, out: Any, moved: Any, descending: bool) -> None:
+def _sorted(source: Given, values: Any, out: Any, moved: Any, descending: bool, result: Any) -> Any:
     """Sorts into `out` and `moved`, as many of each row as these have; of no values, indices."""
     rows, columns = source.rows, source.shape[-1]
     if not rows or not columns:
-        return
+        return result
     if columns <= _SHORT:
         threads = threads_for(columns, _ITEMS)
         items = 1
         while threads * items < columns:
             items *= 2
-        _sort_short(source.array, values, out, moved, threads, items, bool(descending))
-        return
+        arguments = source.array, values, out, moved, threads, items, bool(descending)
+        return Call(_sort_short, arguments, result)
     bits = source.dtype.itemsize * 8
     plan = Plan(digits_of(bits), bool(descending), columns >= 1 << 30)
     tiles = -(-columns // tile_of(bits))
     blocks = -(-_BLOCKS // rows)
-    sort_long(source.array, values, out, moved, tiles, min(blocks, tiles), plan)
+    arguments = source.array, values, out, moved, tiles, min(blocks, tiles), plan
+    return Call(sort_long, arguments, result)
 
 
 @jit

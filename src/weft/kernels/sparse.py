@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Given, given, output
+from weft.kernels.calls import Call, remembered
 from weft.kernels.rows import sum_type
 from weft.language.control import ceil_div
 from weft.language.threads.grid import block_idx, thread_idx
@@ -22,6 +23,7 @@ from weft.types.launch_limits import WARP_SIZE
 _THREADS: Final = 128
 
 
+@remembered
 def sparse_matvec(first: Any, columns: Any, values: Any, x: Any, out: Any = None) -> Any:
     """The product of a matrix in compressed rows (CSR) with a vector.
 
@@ -66,7 +68,8 @@ def sparse_matvec(first: Any, columns: Any, values: Any, x: Any, out: Any = None
     rows = found["first"].shape[0] - 1
     out = output(source, (rows,), source.dtype, source.type_name, out)
     if rows:
-        _sparse_matvec(first, columns, values, x, out, _lanes(found["values"].shape[0] / rows))
+        lanes = _lanes(found["values"].shape[0] / rows)
+        return Call(_sparse_matvec, (first, columns, values, x, out, lanes), out)
     return out
 
 

@@ -162,6 +162,22 @@ class Specializations:
             return self._call_with_keywords(compiled, arguments, constants)
         return compiled(*runtime)
 
+    def find(self, arguments: tuple[Any, ...]) -> tuple[Compiled, tuple[int, ...]]:
+        """The compiled function that a call with all of these arguments runs, and the positions of those it gets."""
+        constants = self._constants
+        if constants is None:
+            constants = self._first(arguments)
+        places = tuple(i for i in range(self._count) if i not in constants)
+        key: Hashable = self._type_key(tuple(arguments[i] for i in places), arguments)
+        if constants:
+            values = tuple(_native.constant_key(arguments[i]) for i in constants)
+            key = (key, self._checked(values))
+        entry = self._by_key.get(key)
+        compiled = None if entry is None else entry.compiled
+        if compiled is None or not _is_current(compiled):
+            compiled = self._compile_once(key, arguments)
+        return compiled, places
+
     def _call_with_keywords(
         self, compiled: Compiled, arguments: tuple[Any, ...], constants: tuple[int, ...]
     ) -> Any:

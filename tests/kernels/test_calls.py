@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function of `weft.kernels` decides once for calls that differ in elements and addresses alone."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft import _native, kernels
+from weft.kernels.arrays import Array, Constant, given, output
+from weft.kernels.calls import Call, remembered
+
+
+@weft.kernel
+def times_kernel(x: Array, out: Array, factor: Constant):
+    for i in weft.each(x.shape[0]):
+        out[i] = x[i] * factor
+
+
+@weft.jit
+def _times(x: Array, out: Array, factor: Constant):
+    times_kernel(x, out, factor).launch(over=x.shape[0])
+
+
+DECISIONS: list[Any] = []
+
+
+@remembered
+def times(x: Any, factor: int = 2, out: Any = None) -> Any:
+    """The array times a number."""
+    DECISIONS.append(factor)
+    source = given(x, "x")
+    out = output(source, source.shape, source.dtype, source.type_name, out)
+    return Call(_times, (x, out, factor), out) if source.size else out
+
+
+def decided(*arguments: Any, **keywords: Any) -> int:
+    """How often a right call was decided."""
+    before = len(DECISIONS)
+    found = times(*arguments, **keywords)
+    factor = keywords.get("factor", (*arguments, 2)[1])
+    assert np.array_equal(found, np.asarray(arguments[0]) * factor)
+    assert keywords.get("out") is None or found is keywords["out"]
+    return len(DECISIONS) - before
+
+
+def test_what_is_equal_but_for_elements_is_decided_once_and_all_else_again():
+    x, y = np.arange(8), np.arange(8) + 1
+    assert decided(x) == 1
+    assert decided(y) == decided(x) == 0
+    assert decided(x, 3) == 1
+    assert decided(y, 3) == 0
+    assert decided(x, factor=3) == 1
+    out = np.empty_like(x)
+    assert decided(x, 3, out=out) == 1
+    assert decided(y, 3, out=np.empty_like(x)) == 0
+    for other in (
+        x[:4],
+        x[::2],
+        x[::-1],
+        x.reshape(2, 4)[0],
+        x.astype(np.float32),
+        x.view(np.uint64),
+    ):
+        assert decided(other) == 1 or other.tobytes() == x[:4].tobytes()
+        assert decided(other) == 0
+    assert decided(np.empty(0, np.int64)) == decided(np.empty(0, np.int64)) == 1  # launches nothing
+
+
+def test_how_arrays_overlap_and_are_aligned_is_part_of_the_key():
+    memory = np.zeros(64, np.float32)
+
+    def key(*arguments: Any) -> Any:
+        return _native.call_key(arguments, {})
+
+    assert key(memory[:8], memory[8:16]) == key(memory[:8], memory[16:24])
+    keys = {key(memory[:8], memory[k : k + 8]) for k in (0, 4, 8)}
+    assert len(keys) == 3
+    assert key(memory[1:9]) != key(memory[:8]) == key(memory[4:12])
+    assert key([1]) is None
+    assert (
+        len({key(1), key(1.0), key(True), key("1"), key(None), key((1,)), key(0.0), key(-0.0)}) == 8
+    )
+
+
+def test_an_overlapping_out_is_refused_after_one_that_does_not_overlap():
+    x = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
+    expected = kernels.softmax(x[:4].copy())
+    for out in (np.empty((4, 8), np.float32), x[:4].copy()):
+        assert np.array_equal(kernels.softmax(x[:4], out=out), expected)
+    with pytest.raises(ValueError, match="out overlaps with x"):
+        kernels.softmax(x[:4], out=x[1:5])
+    assert np.array_equal(kernels.softmax(x[:4], out=x[:4]), expected)
+
+
+def test_nothing_keeps_the_arrays_of_a_call():
+    x = np.arange(16)
+    found = times(x)
+    gone = [weakref.ref(x), weakref.ref(found)]
+    del x, found
+    assert [one() for one in gone] == [None, None]
+
+
+LIMIT = 10
+
+
+def limited(a: Any, b: Any) -> Any:
+    """The larger one, up to a limit."""
+    larger = max(a, b)
+    return min(larger, LIMIT)
+
+
+def test_a_function_whose_globals_change_is_compiled_again(monkeypatch: pytest.MonkeyPatch):
+    x = np.array([[3, 7]], np.int32)
+    assert [int(kernels.reduce(x, limited, 0)) for _ in range(3)] == [7, 7, 7]
+    monkeypatch.setitem(globals(), "LIMIT", 5)
+    assert [int(kernels.reduce(x, limited, 0)) for _ in range(3)] == [5, 5, 5]
+
+
+@pytest.mark.torch
+def test_tensors_of_torch_that_require_a_gradient_are_seen_every_time():
+    import torch
+
+    x = torch.ones(4, 8)
+    assert not kernels.softmax(x).requires_grad
+    assert kernels.softmax(x.clone().requires_grad_()).requires_grad
+    assert not kernels.softmax(x).requires_grad
