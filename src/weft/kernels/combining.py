@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from weft.kernels.rows import sum_type
 from weft.language.control import select
-from weft.types.dtype import f64, i32
+from weft.language.memory.scratch import scratch
+from weft.types.dtype import f64, i32, i64
 
 PLACES: Final = frozenset(("argmax", "argmin"))
 
@@ -45,6 +46,12 @@ def begin(how: How, dtype: Any) -> Any:
     if how.kind in ("sum", "mean"):
         return wide(0)
     return wide(how.neutral if how.kind == "function" else extreme(dtype, how.kind == "min"))
+
+
+def partial_results(how: How, dtype: Any, shape: Any) -> Any:
+    """Memory for what parts give: values, and places where the kind has them; traced in host functions."""
+    wide = carried_type(how, dtype)
+    return scratch(shape, wide), scratch(shape, i64) if how.kind in PLACES else None
 
 
 def extreme(dtype: Any, is_largest: bool) -> Any:

@@ -24,14 +24,15 @@ from weft.kernels.arrays import (
     output,
 )
 from weft.kernels.calls import Call, remembered
+from weft.kernels.columns import LINES, reduce_columns
 from weft.kernels.combining import (
     PLACES,
     How,
     begin,
-    carried_type,
     combiner,
     finished,
     followed,
+    partial_results,
 )
 from weft.kernels.rows import (
     SHORT,
@@ -48,11 +49,8 @@ from weft.kernels.rows import (
 )
 from weft.kernels.views import aligned, flat
 from weft.language.control import ceil_div, static_range, unroll
-from weft.language.memory.scratch import scratch
 from weft.language.numbers.math import min as lesser
-from weft.language.threads.barrier import sync_threads
 from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.values import board, put, take
 from weft.types.dtype import f64, i32, i64
 from weft.types.launch_limits import WARP_SIZE
 
@@ -67,7 +65,6 @@ _MOST_THREADS: Final = 512
 _LAST_THREADS: Final = 256
 _LONG: Final = 1 << 15  # results of parts that are cut once more
 _AT_ONCE: Final = 4  # elements of a thread that are under way, at least, and two accesses
-_LINES: Final = 8  # of a block, each of a warp, where columns are reduced
 
 
 @remembered
@@ -234,8 +231,11 @@ def _reduced(
         return out
     how = How(kind, function, neutral)
     if along is not None and along != rank - 1:
-        parts = _parts(count, 16 * _LINES, _MOST_PARTS * WARP_SIZE // others)
-        return Call(_reduce_columns, (x, out, parts, count, along, parts > 1, how), out)
+        width = source.width
+        most = _MOST_PARTS * WARP_SIZE * width // others
+        parts = _parts(count, 16 * LINES, most)
+        arguments = x, out, parts, count, along, parts > 1, width, how
+        return Call(reduce_columns, arguments, out)
     return _of_rows(source, out, count, along is None, how)
 
 
@@ -301,7 +301,7 @@ def _reduce(
     threads, width = plan.threads, plan.width
     x, at = flat(x) if plan.is_flat else x, None
     if plan.is_cut or plan.is_joined:
-        values, places = _partial(how, x.dtype, (row_count(x.shape), parts))
+        values, places = partial_results(how, x.dtype, (row_count(x.shape), parts))
         rows_kernel(x, None, values, places, count, threads, width, plan.is_joined, how).launch(
             grid=(grid_of(x.shape, threads), parts), block=block_of(threads)
         )
@@ -309,7 +309,7 @@ def _reduce(
         if plan.is_joined:
             x, at = flat(x), None if at is None else flat(at)
     if plan.is_long:
-        values, places = _partial(how, x.dtype, (1, again))
+        values, places = partial_results(how, x.dtype, (1, again))
         rows_kernel(x, at, values, places, count, threads, width, False, how).launch(
             grid=(1, again), block=threads
         )
@@ -317,12 +317,6 @@ def _reduce(
     last_rows_kernel(x, at, out, count, threads, width, how).launch(
         grid=grid_of(x.shape, threads), block=block_of(threads)
     )
-
-
-def _partial(how: How, dtype: Any, shape: Any) -> Any:
-    """Memory for what parts give: values, and places where the kind has them; traced in host functions."""
-    wide = carried_type(how, dtype)
-    return scratch(shape, wide), scratch(shape, i64) if how.kind in PLACES else None
 
 
 @kernel
@@ -410,81 +404,3 @@ def _placed(carried: Any, at: Any, number: Any, first: Any, how: How) -> Any:
     value, place = carried
     place = first + place
     return value, place if at is None else at[place] if at.ndim == 1 else at[number, place]
-
-
-@jit
-def _reduce_columns(
-    x: Array,
-    out: Array,
-    parts: Int32,
-    count: Int64,
-    axis: Constant,
-    is_cut: Constant,
-    how: Constant,
-) -> None:
-    at, columns = None, out.size
-    grid, block = ceil_div(columns, WARP_SIZE), (WARP_SIZE, _LINES)
-    if is_cut:
-        values, places = _partial(how, x.dtype, (parts, columns))
-        columns_kernel(x, None, values, places, count, axis, True, how).launch(
-            grid=(grid, parts), block=block
-        )
-        x, at, axis = values, places, 0
-    columns_kernel(x, at, out, None, count, axis, False, how).launch(grid=grid, block=block)
-
-
-@kernel
-def columns_kernel(
-    x: Array,
-    at: Array | None,
-    out: Array,
-    places: Array | None,
-    count: Int64,
-    axis: Constant,
-    is_part: Constant,
-    how: Constant,
-) -> None:
-    """A block: as many columns as a warp has lanes, or a part of them; each warp takes some of their elements.
-
-    Args:
-        x: an array.
-        at: the places of its elements; None: their indices.
-        out: the results; those of parts are parts x columns, of the type that is carried.
-        places: those of the results of parts, or None.
-        count: elements of a result.
-        axis: the dimension that columns run along.
-        is_part: whether each block has a part of its columns.
-        how: what is combined.
-    """
-    lane, line = thread_idx.x, thread_idx.y
-    sizes = (*x.shape[:axis], *x.shape[axis + 1 :])
-    columns, number = i64(1), i64(block_idx.x) * WARP_SIZE + lane
-    for size in sizes:
-        columns *= size
-    first, end = 0, x.shape[axis]
-    if is_part:
-        size = ceil_div(end, out.shape[0])
-        first = lesser(size * block_idx.y, end)
-        end = lesser(first + size, end)
-    carried = begin(how, x.dtype)
-    if number < columns:
-        place = index_of(number, sizes)
-        column = x[(*place[:axis], slice(None), *place[axis:])]
-        for i in unroll(range(first + line, end, _LINES), _AT_ONCE):
-            carried = followed(how, carried, column[i], i32(i))
-    values = board(carried, _LINES * WARP_SIZE)
-    put(values, line * WARP_SIZE + lane, carried)
-    sync_threads()
-    if (line == 0) & (number < columns):
-        for other in static_range(1, _LINES):
-            carried = combiner(how)(carried, take(values, other * WARP_SIZE + lane))
-        if how.kind in PLACES:
-            value, found = carried
-            carried = value, i64(found) if at is None else at[found, number]
-        if is_part:
-            if places is None:
-                out[block_idx.y, number] = carried
-            else:
-                out[block_idx.y, number], places[block_idx.y, number] = carried
-        else:
-            out[index_of(number, out.shape)] = finished(how, carried, count, out.dtype)
