@@ -15,13 +15,13 @@ from weft import _native
 from weft.config import config, override
 from weft.errors import OptionError, UnavailableError, brief
 from weft.testing.orders import tensors_of
-from weft.testing.trace_event import TracedLaunch, TraceEvent, event_of
+from weft.testing.trace_event import TracedLaunch, TraceEvent, event_of, site_of
 from weft.testing.trace_text import trace_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MOST_EVENTS: Final = 1_000_000
+MOST_EVENTS: Final = 250_000
 """Those beyond are counted, not kept."""
 _CPU: Final = 1  # kDLCPU
 _AXES: Final = 3
@@ -33,7 +33,7 @@ class ThreadTrace(Sequence[TraceEvent]):
     Attributes:
         launches: as `TracedLaunch` objects.
         block, thread: which thread it was.
-        dropped: events beyond the first million, which are not kept.
+        dropped: events beyond the first 250,000, which are not kept.
     """
 
     def __init__(
@@ -147,8 +147,9 @@ def _refuse_gpu_arrays(args: Sequence[Any]) -> None:
 def _collected(block: tuple[int, int, int], thread: tuple[int, int, int]) -> ThreadTrace:
     launches, events, dropped = _native.traced_thread()
     told: list[list[TraceEvent]] = [[] for _ in launches]
+    sites = {text: site_of(text) for text in {text for _, text, _ in events}}
     for launch, text, bits in events:
-        told[launch].append(event_of(text, bits))
+        told[launch].append(event_of(sites[text], bits))
     found = [
         TracedLaunch(kernel, grid, size, _is_in(block, grid) and _is_in(thread, size), tuple(one))
         for (kernel, grid, size), one in zip(launches, told, strict=True)

@@ -61,21 +61,38 @@ class TracedLaunch(NamedTuple):
     events: tuple[TraceEvent, ...]
 
 
-def event_of(text: str, bits: Sequence[int]) -> TraceEvent:
-    """An event, from its text in the machine code and the bits of its values."""
-    kind, name, shown, types, places = text.split("\n", 4)
-    location = location_of(places)
-    words = types.split()
-    numbers = [_number(word, number) for word, number in zip(words, bits, strict=True)]
-    rank = sum(word.startswith("index") for word in words)
-    index, values = tuple(map(int, numbers[:rank])), tuple(numbers[rank:])
-    texts = [number_text(number, word) for number, word in zip(values, words[rank:], strict=True)]
+class Site(NamedTuple):
+    """What the text of an event says, the same each time that a thread comes there."""
+
+    kind: str
+    location: SourceLocation
+    name: str
+    shown: str
+    types: tuple[str, ...]
+    rank: int
+
+
+def site_of(text: str) -> Site:
+    """What the text of an event in the machine code says."""
+    kind, name, shown, words, places = text.split("\n", 4)
+    location, types = location_of(places), tuple(words.split())
+    rank = sum(word.startswith("index") for word in types)
     if kind in ("read", "written", "updated", "added"):
         name = _array_name(location, name)
+    return Site(kind, location, name, shown, types, rank)
+
+
+def event_of(site: Site, bits: Sequence[int]) -> TraceEvent:
+    """An event, from its site and the bits of its values."""
+    numbers = [_number(word, number) for word, number in zip(site.types, bits, strict=True)]
+    values, types = tuple(numbers[site.rank :]), site.types[site.rank :]
+    texts = [number_text(number, word) for number, word in zip(values, types, strict=True)]
+    if site.kind in ("read", "written", "updated", "added"):
         shown = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
     else:
-        shown = shown.format(*texts)
-    return TraceEvent(kind, location, name, index, values, shown)
+        shown = site.shown.format(*texts)
+    indices = tuple(map(int, numbers[: site.rank]))
+    return TraceEvent(site.kind, site.location, site.name, indices, values, shown)
 
 
 def _array_name(location: SourceLocation, name: str) -> str:
