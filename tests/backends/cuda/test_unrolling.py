@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import textwrap
 
+import numpy as np
 import pytest
+from xdsl.dialects import scf
 
 import weft
 from tests.conformance.harness import define
+from weft.backends.cpu import stages as cpu
+from weft.codegen.operations.control_flow import print_for_by_factors
 
 A = weft.fake_tensor(weft.f32, ("n",))
 
@@ -38,13 +42,19 @@ def loads(body: str) -> int:
     return compiled(body).ptx.count("ld.global")
 
 
+# Loads of all loops that are made of one: what 8 rounds leave is unrolled by 4, and what a factor leaves last is not.
 LOOPS = {
-    "a-sum": ("for k in range(a.shape[0]):\n    total += a[k]", 8),
-    "in-steps": ("for k in range(i, a.shape[0], 256):\n    total += a[k]", 8),
-    "an-exponential": ("for k in range(a.shape[0]):\n    total += weft.math.exp(a[k])", 4),
+    "a-sum": ("for k in range(a.shape[0]):\n    total += a[k]", 8 + 4 + 1),
+    "in-steps": ("for k in range(i, a.shape[0], 256):\n    total += a[k]", 8 + 4 + 1),
+    "down": ("for k in range(a.shape[0] - 1, -1, -1):\n    total += a[k]", 8 + 4 + 1),
+    "two-terms": (
+        "for k in range(a.shape[0]):\n    total += weft.math.abs(a[k]) - weft.math.abs(a[k + i])",
+        2 * (8 + 4 + 1),
+    ),
+    "an-exponential": ("for k in range(a.shape[0]):\n    total += weft.math.exp(a[k])", 4 + 1),
     "two-exponentials": (
         "for k in range(a.shape[0]):\n    total += weft.math.exp(weft.math.exp(a[k]))",
-        2,
+        2 + 1,
     ),
     "much": (
         "for k in range(a.shape[0]):\n    x = a[k]\n"
@@ -53,16 +63,15 @@ LOOPS = {
     ),
     "short-inner-loops": (
         "for k in range(a.shape[0]):\n    for j in range(3):\n        total += a[k + 7 * j]",
-        3 * 4,
+        3 * (4 + 1),
     ),
 }
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_of_unknown_length_is_unrolled_as_far_as_its_rounds_are_small(name: str):
-    body, factor = LOOPS[name]
-    rest = body.count("for j in range(3)") * 2 + 1
-    assert loads(body) == (factor + rest if factor > 1 else 1)
+    body, count = LOOPS[name]
+    assert loads(body) == count
 
 
 def test_a_short_loop_of_known_length_is_unrolled_as_a_whole():
@@ -133,6 +142,41 @@ def test_the_variable_of_a_loop_in_steps_of_the_grid_does_not_wrap():
     def llvm(step: str) -> str:
         return compiled(f"for k in range(i, a.shape[0], {step}):\n    total += a[k]").llvm_ir
 
-    assert llvm("weft.grid_dim.x * 32").count("= add nsw i32 %k") == 1
-    assert llvm("weft.grid_dim.y").count("= add nsw i32 %k") == 1
+    assert llvm("weft.grid_dim.x * 32").count("= add nsw i32 %k") == 2
+    assert llvm("weft.grid_dim.y").count("= add nsw i32 %k") == 2
     assert "= add nsw i32 %k" not in llvm("i - 7")
+
+
+@pytest.mark.parametrize("step", (1, 7, -3))
+def test_every_round_runs_once_and_in_order_by_whatever_loop(
+    step: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(
+        cpu.KERNEL_ROWS, scf.ForOp, lambda printer, op: print_for_by_factors(printer, op, (8, 4))
+    )
+    kernel = f"""
+@weft.kernel
+def kernel(first: weft.i32, end: weft.i32, out: weft.Tensor):
+    order = 1
+    last = -7
+    for k in range(first, end, {step}):
+        order = 3 * order + k
+        last = k
+    out[0] = order
+    out[1] = last
+
+@weft.jit
+def host(first: weft.i32, end: weft.i32, out: weft.Tensor):
+    kernel(first, end, out).launch(grid=1, block=1)
+"""
+    out = np.zeros(2, np.int32)
+    host = weft.compile(define(kernel)["host"], 0, 0, out)
+    least, most = -(2**31), 2**31 - 1
+    counts = [(0, step * count) for count in range(30)]
+    near = (least, least + 20), (least + 20, least), (most - 61, most), (most, most - 61)
+    for first, end in (*counts, *near, (least, least)):
+        host(first, end, out)
+        order, last = 1, -7
+        for k in range(first, end, step):
+            order, last = (3 * order + k) % 2**32, k
+        assert (int(out[0]) % 2**32, out[1]) == (order, last), (first, end)

@@ -174,7 +174,12 @@ class Trips:
     )
 
     def __init__(
-        self, printer: FunctionPrinter, op: scf.ForOp, carried: Sequence[int] | None = None
+        self,
+        printer: FunctionPrinter,
+        op: scf.ForOp,
+        carried: Sequence[int] | None = None,
+        *,
+        counted: bool = False,
     ) -> None:
         lower, upper, step, *initial = op.operands
         self.printer = printer
@@ -184,10 +189,10 @@ class Trips:
         self.text = llvm_type(self.body.args[0].type)
         first, last, self.step = (printer.values[bound] for bound in (lower, upper, step))
         self.starts = [first, *printer.parts(initial[number] for number in self.carried)]
-        self.counted = self.step != "1"
+        self.counted = counted or self.step != "1"
         self.predicate = "ult" if self.counted else "slt"
         self.limit = last
-        self.flags = "" if self.counted else " nsw"
+        self.flags = "" if self.step != "1" else " nsw"
         if self.counted:
             self.limit = _trip_count(printer, self.text, first, last, self.step)
         is_gpu = bool(printer.module.target.coordinates)
@@ -256,6 +261,32 @@ def print_for(
     header.jump(following, _unrolling(printer, op, header, factor))
     printer.start(end_label)
     printer.take(op.results, printer.parts(trips.body.args[1:]))
+
+
+def print_for_by_factors(printer: FunctionPrinter, op: scf.ForOp, factors: Sequence[int]) -> None:
+    """`scf.for` as one loop after the other, each of as many of the rounds that are left as its factor divides.
+
+    Args:
+        printer: of the function.
+        op: the loop, in which threads do not meet.
+        factors: how often each is unrolled; powers of two, of which the last leaves rounds that LLVM runs one by one.
+    """
+    location = op.location
+    trips = Trips(printer, op, counted=True)
+    limit, starts, counter = trips.limit, trips.starts, "0"
+    for factor in factors:
+        is_last = factor == factors[-1]
+        trips.limit = limit if is_last else printer.let(f"and {trips.text} {limit}, {-factor}")
+        header = trips.header(starts, counter)
+        end_label = trips.enter(header)
+        printer.print_block(trips.body)
+        printer.place(location)
+        following = header.following(trips.next_values())
+        header.jump(following, _unrolling(printer, op, header, factor))
+        printer.start(end_label)
+        *starts, counter = header.names
+        printer.take(trips.body.args, starts)
+    printer.take(op.results, starts[1:])
 
 
 def _unrolling(

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often loops are unrolled: short ones of known length as a whole, others as far as their loads fit the registers.
 
-In: scf.for in a kernel. Out: the loop, with a factor for LLVM, whose own limits at level 2 are half of nvcc's.
+In: scf.for in a kernel. Out: the loop, with a factor for LLVM, whose own limits at level 2 are half of nvcc's; then
+another of the rounds that the largest factor leaves, as short rows have no others.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import scf
+from xdsl.traits import Pure
 
-from weft.codegen.operations.control_flow import print_for
+from weft.codegen.operations.control_flow import print_for, print_for_by_factors
 from weft.dialects.flow import constant_trips, unroll_factor, walk
 from weft.dialects.nvgpu.wgmma import WgmmaMmaOp
+from weft.passes.split_addresses import ACCESSES
 from weft.passes.start_loads_early import is_long
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 _WHOLE: Final = 512  # operations of a loop that is unrolled as a whole
 _FACTORS: Final = (8, 4, 2)
+_REST: Final = 4  # of what the largest factor leaves
 _ROUND: Final = (
     96  # operations in a round of an unrolled loop; a third are loads, at most, of a register each
 )
@@ -56,7 +60,19 @@ def _operations(block: Block) -> float:
 
 
 def _print_for(printer: FunctionPrinter, op: scf.ForOp) -> None:
-    print_for(printer, op, factor=_factor(op))
+    factor = _factor(op)
+    is_short = factor == _FACTORS[0] and not unroll_factor(op) and not constant_trips(op)
+    if is_short and all(map(_is_plain, op.body.block.ops)):
+        print_for_by_factors(printer, op, (factor, _REST))
+    else:
+        print_for(printer, op, factor=factor)
+
+
+def _is_plain(operation: Operation) -> bool:
+    """Whether an operation computes, or accesses memory, without a branch or a wait."""
+    return isinstance(operation, (*ACCESSES, scf.YieldOp)) or (
+        not operation.regions and operation.has_trait(Pure)
+    )
 
 
 LOOPS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
