@@ -249,26 +249,33 @@ def misused_kernel(
     rows: weft.i32,
     first: weft.i32,
     lanes: weft.i32,
+    up: weft.Constexpr[bool],
 ):
     mine = weft.tma.copy_map(like, places[0])
     slot = weft.shared(16, weft.u64)
     if weft.lane_id() < lanes:
-        weft.tma.edit_map(mine, a[:rows, first:], slot)
+        weft.tma.edit_map(mine, a[:rows, first:] if up else a[::-1], slot)
     weft.sync_warp()
 
 
 @weft.jit
-def misused(a: weft.Tensor[weft.f32, ("n", "k")], rows: weft.i32, first: weft.i32, lanes: weft.i32):
+def misused(
+    a: weft.Tensor[weft.f32, ("n", "k")],
+    rows: weft.i32,
+    first: weft.i32,
+    lanes: weft.i32,
+    up: weft.Constexpr[bool] = True,
+):
     places = weft.scratch((1, 16), weft.u64)
     like = weft.tensor_map(a, box=(8, 32))
-    misused_kernel(like, a, places, rows, first, lanes).launch(grid=1, block=32)
+    misused_kernel(like, a, places, rows, first, lanes, up).launch(grid=1, block=32)
 
 
 @pytest.mark.parametrize(
     ("columns", "rows", "first", "lanes", "text"),
     [
-        (32, 0, 0, 32, "a_part has elements; a GPU has no map of one without"),
-        (32, 8, 32, 32, "a_part has elements; a GPU has no map of one without"),
+        (32, 0, 0, 32, "a_part has elements, fewer than 2.32"),
+        (32, 8, 32, 32, "a_part has elements, fewer than 2.32"),
         (32, 8, 1, 32, "the address of a_part is a multiple of 16 bytes"),
         (32, 8, 0, 16, "elect_one"),
     ],
@@ -278,3 +285,8 @@ def test_on_the_cpu_what_a_gpu_cannot_do_is_an_error(columns, rows, first, lanes
     misused(a, 8, 4, 32)
     with pytest.raises((AssertionError, RuntimeError), match=text):
         misused(a, rows, first, lanes)
+
+
+def test_on_the_cpu_a_map_of_rows_in_reverse_is_an_error():
+    with pytest.raises(AssertionError, match=r"strides of .* are multiples of 16 bytes, from 0 up"):
+        misused(aligned((8, 32), np.float32), 8, 0, 32, up=False)

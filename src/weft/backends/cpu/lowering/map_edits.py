@@ -50,6 +50,12 @@ def _print_map_at(printer: FunctionPrinter, op: MapAtOp) -> None:
     printer.values[op.result] = printer.tensors[op.place].pointer
 
 
+def _check(printer: FunctionPrinter, op: EditMapOp, number: str, mask: int, text: str) -> None:
+    """Checks that none of these bits of an i64 is set."""
+    wrong = printer.let(f"and i64 {number}, {mask}")
+    print_check(printer, op, printer.let(f"icmp eq i64 {wrong}, 0"), f"tma.edit_map: {text}")
+
+
 def _print_edit_map(printer: FunctionPrinter, op: EditMapOp) -> None:
     tensor = printer.tensors[op.tensor]
     kind, rank = tensor.type, tensor.type.rank
@@ -60,19 +66,14 @@ def _print_edit_map(printer: FunctionPrinter, op: EditMapOp) -> None:
     ]
     address = printer.let(f"ptrtoint ptr {tensor.pointer} to i64")
     name = op.tensor.name_hint or "the tensor"
-    for text, numbers in (
-        ("the address of {} is a multiple", [address]),
-        ("strides of {} are multiples", pitches),
-    ):
-        for number in numbers:
-            rest = printer.let(f"and i64 {number}, 15")
-            said = f"tma.edit_map: {text.format(name)} of 16 bytes"
-            print_check(printer, op, printer.let(f"icmp eq i64 {rest}, 0"), said)
+    _check(printer, op, address, 15, f"the address of {name} is a multiple of 16 bytes")
+    for pitch in pitches:
+        text = f"strides of {name} are multiples of 16 bytes, from 0 up and below 2^40"
+        _check(printer, op, pitch, ~((1 << 40) - 16), text)
     for size in sizes:
-        some = printer.let(f"icmp sgt i64 {size}, 0")
-        print_check(
-            printer, op, some, f"tma.edit_map: {name} has elements; a GPU has no map of one without"
-        )
+        some = printer.let(f"sub i64 {size}, 1")
+        text = f"{name} has elements, fewer than 2^32 along each dimension; a GPU has no map of one without"
+        _check(printer, op, some, ~0xFFFFFFFF, text)
     with _elected(printer, op):
         fields = {0: address, _ELEMENTS_FOUND: "1"}
         fields |= {_SIZES + 8 * axis: size for axis, size in enumerate(sizes)}
