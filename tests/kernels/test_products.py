@@ -96,11 +96,13 @@ def test_each_size_of_tile_is_right(shape):
 
 
 def test_how_sums_are_cut():
-    assert parts_for(32, 8192, 132, 512) == 4
-    assert parts_for(1, 4096, 132, 512) == 8
-    assert parts_for(67, 8192, 132, 512) is None  # half of the blocks work
-    assert parts_for(1, 1023, 132, 512) is None
-    assert parts_for(0, 8192, 0, 512) is None
+    assert parts_for(32, 8192, 132, 512, 64) == 4
+    assert parts_for(1, 4096, 132, 512, 64) == 8
+    assert parts_for(32, 4096, 132, 512, 3) == 3
+    assert parts_for(67, 8192, 132, 512, 64) is None  # half of the blocks work
+    assert parts_for(1, 1023, 132, 512, 64) is None
+    assert parts_for(32, 1024, 132, 512, 1) is None
+    assert parts_for(0, 8192, 0, 512, 0) is None
 
 
 def test_matrices_without_chunks_pass_registers():

@@ -49,23 +49,23 @@ WHOLE: Final = Cut()
 """Whole sums of a stack of products."""
 
 
-def parts_for(tiles: int, k: int, blocks: int, shortest: int) -> int | None:
+def parts_for(tiles: int, k: int, blocks: int, shortest: int, most: int) -> int | None:
     """Into how many parts sums are cut, or None for whole ones.
 
-    As many as give every block of a GPU one, where that is two or more, and each is a sum of so many products at least:
-    a shorter one takes less time than its partial sums on their way through memory.
+    As many as give every block of a GPU one, where that is two or more.
 
     Args:
         tiles: of the result.
         k: products of a sum.
         blocks: that a GPU runs at once.
-        shortest: part of a sum.
+        shortest: products of a part; fewer take less time than their sums on their way through memory.
+        most: parts that move no more memory than is worth it.
 
     Example:
-        >>> parts_for(tiles=32, k=8192, blocks=132, shortest=512), parts_for(100, 8192, 132, 512)
+        >>> parts_for(32, 8192, 132, 512, 64), parts_for(100, 8192, 132, 512, 64)
         (4, None)
     """
-    parts = min(blocks // max(tiles, 1), k // shortest)
+    parts = min(blocks // max(tiles, 1), k // shortest, most)
     return parts if parts > 1 else None
 
 

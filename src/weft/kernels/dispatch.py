@@ -40,13 +40,10 @@ def multiply(
     """
     if starts is None and scales.a is None:
         left, right, result, ending = _joined(left, right, result, ending)
-    version, blocks = capability(left.device), multiprocessors_of(left.device)
-    k, size = left.shape[-1], left.dtype.itemsize
+    version, k, size = capability(left.device), left.shape[-1], left.dtype.itemsize
 
     def parts(sides: tuple[int, int], at_once: int, shortest: int) -> int | None:
-        if starts is not None:
-            return None
-        return parts_for(_tile_count(result.shape, sides), k, at_once * blocks, shortest)
+        return None if starts is not None else _parts(left, right, result, sides, at_once, shortest)
 
     if k and version >= (8, 0) and size <= 2 and result.dtype is not f64:
         a, b = stored(left), stored(right)
@@ -76,6 +73,21 @@ def multiply(
     cut = parts((sizes.m, sizes.n), sizes.blocks, tiled_products.SHORTEST)
     arrays = left.array, right.array, result.array
     tiled_products.gemm(*arrays, ending, sizes, along_k, cut, starts, scales)
+
+
+def _parts(
+    left: Given,
+    right: Given,
+    result: Given,
+    sides: tuple[int, int],
+    at_once: int,
+    shortest: int,
+) -> int | None:
+    """Into how many parts sums are cut; they are written and read, no more than twice the memory of the factors."""
+    moved = 2 * (8 if left.dtype is f64 else 4) * result.size
+    most = 2 * left.dtype.itemsize * (left.size + right.size) // max(moved, 1)
+    blocks = at_once * multiprocessors_of(left.device)
+    return parts_for(_tile_count(result.shape, sides), left.shape[-1], blocks, shortest, most)
 
 
 def _tile_count(shape: tuple[int, ...], sides: tuple[int, int]) -> int:

@@ -57,10 +57,12 @@ def _backward(
     slope = gradient.to(a.dtype)
     if activation is not None:
         slope = _grouped_slope(slope, a, b, starts, activation, bias, alpha)
-    by_a = grouped_gemm(slope, b.mT, starts, alpha=alpha)
-    by_b = _grouped_sums(a, slope, starts, alpha)
-    by_bias = None
-    if bias is not None:
+    by_a = by_b = by_bias = None
+    if a.requires_grad:
+        by_a = grouped_gemm(slope, b.mT, starts, alpha=alpha)
+    if b.requires_grad:
+        by_b = _grouped_sums(a, slope, starts, alpha)
+    if bias is not None and bias.requires_grad:
         ones = a.new_ones((a.shape[0], 1))
         by_bias = _grouped_sums(ones, slope, starts).squeeze(1).to(bias.dtype)
     return by_a, by_b, None, by_bias, None, None, None

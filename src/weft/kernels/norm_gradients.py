@@ -52,7 +52,7 @@ _MOST_THREADS: Final = 512  # whose registers hold a row, its gradient and the s
 _MOST_ITEMS: Final = 16  # of so many threads
 _COLUMNS: Final = 32  # of a block that sums them
 _LINES: Final = 16
-_SLABS: Final = 64  # of rows, whose columns are summed by blocks of their own
+_AT_ONCE: Final = 16  # blocks for each multiprocessor, that sum columns
 
 
 def layer_norm_backward(
@@ -287,12 +287,13 @@ def _of_long_rows(
     is_centered: Constant,
 ) -> None:
     rows, columns, wide = row_count(x.shape), x.shape[-1], sum_type(x.dtype)
-    of_rows, slabs = scratch((rows, 2), wide), lesser(rows, _SLABS)
+    blocks, block = ceil_div(columns, _COLUMNS), (_COLUMNS, _LINES)
+    slabs = lesser(ceil_div(rows, 4 * _LINES), ceil_div(_AT_ONCE * multiprocessors(), blocks))
+    of_rows = scratch((rows, 2), wide)
     sums = scratch((2, slabs, columns), wide)
     long_row_kernel(gradient, x, weight, eps, by_x, of_rows, width, is_centered).launch(
         grid=rows, block=_MOST_THREADS
     )
-    blocks, block = ceil_div(columns, _COLUMNS), (_COLUMNS, _LINES)
     column_kernel(gradient, x, of_rows, sums, is_centered).launch(grid=(blocks, slabs), block=block)
     add_kernel(sums, by_weight, by_bias, is_centered).launch(grid=blocks, block=block)
 
@@ -352,12 +353,13 @@ def long_row_kernel(
 def column_kernel(
     gradient: Array, x: Array, of_rows: Array, sums: Array, is_centered: Constant
 ) -> None:
-    """A block: some columns of every `_SLABS`th row."""
+    """A block: some columns of a slab, whose rows are as far apart as there are slabs."""
     wide, slabs = sum_type(x.dtype), sums.shape[1]
     column, slab = block_idx.x * _COLUMNS + thread_idx.x, block_idx.y
     by_weight = by_bias = wide(0.0)
     if column < x.shape[-1]:
-        for line in range(slab + slabs * thread_idx.y, row_count(x.shape), slabs * _LINES):
+        lines = range(slab + slabs * thread_idx.y, row_count(x.shape), slabs * _LINES)
+        for line in unroll(lines, 4):
             slope = wide(row_of(gradient, line)[column])
             value = wide(row_of(x, line)[column]) - of_rows[line, 0]
             by_weight += slope * value * of_rows[line, 1]

@@ -42,14 +42,17 @@ def _like_gemm(
 
 
 def _by_factors(gradient: Any, a: Any, b: Any, alpha: float = 1.0) -> tuple[Any, Any]:
-    """The derivatives of ``alpha · a @ b`` by its factors."""
-    by_left = gemm(gradient, b.mT, alpha=alpha)
-    if a.ndim < by_left.ndim:
-        by_left = by_left.flatten(0, -3).sum(0)
-    if b.ndim < gradient.ndim:  # one matrix: the rows of all of a's together
-        rows = a.reshape(-1, a.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
-        return by_left, gemm(rows[0].mT, rows[1], alpha=alpha)
-    return by_left, gemm(a.mT, gradient, alpha=alpha)
+    """The derivatives of ``alpha · a @ b`` by the factors that need one."""
+    by_left = by_right = None
+    if a.requires_grad:
+        by_left = gemm(gradient, b.mT, alpha=alpha)
+        if a.ndim < by_left.ndim:
+            by_left = by_left.flatten(0, -3).sum(0)
+    if b.requires_grad:
+        if b.ndim < gradient.ndim:  # one matrix: the rows of all of a's together
+            a, gradient = (one.reshape(-1, one.shape[-1]) for one in (a, gradient))
+        by_right = gemm(a.mT, gradient, alpha=alpha)
+    return by_left, by_right
 
 
 def _matmul_backward(gradient: Any, _: Any, a: Any, b: Any) -> Any:

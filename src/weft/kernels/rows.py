@@ -28,10 +28,10 @@ ROWS: Final = 4
 def index_of(number: Any, sizes: Any) -> Any:
     """The indices of an element of an array with these sizes, from its number; traced in kernels."""
     index = ()
-    for size in reversed(sizes):
+    for size in reversed(sizes[1:]):
         index = (number % size, *index)
         number //= size
-    return index
+    return (number, *index) if sizes else ()
 
 
 def row_of(a: Any, number: Any, width: Any = 1) -> Any:
