@@ -226,3 +226,32 @@ def test_arrays_on_a_gpu_are_refused():
 )
 def test_numbers_are_written_with_few_digits(number, kind, text):
     assert number_text(number, kind) == text
+
+
+class Box:
+    def __init__(self, value):
+        self.value = value
+
+
+@weft.kernel
+def state_kernel(a: weft.Tensor):
+    first = a[0]
+    box, table = Box(2), {"x": (1, first)}
+    box.value += 1
+    items = ["{}"]
+    items[0] = first
+    if first < 0: return  # noqa: E701  # fmt: skip
+    a[1] = box.value * table["x"][0]
+
+
+def test_objects_lists_and_dicts_are_told_too():
+    trace = trace_thread(state_kernel[1, 1], (np.full(2, 0.5, np.float32),), show=False)
+    assert [(event.name, event.shown) for event in trace if event.kind == "assigned"] == [
+        ("first", "0.5"),
+        ("box", "a Box"),
+        ("table", "{'x': (1, 0.5)}"),
+        ("box.value", "3"),
+        ("items", "['{}']"),
+        ("items[0]", "0.5"),
+    ]
+    assert str(trace).count("return") == 1

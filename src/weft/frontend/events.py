@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from weft.dialects.builder import text_attribute
 from weft.dialects.simt.event import EventOp
-from weft.frontend.structure import children
+from weft.frontend.structure import PLAIN, children
 from weft.language.values import Scalar, Staged, describe, item_text
+from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 60
 """Characters of a value known at compile time."""
+_PLAIN: Final = frozenset((*PLAIN, complex, range, slice, type(...), DType))
 # They do nothing when they run.
 _SILENT: Final = (ast.Pass, ast.Global, ast.Nonlocal, ast.FunctionDef)
 
@@ -95,14 +97,24 @@ def _shown(value: object, scalars: list[Scalar]) -> str:
         return "{}"
     found = children(value)
     if found is None or isinstance(value, Staged):
-        return _escaped(describe(value) if isinstance(value, Staged) else item_text(value))
+        return _escaped(_constant_text(value))
     labels, items = found
     texts = [_shown(item, scalars) for item in items]
     if isinstance(value, tuple | list):
         begin, end = "[]" if isinstance(value, list) else "()"
         return f"{begin}{', '.join(texts)}{end}"
-    pairs = [f"{_escaped(str(label))}={text}" for label, text in zip(labels, texts, strict=True)]
-    return f"{_escaped(type(value).__name__)}({', '.join(pairs)})"
+    if isinstance(value, dict):
+        keys = [_escaped(_constant_text(label)) for label in labels]
+        return f"{{{{{', '.join(map(': '.join, zip(keys, texts, strict=True)))}}}}}"
+    fields = map("=".join, zip(labels, texts, strict=True))
+    return f"{type(value).__name__}({', '.join(fields)})"
+
+
+def _constant_text(value: object) -> str:
+    """A value without items; of objects the class alone: a `__repr__` is the user's, and may hold an address."""
+    if isinstance(value, Staged):
+        return describe(value)
+    return item_text(value) if type(value) in _PLAIN else f"a {type(value).__name__}"
 
 
 def _escaped(text: str) -> str:

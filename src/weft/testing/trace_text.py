@@ -101,6 +101,10 @@ class _Tree:
         return self._open[-1].rounds[-1] if self._open else self.items
 
     def _line(self, event: TraceEvent) -> None:
+        last = self._here[-1] if self._here else None
+        if isinstance(last, _Row) and last.is_at(event.location):
+            if last.location.column < event.location.column:
+                return  # it stands on the line of another: if x > 5: break
         self._here.append(_Row(event.location, _source_text(event.location)))
 
     def _called(self, event: TraceEvent) -> None:

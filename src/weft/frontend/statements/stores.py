@@ -6,10 +6,12 @@ In: the target, what it is a part of, and the value. Out: operations, or a chang
 
 from __future__ import annotations
 
+import ast
 import inspect
 from typing import TYPE_CHECKING, Any, cast
 
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError
+from weft.frontend.events import tell_value
 from weft.frontend.expressions.attributes import refuse_elements
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_plain_object
@@ -19,8 +21,6 @@ from weft.language.memory import access
 from weft.language.values import Tensor
 
 if TYPE_CHECKING:
-    import ast
-
     from weft.frontend.context import Frame
 
 
@@ -49,6 +49,7 @@ def store_item(frame: Frame, target: ast.Subscript, owner: Any, index: Any, valu
             f"received {constants.kind(index)}",
             hint="keep the values in a weft.local array, or unroll with weft.static_range",
         )
+    tell_value(frame, "assigned", target, ast.unparse(target), value)
     slot = _slot_of(items, index)
     if slot is not None:
         frame.state.assign(slot, value)
@@ -72,6 +73,7 @@ def store_attribute(frame: Frame, target: ast.Attribute, owner: Any, value: Any)
             f"attribute {name!r} of {constants.kind(owner)} cannot be assigned in compiled code",
             hint="plain attributes of objects made in compiled code can; or use variables",
         )
+    tell_value(frame, "assigned", target, ast.unparse(target), value)
     frame.state.assign(Slot(owner, name), value)
 
 
