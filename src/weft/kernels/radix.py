@@ -168,8 +168,7 @@ def pass_kernel(
         target: codes, or at last keys, as many of a row as it has; or None.
         moved: what goes with them, likewise.
         begins: where each digit's keys begin in their row.
-        messages: of blocks to later ones: how many keys of each digit there are, and in the top bits whether of this
-            block alone (1) or also of all before it (2).
+        messages: of blocks to later ones: keys of each digit, and in the top bits 1, or 2 with those of all before.
         tiles: blocks of a row.
         number: of the pass.
         shift, bits: its digit: the first bit, and how many. All passes but the first and the last are one kernel.
