@@ -64,7 +64,7 @@ def build() -> Path:
         f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}",
         f"-DPython_EXECUTABLE={sys.executable}",
     )
-    run(str(tools / "cmake"), "--build", str(BUILD / "cmake"))
+    run(str(tools / "cmake"), "--build", str(BUILD / "cmake"), "--target", "_native")
     return next((BUILD / "cmake").glob("_native*.so"))
 
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import weft
-from tests.sanitizer.zoo import all_cases
+from tests.sanitizer.zoo import SILENT, all_cases, report_of
+from weft.backends.cpu.lowering import fission
 from weft.backends.cuda.backend import CudaBackend
 from weft.config import SANITIZER_CHECKS, override
 from weft.sanitizer.checks import KINDS
@@ -236,6 +237,38 @@ def test_the_order_of_threads_does_not_decide_whether_they_race():
             kernel[4, 32](np.zeros(256, np.float32), step)
     with weft.sanitize("races"):
         kernel[4, 32](np.zeros(256, np.float32), 0)
+
+
+@weft.kernel
+def written_late_kernel(a: weft.Tensor, element: weft.i32):
+    thread = weft.thread_idx.x
+    if weft.block_idx.x == 0:
+        for _ in range(thread % 3):
+            weft.fence_device()
+        a[thread] = 1.0
+    elif thread == 5:
+        a[8] = a[element]
+
+
+def test_a_race_names_the_writer_however_often_threads_have_fenced():
+    a = np.zeros(9, np.float32)
+    for element in range(8):
+        with weft.sanitize("races"), pytest.raises(weft.SanitizerError) as caught:
+            written_late_kernel[2, 8](a, element)
+        (report,) = caught.value.reports
+        assert (report.index, report.block, report.thread) == ((element,), (1, 0, 0), (5, 0, 0))
+        assert (report.other.block, report.other.thread) == ((0, 0, 0), (element, 0, 0))
+
+
+def test_coroutines_tell_what_split_loops_tell(monkeypatch):
+    monkeypatch.setattr(fission, "needs_coroutines", lambda _: True)
+    cases = [case for case in all_cases() if case.checks in ("races", "uninit")]
+    split = [case for case in cases if not re.search(r"for |while |if ", case.program)]
+    split = [case for case in split if "weft.sync_threads()" in case.program + case.twin]
+    assert len(split) > 3
+    for case in split:
+        assert report_of(case.program, case.checks) == case.report
+        assert report_of(case.twin, case.checks) == SILENT
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])

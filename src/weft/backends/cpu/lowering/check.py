@@ -82,6 +82,11 @@ def needs_coroutines(kernel: KernelOp) -> bool:
     return continues(kernel) or has_orders(kernel)
 
 
+def looks_at_threads(kernel: KernelOp) -> bool:
+    """Whether more is checked than each access by itself, so that the order of the threads decides what is reported."""
+    return bool(_words(kernel) - {"bounds", "trace"})
+
+
 def is_watched(kernel: KernelOp) -> bool:
     """Whether the runtime is told of the threads' accesses."""
     return not _words(kernel).isdisjoint(WATCHED)

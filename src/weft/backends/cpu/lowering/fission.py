@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.dialects import scf
 
-from weft.backends.cpu.lowering.check import has_orders, is_watched, needs_coroutines
+from weft.backends.cpu.lowering.check import (
+    has_orders,
+    looks_at_threads,
+    needs_coroutines,
+)
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.loops import may_wait
 from weft.backends.cpu.lowering.sharing import Group, Sharing, is_full_mask
@@ -100,7 +104,7 @@ def find_obstacle(kernel: KernelOp, waits: Waits) -> Obstacle | None:
     assert waits.first is not None
     if COROUTINES in kernel.attributes or needs_coroutines(kernel):
         return Obstacle(waits.first)
-    if is_watched(kernel) and waits.inside is not None:
+    if looks_at_threads(kernel) and waits.inside is not None:
         return Obstacle(waits.inside)
     if waits.count > MOST_WAITS:
         return Obstacle(waits.first, others=waits.count - 1)
