@@ -27,7 +27,8 @@ stamps := $(VENV)/.stamps
 # One at a time in one environment, also beside `make --jobs`.
 pip := flock $(stamps)/pip $(bin)/python -m pip install --quiet --disable-pip-version-check $(if $(WHEELS),--no-index --find-links $(abspath $(WHEELS)))
 # Tools that pip installs come first; cmake and ninja of PYTHON's own packages serve as well.
-tools := export PATH="$(abspath $(bin)):$$(dirname "$$(command -v $(PYTHON))"):$$PATH";
+# Without make's flags: its jobs are not passed on, and ninja 1.13 fails where it is promised some.
+tools := unset MAKEFLAGS; export PATH="$(abspath $(bin)):$$(dirname "$$(command -v $(PYTHON))"):$$PATH";
 build := build/native-$(notdir $(abspath $(VENV)))
 native_sources := CMakeLists.txt $(shell find native -name "*.h" -o -name "*.cpp")
 

@@ -49,6 +49,8 @@ KINDS: dict[str, Cases] = {
 """Each kind's cases; adding one is a module of `benchmarks.ready` and a line here."""
 HOPPER_KINDS = {"tensor_cores"}
 """Those that need compute capability 9.0."""
+LOST = 0.995
+"""A ratio that is rounded to less than 1.00."""
 SCALE = {"GB/s": 1e3, "TFLOP/s": 1e6}  # of work for each microsecond
 
 
@@ -90,6 +92,11 @@ class Measured:
         """The fastest peer's time over weft's: above 1 weft is faster."""
         best, ours = self.best, self.ours
         return None if best is None or ours is None else self.microseconds[best] / ours
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another one is faster, or weft has no right result."""
+        return self.ours is None or (self.ratio is not None and self.ratio < LOST)
 
     def speed(self, who: str) -> float | None:
         """Work in a second, in the row's unit."""

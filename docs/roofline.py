@@ -40,7 +40,7 @@ def shares(rows: list[Measured], ceilings: Mapping[str, float]) -> str:
         parts += _vertical(x(step / 5), height, f"{step / 5:.1f}", step == 5)
     for k, ((row, share), other) in enumerate(zip(known, others, strict=True)):
         y = TOP + LINE * (k + 0.5)
-        color = LOST if other is not None and share < other else OURS
+        color = LOST if row.is_lost else OURS
         parts.append(_text(LABELS - 8, y + 4, row.name.replace("/", ", "), "end"))
         if other is not None:
             parts.append(_line(x(share), y, x(other), y, color))
@@ -88,7 +88,7 @@ def roofline(rows: list[Measured], ceilings: Mapping[str, float]) -> str:
         if theirs is not None:
             parts.append(_dot(place, y(theirs), THEIRS, filled=False))
         if ours is not None:
-            color = LOST if theirs is not None and ours < theirs else OURS
+            color = LOST if row.is_lost else OURS
             parts.append(_dot(place, y(ours), color, filled=True, title=row.name))
     return _picture(height, parts)
 

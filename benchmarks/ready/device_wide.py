@@ -99,6 +99,13 @@ def _rows(torch: Any) -> tuple[Row, ...]:
     largest = LARGEST
     return (
         Row("cumsum/float32", floats, 8, kernels.cumsum, lambda x: x.cumsum(0), "cumsum", 1e-4),
+        Row(
+            "scan by max/float32",
+            floats,
+            8,
+            lambda x: kernels.scan(x, max),
+            lambda x: x.cummax(0).values,
+        ),
         Row("sort/int32", below(1 << 31, i32), 8, kernels.sort, ordered, "sort"),
         Row("sort/float32", floats, 8, kernels.sort, ordered, "sort"),
         Row("sort/int64", below(1 << 62, i64), 16, kernels.sort, ordered, "sort"),
@@ -122,6 +129,13 @@ def _rows(torch: Any) -> tuple[Row, ...]:
             6,
             lambda x: _selected(kernels.select(x, _is_positive)),
             lambda x: x[x > 0],
+        ),
+        Row(
+            "partition/float32",
+            floats,
+            8,
+            lambda x: kernels.partition(x, _is_positive)[0],
+            lambda x: torch.cat([x[x > 0], x[x <= 0]]),
         ),
         Row(
             "run_length/int32",

@@ -20,31 +20,39 @@ ROWS, CLASSES = 4096, 128_000
 
 
 def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
-    """Activations, dropout and rotations in f32 and bfloat16, then a loss."""
+    """Activations, dropout and rotations in f32 and bfloat16, then a loss and its derivative."""
     for name in TOLERANCE:
         yield from _activations(torch, name, SIDE // scale)
         yield _rope(torch, name, TOKENS // scale)
-    yield _loss(torch, ROWS // scale, CLASSES // scale)
+    yield from _losses(torch, ROWS // scale, CLASSES // scale)
 
 
 def _activations(torch: Any, name: str, side: int) -> Iterator[Case]:
     functional, size = torch.nn.functional, getattr(torch, name).itemsize * side * side
-    calls: tuple[tuple[str, int, Call, Call], ...] = (
-        ("gelu", 1, kernels.gelu, functional.gelu),
+
+    def slopes(gradient: Any, gate: Any, up: Any) -> Any:
+        part = torch.sigmoid(gate)
+        return gradient * up * part * (1 + gate * (1 - part)), gradient * gate * part
+
+    calls: tuple[tuple[str, int, int, Call, Call], ...] = (
+        ("gelu", 1, 1, kernels.gelu, functional.gelu),
+        ("gelu_backward", 2, 1, kernels.gelu_backward, torch.ops.aten.gelu_backward),
         (
             "gelu_tanh",
+            1,
             1,
             lambda x: kernels.gelu(x, "tanh"),
             lambda x: functional.gelu(x, approximate="tanh"),
         ),
-        ("silu_mul", 2, kernels.silu_mul, lambda x, y: functional.silu(x) * y),
+        ("silu_mul", 2, 1, kernels.silu_mul, lambda x, y: functional.silu(x) * y),
+        ("silu_mul_backward", 3, 2, kernels.silu_mul_backward, slopes),
     )
-    for what, inputs, ours, theirs in calls:
+    for what, inputs, outputs, ours, theirs in calls:
 
         def make(seed: int, inputs: int = inputs) -> list[Any]:
             return [normal(torch, name, seed + k, side, side) for k in range(inputs)]
 
-        work, peers = (inputs + 1) * size, eager_and_compiled(torch, theirs)
+        work, peers = (inputs + outputs) * size, eager_and_compiled(torch, theirs)
         yield Case(f"{what}/{name}", make, ours, peers, work, tolerance=TOLERANCE[name])
     # Other elements are dropped: the results cannot be compared.
     yield Case(
@@ -72,13 +80,36 @@ def _rope(torch: Any, name: str, tokens: int) -> Case:
     return Case(f"rope/{name}", make, kernels.rope, peers, work, tolerance=TOLERANCE[name])
 
 
-def _loss(torch: Any, rows: int, classes: int) -> Case:
+def _losses(torch: Any, rows: int, classes: int) -> Iterator[Case]:
+    functional = torch.nn.functional
+
     def make(seed: int) -> list[Any]:
         logits = normal(torch, "bfloat16", seed, rows, classes)
-        return [logits, integers(torch, classes, torch.int64, seed, rows)]
+        gradient = normal(torch, "bfloat16", seed + 1, rows)
+        return [logits, integers(torch, classes, torch.int64, seed, rows), gradient]
 
-    def theirs(logits: Any, found: Any) -> Any:
-        return torch.nn.functional.cross_entropy(logits.float(), found, reduction="none")
+    def loss(logits: Any, found: Any, gradient: Any) -> Any:
+        return functional.cross_entropy(logits.float(), found, reduction="none")
 
-    peers, work = eager_and_compiled(torch, theirs), 2.0 * rows * classes
-    return Case("cross_entropy/bfloat16", make, kernels.cross_entropy, peers, work, tolerance=1e-3)
+    def slope(logits: Any, found: Any, gradient: Any) -> Any:
+        places = torch.arange(logits.shape[1], device=logits.device)
+        hit = (places == found[:, None]).float()
+        return ((logits.float().softmax(-1) - hit) * gradient.float()[:, None]).to(logits.dtype)
+
+    work, name = 2.0 * rows * classes, "bfloat16"
+    yield Case(
+        f"cross_entropy/{name}",
+        make,
+        lambda logits, found, gradient: kernels.cross_entropy(logits, found),
+        eager_and_compiled(torch, loss),
+        work,
+        tolerance=1e-2,
+    )
+    yield Case(
+        f"cross_entropy_backward/{name}",
+        make,
+        lambda logits, found, gradient: kernels.cross_entropy_backward(gradient, logits, found),
+        eager_and_compiled(torch, slope),
+        2 * work,
+        tolerance=1e-2,
+    )

@@ -24,8 +24,15 @@ def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
             ("heads first", (max(1, 16 // scale), 512, 64, 128), (0, 2, 1, 3)),
         ):
             yield _transposed(torch, name, what, shape, axes)
-        yield _embedding(torch, name, TOKENS // scale, WORDS // scale, WIDTH // scale)
-        yield _gather(torch, name, side)
+        yield from _embeddings(torch, name, TOKENS // scale, WORDS // scale, WIDTH // scale)
+        yield from _places(torch, name, side)
+        yield Case(
+            f"copy of every second column/{name}",
+            lambda seed, name=name, side=side: [normal(torch, name, seed, side, 2 * side)],
+            lambda x: kernels.copy(x[:, ::2]),
+            {"torch": lambda x: x[:, ::2].contiguous()},
+            3 * side * side * getattr(torch, name).itemsize,
+        )
 
 
 def _transposed(
@@ -40,23 +47,51 @@ def _transposed(
     )
 
 
-def _embedding(torch: Any, name: str, tokens: int, words: int, width: int) -> Case:
+def _embeddings(torch: Any, name: str, tokens: int, words: int, width: int) -> Iterator[Case]:
     def make(seed: int) -> list[Any]:
         found = integers(torch, words, torch.int64, seed, tokens)
         return [normal(torch, name, seed, words, width), found]
 
+    def make_slope(seed: int) -> list[Any]:
+        found = integers(torch, words, torch.int64, seed, tokens)
+        return [normal(torch, name, seed, tokens, width), found]
+
     def theirs(rows: Any, indices: Any) -> Any:
         return torch.nn.functional.embedding(indices, rows)
 
-    work = 2 * tokens * width * getattr(torch, name).itemsize
-    return Case(f"embedding/{name}", make, kernels.embedding, {"torch": theirs}, work)
+    def slope(gradient: Any, indices: Any) -> Any:
+        return torch.ops.aten.embedding_dense_backward(gradient, indices, words, -1, False)
+
+    size = width * getattr(torch, name).itemsize
+    yield Case(f"embedding/{name}", make, kernels.embedding, {"torch": theirs}, 2 * tokens * size)
+    yield Case(
+        f"embedding_backward/{name}",
+        make_slope,
+        lambda gradient, indices: kernels.embedding_backward(gradient, indices, words),
+        {"torch": slope},
+        (tokens + words) * size,
+        tolerance=TOLERANCE[name],
+    )
 
 
-def _gather(torch: Any, name: str, side: int) -> Case:
+def _places(torch: Any, name: str, side: int) -> Iterator[Case]:
     def make(seed: int) -> list[Any]:
         found = integers(torch, side, torch.int64, seed, side, side)
-        return [normal(torch, name, seed, side, side), found]
+        return [normal(torch, name, seed + k, side, side) for k in range(2)] + [found]
 
-    work = side * side * (2 * getattr(torch, name).itemsize + 8)
-    peers = {"torch": lambda x, indices: x.gather(1, indices)}
-    return Case(f"gather/{name}", make, kernels.gather, peers, work)
+    size = getattr(torch, name).itemsize
+    yield Case(
+        f"gather/{name}",
+        make,
+        lambda x, _, indices: kernels.gather(x, indices),
+        {"torch": lambda x, _, indices: x.gather(1, indices)},
+        side * side * (2 * size + 8),
+    )
+    yield Case(
+        f"scatter_add/{name}",
+        make,
+        lambda x, values, indices: kernels.scatter_add(x, indices, values),
+        {"torch": lambda x, values, indices: x.scatter_add(1, indices, values)},
+        side * side * (3 * size + 8),
+        tolerance=2 * TOLERANCE[name],
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.ready.case import TOLERANCE, Case, eager_and_compiled, normal, triton
+from benchmarks.ready.case import TOLERANCE, Case, eager_and_compiled, integers, normal, triton
 from weft import kernels
 
 if TYPE_CHECKING:
@@ -13,15 +13,21 @@ if TYPE_CHECKING:
 
 PRODUCTS = ((4096, 4096, 4096), (8192, 8192, 1024), (1024, 8192, 8192), (16, 8192, 8192))
 TOKENS, HEADS, HDIM = 8192, 16, 128
+WIDTH, GROUPS = 4096, 8
+BLOCK = 128  # elements that have a scale
+ROWS, ENTRIES = 1 << 21, 16  # of a sparse matrix, entries of a row in the mean
 
 
 def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
-    """Products, alone and with what follows them in a layer, then attention."""
+    """Products, alone and with what follows them in a layer, then attention and products of other kinds."""
     for name in TOLERANCE:
         for m, n, k in PRODUCTS:
             yield from _products(torch, name, max(m // scale, 16), n // scale, k // scale)
     for causal in (False, True):
         yield _attention(torch, TOKENS // scale, causal)
+    yield _grouped(torch, TOKENS // scale, WIDTH // scale)
+    yield _scaled(torch, TOKENS // scale, WIDTH // scale)
+    yield _sparse(torch, ROWS // scale)
 
 
 def _products(torch: Any, name: str, m: int, n: int, k: int) -> Iterator[Case]:
@@ -80,3 +86,66 @@ def _attention(torch: Any, tokens: int, causal: bool) -> Case:
         "TFLOP/s",
         1e-2,
     )
+
+
+def _grouped(torch: Any, tokens: int, width: int) -> Case:
+    ends = [tokens * (k + 1) ** 2 // GROUPS**2 for k in range(GROUPS)]  # each group is larger
+    starts = [0, *ends]
+
+    def make(seed: int) -> list[Any]:
+        b = normal(torch, "bfloat16", seed + 1, GROUPS, width, width) * width**-0.5
+        a = normal(torch, "bfloat16", seed, tokens, width)
+        return [a, b, torch.tensor(starts, dtype=torch.int32)]
+
+    def one_by_one(a: Any, b: Any, _: Any) -> Any:
+        parts = zip(starts, ends, b, strict=False)
+        return torch.cat([a[start:end] @ matrix for start, end, matrix in parts])
+
+    peers = {"torch": one_by_one}
+    if call := getattr(torch.nn.functional, "grouped_mm", None):
+        peers["grouped_mm"] = lambda a, b, starts: call(a, b, offs=starts[1:])
+    work, name = 2.0 * tokens * width * width, f"{GROUPS} groups of {tokens}x{width}x{width}"
+    title = f"grouped_gemm/bfloat16/{name}"
+    return Case(title, make, kernels.grouped_gemm, peers, work, "TFLOP/s", TOLERANCE["bfloat16"])
+
+
+def _scaled(torch: Any, tokens: int, width: int) -> Case:
+    parts = -(-width // BLOCK)
+
+    def make(seed: int) -> list[Any]:
+        a = normal(torch, "float8_e4m3fn", seed, tokens, width)
+        weight = normal(torch, "float8_e4m3fn", seed + 1, width, width)
+        scales = normal(torch, "float32", seed + 2, tokens, parts).exp()
+        return [a, weight, scales, normal(torch, "float32", seed + 3, parts, parts).exp()]
+
+    def by_bfloat16(a: Any, weight: Any, of_a: Any, of_weight: Any) -> Any:
+        wide = of_a.repeat_interleave(BLOCK, 1)[:, :width]
+        blocks = of_weight.repeat_interleave(BLOCK, 0).repeat_interleave(BLOCK, 1)
+        left, right = a.float() * wide, weight.float() * blocks[:width, :width]
+        return left.bfloat16() @ right.bfloat16().T
+
+    return Case(
+        f"scaled_gemm/float8_e4m3fn/{tokens}x{width}x{width}",
+        make,
+        lambda a, weight, of_a, of_weight: kernels.scaled_gemm(a, weight.T, of_a, of_weight.T),
+        {"by bf16": torch.compile(by_bfloat16, dynamic=False)},
+        2.0 * tokens * width * width,
+        "TFLOP/s",
+        2e-2,
+    )
+
+
+def _sparse(torch: Any, rows: int) -> Case:
+    def make(seed: int) -> list[Any]:
+        counts = integers(torch, 2 * ENTRIES + 1, torch.int64, seed, rows)
+        first = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(torch.int32)
+        columns = integers(torch, rows, torch.int32, seed + 1, int(first[-1]))
+        values = normal(torch, "float32", seed + 2, len(columns))
+        return [first, columns, values, normal(torch, "float32", seed + 3, rows)]
+
+    def theirs(first: Any, columns: Any, values: Any, x: Any) -> Any:
+        return torch.sparse_csr_tensor(first, columns, values, (rows, rows)) @ x
+
+    work = 8 * rows * ENTRIES + 12 * rows
+    peers = {"torch": theirs}
+    return Case("sparse_matvec/float32", make, kernels.sparse_matvec, peers, work, "GB/s", 1e-5)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ELEMENTS = 1 << 26  # of each input
 COLUMNS = (1024, 4096, 16384, 32768, 131072)
+WIDEST = 16384  # columns of a norm in a model
 TRITON_COLUMNS = 16384  # a block of its tutorials' kernels keeps a row in registers
 
 
@@ -23,6 +24,8 @@ def of_rows(torch: Any, scale: int = 1) -> Iterator[Case]:
     for name in TOLERANCE:
         for columns in COLUMNS:
             yield from _of_rows(torch, name, columns // scale, ELEMENTS // scale)
+            if columns <= WIDEST:
+                yield from _norm_slopes(torch, name, columns // scale, ELEMENTS // scale)
 
 
 def _matrix(torch: Any, name: str, columns: int, elements: int, seed: int) -> Any:
@@ -48,6 +51,9 @@ def _of_rows(torch: Any, name: str, columns: int, elements: int) -> Iterator[Cas
             return run
 
         return {who: into(call) for who, call in triton(what).items()}
+
+    def slope(gradient: Any, w: Any, y: Any) -> Any:
+        return torch.ops.aten._softmax_backward_data(gradient, y, -1, y.dtype)
 
     calls: tuple[tuple[str, Call, Call, dict[str, Call]], ...] = (
         (
@@ -79,6 +85,55 @@ def _of_rows(torch: Any, name: str, columns: int, elements: int) -> Iterator[Cas
         peers = {**eager_and_compiled(torch, theirs), **more}
         title, work = f"{what}/{name}/{columns}", 2 * elements * dtype.itemsize
         yield Case(title, make, ours, peers, work, "GB/s", TOLERANCE[name])
+
+    def make_two(seed: int) -> list[Any]:
+        return [*make(seed)[:2], _matrix(torch, name, columns, elements, seed + 1).softmax(-1)]
+
+    yield Case(
+        f"softmax_backward/{name}/{columns}",
+        make_two,
+        lambda gradient, w, y: kernels.softmax_backward(gradient, y),
+        eager_and_compiled(torch, slope),
+        3 * elements * dtype.itemsize,
+        "GB/s",
+        2 * TOLERANCE[name],
+    )
+
+
+def _norm_slopes(torch: Any, name: str, columns: int, elements: int) -> Iterator[Case]:
+    """The derivatives of norms by their input and weights."""
+
+    def make(seed: int) -> list[Any]:
+        x, gradient = (_matrix(torch, name, columns, elements, seed + k) for k in range(2))
+        return [gradient, x, torch.ones(columns, dtype=x.dtype)]
+
+    def slopes(gradient: Any, x: Any, w: Any, eps: float, is_centered: bool) -> tuple[Any, ...]:
+        g, x, found = gradient.float(), x.float(), gradient.dtype
+        if is_centered:
+            x = x - x.mean(-1, keepdim=True)
+        scale = torch.rsqrt((x * x).mean(-1, keepdim=True) + eps)
+        x, weighted = x * scale, g * w.float()
+        by_x = weighted - x * (weighted * x).mean(-1, keepdim=True)
+        if is_centered:
+            by_x = by_x - weighted.mean(-1, keepdim=True)
+        of_columns = (g * x).sum(0), *((g.sum(0),) if is_centered else ())
+        return tuple(one.to(found) for one in (by_x * scale, *of_columns))
+
+    for what, eps, is_centered in (("layer_norm", 1e-5, True), ("rms_norm", 1e-6, False)):
+        ours: Any = getattr(kernels, f"{what}_backward")
+
+        def theirs(gradient: Any, x: Any, w: Any, eps: Any = eps, kind: Any = is_centered) -> Any:
+            return slopes(gradient, x, w, eps, kind)
+
+        yield Case(
+            f"{what}_backward/{name}/{columns}",
+            make,
+            ours,
+            eager_and_compiled(torch, theirs),
+            3 * elements * getattr(torch, name).itemsize,
+            "GB/s",
+            2 * TOLERANCE[name],
+        )
 
 
 def reductions(torch: Any, scale: int = 1) -> Iterator[Case]:

@@ -30,13 +30,15 @@ from weft.types.launch_limits import MOST_THREADS
 
 _ITEMS: Final = 16  # elements of a thread
 _THREADS: Final = 256
-MOST: Final = MOST_THREADS // 2
-"""The largest k: a block has at least twice as many threads."""
+_MOST: Final = MOST_THREADS // 2  # the largest k: a block has at least twice as many threads
+_SHORTEST: Final = 1024  # elements of a row; shorter ones are sorted, and those of which a 32nd or more is asked for
 
 
-def is_narrow(source: Given) -> bool:
-    """Whether entries have 64 bits."""
-    return source.dtype.itemsize <= 4 and source.shape[-1] < 1 << 32
+def are_few(source: Given, k: int) -> bool:
+    """Whether this is faster than to sort the rows, and entries have 64 bits."""
+    columns = source.shape[-1]
+    is_long = max(_SHORTEST, 32 * k) <= columns < 1 << 32
+    return k <= _MOST and is_long and source.dtype.itemsize <= 4
 
 
 def put_largest(source: Given, values: Any, indices: Any, k: int, largest: bool) -> None:

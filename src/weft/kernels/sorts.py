@@ -22,7 +22,7 @@ from weft.kernels.arrays import (
     refuse_overlap,
 )
 from weft.kernels.calls import Call, remembered
-from weft.kernels.largest import MOST, is_narrow, put_largest
+from weft.kernels.largest import are_few, put_largest
 from weft.kernels.radix import Plan, digits_of, sort_long, tile_of
 from weft.kernels.rows import row_count, row_of, threads_for
 from weft.language.threads.grid import block_idx, thread_idx
@@ -145,7 +145,7 @@ def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
     indices = output(source, shape, i64, "int64")
     if not count:
         return values, indices
-    if count <= MOST and source.shape[-1] > _SHORT and is_narrow(source):
+    if are_few(source, count):
         put_largest(source, values, indices, count, bool(largest))
         return values, indices
     return _sorted(source, None, values, indices, bool(largest), (values, indices))
