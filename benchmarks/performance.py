@@ -31,7 +31,7 @@ def machine() -> dict[str, str]:
 
     properties = device_properties(0)
     known = Path("/proc/driver/nvidia/version")
-    found = re.search(r"Module\D*([\d.]+)", known.read_text()) if known.exists() else None
+    found = re.search(r"\s(\d+\.[\d.]+)\s", known.read_text()) if known.exists() else None
     versions = {
         "GPU": f"{properties.name}, {torch.cuda.get_device_properties(0).multi_processor_count} multiprocessors",
         "driver": found[1] if found else "unknown",

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from matplotlib import image
@@ -10,6 +12,7 @@ from matplotlib import image
 from docs import (
     generate_configuration,
     generate_gallery,
+    generate_performance,
     generate_reference,
     generate_timelines,
     generate_walkthrough,
@@ -56,3 +59,14 @@ def test_picture_is_what_the_example_computes(name: str):
     kept = image.imread(generate_gallery.FOLDER / f"{name}.png")
     made = generate_gallery.pixels(generate_gallery.found()[name])
     assert np.array_equal(np.round(kept * 255).astype(np.uint8), made), "run: make docs"
+
+
+def test_performance_is_what_the_record_says():
+    folder = generate_performance.FOLDER
+    record = json.loads((folder / generate_performance.RECORD).read_text())
+    run = "run: python -m docs.generate_performance"
+    assert (folder / generate_performance.PAGE).read_text() == generate_performance.page(record), (
+        run
+    )
+    kept = {one.name: one.read_text() for one in (folder / generate_performance.PICTURES).iterdir()}
+    assert kept == generate_performance.pictures(record), run

@@ -179,7 +179,10 @@ def operator_arguments(torch: Any) -> dict[str, tuple[Any, ...]]:
     x, y, row, angles = numbers(4, 8), numbers(4, 8), numbers(8), torch.rand(4, 4)
     classes, starts = torch.tensor([3, 0, 7, 1]), torch.tensor([0, 1, 4], dtype=torch.int32)
     eight, scales = torch.ones(8, 16).to(torch.float8_e4m3fn), torch.ones(8, 1, requires_grad=True)
+    q, k, v = (numbers(1, 5, 2, 16) for _ in range(3))
     return {
+        "attention": (q, k, v, True),
+        "attention_slopes": (numbers(1, 5, 2, 16), q, k, v, True),
         "gelu": (x, "tanh"),
         "gelu_backward": (y, x, "tanh"),
         "_both_slopes": (x, y, x),

@@ -100,23 +100,26 @@ def publish(words: Any, slot: Any, value: Any) -> None:
 
 def awaited(words: Any, slot: Any, like: Any) -> Any:
     """A value of that type, once it is published."""
-    if isinstance(like, tuple):
-        at, found = slot * words_of(*(number.dtype for number in like)), ()
-        for number in like:
-            found = (*found, _awaited(words, at, number.dtype))
-            at += words_of(number.dtype)
-        return found
-    return _awaited(words, slot * words_of(like.dtype), like.dtype)
-
-
-def _awaited(words: Any, at: Any, dtype: Any) -> Any:
-    """A number, whose first word is there."""
-    bits = u64(0)
-    for k in static_range(words_of(dtype)):
-        word = atomic_load(words, at + k)
+    numbers = like if isinstance(like, tuple) else (like,)
+    count = words_of(*(number.dtype for number in numbers))
+    at = slot * count
+    # All are on their way before the first one is looked at.
+    found = [atomic_load(words, at + k) for k in static_range(count)]
+    parts = []
+    for k, word in enumerate(found):
         while word < u64(_SET):
             word = atomic_load(words, at + k)
-        bits |= (word & 0xFFFFFFFF) << (32 * k)
+        parts.append(word & 0xFFFFFFFF)
+    values = ()
+    for number in numbers:
+        values = (*values, _from_parts(parts[: words_of(number.dtype)], number.dtype))
+        parts = parts[words_of(number.dtype) :]
+    return values if isinstance(like, tuple) else values[0]
+
+
+def _from_parts(parts: Any, dtype: Any) -> Any:
+    """A number from words with 32 bits of it each."""
+    bits = parts[0] if len(parts) == 1 else parts[0] | (parts[1] << 32)
     if dtype is bool_:
         return bits != 0
     return bitcast(_UNSIGNED[dtype.bits](bits), dtype)
