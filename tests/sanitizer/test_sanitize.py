@@ -324,3 +324,23 @@ def test_checked_and_unchecked_code_have_places_of_their_own_in_the_cache(tmp_pa
         for _ in range(2)
     ]
     assert outputs == [["silent", "7 (4,)", "True 0"], ["silent", "7 (4,)", "False 2"]]
+
+
+def test_scratch_memory_that_nothing_uses_is_not_looked_for():
+    """Its frame has no chain of arrays then."""
+
+    @weft.kernel
+    def add_kernel(a: weft.Tensor):
+        weft.global_scratch(8, weft.f32)
+        a[weft.thread_idx.x] += 1.0
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, ("n",)]):
+        weft.scratch(8, weft.f32)
+        add_kernel(a).launch(grid=1, block=4)
+
+    a = np.zeros(4, np.float32)
+    with weft.sanitize("uninit"):
+        for _ in range(3):
+            host(a)
+    assert (a == 3).all()

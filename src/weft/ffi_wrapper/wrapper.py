@@ -113,12 +113,12 @@ def _call_host(
         None if on_host else body.device,
         None if on_host else stream,
         host.function_type.outputs.data,
-        has_scratch=_takes_scratch(host, on_host),
+        has_scratch=takes_scratch(host, on_host),
     )
     return list(body.emit(guard).values)
 
 
-def _takes_scratch(host: HostOp, on_host: bool) -> bool:
+def takes_scratch(host: HostOp, on_host: bool) -> bool:
     """Whether the call takes memory of its own, or for a launch on the CPU; a device's launches have theirs."""
     block = host.parent
     kernels = [op for op in block.ops if isinstance(op, KernelOp)] if on_host and block else []

@@ -49,9 +49,9 @@ _LAUNCH_WORDS: Final = {
 }
 
 
-def launch_checks(kernel: KernelOp) -> int:
-    """The bits of enum weft_launch_check for a kernel's launches."""
-    checks = _words(kernel)
+def launch_checks(kernel: KernelOp, *, has_scratch: bool) -> int:
+    """The bits of enum weft_launch_check for a kernel's launches, in calls that have scratch memory or none."""
+    checks = _words(kernel) - (set() if has_scratch else {SCRATCH})
     if "orders" in checks:
         ordered = _LAUNCH_ORDERED
         if not any(isinstance(op, scf.WhileOp) for op in walk(kernel)):

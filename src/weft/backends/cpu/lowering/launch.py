@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from xdsl.dialects.func import FuncOp as HostOp
+
 from weft.backends.cpu.lowering.check import launch_checks
 from weft.backends.cpu.lowering.coroutine import scratch_symbol, waiting_operation
 from weft.backends.cpu.lowering.fission import uses_coroutines
@@ -31,6 +33,7 @@ from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.dialects.flow import walk
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
+from weft.ffi_wrapper.wrapper import takes_scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,13 +78,24 @@ def _print_launch(printer: FunctionPrinter, op: LaunchExOp) -> None:
 def _declared(op: LaunchExOp, kernel: KernelOp) -> list[tuple[int, int]]:
     """(offset, value) of the kernel's facts for the runtime, which a driver would know."""
     return [
-        (abi.LAUNCH_TOGETHER, _together(kernel) | launch_checks(kernel)),
+        (
+            abi.LAUNCH_TOGETHER,
+            _together(kernel) | launch_checks(kernel, has_scratch=_has_scratch(op)),
+        ),
         (abi.LAUNCH_MOST_THREADS, kernel.max_threads or 0),
         *(
             (abi.LAUNCH_CLUSTER + 8 * axis, size)
             for axis, size in enumerate(op.cluster or (0, 0, 0))
         ),
     ]
+
+
+def _has_scratch(op: LaunchExOp) -> bool:
+    """Whether the frame of the call has a chain of scratch arrays: without any it is not initialized."""
+    host = op.parent_op()
+    while host is not None and not isinstance(host, HostOp):
+        host = host.parent_op()
+    return host is not None and takes_scratch(host, on_host=True)
 
 
 def _together(kernel: KernelOp) -> int:
