@@ -83,6 +83,7 @@ def test_the_largest_of_many_rows_where_few_threads_have_them():
     x = torch.zeros(300, 131_072, device="cuda")
     x[:, ::256] = torch.rand(300, 512, device="cuda") + 1
     x[7] = torch.nan
+    assert kernels.top_k(x[:0], 100)[0].shape == (0, 100)
     values, indices = kernels.top_k(x, 100)
     order = torch.sort(torch.nan_to_num(x, -1.0), stable=True, descending=True)
     assert torch.equal(torch.nan_to_num(values, -1.0), order.values[:, :100])

@@ -143,7 +143,7 @@ def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
     shape = (*source.shape[:-1], count)
     values = output(source, shape, source.dtype, source.type_name)
     indices = output(source, shape, i64, "int64")
-    if not count:
+    if not count or not source.rows:
         return values, indices
     if are_few(source, count):
         put_largest(source, values, indices, count, bool(largest))
