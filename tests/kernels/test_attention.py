@@ -41,6 +41,8 @@ def test_batches_and_sequences(causal):
         bounds = np.array(q_starts, np.int32), np.array(k_starts, np.int32)
         with pytest.raises(AssertionError, match="is not a row of bounds"):
             kernels.attention(q[0], k[0], v[0], causal, 0.5, *bounds, longest=6)
+    with pytest.raises(AssertionError, match="longest is below a sequence's queries"):
+        kernels.attention(q[0], k[0], v[0], causal, 0.5, *starts, longest=2)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -162,7 +164,11 @@ def test_bad_input_is_refused_by_name():
             "k has 3 heads, expected a divisor of q's 4",
             lambda: kernels.attention(q, q[:, :, :3], q[:, :, :3]),
         ),
-        (ValueError, "expected 3 dimensions", lambda: kernels.attention(q, q, q, q_starts=starts)),
+        (
+            ValueError,
+            "expected 3 dimensions",
+            lambda: kernels.attention(q, q, q, q_starts=starts, k_starts=starts),
+        ),
         (ValueError, "given together", lambda: kernels.attention(q, q, q, k_starts=starts)),
         (TypeError, "scale is 'a', expected", lambda: kernels.attention(q, q, q, scale="a")),
         (ValueError, "gradient has shape", lambda: kernels.attention_backward(q[:1], q, q, q)),

@@ -132,6 +132,21 @@ def check_number(value: object, name: str, dtype: DType) -> None:
         raise TypeError(f"{name} is {brief(value)}, expected an integer for elements of {dtype}")
 
 
+def integer_from(value: object, name: str, least: int, beyond: int) -> int:
+    """An int that is at least `least` and below `beyond`.
+
+    Raises:
+        TypeError: for something else than an integer.
+        ValueError: for another integer.
+    """
+    found = integer(value)
+    if found is None or not least <= found < beyond:
+        wanted = f"an integer from {least} to {beyond - 1}"
+        error = TypeError if found is None else ValueError
+        raise error(f"{name} is {brief(value)}, expected {wanted}")
+    return found
+
+
 def number(value: object, name: str) -> float:
     """A float of what is a number, an array library's too.
 

@@ -72,9 +72,9 @@ def attention_backward(
     """
     rank = 3 if q_starts is not None else 4
     queries = given(q, "q", is_float=True)
+    check_starts(queries, q_starts, k_starts)
     keys, values = keys_of(queries, k, "k", rank), keys_of(queries, v, "v", rank)
     check_shapes(queries, keys, values, rank)
-    check_starts(queries, q_starts, k_starts)
     check_alike(queries, gradient, "gradient")
     by_q, by_k, by_v = (
         output(one, one.shape, one.dtype, one.type_name) for one in (queries, keys, values)

@@ -12,7 +12,17 @@ from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.kernels import hopper_attention
-from weft.kernels.arrays import Array, Constant, Float64, Given, Int32, given, number, output
+from weft.kernels.arrays import (
+    Array,
+    Constant,
+    Float64,
+    Given,
+    Int32,
+    given,
+    integer_from,
+    number,
+    output,
+)
 from weft.kernels.attention_gradients import attention_slopes
 from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of
 from weft.kernels.calls import Call, remembered
@@ -25,7 +35,7 @@ from weft.language.numbers.math import exp
 from weft.language.numbers.math import max as greater
 from weft.language.numbers.math import min as lesser
 from weft.language.threads.barrier import sync_threads
-from weft.language.threads.grid import block_idx, thread_idx
+from weft.language.threads.grid import block_idx, grid_dim, thread_idx
 from weft.primitives.block.reductions import max as block_max
 from weft.primitives.block.reductions import sum as block_sum
 
@@ -85,7 +95,8 @@ def attention(
     Raises:
         TypeError: for something else than arrays of floats of one type; for starts that are not of 32-bit integers.
         ValueError: for shapes that do not fit, more than 1024 elements of a head, arrays on different devices.
-        AssertionError: for starts beyond `q` or `k`, or that decrease, on the CPU. A GPU does not check them.
+        AssertionError: on the CPU, for starts beyond `q` or `k` or that decrease, and for a sequence of more queries
+            than `longest`. A GPU does not check them.
 
     Example:
         >>> import numpy as np, weft
@@ -97,21 +108,21 @@ def attention(
     """
     rank = 3 if q_starts is not None else 4
     queries = given(q, "q", is_float=True)
+    check_starts(queries, q_starts, k_starts)
     keys, values = keys_of(queries, k, "k", rank), keys_of(queries, v, "v", rank)
     check_shapes(queries, keys, values, rank)
-    check_starts(queries, q_starts, k_starts)
     out = output(queries, queries.shape, queries.dtype, queries.type_name, out)
     if 0 in queries.shape:
         return out
     tokens, heads, hdim = queries.shape[-3:]
-    longest = tokens if longest is None else longest
+    most = tokens if longest is None else integer_from(longest, "longest", 1, 1 << 31)
     scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
     arguments = q, k, v, out, q_starts, k_starts
     if keys.shape[-3] and _suits_copy_engine(queries, keys, values):
-        arguments = *arguments, longest, scale, bool(causal), hdim
+        arguments = *arguments, most, scale, bool(causal), hdim
         return Call(hopper_attention.attention, arguments, out)
     group = heads // max(keys.shape[-2], 1)
-    return Call(_attention, (*arguments, longest, group, scale, bool(causal), hdim), out)
+    return Call(_attention, (*arguments, most, group, scale, bool(causal), hdim), out)
 
 
 def _suits_copy_engine(*arrays: Given) -> bool:
@@ -172,6 +183,7 @@ def attention_kernel(
     if q_starts is not None:
         assert 0 <= first <= first + queries <= sizes[0], "q_starts is not a row of bounds"
         assert 0 <= start <= start + keys <= sizes[1], "k_starts is not a row of bounds"
+        assert queries <= grid_dim.x, "longest is below a sequence's queries"
     if number >= queries:
         return
     query = shared(hdim, wide)

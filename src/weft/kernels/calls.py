@@ -57,7 +57,7 @@ def remembered(function: _F) -> _F:
         if not isinstance(answer, Call):
             return answer
         answer.function(*answer.arguments)
-        made = None if key is None else _known(answer, (*arguments, *keywords.values()))
+        made = None if key is None else known_call(answer, (*arguments, *keywords.values()))
         if made is not None:
             if len(known) >= _MOST:
                 known.clear()
@@ -116,7 +116,7 @@ class _Known:
         return self._result(values)
 
 
-def _known(call: Call, values: tuple[Any, ...]) -> _Known | None:
+def known_call(call: Call, values: tuple[Any, ...]) -> _Known | None:
     """What is remembered of a call; None where an array is neither the user's nor a result."""
     result = cast("Any", call).result
     results = cast("tuple[Any, ...]", result if isinstance(result, tuple) else (result,))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.api import jit, kernel
 from weft.errors import brief
-from weft.kernels.arrays import Array, Constant, Float64, given, output
+from weft.kernels.arrays import Array, Constant, Float64, given, integer_from, number, output
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import sum_type
 from weft.kernels.vectors import Aligned, read, vector_width, write
@@ -61,11 +61,12 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
         (1.3333333730697632, True)
     """
     source = given(x, "x", is_float=True)
-    if not 0 <= p <= 1:
+    if not 0 <= number(p, "p") <= 1:
         raise ValueError(f"p is {brief(p)}, expected a probability from 0 to 1")
-    for name, number in (("seed", seed), ("stream", stream)):
-        if not 0 <= number < 1 << 64:
-            raise ValueError(f"{name} is {number}, expected an integer from 0 below 2^64")
+    seed, stream = (
+        integer_from(value, name, 0, 1 << 64)
+        for name, value in (("seed", seed), ("stream", stream))
+    )
     out = output(source, source.shape, source.dtype, source.type_name, out)
     if source.rows and source.shape[-1]:
         aligned = source.dtype.itemsize <= 4 and vector_width(x, out) > 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.api import jit, kernel
-from weft.kernels.arrays import Array, Constant, Given, given, output
+from weft.kernels.arrays import Array, Constant, Given, given, integer_from, output
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable
 from weft.kernels.movers import copy
@@ -99,6 +99,7 @@ def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) 
         raise ValueError(
             f"gradient has shape {source.shape}, expected {(*places.shape, 'columns')}"
         )
+    rows = integer_from(rows, "rows", 0, 1 << 31)
     out = output(source, (rows, source.shape[-1]), source.dtype, source.type_name, out)
     return Call(_embed_backward, (gradient, indices, out), out)
 
@@ -191,9 +192,7 @@ def _indices(source: Given, indices: object) -> Given:
 
 def _axis(source: Given, axis: int) -> int:
     rank = len(source.shape)
-    if not -rank <= axis < rank:
-        raise ValueError(f"axis is {axis}, expected one of {rank} dimensions")
-    return axis % rank
+    return integer_from(axis, "axis", -rank, rank) % rank
 
 
 def _along(source: Given, indices: object, axis: int) -> Given:

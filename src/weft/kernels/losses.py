@@ -12,7 +12,16 @@ from typing import Any
 
 from weft.api import jit, kernel
 from weft.ffi.data_type import DataType
-from weft.kernels.arrays import Array, Constant, Given, Int32, element_type, given, output
+from weft.kernels.arrays import (
+    Array,
+    Constant,
+    Given,
+    Int32,
+    element_type,
+    given,
+    integer_from,
+    output,
+)
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_second
 from weft.kernels.rows import index_of, row_count, row_of, sum_type, threads_for
@@ -58,7 +67,7 @@ def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = Non
         >>> weft.kernels.cross_entropy(np.zeros((2, 4)), np.array([1, -100])).round(4).tolist()
         [1.3863, 0.0]
     """
-    source, _ = _given(logits, classes)
+    ignored, (source, _) = _ignored(ignored), _given(logits, classes)
     dtype, name = _loss_type(source)
     out = output(source, source.shape[:-1], dtype, name, out)
     if source.rows:
@@ -93,7 +102,7 @@ def cross_entropy_backward(
         >>> weft.kernels.cross_entropy_backward(np.ones(1), np.zeros((1, 2)), np.array([1])).tolist()
         [[0.5, -0.5]]
     """
-    source, shape = _given(logits, classes)
+    ignored, (source, shape) = _ignored(ignored), _given(logits, classes)
     found = given(gradient, "gradient", is_float=True)
     if found.shape != shape or found.device != source.device:
         raise ValueError(
@@ -105,6 +114,10 @@ def cross_entropy_backward(
         arguments = gradient, logits, classes, out, ignored, threads
         return Call(_losses_backward, arguments, out)
     return out
+
+
+def _ignored(ignored: object) -> int:
+    return integer_from(ignored, "ignored", -(1 << 31), 1 << 31)
 
 
 def _given(logits: Any, classes: Any) -> tuple[Given, tuple[int, ...]]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.api import jit, kernel
+from weft.errors import brief
 from weft.ffi.tensor import from_dlpack
-from weft.kernels.arrays import Array, Constant, given, output
+from weft.kernels.arrays import Array, Constant, given, integer, output
 from weft.kernels.calls import Call, remembered
 from weft.kernels.rows import index_of
 from weft.language.control import ceil_div, static_range, unroll
@@ -84,7 +85,10 @@ def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
     if axes is None:
         order = (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
     else:
-        order = tuple(axis + rank if axis < 0 else axis for axis in axes)
+        found = [integer(axis) for axis in axes] if isinstance(axes, tuple | list) else [None]
+        if None in found:
+            raise TypeError(f"axes is {brief(axes)}, expected a tuple of integers")
+        order = tuple(axis + rank if axis < 0 else axis for axis in found if axis is not None)
         if sorted(order) != list(range(rank)):
             raise ValueError(f"axes is {tuple(axes)}, expected each of {tuple(range(rank))} once")
     shape = [source.shape[axis] for axis in order]
