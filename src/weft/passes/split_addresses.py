@@ -111,6 +111,8 @@ class _Splitter:
         self._depths: dict[Block, int] = {self._entry: 0}
         self._levels: dict[SSAValue, int] = {}
         self._likes: dict[object, SSAValue] = {}
+        self._firsts: dict[SSAValue, SSAValue] = {}
+        self._sources: dict[SSAValue, frozenset[SSAValue]] = {}
         self._homes: dict[object, Block] = {}
 
     def run(self) -> None:
@@ -208,21 +210,30 @@ class _Splitter:
         return term._replace(factors=tuple(map(self._first_like, term.factors)))
 
     def _first_like(self, value: SSAValue) -> SSAValue:
-        owner = value.owner
-        known = constant_integer(value)
-        key: object = value
-        if known is not None:
-            key = known, value.type
-        elif isinstance(owner, _ARITHMETIC):
-            key = type(owner), value.type, *map(self._first_like, owner.operands)
-        return self._likes.setdefault(key, value)
+        found = self._firsts.get(value)
+        if found is None:
+            owner = value.owner
+            known = constant_integer(value)
+            key: object = value
+            if known is not None:
+                key = known, value.type
+            elif isinstance(owner, _ARITHMETIC):
+                key = type(owner), value.type, *map(self._first_like, owner.operands)
+            found = self._firsts[value] = self._likes.setdefault(key, value)
+        return found
 
-    def _leaves(self, value: SSAValue) -> set[SSAValue]:
+    def _leaves(self, value: SSAValue) -> frozenset[SSAValue]:
         """What a value is computed from, by arithmetic that may stand anywhere."""
-        owner = value.owner
-        if not isinstance(owner, _ARITHMETIC):
-            return set() if constant_integer(value) is not None else {value}
-        return {leaf for operand in owner.operands for leaf in self._leaves(operand)}
+        found = self._sources.get(value)
+        if found is None:
+            leaves: set[SSAValue] = set()
+            if isinstance(value.owner, _ARITHMETIC):
+                for operand in value.owner.operands:
+                    leaves |= self._leaves(operand)
+            elif constant_integer(value) is None:
+                leaves.add(value)
+            found = self._sources[value] = frozenset(leaves)
+        return found
 
     def _around(self, block: Block) -> Block:
         """The block that a block's branches are in: of a loop, or the kernel's own."""
