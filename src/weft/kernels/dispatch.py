@@ -10,6 +10,7 @@ from typing import Any
 
 from weft.kernels import hopper_products, tiled_products, warp_products
 from weft.kernels.arrays import Given, given
+from weft.kernels.calls import Call
 from weft.kernels.cuts import parts_for
 from weft.kernels.endings import Ending
 from weft.kernels.factors import capability, multiprocessors_of, stored, suits_copy_engine
@@ -17,15 +18,21 @@ from weft.kernels.scales import BLOCK, UNSCALED, Scales
 from weft.types.dtype import f64
 
 
-def multiply(
+def multiply(*arguments: Any, **keywords: Any) -> None:
+    """Writes a product; arguments as of `product_of`."""
+    call = product_of(*arguments, **keywords)
+    call.function(*call.arguments)
+
+
+def product_of(
     left: Given,
     right: Given,
     result: Given,
     ending: Ending,
     starts: Any = None,
     scales: Scales = UNSCALED,
-) -> None:
-    """Writes a product whose arrays fit; on a Hopper GPU by `hopper_products`, where the copy engine reads the factors.
+) -> Call:
+    """What writes a product whose arrays fit: on a Hopper GPU `hopper_products`, if the copy engine reads the factors.
 
     16-bit floats on other GPUs from sm_80 on, or in other layouts, go through `warp_products`, everything else through
     `tiled_products`.
@@ -59,20 +66,21 @@ def multiply(
             stacks = len(left.shape) > 2, len(right.shape) > 2
             by_copies = by_copies and c.has_chunks and not c.is_exchanged
             plan = own.Plan(*order, stacks, by_copies, columns)
-            own.gemm(a.array, b.array, result.array, ending, plan, cut, starts, scales)
-            return
+            arrays = a.array, b.array, result.array
+            return Call(own.gemm, (*arrays, ending, plan, cut, starts, scales), result.array)
         if size == 2:
             is_whole = a.is_whole and b.is_whole and may_copy
             call = warp_products.gemm_of_chunks if is_whole else warp_products.gemm
             sides = warp_products.BM, warp_products.BN
             cut = parts(sides, warp_products.BLOCKS, warp_products.SHORTEST)
-            call(a.array, b.array, result.array, ending, *order, cut, starts)
-            return
+            arrays = a.array, b.array, result.array
+            return Call(call, (*arrays, ending, *order, cut, starts), result.array)
     sizes = tiled_products.sizes_for(left.dtype is f64, result.shape, version == (0, 0))
     along_k = left.strides[-1] == 1, right.strides[-2] == 1 and right.strides[-1] != 1
     cut = parts((sizes.m, sizes.n), sizes.blocks, tiled_products.SHORTEST)
     arrays = left.array, right.array, result.array
-    tiled_products.gemm(*arrays, ending, sizes, along_k, cut, starts, scales)
+    others = ending, sizes, along_k, cut, starts, scales
+    return Call(tiled_products.gemm, (*arrays, *others), result.array)
 
 
 def _parts(

@@ -12,7 +12,8 @@ from typing import Any
 from weft.errors import brief
 from weft.ffi.data_type import DataType
 from weft.kernels.arrays import Given, element_type, given, number, output
-from weft.kernels.dispatch import multiply
+from weft.kernels.calls import remembered
+from weft.kernels.dispatch import multiply, product_of
 from weft.kernels.endings import Activation, Ending, activation_of, slope_of
 from weft.kernels.factors import factor
 from weft.kernels.gradients import ElementType, differentiable
@@ -157,6 +158,7 @@ def _gemm_slope(
 
 
 @differentiable(_like_gemm, _gemm_backward, _accepted)
+@remembered
 def gemm(
     a: Any,
     b: Any,
@@ -215,7 +217,8 @@ def gemm(
         residual,
     )
     if 0 not in shape:
-        multiply(left, right, given(out, "out"), ending)
+        call = product_of(left, right, given(out, "out"), ending)
+        return call._replace(result=out)
     return out
 
 

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
 _PART_BYTES: Final = 32 << 10  # of a row, that are worth a block
 _MOST_PARTS: Final = 2112  # that are enough for any device
+_ENOUGH_ROWS: Final = 512  # that are worth more as they are than a second launch
 _MOST_THREADS: Final = 512
 _LAST_THREADS: Final = 256
 _LONG: Final = 1 << 15  # results of parts that are cut once more
@@ -267,7 +268,8 @@ def _of_rows(source: Given, out: Any, count: int, is_whole: bool, how: How) -> C
     if columns > SHORT:
         threads = threads_for(columns, 2 * width if width > 1 else _AT_ONCE)
         threads = threads if threads < _MOST_THREADS else _MOST_THREADS
-    parts = _parts(columns, _PART_BYTES // source.dtype.itemsize, _MOST_PARTS // rows)
+    most = _MOST_PARTS // rows if rows < _ENOUGH_ROWS else 1
+    parts = _parts(columns, _PART_BYTES // source.dtype.itemsize, most)
     is_joined = is_whole and rows > 1
     again = _parts(rows * parts, _LONG, _MOST_PARTS) if is_joined else 1
     plan = Plan(threads, width, is_flat, parts > 1, is_joined, again > 1)
