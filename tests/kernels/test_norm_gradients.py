@@ -37,6 +37,7 @@ def reference(
         ((40, 1033), np.float32),
         ((3, 17000), np.float16),
         ((0, 5), np.float32),
+        ((0, 17000), np.float16),
         ((3, 0), np.float32),
     ],
 )

@@ -126,10 +126,10 @@ def _differentiate(
     group = q.shape[-2] // k.shape[-2]
     inputs, options = (gradient, q, k, v), (q_starts, k_starts, group, scale, causal, hdim)
     query_kernel(*inputs, by_q, found, *options).launch(
-        grid=(q.shape[-3], q.shape[-2], batches), block=_THREADS
+        grid=(greater(q.shape[-3], 1), q.shape[-2], batches), block=_THREADS
     )
     key_kernel(*inputs, by_k, by_v, found, *options).launch(
-        grid=(k.shape[-3], k.shape[-2], batches), block=_THREADS
+        grid=(greater(k.shape[-3], 1), k.shape[-2], batches), block=_THREADS
     )
 
 
@@ -193,6 +193,8 @@ def query_kernel(
     hdim: Constant,
 ) -> None:
     """A block: a query of a head. Its threads take a key each, then some elements of the derivative each."""
+    if block_idx.x >= q.shape[-3]:
+        return
     wide, thread, token, head = found.dtype, thread_idx.x, block_idx.x, block_idx.y
     own = (block_idx.z,) if q_starts is None else ()
     sizes = q.shape[-3], k.shape[-3]
@@ -256,6 +258,8 @@ def key_kernel(
     hdim: Constant,
 ) -> None:
     """A block: a key. Its threads take a query each, then some elements of both derivatives each."""
+    if block_idx.x >= k.shape[-3]:
+        return
     wide, thread, token = found.dtype, thread_idx.x, block_idx.x
     own = (block_idx.z,) if q_starts is None else ()
     sizes = k.shape[-3], q.shape[-3]

@@ -42,6 +42,7 @@ from weft.kernels.views import aligned
 from weft.language.control import ceil_div, static_range, unroll
 from weft.language.memory.scratch import scratch
 from weft.language.memory.shared import shared
+from weft.language.numbers.math import max as greater
 from weft.language.numbers.math import min as lesser
 from weft.language.numbers.math import sqrt
 from weft.language.threads.barrier import sync_threads
@@ -182,7 +183,7 @@ def _of_short_rows(
 ) -> None:
     lines = ROWS if threads == WARP_SIZE else 1
     at_once = multiprocessors() * (_MOST_THREADS // (threads * lines))
-    blocks = lesser(ceil_div(row_count(x.shape), lines), at_once)
+    blocks = greater(lesser(ceil_div(row_count(x.shape), lines), at_once), 1)
     wide, columns = sum_type(x.dtype), x.shape[-1]
     sums = scratch((2, blocks * lines, columns), wide)
     short_row_kernel(
@@ -288,11 +289,12 @@ def _of_long_rows(
 ) -> None:
     rows, columns, wide = row_count(x.shape), x.shape[-1], sum_type(x.dtype)
     blocks, block = ceil_div(columns, _COLUMNS), (_COLUMNS, _LINES)
-    slabs = lesser(ceil_div(rows, 4 * _LINES), ceil_div(_AT_ONCE * multiprocessors(), blocks))
+    at_once = ceil_div(_AT_ONCE * multiprocessors(), blocks)
+    slabs = greater(lesser(ceil_div(rows, 4 * _LINES), at_once), 1)
     of_rows = scratch((rows, 2), wide)
     sums = scratch((2, slabs, columns), wide)
     long_row_kernel(gradient, x, weight, eps, by_x, of_rows, width, is_centered).launch(
-        grid=rows, block=_MOST_THREADS
+        grid=greater(rows, 1), block=_MOST_THREADS
     )
     column_kernel(gradient, x, of_rows, sums, is_centered).launch(grid=(blocks, slabs), block=block)
     add_kernel(sums, by_weight, by_bias, is_centered).launch(grid=blocks, block=block)
@@ -310,6 +312,8 @@ def long_row_kernel(
     is_centered: Constant,
 ) -> None:
     """A block: a row, in rounds; its mean and its scale are kept for the columns."""
+    if block_idx.x >= row_count(x.shape):
+        return
     wide, n, threads = sum_type(x.dtype), x.shape[-1], _MOST_THREADS
     source, slopes = row_of(x, block_idx.x, width), row_of(gradient, block_idx.x, width)
     target = row_of(by_x, block_idx.x, width)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from weft.kernels.cuts import END, GROUP, ROW, WHOLE, bounds_of
 from weft.kernels.rows import index_of
 from weft.language.control import ceil_div
+from weft.language.numbers.math import max as greater
 from weft.language.numbers.math import min as lesser
 from weft.types.dtype import i64
 
@@ -97,8 +98,8 @@ def tiles_of(c: Any, sides: Any, cut: Any = WHOLE) -> Any:
 
 
 def count_of(tiles: Any) -> Any:
-    """How many tiles there are at most, an i64. Traced in host functions."""
+    """How many tiles there are at most, an i64; 1 for none, as no grid is empty. Traced in host functions."""
     count = i64(1)
     for size in tiles:
         count *= size
-    return count
+    return greater(count, 1)
