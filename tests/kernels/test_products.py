@@ -156,6 +156,12 @@ def test_kernels_assemble_for_gpus():
         options="--gpu-arch sm_90a",
     )
     assert tiled.kernels["gemm_kernel"].spill_load_bytes == 0
+    wide = weft.fake_tensor(weft.f64, (None, None))
+    in_parts = weft.compile(
+        *(tiled_products.gemm, wide, wide, wide, Ending(), tiled_products.OF_F64, (True, False), 3),
+        options="--gpu-arch sm_90a",
+    )
+    assert "LDG.E.128" in in_parts.sass
     arguments = half, half, half, Ending(), True, False
     by_warps = weft.compile(warp_products.gemm, *arguments, options="--gpu-arch sm_80")
     assert "mma.sync" in by_warps.ptx

@@ -25,7 +25,7 @@ from weft.primitives.block.scans import exclusive_scan
 from weft.types.dtype import i32
 
 THREADS: Final = 256  # of a block that lists rows of tiles, or adds parts
-NEIGHBORS: Final = 4  # sums of a thread that adds parts
+ACCESS: Final = 16  # bytes of a part that a thread adds to others at a time
 BLOCKS: Final = 33  # of which one lists them
 GROUP, ROW, END = range(3)  # of the list
 
@@ -83,9 +83,11 @@ def cut_of(c: Any, dtype: Any, k: Any, step: Any, side: Any, parts: Any, starts:
     """
     if parts is not None:
         length = step * ceil_div(ceil_div(k, step), parts)
-        columns = NEIGHBORS * ceil_div(c.shape[-1], NEIGHBORS)
+        total = sum_type(dtype)
+        neighbors = ACCESS // total.itemsize
+        columns = neighbors * ceil_div(c.shape[-1], neighbors)
         shape = ceil_div(k, length), *c.shape[:-1], columns
-        return scratch(shape, sum_type(dtype)), Cut(length)
+        return scratch(shape, total), Cut(length)
     if starts is None:
         return c, WHOLE
     if c.ndim > 2:
@@ -144,19 +146,20 @@ def _list_rows(starts: Any, rows: Any, count: Any, side: Any) -> None:
 
 def add_up(parts: Any, c: Any, ending: Any) -> None:
     """Launches what adds parts up and finishes the sums; traced in host functions."""
-    groups = row_count(c.shape) * ceil_div(c.shape[-1], NEIGHBORS)
+    groups = row_count(c.shape) * ceil_div(c.shape[-1], ACCESS // parts.dtype.itemsize)
     sum_kernel(parts, c, ending).launch(grid=ceil_div(groups, THREADS), block=THREADS)
 
 
 @kernel(max_threads=THREADS)
 def sum_kernel(parts: Array, c: Array, ending: Ending) -> None:
     """A thread: neighbors of a row."""
-    row, group = divmod(block_idx.x * THREADS + thread_idx.x, ceil_div(c.shape[-1], NEIGHBORS))
+    count = ACCESS // parts.dtype.itemsize
+    row, group = divmod(block_idx.x * THREADS + thread_idx.x, ceil_div(c.shape[-1], count))
     if row < row_count(c.shape):
-        place, first = index_of(row, c.shape[:-1]), NEIGHBORS * group
-        totals = [parts.dtype(0.0)] * NEIGHBORS
+        place, first = index_of(row, c.shape[:-1]), count * group
+        totals = [parts.dtype(0.0)] * count
         for part in unroll(range(parts.shape[0]), 4):
-            values = load_vector(aligned(parts[(part, *place)], NEIGHBORS), first, NEIGHBORS)
+            values = load_vector(aligned(parts[(part, *place)], count), first, count)
             totals = [total + value for total, value in zip(totals, values, strict=True)]
         for i, total in enumerate(totals):
             at = (*place, first + i)

@@ -87,7 +87,7 @@ def _joined(function: Any, one: Any, other: Any) -> Any:
 
 def publish(words: Any, slot: Any, value: Any) -> None:
     """Makes a value known to other blocks, in words that are their own message: no fence is needed."""
-    numbers = value if isinstance(value, tuple) else (value,)
+    numbers = _numbers(value)
     at = slot * words_of(*(number.dtype for number in numbers))
     for number in numbers:
         dtype = number.dtype
@@ -100,21 +100,25 @@ def publish(words: Any, slot: Any, value: Any) -> None:
 
 def awaited(words: Any, slot: Any, like: Any) -> Any:
     """A value of that type, once it is published."""
-    numbers = like if isinstance(like, tuple) else (like,)
+    numbers = _numbers(like)
     count = words_of(*(number.dtype for number in numbers))
     at = slot * count
     # All are on their way before the first one is looked at.
     found = [atomic_load(words, at + k) for k in static_range(count)]
-    parts = []
+    parts: Any = []
     for k, word in enumerate(found):
         while word < u64(_SET):
             word = atomic_load(words, at + k)
         parts.append(word & 0xFFFFFFFF)
-    values = ()
+    values: Any = ()
     for number in numbers:
         values = (*values, _from_parts(parts[: words_of(number.dtype)], number.dtype))
         parts = parts[words_of(number.dtype) :]
     return values if isinstance(like, tuple) else values[0]
+
+
+def _numbers(value: Any) -> Any:
+    return value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _from_parts(parts: Any, dtype: Any) -> Any:

@@ -63,7 +63,7 @@ def _print_for(printer: FunctionPrinter, op: scf.ForOp) -> None:
     factor = _factor(op)
     is_short = factor == _FACTORS[0] and not unroll_factor(op) and not constant_trips(op)
     if is_short and all(map(_is_plain, op.body.block.ops)):
-        print_for_by_factors(printer, op, (factor, _REST))
+        print_for_by_factors(printer, op, (_FACTORS[0], _REST))
     else:
         print_for(printer, op, factor=factor)
 
