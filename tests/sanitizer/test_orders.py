@@ -16,6 +16,7 @@ from weft.testing import (
     check_orders,
     check_targets,
     in_order,
+    trace_thread,
 )
 
 
@@ -97,6 +98,21 @@ def test_a_correct_function_is_the_same_in_every_order():
     a[:] = np.arange(64)
     check_orders(right_kernel[3, 64], a, out, count)
     assert count[0] == 0
+
+
+@weft.kernel
+def move_kernel(a: weft.Tensor, b: weft.Tensor):
+    b[weft.thread_idx.x] = a[weft.thread_idx.x]
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_arguments_that_share_memory_still_share_it(step):
+    a = np.arange(66, dtype=np.float32)[::2][::step]
+    with pytest.raises(OrderError):
+        check_orders(move_kernel[1, 32], a[:-1], a[1:])
+    trace = trace_thread(move_kernel[1, 32], (a[:-1], a[1:]), thread=5, show=False)
+    assert [event.values[0] for event in trace if event.kind == "written"] == [a[0]]
+    assert a.tolist() == list(range(0, 66, 2))[::step]
 
 
 def test_a_block_that_waits_for_an_earlier_one_does_not_hang():

@@ -202,6 +202,21 @@ def test_a_function_that_launches_nothing_is_refused():
         trace_thread(compiled, (a, a.copy()))
 
 
+def test_a_trace_inside_of_a_trace_is_refused():
+    def inner(a):
+        trace_thread(smooth_kernel[2, 64], (a, a.copy(), 5), show=False)
+
+    with pytest.raises(weft.OptionError, match="called by the function that it traces"):
+        trace_thread(inner, (np.ones(100, np.float32),))
+    trace = trace_thread(
+        smooth_kernel[2, 64],
+        (np.ones(9, np.float32), np.ones(9, np.float32), 5),
+        thread=np.int64(3),
+        show=False,
+    )
+    assert trace.thread == (3, 0, 0)
+
+
 class OnGpu:
     def __dlpack__(self, **_):
         raise AssertionError

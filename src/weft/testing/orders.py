@@ -7,7 +7,6 @@ element that differs, the thread that wrote it, and the order, in which everythi
 
 from __future__ import annotations
 
-import copy
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -20,6 +19,7 @@ from weft.driver.memory import empty
 from weft.errors import CudaError, OptionError, UnavailableError, brief
 from weft.sanitizer.report import ReportPlace, SanitizerError, location_of
 from weft.sanitizer.switch import sanitize
+from weft.testing.copies import copied, tensors_of
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -183,16 +183,16 @@ def check_orders(
         ...     error.order, error.index, [int(value) for value in error.values], error.writer.thread
         (Order(threads='backward', blocks='forward'), (0,), [31, 0], (0, 0, 0))
     """
-    expected = copy.deepcopy(args)
+    expected = copied(args)
     with in_order():
         fn(*expected)
     for order in orders:
-        given = copy.deepcopy(args)
+        given = copied(args)
         with in_order(*order):
             fn(*given)
         _compare(fn, args, expected, given, order)
     if workers > 1:
-        given = copy.deepcopy(args)
+        given = copied(args)
         with override(num_threads=workers):
             fn(*given)
         _compare(fn, args, expected, given, Order("forward", f"of {workers} workers"))
@@ -219,7 +219,7 @@ def check_targets(
         ``weft.testing.check_targets(softmax, x, out, rtol=1e-6)``
     """
     _expect_gpu()
-    expected, moved = copy.deepcopy(args), _on_gpu(args)
+    expected, moved = copied(args), _on_gpu(args)
     fn(*expected)
     fn(*moved)
     for number, (one, there) in enumerate(zip(_arrays(expected), tensors_of(moved), strict=True)):
@@ -273,17 +273,6 @@ def _on_gpu(value: Any) -> Any:
     return copy_array(empty(value.shape, dtype, 0), value.copy(order="C"))
 
 
-def tensors_of(value: Any) -> Iterator[Any]:
-    """The arrays of any library in a value."""
-    if isinstance(value, dict):
-        value = list(cast("dict[Any, Any]", value).values())
-    if isinstance(value, list | tuple):
-        for item in cast("Sequence[Any]", value):
-            yield from tensors_of(item)
-    elif hasattr(value, "__dlpack__"):
-        yield value
-
-
 _DTYPES: Final[dict[str, Any]] = {
     **{f"int{bits}": getattr(types, f"i{bits}") for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": getattr(types, f"u{bits}") for bits in (8, 16, 32, 64)},
@@ -306,7 +295,7 @@ def _compare(fn: Callable[..., object], args: Any, expected: Any, given: Any, or
         index = tuple(int(axis) for axis in _unraveled(place, one.shape))
         writer, races = None, None
         if order.blocks in _NUMBERS or _SEEDED.fullmatch(order.blocks):
-            writer, races = _writer(fn, copy.deepcopy(args), number, index, order)
+            writer, races = _writer(fn, copied(args), number, index, order)
         raise OrderError(order, number, index, values, writer, races)
 
 

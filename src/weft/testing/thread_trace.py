@@ -7,14 +7,15 @@ as the kernel's lines with the values beside them.
 
 from __future__ import annotations
 
-import copy
+import operator
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast, overload
 
 from weft import _native
 from weft.config import config, override
 from weft.errors import OptionError, UnavailableError, brief
-from weft.testing.orders import tensors_of
+from weft.testing.copies import copied, tensors_of
 from weft.testing.trace_event import TracedLaunch, TraceEvent, event_of, site_of
 from weft.testing.trace_text import trace_text
 
@@ -25,6 +26,7 @@ MOST_EVENTS: Final = 250_000
 """Those beyond are counted, not kept."""
 _CPU: Final = 1  # kDLCPU
 _AXES: Final = 3
+_running = threading.local()
 
 
 class ThreadTrace(Sequence[TraceEvent]):
@@ -106,14 +108,19 @@ def trace_thread(
         [('i', (3,)), ('a', (3.0,)), ('a', (1.5,))]
     """
     places = _triple("block", block), _triple("thread", thread)
+    if getattr(_running, "is_tracing", False):
+        raise OptionError("TESTING_LAUNCHES", "trace_thread: called by the function that it traces")
+    args = tuple(args)
     _refuse_gpu_arrays(args)
-    given = copy.deepcopy(tuple(args))
+    given = copied(args)
     _native.trace_thread(*places, MOST_EVENTS)
+    _running.is_tracing = True
     trace = None
     try:
         with override(sanitize=",".join(filter(None, [config.sanitize, "trace"]))):
             fn(*given)
     finally:
+        _running.is_tracing = False
         trace = _collected(*places)
         if show and trace:
             print(trace)
@@ -122,8 +129,12 @@ def trace_thread(
 
 
 def _triple(name: str, place: object) -> tuple[int, int, int]:
-    parts = cast("tuple[object, ...]", place if isinstance(place, tuple) else (place,))
-    numbers = [part for part in parts if isinstance(part, int) and not isinstance(part, bool)]
+    parts = cast("tuple[Any, ...]", place if isinstance(place, tuple) else (place,))
+    numbers = [
+        operator.index(part)
+        for part in parts
+        if hasattr(part, "__index__") and not isinstance(part, bool)
+    ]
     is_right = 0 < len(numbers) == len(parts) <= _AXES and min(numbers) >= 0
     if not is_right or max(numbers) >= 1 << 31:
         raise OptionError(
@@ -166,7 +177,7 @@ def _check_threads(trace: ThreadTrace) -> None:
         raise OptionError(
             "TESTING_LAUNCHES",
             "trace_thread: the function launched no kernel on the CPU that tells what its threads do",
-            hint="call a weft.jit function or kernel[grid, block]; weft.compile made its result before",
+            hint="call a weft.jit function or kernel[grid, block] in this thread; weft.compile made its result before",
         )
     if not any(launch.has_thread for launch in trace.launches):
         launches = ", ".join(

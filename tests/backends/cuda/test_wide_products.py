@@ -48,6 +48,15 @@ def test_a_sum_gets_its_product(made: list[str], product: str, operands: str):
     assert found[-2:] == [f"\t{product};", "\tadd.s64 \t%rd9, %rd1, %wide0;"]
 
 
+def test_a_brace_of_inline_assembly_does_not_end_a_function():
+    scoped = "\t// begin inline asm\n\t{\n.reg .u32 t;\nmov.u32 %r1, t;\n}\n\t// end inline asm\n"
+    assert is_kept("ld.param.b32 \t%r1, [a]", "mul.wide.u32 \t%rd2, %r1, 4", SUM, scoped)
+    found = rewritten(
+        "ld.param.b32 \t%r1, [a]", scoped.replace("%r1", "%r2"), "mul.wide.u32 \t%rd2, %r1, 4", SUM
+    )
+    assert "\tmul.wide.u32 \t%wide0, %r1, 4;" in found
+
+
 def test_every_sum_of_every_function_gets_its_own():
     one = (
         "{\n\tld.param.b32 \t%r1, [a];\n\tmul.wide.u32 \t%rd2, %r1, 4;\n"

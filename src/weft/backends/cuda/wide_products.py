@@ -41,7 +41,14 @@ class _Product(NamedTuple):
 
 def place_wide_products(ptx: str) -> str:
     """Rewrites the sums of every function."""
-    return _FUNCTION.sub(lambda found: _rewritten(found[0]), ptx)
+    pieces: list[str] = []
+    end = 0
+    # The end of a function is a brace alone on its line, which inline assembly may have, too.
+    masked = _ASSEMBLY.sub(lambda found: found[0].replace("}", " "), ptx)
+    for found in _FUNCTION.finditer(masked):
+        pieces += (ptx[end : found.start()], _rewritten(ptx[found.start() : found.end()]))
+        end = found.end()
+    return "".join((*pieces, ptx[end:]))
 
 
 def _rewritten(function: str) -> str:
