@@ -97,6 +97,21 @@ def test_an_overlapping_out_is_refused_after_one_that_does_not_overlap():
     assert np.array_equal(kernels.softmax(x[:4], out=x[:4]), expected)
 
 
+def test_a_number_that_is_an_array_is_read_each_time():
+    x = np.arange(6.0).reshape(2, 3)
+    for axis in (0, 1):
+        assert np.array_equal(kernels.sum(x, axis=np.array(axis)), x.sum(axis))
+        assert len(kernels.top_k(x[0], np.array(axis + 1))[0]) == axis + 1
+    for alpha in (2.0, 3.0):
+        assert np.array_equal(kernels.gemm(x, x.T, alpha=np.array(alpha)), alpha * (x @ x.T))
+
+
+def test_the_result_is_the_out_that_was_given():
+    x = np.ones((2, 3), np.float32)
+    for out in (x, x.view(), x):
+        assert kernels.softmax(x, out=out) is out
+
+
 def test_nothing_keeps_the_arrays_of_a_call():
     x = np.arange(16)
     found = times(x)

@@ -17,7 +17,7 @@ from weft.kernels.arrays import maker_of
 from weft.tracebacks import leave_the_users_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
     from typing import TypeVar
 
     from weft.api import JitFunction
@@ -117,14 +117,21 @@ class _Known:
 
 
 def known_call(call: Call, values: tuple[Any, ...]) -> _Known | None:
-    """What is remembered of a call; None where an array is neither the user's nor a result."""
+    """What is remembered of a call.
+
+    None where it has an array that is neither the user's nor a result, or where the user gave one that it has not: its
+    elements, which are not in the key, were read as numbers.
+    """
     result = cast("Any", call).result
     results = cast("tuple[Any, ...]", result if isinstance(result, tuple) else (result,))
     new = tuple(one for one in results if all(one is not value for value in values))
     everything, constants = (*values, *new), list[Any]()
     compiled, places = call.function.compiled_for(call.arguments)
     chosen: list[int] = []
-    for one in (call.arguments[place] for place in places):
+    taken = [call.arguments[place] for place in places]
+    if any(_has_array(value) and _place(value, taken) is None for value in values):
+        return None
+    for one in taken:
         place = _place(one, everything)
         if place is None:
             if _has_array(one):
@@ -132,12 +139,13 @@ def known_call(call: Call, values: tuple[Any, ...]) -> _Known | None:
             place = len(everything) + len(constants)
             constants.append(one)
         chosen.append(place)
-    made = itemgetter(*(_place(one, everything) for one in results))
+    # An array that is given twice is the last, `out`, in the result.
+    made = itemgetter(*(max(k for k, v in enumerate(everything) if v is one) for one in results))
     makers, key = [maker_of(one) for one in new], _native.call_key(new, {})
     return _Known(compiled, makers, key, constants, itemgetter(*chosen), made)
 
 
-def _place(one: Any, values: tuple[Any, ...]) -> int | None:
+def _place(one: Any, values: Sequence[Any]) -> int | None:
     return next((k for k, value in enumerate(values) if value is one), None)
 
 
