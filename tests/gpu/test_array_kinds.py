@@ -43,3 +43,11 @@ def test_tensors_of_torch_give_tensors_of_torch(name):
     compare(
         name, lambda one: of_torch(one).cuda(), torch.Tensor, lambda one: one.double().cpu().numpy()
     )
+
+
+def test_complex_numbers_of_cupy_are_views_of_pairs():
+    cupy = pytest.importorskip("cupy", reason="needs CuPy")
+    x = cupy.random.standard_normal((3, 60, 2)).view(cupy.complex128)[..., 0].T[::-1]
+    found = kernels.fft(x, out=(out := cupy.empty_like(x)))
+    assert found is out and cupy.allclose(found, cupy.fft.fft(x))
+    assert cupy.allclose(kernels.fft(found, inverse=True), x)

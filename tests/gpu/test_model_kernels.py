@@ -292,6 +292,23 @@ def test_losses(dtype: Any):
     check(kernels.softmax_backward(gradient, y), y.double() * (gradient.double() - total))
 
 
+@pytest.mark.parametrize("dtype", (torch.complex64, torch.complex128), ids=str)
+@pytest.mark.parametrize(
+    ("rows", "length"),
+    [(5000, 8), (3000, 210), (2000, 1024), (700, 4096), (300, 997), (5, 1 << 20), (1, 1 << 25)],
+)
+def test_fourier_transforms(dtype: Any, rows: int, length: int):
+    x = torch.randn(rows, length, device="cuda", dtype=dtype)
+    expected = torch.fft.fft(x.to(torch.complex128))
+    error = 8 * torch.finfo(dtype).eps * length.bit_length()
+    found = kernels.fft(x)
+    assert found.dtype == dtype and (found - expected).abs().max() <= error * expected.abs().max()
+    assert (kernels.fft(found, inverse=True) - x).abs().max() <= 2 * error * x.abs().max()
+    view, out = x.view(length, rows).mT, torch.empty(length, rows, device="cuda", dtype=dtype).mT
+    assert kernels.fft(view, out=out) is out
+    assert (out - torch.fft.fft(view.to(torch.complex128))).abs().max() <= error * length**0.5 * 8
+
+
 def test_sparse_products():
     dense = numbers(3000, 2000) * (torch.rand(3000, 2000, device="cuda") < 0.02)
     matrix, x = dense.to_sparse_csr(), numbers(2000)

@@ -31,6 +31,7 @@ def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
         "rope": (lambda x: kernels.rope(x, angles.cos(), angles.sin()), (numbers(3, 2, 5),)),
         "dropout": (lambda x: kernels.dropout(x, 0.5, 3), (numbers(2, 5),)),
         "embedding": (lambda t: kernels.embedding(t, classes.clamp(0)), (numbers(5, 2),)),
+        "fft": (lambda x: kernels.fft(kernels.fft(x) * x, True), (numbers(2, 6, 2),)),
         "softmax": (kernels.softmax, (numbers(2, 5),)),
         "log_softmax": (kernels.log_softmax, (numbers(2, 5),)),
         "cross_entropy": (lambda x: kernels.cross_entropy(x, classes), (numbers(3, 4),)),
@@ -53,7 +54,7 @@ def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 
 NAMES = (
-    *("gelu", "silu_mul", "rope", "dropout", "embedding", "softmax", "log_softmax"),
+    *("gelu", "silu_mul", "rope", "dropout", "embedding", "fft", "softmax", "log_softmax"),
     *("cross_entropy", "layer_norm", "rms_norm", "attention"),
     *("matmul", "gemm", "gemm of stacks"),
 )
@@ -194,6 +195,7 @@ def operator_arguments(torch: Any) -> dict[str, tuple[Any, ...]]:
         "embedding": (y, classes % 4),
         "embedding_backward": (x, classes % 4, 5),
         "cross_entropy": (x, classes),
+        "fft": (numbers(4, 6, 2), True),
         "cross_entropy_backward": (numbers(4), x, classes),
         "_norm_slopes": (y, x, row),
         "layer_norm": (x, row, row),

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from weft.kernels.sorts import sort as sort
     from weft.kernels.sorts import top_k as top_k
     from weft.kernels.sparse import sparse_matvec as sparse_matvec
+    from weft.kernels.transforms import fft as fft
 
 _MODULES = {
     "argmax": "reductions",
@@ -67,6 +68,7 @@ _MODULES = {
     "dropout": "dropouts",
     "embedding": "lookups",
     "embedding_backward": "lookups",
+    "fft": "transforms",
     "gather": "lookups",
     "gelu": "activations",
     "gelu_backward": "activations",
@@ -113,6 +115,7 @@ __all__ = (
     "dropout",
     "embedding",
     "embedding_backward",
+    "fft",
     "gather",
     "gelu",
     "gelu_backward",

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.fft``: discrete Fourier transforms of rows of complex numbers.
+
+In: an array of complex numbers, or of pairs of floats. Out: one of its shape. Lengths whose prime factors are 2, 3, 5
+and 7 go through the passes of `butterflies`; others through a convolution of such a length with a chirp (Bluestein, "A
+linear filtering approach to the computation of discrete Fourier transform", 1970).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import cache
+from typing import Any, Final
+
+from weft.api import jit, kernel
+from weft.errors import brief
+from weft.ffi.tensor import Tensor, from_dlpack
+from weft.kernels.arrays import Array, Constant, common_width, given, output_like
+from weft.kernels.butterflies import PENCIL_BYTES, Complex, Pass, pass_kernel, radices_of, unit
+from weft.kernels.calls import Call, remembered
+from weft.kernels.gradients import differentiable, like_first
+from weft.kernels.rows import index_of, row_count
+from weft.language.control import ceil_div, static_range
+from weft.language.memory.scratch import scratch
+from weft.language.threads.each import each
+from weft.types.dtype import i32, i64
+
+_LONGEST: Final = 1 << 26
+
+
+def _fft_backward(gradient: Any, _: Any, x: Any, inverse: bool) -> Any:
+    length = x.shape[-1] if x.is_complex() else x.shape[-2]
+    turned = fft(gradient.resolve_conj(), not inverse)
+    return turned / length if inverse else turned * length, None
+
+
+@differentiable(like_first, _fft_backward)
+def fft(x: Any, inverse: bool = False, out: Any = None) -> Any:
+    """The discrete Fourier transform of each row of complex numbers: X[k] = Σ x[j] exp(−2πi jk / n).
+
+    Rows of up to 4096 numbers (2048 of f64) are read and written once, longer ones twice, and three times beyond 2²⁴
+    (2²²), if the length has no prime factor above 7. Other lengths are padded to a little more than twice theirs, and
+    transformed there and back.
+
+    Args:
+        x: complex64 or complex128 numbers of NumPy, torch or CuPy (of weft and JAX: on the host), any rank from 1 on
+            and any layout; or, from any library, f32 or f64 pairs of a real and an imaginary part, (..., n, 2). n is at
+            most 2²⁶.
+        inverse: whether to transform back: exp(+2πi jk / n), and the sum divided by n.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than such an array.
+        ValueError: for rows of no or too many numbers; for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.fft(np.array([1, 0, 0, 0], np.complex64)).tolist()
+        [(1+0j), (1+0j), (1+0j), (1+0j)]
+        >>> weft.kernels.fft(np.array([[0.0, 4.0], [0.0, 0.0]]), inverse=True).tolist()  # pairs
+        [[0.0, 2.0], [0.0, 2.0]]
+    """
+    pairs = _pairs_of(x, "x")
+    if pairs is None:
+        return _of_pairs(x, bool(inverse), out)
+    if len(pairs.shape) < 2:
+        raise ValueError("x has no dimension, expected one or more")
+    if out is None:
+        return _complex_of(_of_pairs(pairs, bool(inverse)), x)
+    target = _pairs_of(out, "out")
+    if target is None:
+        raise TypeError(f"out is {brief(out)}, expected an array of {x.dtype} as x")
+    _of_pairs(pairs, bool(inverse), target)
+    return out
+
+
+def _pairs_of(array: Any, name: str) -> Any:
+    """A view of complex numbers as pairs of floats; None for anything else than an array of complex numbers.
+
+    Raises:
+        TypeError: for complex numbers of which there is no such view.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        if not array.is_complex():
+            return None
+        return torch.view_as_real(array.resolve_conj() if name == "x" else array)
+    if "complex" not in str(getattr(array, "dtype", "")):
+        return None
+    numpy, cupy = sys.modules.get("numpy"), sys.modules.get("cupy")
+    if isinstance(array, Tensor) and numpy is not None and str(array.device) == "cpu":
+        array = numpy.asarray(array)
+    if numpy is not None and isinstance(array, numpy.ndarray):
+        return array.view((array.real.dtype, 2))
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        kind = array.real.dtype
+        return cupy.ndarray((*array.shape, 2), kind, array.data, (*array.strides, kind.itemsize))
+    raise TypeError(f"{name} has elements of {array.dtype}, expected pairs of floats, (..., n, 2)")
+
+
+def _complex_of(pairs: Any, like: Any) -> Any:
+    """New pairs as the complex numbers of another array's library."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(pairs, torch.Tensor):
+        return torch.view_as_complex(pairs)
+    found = pairs.view(f"complex{16 * pairs.itemsize}")[..., 0]
+    return from_dlpack(found) if isinstance(like, Tensor) else found
+
+
+@remembered
+def _of_pairs(x: Any, inverse: bool, out: Any = None) -> Any:
+    source = given(x, "x", is_float=True)
+    if source.dtype.itemsize < 4:
+        raise TypeError(f"x has elements of {source.type_name}, expected float32 or float64")
+    if len(source.shape) < 2 or source.shape[-1] != 2:
+        raise ValueError(f"x has shape {source.shape}, expected pairs of floats, (..., n, 2)")
+    n = source.shape[-2]
+    if not 0 < n <= _LONGEST:
+        raise ValueError(f"x has rows of {n} complex numbers, expected from 1 to {_LONGEST}")
+    out, target = output_like(source, out)
+    if not source.size:
+        return out
+    width, size = min(common_width(source, target), 2), source.dtype.itemsize
+    factors, sign = factors_of(n, size), 1 if inverse else -1
+    if factors is not None:
+        return Call(_fft, (x, out, n, factors, sign, (width, width)), out)
+    least = 2 * n - 1
+    padded = min(one << (-(-least // one) - 1).bit_length() for one in (1, 3, 5, 7))
+    return Call(_convolved, (x, out, n, factors_of(padded, size), sign), out)
+
+
+@cache
+def factors_of(length: int, itemsize: int) -> tuple[int, ...] | None:
+    """The passes of a length: as few factors as shared memory allows, about equal; None if it has no such factors."""
+    if radices_of(length) is None:
+        return None
+    longest = PENCIL_BYTES // (2 * itemsize)
+
+    def split(length: int, count: int) -> tuple[int, ...] | None:
+        if count == 1:
+            return (length,) if length <= longest else None
+        divisors = [one for one in range(2, longest + 1) if length % one == 0]
+        for one in sorted(divisors, key=lambda one: abs(one - length ** (1 / count))):
+            others = split(length // one, count - 1)
+            if others is not None:
+                return (one, *others)
+        return None
+
+    counts = range(1, length.bit_length() + 1)
+    return next(found for count in counts if (found := split(length, count)) is not None)
+
+
+def transform(x: Any, out: Any, factors: Any, sign: Any, scale: Any, widths: Any = (2, 2)) -> None:
+    """Launches the transforms of all rows of pairs; traced in host functions.
+
+    Args:
+        x: an array (…, points, 2).
+        out: one of its shape, which may be `x`.
+        factors: of the points, as `factors_of` gives them.
+        sign: of the exponents.
+        scale: by which results are multiplied.
+        widths: elements of an access of `x` and of `out`, 1 or 2.
+    """
+    last, rows = len(factors) - 1, row_count(x.shape[:-1])
+    middle = scratch((rows, math.prod(factors), 2), x.dtype) if last else None
+    for number in static_range(last + 1):
+        source, target = x if number == 0 else middle, out if number == last else middle
+        own = widths[0] if number == 0 else 2, widths[1] if number == last else 2
+        size = x.dtype.itemsize
+        plan = Pass(factors, number, sign, scale if number == last else 1.0, own, size)
+        grid = ceil_div(rows * plan.pencils, plan.together)
+        pass_kernel(source, target, plan).launch(grid=grid, block=plan.threads)
+
+
+def scale_of(n: int, sign: int) -> float:
+    """What the inverse transform multiplies its results by."""
+    return 1 / n if sign > 0 else 1.0
+
+
+@jit
+def _fft(
+    x: Array, out: Array, n: Constant, factors: Constant, sign: Constant, widths: Constant
+) -> None:
+    transform(x, out, factors, sign, scale_of(n, sign), widths)
+
+
+@jit
+def _convolved(x: Array, out: Array, n: Constant, factors: Constant, sign: Constant) -> None:
+    """By jk = (j² + k² − (k − j)²) / 2: rows times a chirp, convolved with its conjugate, times the chirp."""
+    rows, padded = row_count(x.shape[:-1]), math.prod(factors)
+    points = scratch((rows + 1, padded, 2), x.dtype)  # the last row is the chirp's conjugate
+    spread_kernel(x, points, n, sign).launch(over=(rows + 1, padded))
+    transform(points, points, factors, -1, 1.0)
+    multiply_kernel(points).launch(over=(rows, padded))
+    transform(points[:rows], points[:rows], factors, 1, 1 / padded)
+    collect_kernel(points, out, n, sign).launch(over=(rows, n))
+
+
+def chirp_at(place: Any, n: Any, sign: Any, dtype: Any) -> Any:
+    """exp(sign · πi place² / n), for a place below n."""
+    return unit(i32(i64(place) * place % (2 * n)), 2 * n, sign, dtype)
+
+
+@kernel
+def spread_kernel(x: Array, points: Array, n: Constant, sign: Constant) -> None:
+    """A round: a number of a row times the chirp's, or a zero after its end; of the last row the chirp's conjugate.
+
+    That is the same to both sides of 0.
+    """
+    rows, length = points.shape[0] - 1, points.shape[1]
+    for row, place in each(points.shape[:2]):
+        value = Complex(x.dtype(0.0), x.dtype(0.0))
+        if row < rows:
+            if place < n:
+                index = (*index_of(row, x.shape[:-2]), place)
+                value = Complex(x[(*index, 0)], x[(*index, 1)])
+                value = value.times(chirp_at(place, n, sign, x.dtype))
+        else:
+            distance = min(place, length - place)
+            if distance < n:
+                value = chirp_at(distance, n, -sign, x.dtype)
+        points[row, place, 0], points[row, place, 1] = value
+
+
+@kernel
+def multiply_kernel(points: Array) -> None:
+    """A round: a number times that of the last row."""
+    rows, length = points.shape[0] - 1, points.shape[1]
+    for row, place in each((rows, length)):
+        value = Complex(points[row, place, 0], points[row, place, 1])
+        value = value.times(Complex(points[rows, place, 0], points[rows, place, 1]))
+        points[row, place, 0], points[row, place, 1] = value
+
+
+@kernel
+def collect_kernel(points: Array, out: Array, n: Constant, sign: Constant) -> None:
+    """A round: a result, times the chirp's number."""
+    for row, place in each((points.shape[0] - 1, n)):
+        value = Complex(points[row, place, 0], points[row, place, 1])
+        value = value.times(chirp_at(place, n, sign, out.dtype))
+        index, scale = (*index_of(row, out.shape[:-2]), place), scale_of(n, sign)
+        out[(*index, 0)], out[(*index, 1)] = value.real * scale, value.imaginary * scale

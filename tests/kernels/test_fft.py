@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fft` against NumPy's in f64: lengths of every radix, of several passes, large primes; types, layouts, bad input."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft import kernels
+from weft.kernels import transforms
+from weft.kernels.butterflies import Pass, radices_of
+
+RANDOM = np.random.default_rng(23)
+
+
+def numbers(*shape: int, dtype: Any = np.complex64) -> Any:
+    return (RANDOM.standard_normal(shape) + 1j * RANDOM.standard_normal(shape)).astype(dtype)
+
+
+def assert_close(found: Any, expected: Any, length: int) -> None:
+    """The error of a sum of rounded turns: a few last places of the largest number for each level."""
+    assert found.shape == expected.shape
+    allowed = 4 * np.finfo(found.dtype).eps * (1 + math.log2(length))
+    assert abs(found - expected).max() <= allowed * abs(expected).max() / 2
+
+
+# All radices, one pass and two, several blocks of rows; a prime.
+CASES = [
+    *((1, 3), (2, 3), (3, 700), (8, 1), (30, 5), (210, 2), (1024, 3)),
+    *((97, 2), (3 << 12, 2)),
+]
+
+
+@pytest.mark.parametrize(("length", "rows"), CASES)
+def test_transforms_are_numpys(length: int, rows: int):
+    x = numbers(rows, length)
+    found = kernels.fft(x)
+    assert found.dtype == np.complex64
+    assert_close(found, np.fft.fft(x.astype(np.complex128)), length)
+
+
+def test_transforms_in_f64_and_back():
+    x = numbers(2, 56, dtype=np.complex128)
+    found = kernels.fft(x)
+    assert_close(found, np.fft.fft(x), 56)
+    assert_close(kernels.fft(found, inverse=True), x, 56)
+    x = numbers(2, 11, dtype=np.complex128)
+    assert_close(kernels.fft(x, inverse=True), np.fft.ifft(x), 11)
+
+
+def test_any_layout_goes_in_and_out():
+    memory = numbers(3, 12, 5)
+    x, out = memory.transpose(2, 0, 1)[::-2, :, ::-1], np.zeros((3, 3, 12, 3), np.complex64)[..., 1]
+    assert kernels.fft(x, out=out) is out
+    assert_close(out, np.fft.fft(x), 12)
+    expected, x = np.fft.fft(memory[0].T), memory[0].T.copy()
+    assert kernels.fft(x, out=x) is x
+    assert_close(x, expected, 12)
+    assert kernels.fft(memory[:0]).shape == (0, 12, 5)
+
+
+def test_pairs_and_tensors_of_weft_are_complex_numbers_too():
+    x = numbers(2, 12)
+    pairs = x.view(np.float32).reshape(2, 12, 2)
+    found = kernels.fft(pairs)
+    assert found.dtype == np.float32
+    assert np.array_equal(found.reshape(2, 24).view(np.complex64), kernels.fft(x))
+    of_weft = kernels.fft(weft.ffi.from_dlpack(x))
+    assert isinstance(of_weft, weft.ffi.Tensor)
+    assert np.array_equal(np.asarray(of_weft), kernels.fft(x))
+
+
+@pytest.mark.torch
+def test_complex_tensors_of_torch():
+    torch: Any = pytest.importorskip("torch")
+    x = torch.from_numpy(numbers(3, 12)).requires_grad_()
+    found, expected = kernels.fft(x.conj()), torch.fft.fft(x.conj())
+    assert torch.allclose(found, expected, atol=1e-5)
+    weights = torch.from_numpy(numbers(3, 12))
+    slopes = [torch.autograd.grad(one, x, weights)[0] for one in (found, expected)]
+    assert torch.allclose(*slopes, atol=1e-4)
+
+
+@pytest.mark.jax
+def test_complex_arrays_of_jax():
+    jax: Any = pytest.importorskip("jax")
+    x = numbers(2, 12)
+    found = kernels.fft(jax.numpy.asarray(x))
+    assert isinstance(found, jax.Array)
+    assert np.array_equal(np.asarray(found), kernels.fft(x))
+
+
+def test_lengths_are_cut_into_few_passes_that_fit():
+    for length in (*range(1, 200), 4096, 4097, 5040, 7**6, 1 << 20, 3 << 23, 1 << 27):
+        for itemsize in (4, 8):
+            factors = transforms.factors_of(length, itemsize)
+            if factors is None:
+                assert any(length % prime == 0 for prime in range(11, 4098, 2) if prime % 3)
+                continue
+            assert math.prod(factors) == length
+            assert len(factors) <= 1 + (length > 2048) + (length > 1 << 22)
+            for number, factor in enumerate(factors):
+                plan = Pass(factors, number, -1, 1.0, (2, 2), itemsize)
+                assert math.prod(radices_of(factor) or ()) == factor
+                assert 4 * itemsize * plan.together * plan.pitch < 99 << 10
+                assert plan.threads * 32 >= plan.together * factor
+
+
+def test_bad_input_is_refused_by_name():
+    x = numbers(2, 12)
+    for error, text, call in (
+        (TypeError, "x has elements of float16", lambda: kernels.fft(np.ones((4, 2), np.float16))),
+        (ValueError, r"x has shape \(4,\)", lambda: kernels.fft(np.ones(4))),
+        (ValueError, r"x has shape \(4, 3\)", lambda: kernels.fft(np.ones((4, 3)))),
+        (ValueError, "x has no dimension", lambda: kernels.fft(x[0, 0, ...])),
+        (ValueError, "x has rows of 0 complex", lambda: kernels.fft(x[:, :0])),
+        (TypeError, "out is .*expected an array of complex64", lambda: kernels.fft(x, False, 1)),
+        (TypeError, "out has elements of float64", lambda: kernels.fft(x, out=x.astype("c16"))),
+        (ValueError, "out has shape", lambda: kernels.fft(x, out=x[:1])),
+        (ValueError, "out overlaps with x", lambda: kernels.fft(x[:, 1:], out=x[:, :-1])),
+    ):
+        with pytest.raises(error, match=text):
+            call()
+
+
+def test_points_stay_in_registers():
+    length = 8 * 3 * 5 * 7
+    x = weft.fake_tensor(weft.f64, (weft.sym("rows"), length, 2), alignment_bytes=16)
+    call = x, x, length, (length,), -1, (2, 2)
+    found = weft.compile(transforms._fft, *call, options="--gpu-arch sm_90a")
+    assert found.remarks == ()
+    assert found.kernels["pass_kernel"].spill_load_bytes == 0
