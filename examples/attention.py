@@ -4,7 +4,8 @@
 Shapes: `q` and `out` are query tokens x heads x hdim, `k` and `v` key tokens x key heads x hdim, float16 or bfloat16;
 each key head serves as many query heads. Sequences lie one after the other: those of batch i are the tokens from
 `q_starts[i]` to `q_starts[i + 1]`, and their keys likewise. With `causal` a query sees the keys up to its own, the last
-query all. After the last key of a sequence v is read, and multiplied by 0: it may not be infinite there.
+query all. Tokens of no sequence get zeros. After the last key of a sequence v is read, and multiplied by 0: it may
+not be infinite there.
 
 The kernel is that of `weft.kernels.attention`, in `src/weft/kernels/hopper_attention.py`; this host function makes the
 tensor maps and the grid.
@@ -113,7 +114,7 @@ def reference(q, k, v, out, q_starts, k_starts, longest, scale, causal=True) -> 
             largest = scores.max(1, keepdims=True, initial=np.finfo(np.float64).min)
             weights = np.exp(scores - largest)
             total = weights.sum(1, keepdims=True)
-            result[own, head] = weights @ values / np.where(total > 0, total, 1)
+            result[own, head] = weights @ values / np.where(total == 0, 1, total)
     return {"out": result.astype(q.dtype)}
 
 

@@ -40,8 +40,9 @@ def test_every_batch_is_right(batch, hdim, causal):
     def tokens(count, heads):
         return random.standard_normal((count, heads, hdim)).astype(np.float16)
 
-    q, k, v = tokens(sum(queries), heads), tokens(sum(keys), k_heads), tokens(sum(keys), k_heads)
-    rest = starts_of(queries), starts_of(keys), max(queries), hdim**-0.5, causal
+    q = tokens(2 + sum(queries) + 3, heads)  # those before and after are of no sequence
+    k, v = tokens(sum(keys), k_heads), tokens(sum(keys), k_heads)
+    rest = starts_of(queries) + np.int32(2), starts_of(keys), max(queries), hdim**-0.5, causal
     out = np.full_like(q, np.nan)
     function_for(hdim)(q, k, v, out, *rest)
     np.testing.assert_allclose(out, reference(q, k, v, out, *rest)["out"], rtol=2e-3, atol=2e-3)

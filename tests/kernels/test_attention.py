@@ -52,6 +52,42 @@ def test_the_kernel_of_hopper_takes_batches(causal):
     hopper_attention.attention(*copies, None, None, 130, 0.125, causal, 64)
     expected = of_batches(q, k, v, causal, 0.125)
     assert np.allclose(np.asarray(copies[3]), expected, atol=2e-3)
+    k[0, 100, 0, 3] = np.nan
+    weft.copy(copies[1], k)
+    hopper_attention.attention(*copies, None, None, 130, 0.125, causal, 64)
+    expected = of_batches(q, k, v, causal, 0.125)  # with causal some queries do not see it
+    assert np.allclose(np.asarray(copies[3]), expected, atol=2e-3, equal_nan=True)
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.125])
+def test_the_kernel_of_hopper_takes_scales_above_0_alone(scale, monkeypatch):
+    monkeypatch.setattr(attentions, "capability", lambda _: (9, 0))
+    q, k, v = (numbers(1, n, 1, 64, dtype=np.float16) for n in (2, 3, 3))
+    found = kernels.attention(q, k, v, scale=scale)
+    assert np.allclose(found, of_batches(q, k, v, False, scale), atol=2e-3)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinity_are_not_hidden(wrong):
+    q, k, v = np.ones((1, 2, 1, 2)), np.ones((1, 3, 1, 2)), numbers(1, 3, 1, 2)
+    k[0, 2] = wrong  # which the first query does not see
+    expected = np.array([v[0, :2, 0].mean(0), [np.nan] * 2])
+    if wrong < 0:  # a weight of 0
+        expected[1] = expected[0]
+    found = kernels.attention(q, k, v, True)
+    assert np.allclose(found[0, :, 0], expected, equal_nan=True)
+    summed = np.array([1.0, 1.0, 0.0] if wrong < 0 else [np.nan] * 3)
+    by_q, _, by_v = kernels.attention_backward(q, q, k, v, True)
+    assert np.isfinite(by_q[0, 0]).all() and np.isnan(by_q[0, 1]).all()
+    assert np.allclose(by_v[0, :, 0, 0], summed, equal_nan=True)
+
+
+def test_tokens_of_no_sequence_are_zeros():
+    q, starts = np.ones((8, 1, 2)), np.array([1, 1, 4, 6], np.int32)
+    for longest in (None, 3):
+        out = np.full_like(q, 7)
+        kernels.attention(q, q, q, q_starts=starts, k_starts=starts, longest=longest, out=out)
+        assert out[:, 0, 0].tolist() == [0, 1, 1, 1, 1, 1, 0, 0]
 
 
 def slopes_of(gradient, q, k, v, causal, scale):
@@ -92,7 +128,7 @@ def test_derivatives_of_batches_and_sequences(causal):
     for one, other in zip(found, expected, strict=True):
         assert np.allclose(one, other)
     q, k = arrays[0], arrays[2]
-    for one, other in ((q[:, :0], k), (q, k[:, :0])):
+    for one, other in ((q[:, :0], k), (q, k[:, :0]), (q[:, :, :0], k), (q[:0], k[:0])):
         found = kernels.attention_backward(one, one, other, other, causal)
         assert all((slope == 0).all() for slope in found)
 
@@ -159,7 +195,7 @@ def test_each_kernel_assembles_for_a_gpu():
 
 def test_bad_input_is_refused_by_name():
     q, row, starts = numbers(2, 3, 4, 8), np.zeros(3, np.int32), np.array([0, 3], np.int32)
-    logits = numbers(3, 4)
+    logits, other = numbers(3, 4), q.copy()
     for error, text, call in (
         (TypeError, "k has elements of float32", lambda: kernels.attention(q, q.astype("f"), q)),
         (ValueError, "v has shape", lambda: kernels.attention(q, q, q[:, :2])),
@@ -174,6 +210,27 @@ def test_bad_input_is_refused_by_name():
             lambda: kernels.attention(q, q, q, q_starts=starts, k_starts=starts),
         ),
         (ValueError, "given together", lambda: kernels.attention(q, q, q, k_starts=starts)),
+        (ValueError, "longest is 2, expected None", lambda: kernels.attention(q, q, q, longest=2)),
+        *(
+            (
+                ValueError,
+                f"out overlaps with {name}, expected memory of its own",
+                lambda number=number: kernels.attention(
+                    *(q if number == i else other for i in range(3)), out=q
+                ),
+            )
+            for number, name in enumerate("qkv")
+        ),
+        *(
+            (
+                ValueError,
+                r"q_starts has shape \(1,\), expected one bound more than sequences",
+                lambda function=function, count=count: function(
+                    *[q[0]] * count, q_starts=starts[:1], k_starts=starts[:1]
+                ),
+            )
+            for function, count in ((kernels.attention, 3), (kernels.attention_backward, 4))
+        ),
         (TypeError, "scale is 'a', expected", lambda: kernels.attention(q, q, q, scale="a")),
         (ValueError, "gradient has shape", lambda: kernels.attention_backward(q[:1], q, q, q)),
         (

@@ -240,13 +240,14 @@ def output_like(like: Given, out: object = None) -> tuple[Any, Given]:
     return out, target
 
 
-def refuse_overlap(source: Given, target: Given, *, may_be_same: bool) -> None:
+def refuse_overlap(source: Given, target: Given, *, may_be_same: bool, name: str = "x") -> None:
     """Raises for an output whose memory may also be that of the input.
 
     Args:
-        source: the input, named x.
+        source: the input.
         target: the output, named out.
         may_be_same: whether it may be the input itself.
+        name: of the input, for messages.
 
     Raises:
         ValueError: if it overlaps.
@@ -263,8 +264,8 @@ def refuse_overlap(source: Given, target: Given, *, may_be_same: bool) -> None:
         )
     )
     if not (may_be_same and is_same and source.dtype.itemsize == target.dtype.itemsize):
-        allowed = "x itself or memory of its own" if may_be_same else "memory of its own"
-        raise ValueError(f"out overlaps with x, expected {allowed}")
+        allowed = f"{name} itself or memory of its own" if may_be_same else "memory of its own"
+        raise ValueError(f"out overlaps with {name}, expected {allowed}")
 
 
 def checked_output(

@@ -81,7 +81,7 @@ def attention_backward(
     )
     hdim = queries.shape[-1]
     scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
-    if 0 not in (*queries.shape[:-3], *queries.shape[-2:]):
+    if 0 not in queries.shape[:-3]:
         arrays = gradient, q, k, v, by_q, by_k, by_v, q_starts, k_starts
         _differentiate(*arrays, scale, bool(causal), hdim)
     return by_q, by_k, by_v
@@ -126,7 +126,7 @@ def _differentiate(
     group = q.shape[-2] // k.shape[-2]
     inputs, options = (gradient, q, k, v), (q_starts, k_starts, group, scale, causal, hdim)
     query_kernel(*inputs, by_q, found, *options).launch(
-        grid=(greater(q.shape[-3], 1), q.shape[-2], batches), block=_THREADS
+        grid=(greater(q.shape[-3], 1), greater(q.shape[-2], 1), batches), block=_THREADS
     )
     key_kernel(*inputs, by_k, by_v, found, *options).launch(
         grid=(greater(k.shape[-3], 1), k.shape[-2], batches), block=_THREADS
@@ -193,7 +193,7 @@ def query_kernel(
     hdim: Constant,
 ) -> None:
     """A block: a query of a head. Its threads take a key each, then some elements of the derivative each."""
-    if block_idx.x >= q.shape[-3]:
+    if block_idx.x >= q.shape[-3] or block_idx.y >= q.shape[-2]:
         return
     wide, thread, token, head = found.dtype, thread_idx.x, block_idx.x, block_idx.y
     own = (block_idx.z,) if q_starts is None else ()
@@ -210,14 +210,15 @@ def query_kernel(
         at = (*own, key, head // group)
         score, product = dot(query, k, at, hdim), dot(slope, v, at, hdim)
         new = greater(largest, score)
-        factor, weight = exp(largest - new), exp(score - new)
+        base = wide(0.0) if new == -math.inf else new
+        factor, weight = exp(largest - base), exp(score - base)
         total, products = total * factor + weight, products * factor + weight * product
         largest = new
     top = block_max(largest)
     base = wide(0.0) if top == -math.inf else top
     factor = exp(largest - base)
     total, products = block_sum((total * factor, products * factor))
-    sees = total > 0
+    sees = total != 0
     lse = base + log(total) if sees else wide(math.inf)
     mean = products / total if sees else wide(0.0)
     places = elements_of(hdim)

@@ -6,9 +6,9 @@ In: arrays as users pass them. Out: what they are, or an error that names the ar
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from weft.kernels.arrays import Given, given
+from weft.kernels.arrays import Given, checked_output, given, output, refuse_overlap
 from weft.types.dtype import i32
 
 MOST_HDIM: Final = 1024
@@ -44,6 +44,17 @@ def check_shapes(queries: Given, keys: Given, values: Given, rank: int) -> None:
         raise ValueError(f"hdim is {queries.shape[-1]}, expected 1 to {MOST_HDIM}")
 
 
+def output_beside(queries: Given, keys: Given, values: Given, out: object) -> Any:
+    """The array to write to, as the queries: the user's, which overlaps none of the others, or a new one."""
+    like = queries, queries.shape, queries.dtype, queries.type_name
+    if out is None:
+        return output(*like)
+    target = checked_output(*like, out)
+    for source, name in ((queries, "q"), (keys, "k"), (values, "v")):
+        refuse_overlap(source, target, may_be_same=False, name=name)
+    return out
+
+
 def check_starts(queries: Given, q_starts: object, k_starts: object) -> None:
     """Raises an error unless both are None, or bounds of as many sequences."""
     if (q_starts is None) != (k_starts is None):
@@ -56,7 +67,8 @@ def check_starts(queries: Given, q_starts: object, k_starts: object) -> None:
             raise TypeError(f"{name} has elements of {found.type_name}, expected int32")
         if found.device != queries.device:
             raise ValueError(f"{name} is on {found.device}, expected {queries.device}")
-        if len(found.shape) != 1 or found.shape != first.shape or not found.shape[0]:
+        if len(found.shape) != 1 or found.shape != first.shape or found.shape[0] < 2:
             raise ValueError(
-                f"{name} has shape {found.shape}, expected one bound more than batches"
+                f"{name} has shape {found.shape}, expected one bound more than sequences, of which"
+                " there is one at least, in both"
             )

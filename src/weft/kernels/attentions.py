@@ -21,10 +21,9 @@ from weft.kernels.arrays import (
     given,
     integer_from,
     number,
-    output,
 )
 from weft.kernels.attention_gradients import attention_slopes
-from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of
+from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of, output_beside
 from weft.kernels.calls import Call, remembered
 from weft.kernels.factors import capability
 from weft.kernels.gradients import differentiable, like_first
@@ -86,15 +85,16 @@ def attention(
         q_starts: sequences that lie one after the other: where each begins, and where the last one ends, an array of
             32-bit integers; None: batches.
         k_starts: the same of the keys.
-        longest: with starts, the most queries of a sequence; None: of all together, which costs empty blocks.
-        out: an array of q's shape and type; None: a new one of q's library.
+        longest: with starts alone, the most queries of a sequence; None: of all together, which costs empty blocks.
+        out: an array of q's shape and type that does not overlap q, k or v; None: a new one of q's library.
 
     Returns:
-        `out`, or the new array; zeros for a query that sees no key.
+        `out`, or the new array; zeros for a query that sees no key, and for one of no sequence.
 
     Raises:
         TypeError: for something else than arrays of floats of one type; for starts that are not of 32-bit integers.
-        ValueError: for shapes that do not fit, more than 1024 elements of a head, arrays on different devices.
+        ValueError: for shapes that do not fit, more than 1024 elements of a head, arrays on different devices,
+            `longest` without starts, `out` that overlaps another array.
         AssertionError: on the CPU, for starts beyond `q` or `k` or that decrease, and for a sequence of more queries
             than `longest`. A GPU does not check them.
 
@@ -111,14 +111,16 @@ def attention(
     check_starts(queries, q_starts, k_starts)
     keys, values = keys_of(queries, k, "k", rank), keys_of(queries, v, "v", rank)
     check_shapes(queries, keys, values, rank)
-    out = output(queries, queries.shape, queries.dtype, queries.type_name, out)
-    if 0 in queries.shape:
-        return out
     tokens, heads, hdim = queries.shape[-3:]
     most = tokens if longest is None else integer_from(longest, "longest", 1, 1 << 31)
+    if longest is not None and q_starts is None:
+        raise ValueError(f"longest is {longest}, expected None without q_starts and k_starts")
+    out = output_beside(queries, keys, values, out)
+    if 0 in queries.shape:
+        return out
     scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
     arguments = q, k, v, out, q_starts, k_starts
-    if keys.shape[-3] and _suits_copy_engine(queries, keys, values):
+    if keys.shape[-3] and scale > 0 and _suits_copy_engine(queries, keys, values):
         arguments = *arguments, most, scale, bool(causal), hdim
         return Call(hopper_attention.attention, arguments, out)
     group = heads // max(keys.shape[-2], 1)
@@ -184,6 +186,7 @@ def attention_kernel(
         assert 0 <= first <= first + queries <= sizes[0], "q_starts is not a row of bounds"
         assert 0 <= start <= start + keys <= sizes[1], "k_starts is not a row of bounds"
         assert queries <= grid_dim.x, "longest is below a sequence's queries"
+    hopper_attention.clear_outside(out, (q_starts, k_starts), first, first + queries)
     if number >= queries:
         return
     query = shared(hdim, wide)
@@ -219,5 +222,5 @@ def attention_kernel(
     for part in parts:
         d = thread + _THREADS * part
         if d < hdim:
-            result = sums[part] / total if total > 0 else wide(0.0)
+            result = sums[part] / total if total != 0 else wide(0.0)
             out[(*own, first + number, head, d)] = q.dtype(result)

@@ -27,7 +27,7 @@ from weft.language.numbers import math as numbers
 from weft.language.numbers.math import max as greater
 from weft.language.numbers.math import min as lesser
 from weft.language.profiling.profiler import Profiler
-from weft.language.threads.grid import block_idx, grid_dim
+from weft.language.threads.grid import block_dim, block_idx, grid_dim, thread_idx
 from weft.language.threads.registers import setmaxnreg
 from weft.language.threads.warpgroup import elect_one, warpgroup, warpgroup_id
 from weft.types.dtype import f32
@@ -94,8 +94,8 @@ def scaled(x: Any, factor: Any) -> Any:
 
 
 def inverse(total: Any) -> Any:
-    """1 / total, or 0 for a row that sees nothing."""
-    return select(total > 0, 1.0 / total, 0.0)
+    """1 / total, or 0 for a row that sees nothing; NaN stays."""
+    return select(total == 0, 0.0, 1.0 / total)
 
 
 def copy_blocks(
@@ -131,6 +131,18 @@ def sequence_of(batch: Any, starts: Any, sizes: Any) -> Any:
     return (), q_start, k_start, q_starts[batch + 1] - q_start, k_starts[batch + 1] - k_start
 
 
+def clear_outside(out: Any, starts: Any, first: Any, end: Any) -> None:
+    """Writes zeros before the first sequence and after the last one, in the blocks of the two; traced in kernels."""
+    if starts[0] is None:
+        return
+    before = select(block_idx.z == 0, first, 0)
+    after = select(block_idx.z == grid_dim.z - 1, end, out.shape[-3])
+    for begin, stop in ((0, before), (after, out.shape[-3])):
+        for token in range(begin + block_idx.x, stop, grid_dim.x):
+            for d in range(thread_idx.x, out.shape[-1], block_dim.x):
+                out[token, block_idx.y, d] = out.dtype(0.0)
+
+
 def write(o: Any, total: Any, rows: Any, first: Any, p: Any) -> None:
     """Divides the sums by those of the weights and writes them, up to the end of the sequence; traced in the kernel."""
     with p.range("store"):
@@ -152,7 +164,7 @@ def attention_kernel(
     profiled: Constant = False,
 ) -> None:
     """One block: queries of a head, 64 for each of `multiply` warpgroups; without starts, of batches of `keys` keys."""
-    bm, dtype = 64 * multiply, out.dtype
+    bm, dtype, head, batch = 64 * multiply, out.dtype, block_idx.y, block_idx.z
     names = ("copy", *(f"multiply {i}" for i in range(multiply)))
     p = Profiler(groups=names, enabled=profiled)
     q_tile = shared((bm, hdim), dtype, swizzle=128)
@@ -160,11 +172,11 @@ def attention_kernel(
     q_full = mbarrier(1, arrivals=1)
     k_full, v_full = (mbarrier(STAGES, arrivals=1) for _ in "kv")
     empty = k_empty, v_empty = tuple(mbarrier(STAGES, arrivals=4 * multiply) for _ in "kv")
-    head, batch = block_idx.y, block_idx.z
     batches, q_start, k_start, queries, keys = sequence_of(batch, starts, (out.shape[-3], keys))
     first = bm * (grid_dim.x - 1 - block_idx.x)  # the longest of causal rows begin
     ahead, role, leader = keys - queries, warpgroup_id(), elect_one(warpgroup)
     p.init(role, leader)
+    clear_outside(out, starts, q_start, q_start + queries)
     if first >= queries:
         return
     blocks = blocks_of(lesser(keys, first + bm + ahead) if causal else keys)
