@@ -99,11 +99,12 @@ def test_an_overlapping_out_is_refused_after_one_that_does_not_overlap():
 
 def test_a_number_that_is_an_array_is_read_each_time():
     x = np.arange(6.0).reshape(2, 3)
+    number: Any = np.array
     for axis in (0, 1):
-        assert np.array_equal(kernels.sum(x, axis=np.array(axis)), x.sum(axis))
-        assert len(kernels.top_k(x[0], np.array(axis + 1))[0]) == axis + 1
+        assert np.array_equal(kernels.sum(x, axis=number(axis)), x.sum(axis))
+        assert len(kernels.top_k(x[0], number(axis + 1))[0]) == axis + 1
     for alpha in (2.0, 3.0):
-        assert np.array_equal(kernels.gemm(x, x.T, alpha=np.array(alpha)), alpha * (x @ x.T))
+        assert np.array_equal(kernels.gemm(x, x.T, alpha=number(alpha)), alpha * (x @ x.T))
 
 
 def test_the_result_is_the_out_that_was_given():
