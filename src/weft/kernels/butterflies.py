@@ -192,7 +192,9 @@ def small_transform(points: Any, sign: Any) -> Any:
         return [one.plus(other) for one, other in both] + [one.minus(other) for one, other in both]
     sums = [points[k].plus(points[n - k]) for k in static_range(1, n // 2 + 1)]
     differences = [points[k].minus(points[n - k]) for k in static_range(1, n // 2 + 1)]
-    total, low, high = points[0], [], []
+    total = points[0]
+    low: Any = []
+    high: Any = []
     for one in sums:
         total = total.plus(one)
     for k in static_range(1, n // 2 + 1):
