@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from weft import _native, kernels
-from weft.kernels.arrays import Array, Constant, given, output
+from weft.kernels.arrays import Array, Constant, given, output, refuse_overlap
 from weft.kernels.calls import Call, remembered
 
 
@@ -95,6 +95,38 @@ def test_an_overlapping_out_is_refused_after_one_that_does_not_overlap():
     with pytest.raises(ValueError, match="out overlaps with x"):
         kernels.softmax(x[:4], out=x[1:5])
     assert np.array_equal(kernels.softmax(x[:4], out=x[:4]), expected)
+
+
+def test_an_out_between_or_beside_the_rows_of_an_input_does_not_overlap():
+    memory = np.zeros((8, 24), np.float32)
+    x = given(memory[::2, :8], "x")
+
+    def is_refused(out: np.ndarray) -> bool:
+        try:
+            refuse_overlap(x, given(out, "out"), may_be_same=True)
+        except ValueError:
+            return True
+        return False
+
+    rows = memory.reshape(4, 48)
+    for out in (
+        memory[1::2, :8],
+        memory[::-2, :8],
+        memory[:, 8:],
+        memory[::2, 23:7:-2],
+        rows[:, 8:],
+        memory.reshape(4, 2, 3, 8)[:, :, 1:].transpose(2, 0, 3, 1),
+        memory.view(np.float16)[:, 16:24],
+        memory[:0],
+        memory[::-1, :8],
+        memory[:, 7:],
+        memory[::2, 1:9],
+        rows[:, 7:9],
+        rows[:, 47:],
+        memory.view(np.float16)[::2, 15:23],
+    ):
+        assert is_refused(out) == np.shares_memory(x.array, out)
+    assert not is_refused(x.array)
 
 
 def test_a_number_that_is_an_array_is_read_each_time():

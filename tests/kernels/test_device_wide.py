@@ -60,7 +60,8 @@ def test_numbers_are_counted_in_equal_bins():
 
 
 def test_bad_input_is_refused_by_name():
-    x = np.arange(12, dtype=np.float32)
+    x, indices = np.arange(12, dtype=np.float32), np.zeros((3, 3), np.int32)
+    square = x[:9].reshape(3, 3)
     for error, text, call in (
         (
             ValueError,
@@ -93,6 +94,18 @@ def test_bad_input_is_refused_by_name():
         (ValueError, "k is 13, expected 0 to 12", lambda: kernels.top_k(x, 13)),
         (ValueError, r"values has shape \(1,\), expected \(12,\)", lambda: kernels.sort(x, x[:1])),
         (ValueError, "out overlaps with x", lambda: kernels.sort(x[1:], out=x[:-1])),
+        (ValueError, "out overlaps with x", lambda: kernels.transpose(square, out=square)),
+        (
+            ValueError,
+            "out overlaps with table",
+            lambda: kernels.embedding(square, indices[0], out=square),
+        ),
+        (ValueError, "out overlaps with x", lambda: kernels.gather(square, indices, out=square)),
+        (
+            ValueError,
+            "out overlaps with values",
+            lambda: kernels.sparse_matvec(indices[0], indices[0, 1:], x[1:3], x, out=x[:2]),
+        ),
         (TypeError, "range is 5, expected a start and an end", lambda: kernels.histogram(x, 3, 5)),
         (
             TypeError,

@@ -129,6 +129,19 @@ def test_a_layer_is_differentiated_as_in_torch(name):
         assert one.dtype is other.dtype and torch.allclose(one, other, 1e-2, 1e-3)
 
 
+def test_wide_terms_of_a_narrow_product_have_wide_derivatives():
+    import torch
+
+    a, b = torch.ones(3, 4).half(), torch.ones(4, 2).half()
+    bias, residual = torch.zeros(2, requires_grad=True), torch.zeros(3, 2, requires_grad=True)
+    for dtype, slope in ((None, 1e4), ("float32", 1e5)):
+        found = kernels.gemm(a, b, bias, "relu", residual, beta=16.0, dtype=dtype)
+        by_bias, by_residual = torch.autograd.grad(
+            found, (bias, residual), torch.full_like(found, slope)
+        )
+        assert (by_bias == 3 * slope).all() and (by_residual == 16 * slope).all()
+
+
 def test_what_needs_no_derivative_is_not_multiplied(monkeypatch):
     import torch
 

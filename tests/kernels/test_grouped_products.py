@@ -65,6 +65,8 @@ def test_sums_of_a_group_see_no_other_group():
         out = np.ones((6, K, N), np.float32)
         call(*factors, out, Ending(), *options, None, STARTS)
         assert np.allclose(out, expected, atol=1e-4)
+        call(*factors, out[:0], Ending(), *options, None, STARTS[1:2])  # no group
+        assert np.allclose(out, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 4), (5, 0, 4), (5, 3, 0)])
@@ -89,14 +91,31 @@ def test_it_is_differentiated():
     shapes = (10, 4), (3, 5, 4), (3, 5)
     inputs = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes]
 
-    def function(a: Any, weight: Any, bias: Any) -> Any:
+    def function(a: Any, weight: Any, bias: Any, starts: Any = starts) -> Any:
         return kernels.grouped_gemm(a, weight.mT, starts, bias, "silu", 0.5)
 
     assert torch.autograd.gradcheck(function, inputs)
+    of_none = inputs[0], *(torch.zeros(0, *s[1:]).double().requires_grad_() for s in shapes[1:])
+    slopes = torch.autograd.grad(function(*of_none, starts[:1]).sum(), of_none)
+    assert [one.shape for one in slopes] == [one.shape for one in of_none]
+    assert not slopes[0].any()
+
+
+@pytest.mark.torch
+def test_a_wide_bias_has_a_wide_derivative_of_narrow_rows():
+    import torch
+
+    a, b = torch.ones(200, 4).half(), torch.ones(1, 4, 3).half()
+    starts, bias = torch.tensor([0, 200], dtype=torch.int32), torch.zeros(1, 3, requires_grad=True)
+    for activation, dtype, slope in ((None, None, 1e3), ("relu", "float32", 1e5)):
+        found = kernels.grouped_gemm(a, b, starts, bias, activation, dtype=dtype)
+        (by_bias,) = torch.autograd.grad(found, bias, torch.full_like(found, slope))
+        assert (by_bias == 200 * slope).all()
 
 
 def test_bad_input_is_refused_by_name():
     a, b, starts = np.ones((4, 3)), np.ones((2, 3, 5)), np.array([0, 1, 4], np.int32)
+    memory, stack = np.ones((9, 8)), np.ones((2, 3, 5))
 
     def call(a: Any = a, b: Any = b, starts: Any = starts, **others: Any) -> Any:
         return lambda: kernels.grouped_gemm(a, b, starts, **others)
@@ -111,6 +130,9 @@ def test_bad_input_is_refused_by_name():
         (ValueError, r"bias has shape \(5,\), expected \(2, 5\)", call(bias=np.ones(5))),
         (TypeError, "alpha is 'a', expected a number", call(alpha="a")),
         (ValueError, "out has shape", call(out=np.ones((4, 4)))),
+        (ValueError, "out overlaps with a,", call(memory[:4, 3:6], out=memory[:4, :5])),
+        (ValueError, "out overlaps with b,", call(b=stack, out=stack.reshape(6, 5)[2:])),
+        (ValueError, "out overlaps with bias,", call(bias=memory[:2, :5], out=memory[1:5, :5])),
         (AssertionError, "starts is not a row of bounds", call(starts=starts[::-1].copy())),
         (AssertionError, "starts is not a row of bounds", call(starts=starts * 2)),
     ):

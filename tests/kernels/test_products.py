@@ -52,7 +52,12 @@ def test_a_product_ends_with_bias_activation_and_residual():
     assert np.allclose(found, silu + 2 * residual)
     found = kernels.gemm(a, b, bias, lambda x: x * x, **options, dtype="float32")
     assert found.dtype == np.float32 and np.allclose(found, sums**2 + 2 * residual, 1e-5)
-    assert kernels.gemm(a, b, residual=residual, out=residual) is residual
+    expected, memory = a @ b + 2 * residual, np.zeros((9, 20))
+    assert kernels.gemm(a, b, residual=residual, beta=2.0, out=residual) is residual
+    assert np.allclose(residual, expected)
+    memory[:, :7] = a
+    kernels.gemm(memory[:, :7], b, out=memory[:, 10:])
+    assert np.allclose(memory[:, 10:], a @ b)
 
 
 @pytest.mark.parametrize(("rows", "columns"), list(itertools.product((True, False), repeat=2)))
@@ -168,7 +173,9 @@ def test_kernels_assemble_for_gpus():
 
 
 def test_bad_input_is_refused_by_name():
-    a, b = numbers(3, 4), numbers(4, 5)
+    a, b, x, y = numbers(3, 4), numbers(4, 5), numbers(4, 4), numbers(4, 4)
+    fixed = numbers(4, 4)
+    fixed.flags.writeable = False
     for error, text, call in (
         (
             TypeError,
@@ -188,6 +195,23 @@ def test_bad_input_is_refused_by_name():
         (TypeError, "alpha is 'a', expected a number", lambda: kernels.gemm(a, b, alpha="a")),
         (TypeError, r"beta is \[1\], expected a number", lambda: kernels.gemm(a, b, beta=[1])),
         (ValueError, "residual has shape", lambda: kernels.gemm(a, b, residual=a)),
+        (
+            ValueError,
+            "out overlaps with a, expected memory of its own",
+            lambda: kernels.gemm(x, y, out=x),
+        ),
+        (ValueError, "out overlaps with b, expected memory", lambda: kernels.matmul(y, x, out=x)),
+        (ValueError, "out overlaps with bias,", lambda: kernels.gemm(y, y, x[2], out=x)),
+        (
+            ValueError,
+            "out overlaps with residual, expected residual itself or memory of its own",
+            lambda: kernels.gemm(y, y, residual=x.T, out=x),
+        ),
+        (
+            ValueError,
+            "^out is read-only, expected writable",
+            lambda: kernels.matmul(x, x, out=fixed),
+        ),
         (TypeError, "dtype is 'int32', expected", lambda: kernels.gemm(a, b, dtype="int32")),
         (TypeError, "dtype is 'f33', expected", lambda: kernels.gemm(a, b, dtype="f33")),
     ):

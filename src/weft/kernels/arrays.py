@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache, partial
+from math import gcd
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, SupportsIndex, cast
 
@@ -216,17 +217,33 @@ def vector_of(source: Given, name: str, vector: object) -> Given:
 
 
 def output(
-    like: Given, shape: Sequence[int], dtype: DType, type_name: str, out: object = None
+    like: Given,
+    shape: Sequence[int],
+    dtype: DType,
+    type_name: str,
+    out: object = None,
+    **inputs: object,
 ) -> Any:
     """The array to write to: the user's, checked, or a new one of the same library and device as `like`.
 
+    Args:
+        like: an input.
+        shape: the result's.
+        dtype: the result's.
+        type_name: the result's, in array libraries.
+        out: the user's array, or None.
+        inputs: arrays or None, by their names. The output is apart from each of them, or is the residual itself.
+
     Raises:
         TypeError: if the user's is not an array, or has other elements.
-        ValueError: if it has another shape or device.
+        ValueError: if it has another shape or device; if it is read-only; if it overlaps with an input.
     """
     if out is None:
         return _new(like, tuple(shape), dtype, type_name)
-    checked_output(like, shape, dtype, type_name, out)
+    target = checked_output(like, shape, dtype, type_name, out)
+    for name, one in inputs.items():
+        if one is not None:
+            refuse_overlap(given(one, name), target, may_be_same=name == "residual", name=name)
     return out
 
 
@@ -252,20 +269,49 @@ def refuse_overlap(source: Given, target: Given, *, may_be_same: bool, name: str
     Raises:
         ValueError: if it overlaps.
     """
-    if not (source.size and target.size):
+    if _are_apart(source, target):
         return
-    (first, end), (other, other_end) = source.extent, target.extent
-    if first >= other_end or other >= end:
-        return
-    is_same = source.address == target.address and all(
-        size == 1 or stride == other_stride
-        for size, stride, other_stride in zip(
-            source.shape, source.strides, target.strides, strict=True
+    is_same = (
+        source.address == target.address
+        and source.shape == target.shape
+        and all(
+            size == 1 or stride == other_stride
+            for size, stride, other_stride in zip(
+                source.shape, source.strides, target.strides, strict=True
+            )
         )
     )
     if not (may_be_same and is_same and source.dtype.itemsize == target.dtype.itemsize):
         allowed = f"{name} itself or memory of its own" if may_be_same else "memory of its own"
         raise ValueError(f"out overlaps with {name}, expected {allowed}")
+
+
+def _are_apart(source: Given, target: Given) -> bool:
+    """Whether two arrays share no byte, as strides tell: rows may lie between the other's, or beside them."""
+    if not (source.size and target.size):
+        return True
+    (first, end), (other, other_end) = source.extent, target.extent
+    if first >= other_end or other >= end:
+        return True
+    both = _steps(source), _steps(target)
+    for least in {stride for steps in both for stride, _ in steps}:
+        # What moves by `least` or more moves by multiples of a period, in which the rest has to be apart.
+        period = gcd(*(stride for steps in both for stride, _ in steps if stride >= least))
+        own, others = (
+            array.dtype.itemsize + sum(stride * n for stride, n in steps if stride < least)
+            for array, steps in zip((source, target), both, strict=True)
+        )
+        distance = (other - first) % period
+        if own <= distance <= period - others:
+            return True
+    return False
+
+
+def _steps(array: Given) -> list[tuple[int, int]]:
+    """The bytes between neighbors along each dimension, and how many steps it has; none of no bytes."""
+    size = array.dtype.itemsize
+    pairs = zip(array.shape, array.strides, strict=True)
+    return [(size * abs(stride), n - 1) for n, stride in pairs if n > 1 and stride]
 
 
 def checked_output(
@@ -275,7 +321,7 @@ def checked_output(
 
     Raises:
         TypeError: if it is not an array, or has other elements.
-        ValueError: if it has another shape or device.
+        ValueError: if it has another shape or device; if it is read-only.
     """
     try:
         tensor = from_dlpack(out)
@@ -287,6 +333,8 @@ def checked_output(
         raise ValueError(f"{name} has shape {tensor.shape}, expected {tuple(shape)}")
     if tensor.device != like.device:
         raise ValueError(f"{name} is on {tensor.device}, expected {like.device}")
+    if tensor.read_only:
+        raise ValueError(f"{name} is read-only, expected writable memory")
     return Given(
         out,
         tensor.shape,

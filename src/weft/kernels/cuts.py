@@ -44,6 +44,11 @@ class Cut(NamedTuple):
     rows: Array | None = None
     starts: Array | None = None
 
+    @property
+    def is_grouped(self) -> bool:
+        """Whether there are groups, maybe none of them, and so maybe no tile for the one block of a launch."""
+        return self.rows is not None or self.starts is not None
+
 
 WHOLE: Final = Cut()
 """Whole sums of a stack of products."""

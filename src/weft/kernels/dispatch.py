@@ -47,12 +47,13 @@ def product_of(
     """
     if starts is None and scales.a is None:
         left, right, result, ending = _joined(left, right, result, ending)
-    version, k, size = capability(left.device), left.shape[-1], left.dtype.itemsize
+    version, size = capability(left.device), left.dtype.itemsize
 
     def parts(sides: tuple[int, int], at_once: int, shortest: int) -> int | None:
         return None if starts is not None else _parts(left, right, result, sides, at_once, shortest)
 
-    if k and version >= (8, 0) and size <= 2 and result.dtype is not f64:
+    # There is no tensor map of nothing.
+    if left.size and right.size and version >= (8, 0) and size <= 2 and result.dtype is not f64:
         a, b = stored(left), stored(right)
         order = not a.is_exchanged, b.is_exchanged
         # Sums that begin anywhere: no copies of neighbors along them.

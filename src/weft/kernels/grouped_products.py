@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.arrays import Given, given, number, output
+from weft.kernels.arrays import Given, given, number, output, output_like
 from weft.kernels.dispatch import multiply
 from weft.kernels.endings import Activation, Ending, activation_of, slope_of
 from weft.kernels.factors import factor
 from weft.kernels.gradients import ElementType, differentiable
-from weft.kernels.products import accepted_ending, like_product, result_type
+from weft.kernels.products import (
+    accepted_ending,
+    like_gradient,
+    like_product,
+    result_type,
+    sum_name,
+    wider,
+)
 from weft.types.dtype import i32
 
 
@@ -54,25 +61,24 @@ def _backward(
     alpha: float,
     __: Any,
 ) -> Any:
-    slope = gradient.to(a.dtype)
+    slope = wider(gradient, a)
     if activation is not None:
         slope = _grouped_slope(slope, a, b, starts, activation, bias, alpha)
     by_a = by_b = by_bias = None
+    if bias is not None and bias.requires_grad:
+        ones = slope.new_ones((a.shape[0], 1))
+        sums = _grouped_sums(ones, slope, starts, dtype=sum_name(slope))
+        by_bias = sums.squeeze(1).to(bias.dtype)
+    if a.requires_grad or b.requires_grad:
+        slope = slope.to(a.dtype)
     if a.requires_grad:
         by_a = grouped_gemm(slope, b.mT, starts, alpha=alpha)
     if b.requires_grad:
         by_b = _grouped_sums(a, slope, starts, alpha)
-    if bias is not None and bias.requires_grad:
-        ones = a.new_ones((a.shape[0], 1))
-        by_bias = _grouped_sums(ones, slope, starts).squeeze(1).to(bias.dtype)
     return by_a, by_b, None, by_bias, None, None, None
 
 
-def _like_gradient(gradient: Any, a: Any, *_: Any) -> Any:
-    return a.new_empty(gradient.shape)
-
-
-@differentiable(_like_gradient)
+@differentiable(like_gradient)
 def _grouped_slope(
     gradient: Any,
     a: Any,
@@ -84,22 +90,25 @@ def _grouped_slope(
 ) -> Any:
     """The gradient times the activation's derivative, for which the products are computed once more."""
     left, right = factor(a, "a"), factor(b, "b")
-    out = output(left, gradient.shape, left.dtype, left.type_name)
+    out, _ = output_like(given(gradient, "gradient"))
     ending = Ending(alpha, bias, None, None, gradient, slope_of(activation))
     multiply(left, right, given(out, "out"), ending, starts)
     return out
 
 
-def _like_sums(a: Any, b: Any, starts: Any, *_: Any) -> Any:
-    return a.new_empty((starts.shape[0] - 1, a.shape[-1], b.shape[-1]))
+def _like_sums(a: Any, b: Any, starts: Any, alpha: float = 1.0, dtype: str | None = None) -> Any:
+    product = like_product(a.mT, b, dtype)
+    return product.new_empty((starts.shape[0] - 1, *product.shape))
 
 
 @differentiable(_like_sums)
-def _grouped_sums(a: Any, b: Any, starts: Any, alpha: float = 1.0) -> Any:
+def _grouped_sums(
+    a: Any, b: Any, starts: Any, alpha: float = 1.0, dtype: ElementType = None
+) -> Any:
     """For each group, its rows of `a`, transposed, times its rows of `b`."""
     left, right = factor(a.mT, "a"), factor(b, "b")
     shape = given(starts, "starts").shape[0] - 1, left.shape[0], right.shape[1]
-    out = output(left, shape, left.dtype, left.type_name)
+    out = output(left, shape, *result_type(left, dtype, None))
     multiply(left, right, given(out, "out"), Ending(None if alpha == 1 else alpha), starts)
     return out
 
@@ -150,7 +159,7 @@ def grouped_gemm(
     _check(left, right, starts, bias)
     shape = left.shape[0], right.shape[-1]
     kind, name = result_type(left, dtype, out)
-    out = output(left, shape, kind, name, out)
+    out = output(left, shape, kind, name, out, a=a, b=b, starts=starts, bias=bias)
     alpha = number(alpha, "alpha")
     ending = Ending(None if alpha == 1 else alpha, bias, activation_of(activation))
     if 0 not in shape:

@@ -57,7 +57,8 @@ def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     places = _indices(source, indices)
     columns = source.shape[1]
     shape = (*places.shape, columns)
-    out = output(source, shape, source.dtype, source.type_name, out)
+    inputs = {"table": table, "indices": indices}
+    out = output(source, shape, source.dtype, source.type_name, out, **inputs)
     width = vector_width(table, out)
     if columns % width:
         width = 1
@@ -130,7 +131,8 @@ def gather(x: Any, indices: Any, axis: int = -1, out: Any = None) -> Any:
     source = given(x, "x")
     axis = _axis(source, axis)
     places = _along(source, indices, axis)
-    out = output(source, places.shape, source.dtype, source.type_name, out)
+    inputs = {"x": x, "indices": indices}
+    out = output(source, places.shape, source.dtype, source.type_name, out, **inputs)
     return Call(_gather, (x, indices, out, axis), out)
 
 

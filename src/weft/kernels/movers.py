@@ -92,7 +92,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
         if sorted(order) != list(range(rank)):
             raise ValueError(f"axes is {tuple(axes)}, expected each of {tuple(range(rank))} once")
     shape = [source.shape[axis] for axis in order]
-    out = output(source, shape, source.dtype, source.type_name, out)
+    out = output(source, shape, source.dtype, source.type_name, out, x=x)
     return _move(x, out, order)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.errors import brief
 from weft.ffi.data_type import DataType
-from weft.kernels.arrays import Given, element_type, given, number, output
+from weft.kernels.arrays import Given, element_type, given, number, output, output_like
 from weft.kernels.calls import remembered
 from weft.kernels.dispatch import multiply, product_of
 from weft.kernels.endings import Activation, Ending, activation_of, slope_of
@@ -45,6 +45,8 @@ def _like_gemm(
 def _by_factors(gradient: Any, a: Any, b: Any, alpha: float = 1.0) -> tuple[Any, Any]:
     """The derivatives of ``alpha · a @ b`` by the factors that need one."""
     by_left = by_right = None
+    if a.requires_grad or b.requires_grad:
+        gradient = gradient.to(a.dtype)
     if a.requires_grad:
         by_left = gemm(gradient, b.mT, alpha=alpha)
         if a.ndim < by_left.ndim:
@@ -76,7 +78,7 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
 
     Raises:
         TypeError: for something else than arrays of floats, or of two types.
-        ValueError: for shapes that do not fit; for arrays on different devices.
+        ValueError: for shapes that do not fit; for arrays on different devices; for `out` that overlaps another one.
 
     Example:
         >>> import numpy as np, weft
@@ -129,28 +131,38 @@ def _gemm_backward(
 ) -> Any:
     by_bias = by_residual = None
     if residual is not None:
-        by_residual = (beta * gradient).to(residual.dtype)
-    slope = gradient.to(a.dtype)
+        by_residual = (beta * wider(gradient, residual)).to(residual.dtype)
+    slope = wider(gradient, a)
     if activation is not None:
         slope = _gemm_slope(slope, a, b, activation, bias, alpha)
-    if bias is not None:
-        torch: Any = sys.modules["torch"]
-        wide = torch.float64 if a.dtype is torch.float64 else torch.float32
+    if bias is not None and bias.requires_grad:
+        wide = getattr(sys.modules["torch"], sum_name(slope))
         by_bias = slope.flatten(0, -2).sum(0, dtype=wide).to(bias.dtype)
     return *_by_factors(slope, a, b, alpha), by_bias, None, by_residual, None, None, None
 
 
-def _like_gradient(gradient: Any, a: Any, *_: Any) -> Any:
-    return a.new_empty(gradient.shape)
+def wider(gradient: Any, other: Any) -> Any:
+    """A gradient, in the other tensor's type if that has more bits: 16-bit sums of wider gradients overflow."""
+    return gradient.to(other.dtype) if gradient.itemsize < other.itemsize else gradient
 
 
-@differentiable(_like_gradient)
+def sum_name(slope: Any) -> str:
+    """The type in which a tensor of torch is summed."""
+    return "float64" if slope.itemsize == 8 else "float32"
+
+
+def like_gradient(gradient: Any, *_: Any) -> Any:
+    """A new tensor like a gradient."""
+    return gradient.new_empty(gradient.shape)
+
+
+@differentiable(like_gradient)
 def _gemm_slope(
     gradient: Any, a: Any, b: Any, activation: str, bias: Any = None, alpha: float = 1.0
 ) -> Any:
     """The gradient times the activation's derivative, for which the product is computed once more."""
     left, right = factor(a, "a"), factor(b, "b")
-    out = output(left, gradient.shape, left.dtype, left.type_name)
+    out, _ = output_like(given(gradient, "gradient"))
     ending = Ending(alpha, bias, None, None, gradient, slope_of(activation))
     if 0 not in gradient.shape:
         multiply(left, right, given(out, "out"), ending)
@@ -205,9 +217,10 @@ def gemm(
     stack = left.shape[:-2] or right.shape[:-2]
     shape = (*stack, left.shape[-2], right.shape[-1])
     kind, name = result_type(left, dtype, out)
-    out = output(left, shape, kind, name, out)
     check_bias(left, bias, shape[-1])
     check_residual(left, residual, shape)
+    inputs = {"a": a, "b": b, "bias": bias, "residual": residual}
+    out = output(left, shape, kind, name, out, **inputs)
     alpha, beta = number(alpha, "alpha"), number(beta, "beta")
     ending = Ending(
         None if alpha == 1 else alpha,

@@ -109,9 +109,10 @@ def scaled_gemm(
     _check_scales(left, a_scales, "a_scales", (*of_a, m, -(-k // BLOCK)))
     _check_scales(left, b_scales, "b_scales", (*of_b, -(-k // BLOCK), -(-n // BLOCK)))
     kind, name = result_type(left, dtype, out)
-    out = output(left, shape, kind, name, out)
     check_bias(left, bias, n)
     check_residual(left, residual, shape)
+    inputs = {"a": a, "b": b, "a_scales": a_scales, "b_scales": b_scales}
+    out = output(left, shape, kind, name, out, **inputs, bias=bias, residual=residual)
     ending = Ending(None, bias, activation_of(activation), None, residual)
     if 0 not in shape:
         scales = Scales(a_scales, b_scales)

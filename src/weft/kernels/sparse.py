@@ -66,7 +66,8 @@ def sparse_matvec(first: Any, columns: Any, values: Any, x: Any, out: Any = None
             f"x has shape {source.shape}, first {found['first'].shape}: expected vectors"
         )
     rows = found["first"].shape[0] - 1
-    out = output(source, (rows,), source.dtype, source.type_name, out)
+    inputs = {"first": first, "columns": columns, "values": values, "x": x}
+    out = output(source, (rows,), source.dtype, source.type_name, out, **inputs)
     if rows:
         lanes = _lanes(found["values"].shape[0] / rows)
         return Call(_sparse_matvec, (first, columns, values, x, out, lanes), out)

@@ -124,7 +124,7 @@ def gemm_kernel(
     vector = sizes.neighbors
     a_tile = shared((sizes.k, sizes.m + 4), wide)
     b_tile = shared((sizes.k, sizes.n + 4), wide)
-    if cut.rows is not None and block_idx.x >= count_in(tiles, cut):
+    if cut.is_grouped and block_idx.x >= count_in(tiles, cut):
         return
     at = place_of(block_idx.x, tiles, (sizes.m, sizes.n), cut)
     of_a, of_b = at.matrix if a.ndim > 2 else (), at.matrix if b.ndim > 2 else ()

@@ -84,7 +84,7 @@ def gemm_kernel(
     p.init(warp_id(), lane_id() == 0)
     a_ring = ring_of(a.dtype, BM, rows_of_a)
     b_ring = ring_of(a.dtype, BN, columns_of_b)
-    if cut.rows is not None and block_idx.x >= count_in(tiles, cut):
+    if cut.is_grouped and block_idx.x >= count_in(tiles, cut):
         return
     place = place_of(block_idx.x, tiles, (BM, BN), cut)
     of_a, of_b = place.matrix if a.ndim > 2 else (), place.matrix if b.ndim > 2 else ()
