@@ -86,7 +86,7 @@ pytest := WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_JAX=$(JAX) WEFT_TEST_FLOORS=$(FLOOR
 test: $(with_tests)  ## run the tests (TORCH=1, JAX=1: those with torch or JAX too) but the slow ones
 	@$(pytest) -n $(JOBS) -m "not slow" $(ARGS)
 
-test-all: $(all_tests)  ## run every test, the slow ones too, as CI does
+test-all: $(all_tests)  ## run every test, the slow ones too
 	@$(pytest) -n $(JOBS) $(ARGS)
 
 sanitize: $(base) $(stamps)/group-test  ## run native tests on an extension built with ASan and UBSan

@@ -462,6 +462,7 @@ FLOATS = ["f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"]
 INTEGERS = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, "bool_"])
 def test_every_type_is_loaded_converted_computed_with_and_stored(dtype):
     values = [f"weft.{other}(a[i])" for other in (*FLOATS, *INTEGERS, "bool_")]
@@ -481,6 +482,7 @@ def calls(names: Iterable[str], count: int) -> list[str]:
     return [f"weft.math.{name}({arguments})" for name in sorted(names)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
 def test_every_function_of_the_library(dtype):
     values = [call for count in (1, 2, 3) for call in calls(math_functions(count), count)]

@@ -40,6 +40,7 @@ def test_the_data_is_random_and_a_wrong_result_is_seen(layout):
     assert wrong.startswith("wrong: AssertionError")
 
 
+@pytest.mark.slow
 @on_fake()
 def test_every_kernel_is_measured(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(gpu_kernels, "REGION", 0.0)

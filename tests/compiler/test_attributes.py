@@ -56,7 +56,9 @@ def test_decorated_functions_show_no_internals(function):
 
 
 def test_host_functions_show_their_function_options_and_specializations():
-    assert public(dir(fill)) == {"default_options", "function", "specializations"}
+    assert public(dir(fill)) == {
+        *("compiled_for", "default_options", "function", "specializations")
+    }
 
 
 @pytest.mark.parametrize("method", ["to", "preload"])
