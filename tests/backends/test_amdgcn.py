@@ -157,6 +157,7 @@ def test_the_assembly_has_the_instructions_of_the_kernel_in_order(architecture, 
         text = text[found.end() :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", range(4))
 @every_architecture
 def test_every_level_of_optimization(architecture, level, tmp_path):
@@ -259,6 +260,7 @@ def test_a_warp_of_64_threads_is_refused(architecture, name):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["i8", "i16", "i32", "u64", "f16", "bf16", "f32", "f64"])
 @pytest.mark.parametrize("block", ["threads", 64])
 @pytest.mark.parametrize("name", WARP_BODIES)

@@ -200,6 +200,7 @@ def instructions_of(function: object, kind: str) -> int:
     return sum(not re.match(r"NOP|BRA|EXIT", text) for text in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_instructions_are_as_documented(name: str):
     function = getattr(weft.math, name)

@@ -132,6 +132,7 @@ def test_control_flow_assembles(part):
     compiled(body, {"a": weft.i32, "out": weft.i32}, **functions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_120"])
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_ranges_that_are_left_early_assemble(dtype, architecture):

@@ -61,6 +61,7 @@ def run(example: Example) -> None:
     assert fake.current() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_result_is_what_numpy_gives(example: Example):
     build()

@@ -65,6 +65,7 @@ def test_every_kind_assembles(element: str):
     assert len(code.kernels) == len(KINDS[element]) + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_120"])
 @pytest.mark.parametrize("element", KINDS)
 def test_every_kind_takes_any_element_of_any_shared_array(element: str, architecture: str):
