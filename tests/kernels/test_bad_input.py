@@ -69,6 +69,27 @@ def test_what_an_option_cannot_be_is_refused_by_its_name():
     assert [found for case in cases if (found := refusal(*case, case[2]))] == []
 
 
+WITH_OUT = [n for n in CALLS if "out" in inspect.signature(getattr(kernels, n)).parameters]
+
+
+@pytest.mark.usefixtures("without_kernels")
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_an_out_that_overlaps_with_an_argument_is_refused_by_its_name(name: str):
+    function = getattr(kernels, name)
+    arguments = inspect.signature(function).bind(*CALLS[name].arguments).arguments
+    results = function(**arguments)
+    result = np.asarray(results[0] if isinstance(results, tuple) else results)
+    step = result.dtype.itemsize
+    found: list[str] = []
+    for parameter, value in arguments.items():
+        if isinstance(value, np.ndarray) and value.nbytes > step:
+            memory = np.zeros(value.nbytes + step + result.nbytes, np.uint8)
+            given = {**arguments, parameter: np.ndarray(value.shape, value.dtype, memory)}
+            out = np.ndarray(result.shape, result.dtype, memory, step)
+            found.append(refusal(name, given, "out", out, f"out overlaps with {parameter}"))
+    assert found and not any(found)
+
+
 @pytest.mark.usefixtures("without_kernels")
 @pytest.mark.parametrize("name", CALLS)
 def test_wrong_arguments_are_refused_by_name(name: str):

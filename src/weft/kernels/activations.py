@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.errors import brief
-from weft.kernels.arrays import Array, Constant, Given, given, output
+from weft.kernels.arrays import Array, Constant, Given, given, output_like
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first, like_second
 from weft.kernels.rows import sum_type
@@ -53,7 +53,7 @@ def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
     """
     source = given(x, "x", is_float=True)
     function = _form(approximate)[0]
-    out = output(source, source.shape, source.dtype, source.type_name, out)
+    out = output_like(source, out, ("x",), x=x)
     return Call(_map, (function, x, out), out)
 
 
@@ -83,7 +83,7 @@ def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = N
     source = given(x, "x", is_float=True)
     derivative = _form(approximate)[1]
     check_alike(source, gradient, "gradient")
-    out = output(source, source.shape, source.dtype, source.type_name, out)
+    out = output_like(source, out, ("gradient", "x"), gradient=gradient, x=x)
     return Call(_map_2, (derivative, gradient, x, out), out)
 
 
@@ -128,7 +128,7 @@ def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
     """
     source = given(gate, "gate", is_float=True)
     check_alike(source, up, "up")
-    out = output(source, source.shape, source.dtype, source.type_name, out)
+    out = output_like(source, out, ("gate", "up"), gate=gate, up=up)
     return Call(_map_2, (gated, gate, up, out), out)
 
 
@@ -157,10 +157,7 @@ def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
     source = given(gate, "gate", is_float=True)
     check_alike(source, up, "up")
     check_alike(source, gradient, "gradient")
-    by_gate, by_up = (
-        output(source, source.shape, source.dtype, source.type_name) for _ in range(2)
-    )
-    results = by_gate, by_up
+    results = output_like(source), output_like(source)
     return Call(_gated_backward, (gradient, gate, up, *results), results)  # type: ignore[return-value]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from functools import cache, partial
-from math import gcd
+from math import gcd, prod
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, SupportsIndex, cast
 
@@ -23,7 +23,7 @@ from weft.ffi.tensor import from_dlpack
 from weft.types.dtype import f64, i32, i64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from weft.types.dtype import DType
 
@@ -61,15 +61,12 @@ class Given(NamedTuple):
     @property
     def rows(self) -> int:
         """How many rows of the last dimension it has."""
-        rows = 1
-        for size in self.shape[:-1]:
-            rows *= size
-        return rows
+        return prod(self.shape[:-1])
 
     @property
     def size(self) -> int:
         """How many elements it has."""
-        return self.rows * self.shape[-1]
+        return prod(self.shape)
 
     @property
     def is_contiguous(self) -> bool:
@@ -222,6 +219,7 @@ def output(
     dtype: DType,
     type_name: str,
     out: object = None,
+    itself: Collection[str] = (),
     **inputs: object,
 ) -> Any:
     """The array to write to: the user's, checked, or a new one of the same library and device as `like`.
@@ -232,7 +230,8 @@ def output(
         dtype: the result's.
         type_name: the result's, in array libraries.
         out: the user's array, or None.
-        inputs: arrays or None, by their names. The output is apart from each of them, or is the residual itself.
+        itself: names of inputs that it may be, which are read element by element before they are written.
+        inputs: arrays or None, by their names, from which it is apart otherwise.
 
     Raises:
         TypeError: if the user's is not an array, or has other elements.
@@ -243,18 +242,15 @@ def output(
     target = checked_output(like, shape, dtype, type_name, out)
     for name, one in inputs.items():
         if one is not None:
-            refuse_overlap(given(one, name), target, may_be_same=name == "residual", name=name)
+            refuse_overlap(given(one, name), target, may_be_same=name in itself, name=name)
     return out
 
 
-def output_like(like: Given, out: object = None) -> tuple[Any, Given]:
-    """The array to write to, of the shape and type of `like`, and what it is; as `output`."""
-    if out is None:
-        out = _new(like, like.shape, like.dtype, like.type_name)
-        return out, checked_output(like, like.shape, like.dtype, like.type_name, out)
-    target = checked_output(like, like.shape, like.dtype, like.type_name, out)
-    refuse_overlap(like, target, may_be_same=True)
-    return out, target
+def output_like(
+    like: Given, out: object = None, itself: Collection[str] = (), **inputs: object
+) -> Any:
+    """The array to write to, of the shape and type of `like`; as `output`."""
+    return output(like, like.shape, like.dtype, like.type_name, out, itself, **inputs)
 
 
 def refuse_overlap(source: Given, target: Given, *, may_be_same: bool, name: str = "x") -> None:

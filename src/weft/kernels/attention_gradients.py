@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.kernels.activations import check_alike
-from weft.kernels.arrays import Array, Constant, Float64, Int32, given, number, output
+from weft.kernels.arrays import Array, Constant, Float64, Int32, given, number, output_like
 from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of
 from weft.kernels.gradients import differentiable
 from weft.kernels.rows import sum_type
@@ -76,9 +76,7 @@ def attention_backward(
     keys, values = keys_of(queries, k, "k", rank), keys_of(queries, v, "v", rank)
     check_shapes(queries, keys, values, rank)
     check_alike(queries, gradient, "gradient")
-    by_q, by_k, by_v = (
-        output(one, one.shape, one.dtype, one.type_name) for one in (queries, keys, values)
-    )
+    by_q, by_k, by_v = map(output_like, (queries, keys, values))
     hdim = queries.shape[-1]
     scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
     if 0 not in queries.shape[:-3]:

@@ -6,9 +6,9 @@ In: arrays as users pass them. Out: what they are, or an error that names the ar
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from weft.kernels.arrays import Given, checked_output, given, output, refuse_overlap
+from weft.kernels.arrays import Given, given
 from weft.types.dtype import i32
 
 MOST_HDIM: Final = 1024
@@ -42,17 +42,6 @@ def check_shapes(queries: Given, keys: Given, values: Given, rank: int) -> None:
         raise ValueError(f"k has {key_heads} heads, expected a divisor of q's {heads}")
     if not 0 < queries.shape[-1] <= MOST_HDIM:
         raise ValueError(f"hdim is {queries.shape[-1]}, expected 1 to {MOST_HDIM}")
-
-
-def output_beside(queries: Given, keys: Given, values: Given, out: object) -> Any:
-    """The array to write to, as the queries: the user's, which overlaps none of the others, or a new one."""
-    like = queries, queries.shape, queries.dtype, queries.type_name
-    if out is None:
-        return output(*like)
-    target = checked_output(*like, out)
-    for source, name in ((queries, "q"), (keys, "k"), (values, "v")):
-        refuse_overlap(source, target, may_be_same=False, name=name)
-    return out
 
 
 def check_starts(queries: Given, q_starts: object, k_starts: object) -> None:

@@ -21,9 +21,10 @@ from weft.kernels.arrays import (
     given,
     integer_from,
     number,
+    output_like,
 )
 from weft.kernels.attention_gradients import attention_slopes
-from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of, output_beside
+from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of
 from weft.kernels.calls import Call, remembered
 from weft.kernels.factors import capability
 from weft.kernels.gradients import differentiable, like_first
@@ -115,7 +116,7 @@ def attention(
     most = tokens if longest is None else integer_from(longest, "longest", 1, 1 << 31)
     if longest is not None and q_starts is None:
         raise ValueError(f"longest is {longest}, expected None without q_starts and k_starts")
-    out = output_beside(queries, keys, values, out)
+    out = output_like(queries, out, q=q, k=k, v=v, q_starts=q_starts, k_starts=k_starts)
     if 0 in queries.shape:
         return out
     scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.api import jit, kernel
 from weft.errors import brief
-from weft.kernels.arrays import Array, Constant, Float64, given, integer_from, number, output
+from weft.kernels.arrays import Array, Constant, Float64, given, integer_from, number, output_like
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import sum_type
 from weft.kernels.vectors import Aligned, read, vector_width, write
@@ -67,7 +67,7 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
         integer_from(value, name, 0, 1 << 64)
         for name, value in (("seed", seed), ("stream", stream))
     )
-    out = output(source, source.shape, source.dtype, source.type_name, out)
+    out = output_like(source, out, ("x",), x=x)
     if source.rows and source.shape[-1]:
         aligned = source.dtype.itemsize <= 4 and vector_width(x, out) > 1
         scale = 1 / (1 - p) if p < 1 else 0.0

@@ -90,7 +90,7 @@ def _grouped_slope(
 ) -> Any:
     """The gradient times the activation's derivative, for which the products are computed once more."""
     left, right = factor(a, "a"), factor(b, "b")
-    out, _ = output_like(given(gradient, "gradient"))
+    out = output_like(given(gradient, "gradient"))
     ending = Ending(alpha, bias, None, None, gradient, slope_of(activation))
     multiply(left, right, given(out, "out"), ending, starts)
     return out

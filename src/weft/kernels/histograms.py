@@ -66,7 +66,7 @@ def histogram(x: Any, bins: int, range: tuple[float, float] | None = None, out: 
             raise ValueError(f"range is {brief(range)}, expected a start below its end")
     elif source.dtype.is_float:
         raise TypeError(f"x has elements of {source.type_name}: bins of floats need a range")
-    out = output(source, (bins,), i64, "int64", out)
+    out = output(source, (bins,), i64, "int64", out, x=x)
     is_flat = source.is_contiguous or not source.size
     width = source.flat_width if is_flat else 1
     blocks = -(-source.size // _ELEMENTS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.api import jit, kernel
-from weft.kernels.arrays import Array, Constant, Given, given, integer_from, output
+from weft.kernels.arrays import Array, Constant, Given, given, integer_from, output, output_like
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable
 from weft.kernels.movers import copy
@@ -101,7 +101,8 @@ def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) 
             f"gradient has shape {source.shape}, expected {(*places.shape, 'columns')}"
         )
     rows = integer_from(rows, "rows", 0, 1 << 31)
-    out = output(source, (rows, source.shape[-1]), source.dtype, source.type_name, out)
+    shape, inputs = (rows, source.shape[-1]), {"gradient": gradient, "indices": indices}
+    out = output(source, shape, source.dtype, source.type_name, out, **inputs)
     return Call(_embed_backward, (gradient, indices, out), out)
 
 
@@ -170,8 +171,9 @@ def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = No
         raise TypeError(f"values has elements of {added.type_name}, expected {source.type_name}")
     if added.shape != places.shape:
         raise ValueError(f"values has shape {added.shape}, expected {places.shape}")
-    if out is None or out is not x:
-        out = copy(x, out)
+    out = output_like(source, out, ("x",), x=x, indices=indices, values=values)
+    if out is not x:
+        copy(x, out)
     _scatter_add(out, indices, values, axis)
     return out
 

@@ -21,6 +21,7 @@ from weft.kernels.arrays import (
     given,
     integer_from,
     output,
+    output_like,
 )
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_second
@@ -69,7 +70,7 @@ def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = Non
     """
     ignored, (source, _) = _ignored(ignored), _given(logits, classes)
     dtype, name = _loss_type(source)
-    out = output(source, source.shape[:-1], dtype, name, out)
+    out = output(source, source.shape[:-1], dtype, name, out, logits=logits, classes=classes)
     if source.rows:
         threads = threads_for(source.shape[-1], 8)
         return Call(_losses, (logits, classes, out, ignored, threads), out)
@@ -108,7 +109,8 @@ def cross_entropy_backward(
         raise ValueError(
             f"gradient has shape {found.shape} on {found.device}, expected {shape} on {source.device}"
         )
-    out = output(source, source.shape, source.dtype, source.type_name, out)
+    inputs = {"gradient": gradient, "logits": logits, "classes": classes}
+    out = output_like(source, out, ("logits",), **inputs)
     if source.rows:
         threads = threads_for(source.shape[-1], 8)
         arguments = gradient, logits, classes, out, ignored, threads

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.api import jit, kernel
 from weft.errors import brief
 from weft.ffi.tensor import from_dlpack
-from weft.kernels.arrays import Array, Constant, given, integer, output
+from weft.kernels.arrays import Array, Constant, given, integer, output, output_like
 from weft.kernels.calls import Call, remembered
 from weft.kernels.rows import index_of
 from weft.language.control import ceil_div, static_range, unroll
@@ -52,7 +52,7 @@ def copy(x: Any, out: Any = None) -> Any:
         [[0, 3], [1, 4], [2, 5]]
     """
     source = given(x, "x")
-    out = output(source, source.shape, source.dtype, source.type_name, out)
+    out = output_like(source, out, ("x",), x=x)
     return _move(x, out, tuple(range(len(source.shape))))
 
 

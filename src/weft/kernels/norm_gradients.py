@@ -20,6 +20,7 @@ from weft.kernels.arrays import (
     given,
     number,
     output,
+    output_like,
     vector_of,
 )
 from weft.kernels.gradients import differentiable
@@ -141,7 +142,7 @@ def _slopes(
     source, eps = given(x, "x", is_float=True), number(eps, "eps")
     check_alike(source, gradient, "gradient")
     of_vectors = source if weight is None else vector_of(source, "weight", weight)
-    by_x = output(source, source.shape, source.dtype, source.type_name)
+    by_x = output_like(source)
     columns = source.shape[-1:]
     by_weight, by_bias = (
         output(source, columns, of_vectors.dtype, of_vectors.type_name) for _ in range(2)

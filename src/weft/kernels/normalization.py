@@ -109,9 +109,9 @@ def _of_rows(x: Any, weight: Any, bias: Any, eps: float, out: Any, is_centered: 
         for name, vector in (("weight", weight), ("bias", bias))
         if vector is not None
     ]
-    out, target = output_like(source, out)
+    out = output_like(source, out, ("x",), x=x, weight=weight, bias=bias)
     if source.shape[-1] and source.rows:
-        width = common_width(source, target, *vectors)
+        width = common_width(source, given(out, "out"), *vectors)
         threads, items = geometry(source.shape[-1], width)
         arguments = x, weight, bias, eps, out, threads, items, width, is_centered
         return Call(_normalize, arguments, out)

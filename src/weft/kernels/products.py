@@ -162,7 +162,7 @@ def _gemm_slope(
 ) -> Any:
     """The gradient times the activation's derivative, for which the product is computed once more."""
     left, right = factor(a, "a"), factor(b, "b")
-    out, _ = output_like(given(gradient, "gradient"))
+    out = output_like(given(gradient, "gradient"))
     ending = Ending(alpha, bias, None, None, gradient, slope_of(activation))
     if 0 not in gradient.shape:
         multiply(left, right, given(out, "out"), ending)
@@ -220,7 +220,7 @@ def gemm(
     check_bias(left, bias, shape[-1])
     check_residual(left, residual, shape)
     inputs = {"a": a, "b": b, "bias": bias, "residual": residual}
-    out = output(left, shape, kind, name, out, **inputs)
+    out = output(left, shape, kind, name, out, ("residual",), **inputs)
     alpha, beta = number(alpha, "alpha"), number(beta, "beta")
     ending = Ending(
         None if alpha == 1 else alpha,

@@ -226,7 +226,7 @@ def _reduced(
     if not count and kind in _OF_SOME:
         raise ValueError(f"x has shape {shape}: an array without elements has no {kind}")
     left = () if along is None else shape[:along] + shape[along + 1 :]
-    out = output(source, left, dtype, name, out)
+    out = output(source, left, dtype, name, out, x=x)
     others = math.prod(left)
     if not others:
         return out

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.errors import brief
-from weft.kernels.arrays import Array, Constant, given, output
+from weft.kernels.arrays import Array, Constant, given, output_like
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import sum_type
@@ -71,7 +71,7 @@ def rope(
         pairs = found.shape[1]
     if given(cos, "cos").shape != given(sin, "sin").shape:
         raise ValueError(f"cos has {given(cos, 'cos').shape[1]} pairs, and sin {pairs}")
-    out = output(source, source.shape, source.dtype, source.type_name, out)
+    out = output_like(source, out, ("x",), x=x, cos=cos, sin=sin)
     turn = style == "half", -1 if inverse else 1, 2 * pairs < hdim
     return Call(_rope, (x, cos, sin, out, *turn), out)
 

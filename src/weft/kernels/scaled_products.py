@@ -111,8 +111,8 @@ def scaled_gemm(
     kind, name = result_type(left, dtype, out)
     check_bias(left, bias, n)
     check_residual(left, residual, shape)
-    inputs = {"a": a, "b": b, "a_scales": a_scales, "b_scales": b_scales}
-    out = output(left, shape, kind, name, out, **inputs, bias=bias, residual=residual)
+    inputs = {"a": a, "b": b, "a_scales": a_scales, "b_scales": b_scales, "bias": bias}
+    out = output(left, shape, kind, name, out, ("residual",), **inputs, residual=residual)
     ending = Ending(None, bias, activation_of(activation), None, residual)
     if 0 not in shape:
         scales = Scales(a_scales, b_scales)

@@ -18,10 +18,8 @@ from weft.kernels.arrays import (
     Given,
     Int32,
     check_number,
-    checked_output,
     given,
     output,
-    refuse_overlap,
 )
 from weft.kernels.calls import Call, remembered
 from weft.kernels.combining import added
@@ -139,15 +137,11 @@ def _scanned(x: Any, function: Any, exclusive: Any, initial: Any, out: Any) -> A
     dtype, name = source.dtype, source.type_name
     if function is None:
         dtype, name = result_name(dtype, name)
-    is_new = out is None
-    out = output(source, source.shape, dtype, name, out)
-    target = checked_output(source, source.shape, dtype, name, out)
-    if not is_new:
-        refuse_overlap(source, target, may_be_same=True)
+    out = output(source, source.shape, dtype, name, out, ("x",), x=x)
     if source.shape[-1] and source.rows:
         threads, items = _geometry(source)
         parts = -(-source.shape[-1] // (threads * items))
-        is_aligned = parts > 1 and _is_aligned(source) and _is_aligned(target)
+        is_aligned = parts > 1 and _is_aligned(source) and _is_aligned(given(out, "out"))
         width = source.width if is_aligned else 1
         plan = parts, threads, items, width, parts > 1
         return Call(_scan, (x, out, *plan, function, bool(exclusive), initial), out)

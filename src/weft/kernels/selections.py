@@ -16,10 +16,9 @@ from weft.kernels.arrays import (
     Constant,
     Given,
     Int32,
-    checked_output,
     given,
     output,
-    refuse_overlap,
+    output_like,
 )
 from weft.kernels.combining import added
 from weft.kernels.lookback import before_part, slots_of, words_of
@@ -111,7 +110,7 @@ def run_length(x: Any) -> tuple[Any, Any, Any]:
         ([7, 2, 7], [3, 1, 1])
     """
     source = _vector(x, "x")
-    values = output(source, source.shape, source.dtype, source.type_name)
+    values = output_like(source)
     lengths = output(source, source.shape, i64, "int64")
     count = output(source, (), i64, "int64")
     parts = _parts(source)
@@ -145,11 +144,7 @@ def _asked(x: Any, keep: Any) -> tuple[Given, Any, Callable[[Any], Any] | None]:
 
 
 def _moved(source: Given, mask: Any, function: Any, out: Any, has_rest: bool) -> tuple[Any, Any]:
-    if out is None:
-        out = output(source, source.shape, source.dtype, source.type_name)
-    else:
-        target = checked_output(source, source.shape, source.dtype, source.type_name, out)
-        refuse_overlap(source, target, may_be_same=False)
+    out = output_like(source, out, x=source.array, keep=mask)
     count = output(source, (), i64, "int64")
     _select(source.array, mask, out, count, _parts(source), function, has_rest)
     return out, count

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.api import jit, kernel
 from weft.kernels.activations import check_alike
-from weft.kernels.arrays import Array, Constant, given, output
+from weft.kernels.arrays import Array, Constant, given, output_like
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_second
 from weft.kernels.rows import row_count, row_of, sum_type, threads_for
@@ -43,7 +43,7 @@ def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     """
     source = given(y, "y", is_float=True)
     check_alike(source, gradient, "gradient")
-    out = output(source, source.shape, source.dtype, source.type_name, out)
+    out = output_like(source, out, ("gradient", "y"), gradient=gradient, y=y)
     if source.rows and source.shape[-1]:
         threads = threads_for(source.shape[-1], 8)
         return Call(_softmax_backward, (gradient, y, out, threads), out)

@@ -82,9 +82,9 @@ def log_softmax(x: Any, out: Any = None) -> Any:
 
 def _of_rows(x: Any, out: Any, is_log: bool) -> Any:
     source = given(x, "x", is_float=True)
-    out, target = output_like(source, out)
+    out = output_like(source, out, ("x",), x=x)
     if source.shape[-1] and source.rows:
-        width = common_width(source, target)
+        width = common_width(source, given(out, "out"))
         threads, items = geometry(source.shape[-1], width)
         return Call(_softmax, (x, out, threads, items, width, is_log), out)
     return out

@@ -15,11 +15,10 @@ from weft.kernels.arrays import (
     Array,
     Constant,
     Given,
-    checked_output,
     given,
     integer,
     output,
-    refuse_overlap,
+    output_like,
 )
 from weft.kernels.calls import Call, remembered
 from weft.kernels.largest import are_few, put_largest
@@ -65,11 +64,7 @@ def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) 
         [7, 8]
     """
     source = given(x, "x")
-    if out is None:
-        out = output(source, source.shape, source.dtype, source.type_name)
-    else:
-        target = checked_output(source, source.shape, source.dtype, source.type_name, out)
-        refuse_overlap(source, target, may_be_same=True)
+    out = output_like(source, out, ("x",), x=x, values=values)
     if values is None:
         return _sorted(source, None, out, None, descending, out)
     with_keys = given(values, "values")
@@ -77,7 +72,7 @@ def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) 
         raise ValueError(f"values has shape {with_keys.shape}, expected {source.shape}")
     if with_keys.device != source.device:
         raise ValueError(f"values is on {with_keys.device}, expected {source.device}")
-    moved = output(with_keys, with_keys.shape, with_keys.dtype, with_keys.type_name)
+    moved = output_like(with_keys)
     return _sorted(source, values, out, moved, descending, (out, moved))
 
 
@@ -104,11 +99,7 @@ def argsort(x: Any, descending: bool = False, out: Any = None) -> Any:
         [1, 2, 0]
     """
     source = given(x, "x")
-    if out is None:
-        out = output(source, source.shape, i64, "int64")
-    else:
-        target = checked_output(source, source.shape, i64, "int64", out)
-        refuse_overlap(source, target, may_be_same=False)
+    out = output(source, source.shape, i64, "int64", out, x=x)
     return _sorted(source, None, None, out, descending, out)
 
 

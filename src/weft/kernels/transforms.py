@@ -121,10 +121,10 @@ def _of_pairs(x: Any, inverse: bool, out: Any = None) -> Any:
     n = source.shape[-2]
     if not 0 < n <= _LONGEST:
         raise ValueError(f"x has rows of {n} complex numbers, expected from 1 to {_LONGEST}")
-    out, target = output_like(source, out)
+    out = output_like(source, out, ("x",), x=x)
     if not source.size:
         return out
-    width, size = min(common_width(source, target), 2), source.dtype.itemsize
+    width, size = min(common_width(source, given(out, "out")), 2), source.dtype.itemsize
     factors, sign = factors_of(n, size), 1 if inverse else -1
     if factors is not None:
         return Call(_fft, (x, out, n, factors, sign, (width, width)), out)
