@@ -138,7 +138,7 @@ format: $(stamps)/group-dev  ## write the formatting that `make check` asks for
 	$(bin)/clang-format -i $(native_all)
 
 docs: $(base) $(stamps)/group-test  ## write the pages that are generated: configuration, reference, errors, walkthrough, gallery, performance
-	@for page in configuration reference errors walkthrough gallery performance; do $(bin)/python -m docs.generate_$$page; done
+	@for page in configuration errors walkthrough gallery performance reference; do $(bin)/python -m docs.generate_$$page; done
 
 site: $(base) $(stamps)/group-docs  ## build the documentation as a site in build/site/html; checks its links
 	@NO_MKDOCS_2_WARNING=1 $(bin)/python tools/build_site.py
@@ -159,7 +159,7 @@ bench: $(base) $(stamps)/group-test $(stamps)/peers  ## run the benchmarks again
 	@$(bin)/python -m benchmarks $(ARGS)
 
 performance: $(base) $(stamps)/group-torch  ## measure weft.kernels on a GPU and write docs/performance.md (ARGS="rows products")
-	@$(bin)/python -m benchmarks.performance $(ARGS)
+	@$(bin)/python -m benchmarks.performance $(ARGS) && $(bin)/python -m docs.generate_reference
 
 # torch and the peers are large: they are installed where there is a driver to use them.
 with_driver := $(if $(WHEELS),,$(if $(wildcard /dev/nvidiactl),$(stamps)/group-torch $(stamps)/peers))

@@ -28,7 +28,15 @@ from benchmarks.ceilings import arithmetic_ceiling, memory_ceiling, product_ceil
 from benchmarks.gpu_kernels import MOST_SETS, ROTATED, Stopwatch
 from benchmarks.gpu_launch import gpu_missing
 from benchmarks.harness import Figure, interleave, medians, reason_of, report
-from benchmarks.ready import device_wide, elementwise, moves, products, rows, tensor_cores
+from benchmarks.ready import (
+    device_wide,
+    elementwise,
+    moves,
+    products,
+    rows,
+    tensor_cores,
+    transforms,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -43,6 +51,7 @@ KINDS: dict[str, Cases] = {
     "device_wide": device_wide.cases,
     "elementwise": elementwise.cases,
     "moves": moves.cases,
+    "transforms": transforms.cases,
     "products": products.cases,
     "tensor_cores": tensor_cores.cases,
 }
@@ -135,9 +144,14 @@ def difference(ours: Any, theirs: Any) -> float:
         return max(difference(one, other) for one, other in pairs)
     if ours.shape != theirs.shape:
         return math.inf
-    one, other = ours.double(), theirs.double()
+    one, other = _wide(ours), _wide(theirs)
     found = float((one - other).norm() / max(float(other.norm()), 1e-30))
     return found if math.isfinite(found) else math.inf
+
+
+def _wide(x: Any) -> Any:
+    """A tensor's numbers as f64, complex ones as pairs."""
+    return (x.view(x.real.dtype) if x.is_complex() else x).double()
 
 
 def tensors_of(found: Any) -> list[Any]:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/performance.md and its pictures from a record of measurements.
 
-In: docs/performance.json, which `python -m benchmarks.performance` writes on a GPU. Out: the page, and for each kind of
-kernels a picture; `python -m docs.generate_performance` writes them, and tests/docs compares.
+In: docs/performance.json, which `python -m benchmarks.performance` writes on a GPU. Out: the page, a picture for each
+kind of kernels and for each function, and each function's page; `python -m docs.generate_performance` writes them, and
+tests/docs compares.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +24,7 @@ FOLDER: Final = Path(__file__).parent
 RECORD: Final = "performance.json"
 PAGE: Final = "performance.md"
 PICTURES: Final = Path("images") / "performance"
+FUNCTIONS: Final = "functions"  # the folder of pictures that has one for each
 KINDS: Final = {
     "rows": ("Functions of rows", "64 M elements in rows of 1024 to 131072."),
     "reductions": ("Reductions", "64 M elements, all of them or along one dimension."),
@@ -35,9 +38,13 @@ KINDS: Final = {
         "8192 x 8192 elements; rope of 16384 tokens with 32 heads of 128, cross_entropy of 4096 rows of 128000.",
     ),
     "moves": ("Transposes and lookups", "8192 x 8192 elements; 16384 of 32000 rows of 4096."),
+    "transforms": (
+        "Fourier transforms",
+        "32 M complex numbers in rows of 256 to 1 M. torch calls cuFFT.",
+    ),
     "products": (
         "Products and attention",
-        "`weft.kernels.gemm` by m x n x k, the second factor transposed; attention of 2 sequences, 16 heads of 128. torch "
+        "Products by m x n x k, the second factor transposed; attention of 2 sequences, 16 heads of 128. torch "
         "calls cuBLAS and its own choice for attention. The peer of `scaled_gemm` makes bfloat16 of its factors first. "
         "`sparse_matvec` has 2 M rows of 16 entries in the mean, in random columns.",
     ),
@@ -48,6 +55,8 @@ KINDS: Final = {
     ),
 }
 """Each kind's title, and what its rows are."""
+OF_EXAMPLES: Final = {"tensor_cores"}
+"""Kinds whose rows are not functions of `weft.kernels`."""
 ABOUT: Final = """\
 # Performance
 
@@ -82,7 +91,7 @@ def page(record: Mapping[str, Any]) -> str:
         parts += [f"## {title}", what, _ceilings(record["kinds"][kind]["ceilings"])]
         parts += [
             f"![{alternative}]({(PICTURES / name).as_posix()})"
-            for name, alternative, _ in _pictures(record, kind)
+            for name, alternative, _ in _pictures_of_kind(record, kind)
         ]
         parts.append(_rows(rows_of(record, kind), record["kinds"][kind]["ceilings"]))
     return "\n\n".join(parts) + "\n"
@@ -163,21 +172,62 @@ def _table(heads: tuple[str, ...], lines: list[Any]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)
 
 
-def _pictures(record: Mapping[str, Any], kind: str) -> list[tuple[str, str, str]]:
-    """The pictures of a kind: name, words for those who do not see it, SVG."""
-    rows, ceilings = rows_of(record, kind), record["kinds"][kind]["ceilings"]
-    title = KINDS[kind][0]
-    found = [(f"{kind}.svg", f"{title}: shares of the roof", roofline.shares(rows, ceilings))]
+def functions(record: Mapping[str, Any]) -> dict[str, str]:
+    """The functions of `weft.kernels` that the record has rows of, each with its kind: the first word of a row."""
+    return {
+        row.name.partition("/")[0].partition(" ")[0].rstrip(","): kind
+        for kind in KINDS
+        if kind in record["kinds"] and kind not in OF_EXAMPLES
+        for row in rows_of(record, kind)
+    }
+
+
+def _rows_of_function(record: Mapping[str, Any], name: str, kind: str) -> list[Measured]:
+    return [row for row in rows_of(record, kind) if re.match(rf"{name}\b", row.name)]
+
+
+def section(record: Mapping[str, Any], name: str, images: str) -> str:
+    """What is measured of a function, for its page: pictures and rows; empty where there is nothing.
+
+    Args:
+        record: what was measured.
+        name: of the function.
+        images: the way from the page to the folder of pictures.
+    """
+    kind = functions(record).get(name)
+    if kind is None:
+        return ""
+    rows, ceilings = _rows_of_function(record, name, kind), record["kinds"][kind]["ceilings"]
+    drawn = _pictures(name, name, rows, ceilings)
+    shown = [f"![{words}]({images}/{FUNCTIONS}/{file})" for file, words, _ in drawn]
+    where = f"On one {record['machine']['GPU']}: {KINDS[kind][1]}"
+    return "\n\n".join([where, _ceilings(ceilings), *shown, _rows(rows, ceilings)]) + "\n"
+
+
+def _pictures(
+    stem: str, title: str, rows: list[Measured], ceilings: Mapping[str, float]
+) -> list[tuple[str, str, str]]:
+    """The pictures of rows: name, words for those who do not see it, SVG."""
+    found = [(f"{stem}.svg", f"{title}: shares of the roof", roofline.shares(rows, ceilings))]
     if any(row.unit == "TFLOP/s" for row in rows):
         drawn = roofline.roofline(rows, ceilings)
-        found.append((f"{kind}-roofline.svg", f"{title}: the roofline", drawn))
+        found.append((f"{stem}-roofline.svg", f"{title}: the roofline", drawn))
     return found
 
 
+def _pictures_of_kind(record: Mapping[str, Any], kind: str) -> list[tuple[str, str, str]]:
+    return _pictures(kind, KINDS[kind][0], rows_of(record, kind), record["kinds"][kind]["ceilings"])
+
+
 def pictures(record: Mapping[str, Any]) -> dict[str, str]:
-    """The SVG of each picture by its name."""
+    """The SVG of each picture by its name, those of functions in a folder of their own."""
     kinds = [kind for kind in KINDS if kind in record["kinds"]]
-    return {name: drawn for kind in kinds for name, _, drawn in _pictures(record, kind)}
+    found = {name: drawn for kind in kinds for name, _, drawn in _pictures_of_kind(record, kind)}
+    for name, kind in functions(record).items():
+        rows, ceilings = _rows_of_function(record, name, kind), record["kinds"][kind]["ceilings"]
+        drawn = _pictures(name, name, rows, ceilings)
+        found |= {f"{FUNCTIONS}/{file}": text for file, _, text in drawn}
+    return found
 
 
 def text_of(record: Mapping[str, Any]) -> str:
@@ -203,12 +253,19 @@ def write(folder: Path = FOLDER) -> None:
     """Writes the page and the pictures of the record in a folder."""
     record = json.loads((folder / RECORD).read_text())
     (folder / PAGE).write_text(page(record))
-    (folder / PICTURES).mkdir(parents=True, exist_ok=True)
     drawn = pictures(record)
-    for old in set(path.name for path in (folder / PICTURES).iterdir()) - set(drawn):
+    for old in drawn_in(folder) - set(drawn):
         (folder / PICTURES / old).unlink()
     for name, text in drawn.items():
-        (folder / PICTURES / name).write_text(text)
+        place = folder / PICTURES / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+
+
+def drawn_in(folder: Path) -> set[str]:
+    """The names of the pictures that a folder has."""
+    pictures = folder / PICTURES
+    return {path.relative_to(pictures).as_posix() for path in pictures.rglob("*.svg")}
 
 
 if __name__ == "__main__":

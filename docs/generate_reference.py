@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/reference from the docstrings of every public name.
 
-In: `weft.__all__` and the table of the kernel language. Out: one page per group;
+In: `weft.__all__`, the table of the kernel language, and what was measured of `weft.kernels`. Out: one page per group,
+and one for each function of `weft.kernels`;
 `python -m docs.generate_reference` writes them, and tests/docs compares.
 """
 
@@ -11,12 +12,14 @@ import ast
 import importlib
 import inspect
 import itertools
+import json
 import re
 import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
 import weft
+from docs import generate_performance
 from weft import language
 from weft.api import Compile
 from weft.autotuner.decorator import Autotune
@@ -288,6 +291,31 @@ def namespace_page(space: str, title: str, introduction: str) -> str:
     return "\n".join(lines) + FOOT
 
 
+def kernels_pages() -> dict[Path, str]:
+    """`weft.kernels`: a list, and a page for each function with what was measured of it."""
+    record = json.loads((generate_performance.FOLDER / generate_performance.RECORD).read_text())
+    lines = [
+        "# Kernels ready for use\n",
+        "`weft.kernels`: functions of arrays. [The guide](../kernels.md) says what holds for all of them, "
+        "[Performance](../performance.md) how they were measured.\n",
+    ]
+    found: dict[Path, str] = {}
+    for name in weft.kernels.__all__:
+        value = getattr(weft.kernels, name)
+        summary, _, _ = documentation(name, value).partition("\n\n")
+        lines.append(f"* [`{name}`](kernels/{name}.md): {' '.join(summary.split())}")
+        source = f"src/{value.__module__.replace('.', '/')}.py"
+        measured = generate_performance.section(record, name, "../../images/performance")
+        parts = [
+            entry(f"kernels.{name}", value, "#"),
+            f"Its kernels are in [{Path(source).name}](../../../{source}).\n",
+            *((f"## Measured\n\n{measured}",) if measured else ()),
+        ]
+        found[FOLDER / "kernels" / f"{name}.md"] = "\n".join(parts) + FOOT
+    found[FOLDER / "kernels.md"] = "\n".join(lines) + "\n" + FOOT
+    return found
+
+
 def device_functions() -> dict[str, object]:
     """The primitives, in the order of their modules' tables."""
     spaces = {"warp": weft.warp, "block": weft.block, "random.philox": weft.random.philox}
@@ -389,11 +417,7 @@ def pages() -> dict[Path, str]:
     result = {
         FOLDER / "language.md": language_page(),
         FOLDER / "primitives.md": primitives_page(),
-        FOLDER / "kernels.md": namespace_page(
-            "kernels",
-            "Kernels ready for use",
-            "`weft.kernels`: functions of arrays. [The guide](../kernels.md) says what holds for all of them.",
-        ),
+        **kernels_pages(),
         FOLDER / "compiled-function.md": compiled_function_page(),
         FOLDER / "profiler.md": profiler_page(),
         FOLDER / "ffi.md": ffi_page(),
@@ -438,10 +462,14 @@ def pages() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write the pages."""
+    """Write the pages, and delete those that are no longer made."""
     FOLDER.mkdir(exist_ok=True)
-    for path, text in pages().items():
+    found = pages()
+    for path, text in found.items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
+    for old in {*FOLDER.rglob("*.md")} - {*found}:
+        old.unlink()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ class Case(NamedTuple):
     """One row.
 
     Attributes:
-        name: of the figure.
+        name: of the figure; its first word is the function.
         make: makes a set of arguments, tensors of torch on its default device, from a seed.
         ours: weft's call; gives a tensor, or a tuple of them.
         peers: who → the same call by others. The first one's result is what ours is compared with.

@@ -38,7 +38,7 @@ def _activations(torch: Any, name: str, side: int) -> Iterator[Case]:
         ("gelu", 1, 1, kernels.gelu, functional.gelu),
         ("gelu_backward", 2, 1, kernels.gelu_backward, torch.ops.aten.gelu_backward),
         (
-            "gelu_tanh",
+            "gelu by tanh",
             1,
             1,
             lambda x: kernels.gelu(x, "tanh"),

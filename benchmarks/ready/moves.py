@@ -21,7 +21,7 @@ def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
         side = SIDE // scale
         for what, shape, axes in (
             ("transpose", (side, side), (1, 0)),
-            ("heads first", (max(1, 16 // scale), 512, 64, 128), (0, 2, 1, 3)),
+            ("transpose to heads first", (max(1, 16 // scale), 512, 64, 128), (0, 2, 1, 3)),
         ):
             yield _transposed(torch, name, what, shape, axes)
         yield from _embeddings(torch, name, TOKENS // scale, WORDS // scale, WIDTH // scale)

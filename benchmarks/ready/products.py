@@ -25,6 +25,7 @@ def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
             yield from _products(torch, name, max(m // scale, 16), n // scale, k // scale)
     for causal in (False, True):
         yield _attention(torch, TOKENS // scale, causal)
+        yield _attention_backward(torch, TOKENS // scale, causal)
     yield _grouped(torch, TOKENS // scale, WIDTH // scale)
     yield _scaled(torch, TOKENS // scale, WIDTH // scale)
     yield _sparse(torch, ROWS // scale)
@@ -49,7 +50,7 @@ def _products(torch: Any, name: str, m: int, n: int, k: int) -> Iterator[Case]:
     work, tolerance, sizes = 2.0 * m * n * k, TOLERANCE[name], f"{m}x{n}x{k}"
     more = {who: into(call) for who, call in triton("matmul").items() if name != "float32"}
     yield Case(
-        f"gemm/{name}/{sizes}",
+        f"matmul/{name}/{sizes}",
         make,
         lambda a, weight, bias: kernels.matmul(a, weight.T),
         {"torch": lambda a, weight, bias: a @ weight.T, **more},
@@ -85,6 +86,29 @@ def _attention(torch: Any, tokens: int, causal: bool) -> Case:
         8.0 * HEADS * tokens * tokens * HDIM * (0.5 if causal else 1),
         "TFLOP/s",
         1e-2,
+    )
+
+
+def _attention_backward(torch: Any, tokens: int, causal: bool) -> Case:
+    """Both do the forward pass once more: weft's to have its weights, torch's to have a graph."""
+
+    def make(seed: int) -> list[Any]:
+        return [normal(torch, "bfloat16", seed + k, 2, tokens, HEADS, HDIM) for k in range(4)]
+
+    def theirs(gradient: Any, q: Any, k: Any, v: Any) -> Any:
+        views = [one.transpose(1, 2).detach().requires_grad_() for one in (q, k, v)]
+        call = torch.nn.functional.scaled_dot_product_attention
+        call(*views, is_causal=causal).backward(gradient.transpose(1, 2))
+        return tuple(one.grad.transpose(1, 2) for one in views)
+
+    return Case(
+        f"attention_backward/bfloat16/{tokens}{' causal' if causal else ''}",
+        make,
+        lambda gradient, q, k, v: kernels.attention_backward(gradient, q, k, v, causal),
+        {"torch": theirs},
+        20.0 * HEADS * tokens * tokens * HDIM * (0.5 if causal else 1),
+        "TFLOP/s",
+        2e-2,
     )
 
 

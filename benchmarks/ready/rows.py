@@ -142,6 +142,9 @@ def reductions(torch: Any, scale: int = 1) -> Iterator[Case]:
         for what in ("sum", "max", "argmax"):
             for axis, columns in ((None, 8192), (-1, 1024), (-1, 131072), (0, 8192)):
                 yield _reduction(torch, name, what, axis, columns // scale, ELEMENTS // scale)
+        for what in ("mean", "min", "argmin"):
+            yield _reduction(torch, name, what, -1, COLUMNS[0] // scale, ELEMENTS // scale)
+        yield _by_a_function(torch, name, COLUMNS[0] // scale, ELEMENTS // scale)
 
 
 def _reduction(
@@ -149,8 +152,8 @@ def _reduction(
 ) -> Case:
     keywords: dict[str, Any] = {} if axis is None else {"dim": axis}
     function, theirs = getattr(kernels, what), getattr(torch, what)
-    if what == "max" and axis is not None:  # torch's gives a pair
-        theirs = torch.amax
+    if what in ("max", "min") and axis is not None:  # torch's gives a pair
+        theirs = getattr(torch, f"a{what}")
 
     def make(seed: int) -> list[Any]:
         return [_matrix(torch, name, columns, elements, seed)]
@@ -162,5 +165,23 @@ def _reduction(
         eager_and_compiled(torch, lambda x: theirs(x, **keywords)),
         elements * getattr(torch, name).itemsize,
         "GB/s",
-        TOLERANCE[name] if what == "sum" else 0.0,
+        TOLERANCE[name] if what in ("sum", "mean") else 0.0,
+    )
+
+
+def _by_a_function(torch: Any, name: str, columns: int, elements: int) -> Case:
+    """The element of the largest magnitude; torch has that in two steps."""
+
+    def larger(one: Any, other: Any) -> Any:
+        return one if abs(one) >= abs(other) else other
+
+    def theirs(x: Any) -> Any:
+        return x.gather(-1, x.abs().argmax(-1, keepdim=True))[:, 0]
+
+    return Case(
+        f"reduce to the largest magnitude/{name}/{columns}",
+        lambda seed: [_matrix(torch, name, columns, elements, seed)],
+        lambda x: kernels.reduce(x, larger, 0.0, axis=-1).abs(),
+        eager_and_compiled(torch, lambda x: theirs(x).abs()),
+        elements * getattr(torch, name).itemsize,
     )

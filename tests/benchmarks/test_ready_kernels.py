@@ -10,6 +10,7 @@ from time import perf_counter
 
 import pytest
 
+import weft
 from benchmarks import performance, ready_kernels
 from benchmarks.ceilings import COLUMNS, DEPTH, product_operands, products
 from benchmarks.ready.case import Case
@@ -51,6 +52,19 @@ def test_each_row_has_arguments_for_its_peers_and_the_first_one_is_right(kind, m
     found = measured(torch, cases[0], Watch(), 1, "cpu")
     assert (found.wrong, found.failed) == ("", {})
     assert found.microseconds.keys() >= {"weft"} and found.ratio is not None and found.moved > 0
+
+
+def test_every_function_has_rows_and_every_row_a_function(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch, "compile", lambda call, **_: call)
+    rows = [
+        row(case.name)
+        for kind in set(KINDS) - generate_performance.OF_EXAMPLES
+        for case in KINDS[kind](torch, SCALE)
+    ]
+    recorded = {"kinds": {"rows": {"ceilings": CEILINGS, "rows": [asdict(one) for one in rows]}}}
+    assert set(generate_performance.functions(recorded)) == set(weft.kernels.__all__)
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn"])
@@ -169,11 +183,23 @@ def test_records_are_written_drawn_and_merged(tmp_path):
     stale.parent.mkdir(parents=True)
     stale.write_text("")
     generate_performance.write(tmp_path)
-    drawn = {path.name: path.read_text() for path in stale.parent.iterdir()}
+    drawn = {
+        name: (stale.parent / name).read_text() for name in generate_performance.drawn_in(tmp_path)
+    }
     assert drawn == generate_performance.pictures(record())
-    assert set(drawn) == {"moves.svg", "products.svg", "products-roofline.svg"}
-    for name in drawn:
-        assert f"images/performance/{name}" in (tmp_path / "performance.md").read_text()
+    kinds, functions = (
+        {"moves", "products", "products-roofline"},
+        set("copy sort tie bad none".split()),
+    )
+    functions |= {"gemm", "gemm-roofline"}
+    assert set(drawn) == {f"{name}.svg" for name in kinds} | {
+        f"functions/{name}.svg" for name in functions
+    }
+    for name in kinds:
+        assert f"images/performance/{name}.svg" in (tmp_path / "performance.md").read_text()
+    text = generate_performance.section(record(), "gemm", "images")
+    assert "images/functions/gemm-roofline.svg" in text and "| gemm, bfloat16, 2 | 4 |" in text
+    assert generate_performance.section(record(), "transpose", "images") == ""
     new = {**record(), "kinds": {"rows": {"ceilings": CEILINGS, "rows": []}}}
     assert set(performance.merged(record(), new)["kinds"]) == {"moves", "products", "rows"}
     other = {**new, "machine": {"GPU": "another"}}
@@ -190,7 +216,11 @@ def test_pictures_are_xml_with_a_dot_for_each_candidate():
         for name, text in drawn.items()
     }
     # `none` has not been measured, and `bad` is drawn where its time is.
-    assert dots == {"moves.svg": 8, "products.svg": 2, "products-roofline.svg": 2}
+    assert dots == {
+        **{"moves.svg": 8, "products.svg": 2, "products-roofline.svg": 2},
+        **{f"functions/{name}.svg": 2 for name in ("copy", "sort", "tie", "bad", "gemm")},
+        **{"functions/gemm-roofline.svg": 2, "functions/none.svg": 0},
+    }
 
 
 def test_without_a_gpu_it_says_why(monkeypatch, capsys):

@@ -32,7 +32,7 @@ def test_reference_pages_are_what_the_docstrings_say():
 
 
 def test_no_reference_page_is_left_over():
-    assert set(generate_reference.FOLDER.glob("*.md")) == set(generate_reference.pages())
+    assert set(generate_reference.FOLDER.rglob("*.md")) == set(generate_reference.pages())
 
 
 def test_walkthrough_shows_what_the_compiler_makes_now():
@@ -68,5 +68,6 @@ def test_performance_is_what_the_record_says():
     assert (folder / generate_performance.PAGE).read_text() == generate_performance.page(record), (
         run
     )
-    kept = {one.name: one.read_text() for one in (folder / generate_performance.PICTURES).iterdir()}
+    pictures = folder / generate_performance.PICTURES
+    kept = {name: (pictures / name).read_text() for name in generate_performance.drawn_in(folder)}
     assert kept == generate_performance.pictures(record), run
