@@ -266,6 +266,23 @@ def test_a_description_that_does_not_wrap_is_taken(fields):
     assert {name: getattr(tensor, name) for name in fields} == fields
 
 
+@pytest.mark.parametrize("versioned", [True, False])
+@pytest.mark.parametrize(("code", "bits"), [(2, 32), (2, 64), (5, 64), (5, 128), (0, 16)])
+def test_a_negative_stride_that_was_divided_without_its_sign_is_taken(code, bits, versioned):
+    """As CuPy 14 exports reversed arrays."""
+    size = bits // 8
+    for stride in (-1, -3, -17):
+        quotient = (2**64 + stride * size) // size
+        argument = Described(
+            versioned, code=code, bits=bits, strides=(quotient, 1), byte_offset=17 * size
+        )
+        assert seen_tensor(argument).strides == (stride, 1)
+        assert ffi.from_dlpack(argument).strides == (stride, 1)
+    argument = Described(code=code, bits=bits, strides=(2**64 // size - 2**20, 1))
+    with pytest.raises(ValueError, match=NOWHERE):
+        ffi.from_dlpack(argument)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

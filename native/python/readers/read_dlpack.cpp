@@ -33,6 +33,16 @@ int read_flags(PyObject* object, uint64_t flags, TensorView* view) {
 
 void drop_reference(void* object) { Py_DECREF(static_cast<PyObject*>(object)); }
 
+// A negative stride in bytes that the producer has divided by the element size as an unsigned number, as CuPy
+// 14 does: the quotient lies in the upper half of those of 64 bits, where no stride inside the address space
+// does. Its product, taken to 64 bits, is the stride in bytes again.
+int64_t repaired_stride(int64_t stride, uint64_t item_bytes) {
+  const auto quotient = static_cast<uint64_t>(stride);
+  const bool is_damaged =
+      item_bytes > 1 && quotient >= (uint64_t{1} << 63) / item_bytes && quotient <= UINT64_MAX / item_bytes;
+  return is_damaged ? static_cast<int64_t>(quotient * item_bytes) / static_cast<int64_t>(item_bytes) : stride;
+}
+
 // Copies the producer's description, whose arrays may die with the producer's object.
 int take_tensor(PyObject* object, const DLTensor& source, Scratch& scratch, TensorView* view) {
   view->tensor = source;
@@ -40,6 +50,10 @@ int take_tensor(PyObject* object, const DLTensor& source, Scratch& scratch, Tens
     return refuse(PyExc_ValueError, "%s exports a DLPack tensor without a shape", Py_TYPE(object)->tp_name);
   }
   if (copy_dims(scratch, source.shape, source.strides, source.ndim, &view->tensor) != 0) return -1;
+  const uint64_t item_bytes = (uint64_t{source.dtype.bits} * source.dtype.lanes + 7) / 8;
+  for (int32_t axis = 0; source.strides != nullptr && axis < source.ndim; ++axis) {
+    view->tensor.strides[axis] = repaired_stride(source.strides[axis], item_bytes);
+  }
   return check_extent(object, view->tensor) != 0 ? -1 : check_data(object, view->tensor);
 }
 
