@@ -12,7 +12,7 @@ import pytest
 import weft
 from weft import kernels
 from weft.kernels import transforms
-from weft.kernels.butterflies import Pass, radices_of
+from weft.kernels.butterflies import Pass, board_size, gaps_of
 
 RANDOM = np.random.default_rng(23)
 
@@ -94,20 +94,39 @@ def test_complex_arrays_of_jax():
     assert np.array_equal(np.asarray(found), kernels.fft(x))
 
 
-def test_lengths_are_cut_into_few_passes_that_fit():
-    for length in (*range(1, 200), 4096, 4097, 5040, 7**6, 1 << 20, 3 << 23, 1 << 27):
-        for itemsize in (4, 8):
-            factors = transforms.factors_of(length, itemsize)
-            if factors is None:
-                assert any(length % prime == 0 for prime in range(11, 4098, 2) if prime % 3)
-                continue
-            assert math.prod(factors) == length
-            assert len(factors) <= 1 + (length > 2048) + (length > 1 << 22)
-            for number, factor in enumerate(factors):
-                plan = Pass(factors, number, -1, 1.0, (2, 2), itemsize)
-                assert math.prod(radices_of(factor) or ()) == factor
-                assert 4 * itemsize * plan.together * plan.pitch < 99 << 10
-                assert plan.threads * 32 >= plan.together * factor
+@pytest.mark.parametrize("most", [1 << 14, 1 << 12])
+def test_lengths_are_cut_into_few_passes_that_fit(most: int):
+    """On GPUs with 227 kB of shared memory, and with 64."""
+    lengths = (*range(1, 130), 4096, 4097, 5040, 7**6, 1 << 14, 1 << 20, 3 << 23, 1 << 27)
+    for length, itemsize in ((one, size) for one in lengths for size in (4, 8)):
+        points = most * 4 // itemsize
+        factors = transforms.factors_of(length, itemsize, points)
+        if factors is None:
+            assert any(length % prime == 0 for prime in range(11, 4098, 2) if prime % 3)
+            continue
+        assert math.prod(factors) == length
+        if most == 1 << 14:
+            assert len(factors) <= 1 + (length > points) + (length > 1 << 22)
+        for number, factor in enumerate(factors):
+            done = math.prod(factors[:number])
+            plan = Pass(length, factor, done, -1, 1.0, (2, 2), itemsize, points)
+            assert math.prod(plan.radices) == factor
+            assert max(plan.radices) * 2 * itemsize <= 128
+            assert board_size(plan) * 8 <= max(points, 2048) * 9
+            assert plan.together * factor <= max(points, 2048)
+            assert plan.threads * 16 >= plan.together * factor
+
+
+def test_neighbors_wait_for_no_bank():
+    """In either access of shared memory between stages, of lengths that are powers of two."""
+    for length, factor, done in ((4096, 4096, 1), (1 << 20, 1024, 1), (1 << 20, 1024, 1024)):
+        plan = Pass(length, factor, done, -1, 1.0, (2, 2), 4, 1 << 14)
+        for stage in range(len(plan.radices) - 1):
+            period, gap = gaps_of(plan, stage)
+            for number, places in ((stage, plan.results), (stage + 1, plan.points)):
+                found = [plan.at(number, i) for i in range(32, 48)]
+                at = [plan.number(pencil, places(number, place)[1]) for pencil, place in found]
+                assert len({(one + one // period * gap) % 16 for one in at}) == 16
 
 
 def test_bad_input_is_refused_by_name():
@@ -128,9 +147,9 @@ def test_bad_input_is_refused_by_name():
 
 
 def test_points_stay_in_registers():
-    length = 8 * 3 * 5 * 7
-    x = weft.fake_tensor(weft.f64, (weft.sym("rows"), length, 2), alignment_bytes=16)
-    call = x, x, length, (length,), -1, (2, 2)
-    found = weft.compile(transforms._fft, *call, options="--gpu-arch sm_90a")
-    assert found.remarks == ()
-    assert found.kernels["pass_kernel"].spill_load_bytes == 0
+    for length, dtype, most in ((1 << 14, weft.f32, 1 << 14), (8 * 3 * 5 * 7, weft.f64, 1 << 13)):
+        x = weft.fake_tensor(dtype, (weft.sym("rows"), length, 2), alignment_bytes=16)
+        call = x, x, length, (length,), most, -1, (2, 2)
+        found = weft.compile(transforms._fft, *call, options="--gpu-arch sm_90a")
+        assert found.remarks == ()
+        assert found.kernels["pass_kernel"].spill_load_bytes == 0

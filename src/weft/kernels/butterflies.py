@@ -3,12 +3,12 @@
 
 In: pairs of a real and an imaginary part, and a transform's length as factors. Out: the kernel of each pass.
 
-A pencil of n = r₁ r₂ … points goes through Stockham's stages (Cochran et al., "What is the fast Fourier transform?",
-1967): stage s combines r_s points at a time, n / r_s apart, and writes them where the next stage reads, so that no
-stage reverses digits. A transform of f₁ f₂ … points, too long for shared memory, takes a pass for each factor (Bailey,
-"FFTs in external or hierarchical memory", 1990): pencils along the first factor, whose points are that of all others
-apart, then turned by the angles of both places, then those along the next one, each of which lies within one result
-of the first; the last pass also puts the points in order.
+A transform of f₁ f₂ … points takes a pass for each factor, and a pencil of r₁ r₂ … points a stage for each radix. Both
+are Stockham's (Cochran et al., "What is the fast Fourier transform?", 1967): each combines points as far apart as
+possible, once they are turned by what was done before, and writes them where the next one reads, so that nothing
+reverses digits. A pass reads neighboring pencils side by side, and so writes them, except for the first one, whose
+pencils lie one after the other in its result. The points of a block are in its threads' registers, and change hands
+between stages through shared memory, which has them once.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from weft.kernels.rows import elements, index_of, put_elements, row_count
 from weft.kernels.views import aligned
 from weft.language.control import static_range
 from weft.language.memory.shared import shared
+from weft.language.numbers.math import min as lesser
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.grid import block_idx, thread_idx
-from weft.types.dtype import f32, i32, i64
-from weft.types.launch_limits import WARP_SIZE
+from weft.types.dtype import f32, i64
+from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
-PENCIL_BYTES: Final = 1 << 15
-"""Of the points of the longest pencil; shared memory has them twice."""
-_POINTS: Final = 1024  # that a block has at least
-_SIDE_BY_SIDE: Final = 8  # pencils of a block that reads or writes their points in columns
-_EACH: Final = 8  # points of a thread
-_MOST_THREADS: Final = 512
-_BANKS: Final = (
-    8  # points after which shared memory leaves one out, so that no stage's writes share banks
-)
+_EACH: Final = 128  # bytes of a thread's points
+_POINTS: Final = 2048  # that a block of rows has at least
+_SEGMENT: Final = 128  # bytes of pencils side by side
+SHORT_SEGMENT: Final = 64
+"""The least of them, for pencils of which shared memory has too few otherwise."""
+_SECTOR: Final = 32  # bytes that memory moves at least
+_BANK_BYTES: Final = 128  # that shared memory moves at once
 
 
 class Complex(NamedTuple):
@@ -65,131 +64,218 @@ class Pass(NamedTuple):
     """One pass of a transform; constants.
 
     Attributes:
-        factors: the transform's length, a factor for each pass.
-        number: of this pass.
+        length: of the transform.
+        factor: points of a pencil.
+        done: the product of the factors of all passes before.
         sign: of the exponents: -1, or 1 for the inverse.
         scale: by which results are multiplied.
         widths: whether a point is read and written in one access of 2 elements, or 1.
         itemsize: of an element, in bytes.
+        most: points of a block.
     """
 
-    factors: tuple[int, ...]
-    number: int
+    length: int
+    factor: int
+    done: int
     sign: int
     scale: float
     widths: tuple[int, int]
     itemsize: int
-
-    @property
-    def length(self) -> int:
-        """Points of a pencil."""
-        return self.factors[self.number]
+    most: int
 
     @property
     def pencils(self) -> int:
-        """In a transform."""
-        return math.prod(self.factors) // self.length
+        """In a transform; as far apart are the points of each."""
+        return self.length // self.factor
 
     @property
-    def rest(self) -> int:
-        """The product of later passes' factors: how far apart the points of a pencil are."""
-        return math.prod(self.factors[self.number + 1 :])
-
-    @property
-    def pitch(self) -> int:
-        """Places of a pencil in shared memory."""
-        return self.length + self.length // _BANKS + 1
+    def radices(self) -> tuple[int, ...]:
+        """Of the stages; one of radix 1 only moves points, which neighboring threads then read or write in order."""
+        found = radices_of(self.factor, _EACH // (2 * self.itemsize))
+        assert found is not None
+        if self.pencils > 1 or self.factor == 1:
+            return found
+        least = _SECTOR // (2 * self.itemsize)
+        before, after = (self.factor // found[end] < least for end in (0, -1))
+        return (1,) * before + found + (1,) * after
 
     @property
     def together(self) -> int:
         """Pencils of a block."""
-        wanted = _POINTS // self.length
-        if len(self.factors) > 1:
-            wanted = max(wanted, _SIDE_BY_SIDE)
-        return max(1, min(wanted, PENCIL_BYTES // (2 * self.itemsize * self.length)))
+        if self.pencils == 1:
+            return max(1, _POINTS // self.factor)
+        return max(1, min(_SEGMENT // (2 * self.itemsize), self.most // self.factor))
+
+    @property
+    def blocks(self) -> int:
+        """For a transform; 0 where a block has several."""
+        return 0 if self.pencils == 1 else -(-self.pencils // self.together)
 
     @property
     def threads(self) -> int:
         """Of a block."""
-        wanted = -(-self.together * self.length // (_EACH * WARP_SIZE)) * WARP_SIZE
-        return min(wanted, _MOST_THREADS)
+        each = _EACH // (2 * self.itemsize)
+        wanted = -(-self.together * self.factor // (each * WARP_SIZE)) * WARP_SIZE
+        return min(wanted, MOST_THREADS)
+
+    def at(self, stage: int, i: Any) -> tuple[Any, Any]:
+        """The pencil and the first place of the butterfly of that number, which may be staged.
+
+        Neighbors are in neighboring pencils where these lie side by side in memory, else within one.
+        """
+        radices = self.radices
+        count, together = self.factor // radices[stage], self.together
+        in_rows = self.pencils == 1 or (self.done == 1 and stage == len(radices) - 1)
+        if together == 1:
+            return 0, i
+        return (i // count, i % count) if in_rows else (i % together, i // together)
+
+    def results(self, stage: int, place: Any) -> list[Any]:
+        """The places of the results of a butterfly with that first place."""
+        done, radix = math.prod(self.radices[:stage]), self.radices[stage]
+        before = place % done
+        return [(place - before) * radix + before + k * done for k in range(radix)]
+
+    def points(self, stage: int, place: Any) -> list[Any]:
+        """The places of the points of a butterfly with that first place."""
+        radix = self.radices[stage]
+        return [place + k * (self.factor // radix) for k in range(radix)]
+
+    def number(self, pencil: Any, place: Any) -> Any:
+        """Where a point is among all of a block."""
+        return pencil * self.factor + place if self.pencils == 1 else place * self.together + pencil
 
 
 @cache
-def radices_of(length: int) -> tuple[int, ...] | None:
-    """The stages of a length: factors 8, 4, 2, 3, 5 and 7; None if it has other prime factors."""
-    radices: list[int] = []
-    for prime in (2, 3, 5, 7):
-        exponent = 0
-        while length % prime == 0:
-            length, exponent = length // prime, exponent + 1
-        if prime > 2:
-            radices += [prime] * exponent
-            continue
-        while exponent:
-            bits = 3 if exponent == 3 or exponent > 4 else min(exponent, 2)
-            radices, exponent = [*radices, 1 << bits], exponent - bits
-    return None if length > 1 else tuple(radices) or (1,)
+def radices_of(length: int, most: int) -> tuple[int, ...] | None:
+    """The stages of a length: as few radices of at most `most` as there are, about equal; None if there are none."""
+
+    @cache
+    def split(length: int, largest: int) -> tuple[int, ...] | None:
+        if length == 1:
+            return ()
+        found: tuple[int, ...] | None = None
+        for radix in range(min(largest, length), 1, -1):
+            others = split(length // radix, radix) if length % radix == 0 else None
+            if others is None:
+                continue
+            one = (radix, *others)
+            if found is None or (len(one), one) < (len(found), found):
+                found = one
+        return found
+
+    if any(length % prime == 0 for prime in (11, 13)):
+        return None
+    return (1,) if length == 1 else split(length, most)
+
+
+@cache
+def gaps_of(plan: Pass, stage: int) -> tuple[int, int]:
+    """After how many places shared memory leaves out how many, an eighth at most, for the fewest waits of a stage."""
+    lanes = _BANK_BYTES // (2 * plan.itemsize)
+    accesses: list[list[int]] = []
+    for number, places in ((stage, plan.results), (stage + 1, plan.points)):
+        count = plan.together * plan.factor // plan.radices[number]
+        for start in range(0, min(count, 4 * lanes), lanes):
+            at = [plan.at(number, i) for i in range(start, min(start + lanes, count))]
+            accesses.append([plan.number(pencil, places(number, place)[0]) for pencil, place in at])
+
+    def waits(period: int, gap: int) -> int:
+        banks = [[(one + one // period * gap) % lanes for one in access] for access in accesses]
+        return sum(max(map(access.count, access)) for access in banks)
+
+    periods = (plan.together, *(lanes << k for k in range(5)))
+    choices = [(period, gap) for period in periods for gap in (0, 1, 2, 4, 8) if gap * 8 <= period]
+    return min(choices, key=lambda one: (waits(*one), one[1] / one[0]))
+
+
+def board_size(plan: Pass) -> int:
+    """Points of a block's shared memory, with what is left out; 0 for a single stage."""
+    count = plan.together * plan.factor
+    gaps = [gaps_of(plan, stage) for stage in range(len(plan.radices) - 1)]
+    return max((count + count // period * gap for period, gap in gaps), default=0)
 
 
 @kernel
 def pass_kernel(x: Array, out: Array, plan: Constant) -> None:
-    """A block: some pencils. A thread: a radix's points at a time, from and to memory in the first and last stage."""
-    radices, length, together = radices_of(plan.length), plan.length, plan.together
-    end, first = row_count(x.shape[:-1]) * plan.pencils, i64(block_idx.x) * together
-    is_last_pass = plan.rest == 1
-    board = shared((2, 2, together * plan.pitch), x.dtype) if len(radices) > 1 else None
-    done = 1
-    for stage, radix in enumerate(radices):
-        is_first, is_last = stage == 0, stage == len(radices) - 1
-        in_columns = not is_last_pass if is_first else is_last and len(plan.factors) > 1
-        count = length // radix
-        for i in range(thread_idx.x, together * count, plan.threads):
-            if together == 1:
-                pencil, place = 0, i
-            elif in_columns:
-                pencil, place = i % together, i // together
+    """A block: some pencils. A thread: the points of one or more butterflies in each stage."""
+    rows, size = row_count(x.shape[:-1]), board_size(plan)
+    board = shared((size, 2), x.dtype) if size else None
+    last = len(plan.radices) - 1
+    for stage in static_range(last + 1):
+        numbers = butterflies(plan, stage)
+        groups: Any = []
+        for i in numbers:
+            pencil, place = plan.at(stage, lesser(i, butterfly_count(plan, stage) - 1))
+            if stage == 0:
+                groups = [*groups, read(x, rows, pencil, place, plan)]
             else:
-                pencil, place = i // count, i % count
-            if first + pencil < end:
-                places = [place + k * count for k in static_range(radix)]
-                if is_first:
-                    points = [read(x, first + pencil, one, plan) for one in places]
+                groups = [*groups, taken(board, pencil, place, plan, stage)]
+        if 0 < stage < last:
+            sync_threads()  # all have read what is overwritten now
+        for i, points in zip(numbers, groups, strict=True):
+            if i < butterfly_count(plan, stage):
+                pencil, place = plan.at(stage, i)
+                done = math.prod(plan.radices[:stage])
+                before, length = place % done, done * plan.radices[stage]
+                results = small_transform(turned(points, before, length, plan.sign), plan.sign)
+                if stage == last:
+                    write(out, rows, pencil, plan.results(stage, place), results, plan)
                 else:
-                    points = [taken(board, 1 - stage % 2, pencil, one, plan) for one in places]
-                before = place % done
-                points = small_transform(turned(points, before, done * radix, plan.sign), plan.sign)
-                places = [(place - before) * radix + before + k * done for k in static_range(radix)]
-                for one, point in zip(places, points, strict=True):
-                    if is_last:
-                        write(out, first + pencil, one, point, plan)
-                    else:
-                        put(board, stage % 2, pencil, one, point, plan)
-        done *= radix
-        if not is_last:
+                    put(board, pencil, place, results, plan, stage)
+        if stage < last:
             sync_threads()
 
 
-def turned(points: Any, place: Any, length: Any, sign: Any) -> Any:
-    """Points times the powers 0, 1, 2, … of a root of unity, of the angle sign · place / length in turns."""
+def butterfly_count(plan: Any, stage: Any) -> Any:
+    """The butterflies of a block in a stage."""
+    return plan.together * plan.factor // plan.radices[stage]
+
+
+def butterflies(plan: Any, stage: Any) -> Any:
+    """The numbers of this thread's butterflies; the last may be beyond the end."""
+    rounds = -(-butterfly_count(plan, stage) // plan.threads)
+    return [thread_idx.x + k * plan.threads for k in static_range(rounds)]
+
+
+def turned(points: Any, place: Any, length: Any, sign: Any, first: Any = None) -> Any:
+    """Points times the powers 0, 1, 2, … of a root of unity, of the angle sign · place / length in turns.
+
+    All of them times `first`, too, a number.
+    """
     if len(points) == length:
         return points  # of the first stage, whose place is 0
-    powers = [Complex(1.0, 0.0), unit(place, length, sign, points[0].real.dtype)]
+    powers: Any = [None, unit(place, length, sign, points[0].real.dtype)]
     for k in static_range(2, len(points)):
         powers = [*powers, powers[k // 2].times(powers[k - k // 2])]
+    if first is not None:
+        powers = [first, *(one.times(first) for one in powers[1:])]
+        return [point.times(one) for point, one in zip(points, powers, strict=False)]
     return [points[0], *(points[k].times(powers[k]) for k in static_range(1, len(points)))]
 
 
 def small_transform(points: Any, sign: Any) -> Any:
-    """The transform of a few points in registers: by halves, or of an odd number by sums of opposite ones."""
+    """The transform of a few points in registers: by prime factors, of an odd one by sums of opposite points."""
     n = len(points)
     if n == 1:
         return points
-    if n % 2 == 0:
-        even, odd = small_transform(points[::2], sign), small_transform(points[1::2], sign)
-        odd = [turned_by(point, k, n, sign) for k, point in enumerate(odd)]
-        both = list(zip(even, odd, strict=True))
-        return [one.plus(other) for one, other in both] + [one.minus(other) for one, other in both]
+    prime = next(one for one in range(2, n + 1) if n % one == 0)
+    if prime == n:
+        return prime_transform(points, sign)
+    parts = [small_transform(points[k::prime], sign) for k in range(prime)]
+    parts = [
+        [turned_by(one, k * place, n, sign) for place, one in enumerate(part)]
+        for k, part in enumerate(parts)
+    ]
+    columns = [prime_transform(list(column), sign) for column in zip(*parts, strict=True)]
+    return [column[k] for k in range(prime) for column in columns]
+
+
+def prime_transform(points: Any, sign: Any) -> Any:
+    """The transform of a prime number of points."""
+    n = len(points)
+    if n == 2:
+        return [points[0].plus(points[1]), points[0].minus(points[1])]
     sums = [points[k].plus(points[n - k]) for k in static_range(1, n // 2 + 1)]
     differences = [points[k].minus(points[n - k]) for k in static_range(1, n // 2 + 1)]
     total = points[0]
@@ -238,53 +324,70 @@ def unit(place: Any, length: Any, sign: Any, dtype: Any) -> Any:
     return Complex(real, sign * imaginary)
 
 
-def point_of(a: Any, number: Any, place: Any, pencils: Any, width: Any) -> Any:
-    """A point of the row that a pencil belongs to: its pair of elements."""
-    row = number // pencils
+def place_of(pencil: Any, plan: Any) -> Any:
+    """The row and the column of a block's pencil."""
+    if plan.blocks == 0:
+        return i64(block_idx.x) * plan.together + pencil, 0
+    return i64(block_idx.x) // plan.blocks, block_idx.x % plan.blocks * plan.together + pencil
+
+
+def point_of(a: Any, row: Any, place: Any, width: Any) -> Any:
+    """A point of a row: its pair of elements."""
     return aligned(a[(*index_of(row, a.shape[:-2]), place)], width)
 
 
-def read(x: Any, number: Any, place: Any, plan: Any) -> Any:
-    """A point of the pencil of that number."""
-    pencil = i32(number % plan.pencils)
-    if plan.rest > 1:
-        place = pencil % plan.rest + (pencil // plan.rest * plan.length + place) * plan.rest
-    else:  # results of all passes before, of which the first counts first
-        weight = plan.pencils
-        for factor in plan.factors[:-1]:
-            weight //= factor
-            place += pencil % factor * weight * plan.length
-            pencil //= factor
-    pair = point_of(x, number, place, plan.pencils, plan.widths[0])
-    return Complex(*elements(pair, 0, 2)) if plan.widths[0] == 2 else Complex(pair[0], pair[1])
+def read(x: Any, rows: Any, pencil: Any, place: Any, plan: Any) -> Any:
+    """The points of a butterfly of the first stage, turned by what passes before have done.
 
-
-def write(out: Any, number: Any, place: Any, point: Any, plan: Any) -> None:
-    """Writes a point of the pencil of that number."""
-    pencil = i32(number % plan.pencils)
-    if plan.rest > 1:
-        after = pencil % plan.rest
-        length = plan.length * plan.rest
-        point = point.times(unit(after * place, length, plan.sign, out.dtype))
-        place = after + (pencil // plan.rest * plan.length + place) * plan.rest
+    Beyond the last row, or column, they are of that one.
+    """
+    row, column = place_of(pencil, plan)
+    if plan.blocks:
+        column = lesser(column, plan.pencils - 1)
     else:
-        place = pencil + place * plan.pencils
-    if plan.scale != 1:
-        point = Complex(point.real * plan.scale, point.imaginary * plan.scale)
-    pair = point_of(out, number, place, plan.pencils, plan.widths[1])
-    if plan.widths[1] == 2:
-        put_elements(pair, 0, point)
-    else:
-        pair[0], pair[1] = point
+        row = lesser(row, rows - 1)
+    points: Any = []
+    for one in plan.points(0, place):
+        pair = point_of(x, row, column + one * plan.pencils, plan.widths[0])
+        point = Complex(*elements(pair, 0, 2)) if plan.widths[0] == 2 else Complex(pair[0], pair[1])
+        points = [*points, point]
+    if plan.done == 1:
+        return points
+    before = column % plan.done
+    first = unit(before * place, plan.done * plan.factor, plan.sign, x.dtype)
+    return turned(points, before, plan.done * plan.radices[0], plan.sign, first)
 
 
-def taken(board: Any, side: Any, pencil: Any, place: Any, plan: Any) -> Any:
-    """A point that a stage has left in shared memory."""
-    at = pencil * plan.pitch + place + place // _BANKS
-    return Complex(board[side, 0, at], board[side, 1, at])
+def write(out: Any, rows: Any, pencil: Any, places: Any, points: Any, plan: Any) -> None:
+    """Writes points of a pencil, unless it is beyond the last row or column."""
+    row, column = place_of(pencil, plan)
+    if (column < plan.pencils) if plan.blocks else (row < rows):
+        before = column % plan.done
+        for place, point in zip(places, points, strict=True):
+            if plan.scale != 1:
+                point = Complex(point.real * plan.scale, point.imaginary * plan.scale)
+            place = (column - before) * plan.factor + before + place * plan.done
+            pair = point_of(out, row, place, plan.widths[1])
+            if plan.widths[1] == 2:
+                put_elements(pair, 0, point)
+            else:
+                pair[0], pair[1] = point
 
 
-def put(board: Any, side: Any, pencil: Any, place: Any, point: Any, plan: Any) -> None:
-    """Leaves a point in shared memory."""
-    at = pencil * plan.pitch + place + place // _BANKS
-    board[side, 0, at], board[side, 1, at] = point
+def taken(board: Any, pencil: Any, place: Any, plan: Any, stage: Any) -> Any:
+    """The points of a butterfly that the stage before has left in shared memory."""
+    period, gap = gaps_of(plan, stage - 1)
+    points: Any = []
+    for one in plan.points(stage, place):
+        at = plan.number(pencil, one)
+        at += at // period * gap
+        points = [*points, Complex(*elements(board[at], 0, 2))]
+    return points
+
+
+def put(board: Any, pencil: Any, place: Any, points: Any, plan: Any, stage: Any) -> None:
+    """Leaves the results of a butterfly in shared memory."""
+    period, gap = gaps_of(plan, stage)
+    for one, point in zip(plan.results(stage, place), points, strict=True):
+        at = plan.number(pencil, one)
+        put_elements(board[at + at // period * gap], 0, point)

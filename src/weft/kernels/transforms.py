@@ -14,10 +14,11 @@ from functools import cache
 from typing import Any, Final
 
 from weft.api import jit, kernel
+from weft.driver.device import device_properties
 from weft.errors import brief
 from weft.ffi.tensor import Tensor, from_dlpack
 from weft.kernels.arrays import Array, Constant, common_width, given, output_like
-from weft.kernels.butterflies import PENCIL_BYTES, Complex, Pass, pass_kernel, radices_of, unit
+from weft.kernels.butterflies import SHORT_SEGMENT, Complex, Pass, pass_kernel, radices_of, unit
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import index_of, row_count
@@ -25,6 +26,7 @@ from weft.language.control import ceil_div, static_range
 from weft.language.memory.scratch import scratch
 from weft.language.threads.each import each
 from weft.types.dtype import i32, i64
+from weft.types.launch_limits import MOST_SHARED_BYTES
 
 _LONGEST: Final = 1 << 26
 
@@ -39,9 +41,9 @@ def _fft_backward(gradient: Any, _: Any, x: Any, inverse: bool) -> Any:
 def fft(x: Any, inverse: bool = False, out: Any = None) -> Any:
     """The discrete Fourier transform of each row of complex numbers: X[k] = Σ x[j] exp(−2πi jk / n).
 
-    Rows of up to 4096 numbers (2048 of f64) are read and written once, longer ones twice, and three times beyond 2²⁴
-    (2²²), if the length has no prime factor above 7. Other lengths are padded to a little more than twice theirs, and
-    transformed there and back.
+    Rows of up to 2¹⁴ numbers (2¹³ of f64; half of that where a block has less than 160 kB of shared memory) are read
+    and written once, longer ones twice, and three times beyond 2²², if the length has no prime factor above 7. Other
+    lengths are padded to a little more than twice theirs, and transformed there and back.
 
     Args:
         x: complex64 or complex128 numbers of NumPy, torch or CuPy (of weft and JAX: on the host), any rank from 1 on
@@ -125,20 +127,29 @@ def _of_pairs(x: Any, inverse: bool, out: Any = None) -> Any:
     if not source.size:
         return out
     width, size = min(common_width(source, given(out, "out")), 2), source.dtype.itemsize
-    factors, sign = factors_of(n, size), 1 if inverse else -1
+    most, sign = most_points(source.device, size), 1 if inverse else -1
+    factors = factors_of(n, size, most)
     if factors is not None:
-        return Call(_fft, (x, out, n, factors, sign, (width, width)), out)
+        return Call(_fft, (x, out, n, factors, most, sign, (width, width)), out)
     least = 2 * n - 1
     padded = min(one << (-(-least // one) - 1).bit_length() for one in (1, 3, 5, 7))
-    return Call(_convolved, (x, out, n, factors_of(padded, size), sign), out)
+    return Call(_convolved, (x, out, n, factors_of(padded, size, most), most, sign), out)
 
 
 @cache
-def factors_of(length: int, itemsize: int) -> tuple[int, ...] | None:
-    """The passes of a length: as few factors as shared memory allows, about equal; None if it has no such factors."""
-    if radices_of(length) is None:
+def factors_of(length: int, itemsize: int, most: int) -> tuple[int, ...] | None:
+    """The passes of a length: as few factors as shared memory allows, about equal; None if it has no such factors.
+
+    Args:
+        length: of the transform.
+        itemsize: of an element, in bytes.
+        most: points of a block.
+    """
+    if length <= most and radices_of(length, 7) is not None:
+        return (length,)
+    if radices_of(length, 7) is None:
         return None
-    longest = PENCIL_BYTES // (2 * itemsize)
+    longest = most * 2 * itemsize // SHORT_SEGMENT
 
     def split(length: int, count: int) -> tuple[int, ...] | None:
         if count == 1:
@@ -150,30 +161,45 @@ def factors_of(length: int, itemsize: int) -> tuple[int, ...] | None:
                 return (one, *others)
         return None
 
-    counts = range(1, length.bit_length() + 1)
+    counts = range(2, length.bit_length() + 1)
     return next(found for count in counts if (found := split(length, count)) is not None)
 
 
-def transform(x: Any, out: Any, factors: Any, sign: Any, scale: Any, widths: Any = (2, 2)) -> None:
+@cache
+def most_points(device: Any, itemsize: int) -> int:
+    """Points of a block: the power of two that shared memory has, with some room for what is left out."""
+    size = MOST_SHARED_BYTES
+    if device.type == "cuda":
+        size = device_properties(device.index).max_shared_memory_per_block_bytes
+    return 1 << (size * 7 // 8 // (2 * itemsize)).bit_length() - 1
+
+
+def transform(
+    x: Any, out: Any, factors: Any, most: Any, sign: Any, scale: Any, widths: Any = (2, 2)
+) -> None:
     """Launches the transforms of all rows of pairs; traced in host functions.
 
     Args:
         x: an array (…, points, 2).
         out: one of its shape, which may be `x`.
         factors: of the points, as `factors_of` gives them.
+        most: points of a block.
         sign: of the exponents.
         scale: by which results are multiplied.
         widths: elements of an access of `x` and of `out`, 1 or 2.
     """
-    last, rows = len(factors) - 1, row_count(x.shape[:-1])
-    middle = scratch((rows, math.prod(factors), 2), x.dtype) if last else None
+    last, length, rows = len(factors) - 1, math.prod(factors), row_count(x.shape[:-1])
+    source = x
     for number in static_range(last + 1):
-        source, target = x if number == 0 else middle, out if number == last else middle
-        own = widths[0] if number == 0 else 2, widths[1] if number == last else 2
+        is_last = number == last
+        target = out if is_last else scratch((rows, length, 2), x.dtype)
+        own = widths[0] if number == 0 else 2, widths[1] if is_last else 2
+        done, factor = math.prod(factors[:number]), factors[number]
         size = x.dtype.itemsize
-        plan = Pass(factors, number, sign, scale if number == last else 1.0, own, size)
-        grid = ceil_div(rows * plan.pencils, plan.together)
+        plan = Pass(length, factor, done, sign, scale if is_last else 1.0, own, size, most)
+        grid = rows * plan.blocks if plan.blocks else ceil_div(rows, plan.together)
         pass_kernel(source, target, plan).launch(grid=grid, block=plan.threads)
+        source = target
 
 
 def scale_of(n: int, sign: int) -> float:
@@ -183,20 +209,28 @@ def scale_of(n: int, sign: int) -> float:
 
 @jit
 def _fft(
-    x: Array, out: Array, n: Constant, factors: Constant, sign: Constant, widths: Constant
+    x: Array,
+    out: Array,
+    n: Constant,
+    factors: Constant,
+    most: Constant,
+    sign: Constant,
+    widths: Constant,
 ) -> None:
-    transform(x, out, factors, sign, scale_of(n, sign), widths)
+    transform(x, out, factors, most, sign, scale_of(n, sign), widths)
 
 
 @jit
-def _convolved(x: Array, out: Array, n: Constant, factors: Constant, sign: Constant) -> None:
+def _convolved(
+    x: Array, out: Array, n: Constant, factors: Constant, most: Constant, sign: Constant
+) -> None:
     """By jk = (j² + k² − (k − j)²) / 2: rows times a chirp, convolved with its conjugate, times the chirp."""
     rows, padded = row_count(x.shape[:-1]), math.prod(factors)
     points = scratch((rows + 1, padded, 2), x.dtype)  # the last row is the chirp's conjugate
     spread_kernel(x, points, n, sign).launch(over=(rows + 1, padded))
-    transform(points, points, factors, -1, 1.0)
+    transform(points, points, factors, most, -1, 1.0)
     multiply_kernel(points).launch(over=(rows, padded))
-    transform(points[:rows], points[:rows], factors, 1, 1 / padded)
+    transform(points[:rows], points[:rows], factors, most, 1, 1 / padded)
     collect_kernel(points, out, n, sign).launch(over=(rows, n))
 
 
