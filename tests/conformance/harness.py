@@ -79,35 +79,42 @@ def define(source: str, **names: Any) -> dict[str, Any]:
 
 
 def threads(
-    body: str, names: Iterable[str], decorator: str = "weft.kernel", **captured: Any
+    body: str | Sequence[str], names: Iterable[str], decorator: str = "weft.kernel", **captured: Any
 ) -> Any:
     """A host function that runs statements once per index `i` below `count`.
 
     Args:
-        body: statements; `return` ends the thread.
+        body: statements; `return` ends the thread. Of several, each is a kernel of its own: one compilation for all.
         names: of the tensors that they see, which follow `count` in the parameters.
         decorator: of the kernel.
         captured: what else they see.
 
     The last block is partial unless `count` is a multiple of 32.
     """
+    bodies = [body] if isinstance(body, str) else body
+    kernels = ["kernel", *(f"kernel{number}" for number in range(1, len(bodies)))]
     parameters = ", ".join(f"{name}: weft.Tensor" for name in names)
-    source = f"""\
+    source = "".join(
+        f"""\
 @{decorator}
-def kernel(count: weft.i32, {parameters}):
+def {kernel}(count: weft.i32, {parameters}):
     i = weft.block_idx.x * {BLOCK} + weft.thread_idx.x
     if i >= count:
         return
-{textwrap.indent(textwrap.dedent(body).strip(), "    ")}
+{textwrap.indent(textwrap.dedent(statements).strip(), "    ")}
 
-@weft.jit
-def host(count: weft.i32, {parameters}):
-    kernel(count, {", ".join(names)}).launch(grid=weft.ceil_div(count, {BLOCK}), block={BLOCK})
 """
+        for kernel, statements in zip(kernels, bodies, strict=True)
+    )
+    launch = f"launch(grid=weft.ceil_div(count, {BLOCK}), block={BLOCK})"
+    launches = [f"    {kernel}(count, {', '.join(names)}).{launch}\n" for kernel in kernels]
+    source += f"@weft.jit\ndef host(count: weft.i32, {parameters}):\n{''.join(launches)}"
     return define(source, **captured)["host"]
 
 
-def run_threads(body: str, count: int, arrays: dict[str, np.ndarray], **captured: Any) -> None:
+def run_threads(
+    body: str | Sequence[str], count: int, arrays: dict[str, np.ndarray], **captured: Any
+) -> None:
     """Run `threads` on the CPU, over arrays that the statements see under their names."""
     given = [
         Exported(array) if array.dtype in EXPORTED_TYPES else array for array in arrays.values()
@@ -159,6 +166,33 @@ def compute_one(
 ) -> np.ndarray:
     """`compute` of a single expression."""
     return compute({"it": (expression, dtype)}, decorator, **inputs)["it"]
+
+
+def compute_each(
+    expressions: dict[str, tuple[str, np.ndarray]], dtype: weft.DType, decorator: str
+) -> dict[str, np.ndarray]:
+    """Evaluate each expression, in a kernel of its own, for each element of its own input `a`.
+
+    Args:
+        expressions: name → (expression of `a`, input). One host function launches all kernels.
+        dtype: of inputs and results.
+        decorator: of the kernels.
+
+    Returns:
+        name → array of results.
+    """
+    longest = max(len(array) for _, array in expressions.values())
+    rows = np.array([np.resize(a, longest) for _, a in expressions.values()], NUMPY_TYPES[dtype])
+    results = np.zeros_like(rows)
+    bodies = [
+        f"a = rows[{n}, i]\nit = {text}\nweft.static_assert(it.dtype is weft.{dtype})\nresults[{n}, i] = it"
+        for n, (text, _) in enumerate(expressions.values())
+    ]
+    run_threads(bodies, longest, {"rows": rows, "results": results}, decorator=decorator)
+    return {
+        name: row[: len(a)]
+        for row, (name, (_, a)) in zip(results, expressions.items(), strict=True)
+    }
 
 
 class _DLTensor(ctypes.Structure):

@@ -21,7 +21,18 @@ OPERATIONS = {
     "xor": lambda old, value: old ^ value,
     "exchange": lambda old, value: value,
 }
-CASES = [(kind, dtype) for kind in OPERATIONS for dtype in ATOMIC_DTYPES[kind]]
+DTYPES = list(dict.fromkeys(dtype for kind in OPERATIONS for dtype in ATOMIC_DTYPES[kind]))
+KERNEL = """
+@weft.kernel
+def {kind}_kernel(values: weft.Tensor, old: weft.Tensor, left: weft.Tensor):
+    cell = weft.shared(2, weft.{dtype})
+    t = weft.thread_idx.x
+    cell[1] = values[0]
+    weft.sync_threads()
+    old[{row}, t] = weft.atomic_{kind}(cell, 1, values[t])
+    weft.sync_threads()
+    left[{row}] = cell[1]
+"""
 
 
 def values_of(dtype) -> np.ndarray:
@@ -36,35 +47,24 @@ def values_of(dtype) -> np.ndarray:
     return (random.integers(-8, 8, THREADS) / 4).astype(numpy_type)
 
 
-@pytest.mark.parametrize(
-    ("kind", "dtype"), CASES, ids=[f"{kind}-{dtype.name}" for kind, dtype in CASES]
-)
-def test_each_thread_gets_what_the_one_before_left(kind, dtype):
-    host = define(
-        f"""
-        @weft.kernel
-        def kernel(values: weft.Tensor, old: weft.Tensor, left: weft.Tensor):
-            cell = weft.shared(2, weft.{dtype.name})
-            t = weft.thread_idx.x
-            cell[1] = values[0]
-            weft.sync_threads()
-            old[t] = weft.atomic_{kind}(cell, 1, values[t])
-            weft.sync_threads()
-            left[0] = cell[1]
-
-        @weft.jit
-        def host(values: weft.Tensor, old: weft.Tensor, left: weft.Tensor):
-            kernel(values, old, left).launch(grid=1, block=values.shape[0])
-        """
-    )["host"]
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_each_thread_gets_what_the_one_before_left(dtype):
+    kinds = [kind for kind in OPERATIONS if dtype in ATOMIC_DTYPES[kind]]
+    kernels = [KERNEL.format(kind=kind, dtype=dtype, row=row) for row, kind in enumerate(kinds)]
+    launch = "(values, old, left).launch(grid=1, block=values.shape[0])"
+    lines = [f"    {kind}_kernel{launch}" for kind in kinds]
+    header = "@weft.jit\ndef host(values: weft.Tensor, old: weft.Tensor, left: weft.Tensor):"
+    host = define("\n".join([*kernels, header, *lines]))["host"]
     values = values_of(dtype)
-    old, left = np.zeros_like(values), np.zeros_like(values[:1])
+    old = np.zeros((len(kinds), THREADS), values.dtype)
+    left = np.zeros(len(kinds), values.dtype)
     host(Exported(values), Exported(old), Exported(left))
-    cell = values[0]
-    expected = np.zeros_like(values)
-    with np.errstate(over="ignore"):
-        for thread, value in enumerate(values):
-            expected[thread] = cell
-            cell = values.dtype.type(OPERATIONS[kind](cell, value))
-    np.testing.assert_array_equal(old, expected)
-    assert left[0] == cell
+    for row, kind in enumerate(kinds):
+        cell = values[0]
+        expected = np.zeros_like(values)
+        with np.errstate(over="ignore"):
+            for thread, value in enumerate(values):
+                expected[thread] = cell
+                cell = values.dtype.type(OPERATIONS[kind](cell, value))
+        np.testing.assert_array_equal(old[row], expected, err_msg=kind)
+        assert left[row] == cell, kind

@@ -28,33 +28,59 @@ LEFT = {
     "or": np.bitwise_or.reduce,
     "xor": np.bitwise_xor.reduce,
 }
-KERNEL = """
+KERNELS = {
+    "global": """
 @weft.kernel
-def in_global_memory_kernel(values: weft.Tensor, cells: weft.Tensor):
+def {kind}_kernel(values: weft.Tensor, all_cells: weft.Tensor):
+    cells = all_cells[{row}]
     i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
-    weft.atomic_{kind}(cells, i % cells.shape[0], values[i])
-
+    weft.atomic_{kind}(cells, 1 + i % {cells}, values[i])
+""",
+    "shared": """
 @weft.kernel
-def in_shared_memory_kernel(values: weft.Tensor, cells: weft.Tensor):
+def {kind}_kernel(values: weft.Tensor, all_cells: weft.Tensor):
+    cells = all_cells[{row}]
     own = weft.shared({cells}, weft.{dtype})
     first = weft.thread_idx.x
     if first < {cells}:
-        own[first] = cells[first]
+        own[first] = cells[1 + first]
     weft.sync_threads()
     for i in range(first, values.shape[0], weft.block_dim.x):
         weft.atomic_{kind}(own, i % {cells}, values[i])
     weft.sync_threads()
     if first < {cells}:
-        cells[first] = own[first]
+        cells[1 + first] = own[first]
+""",
+    "several": """
+@weft.kernel
+def {kind}_kernel(values: weft.Tensor, all_cells: weft.Tensor):
+    cells = all_cells[{row}]
+    own = (weft.shared(3, weft.{dtype}), weft.shared(5, weft.{dtype}), weft.shared(4, weft.{dtype}))
+    i = weft.thread_idx.x
+    if i == 0:
+        for k in weft.static_range(12):
+            own[k % 3][k // 3 if k % 3 else k // 3 % 3] = cells[k]
+    weft.sync_threads()
+    for k in weft.static_range(12):
+        weft.atomic_{kind}(own[k % 3], k // 3 if k % 3 else k // 3 % 3, values[k, i])
+    weft.sync_threads()
+    if i == 0:
+        for k in weft.static_range(12):
+            cells[k] = own[k % 3][k // 3 if k % 3 else k // 3 % 3]
+""",
+}
 
-@weft.jit
-def in_global_memory(values: weft.Tensor, cells: weft.Tensor):
-    in_global_memory_kernel(values, cells).launch(grid={blocks}, block={threads})
 
-@weft.jit
-def in_shared_memory(values: weft.Tensor, cells: weft.Tensor):
-    in_shared_memory_kernel(values, cells).launch(grid=1, block={threads})
-"""
+def host_of(kinds, dtype: weft.DType, space: str, grid: int, block: int):
+    """A host function that launches a kernel for each operation, which changes its own row of the cells."""
+    kernels = [
+        KERNELS[space].format(kind=kind, dtype=dtype, cells=CELLS, row=row)
+        for row, kind in enumerate(kinds)
+    ]
+    launch = f"(values, cells).launch(grid={grid}, block={block})"
+    lines = [f"    {kind}_kernel{launch}" for kind in kinds]
+    header = "@weft.jit\ndef host(values: weft.Tensor, cells: weft.Tensor):"
+    return define("\n".join([*kernels, header, *lines]))["host"]
 
 
 @pytest.fixture
@@ -66,58 +92,33 @@ def three_threads():
     _native.set_cpu_threads(before)
 
 
-def run(kind: str, dtype: weft.DType, values: np.ndarray, start: np.ndarray, space: str):
-    """What an operation leaves in the cells, with a cell of other bits on each side."""
-    text = KERNEL.format(kind=kind, dtype=dtype.name, cells=CELLS, blocks=BLOCKS, threads=THREADS)
-    around = np.full(CELLS + 2, 1, start.dtype)
-    cells = around[1:-1]
-    cells[:] = start
-    define(text)[f"in_{space}_memory"](Exported(values), Exported(cells))
-    assert around[0] == around[-1] == 1, "a neighbor of the tensor was changed"
-    return cells
+def run(kinds, dtype: weft.DType, values: np.ndarray, start: np.ndarray, space: str):
+    """What each operation leaves in the cells, which have a cell of other bits on each side."""
+    cells = np.full((len(kinds), CELLS + 2), 1, start.dtype)
+    cells[:, 1:-1] = start
+    host = host_of(kinds, dtype, space, BLOCKS if space == "global" else 1, THREADS)
+    host(Exported(values), Exported(cells))
+    assert (cells[:, [0, -1]] == 1).all(), "a neighbor of the cells was changed"
+    return dict(zip(kinds, cells[:, 1:-1], strict=True))
 
 
 @pytest.mark.usefixtures("three_threads")
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
-@pytest.mark.parametrize("kind", LEFT)
-def test_integers_of_one_word_do_not_disturb_each_other(kind, dtype, space):
+def test_integers_of_one_word_do_not_disturb_each_other(dtype, space):
     random = np.random.default_rng(5)
     limits = np.iinfo(NUMPY_TYPES[dtype])
     every = (limits.min, limits.max)
     values = random.integers(*every, BLOCKS * THREADS, NUMPY_TYPES[dtype], endpoint=True)
     start = random.integers(*every, CELLS, values.dtype, endpoint=True)
-    left = run(kind, dtype, values, start, space)
-    for cell in range(CELLS):
-        expected = LEFT[kind](np.append(start[cell], values[cell::CELLS]), dtype=values.dtype)
-        assert left[cell] == expected, cell
+    for kind, left in run(list(LEFT), dtype, values, start, space).items():
+        for cell in range(CELLS):
+            expected = LEFT[kind](np.append(start[cell], values[cell::CELLS]), dtype=values.dtype)
+            assert left[cell] == expected, (kind, cell)
 
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
-@pytest.mark.parametrize("kind", LEFT)
-def test_constant_elements_of_several_shared_arrays_are_changed_alone(kind, dtype):
-    names = define(
-        f"""
-        @weft.kernel
-        def kernel(values: weft.Tensor, cells: weft.Tensor):
-            own = (weft.shared(3, weft.{dtype}), weft.shared(5, weft.{dtype}), weft.shared(4, weft.{dtype}))
-            i = weft.thread_idx.x
-            if i == 0:
-                for k in weft.static_range(12):
-                    own[k % 3][k // 3 if k % 3 else k // 3 % 3] = cells[k]
-            weft.sync_threads()
-            for k in weft.static_range(12):
-                weft.atomic_{kind}(own[k % 3], k // 3 if k % 3 else k // 3 % 3, values[k, i])
-            weft.sync_threads()
-            if i == 0:
-                for k in weft.static_range(12):
-                    cells[k] = own[k % 3][k // 3 if k % 3 else k // 3 % 3]
-
-        @weft.jit
-        def host(values: weft.Tensor, cells: weft.Tensor):
-            kernel(values, cells).launch(grid=1, block=32)
-        """
-    )
+def test_constant_elements_of_several_shared_arrays_are_changed_alone(dtype):
     random = np.random.default_rng(7)
     limits = np.iinfo(NUMPY_TYPES[dtype])
     every = (limits.min, limits.max)
@@ -127,26 +128,27 @@ def test_constant_elements_of_several_shared_arrays_are_changed_alone(kind, dtyp
         values[0],
         cells[0],
     )  # the first array has three elements, so 0 and 9 are one
-    expected = [LEFT[kind](np.append(cells[k], values[k]), dtype=values.dtype) for k in range(12)]
-    expected[0] = expected[9] = LEFT[kind](
-        np.concatenate([cells[:1], values[0], values[9]]), dtype=values.dtype
-    )
-    names["host"](values, cells)
-    assert cells.tolist() == expected
+    left = np.tile(cells, (len(LEFT), 1))
+    host_of(LEFT, dtype, "several", 1, 32)(values, left)
+    for (kind, reduce), row in zip(LEFT.items(), left, strict=True):
+        expected = [reduce(np.append(cells[k], values[k]), dtype=values.dtype) for k in range(12)]
+        expected[0] = expected[9] = reduce(
+            np.concatenate([cells[:1], values[0], values[9]]), dtype=values.dtype
+        )
+        assert row.tolist() == expected, kind
 
 
 @pytest.mark.usefixtures("three_threads")
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("dtype", SMALL_FLOATS, ids=str)
-@pytest.mark.parametrize("kind", ["max", "min"])
-def test_floats_of_one_word_do_not_disturb_each_other(kind, dtype, space):
+def test_floats_of_one_word_do_not_disturb_each_other(dtype, space):
     random = np.random.default_rng(6)
     values = (random.standard_normal(BLOCKS * THREADS) * 8).astype(NUMPY_TYPES[dtype])
     start = np.zeros(CELLS, values.dtype)
-    left = run(kind, dtype, values, start, space)
-    for cell in range(CELLS):
-        exact = np.append(start[cell], values[cell::CELLS]).astype(np.float32)
-        assert np.float32(left[cell]) == LEFT[kind](exact)
+    for kind, left in run(["max", "min"], dtype, values, start, space).items():
+        for cell in range(CELLS):
+            exact = np.append(start[cell], values[cell::CELLS]).astype(np.float32)
+            assert np.float32(left[cell]) == LEFT[kind](exact), (kind, cell)
 
 
 @pytest.mark.usefixtures("three_threads")
