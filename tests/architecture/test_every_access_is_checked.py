@@ -39,10 +39,7 @@ WITHOUT_CHECK = {
         "exchanges or reads registers",
     ),
     **dict.fromkeys(
-        (
-            *("simt.fragment_map", "simt.fragment_store", "simt.fragment_red_add"),
-            "nvgpu.load_matrix",
-        ),
+        ("simt.fragment_map",),
         IN_ITS_REGION,
     ),
     **dict.fromkeys(
@@ -60,8 +57,8 @@ WITHOUT_CHECK = {
     "nvgpu.tma_prefetch": "a box, of which what lies outside is left out",
     "nvgpu.inline_ptx": "text that weft does not read",
 }
-# What a GPU's threads cannot leave out, since others wait for it: checked on the CPU alone.
-ON_THE_CPU = {
+# What a GPU's threads cannot leave out, since others wait for it, or use what it makes: a finding ends the launch.
+ENDS_THE_LAUNCH = {
     *("nvgpu.bulk_load", "nvgpu.tma_load", "nvgpu.st_async", "nvgpu.wgmma_mma"),
     *("nvgpu.copy_map", "nvgpu.map_at", "nvgpu.edit_map"),
     *("nvgpu.mbarrier_arrive", "nvgpu.mbarrier_release"),
@@ -80,17 +77,21 @@ def test_an_operation_on_memory_has_its_bounds_checked_or_a_reason(operation):
     is_checked = operation in check_accesses.CHECKED
     assert is_checked != (operation.name in WITHOUT_CHECK)
     if is_checked:
-        on_gpu = operation in check_accesses.SKIPPABLE
-        assert on_gpu != (operation.name in ON_THE_CPU)
+        assert (operation in check_accesses.AWAITED) == (operation.name in ENDS_THE_LAUNCH)
 
 
 def test_no_reason_is_left_over():
     known = {operation.name for operation in OPERATIONS if may_access(operation)}
-    assert set(WITHOUT_CHECK) | ON_THE_CPU <= known
+    assert set(WITHOUT_CHECK) | ENDS_THE_LAUNCH <= known
+    assert check_accesses.AWAITED <= check_accesses.CHECKED
 
 
 def test_races_are_looked_for_at_everything_that_has_bounds():
     others = {operation.name for operation in check_accesses.CHECKED - watch_threads.ACCESSES}
-    # Barriers order accesses; tensor maps are not elements of an array.
-    assert not [name for name in others if "mbarrier" not in name and "map" not in name]
+    # Barriers order accesses; tensor maps are not elements of an array; the others' regions access elements.
+    assert not [
+        name
+        for name in others
+        if not any(word in name for word in ("mbarrier", "map", "fragment", "load_matrix"))
+    ]
     assert watch_threads.ACCESSES <= check_accesses.CHECKED

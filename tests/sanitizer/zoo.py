@@ -58,10 +58,19 @@ def all_cases() -> list[Case]:
     return [case for path in sorted(CASES.glob("*.txt")) for case in read_cases(path)]
 
 
+def aligned(*shape: int) -> np.ndarray:
+    """Zeros at a multiple of 128 bytes; programs have it under this name."""
+    size = 4 * int(np.prod(shape))
+    raw = np.zeros(size + 128, np.uint8)
+    start = -raw.ctypes.data % 128
+    return raw[start : start + size].view(np.float32).reshape(shape)
+
+
 def report_of(program: str, checks: str, arrays: Any = np) -> str:
     """What the sanitizer says when the program runs; `arrays` is what makes its arrays, NumPy or the like."""
     linecache.cache[FILE] = (len(program), None, program.splitlines(keepends=True), FILE)
-    namespace = {"weft": weft, "np": arrays, "__name__": "program"}
+    lined = aligned if arrays is np else lambda *shape: arrays.zeros(shape, np.float32)
+    namespace = {"weft": weft, "np": arrays, "aligned": lined, "__name__": "program"}
     try:
         exec(compile(program, FILE, "exec"), namespace)
         with weft.sanitize(*checks.split("+")):

@@ -215,7 +215,7 @@ def passes_for(
     rows: tuple[Any, ...] = (
         # First, so that it sees indices as users wrote them, and no access of weft's own.
         *((functools.partial(check_arithmetic, checks=sanitize),) if checks & _NUMBERS else ()),
-        *((functools.partial(check_accesses, on_host=on_host),) if "bounds" in checks else ()),
+        *((check_accesses,) if "bounds" in checks else ()),
         *((skip_bad_accesses,) if checks and not on_host else ()),
         *((functools.partial(watch_threads, checks=sanitize),) if checks - _IN_CODE else ()),
         *((tell_accesses,) if "trace" in checks else ()),

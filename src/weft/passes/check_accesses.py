@@ -2,8 +2,9 @@
 """Adds checks to accesses of memory, for the sanitizer: that indices are in bounds.
 
 In: a traced module. Out: `simt.check` before each access, of the indices in the exact width that addresses are computed
-in, and of those of the arrays that its array is a view of; of whole tiles, the first and the last element. Only
-functions compiled with `--sanitize` pass here.
+in, and of those of the arrays that its array is a view of; of whole tiles and fragments, the first and the last
+element. Only
+functions compiled with `--sanitize` pass here; `weft.passes.skip_bad_accesses` says what becomes of a failing check.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ from weft.dialects.nvgpu.mbarrier import (
     MbarrierTryWaitOp,
     MbarrierWaitOp,
 )
+from weft.dialects.nvgpu.mma import LoadMatrixOp
 from weft.dialects.nvgpu.tma import TmaLoadOp, TmaReduceOp, TmaStoreOp
 from weft.dialects.nvgpu.wgmma import WgmmaMmaOp
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp
+from weft.dialects.simt.fragment import FragmentRedAddOp, FragmentStoreOp, fragment_type
 from weft.dialects.simt.grid import CoordinateOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import (
@@ -84,18 +87,27 @@ _TILES: Final[dict[type[Operation], Callable[[Any], Sequence[tuple[SSAValue, str
     WgmmaMmaOp: lambda op: [
         (tile, "read") for tile in (op.a, op.b) if isinstance(tile.type, TensorType)
     ],
+    LoadMatrixOp: lambda op: [(op.tensor, "read")],
 }
+# Fragments into a tensor, from a row and a column on: what lies outside of it is left out.
+_BOXES: Final[dict[type[Operation], str]] = {
+    FragmentStoreOp: "written",
+    FragmentRedAddOp: "updated",
+}
+_WHOLE: Final = (LoadMatrixOp, *_BOXES)
+"""Operations whose regions say what happens to an element, and which are checked as a whole."""
 # A barrier in memory that an operation counts at, or waits for.
 _BARRIERS: Final[dict[type[Operation], str]] = {
     **dict.fromkeys((MbarrierArriveOp, MbarrierReleaseOp), "updated"),
     **dict.fromkeys((MbarrierWaitOp, MbarrierTryWaitOp), "read"),
     **dict.fromkeys((BulkLoadOp, TmaLoadOp, StAsyncOp), "updated"),
 }
-SKIPPABLE: Final = frozenset((*_WORDS, CpAsyncCopyOp, BulkStoreOp, TmaStoreOp, TmaReduceOp)) - {
-    StAsyncOp
-}
-CHECKED: Final = SKIPPABLE | {*_TILES, *_BARRIERS}
-"""The operations that have checks before them on the CPU."""
+CHECKED: Final = frozenset((*_WORDS, CpAsyncCopyOp, *_TILES, *_BOXES, *_BARRIERS))
+"""The operations that have checks before them, on every target."""
+AWAITED: Final = frozenset(
+    (*_BARRIERS, CopyMapOp, MapAtOp, EditMapOp, WgmmaMmaOp),
+)
+"""Those that cannot be left out: others wait for them, or use what they make. A failing check ends the launch."""
 
 
 class _Access(NamedTuple):
@@ -112,17 +124,15 @@ class _Access(NamedTuple):
     name: str = ""
 
 
-def check_accesses(module: ModuleOp, *, on_host: bool = True) -> None:
-    """Checks each access of an array with a shape, in text order; pointers have none.
-
-    Args:
-        module: traced.
-        on_host: whether a failing check ends the launch, as on the CPU; else only accesses that `is_checked` are.
-    """
+def check_accesses(module: ModuleOp) -> None:
+    """Checks each access of an array with a shape, in text order; pointers have none."""
     for kernel in module.body.block.ops:
+        inside: set[Operation] = set()
         for op in list(walk(kernel)) if isinstance(kernel, KernelOp) else ():
-            if on_host or is_checked(op):
+            if op not in inside:
                 _check(op)
+            if isinstance(op, _WHOLE):
+                inside.update(walk(op))
 
 
 def _check(op: Operation) -> None:
@@ -133,11 +143,9 @@ def _check(op: Operation) -> None:
         checker.add_checks()
     for tile, word in _TILES.get(type(op), lambda _: ())(op):
         _Checker(op, _Access(tile, (), word)).add_tile_checks()
-
-
-def is_checked(op: Operation) -> bool:
-    """Whether an operation is one that may be left out, with checks before it."""
-    return type(op) in SKIPPABLE
+    if isinstance(op, FragmentStoreOp | FragmentRedAddOp):
+        access = _Access(op.tensor, list(op.indices), _BOXES[type(op)])
+        _Checker(op, access).add_box_checks(fragment_type(op.fragment).dims)
 
 
 def _accesses(op: Operation) -> Iterator[_Access]:
@@ -149,7 +157,8 @@ def _accesses(op: Operation) -> Iterator[_Access]:
         count = op.count.value.data
         yield _Access(op.tensor, list(op.indices), "written", count)
         if op.condition is None:
-            yield _Access(op.source, list(op.source_indices), "read", count)
+            source = tensor_name(op.source)
+            yield _Access(op.source, list(op.source_indices), "read", count, source)
         return
     word = _WORDS.get(type(op))
     if word is None:
@@ -210,22 +219,44 @@ class _Checker:
         sizes = [self._size(tile, number, i64) for number in range(kind.rank)]
         for size, dim in zip(sizes, kind.dims, strict=True):
             if dim == DYNAMIC:
-                empty = self._add(arith.CmpiOp(size, zero, "sle")).result
-                either = self._is_empty and self._add(arith.OrIOp(self._is_empty, empty)).result
-                self._is_empty = either or empty
-        self._check_views(tile, [_Index(self, zero)] * kind.rank)
-        if any(dim != 1 for dim in kind.dims):
+                self._has_none_if(self._add(arith.CmpiOp(size, zero, "sle")).result)
+        self._check_corners([zero] * kind.rank, sizes)
+
+    def add_box_checks(self, shape: Sequence[int]) -> None:
+        """The same of the part of a tile that a fragment of this shape covers."""
+        tile, indices, *_ = self._access
+        if not isinstance(tile.owner, ViewOp):
+            return
+        zero = self._constant(0)
+        firsts: list[SSAValue] = []
+        ends: list[SSAValue] = []
+        for number, (index, extent) in enumerate(zip(indices, shape, strict=True)):
+            start = self.exact(index)
+            end = self._add(arith.AddiOp(start, self._constant(extent))).result
+            firsts.append(self._add(arith.MaxSIOp(start, zero)).result)
+            ends.append(self._add(arith.MinSIOp(end, self._size(tile, number, i64))).result)
+            self._has_none_if(self._add(arith.CmpiOp(ends[-1], firsts[-1], "sle")).result)
+        self._check_corners(firsts, ends)
+
+    def _has_none_if(self, empty: SSAValue) -> None:
+        either = self._is_empty and self._add(arith.OrIOp(self._is_empty, empty)).result
+        self._is_empty = either or empty
+
+    def _check_corners(self, firsts: Sequence[SSAValue], ends: Sequence[SSAValue]) -> None:
+        tile = self._access.tensor
+        self._check_views(tile, [_Index(self, first) for first in firsts])
+        if any(dim != 1 for dim in cast("TensorType", tile.type).dims):
             one = self._constant(1)
-            ends = [self._add(arith.SubiOp(size, one)).result for size in sizes]
-            self._check_views(tile, [_Index(self, end) for end in ends])
+            lasts = [self._add(arith.SubiOp(end, one)).result for end in ends]
+            self._check_views(tile, [_Index(self, last) for last in lasts])
 
     def check_alignment(self, promise: AssertOp) -> None:
         """A check in place of an assertion."""
-        tensor, indices, word, count, _ = self._access
+        tensor, indices, _, count, _ = self._access
         rank = cast("TensorType", tensor.type).rank
         values = [_Index(self, index).wide for index in indices]
         values += [self._size(tensor, number, i64) for number in range(rank)]
-        self._add(CheckOp(promise.condition, "misaligned", "", word, count, values))
+        self._add_check(promise.condition, "misaligned", "", count, values)
         promise.detach()
         promise.erase()
 
@@ -279,8 +310,13 @@ class _Checker:
             condition = self._add(arith.OrIOp(condition, self._is_empty)).result
         values = [index.wide for index in indices]
         values += [self._size(tensor, number, i64) for number in range(kind.rank)]
-        word = self._access.word
-        self._add(CheckOp(condition, "out_of_bounds", name, word, count, values))
+        self._add_check(condition, "out_of_bounds", name, count, values)
+
+    def _add_check(
+        self, condition: SSAValue, kind: str, name: str, count: int, values: Sequence[SSAValue]
+    ) -> None:
+        ends = type(self._op) in AWAITED
+        self._add(CheckOp(condition, kind, name, self._access.word, count, values, ends=ends))
 
     def _reach(self, kind: TensorType, number: int, count: int) -> int:
         """How many elements of a dimension an access needs from its index on."""

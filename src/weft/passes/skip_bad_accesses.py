@@ -2,7 +2,8 @@
 """Leaves out the accesses whose checks fail, for targets where a check does not end the launch.
 
 In: a module after check_accesses. Out: each checked access in an `scf.if` of its checks' conditions; a read that is
-left out gives 0. So a GPU's thread goes on to the barriers that others wait at.
+left out gives 0. So a GPU's thread goes on to the barriers that others wait at. Where others wait for the access
+itself, the check ends the launch.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from xdsl.ir import Block, Region
 
 from weft.dialects.flow import walk
 from weft.dialects.simt.check import CheckOp
+from weft.dialects.simt.fragment import FragmentFillOp, FragmentType
 from weft.dialects.simt.kernel import KernelOp
-from weft.passes.check_accesses import is_checked
+from weft.passes.check_accesses import CHECKED
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import AnyFloat, ModuleOp
@@ -29,8 +31,9 @@ def skip_bad_accesses(module: ModuleOp) -> None:
         conditions: list[SSAValue] = []
         for op in list(walk(kernel)) if isinstance(kernel, KernelOp) else ():
             if isinstance(op, CheckOp):
-                conditions.append(op.condition)
-            elif conditions and is_checked(op):
+                if op.ends is None:
+                    conditions.append(op.condition)
+            elif conditions and type(op) in CHECKED:
                 _put_under(op, conditions)
                 conditions = []
 
@@ -44,8 +47,9 @@ def _put_under(access: Operation, conditions: list[SSAValue]) -> None:
     for other in conditions[1:]:
         added.append(arith.AndIOp(condition, other))
         condition = added[-1].results[0]
-    otherwise = Block([arith.ConstantOp(_zero(result.type)) for result in access.results])
-    otherwise.add_op(scf.YieldOp(*(op.results[0] for op in otherwise.ops)))
+    otherwise = Block()
+    zeros = [_zero(otherwise, result.type) for result in access.results]
+    otherwise.add_op(scf.YieldOp(*zeros))
     body = Block()
     kinds = [result.type for result in access.results]
     choice = scf.IfOp(condition, kinds, Region(body), Region(otherwise) if kinds else None)
@@ -59,7 +63,13 @@ def _put_under(access: Operation, conditions: list[SSAValue]) -> None:
     body.add_ops([access, scf.YieldOp(*access.results)])
 
 
-def _zero(kind: Attribute) -> IntegerAttr | FloatAttr:
-    if isinstance(kind, IntegerType):
-        return IntegerAttr(0, cast("IntegerType", kind))
-    return FloatAttr(0.0, cast("AnyFloat", kind))
+def _zero(block: Block, kind: Attribute) -> SSAValue:
+    """Adds what makes a zero."""
+    if isinstance(kind, FragmentType):
+        made: Operation = FragmentFillOp(_zero(block, kind.element_type), kind)
+    elif isinstance(kind, IntegerType):
+        made = arith.ConstantOp(IntegerAttr(0, cast("IntegerType", kind)))
+    else:
+        made = arith.ConstantOp(FloatAttr(0.0, cast("AnyFloat", kind)))
+    block.add_op(made)
+    return made.results[0]

@@ -1,5 +1,5 @@
 // RUN: skip_bad_accesses
-// An access stands under all of its checks, whatever they compute between them; a read that is left out is 0, of whatever type. What has no check stays.
+// An access stands under all of its checks, whatever they compute between them; a read that is left out is 0, of whatever type. What has no check stays, and what has one that ends the launch.
 
 // SKIP_BAD_ACCESSES:      simt.kernel @half(%a: !simt.tensor<f16, [?, ?], contiguous, global, dims 32, offsets 32, align 2>, %first: i1, %second: i1, %wide: i64) {
 // SKIP_BAD_ACCESSES-NEXT:   %i = simt.thread_idx "x" : i32
@@ -14,6 +14,7 @@
 // SKIP_BAD_ACCESSES-NEXT:     %1 = arith.constant 0.000000e+00 : f16
 // SKIP_BAD_ACCESSES-NEXT:     scf.yield %1 : f16
 // SKIP_BAD_ACCESSES-NEXT:   }
+// SKIP_BAD_ACCESSES-NEXT:   simt.check ends %second, "out_of_bounds" "" "written" 1 values(%wide, %wide)
 // SKIP_BAD_ACCESSES-NEXT:   simt.store %x, %a[%i, %i : i32, i32] : f16, !simt.tensor<f16, [?, ?], contiguous, global, dims 32, offsets 32, align 2>
 // SKIP_BAD_ACCESSES-NEXT:   simt.check %first, "out_of_bounds" "" "written" 1 values(%wide, %wide)
 // SKIP_BAD_ACCESSES-NEXT:   scf.if %first {
@@ -28,6 +29,7 @@ simt.kernel @half(%a: !simt.tensor<f16, [?, ?], contiguous, global, dims 32, off
   %row = arith.extsi %i : i32 to i64
   simt.check %second, "out_of_bounds" "" "read" 1 values(%row, %wide)
   %x = simt.load %a[%i, %i : i32, i32] : !simt.tensor<f16, [?, ?], contiguous, global, dims 32, offsets 32, align 2> -> f16
+  simt.check ends %second, "out_of_bounds" "" "written" 1 values(%wide, %wide)
   simt.store %x, %a[%i, %i : i32, i32] : f16, !simt.tensor<f16, [?, ?], contiguous, global, dims 32, offsets 32, align 2>
   simt.check %first, "out_of_bounds" "" "written" 1 values(%wide, %wide)
   simt.store %x, %a[%i, %i : i32, i32] : f16, !simt.tensor<f16, [?, ?], contiguous, global, dims 32, offsets 32, align 2>

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i1, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i1, i32, i64
 from xdsl.irdl import (
     IRDLOperation,
     operand_def,
+    opt_prop_def,
     prop_def,
     traits_def,
     var_operand_def,
@@ -42,6 +43,8 @@ class CheckOp(IRDLOperation):
     `array` is its name, empty where the source has it; `count` neighbors are accessed at once. The values are the
     indices and then the sizes of all dimensions. In arithmetic, `array` is a type and `access` an operator or a
     function, and the values are its operands: floats as the bits of a double.
+
+    `ends`: the launch ends in any case. Otherwise a target may leave out the access that follows.
     """
 
     name = "simt.check"
@@ -50,13 +53,12 @@ class CheckOp(IRDLOperation):
     array = prop_def(StringAttr)
     access = prop_def(StringAttr)
     count = prop_def(IntegerAttr.constr(i32))
+    ends = opt_prop_def(UnitAttr)
     condition = operand_def(i1)
     values = var_operand_def(i64)
 
     traits = traits_def(MemoryWriteEffect())
-    assembly_format = (
-        "$condition `,` $kind $array $access $count `values` `(` $values `)` attr-dict"
-    )
+    assembly_format = "(`ends` $ends^)? $condition `,` $kind $array $access $count `values` `(` $values `)` attr-dict"
 
     def __init__(
         self,
@@ -66,10 +68,13 @@ class CheckOp(IRDLOperation):
         access: str,
         count: int,
         values: Sequence[SSAValue],
+        *,
+        ends: bool = False,
     ) -> None:
         super().__init__(
             operands=[condition, values],
             properties={
+                **({"ends": UnitAttr()} if ends else {}),
                 "kind": StringAttr(kind),
                 "array": StringAttr(array),
                 "access": StringAttr(access),

@@ -3,7 +3,8 @@
 
 In: a condition and values. Out: a call that writes the first finding into memory of the host, which the next call or
 `weft.synchronize` reads (native/driver/devices/findings.h has its layout). The code holds the whole text, so nothing
-else is kept. A thread goes on after a check, and ends after an assertion. Neither loses the context.
+else is kept. A thread goes on after a check, and ends after an assertion; the context lives on. It is lost only where
+others would wait without end: after a check that ends the launch, and an assertion among operations that count threads.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from weft.dialects.flow import walk
 from weft.dialects.nvgpu.mbarrier import MbarrierTryWaitOp, MbarrierWaitOp
 from weft.dialects.nvgpu.named_barrier import NamedBarrierSyncOp
 from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
+from weft.dialects.nvgpu.wgmma import WgmmaMmaOp
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp
@@ -78,8 +80,12 @@ def _print_check(printer: FunctionPrinter, op: CheckOp) -> None:
     texts = kernel_of(op).sym_name.data, place.excerpt(), places_text(place), array, op.access.data
     numbers = _KINDS[op.kind.data], len(op.values) // 2, op.count.value.data
     site = _site(printer, numbers, texts)
-    _record(printer, _CALLED, site, [printer.values[value] for value in op.values])
-    printer.branch(good)
+    recorder = _INLINED if op.ends is not None or _multiplies(kernel_of(op)) else _CALLED
+    _record(printer, recorder, site, [printer.values[value] for value in op.values])
+    assert printer.exit_label is not None
+    if op.ends is not None:
+        _trap_once_written(printer)
+    printer.branch(good if op.ends is None else printer.exit_label)
     printer.start(good)
 
 
@@ -132,6 +138,11 @@ def _record(printer: FunctionPrinter, recorder: str, site: str, values: Sequence
     printer.line("fence seq_cst")  # a trap may follow, which loses what is on its way
     printer.branch(done)
     printer.start(done)
+
+
+def _multiplies(kernel: Operation) -> bool:
+    """Whether fragments fill a thread's registers, which a call would have to save: ptxas finds no room then."""
+    return any(isinstance(op, WgmmaMmaOp) for op in walk(kernel))
 
 
 def _counts_threads(kernel: Operation) -> bool:
