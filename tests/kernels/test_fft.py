@@ -28,10 +28,10 @@ def assert_close(found: Any, expected: Any, length: int) -> None:
     assert abs(found - expected).max() <= allowed * abs(expected).max() / 2
 
 
-# All radices, one pass and two, several blocks of rows; a prime.
+# All radices, one pass and two, several blocks of rows; primes in a block, and in two passes.
 CASES = [
     *((1, 3), (2, 3), (3, 700), (8, 1), (30, 5), (210, 2), (1024, 3)),
-    *((97, 2), (3 << 12, 2)),
+    *((97, 2), (17 << 9, 1), (3 << 13, 1)),
 ]
 
 

@@ -72,6 +72,7 @@ class Pass(NamedTuple):
         widths: whether a point is read and written in one access of 2 elements, or 1.
         itemsize: of an element, in bytes.
         most: points of a block.
+        is_turned: whether the radices come in the opposite order.
     """
 
     length: int
@@ -82,6 +83,7 @@ class Pass(NamedTuple):
     widths: tuple[int, int]
     itemsize: int
     most: int
+    is_turned: bool = False
 
     @property
     def pencils(self) -> int:
@@ -97,7 +99,8 @@ class Pass(NamedTuple):
             return found
         least = _SECTOR // (2 * self.itemsize)
         before, after = (self.factor // found[end] < least for end in (0, -1))
-        return (1,) * before + found + (1,) * after
+        found = (1,) * before + found + (1,) * after
+        return found[::-1] if self.is_turned else found
 
     @property
     def together(self) -> int:
@@ -117,6 +120,10 @@ class Pass(NamedTuple):
         each = _EACH // (2 * self.itemsize)
         wanted = -(-self.together * self.factor // (each * WARP_SIZE)) * WARP_SIZE
         return min(wanted, MOST_THREADS)
+
+    def turned_back(self) -> Pass:
+        """The pass that undoes this one, but for a factor; its first points are where this one's last results are."""
+        return self._replace(sign=-self.sign, is_turned=not self.is_turned)
 
     def at(self, stage: int, i: Any) -> tuple[Any, Any]:
         """The pencil and the first place of the butterfly of that number, which may be staged.
@@ -199,32 +206,45 @@ def board_size(plan: Pass) -> int:
 @kernel
 def pass_kernel(x: Array, out: Array, plan: Constant) -> None:
     """A block: some pencils. A thread: the points of one or more butterflies in each stage."""
-    rows, size = row_count(x.shape[:-1]), board_size(plan)
-    board = shared((size, 2), x.dtype) if size else None
-    last = len(plan.radices) - 1
-    for stage in static_range(last + 1):
-        numbers = butterflies(plan, stage)
-        groups: Any = []
-        for i in numbers:
-            pencil, place = plan.at(stage, lesser(i, butterfly_count(plan, stage) - 1))
-            if stage == 0:
-                groups = [*groups, read(x, rows, pencil, place, plan)]
-            else:
-                groups = [*groups, taken(board, pencil, place, plan, stage)]
-        if 0 < stage < last:
-            sync_threads()  # all have read what is overwritten now
-        for i, points in zip(numbers, groups, strict=True):
-            if i < butterfly_count(plan, stage):
-                pencil, place = plan.at(stage, i)
-                done = math.prod(plan.radices[:stage])
-                before, length = place % done, done * plan.radices[stage]
-                results = small_transform(turned(points, before, length, plan.sign), plan.sign)
-                if stage == last:
-                    write(out, rows, pencil, plan.results(stage, place), results, plan)
-                else:
-                    put(board, pencil, place, results, plan, stage)
-        if stage < last:
-            sync_threads()
+    rows, last = row_count(x.shape[:-1]), len(plan.radices) - 1
+    points = [read(x, rows, pencil, place, plan) for pencil, place in butterflies(plan, 0)]
+    results = transformed(points, board_of(plan, x.dtype), plan)
+    for number, (pencil, place) in enumerate(butterflies(plan, last)):
+        if is_within(plan, last, number):
+            write(out, rows, pencil, plan.results(last, place), results[number], plan)
+
+
+def board_of(plan: Any, dtype: Any) -> Any:
+    """Shared memory for a block's points; None for a single stage."""
+    return shared((board_size(plan), 2), dtype) if len(plan.radices) > 1 else None
+
+
+def transformed(groups: Any, board: Any, plan: Any) -> Any:
+    """The results of the last stage's butterflies of a thread, from the points of those of the first one."""
+    for stage, radix in enumerate(plan.radices):
+        done = math.prod(plan.radices[:stage])
+        places = [place for _, place in butterflies(plan, stage)]
+        groups = [
+            small_transform(turned(points, place % done, done * radix, plan.sign), plan.sign)
+            for points, place in zip(groups, places, strict=True)
+        ]
+        if stage < len(plan.radices) - 1:
+            groups = exchanged(groups, board, plan, stage)
+    return groups
+
+
+def exchanged(groups: Any, board: Any, plan: Any, stage: Any) -> Any:
+    """The points of the next stage's butterflies of a thread, from the results of those of a stage."""
+    if stage:
+        sync_threads()  # all have read what is overwritten now
+    for number, (pencil, place) in enumerate(butterflies(plan, stage)):
+        if is_within(plan, stage, number):
+            put(board, pencil, place, groups[number], plan, stage)
+    sync_threads()
+    return [
+        taken(board, pencil, place, plan, stage + 1)
+        for pencil, place in butterflies(plan, stage + 1)
+    ]
 
 
 def butterfly_count(plan: Any, stage: Any) -> Any:
@@ -233,9 +253,21 @@ def butterfly_count(plan: Any, stage: Any) -> Any:
 
 
 def butterflies(plan: Any, stage: Any) -> Any:
-    """The numbers of this thread's butterflies; the last may be beyond the end."""
-    rounds = -(-butterfly_count(plan, stage) // plan.threads)
-    return [thread_idx.x + k * plan.threads for k in static_range(rounds)]
+    """The pencils and first places of this thread's butterflies; those beyond the last one are the last one's."""
+    count = butterfly_count(plan, stage)
+    rounds = -(-count // plan.threads)
+    numbers = [thread_idx.x + k * plan.threads for k in static_range(rounds)]
+    if count % plan.threads:
+        numbers = [*numbers[:-1], lesser(numbers[-1], count - 1)]
+    return [plan.at(stage, i) for i in numbers]
+
+
+def is_within(plan: Any, stage: Any, number: Any) -> Any:
+    """Whether that butterfly of this thread is one of the block's."""
+    count = butterfly_count(plan, stage)
+    if (number + 1) * plan.threads <= count:
+        return True
+    return thread_idx.x + number * plan.threads < count
 
 
 def turned(points: Any, place: Any, length: Any, sign: Any, first: Any = None) -> Any:

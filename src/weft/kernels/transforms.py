@@ -18,13 +18,27 @@ from weft.driver.device import device_properties
 from weft.errors import brief
 from weft.ffi.tensor import Tensor, from_dlpack
 from weft.kernels.arrays import Array, Constant, common_width, given, output_like
-from weft.kernels.butterflies import SHORT_SEGMENT, Complex, Pass, pass_kernel, radices_of, unit
+from weft.kernels.butterflies import (
+    SHORT_SEGMENT,
+    Complex,
+    Pass,
+    board_of,
+    butterflies,
+    is_within,
+    pass_kernel,
+    radices_of,
+    transformed,
+    unit,
+)
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import index_of, row_count
-from weft.language.control import ceil_div, static_range
+from weft.language.control import ceil_div, select, static_range
 from weft.language.memory.scratch import scratch
+from weft.language.numbers.math import min as lesser
+from weft.language.threads.barrier import sync_threads
 from weft.language.threads.each import each
+from weft.language.threads.grid import block_idx
 from weft.types.dtype import i32, i64
 from weft.types.launch_limits import MOST_SHARED_BYTES
 
@@ -41,9 +55,10 @@ def _fft_backward(gradient: Any, _: Any, x: Any, inverse: bool) -> Any:
 def fft(x: Any, inverse: bool = False, out: Any = None) -> Any:
     """The discrete Fourier transform of each row of complex numbers: X[k] = Σ x[j] exp(−2πi jk / n).
 
-    Rows of up to 2¹⁴ numbers (2¹³ of f64; half of that where a block has less than 160 kB of shared memory) are read
-    and written once, longer ones twice, and three times beyond 2²², if the length has no prime factor above 7. Other
-    lengths are padded to a little more than twice theirs, and transformed there and back.
+    Rows of up to 2¹⁴ numbers (2¹³ of f64; half of that, or a quarter, where a block has less than 160 kB of shared
+    memory) are read and written once, longer ones twice, and three times beyond 2²², if the length has no prime factor
+    above 7. Other lengths are padded to a little more than twice theirs, and transformed there and back, in one kernel
+    where that fits a block.
 
     Args:
         x: complex64 or complex128 numbers of NumPy, torch or CuPy (of weft and JAX: on the host), any rank from 1 on
@@ -226,12 +241,72 @@ def _convolved(
 ) -> None:
     """By jk = (j² + k² − (k − j)²) / 2: rows times a chirp, convolved with its conjugate, times the chirp."""
     rows, padded = row_count(x.shape[:-1]), math.prod(factors)
-    points = scratch((rows + 1, padded, 2), x.dtype)  # the last row is the chirp's conjugate
-    spread_kernel(x, points, n, sign).launch(over=(rows + 1, padded))
-    transform(points, points, factors, most, -1, 1.0)
-    multiply_kernel(points).launch(over=(rows, padded))
-    transform(points[:rows], points[:rows], factors, most, 1, 1 / padded)
-    collect_kernel(points, out, n, sign).launch(over=(rows, n))
+    if len(factors) == 1:
+        chirp, table = scratch((1, padded, 2), x.dtype), scratch((1, padded, 2), x.dtype)
+        spread_kernel(x, chirp, n, sign).launch(over=(1, padded))
+        transform(chirp, table, factors, most, -1, 1.0)
+        plan = Pass(padded, padded, 1, -1, 1.0, (1, 1), x.dtype.itemsize, most)
+        convolution_kernel(x, chirp, table, out, n, plan, sign).launch(
+            grid=ceil_div(rows, plan.together), block=plan.threads
+        )
+    else:
+        points = scratch((rows + 1, padded, 2), x.dtype)  # the last row is the chirp's conjugate
+        spread_kernel(x, points, n, sign).launch(over=(rows + 1, padded))
+        transform(points, points, factors, most, -1, 1.0)
+        multiply_kernel(points).launch(over=(rows, padded))
+        transform(points[:rows], points[:rows], factors, most, 1, 1 / padded)
+        collect_kernel(points, out, n, sign).launch(over=(rows, n))
+
+
+@kernel
+def convolution_kernel(
+    x: Array, chirp: Array, table: Array, out: Array, n: Constant, plan: Constant, sign: Constant
+) -> None:
+    """A block: some rows, from the first factor of the chirp to the last.
+
+    Args:
+        x: the rows.
+        chirp: its conjugate, a row of padded points.
+        table: the transform of that.
+        out: the results.
+        n: points of a row.
+        plan: of the padded rows' transforms.
+        sign: of the exponents.
+    """
+    back, last, rows = plan.turned_back(), len(plan.radices) - 1, row_count(x.shape[:-1])
+    board, block = board_of(plan, x.dtype), i64(block_idx.x) * plan.together
+    groups: Any = []
+    for pencil, place in butterflies(plan, 0):
+        index = index_of(lesser(block + pencil, rows - 1), x.shape[:-2])
+        points: Any = []
+        for shift in plan.points(0, 0):
+            point = Complex(0.0, 0.0)
+            if shift < n:
+                at = lesser(place + shift, n - 1)
+                value = Complex(x[(*index, at, 0)], x[(*index, at, 1)])
+                value = value.times(Complex(chirp[0, at, 0], -chirp[0, at, 1]))
+                is_there = place + shift < n
+                point = Complex(*(select(is_there, one, x.dtype(0.0)) for one in value))
+            points = [*points, point]
+        groups = [*groups, points]
+    results = transformed(groups, board, plan)
+    groups = []
+    for number, (_, place) in enumerate(butterflies(plan, last)):
+        points = []
+        for at, one in zip(plan.results(last, place), results[number], strict=True):
+            points = [*points, one.times(Complex(table[0, at, 0], table[0, at, 1]))]
+        groups = [*groups, points]
+    sync_threads()
+    results = transformed(groups, board, back)
+    for number, (pencil, place) in enumerate(butterflies(back, last)):
+        row = block + pencil
+        if is_within(back, last, number) & (row < rows):
+            index, scale = index_of(row, x.shape[:-2]), scale_of(n, sign) / plan.length
+            for at, one in zip(back.results(last, place), results[number], strict=True):
+                if at < n:
+                    one = one.times(Complex(chirp[0, at, 0], -chirp[0, at, 1]))
+                    out[(*index, at, 0)] = one.real * scale
+                    out[(*index, at, 1)] = one.imaginary * scale
 
 
 def chirp_at(place: Any, n: Any, sign: Any, dtype: Any) -> Any:
