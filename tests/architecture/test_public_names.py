@@ -52,8 +52,8 @@ def test_the_rooms_that_are_public_need_no_import_of_their_own():
 
 
 def documented() -> set[str]:
-    text = "\n".join(page.read_text() for page in REFERENCE.glob("*.md"))
-    return set(re.findall(r"^##+ `weft\.([\w.]+)", text, re.MULTILINE))
+    text = "\n".join(page.read_text() for page in REFERENCE.rglob("*.md"))
+    return set(re.findall(r"^#+ `weft\.([\w.]+)", text, re.MULTILINE))
 
 
 def test_every_public_name_is_documented():

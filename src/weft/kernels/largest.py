@@ -24,7 +24,7 @@ from weft.language.memory.shared import shared
 from weft.language.threads.barrier import sync_threads, sync_threads_count
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.block import reductions as of_block
-from weft.primitives.block.sorting import code_of, key_of
+from weft.primitives.radix import code_of, key_of
 from weft.types.dtype import i32, i64, u32, u64
 from weft.types.launch_limits import MOST_THREADS
 

@@ -18,9 +18,9 @@ from weft.language.control import ceil_div, static_range
 from weft.language.memory.ordered import atomic_load, atomic_store
 from weft.language.numbers.convert import bitcast
 from weft.language.threads.warp import lane_id
+from weft.primitives import trees
 from weft.primitives.threads import ALL
 from weft.primitives.values import moved
-from weft.primitives.warp import trees
 from weft.types.dtype import bool_, i64, u8, u16, u32, u64
 from weft.types.launch_limits import WARP_SIZE
 

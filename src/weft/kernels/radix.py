@@ -23,7 +23,7 @@ from weft.language.threads.barrier import sync_threads, sync_warp
 from weft.language.threads.grid import block_idx, grid_dim, thread_idx
 from weft.language.threads.warp import lane_id, warp_id
 from weft.primitives.block.scans import exclusive_scan
-from weft.primitives.block.sorting import UNSIGNED, code_of, key_of, last_code
+from weft.primitives.radix import UNSIGNED, code_of, key_of, last_code
 from weft.types.dtype import i32, i64, u32, u64
 from weft.types.launch_limits import WARP_SIZE
 

@@ -13,7 +13,7 @@ from weft.language.control import ceil_div, static_range
 from weft.language.memory.vectors import load_vector, store_vector
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.block import reductions as of_block
-from weft.primitives.block.items import is_list
+from weft.primitives.items import is_list
 from weft.primitives.warp import reductions as of_warp
 from weft.types.dtype import f32, f64, i64, u64
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE

@@ -41,12 +41,12 @@ from weft.language.threads.each import each
 from weft.language.threads.grid import block_dim, block_idx, thread_idx
 from weft.language.threads.warp import lane_id, warp_id
 from weft.primitives.block.exchanges import to_blocked, to_striped
-from weft.primitives.block.items import running
 from weft.primitives.block.scans import scan as block_scan
 from weft.primitives.block.transfers import load, store
+from weft.primitives.items import running
 from weft.primitives.threads import ALL
+from weft.primitives.trees import combined, scanned
 from weft.primitives.values import board, moved, put, take, thread_board
-from weft.primitives.warp.trees import combined, scanned
 from weft.types.dtype import u64
 from weft.types.launch_limits import WARP_SIZE
 

@@ -25,8 +25,9 @@ from weft.kernels.largest import are_few, put_largest
 from weft.kernels.radix import Plan, digits_of, sort_long, tile_of
 from weft.kernels.rows import row_count, row_of, threads_for
 from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.block.exchanges import striped, to_blocked, to_striped
+from weft.primitives.block.exchanges import to_blocked, to_striped
 from weft.primitives.block.sorting import radix_sort
+from weft.primitives.exchanging import striped
 from weft.types.dtype import i64
 
 _SHORT: Final = 2048  # elements of the longest row that a block sorts by itself

@@ -9,12 +9,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weft.language.control import select
-from weft.language.threads.barrier import FULL_MASK
+from weft.language.threads.barrier import FULL_MASK, sync_threads, sync_warp
 from weft.language.threads.grid import block_dim
 from weft.language.threads.warp import lane_id, warp_id
 from weft.types.launch_limits import WARP_SIZE
 
 ALL: Final = FULL_MASK
+BLOCK: Final = "block"
+WARP: Final = "warp"
+"""Whose threads make a call together."""
 _ANY: Final = 2 * WARP_SIZE
 
 
@@ -38,6 +41,29 @@ def last_lane() -> Any:
     threads = block_threads()
     last = WARP_SIZE - 1
     return select(threads & last == 0, last, min(last, threads - 1 - first_of_warp()))
+
+
+def rank_in(scope: Any) -> Any:
+    """This thread's number in its block or warp."""
+    return lane_id() if scope == WARP else thread_rank()
+
+
+def members_of(scope: Any) -> Any:
+    """Threads of this thread's block or warp."""
+    return last_lane() + 1 if scope == WARP else block_threads()
+
+
+def first_of(scope: Any) -> Any:
+    """The number in the block of the first thread of this thread's block or warp."""
+    return first_of_warp() if scope == WARP else 0
+
+
+def meet(scope: Any) -> None:
+    """A barrier of the block's or the warp's threads."""
+    if scope == WARP:
+        sync_warp()
+    else:
+        sync_threads()
 
 
 def group_lane(width: Any = WARP_SIZE) -> Any:

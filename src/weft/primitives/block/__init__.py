@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from weft.primitives.block.exchanges import to_blocked as to_blocked
     from weft.primitives.block.exchanges import to_striped as to_striped
     from weft.primitives.block.histograms import histogram as histogram
-    from weft.primitives.block.merging import merge_sort as merge_sort
     from weft.primitives.block.reductions import argmax as argmax
     from weft.primitives.block.reductions import argmin as argmin
     from weft.primitives.block.reductions import max as max
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from weft.primitives.block.reductions import sum as sum
     from weft.primitives.block.scans import exclusive_scan as exclusive_scan
     from weft.primitives.block.scans import scan as scan
+    from weft.primitives.block.sorting import merge_sort as merge_sort
     from weft.primitives.block.sorting import radix_sort as radix_sort
     from weft.primitives.block.transfers import load as load
     from weft.primitives.block.transfers import store as store
@@ -42,7 +42,7 @@ _MODULES = {
     "histogram": "histograms",
     "load": "transfers",
     "max": "reductions",
-    "merge_sort": "merging",
+    "merge_sort": "sorting",
     "min": "reductions",
     "radix_sort": "sorting",
     "reduce": "reductions",

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that change threads through shared memory: ``weft.block.exchange`` and its kind.
+"""Values that change threads of a block through shared memory: ``weft.block.exchange`` and its kind.
 
-Written in weft's language. In: a value or a list of items per thread. Out: those of other threads. Blocked items
-follow each other thread by thread; striped ones lie one per thread, as many threads apart as the block has.
+Written in weft's language. In: a value or a list of items per thread. Out: those of other threads.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from weft.language.control import static_assert
 from weft.language.functions import device_function
 from weft.language.threads.barrier import sync_threads
-from weft.primitives.block import items as lists
-from weft.primitives.threads import block_threads, thread_rank
+from weft.primitives.exchanging import exchanged, rearranged
+from weft.primitives.threads import BLOCK, thread_rank
 from weft.primitives.values import is_repeated, numbers, put, take, thread_board
 
 
@@ -59,13 +57,7 @@ def exchange(items: Any, places: Any) -> Any:
     Example:
         ``x = weft.block.exchange(x, weft.block_dim.x - 1 - tid)``
     """
-    given = lists.counted(items, "block.exchange")
-    if not lists.is_list(given):
-        return moved([given], [places], [thread_rank()])[0]
-    static_assert(
-        lists.is_list(places) and len(places) == len(given), "exchange: each item needs a place"
-    )
-    return moved(given, places, blocked(len(given)))
+    return exchanged(items, places, BLOCK, "block.exchange")
 
 
 @device_function("block.to_striped")
@@ -85,9 +77,7 @@ def to_striped(items: Any) -> Any:
     Example:
         ``p, q = weft.block.to_striped([x, y])``
     """
-    static_assert(lists.is_list(items), "to_striped: the items are a list")
-    given = lists.counted(items, "block.to_striped")
-    return moved(given, blocked(len(given)), striped(len(given)))
+    return rearranged(items, True, BLOCK, "block.to_striped")
 
 
 @device_function("block.to_blocked")
@@ -110,38 +100,4 @@ def to_blocked(items: Any) -> Any:
     Example:
         ``p, q = weft.block.to_blocked([x, y])``
     """
-    static_assert(lists.is_list(items), "to_blocked: the items are a list")
-    given = lists.counted(items, "block.to_blocked")
-    return moved(given, striped(len(given)), blocked(len(given)))
-
-
-def blocked(count: Any) -> Any:
-    """The numbers of a thread's blocked items."""
-    first = thread_rank() * count
-    return [first + k for k in range(count)]
-
-
-def striped(count: Any) -> Any:
-    """The numbers of a thread's striped items."""
-    rank, threads = thread_rank(), block_threads()
-    return [rank + k * threads for k in range(count)]
-
-
-def moved(items: Any, places: Any, sources: Any) -> Any:
-    """The items of other places, each written where it belongs and read from there."""
-    count = len(items)
-    on = thread_board(items[0], count)
-    for item, place in zip(items, places, strict=True):
-        put(on, slot(place, count), item)
-    sync_threads()
-    found = [take(on, slot(source, count)) for source in sources]
-    if is_repeated():
-        sync_threads()
-    return found
-
-
-def slot(place: Any, count: Any) -> Any:
-    """Where a place lies: threads that access places a power of two apart find them in different banks."""
-    if count & (count - 1) != 0:
-        return place
-    return place ^ ((place >> 5) & (min(count, 32) - 1))
+    return rearranged(items, False, BLOCK, "block.to_blocked")

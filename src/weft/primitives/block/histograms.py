@@ -12,7 +12,7 @@ from weft.language.functions import device_function
 from weft.language.memory.atomics import atomic_add
 from weft.language.memory.shared import shared
 from weft.language.threads.barrier import sync_threads
-from weft.primitives.block import items as lists
+from weft.primitives import items as lists
 from weft.primitives.threads import block_threads, thread_rank
 from weft.primitives.values import is_repeated
 from weft.types.dtype import i32

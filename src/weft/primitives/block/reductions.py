@@ -15,10 +15,9 @@ from weft.language.control import select
 from weft.language.functions import device_function
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.warp import lane_id, warp_id
-from weft.primitives.block import items
+from weft.primitives import items, trees
 from weft.primitives.threads import ALL, block_threads, first_of_warp, group_lanes, thread_rank
 from weft.primitives.values import board, is_repeated, moved, neutral, of_two, over_warp, put, take
-from weft.primitives.warp import trees
 from weft.primitives.warp.reductions import first_of_larger, first_of_smaller
 from weft.types.launch_limits import WARP_SIZE
 
@@ -127,13 +126,8 @@ def argmin(value: Any, index: Any = None) -> Any:
 
 def extreme(value: Any, index: Any, function: Any, name: str) -> Any:
     """The extreme value and its index."""
-    if items.is_list(value):
-        if index is None:
-            index = [thread_rank() * len(value) + k for k in range(len(value))]
-        pairs = items.counted([*zip(value, index, strict=True)], name)
-        return reduced(items.of_thread(pairs, function, name), function, None, name)
-    pair = items.counted((value, thread_rank() if index is None else index), name)
-    return reduced(pair, function, None, name)
+    pairs = items.with_places(value, index, thread_rank(), name)
+    return reduced(items.of_thread(pairs, function, name), function, None, name)
 
 
 def folded(kind: str, value: Any, name: str) -> Any:

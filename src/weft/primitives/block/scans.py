@@ -2,24 +2,18 @@
 """Running results over a block's threads: ``weft.block.scan`` and ``exclusive_scan``.
 
 Written in weft's language. In: a value per thread, or a list of them. Out: what the values up to each one combine
-to. Each warp scans its values, the first warp scans those of the warps, and each adds what is before it: two
-barriers.
+to.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from weft.language.control import select
 from weft.language.functions import device_function
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.warp import lane_id, warp_id
-from weft.primitives.block import items
-from weft.primitives.threads import ALL, block_threads, last_lane, thread_rank
-from weft.primitives.values import board, chosen, moved, put, take
-from weft.primitives.warp import trees
+from weft.primitives import items, trees
+from weft.primitives.scanning import over_block
+from weft.primitives.threads import thread_rank
 from weft.primitives.warp.scans import begun
-from weft.types.launch_limits import WARP_SIZE
 
 
 @device_function("block.scan")
@@ -43,10 +37,10 @@ def scan(value: Any, function: Any = None, with_total: Any = False) -> Any:
     value, function, _ = items.prepared(value, function, None, name)
     if items.is_list(value):
         own = items.running(value, function, name)
-        _, before, total = scanned(own[-1], function, name, True, with_total)
+        _, before, total = over_block(own[-1], function, name, True, with_total)
         value = [_after(before, one, function, name) for one in own]
     else:
-        value, _, total = scanned(value, function, name, False, with_total)
+        value, _, total = over_block(value, function, name, False, with_total)
     return (value, total) if with_total else value
 
 
@@ -71,10 +65,9 @@ def exclusive_scan(
     name = "block.exclusive_scan"
     value, function, initial = items.prepared(value, function, initial, name, is_exclusive=True)
     own = items.running(value, function, name) if items.is_list(value) else [value]
-    _, before, total = scanned(own[-1], function, name, True, with_total)
-    found = [begun(initial, function, before, thread_rank() == 0, name)]
-    for through in own[:-1]:
-        found.append(trees.combined(function, found[0], through, name))
+    _, before, total = over_block(own[-1], function, name, True, with_total)
+    first = begun(initial, function, before, thread_rank() == 0, name)
+    found = items.after(first, own, function, name)
     value = found if items.is_list(value) else found[0]
     return (value, total) if with_total else value
 
@@ -83,30 +76,3 @@ def _after(before: Any, value: Any, function: Any, name: str) -> Any:
     if thread_rank() > 0:
         value = trees.combined(function, before, value, name)
     return value
-
-
-def scanned(value: Any, function: Any, name: str, is_shifted: Any, with_total: Any) -> Any:
-    """The scan up to each thread; where asked for, else any value: that of the thread before; and the total."""
-    threads, lane = block_threads(), lane_id()
-    value = trees.scanned(value, function, WARP_SIZE, name)
-    total = moved("idx", value, last_lane(), ALL) if with_total else value
-    before = moved("up", value, 1, ALL) if is_shifted else value
-    if threads > WARP_SIZE:
-        values, sums = board(value, WARP_SIZE), board(value, WARP_SIZE)
-        warp, last_warp = warp_id(), (threads - 1) >> 5
-        if lane == last_lane():
-            put(values, warp, value)
-        sync_threads()
-        if warp == 0:
-            of_warps = take(values, select(lane <= last_warp, lane, 0))
-            put(sums, lane, trees.scanned(of_warps, function, WARP_SIZE, name))
-        sync_threads()
-        if warp > 0:
-            of_earlier = take(sums, warp - 1)
-            value = trees.combined(function, of_earlier, value, name)
-            if is_shifted:
-                shifted = trees.combined(function, of_earlier, before, name)
-                before = chosen(lane == 0, of_earlier, shifted)
-        if with_total:
-            total = take(sums, last_warp)
-    return value, before, total

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One value of those of a warp's lanes: ``weft.warp.reduce``, ``sum``, ``max``, ``min``, ``argmax``, ``argmin``.
 
-Written in weft's language. In: a value per lane. Out: the same result in each of them.
+Written in weft's language. In: a value per lane, or a list of them. Out: the same result in each of them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import Any
 
 from weft.language.control import select
 from weft.language.functions import device_function
-from weft.language.threads.warp import lane_id
-from weft.primitives.threads import ALL, group_lanes
-from weft.primitives.values import group_width, moved, numbers, of_two, over_warp, widened
-from weft.primitives.warp import trees
+from weft.primitives import items, trees
+from weft.primitives.threads import ALL, group_lane, group_lanes
+from weft.primitives.values import group_width, moved, of_two, over_warp
 from weft.types.launch_limits import WARP_SIZE
 
 
@@ -26,7 +25,8 @@ def reduce(value: Any, function: Any, mask: Any = None, width: Any = WARP_SIZE) 
     the same bits on every target.
 
     Args:
-        value: a number, or a tuple, named tuple or frozen dataclass of numbers.
+        value: a number, or a tuple, named tuple or frozen dataclass of numbers; or a list of several such items,
+            which follow each other lane by lane.
         function: takes two such values and returns one of the same types; associative. It is inlined.
         mask: the lanes that take part, one bit each, known to all of them; None: all.
         width: lanes of a group, a power of two known at compile time: each group has a result of its own. Not with a
@@ -41,7 +41,8 @@ def reduce(value: Any, function: Any, mask: Any = None, width: Any = WARP_SIZE) 
     """
     name = "warp.reduce"
     width = group_width(width, mask, name)
-    return reduced(numbers(value, name), function, mask, width, name)
+    value = items.of_thread(items.counted(value, name), function, name)
+    return reduced(value, function, mask, width, name)
 
 
 def reduced(value: Any, function: Any, mask: Any, width: Any, name: str) -> Any:
@@ -61,7 +62,7 @@ def sum(value: Any, mask: Any = None, width: Any = WARP_SIZE) -> Any:
     tree, neighbors first.
 
     Args:
-        value: a number, or a tuple or frozen dataclass of numbers.
+        value: a number, or a tuple or frozen dataclass of numbers; or a list of several such items.
         mask: the lanes that take part, as in `warp.reduce`.
         width: lanes of a group, as in `warp.reduce`.
 
@@ -73,7 +74,7 @@ def sum(value: Any, mask: Any = None, width: Any = WARP_SIZE) -> Any:
     """
     name = "warp.sum"
     width = group_width(width, mask, name)
-    value = widened(numbers(value, name))
+    value = items.widened_items(items.counted(value, name))
     return folded("sum", value, mask, width, name)
 
 
@@ -88,7 +89,7 @@ def max(value: Any, mask: Any = None, width: Any = WARP_SIZE) -> Any:
     """
     name = "warp.max"
     width = group_width(width, mask, name)
-    return folded("max", numbers(value, name), mask, width, name)
+    return folded("max", items.counted(value, name), mask, width, name)
 
 
 @device_function("warp.min")
@@ -102,11 +103,12 @@ def min(value: Any, mask: Any = None, width: Any = WARP_SIZE) -> Any:
     """
     name = "warp.min"
     width = group_width(width, mask, name)
-    return folded("min", numbers(value, name), mask, width, name)
+    return folded("min", items.counted(value, name), mask, width, name)
 
 
 def folded(kind: str, value: Any, mask: Any, width: Any, name: str) -> Any:
     """A sum, maximum or minimum: the machine's own where the whole warp takes part."""
+    value = items.of_thread(value, partial(of_two, kind), name)
     if width == WARP_SIZE:
         return over_warp(kind, value, ALL if mask is None else mask)
     return reduced(value, partial(of_two, kind), None, width, name)
@@ -119,8 +121,9 @@ def argmax(value: Any, index: Any = None, mask: Any = None, width: Any = WARP_SI
     Of equal values it is the one with the smallest index; a number wins over NaN.
 
     Args:
-        value: a number.
-        index: an integer that says where the value comes from; None: the lane in its group.
+        value: a number; or a list of several.
+        index: an integer that says where the value comes from, or as long a list of them; None: its place in the
+            group, counted lane by lane.
         mask: the lanes that take part, as in `warp.reduce`.
         width: lanes of a group, as in `warp.reduce`.
 
@@ -148,9 +151,8 @@ def argmin(value: Any, index: Any = None, mask: Any = None, width: Any = WARP_SI
 def extreme(value: Any, index: Any, mask: Any, width: Any, function: Any, name: str) -> Any:
     """The extreme value and its index."""
     width = group_width(width, mask, name)
-    if index is None:
-        index = lane_id() if width == WARP_SIZE else lane_id() & (width - 1)
-    return reduced(numbers((value, index), name), function, mask, width, name)
+    pairs = items.with_places(value, index, group_lane(width), name)
+    return reduced(items.of_thread(pairs, function, name), function, mask, width, name)
 
 
 def first_of_larger(left: Any, right: Any) -> Any:

@@ -6,24 +6,13 @@ Written in weft's language. In: a value per lane. Out: what the lanes up to it c
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from weft.language.functions import device_function
+from weft.primitives import items, trees
 from weft.primitives.threads import ALL, group_lane
-from weft.primitives.values import (
-    group_width,
-    like,
-    moved,
-    neutral,
-    numbers,
-    of_two,
-    widened,
-)
-from weft.primitives.warp import trees
+from weft.primitives.values import group_width, moved, neutral
 from weft.types.launch_limits import WARP_SIZE
-
-ADD = partial(of_two, "sum")
 
 
 @device_function("warp.scan")
@@ -31,7 +20,8 @@ def scan(value: Any, function: Any = None, mask: Any = None, width: Any = WARP_S
     """For each lane, the values of the lanes up to it, its own included, combined by a function.
 
     Args:
-        value: a number, or a tuple, named tuple or frozen dataclass of numbers.
+        value: a number, or a tuple, named tuple or frozen dataclass of numbers; or a list of several such items,
+            which follow each other lane by lane: then a list is returned.
         function: takes two such values and returns one of the same types; associative, and inlined. None: the sum,
             where values of 8 and 16 bits are added as f32 or i32, and bools as i32.
         mask: the lanes that take part, one bit each, known to all of them; None: all.
@@ -47,8 +37,15 @@ def scan(value: Any, function: Any = None, mask: Any = None, width: Any = WARP_S
     """
     name = "warp.scan"
     width = group_width(width, mask, name)
-    value, function, _ = prepared(value, function, None, name)
-    return scanned(value, function, mask, width, name)
+    value, function, _ = items.prepared(value, function, None, name)
+    if not items.is_list(value):
+        return scanned(value, function, mask, width, name)
+    own = items.running(value, function, name)
+    through = scanned(own[-1], function, mask, width, name)
+    before, is_first = preceding(through, mask, width)
+    return [
+        one if is_first else trees.combined(function, before, one, name) for one in own[:-1]
+    ] + [through]
 
 
 @device_function("warp.exclusive_scan")
@@ -77,29 +74,19 @@ def exclusive_scan(
     """
     name = "warp.exclusive_scan"
     width = group_width(width, mask, name)
-    value, function, initial = prepared(value, function, initial, name, is_exclusive=True)
-    through = scanned(value, function, mask, width, name)
+    value, function, initial = items.prepared(value, function, initial, name, is_exclusive=True)
+    own = items.running(value, function, name) if items.is_list(value) else [value]
+    before, is_first = preceding(scanned(own[-1], function, mask, width, name), mask, width)
+    found = items.after(begun(initial, function, before, is_first, name), own, function, name)
+    return found if items.is_list(value) else found[0]
+
+
+def preceding(value: Any, mask: Any, width: Any) -> Any:
+    """The value of the lane before this one, and whether there is none."""
     if mask is None:
-        before = moved("up", through, 1, ALL, width)
-        is_first = group_lane(width) == 0
-    else:
-        preceding = trees.lane_before(mask)
-        is_first = preceding < 0
-        before = moved("idx", through, max(preceding, 0), mask)
-    return begun(initial, function, before, is_first, name)
-
-
-def prepared(value: Any, function: Any, initial: Any, name: str, is_exclusive: Any = False) -> Any:
-    """The value, the function, and what the first one gets, or None where that changes nothing."""
-    value = numbers(value, name)
-    if function is None:
-        value = widened(value)
-        if initial is not None:
-            initial = like(initial, value, name)
-        return value, ADD, initial
-    if is_exclusive:
-        initial = like(initial, value, name)
-    return value, function, initial
+        return moved("up", value, 1, ALL, width), group_lane(width) == 0
+    lane = trees.lane_before(mask)
+    return moved("idx", value, max(lane, 0), mask), lane < 0
 
 
 def scanned(value: Any, function: Any, mask: Any, width: Any, name: str) -> Any:
