@@ -2,7 +2,7 @@
 """The matrix product of a Hopper GPU: TMA copies, tensor cores multiply, and no thread waits for the other kind.
 
 Shapes: `a` is m x k, `b` is n x k, of bfloat16, float16 or 8-bit floats; `c` is m x n = a · bᵀ, float16 or bfloat16,
-summed in float32; rows are multiples of 16 bytes. The kernel is that of `weft.kernels.gemm`, some 90 lines in
+summed in float32; rows are multiples of 16 bytes. The kernel is that of `weft.kernels.gemm`, some 150 lines in
 `src/weft/kernels/hopper_products.py`. A block has three warpgroups. One copies tiles of `a` and `b` into a ring of four
 stages; two multiply, 64 rows each. A stage goes around by two barriers: `full` counts its bytes, `empty` the warps
 that are done with it. Every multiprocessor has one block, which takes tile after tile. This host function makes the
@@ -15,17 +15,18 @@ import numpy as np
 
 import weft
 from examples.common import Arguments, Arrays, Example, show
-from weft.kernels.hopper_products import BM, BN, ROW_BYTES, Plan, gemm_kernel
+from weft.kernels.hopper_plans import COLUMNS, ROW_BYTES, ROWS, Plan
+from weft.kernels.hopper_products import gemm_kernel
 
 
 @weft.jit
 def gemm(a, b, c, profiled: weft.Constexpr[bool] = False):
     """c = a · bᵀ, for any m, n and k."""
-    m_tiles, n_tiles = weft.ceil_div(a.shape[0], BM), weft.ceil_div(b.shape[0], BN)
+    m_tiles, n_tiles = weft.ceil_div(a.shape[0], ROWS), weft.ceil_div(b.shape[0], COLUMNS)
     bk = ROW_BYTES // a.dtype.itemsize
     gemm_kernel(
-        weft.tensor_map(a, box=(BM, bk), swizzle=128),
-        weft.tensor_map(b, box=(BN, bk), swizzle=128),
+        weft.tensor_map(a, box=(ROWS, bk), swizzle=128),
+        weft.tensor_map(b, box=(COLUMNS, bk), swizzle=128),
         weft.tensor_map(c, box=(64, 64), swizzle=128),
         (m_tiles, n_tiles),
         a.shape[1],

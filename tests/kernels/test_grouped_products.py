@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import hopper_products, tiled_products, warp_products
+from weft.kernels import hopper_plans, hopper_products, tiled_products, warp_products
 from weft.kernels.endings import Ending
 
 RANDOM = np.random.default_rng(9)
@@ -40,7 +40,7 @@ def test_each_group_has_its_matrix():
     found = kernels.grouped_gemm(a, right, STARTS, bias, dtype="float32")
     assert np.allclose(found, expected, atol=1e-4)
     ending, given = Ending(None, bias), (aligned(a), aligned(weight))
-    plan = hopper_products.Plan(True, True, (False, True), False)
+    plan = hopper_plans.Plan(True, True, (False, True), False)
     for call, options in (
         (hopper_products.gemm, (plan,)),
         (warp_products.gemm_of_chunks, (True, True)),
@@ -55,7 +55,7 @@ def test_sums_of_a_group_see_no_other_group():
     pairs = [(a[rows].astype(np.float64), b[rows].astype(np.float64)) for rows in groups()]
     expected = np.stack([left.T @ right for left, right in pairs])
     a[301:], b[301:] = np.nan, np.inf
-    given, plan = (aligned(a), aligned(b)), hopper_products.Plan(False, False, by_copies=False)
+    given, plan = (aligned(a), aligned(b)), hopper_plans.Plan(False, False, by_copies=False)
     sizes = tiled_products.OF_CPU, (True, False)
     for call, factors, options in (
         (hopper_products.gemm, given, (plan,)),

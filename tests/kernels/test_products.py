@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import factors, hopper_products, tiled_products, warp_products
+from weft.kernels import factors, hopper_plans, hopper_products, tiled_products, warp_products
 from weft.kernels.activations import relu
 from weft.kernels.arrays import given
 from weft.kernels.cuts import parts_for
@@ -60,15 +60,27 @@ def test_a_product_ends_with_bias_activation_and_residual():
     assert np.allclose(memory[:, 10:], a @ b)
 
 
-@pytest.mark.parametrize(("rows", "columns"), list(itertools.product((True, False), repeat=2)))
-def test_kernels_of_tensor_cores_take_factors_in_either_order(rows, columns):
+NARROW = {"rows": 64, "columns": 16, "pending": 1, "by_copies": False}
+IN_PARTS = {"rows": 64, "columns": 64, "parts": 4, "pending": 1, "by_copies": False}
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "tile"),
+    [
+        (True, True, {}),
+        (False, True, NARROW),
+        (True, False, IN_PARTS),
+        (False, False, {"columns": 64, "neighbors": 2}),
+    ],
+)
+def test_kernels_of_tensor_cores_take_factors_in_either_order(rows, columns, tile):
     a, b = numbers(2, 72, 72, dtype=np.float16), numbers(72, 136, dtype=np.float16)
     bias, residual = numbers(136), numbers(2, 72, 136)
     expected = 0.5 * (a.astype(np.float64) @ b) + bias + 2 * residual
     ending = Ending(0.5, bias, None, 2.0, residual)
     left, right = aligned(a if rows else a.swapaxes(1, 2)), aligned(b.T if columns else b)
     c = aligned(np.zeros((2, 72, 136), np.float16))
-    plan = hopper_products.Plan(rows, columns, (True, False), rows == columns)
+    plan = hopper_plans.Plan(rows, columns, (True, False))._replace(**tile)
     hopper_products.gemm(left, right, c, ending, plan)
     assert np.allclose(np.asarray(c), expected, atol=2e-2)
     warp_products.gemm_of_chunks(left, right, c, ending, rows, columns)
@@ -78,7 +90,7 @@ def test_kernels_of_tensor_cores_take_factors_in_either_order(rows, columns):
 def test_parts_of_long_sums_are_added_in_their_order():
     bias, residual = numbers(24), numbers(2, 9, 24)
     ending = Ending(0.5, bias, relu, 2.0, residual)
-    plan = hopper_products.Plan(True, False, (True, False), False, hopper_products.columns_for(24))
+    plan = hopper_plans.Plan(True, False, (True, False), False, 64)
     for k, parts in ((200, 3), (520, 7)):
         a, b = numbers(2, 9, k, dtype=np.float16), numbers(k, 24, dtype=np.float16)
         left, right = aligned(a), aligned(b)
@@ -108,6 +120,41 @@ def test_how_sums_are_cut():
     assert parts_for(1, 1023, 132, 512, 64) is None
     assert parts_for(32, 1024, 132, 512, 1) is None
     assert parts_for(0, 8192, 0, 512, 0) is None
+
+
+def test_how_a_hopper_gpu_cuts_products():
+    usual = hopper_plans.Choice()
+    for shape, k in (((4096, 4096), 4096), ((8, 1024, 1024), 1024), ((8192, 8192), 1024)):
+        assert hopper_plans.choose(shape, k, 2, 132) == usual
+    for m, n, k in itertools.product((1, 16, 100, 1024), (8, 16, 100, 8192), (8, 1000, 100_000)):
+        rows, columns, parts, neighbors, cut = hopper_plans.choose((m, n), k, 2, 132)
+        assert columns % (8 * parts) == 0 and parts <= max(k // 64, 1) and parts * neighbors <= 8
+        assert (rows == 64 or m > 64) and (cut is None or parts == 1)
+        tiles = -(-m // rows) * -(-n // columns)
+        assert tiles * parts <= 132 or parts == 1
+    assert hopper_plans.choose((16, 8192), 8192, 2, 132).parts > 1
+    assert hopper_plans.choose((128, 128), 100_000, 2, 132).cut
+
+
+PLANS = [
+    hopper_plans.Plan(rows=rows, columns=columns, parts=parts, pending=int(rows == 64))
+    for rows, columns, parts in itertools.product((64, 128), (16, 32, 64, 128, 256), (1, 2, 4, 8))
+    if columns % (8 * parts) == 0
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_every_tile_assembles_for_a_hopper_gpu(plan):
+    if plan.stages(2) < 3:
+        return
+    m, n, k = (weft.sym(name, divisibility=8) for name in "mnk")
+    a, b, c = (
+        weft.fake_tensor(weft.bf16, shape, alignment_bytes=16) for shape in ((m, k), (n, k), (m, n))
+    )
+    plan = plan._replace(by_copies=plan.parts == 1 and plan.columns % 64 == 0)
+    found = weft.compile(hopper_products.gemm, a, b, c, Ending(), plan, options="--gpu-arch sm_90a")
+    assert (found.remarks, found.kernels["gemm_kernel"].spill_load_bytes) == ((), 0)
 
 
 def test_matrices_without_chunks_pass_registers():

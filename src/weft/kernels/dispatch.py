@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels import hopper_products, tiled_products, warp_products
+from weft.kernels import hopper_plans, hopper_products, tiled_products, warp_products
 from weft.kernels.arrays import Given, given
 from weft.kernels.calls import Call
 from weft.kernels.cuts import parts_for
 from weft.kernels.endings import Ending
 from weft.kernels.factors import capability, multiprocessors_of, stored, suits_copy_engine
-from weft.kernels.scales import BLOCK, UNSCALED, Scales
+from weft.kernels.scales import UNSCALED, Scales
 from weft.types.dtype import f64
 
 
@@ -59,16 +59,10 @@ def product_of(
         # Sums that begin anywhere: no copies of neighbors along them.
         may_copy = starts is None or len(right.shape) > 2 or order == (False, False)
         if version == (9, 0) and may_copy and suits_copy_engine(left, right, a, b):
-            own = hopper_products
-            columns = own.columns_for(result.shape[-1]) if scales.a is None else BLOCK
-            cut = parts((own.BM, columns), 1, own.SHORTEST)
-            c = stored(result)
-            by_copies = cut is None and starts is None and result.dtype.itemsize == 2
-            stacks = len(left.shape) > 2, len(right.shape) > 2
-            by_copies = by_copies and c.has_chunks and not c.is_exchanged
-            plan = own.Plan(*order, stacks, by_copies, columns)
+            plan, cut = _hopper_plan(left, right, result, order, starts, scales)
             arrays = a.array, b.array, result.array
-            return Call(own.gemm, (*arrays, ending, plan, cut, starts, scales), result.array)
+            others = ending, plan, cut, starts, scales
+            return Call(hopper_products.gemm, (*arrays, *others), result.array)
         if size == 2:
             is_whole = a.is_whole and b.is_whole and may_copy
             call = warp_products.gemm_of_chunks if is_whole else warp_products.gemm
@@ -82,6 +76,31 @@ def product_of(
     arrays = left.array, right.array, result.array
     others = ending, sizes, along_k, cut, starts, scales
     return Call(tiled_products.gemm, (*arrays, *others), result.array)
+
+
+def _hopper_plan(
+    left: Given,
+    right: Given,
+    result: Given,
+    order: tuple[bool, bool],
+    starts: Any,
+    scales: Scales,
+) -> tuple[hopper_plans.Plan, int | None]:
+    """Tiles and parts of `hopper_products`."""
+    size = left.dtype.itemsize
+    if starts is not None:
+        choice = hopper_plans.Choice(columns=hopper_plans.columns_for(result.shape[-1]))
+    else:
+        widths = hopper_plans.widths_of(order[1], scales.a is not None)
+        processors = multiprocessors_of(left.device)
+        choice = hopper_plans.choose(result.shape, left.shape[-1], size, processors, widths)
+    rows, columns, parts, neighbors, cut = choice
+    c, stacks = stored(result), (len(left.shape) > 2, len(right.shape) > 2)
+    is_whole = cut is None and parts == 1 and starts is None and columns % 64 == 0
+    by_copies = is_whole and result.dtype.itemsize == 2 and c.has_chunks and not c.is_exchanged
+    pending = int(rows == 64)
+    plan = hopper_plans.Plan(*order, stacks, by_copies, columns, rows, parts, neighbors, pending)
+    return plan, cut
 
 
 def _parts(

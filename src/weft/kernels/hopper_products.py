@@ -2,33 +2,38 @@
 """The matrix product of a Hopper GPU: TMA copies, tensor cores multiply, and no thread waits for the other kind.
 
 In: tensor maps of two stacks of matrices of bfloat16, float16 or 8-bit floats, and the result. Out: sums in float32,
-finished and rounded. A block has three warpgroups. One copies tiles of `a` and `b` into a ring of four stages; two
-multiply, 64 rows each. A stage goes around by two barriers: `full` counts its bytes, `empty` the warps that are done
-with it. Every multiprocessor has one block, which takes tile after tile.
+finished and rounded. One warpgroup of a block copies tiles of `a` and `b` into a ring; one or two multiply, 64 rows
+each. A stage goes around by two barriers: `full` counts its bytes, `empty` the warps that are done with it. Every
+multiprocessor has one block, which takes tile after tile. Of few tiles, the blocks of a cluster take a part of a tile's
+sums each, and send each other what they have to add up. `hopper_plans` says which tiles.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.api import jit, kernel
 from weft.arguments.tensor_map import TensorMap
 from weft.kernels.arrays import Array, Constant, Int32
 from weft.kernels.cuts import WHOLE, Cut, add_up, cut_of
 from weft.kernels.endings import PLAIN, Ending
+from weft.kernels.hopper_plans import ROW_BYTES, USUAL, Plan
 from weft.kernels.scales import BLOCK, UNSCALED, Scales
-from weft.kernels.tiles import count_in, count_of, place_of, sums_of, tiles_of
+from weft.kernels.tiles import Place, count_in, count_of, place_of, sums_of, tiles_of
 from weft.language.asynchronous import tma
+from weft.language.asynchronous.cluster import cluster_rank, sync_cluster
 from weft.language.asynchronous.mbarrier import mbarrier
 from weft.language.asynchronous.pipeline import PipelineState
+from weft.language.asynchronous.st_async import st_async
 from weft.language.asynchronous.tensor_map import tensor_map
 from weft.language.asynchronous.tma import fence_proxy
-from weft.language.control import static_range
+from weft.language.control import ceil_div, static_range
 from weft.language.matrix import wgmma
 from weft.language.memory.shared import shared
 from weft.language.numbers.math import max as greater
 from weft.language.numbers.math import min as lesser
 from weft.language.profiling.profiler import Profiler
+from weft.language.threads.dependencies import launch_dependents, wait_for_dependencies
 from weft.language.threads.grid import block_idx, grid_dim, multiprocessors, thread_idx
 from weft.language.threads.registers import setmaxnreg
 from weft.language.threads.warpgroup import elect_one, sync_warpgroup, warpgroup, warpgroup_id
@@ -38,41 +43,6 @@ if TYPE_CHECKING:
     Map = Any
 else:
     Map = TensorMap
-
-BM: Final = 128
-BN: Final = 256
-STAGES: Final = 4
-ROW_BYTES: Final = 128  # of a and b in a tile: 64 elements of 16 bits, 128 of 8
-SHORTEST: Final = 512  # part of a sum
-
-
-class Plan(NamedTuple):
-    """How the matrices lie; known when the kernel is compiled.
-
-    Attributes:
-        rows_of_a: whether a row of `a` has no gaps in memory, else a column.
-        columns_of_b: whether a column of `b` has none, else a row.
-        stacks: whether there is a matrix of `a` and of `b` for each of the result, or one for all.
-        by_copies: whether the result is a tensor map, else a tensor.
-        columns: of a tile, a multiple of 64; 128 where factors are scaled, which needs two sets of sums.
-        profiled: whether a `weft.profiler.capture` shows what the block does when.
-    """
-
-    rows_of_a: Constant = True
-    columns_of_b: Constant = True
-    stacks: Constant = (False, False)
-    by_copies: Constant = True
-    columns: Constant = BN
-    profiled: Constant = False
-
-
-USUAL: Final = Plan()
-"""One matrix of each; sums run along rows of both in memory; tiles of the result are copied."""
-
-
-def columns_for(n: int) -> int:
-    """Columns of a tile, for a result of n."""
-    return next((columns for columns in (64, 128) if n <= columns), BN)
 
 
 class Ring(NamedTuple):
@@ -84,27 +54,63 @@ class Ring(NamedTuple):
     empty: Any
 
 
-def steps_of(bounds: Any, bk: Any, cut: Any) -> Any:
-    """Where the steps of a sum begin; one, of zeros, for a group that is empty. Traced in the kernel."""
+def own_tiles(tiles: Any, plan: Any, cut: Any) -> Any:
+    """The numbers of this block's tiles, of a cluster's the first; traced in the kernel."""
+    return range(block_idx.x // plan.cluster, count_in(tiles, cut), grid_dim.x // plan.cluster)
+
+
+def own_place(tile: Any, tiles: Any, plan: Any, cut: Any) -> Any:
+    """Where this block's tile is; traced in the kernel."""
+    place = place_of(tile, tiles, (plan.neighbors * plan.rows, plan.columns), cut)
+    if plan.neighbors == 1:
+        return place
+    row = place.row + plan.rows * cluster_rank()
+    return Place(place.matrix, place.result, row, place.column, place.end)
+
+
+def own_sums(place: Any, k: Any, bk: Any, plan: Any, cut: Any) -> Any:
+    """The first of this block's products in a tile's sums, and the one after the last; traced in the kernel."""
+    if plan.parts == 1:
+        return sums_of(place, k, cut)
+    length = bk * ceil_div(ceil_div(k, bk), plan.parts)
+    first = length * cluster_rank()
+    return first, lesser(first + length, k)
+
+
+def steps_of(bounds: Any, bk: Any, plan: Any, cut: Any) -> Any:
+    """Where the steps of a sum begin; one, of zeros, for a group or part that is empty. Traced in the kernel."""
     first, end = bounds
-    return range(first, end if cut.starts is None else greater(end, first + 1), bk)
+    may_be_empty = cut.starts is not None or plan.parts > 1
+    return range(first, greater(end, first + 1) if may_be_empty else end, bk)
+
+
+def copy_columns(b: Any, of_b: Any, at: Any, ring: Any, stage: Any, plan: Any) -> None:
+    """Copies a tile of `b`, or this block's share of it to all neighbors, who copy theirs; traced in the kernel."""
+    if plan.neighbors == 1:
+        tma.load(b, (*of_b, *at), ring.b[stage], ring.full[stage])
+        return
+    rank, (height, width) = cluster_rank(), ring.b[stage].shape
+    height //= plan.neighbors
+    part = ring.b[stage].tile((height, width), (rank, 0))
+    place = (*of_b, at[0] + height * rank, at[1])
+    tma.load(b, place, part, ring.full[stage], multicast=range(plan.neighbors))
 
 
 def copy_tiles(a: Any, b: Any, ring: Any, tiles: Any, k: Any, plan: Any, cut: Any, p: Any) -> None:
     """What the thread does that starts all copies; traced in the kernel."""
     bk = ROW_BYTES // ring.a.dtype.itemsize
-    stage = PipelineState(STAGES, producer=True)
-    for tile in range(block_idx.x, count_in(tiles, cut), grid_dim.x):
-        place = place_of(tile, tiles, (BM, plan.columns), cut)
+    stage = PipelineState(ring.a.shape[0], producer=True)
+    for tile in own_tiles(tiles, plan, cut):
+        place = own_place(tile, tiles, plan, cut)
         of_a, of_b = (place.matrix if is_stack else () for is_stack in plan.stacks)
-        for at in steps_of(sums_of(place, k, cut), bk, cut):
+        for at in steps_of(own_sums(place, k, bk, plan, cut), bk, plan, cut):
             at_a = (place.row, at) if plan.rows_of_a else (at, place.row)
             at_b = (place.column, at) if plan.columns_of_b else (at, place.column)
             with p.range("wait"):
                 ring.empty[stage].wait()
             ring.full[stage].arrive(expect_bytes=ring.a[stage].nbytes + ring.b[stage].nbytes)
             tma.load(a, (*of_a, *at_a), ring.a[stage], ring.full[stage])
-            tma.load(b, (*of_b, *at_b), ring.b[stage], ring.full[stage])
+            copy_columns(b, of_b, at_b, ring, stage, plan)
             p.begin_async("load", stage.index)
             stage = stage.next()
 
@@ -112,8 +118,8 @@ def copy_tiles(a: Any, b: Any, ring: Any, tiles: Any, k: Any, plan: Any, cut: An
 def multiply(ring: Any, stage: Any, mine: Any, bounds: Any, plan: Any, cut: Any, p: Any) -> Any:
     """A warpgroup's sums of a tile, and the stage after them; traced in the kernel."""
     bk = ROW_BYTES // ring.a.dtype.itemsize
-    acc = wgmma.accumulator((64, plan.columns), f32)
-    for at in steps_of(bounds, bk, cut):
+    acc, before = wgmma.accumulator((64, plan.columns), f32), stage
+    for at in steps_of(bounds, bk, plan, cut):
         with p.range("wait"):
             ring.full[stage].wait()
         if mine == 0:
@@ -127,17 +133,75 @@ def multiply(ring: Any, stage: Any, mine: Any, bounds: Any, plan: Any, cut: Any,
         columns = ring.b[stage].T if plan.columns_of_b else ring.b[stage]
         with p.range("multiply"):
             acc = wgmma.mma(rows, columns, acc, accumulate=at > bounds[0])
-            acc = wgmma.wait(acc, pending=0)
-        ring.empty[stage].release()
-        stage = stage.next()
+            acc = wgmma.wait(acc, pending=plan.pending)
+        if plan.pending == 0 or at > bounds[0]:
+            release(ring, before if plan.pending else stage, plan)
+        before, stage = stage, stage.next()
+    if plan.pending:
+        acc = wgmma.wait(acc, pending=0)
+        release(ring, before, plan)
     return acc, stage
 
 
-def multiply_scaled(ring: Any, stage: Any, mine: Any, bounds: Any, place: Any, scales: Any) -> Any:
+def release(ring: Any, stage: Any, plan: Any) -> None:
+    """Frees a stage for the copies of all blocks that bring tiles there; traced in the kernel."""
+    if plan.neighbors == 1:
+        ring.empty[stage].release()
+    else:
+        ring.empty[stage].release(ranks=range(plan.neighbors))
+
+
+class Inbox(NamedTuple):
+    """Where the parts of a block's share of the columns come to: four sums of each thread at a time."""
+
+    sums: Any
+    came: Any
+
+
+def inbox_of(plan: Any) -> Any:
+    """What the blocks of a cluster send their sums to, or None where each has whole ones; traced in the kernel."""
+    if plan.parts == 1:
+        return None
+    shape = plan.parts, plan.rows // 64, plan.columns // plan.parts // 8, 128, 4
+    return Inbox(shared(shape, f32), mbarrier(1, arrivals=1))
+
+
+def exchanged(acc: Any, column: Any, inbox: Any, mine: Any, plan: Any) -> Any:
+    """Whole sums and their first column: all, or, of parts, this block's share of the columns. Traced in the kernel.
+
+    Each block of the cluster sends its sums to those that add them up, in the order of the parts.
+    """
+    if inbox is None:
+        return acc, column
+    width, thread, rank = plan.columns // plan.parts, thread_idx.x % 128, cluster_rank()
+    if mine == 0 and elect_one(warpgroup):
+        inbox.came[0].arrive(expect_bytes=inbox.sums.nbytes)
+    for owner in static_range(plan.parts):
+        values = acc[:, width * owner : width * (owner + 1)].values
+        for block in static_range(width // 8):
+            four = values[4 * block : 4 * (block + 1)]
+            st_async(inbox.sums, (rank, mine, block, thread, 0), four, inbox.came[0], owner)
+    inbox.came[0].wait(0)
+
+    def added_up(_: Any, row: Any, column: Any) -> Any:
+        # How a fragment lies: eight columns, of which a thread has two neighbors of two rows.
+        at = mine, column // 8, thread, row % 16 // 8 * 2 + column % 2
+        total = inbox.sums[(0, *at)]
+        for part in static_range(1, plan.parts):
+            total += inbox.sums[(part, *at)]
+        return total
+
+    return acc[:, :width].map(added_up, coordinates=True), column + width * rank
+
+
+def multiply_scaled(
+    ring: Any, stage: Any, mine: Any, bounds: Any, place: Any, scales: Any, plan: Any
+) -> Any:
     """As `multiply`, of scaled factors that lie along k: the sums of each block are scaled and added apart."""
     (first, end), row = bounds, place.row + 64 * mine
 
     def scale_of(k: Any) -> Any:
+        k = lesser(k, BLOCK * scales.a.shape[-1] - 1)  # no further than the last block
         last, of_b = scales.a.shape[-2] - 1, scales.of_b(place, k, place.column)
 
         def of_row(i: Any) -> Any:
@@ -150,14 +214,14 @@ def multiply_scaled(ring: Any, stage: Any, mine: Any, bounds: Any, place: Any, s
         return wgmma.mma(ring.a[stage].tile((64, BLOCK), (mine, 0)), ring.b[stage].T)
 
     part = wgmma.wait(begun(stage), pending=0)
-    ring.empty[stage].release()
+    release(ring, stage, plan)
     total, stage = part.map(product, part.rows(scale_of(first))), stage.next()
-    scale = total.rows(scale_of(lesser(first + BLOCK, end - 1)))
+    scale = total.rows(scale_of(first + BLOCK))
     for k in range(first + BLOCK, end, BLOCK):
         part = begun(stage)
-        following = total.rows(scale_of(lesser(k + BLOCK, end - 1)))  # loaded meanwhile
+        following = total.rows(scale_of(k + BLOCK))  # loaded meanwhile
         part = wgmma.wait(part, pending=0)
-        ring.empty[stage].release()
+        release(ring, stage, plan)
         total = total.map(added, part, scale)
         scale, stage = following, stage.next()
     return total, stage
@@ -185,10 +249,10 @@ def keep_group(ring: Any, stage: Any, mine: Any, length: Any) -> None:
         sync_warpgroup()
 
 
-def write(part: Any, c: Any, place: Any, buffer: Any, leader: Any) -> None:
-    """Copies a finished part to the result through one of its warpgroup's two buffers in turn; traced in the kernel."""
+def write(part: Any, c: Any, place: Any, buffer: Any, leader: Any, pending: Any) -> None:
+    """Copies a finished part to the result through one of its warpgroup's two buffers; traced in the kernel."""
     if leader:
-        tma.wait(pending=1, read=True)  # the buffer's last copy has been read
+        tma.wait(pending=pending, read=True)  # the buffer's last copy has been read
     sync_warpgroup()
     part.to(buffer.dtype).store(buffer)
     fence_proxy()
@@ -212,43 +276,58 @@ def gemm_kernel(
     scales: Scales = UNSCALED,
 ) -> None:
     """One block: one tile of c after the other; `tiles` as in `place_of`."""
-    bk, bn = ROW_BYTES // dtype.itemsize, plan.columns
+    bk, bm, bn = ROW_BYTES // dtype.itemsize, plan.rows, plan.columns
+    stages, groups = plan.stages(out_dtype.itemsize), bm // 64
     ring = Ring(
-        shared((STAGES, *((BM, bk) if plan.rows_of_a else (bk, BM))), dtype, swizzle=128),
-        shared((STAGES, *((bn, bk) if plan.columns_of_b else (bk, bn))), dtype, swizzle=128),
-        mbarrier(STAGES, arrivals=1),
-        mbarrier(STAGES, arrivals=8),  # warps that multiply
+        shared((stages, *((bm, bk) if plan.rows_of_a else (bk, bm))), dtype, swizzle=128),
+        shared((stages, *((bn, bk) if plan.columns_of_b else (bk, bn))), dtype, swizzle=128),
+        mbarrier(stages, arrivals=1),
+        mbarrier(stages, arrivals=4 * groups * plan.neighbors),  # warps that multiply
     )
-    c_tiles: Any = shared((2, 2, 64, 64), out_dtype, swizzle=128) if plan.by_copies else None
+    c_tiles: Any = shared((groups, 2, 64, 64), out_dtype, swizzle=128) if plan.by_copies else None
+    inbox = inbox_of(plan)
     role, leader = warpgroup_id(), elect_one(warpgroup)
     p = Profiler(groups=("copy", "multiply 0", "multiply 1"), enabled=plan.profiled)
     p.init(role, leader)
 
+    if role == 0 and leader:
+        tma.prefetch(a)
+        tma.prefetch(b)
+    wait_for_dependencies()
+    launch_dependents()
     if role == 0:  # copies
-        setmaxnreg(40)
+        if groups > 1:
+            setmaxnreg(40)
         if leader:
             copy_tiles(a, b, ring, tiles, k, plan, cut, p)
     else:  # multiplies
-        setmaxnreg(232)
-        mine, stage = role - 1, PipelineState(STAGES)
-        for tile in range(block_idx.x, count_in(tiles, cut), grid_dim.x):
-            place = place_of(tile, tiles, (BM, plan.columns), cut)
-            bounds = sums_of(place, k, cut)
+        if groups > 1:
+            setmaxnreg(232)
+        mine, stage = role - 1, PipelineState(stages)
+        for tile in own_tiles(tiles, plan, cut):
+            place = own_place(tile, tiles, plan, cut)
+            bounds = own_sums(place, k, bk, plan, cut)
             if scales.a is None:
                 acc, stage = multiply(ring, stage, mine, bounds, plan, cut, p)
             else:
-                acc, stage = multiply_scaled(ring, stage, mine, bounds, place, scales)
+                acc, stage = multiply_scaled(ring, stage, mine, bounds, place, scales, plan)
             row = place.row + 64 * mine
             with p.range("store"):
-                for j in static_range(plan.columns // 64):
-                    left = place.column + 64 * j
-                    part = ending.finished_part(acc[:, 64 * j : 64 * (j + 1)], place, row, left)
+                acc, column = exchanged(acc, place.column, inbox, mine, plan)
+                step = lesser(acc.shape[1], 64)
+                for first in static_range(0, acc.shape[1], step):
+                    left = column + first
+                    part = ending.finished_part(acc[:, first : first + step], place, row, left)
                     if plan.by_copies:
-                        write(part, c, (*place.result, row, left), c_tiles[mine, j % 2], leader)
+                        buffer = c_tiles[mine, first // 64 % 2]
+                        pending = 1 - bn // 64 % 2  # of an even number, buffers take turns
+                        write(part, c, (*place.result, row, left), buffer, leader, pending)
                     else:
                         part.store(place.matrix_of(c), (row, left))
         if plan.by_copies and leader:
             tma.wait()
+    if plan.neighbors > 1:
+        sync_cluster()  # the others still copy to this block, and tell it what they have read
 
 
 @jit
@@ -273,15 +352,20 @@ def gemm(
     a_box, b_box = (
         (*(1,) * (tensor.ndim - 2), *((rows, bk) if along_k else (bk, rows)))
         for tensor, rows, along_k in (
-            (a, BM, plan.rows_of_a),
+            (a, plan.rows, plan.rows_of_a),
             (b, plan.columns, plan.columns_of_b),
         )
     )
-    target, cut = cut_of(c, a.dtype, k, bk, BM, parts, starts)
-    tiles = tiles_of(target, (BM, plan.columns), cut)
+    *of_stack, height, width = b_box
+    rows = plan.neighbors * plan.rows
+    target, cut = cut_of(c, a.dtype, k, bk, rows, parts, starts)
+    tiles = tiles_of(target, (rows, plan.columns), cut)
+    blocks = count_of(tiles)
+    if plan.parts == 1:
+        blocks = lesser(blocks, greater(multiprocessors() // plan.cluster, 1))
     gemm_kernel(
         tensor_map(a, box=a_box, swizzle=128),
-        tensor_map(b, box=b_box, swizzle=128),
+        tensor_map(b, box=(*of_stack, height // plan.neighbors, width), swizzle=128),
         tensor_map(c, box=(*(1,) * (c.ndim - 2), 64, 64), swizzle=128)
         if plan.by_copies
         else target,
@@ -293,6 +377,11 @@ def gemm(
         plan,
         cut,
         scales,
-    ).launch(grid=lesser(count_of(tiles), multiprocessors()), block=384)
+    ).launch(
+        grid=blocks * plan.cluster,
+        block=128 * (1 + plan.rows // 64),
+        cluster=plan.cluster if plan.cluster > 1 else None,
+        programmatic=plan.overlaps,
+    )
     if parts is not None:
         add_up(target, c, ending)
