@@ -98,6 +98,7 @@ def ready() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Case → the call, its names: functions of weft.kernels on arrays of the fake GPU, and what they call."""
     import weft
     from weft.kernels import softmaxes
+    from weft.kernels.spreads import Spread
 
     x, y, row, product = (
         weft.empty(shape, weft.f32, "cuda:0") for shape in ((64, 64), (64, 64), (64,), (64, 64))
@@ -110,8 +111,8 @@ def ready() -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "transpose", "k.transpose(x, out=y)", names
     yield (
         "the host function of softmax",
-        "f(x, y, 32, 4, 4, False)",
-        {**names, "f": vars(softmaxes)["_softmax"]},
+        "f(x, y, spread, False)",
+        {**names, "f": vars(softmaxes)["_softmax"], "spread": Spread(1, 32, 4, 4)},
     )
 
 

@@ -14,6 +14,7 @@ from weft import kernels
 from weft.kernels import normalization, reductions, scans, softmaxes
 from weft.kernels.combining import How
 from weft.kernels.reductions import Plan
+from weft.kernels.spreads import Spread
 
 
 def numbers(*shape: int, dtype: object = np.float32) -> np.ndarray:
@@ -125,9 +126,19 @@ def test_each_kernel_assembles_for_a_gpu():
     row, of_rows = weft.fake_tensor(weft.f32, ("m",)), weft.fake_tensor(weft.bf16, ("n",))
     cut, how = Plan(256, 8, False, True, False, False), How("sum", None, None)
     for accesses, function, *arguments in (
-        (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, 32, 8, 8, False),
-        (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, 1024, 0, 8, True),
-        (("LDG.E.128",), normalization._normalize, x, row, None, 1e-5, x, 256, 8, 4, True),
+        (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, Spread(1, 32, 8, 8), False),
+        (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, Spread(1, 1024, 0, 8), True),
+        (
+            ("LDG.E.128",),
+            normalization._normalize,
+            x,
+            row,
+            None,
+            1e-5,
+            x,
+            Spread(8, 256, 8, 4),
+            True,
+        ),
         (("LDG.E.128",), reductions._reduce, x, of_rows, 7, 1, 1 << 20, cut, how),
         (("LDG.E.128", "STRONG.GPU"), scans._scan, x, x, 9, 256, 16, 8, True, None, False, None),
     ):

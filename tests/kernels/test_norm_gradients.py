@@ -10,6 +10,7 @@ import pytest
 import weft
 from weft import kernels
 from weft.kernels import norm_gradients
+from weft.kernels.spreads import Spread
 
 RANDOM = np.random.default_rng(11)
 
@@ -70,13 +71,11 @@ def test_rows_stay_in_registers():
         shape = [weft.sym(name, divisibility=8) for name in "mn"[-rank:]]
         return weft.fake_tensor(dtype, shape, alignment_bytes=16)
 
-    for columns, dtype, width in ((4096, weft.bf16, 8), (8192, weft.f32, 4)):
-        threads, items = norm_gradients._geometry(columns, width)
+    for dtype, spread in ((weft.bf16, Spread(1, 256, 16, 8)), (weft.f32, Spread(16, 512, 16, 4))):
         x, vector = rows(dtype, 2), rows(dtype, 1)
-        arguments = x, x, vector, 1e-5, x, vector, vector, threads, items, width, True
-        found = weft.compile(norm_gradients._of_short_rows, *arguments, options="--gpu-arch sm_90a")
-        assert found.kernels["short_row_kernel"].spill_load_bytes == 0
-    assert norm_gradients._geometry(16384, 8) == (512, 0)
+        arguments = x, x, vector, 1e-5, x, vector, vector, spread, True
+        found = weft.compile(norm_gradients._of_kept_rows, *arguments, options="--gpu-arch sm_90a")
+        assert found.kernels["kept_row_kernel"].spill_load_bytes == 0
 
 
 def test_bad_input_is_refused_by_name():

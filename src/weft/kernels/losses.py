@@ -26,7 +26,6 @@ from weft.kernels.arrays import (
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_second
 from weft.kernels.rows import index_of, row_count, row_of, sum_type, threads_for
-from weft.kernels.softmaxes import joined, scaled
 from weft.language.control import unroll
 from weft.language.numbers.math import exp, log
 from weft.language.numbers.math import max as greater
@@ -163,6 +162,18 @@ def sum_of(row: Any, threads: Any) -> Any:
         total = scaled(total, largest, new) + (0.0 if value == -math.inf else exp(value - new))
         largest = new
     return reduce((largest, total), joined)
+
+
+def joined(one: Any, other: Any) -> Any:
+    """Two maxima with the sums of exponentials relative to them, as one such pair."""
+    (one_max, one_sum), (other_max, other_sum) = one, other
+    largest = greater(one_max, other_max)
+    return largest, scaled(one_sum, one_max, largest) + scaled(other_sum, other_max, largest)
+
+
+def scaled(total: Any, largest: Any, new: Any) -> Any:
+    """A sum of exponentials relative to another maximum; what was −∞ counts nothing."""
+    return total * exp(largest - new) if largest > -math.inf else total * 0.0
 
 
 @kernel

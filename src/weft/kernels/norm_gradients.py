@@ -2,13 +2,14 @@
 """``weft.kernels.layer_norm_backward`` and ``rms_norm_backward``.
 
 In: the gradient of the result, the input and the weight. Out: the derivatives by the input, the weight and the bias.
-A row that fits into registers is read once: its threads keep the sums of their columns over all rows that they take. Of
-longer ones a second kernel sums the columns. Partial sums are added last, always in the same order.
+A row that fits into registers is read once, by a warp, a block or a cluster, as `spreads` says, whose threads keep the
+sums of their columns over all rows that they take. Of longer ones a second kernel sums the columns. Partial sums are
+added last, always in the same order.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.api import jit, kernel
 from weft.kernels.activations import check_alike
@@ -24,20 +25,21 @@ from weft.kernels.arrays import (
     vector_of,
 )
 from weft.kernels.gradients import differentiable
-from weft.kernels.rows import (
-    ROWS,
+from weft.kernels.rows import ROWS, elements, put_elements, row_count, row_of, sum_type
+from weft.kernels.spreads import (
+    Spread,
     block_of,
-    elements,
-    geometry,
+    cluster_of,
+    first_place,
+    folded,
     load_row,
+    meetings,
     over_row,
     places,
-    put_elements,
-    row_count,
+    round_length,
     row_number,
-    row_of,
+    spread_for,
     store_row,
-    sum_type,
 )
 from weft.kernels.views import aligned
 from weft.language.control import ceil_div, static_range, unroll
@@ -47,8 +49,12 @@ from weft.language.numbers.math import max as greater
 from weft.language.numbers.math import min as lesser
 from weft.language.numbers.math import sqrt
 from weft.language.threads.barrier import sync_threads
-from weft.language.threads.grid import block_idx, grid_dim, multiprocessors, thread_idx
+from weft.language.threads.grid import block_idx, multiprocessors, thread_idx
+from weft.types.dtype import i32
 from weft.types.launch_limits import WARP_SIZE
+
+if TYPE_CHECKING:
+    from weft.ffi.device import Device
 
 _MOST_THREADS: Final = 512  # whose registers hold a row, its gradient and the sums of its columns
 _MOST_ITEMS: Final = 16  # of so many threads
@@ -150,26 +156,19 @@ def _slopes(
     if columns[0]:
         arrays = [source, given(gradient, "gradient"), given(by_x, "x")]
         width = common_width(*arrays, *([] if weight is None else [of_vectors]))
-        threads, items = _geometry(columns[0], width)
-        arguments = gradient, x, weight, eps, by_x, by_weight, by_bias
-        if items:
-            _of_short_rows(*arguments, threads, items, width, is_centered)
-        else:
-            _of_long_rows(*arguments, width, is_centered)
+        spread = _spread(columns[0], width, source.device)
+        call = _of_kept_rows if spread.items else _of_read_rows
+        call(gradient, x, weight, eps, by_x, by_weight, by_bias, spread, is_centered)
     return by_x, by_weight, by_bias
 
 
-def _geometry(columns: int, width: int) -> tuple[int, int]:
-    """Threads for a row, and elements that each keeps; 0 where the row does not fit."""
-    threads, items = geometry(columns, width)
-    if threads > _MOST_THREADS:
-        items *= threads // _MOST_THREADS
-        return _MOST_THREADS, items if items <= _MOST_ITEMS else 0
-    return threads, items
+def _spread(columns: int, width: int, device: Device) -> Spread:
+    most = _MOST_THREADS * _MOST_ITEMS
+    return spread_for(columns, width, device, _MOST_THREADS, _MOST_ITEMS, most)
 
 
 @jit
-def _of_short_rows(
+def _of_kept_rows(
     gradient: Array,
     x: Array,
     weight: Array | None,
@@ -177,55 +176,53 @@ def _of_short_rows(
     by_x: Array,
     by_weight: Array,
     by_bias: Array,
-    threads: Constant,
-    items: Constant,
-    width: Constant,
+    spread: Constant,
     is_centered: Constant,
 ) -> None:
-    lines = ROWS if threads == WARP_SIZE else 1
-    at_once = multiprocessors() * (_MOST_THREADS // (threads * lines))
-    blocks = greater(lesser(ceil_div(row_count(x.shape), lines), at_once), 1)
+    lines = ROWS if spread.threads == WARP_SIZE else 1
+    at_once = multiprocessors() * (_MOST_THREADS // (spread.threads * lines)) // spread.blocks
+    groups = greater(lesser(ceil_div(row_count(x.shape), lines), at_once), 1)
     wide, columns = sum_type(x.dtype), x.shape[-1]
-    sums = scratch((2, blocks * lines, columns), wide)
-    short_row_kernel(
-        gradient, x, weight, eps, by_x, sums, threads, items, width, is_centered
-    ).launch(grid=blocks, block=block_of(threads))
+    sums = scratch((2, groups * lines, columns), wide)
+    kept_row_kernel(gradient, x, weight, eps, by_x, sums, spread, is_centered).launch(
+        grid=groups * spread.blocks, block=block_of(spread), cluster=cluster_of(spread)
+    )
     add_kernel(sums, by_weight, by_bias, is_centered).launch(
         grid=ceil_div(columns, _COLUMNS), block=(_COLUMNS, _LINES)
     )
 
 
 @kernel(max_threads=_MOST_THREADS)
-def short_row_kernel(
+def kept_row_kernel(
     gradient: Array,
     x: Array,
     weight: Array | None,
     eps: Float64,
     by_x: Array,
     sums: Array,
-    threads: Constant,
-    items: Constant,
-    width: Constant,
+    spread: Constant,
     is_centered: Constant,
 ) -> None:
-    """A warp or a block: row after row, in its registers, and what its rows add to each column."""
-    wide, n = sum_type(x.dtype), x.shape[-1]
-    at = places(items, threads, width)
+    """A warp, a block or a cluster: row after row, in its registers, and what its rows add to each column."""
+    wide, n, width, items = sum_type(x.dtype), x.shape[-1], spread.width, spread.items
+    for_means, for_moments = meetings(spread, 2)
+    at, turn = places(spread), i32(0)
     factors = [wide(1.0)] * items
     if weight is not None:
-        factors = [wide(f) for f in load_row(aligned(weight, width), items, threads, width)]
+        factors = [wide(f) for f in load_row(aligned(weight, width), spread)]
     by_weight, by_bias = [wide(0.0)] * items, [wide(0.0)] * items
-    lines = ROWS if threads == WARP_SIZE else 1
-    for line in range(row_number(threads), row_count(x.shape), grid_dim.x * lines):
-        row = load_row(row_of(x, line, width), items, threads, width)
-        slopes = load_row(row_of(gradient, line, width), items, threads, width)
+    for line in range(row_number(spread), row_count(x.shape), sums.shape[1]):
+        row = load_row(row_of(x, line, width), spread)
+        slopes = load_row(row_of(gradient, line, width), spread)
         row, slopes = [wide(value) for value in row], [wide(value) for value in slopes]
         weighted = [slope * factor for slope, factor in zip(slopes, factors, strict=True)]
         mean = slope_mean = wide(0.0)
         if is_centered:
-            mean, slope_mean = _means(row, weighted, threads, n)
+            mean, slope_mean = _means(row, weighted, n, spread, for_means, turn)
             row = [v - mean if at[k // width] < n else wide(0.0) for k, v in enumerate(row)]
-        squares, products = _moments(row, weighted, threads, n)
+        squares = [value * value for value in row]
+        products = [value * slope for value, slope in zip(row, weighted, strict=True)]
+        squares, products = _means(squares, products, n, spread, for_moments, turn)
         scale = 1.0 / sqrt(squares + wide(eps))
         row = [value * scale for value in row]
         share = products * scale
@@ -233,13 +230,14 @@ def short_row_kernel(
             x.dtype(scale * (slope - slope_mean - value * share))
             for slope, value in zip(weighted, row, strict=True)
         ]
-        store_row(row_of(by_x, line, width), results, threads, width)
+        store_row(row_of(by_x, line, width), results, spread)
         by_weight = [t + s * v for t, s, v in zip(by_weight, slopes, row, strict=True)]
         by_bias = [t + s for t, s in zip(by_bias, slopes, strict=True)]
+        turn += 1
     for k in static_range(items):
         column = at[k // width] + k % width
         if column < n:
-            put_sums(sums, row_number(threads), column, by_weight[k], by_bias[k], is_centered)
+            put_sums(sums, row_number(spread), column, by_weight[k], by_bias[k], is_centered)
 
 
 def put_sums(
@@ -251,33 +249,15 @@ def put_sums(
         sums[1, line, column] = by_bias
 
 
-def _means(row: Any, weighted: Any, threads: Any, n: Any) -> Any:
-    """Of the elements of a row, and of those of its gradient times the weight."""
-    return _shared_by(threads, n, sum_of(row), sum_of(weighted))
-
-
-def _moments(row: Any, weighted: Any, threads: Any, n: Any) -> Any:
-    """The means of the squares of a row, and of its products with the gradient times the weight."""
-    products = [value * slope for value, slope in zip(row, weighted, strict=True)]
-    return _shared_by(threads, n, sum_of([value * value for value in row]), sum_of(products))
-
-
-def sum_of(values: Any) -> Any:
-    """The sum of a thread's values; traced in kernels."""
-    total = values[0]
-    for value in values[1:]:
-        total = total + value
-    return total
-
-
-def _shared_by(threads: Any, n: Any, one: Any, other: Any) -> Any:
-    """The means over a row of n elements of what its threads have summed."""
-    one, other = over_row("sum", (one, other), threads)
+def _means(one: Any, other: Any, n: Any, spread: Any, meeting: Any, turn: Any = 0) -> Any:
+    """The means over a row of n elements of what each of its threads has a sum or a list of."""
+    pair = folded("sum", one), folded("sum", other)
+    one, other = over_row("sum", pair, spread, meeting, turn)
     return one / one.dtype(n), other / other.dtype(n)
 
 
 @jit
-def _of_long_rows(
+def _of_read_rows(
     gradient: Array,
     x: Array,
     weight: Array | None,
@@ -285,7 +265,7 @@ def _of_long_rows(
     by_x: Array,
     by_weight: Array,
     by_bias: Array,
-    width: Constant,
+    spread: Constant,
     is_centered: Constant,
 ) -> None:
     rows, columns, wide = row_count(x.shape), x.shape[-1], sum_type(x.dtype)
@@ -294,32 +274,33 @@ def _of_long_rows(
     slabs = greater(lesser(ceil_div(rows, 4 * _LINES), at_once), 1)
     of_rows = scratch((rows, 2), wide)
     sums = scratch((2, slabs, columns), wide)
-    long_row_kernel(gradient, x, weight, eps, by_x, of_rows, width, is_centered).launch(
-        grid=greater(rows, 1), block=_MOST_THREADS
+    read_row_kernel(gradient, x, weight, eps, by_x, of_rows, spread, is_centered).launch(
+        grid=greater(rows, 1) * spread.blocks, block=block_of(spread), cluster=cluster_of(spread)
     )
     column_kernel(gradient, x, of_rows, sums, is_centered).launch(grid=(blocks, slabs), block=block)
     add_kernel(sums, by_weight, by_bias, is_centered).launch(grid=blocks, block=block)
 
 
 @kernel(max_threads=_MOST_THREADS)
-def long_row_kernel(
+def read_row_kernel(
     gradient: Array,
     x: Array,
     weight: Array | None,
     eps: Float64,
     by_x: Array,
     of_rows: Array,
-    width: Constant,
+    spread: Constant,
     is_centered: Constant,
 ) -> None:
-    """A block: a row, in rounds; its mean and its scale are kept for the columns."""
-    if block_idx.x >= row_count(x.shape):
+    """A block or a cluster: a row, in rounds; its mean and its scale are kept for the columns."""
+    for_means, for_moments = meetings(spread, 2)
+    wide, n, width, number = sum_type(x.dtype), x.shape[-1], spread.width, row_number(spread)
+    if number >= row_count(x.shape):
         return
-    wide, n, threads = sum_type(x.dtype), x.shape[-1], _MOST_THREADS
-    source, slopes = row_of(x, block_idx.x, width), row_of(gradient, block_idx.x, width)
-    target = row_of(by_x, block_idx.x, width)
+    source, slopes = row_of(x, number, width), row_of(gradient, number, width)
+    target = row_of(by_x, number, width)
     weight = None if weight is None else aligned(weight, width)
-    first, step = thread_idx.x * width, threads * width
+    first, step = first_place(spread), round_length(spread)
 
     def read(place: Any, mean: Any) -> Any:
         """Neighbors of the row, centered, and of its gradient times the weight."""
@@ -334,14 +315,14 @@ def long_row_kernel(
     if is_centered:
         for place in range(first, n, step):
             values, weighted = read(place, mean)
-            one, other = one + sum_of(values), other + sum_of(weighted)
-        mean, slope_mean = _shared_by(threads, n, one, other)
+            one, other = one + folded("sum", values), other + folded("sum", weighted)
+        mean, slope_mean = _means(one, other, n, spread, for_means)
     one = other = wide(0.0)
     for place in range(first, n, step):
         values, weighted = read(place, mean)
-        one += sum_of([value * value for value in values])
-        other += sum_of([v * w for v, w in zip(values, weighted, strict=True)])
-    squares, products = _shared_by(threads, n, one, other)
+        one += folded("sum", [value * value for value in values])
+        other += folded("sum", [v * w for v, w in zip(values, weighted, strict=True)])
+    squares, products = _means(one, other, n, spread, for_moments)
     scale = 1.0 / sqrt(squares + wide(eps))
     share = products * scale * scale
     for place in range(first, n, step):
@@ -350,8 +331,8 @@ def long_row_kernel(
             scale * (w - slope_mean - v * share) for v, w in zip(values, weighted, strict=True)
         ]
         put_elements(target, place, [x.dtype(result) for result in results])
-    if thread_idx.x == 0:
-        of_rows[block_idx.x, 0], of_rows[block_idx.x, 1] = mean, scale
+    if first == 0:
+        of_rows[number, 0], of_rows[number, 1] = mean, scale
 
 
 @kernel

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.layer_norm`` and ``rms_norm``: a block per row.
+"""``weft.kernels.layer_norm`` and ``rms_norm``: a warp, a block or a cluster per row, as `spreads` says.
 
 In: an array of floats of any rank and layout, and maybe a factor and a term per column. Out: an array of its shape.
-A row that fits into the block's registers is read once; of a longer one, each sum reads it again.
+A row that fits into registers is read once; of a longer one, each sum reads it again.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from weft.kernels.arrays import (
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.norm_gradients import norm_backward
-from weft.kernels.rows import (
+from weft.kernels.rows import elements, put_elements, row_of, sum_type
+from weft.kernels.spreads import (
     block_of,
-    elements,
-    geometry,
+    cluster_of,
+    first_place,
     grid_of,
+    is_beyond,
     load_row,
+    meetings,
     over_row,
     places,
-    put_elements,
-    row_count,
+    round_length,
     row_number,
-    row_of,
-    sum_type,
+    spread_for,
+    store_row,
 )
 from weft.kernels.views import aligned
 from weft.language.numbers.math import sqrt
-from weft.language.threads.grid import thread_idx
-from weft.primitives.block.reductions import sum as block_sum
 
 
 def _layer_norm_backward(gradient: Any, _: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -112,9 +112,8 @@ def _of_rows(x: Any, weight: Any, bias: Any, eps: float, out: Any, is_centered: 
     out = output_like(source, out, ("x",), x=x, weight=weight, bias=bias)
     if source.shape[-1] and source.rows:
         width = common_width(source, given(out, "out"), *vectors)
-        threads, items = geometry(source.shape[-1], width)
-        arguments = x, weight, bias, eps, out, threads, items, width, is_centered
-        return Call(_normalize, arguments, out)
+        spread = spread_for(source.shape[-1], width, source.device)
+        return Call(_normalize, (x, weight, bias, eps, out, spread, is_centered), out)
     return out
 
 
@@ -125,13 +124,11 @@ def _normalize(
     bias: Array | None,
     eps: Float64,
     out: Array,
-    threads: Constant,
-    items: Constant,
-    width: Constant,
+    spread: Constant,
     is_centered: Constant,
 ) -> None:
-    normalize_kernel(x, weight, bias, eps, out, threads, items, width, is_centered).launch(
-        grid=grid_of(x.shape, threads), block=block_of(threads)
+    normalize_kernel(x, weight, bias, eps, out, spread, is_centered).launch(
+        grid=grid_of(x.shape, spread), block=block_of(spread), cluster=cluster_of(spread)
     )
 
 
@@ -142,79 +139,66 @@ def normalize_kernel(
     bias: Array | None,
     eps: Float64,
     out: Array,
-    threads: Constant,
-    items: Constant,
-    width: Constant,
+    spread: Constant,
     is_centered: Constant,
 ) -> None:
-    """A warp or a block: a row; in its registers if `items` per thread are enough, else in rounds."""
-    number = row_number(threads)
-    if number < row_count(x.shape):
-        source, target = row_of(x, number, width), row_of(out, number, width)
-        weight = None if weight is None else aligned(weight, width)
-        bias = None if bias is None else aligned(bias, width)
-        if items:
-            _normalize_kept(source, weight, bias, eps, target, threads, items, width, is_centered)
-        else:
-            _normalize_read(source, weight, bias, eps, target, threads, width, is_centered)
+    """A warp, a block or a cluster: a row; in its registers, or in rounds."""
+    number = row_number(spread)
+    if is_beyond(number, x.shape, spread):
+        return
+    source, target = row_of(x, number, spread.width), row_of(out, number, spread.width)
+    weight = None if weight is None else aligned(weight, spread.width)
+    bias = None if bias is None else aligned(bias, spread.width)
+    if spread.items:
+        _normalize_kept(source, weight, bias, eps, target, spread, is_centered)
+    else:
+        _normalize_read(source, weight, bias, eps, target, spread, is_centered)
 
 
 def _normalize_kept(
-    source: Any,
-    weight: Any,
-    bias: Any,
-    eps: Any,
-    target: Any,
-    threads: Any,
-    items: Any,
-    width: Any,
-    is_centered: Any,
+    source: Any, weight: Any, bias: Any, eps: Any, target: Any, spread: Any, is_centered: Any
 ) -> None:
     """A row that the threads keep in registers."""
-    dtype, n = source.dtype, len(source)
+    dtype, n, width = source.dtype, len(source), spread.width
+    of_mean, of_squares = meetings(spread, 2)
     wide = sum_type(dtype)
-    row = [wide(value) for value in load_row(source, items, threads, width)]
-    at = places(items, threads, width)
+    at, row = places(spread), [wide(value) for value in load_row(source, spread)]
     if is_centered:
-        mean = over_row("sum", row, threads) / wide(n)
+        mean = over_row("sum", row, spread, of_mean) / wide(n)
         row = [value - mean if at[k // width] < n else wide(0.0) for k, value in enumerate(row)]
-    scale = _scale(over_row("sum", [value * value for value in row], threads), n, eps)
-    row = [value * scale for value in row]
-    for k, place in enumerate(at):
-        if place < n:
-            part = _adjusted(row[k * width : (k + 1) * width], weight, bias, place)
-            put_elements(target, place, [dtype(value) for value in part])
+    squares = over_row("sum", [value * value for value in row], spread, of_squares)
+    scale = _scale(squares, n, eps)
+    factors, terms = (None if one is None else load_row(one, spread) for one in (weight, bias))
+    row = _adjusted([value * scale for value in row], factors, terms)
+    store_row(target, [dtype(value) for value in row], spread)
 
 
 def _normalize_read(
-    source: Any,
-    weight: Any,
-    bias: Any,
-    eps: Any,
-    target: Any,
-    threads: Any,
-    width: Any,
-    is_centered: Any,
+    source: Any, weight: Any, bias: Any, eps: Any, target: Any, spread: Any, is_centered: Any
 ) -> None:
     """A row that is read again for each sum."""
-    dtype, n, step = source.dtype, len(source), threads * width
-    wide = sum_type(dtype)
-    mean, first = wide(0.0), thread_idx.x * width
+    dtype, n, width = source.dtype, len(source), spread.width
+    of_mean, of_squares = meetings(spread, 2)
+    wide, first, step = sum_type(dtype), first_place(spread), round_length(spread)
+    mean = wide(0.0)
     if is_centered:
         total = wide(0.0)
         for i in range(first, n, step):
             for value in elements(source, i, width):
                 total += wide(value)
-        mean = block_sum(total) / wide(n)
+        mean = over_row("sum", total, spread, of_mean) / wide(n)
     squares = wide(0.0)
     for i in range(first, n, step):
         for value in elements(source, i, width):
             centered = wide(value) - mean
             squares += centered * centered
-    scale = _scale(block_sum(squares), n, eps)
+    scale = _scale(over_row("sum", squares, spread, of_squares), n, eps)
     for i in range(first, n, step):
         row = [(wide(value) - mean) * scale for value in elements(source, i, width)]
-        put_elements(target, i, [dtype(value) for value in _adjusted(row, weight, bias, i)])
+        factors, terms = (
+            None if one is None else elements(one, i, width) for one in (weight, bias)
+        )
+        put_elements(target, i, [dtype(value) for value in _adjusted(row, factors, terms)])
 
 
 def _scale(squares: Any, n: Any, eps: Any) -> Any:
@@ -222,12 +206,10 @@ def _scale(squares: Any, n: Any, eps: Any) -> Any:
     return 1.0 / sqrt(squares / wide(n) + wide(eps))
 
 
-def _adjusted(values: Any, weight: Any, bias: Any, i: Any) -> Any:
-    """Neighbors from index i on, each times its factor and plus its term."""
-    if weight is not None:
-        factors = elements(weight, i, len(values))
+def _adjusted(values: Any, factors: Any, terms: Any) -> Any:
+    """Elements, each times its factor and plus its term."""
+    if factors is not None:
         values = [value * value.dtype(f) for value, f in zip(values, factors, strict=True)]
-    if bias is not None:
-        terms = elements(bias, i, len(values))
+    if terms is not None:
         values = [value + value.dtype(term) for value, term in zip(values, terms, strict=True)]
     return values

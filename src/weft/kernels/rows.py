@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of an array of any rank, for kernels that give each a warp or a block.
 
-In: an array and a row's number. Out: the row, a view; which threads it gets, and what each of them keeps of it.
+In: an array and a row's number. Out: the row, a view; which threads it gets, and its elements, some neighbors at once.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weft.kernels.views import aligned
-from weft.language.control import ceil_div, static_range
+from weft.language.control import ceil_div
 from weft.language.memory.vectors import load_vector, store_vector
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.block import reductions as of_block
-from weft.primitives.items import is_list
 from weft.primitives.warp import reductions as of_warp
 from weft.types.dtype import f32, f64, i64, u64
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
-MOST_ITEMS: Final = 32
 SHORT: Final = 1024
 """Elements of the longest row that a warp takes."""
 ROWS: Final = 4
@@ -75,20 +73,6 @@ def threads_for(columns: int, items: int) -> int:
     return threads
 
 
-def geometry(columns: int, width: int) -> tuple[int, int]:
-    """Threads for a row, and elements that each keeps in registers; 0 where the row does not fit.
-
-    Short rows get a warp, others as many threads as have two accesses of `width` neighbors each, and at least 4
-    elements.
-    """
-    items = 2 * width if width > 2 else 4
-    threads = WARP_SIZE if columns <= SHORT else threads_for(columns, items)
-    most = SHORT // WARP_SIZE if threads == WARP_SIZE else MOST_ITEMS
-    while items < most and threads * items < columns:
-        items *= 2
-    return threads, items if threads * items >= columns else 0
-
-
 def grid_of(shape: Any, threads: Any) -> Any:
     """Blocks for the rows of an array: short rows share one. Traced in host functions."""
     rows = row_count(shape)
@@ -105,18 +89,6 @@ def row_number(threads: Any) -> Any:
     return block_idx.x * ROWS + thread_idx.y if threads == WARP_SIZE else block_idx.x
 
 
-def over_row(kind: Any, value: Any, threads: Any) -> Any:
-    """The ``"sum"`` or ``"max"`` of what all threads of the row have, values or lists of them."""
-    if threads > WARP_SIZE:
-        return getattr(of_block, kind)(value)
-    if is_list(value):
-        total = value[0]
-        for item in value[1:]:
-            total = total + item if kind == "sum" else max(total, item)
-        value = total
-    return getattr(of_warp, kind)(value)
-
-
 def reduced_row(value: Any, function: Any, threads: Any) -> Any:
     """The values of all threads of the row combined by a function."""
     return (
@@ -127,25 +99,6 @@ def reduced_row(value: Any, function: Any, threads: Any) -> Any:
 def places(items: Any, threads: Any, width: Any) -> Any:
     """Where in its row a thread's accesses of `width` neighbors begin: those of neighbors side by side."""
     return [(thread_idx.x + k * threads) * width for k in range(items // width)]
-
-
-def load_row(row: Any, items: Any, threads: Any, width: Any, fill: Any = 0) -> Any:
-    """A thread's elements of a row; `fill` beyond its end."""
-    found: Any = []
-    for place in places(items, threads, width):
-        if place < len(row):
-            part = tuple(elements(row, place, width))
-        else:
-            part = tuple(row.dtype(fill) for _ in static_range(width))
-        found += part
-    return found
-
-
-def store_row(row: Any, values: Any, threads: Any, width: Any) -> None:
-    """Writes a thread's elements of a row, those that are within it."""
-    for k, place in enumerate(places(len(values), threads, width)):
-        if place < len(row):
-            put_elements(row, place, values[k * width : (k + 1) * width])
 
 
 def elements(row: Any, place: Any, width: Any) -> Any:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.softmax`` and ``log_softmax``: a block per row.
+"""``weft.kernels.softmax`` and ``log_softmax``: a warp, a block or a cluster per row, as `spreads` says.
 
-In: an array of floats of any rank and layout. Out: one of its shape. A row that fits into the block's registers is
-read once; a longer one twice, with a running maximum.
+In: an array of floats of any rank and layout. Out: one of its shape. A row that fits into registers is read once; a
+longer one twice, with a running maximum. Each warp takes the exponentials relative to its own maximum, so that the
+warps of a row meet once.
 """
 
 from __future__ import annotations
@@ -13,24 +14,28 @@ from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, common_width, given, output_like
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
-from weft.kernels.rows import (
-    block_of,
-    elements,
-    geometry,
-    grid_of,
-    load_row,
-    over_row,
-    put_elements,
-    row_count,
-    row_number,
-    row_of,
-    store_row,
-    sum_type,
-)
+from weft.kernels.rows import elements, put_elements, row_of, sum_type
 from weft.kernels.softmax_gradients import softmax_backward
+from weft.kernels.spreads import (
+    block_of,
+    cluster_of,
+    first_place,
+    folded,
+    grid_of,
+    is_beyond,
+    load_row,
+    meetings,
+    of_lane,
+    of_warps,
+    over_lanes,
+    round_length,
+    row_number,
+    spread_for,
+    store_row,
+)
 from weft.language.numbers.math import exp, log
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.block.reductions import reduce
+from weft.primitives.warp import reductions as of_warp
+from weft.types.launch_limits import WARP_SIZE
 
 
 def _softmax_backward(gradient: Any, y: Any, _: Any) -> Any:
@@ -85,85 +90,90 @@ def _of_rows(x: Any, out: Any, is_log: bool) -> Any:
     out = output_like(source, out, ("x",), x=x)
     if source.shape[-1] and source.rows:
         width = common_width(source, given(out, "out"))
-        threads, items = geometry(source.shape[-1], width)
-        return Call(_softmax, (x, out, threads, items, width, is_log), out)
+        spread = spread_for(source.shape[-1], width, source.device)
+        return Call(_softmax, (x, out, spread, is_log), out)
     return out
 
 
 @jit
-def _softmax(
-    x: Array,
-    out: Array,
-    threads: Constant,
-    items: Constant,
-    width: Constant,
-    is_log: Constant,
-) -> None:
-    grid, block = grid_of(x.shape, threads), block_of(threads)
-    if items:
-        short_row_kernel(x, out, threads, items, width, is_log).launch(grid=grid, block=block)
-    else:
-        long_row_kernel(x, out, threads, width, is_log).launch(grid=grid, block=block)
+def _softmax(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
+    call = (
+        kept_row_kernel(x, out, spread, is_log)
+        if spread.items
+        else read_row_kernel(x, out, spread, is_log)
+    )
+    call.launch(grid=grid_of(x.shape, spread), block=block_of(spread), cluster=cluster_of(spread))
 
 
 @kernel
-def short_row_kernel(
-    x: Array, out: Array, threads: Constant, items: Constant, width: Constant, is_log: Constant
-) -> None:
-    """A warp or a block: a row, in its registers."""
-    number = row_number(threads)
-    if number < row_count(x.shape):
-        wide = sum_type(x.dtype)
-        row = load_row(row_of(x, number, width), items, threads, width, -float("inf"))
-        row = [wide(value) for value in row]
-        largest = over_row("max", row, threads)
-        weights = [exp(value - largest) for value in row]
-        total = over_row("sum", weights, threads)
-        if is_log:
-            shift = log(total)
-            results = [value - largest - shift for value in row]
-        else:
-            scale = 1.0 / total
-            results = [weight * scale for weight in weights]
-        results = [x.dtype(result) for result in results]
-        store_row(row_of(out, number, width), results, threads, width)
-
-
-def joined(one: Any, other: Any) -> Any:
-    """Two maxima with the sums of exponentials relative to them, as one such pair."""
-    (one_max, one_sum), (other_max, other_sum) = one, other
-    largest = max(one_max, other_max)
-    return largest, scaled(one_sum, one_max, largest) + scaled(other_sum, other_max, largest)
-
-
-def scaled(total: Any, largest: Any, new: Any) -> Any:
-    """A sum of exponentials relative to another maximum; what was −∞ counts nothing."""
-    return total * exp(largest - new) if largest > -float("inf") else total * 0.0
-
-
-@kernel
-def long_row_kernel(
-    x: Array, out: Array, threads: Constant, width: Constant, is_log: Constant
-) -> None:
-    """A block: a row, in rounds; once for the sum and once for the results."""
+def kept_row_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
+    """A warp, a block or a cluster: a row, in its registers."""
+    number = row_number(spread)
+    if is_beyond(number, x.shape, spread):
+        return
+    (meeting,) = meetings(spread, 1)
     wide = sum_type(x.dtype)
-    source, target = row_of(x, block_idx.x, width), row_of(out, block_idx.x, width)
+    row = load_row(row_of(x, number, spread.width), spread, -float("inf"))
+    row = [wide(value) for value in row]
+    own = of_warp.max(folded("max", row))
+    shift = finite(own)
+    weights = [exponential(value - shift, x.dtype) for value in row]
+    largest, total = over_pairs(own, of_warp.sum(folded("sum", weights)), spread, meeting)
+    if is_log:
+        shift = log(total)
+        results = [value - largest - shift for value in row]
+    else:
+        scale = exp(own - largest) / total
+        results = [weight * scale for weight in weights]
+    store_row(row_of(out, number, spread.width), [x.dtype(one) for one in results], spread)
+
+
+@kernel
+def read_row_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
+    """A block or a cluster: a row, in rounds; once for the sum and once for the results."""
+    (meeting,) = meetings(spread, 1)
+    wide, width, number = sum_type(x.dtype), spread.width, row_number(spread)
+    source, target = row_of(x, number, width), row_of(out, number, width)
+    first, step = first_place(spread), round_length(spread)
     largest, total = wide(-float("inf")), wide(0.0)
-    step = threads * width
-    for i in range(thread_idx.x * width, len(source), step):
+    for i in range(first, len(source), step):
         values = [wide(value) for value in elements(source, i, width)]
-        new = largest
-        for value in values:
-            new = max(new, value)
-        total = scaled(total, largest, new)
-        for value in values:
-            total += 0.0 if value == -float("inf") else exp(value - new)
+        new = max(largest, folded("max", values))
+        shift = finite(new)
+        total = total * exp(largest - shift) + folded(
+            "sum", [exponential(value - shift, x.dtype) for value in values]
+        )
         largest = new
-    largest, total = reduce((largest, total), joined)
+    own = of_warp.max(largest)
+    total = of_warp.sum(total * exp(largest - finite(own)))
+    largest, total = over_pairs(own, total, spread, meeting)
     shift = largest + log(total) if is_log else largest
     scale = 1.0 / total
-    for i in range(thread_idx.x * width, len(source), step):
+    for i in range(first, len(source), step):
         values = [wide(value) - shift for value in elements(source, i, width)]
         put_elements(
-            target, i, [x.dtype(value if is_log else exp(value) * scale) for value in values]
+            target,
+            i,
+            [x.dtype(one if is_log else exponential(one, x.dtype) * scale) for one in values],
         )
+
+
+def exponential(value: Any, dtype: Any) -> Any:
+    """Of a number up to 0, as exact as elements of that type: of 16 bits it takes a GPU one instruction for six."""
+    return exp(value, approx=dtype.bits == 16)
+
+
+def finite(largest: Any) -> Any:
+    """What is subtracted before `exp`: the maximum, or 0 for −∞, from which −∞ would give NaN."""
+    return largest if largest != -float("inf") else largest.dtype(0.0)
+
+
+def over_pairs(largest: Any, total: Any, spread: Any, meeting: Any) -> Any:
+    """The maximum of the row and the sum of exponentials relative to it, from those of each warp."""
+    if spread.threads == WARP_SIZE:
+        return largest, total
+    maxima, totals = of_warps((largest, total), spread, meeting)
+    maxima, totals = of_lane(maxima), of_lane(totals)
+    largest = over_lanes("max", maxima, spread)
+    parts = [t * exp(m - largest) for m, t in zip(maxima, totals, strict=True)]
+    return largest, over_lanes("sum", parts, spread)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a row is spread over threads: those of a warp, of a block, or of the blocks of a cluster.
+
+In: the length of rows, their alignment and the device. Out: a `Spread`, the rule for all kernels that keep rows in
+registers; traced in kernels, a thread's elements of its row, and what all threads of a row have together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from weft.kernels import rows
+from weft.kernels.factors import capability
+from weft.kernels.rows import SHORT, elements, put_elements, row_count, threads_for
+from weft.language.asynchronous.cluster import cluster_rank
+from weft.language.asynchronous.mbarrier import mbarrier
+from weft.language.asynchronous.st_async import st_async
+from weft.language.control import static_range
+from weft.language.memory.shared import shared
+from weft.language.threads.barrier import sync_threads
+from weft.language.threads.grid import thread_idx
+from weft.language.threads.warp import lane_id, warp_id
+from weft.primitives.items import is_list
+from weft.primitives.warp import reductions as of_warp
+from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
+
+if TYPE_CHECKING:
+    from weft.ffi.device import Device
+
+_MOST_ITEMS: Final = 32
+_MOST_BLOCKS: Final = 16
+_ENOUGH: Final = 16384  # elements for a block, where a cluster may have more of them
+
+
+class Spread(NamedTuple):
+    """How a row is spread; a constant of kernels.
+
+    Attributes:
+        blocks: that take it, a cluster; 1: a block or a warp.
+        threads: of each block that take it.
+        items: elements that a thread keeps in registers; 0: it reads them in rounds, once for each sum.
+        width: neighbors of an access.
+    """
+
+    blocks: int
+    threads: int
+    items: int
+    width: int
+
+
+def spread_for(
+    columns: int,
+    width: int,
+    device: Device,
+    most_threads: int = MOST_THREADS,
+    most_items: int = _MOST_ITEMS,
+    enough: int = _ENOUGH,
+) -> Spread:
+    """How rows are spread: short ones over a warp, others over a block, long ones over a cluster where there are any.
+
+    A thread has two accesses of `width` neighbors, at least 4 elements, and more where there are no more threads.
+
+    Args:
+        columns: elements of a row.
+        width: neighbors of an access.
+        device: that the rows are on; GPUs have clusters from sm_90 on.
+        most_threads: of a block.
+        most_items: that a thread keeps.
+        enough: elements for a block, where there may be more blocks.
+    """
+    blocks, most = 1, _MOST_BLOCKS if capability(device) >= (9, 0) else 1
+    while blocks < most and blocks * enough < columns:
+        blocks *= 2
+    share, items = -(-columns // blocks), max(2 * width, 4)
+    threads = WARP_SIZE if columns <= SHORT else threads_for(share, items)
+    threads = min(threads, most_threads)
+    if threads == WARP_SIZE:
+        most_items = SHORT // WARP_SIZE
+    while items < most_items and threads * items < share:
+        items *= 2
+    return Spread(blocks, threads, items if threads * items >= share else 0, width)
+
+
+def grid_of(shape: Any, spread: Any) -> Any:
+    """Blocks for the rows of an array; traced in host functions."""
+    return rows.grid_of(shape, spread.threads) * spread.blocks
+
+
+def block_of(spread: Any) -> Any:
+    """The shape of a block."""
+    return rows.block_of(spread.threads)
+
+
+def cluster_of(spread: Any) -> Any:
+    """The blocks of a cluster; None without one."""
+    return spread.blocks if spread.blocks > 1 else None
+
+
+def row_number(spread: Any) -> Any:
+    """The number of this thread's row; traced in kernels."""
+    return rows.row_number(spread.threads) // spread.blocks
+
+
+def is_beyond(number: Any, shape: Any, spread: Any) -> Any:
+    """Whether there is no row of that number, where the last block may have more warps than there are rows."""
+    return number >= row_count(shape) if spread.threads == WARP_SIZE else False
+
+
+def first_place(spread: Any) -> Any:
+    """Where in its row a thread's first access begins."""
+    return (cluster_rank() * spread.threads + thread_idx.x) * spread.width
+
+
+def round_length(spread: Any) -> Any:
+    """How far apart a thread's accesses are: those of neighbors are side by side."""
+    return spread.blocks * spread.threads * spread.width
+
+
+def places(spread: Any) -> Any:
+    """Where in its row the accesses begin of a thread that keeps its elements."""
+    first, step = first_place(spread), round_length(spread)
+    return [first + k * step for k in range(spread.items // spread.width)]
+
+
+def load_row(row: Any, spread: Any, fill: Any = 0) -> Any:
+    """A thread's elements of a row; `fill` beyond its end."""
+    found: Any = []
+    for place in places(spread):
+        if place < len(row):
+            part = tuple(elements(row, place, spread.width))
+        else:
+            part = tuple(row.dtype(fill) for _ in static_range(spread.width))
+        found += part
+    return found
+
+
+def store_row(row: Any, values: Any, spread: Any) -> None:
+    """Writes a thread's elements of a row, those that are within it."""
+    width = spread.width
+    for k, place in enumerate(places(spread)):
+        if place < len(row):
+            put_elements(row, place, values[k * width : (k + 1) * width])
+
+
+def meetings(spread: Any, count: Any) -> Any:
+    """Where the blocks of a cluster wait for each other's values, so many times for each row; None without a cluster.
+
+    Traced at the beginning of a kernel, where the whole cluster meets once.
+    """
+    return [mbarrier(2, arrivals=1) if spread.blocks > 1 else None for _ in range(count)]
+
+
+def over_row(kind: Any, value: Any, spread: Any, meeting: Any = None, turn: Any = 0) -> Any:
+    """The ``"sum"`` or ``"max"`` of what all threads of the row have: a number, a tuple of them, or a list.
+
+    Args:
+        kind: ``"sum"`` or ``"max"``.
+        value: of this thread.
+        spread: of the row.
+        meeting: one of `meetings`, of this call alone.
+        turn: of the loop over rows that this is in.
+    """
+    value = getattr(of_warp, kind)(folded(kind, value))
+    if spread.threads == WARP_SIZE:
+        return value
+    if isinstance(value, tuple):
+        boards = of_warps(value, spread, meeting, turn)
+        return tuple(over_lanes(kind, of_lane(board), spread) for board in boards)
+    (board,) = of_warps((value,), spread, meeting, turn)
+    return over_lanes(kind, of_lane(board), spread)
+
+
+def folded(kind: Any, value: Any) -> Any:
+    """The sum or the maximum of a thread's list, neighbors first; another value as it is."""
+    values: Any = value
+    if not is_list(values):
+        return values
+    while len(values) > 1:
+        pairs = zip(values[::2], values[1::2], strict=False)
+        rest = values[len(values) & ~1 :]
+        values = [one + other if kind == "sum" else max(one, other) for one, other in pairs] + rest
+    return values[0]
+
+
+def of_warps(values: Any, spread: Any, meeting: Any = None, turn: Any = 0) -> Any:
+    """What each warp of the row has, in shared memory: an array for each of the values, one element for each warp.
+
+    Two sets of them take turns: all have read the one when the values of the turn after the next come to it, since
+    each has given those of the next turn after that.
+    """
+    warps, side = spread.threads // WARP_SIZE, turn & 1
+    boards = [shared((2, warps * spread.blocks), value.dtype) for value in values]
+    lane, warp = lane_id(), warp_id()
+    if spread.blocks > 1:
+        if thread_idx.x == 0:
+            meeting[side].arrive(expect_bytes=sum(board.nbytes for board in boards) // 2)
+        if lane < spread.blocks:
+            for board, value in zip(boards, values, strict=True):
+                place = side, cluster_rank() * warps + warp
+                st_async(board, place, value, meeting[side], lane)
+        meeting[side].wait(turn >> 1 & 1)
+    else:
+        if lane == 0:
+            for board, value in zip(boards, values, strict=True):
+                board[side, warp] = value
+        sync_threads()
+    return [board[side] for board in boards]
+
+
+def of_lane(board: Any) -> Any:
+    """What some warps have: those of this lane's number, of 32 more and so on. Few warps are those of several lanes."""
+    warps = len(board)
+    if warps < WARP_SIZE:
+        return [board[lane_id() & (warps - 1)]]
+    return [board[lane_id() + k] for k in range(0, warps, WARP_SIZE)]
+
+
+def over_lanes(kind: Any, values: Any, spread: Any) -> Any:
+    """The sum or the maximum of all lanes' values `of_lane`."""
+    warps = spread.blocks * spread.threads // WARP_SIZE
+    return getattr(of_warp, kind)(folded(kind, values), width=min(warps, WARP_SIZE))
