@@ -9,7 +9,14 @@ import pytest
 import weft
 from examples.attention import reference, starts_of
 from weft import kernels
-from weft.kernels import attentions, hopper_attention, losses, sparse
+from weft.kernels import (
+    attention_dispatch,
+    hopper_attention,
+    losses,
+    row_attention,
+    sparse,
+    warp_attention_gradients,
+)
 
 RANDOM = np.random.default_rng(4)
 
@@ -49,19 +56,19 @@ def test_batches_and_sequences(causal):
 def test_the_kernel_of_hopper_takes_batches(causal):
     q, k, v = (numbers(2, n, h, 64, dtype=np.float16) for n, h in ((130, 2), (200, 1), (200, 1)))
     copies = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in (q, k, v, q)]
-    hopper_attention.attention(*copies, None, None, 130, 0.125, causal, 64)
+    hopper_attention.attention(*copies, None, None, None, 130, 0.125, causal, 64)
     expected = of_batches(q, k, v, causal, 0.125)
     assert np.allclose(np.asarray(copies[3]), expected, atol=2e-3)
     k[0, 100, 0, 3] = np.nan
     weft.copy(copies[1], k)
-    hopper_attention.attention(*copies, None, None, 130, 0.125, causal, 64)
+    hopper_attention.attention(*copies, None, None, None, 130, 0.125, causal, 64)
     expected = of_batches(q, k, v, causal, 0.125)  # with causal some queries do not see it
     assert np.allclose(np.asarray(copies[3]), expected, atol=2e-3, equal_nan=True)
 
 
 @pytest.mark.parametrize("scale", [0.0, -0.125])
 def test_the_kernel_of_hopper_takes_scales_above_0_alone(scale, monkeypatch):
-    monkeypatch.setattr(attentions, "capability", lambda _: (9, 0))
+    monkeypatch.setattr(attention_dispatch, "capability", lambda _: (9, 0))
     q, k, v = (numbers(1, n, 1, 64, dtype=np.float16) for n in (2, 3, 3))
     found = kernels.attention(q, k, v, scale=scale)
     assert np.allclose(found, of_batches(q, k, v, False, scale), atol=2e-3)
@@ -133,6 +140,28 @@ def test_derivatives_of_batches_and_sequences(causal):
         assert all((slope == 0).all() for slope in found)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_derivatives_by_tensor_cores(causal):
+    """Small blocks, batches by elements and sequences by copies; tokens of no sequence, and queries without keys."""
+    plan, hdim, own = warp_attention_gradients.Plan(2, 16, 16, 16, 2), 24, warp_attention_gradients
+    shapes = (2, 50, 4, hdim), (2, 50, 4, hdim), (2, 45, 2, hdim), (2, 45, 2, hdim)
+    arrays = [numbers(*shape, dtype=np.float16) for shape in shapes]
+    starts, call = (None, None), own.differentiate
+    if causal:
+        arrays = [one.reshape(-1, *one.shape[2:]) for one in arrays]
+        starts, call = (starts_of([40, 0, 55]), starts_of([30, 5, 50])), own.differentiate_chunks
+    result, lse = arrays[1].copy(), np.zeros((4, 100) if causal else (2, 4, 50), np.float32)
+    kernels.attention(*arrays[1:], causal, 0.2, *starts, out=result, lse=lse)
+    found = [np.full_like(one, 7) for one in arrays[1:]]
+    given = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in arrays]
+    call(*given, result, lse, *found, *starts, 0.2, causal, hdim, (plan, plan))
+    wide = [one.astype(np.float64) for one in arrays]
+    for one, exact in zip(
+        found, kernels.attention_backward(*wide, causal, 0.2, *starts), strict=True
+    ):
+        assert np.allclose(one, exact, atol=2e-3 * np.abs(exact).max())
+
+
 def softmax(x: np.ndarray) -> np.ndarray:
     weights = np.exp(x - x.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True)
@@ -182,11 +211,12 @@ def test_each_kernel_assembles_for_a_gpu():
     tokens = weft.fake_tensor(weft.bf16, ("b", "n", "h", 64))
     aligned = weft.fake_tensor(weft.bf16, ("b", "n", "h", 64), alignment_bytes=16)
     logits, of_rows = weft.fake_tensor(weft.bf16, ("n", "m")), weft.fake_tensor(weft.f32, ("n",))
+    sums = weft.fake_tensor(weft.f32, ("b", "h", "n"))
     indices = weft.fake_tensor(weft.i64, ("k",))
     vector = weft.fake_tensor(weft.f32, ("k",))
     for function, *arguments in (
-        (attentions._attention, *[tokens] * 4, None, None, 7, 1, 1.0, True, 64),
-        (hopper_attention.attention, *[aligned] * 4, None, None, 7, 1.0, True, 64),
+        (row_attention.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, 64),
+        (hopper_attention.attention, *[aligned] * 4, sums, None, None, 7, 1.0, True, 64),
         (losses._losses_backward, of_rows, logits, indices, logits, -100, 256),
         (sparse._sparse_matvec, indices, indices, vector, vector, vector, 8),
     ):

@@ -6,9 +6,12 @@ In: arrays as users pass them. Out: what they are, or an error that names the ar
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from weft.kernels.arrays import Given, given
+from weft.language.control import ceil_div
+from weft.language.numbers.math import max as greater
+from weft.language.threads.grid import block_dim, block_idx, grid_dim, thread_idx
 from weft.types.dtype import i32
 
 MOST_HDIM: Final = 1024
@@ -61,3 +64,51 @@ def check_starts(queries: Given, q_starts: object, k_starts: object) -> None:
                 f"{name} has shape {found.shape}, expected one bound more than sequences, of which"
                 " there is one at least, in both"
             )
+
+
+def tiles_of(tokens: Any, rows: Any, starts: Any) -> Any:
+    """The most tiles of so many rows that tokens have, at least one; traced in host functions."""
+    tiles = ceil_div(tokens, rows)
+    return greater(tiles if starts[0] is None else tiles + starts[0].shape[0] - 1, 1)
+
+
+def tile_of(number: Any, rows: Any, starts: Any, sizes: Any) -> Any:
+    """Where a tile of so many rows is, in a sequence or in the batch of the block; traced in kernels.
+
+    Args:
+        number: of the tile.
+        rows: of a tile.
+        starts: of the tokens that it has, and of the others that these meet.
+        sizes: how many tokens and others there are where starts are None.
+
+    Returns:
+        The indices of the batch; the tile's first token in its sequence, from the sequence's end on for no tile; the
+        token where the sequence begins, and how many it has; the same two of the others.
+    """
+    own, other = starts
+    if own is None:
+        return (block_idx.z,), rows * number, 0, sizes[0], 0, sizes[1]
+    sequence, last, first = 0, own.shape[0] - 1, rows * number
+    while sequence < last - 1 and first >= own[sequence + 1] - own[sequence]:
+        first -= rows * ceil_div(own[sequence + 1] - own[sequence], rows)
+        sequence += 1
+    start, end, others, others_end = (
+        own[sequence],
+        own[sequence + 1],
+        other[sequence],
+        other[sequence + 1],
+    )
+    assert 0 <= start <= end <= sizes[0] and 0 <= others <= others_end <= sizes[1], (
+        "q_starts and k_starts are not rows of bounds"
+    )
+    return (), first, start, end - start, others, others_end - others
+
+
+def clear_outside(out: Any, starts: Any) -> None:
+    """Writes zeros before the first sequence and after the last one, of the block's head; traced in kernels."""
+    if starts is None:
+        return
+    for begin, stop in ((0, starts[0]), (starts[starts.shape[0] - 1], out.shape[-3])):
+        for token in range(begin + block_idx.x, stop, grid_dim.x):
+            for d in range(thread_idx.x, out.shape[-1], block_dim.x):
+                out[token, block_idx.y, d] = out.dtype(0.0)

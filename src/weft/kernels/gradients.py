@@ -12,7 +12,7 @@ import sys
 from functools import wraps
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,7 @@ def differentiable(
     like: Callable[..., Any],
     backward: Callable[..., Any] | None = None,
     accepted: Callable[..., tuple[Any, ...]] | None = None,
+    kept: tuple[str, Callable[..., Any]] | None = None,
 ) -> Callable[[_F], _F]:
     """Makes a function of arrays one that torch differentiates.
 
@@ -48,13 +49,16 @@ def differentiable(
         backward: the derivatives by the arguments, a tuple with None for those that have none, from the result's
             gradient, the result and the arguments; None: it has no derivative.
         accepted: makes the operator's arguments of a call's, or refuses them; None: they are the same.
+        kept: a parameter that is written to, which the operator returns besides the result, as `like` does, and what
+            makes an array for it from the other arguments; `backward` takes both results as a tuple.
     """
 
     def decorate(function: _F) -> _F:
         name = function.__name__
+        written = ("out",) if kept is None else ("out", kept[0])
 
         def make() -> bool:
-            return make_operator(function, like, backward)
+            return make_operator(function, like, backward, kept)
 
         # torch's tracer calls it and takes the result for a constant, as `torch.compiler.assume_constant_result` says.
         make._dynamo_marked_constant = True  # type: ignore[attr-defined]
@@ -65,16 +69,18 @@ def differentiable(
             values = (*arguments, *keywords.values())
             if torch is None or not _concerns(torch, values):
                 return function(*arguments, **keywords)
-            if keywords.pop("out", None) is not None:
-                raise TypeError(
-                    f"{function.__name__}: a result written to out= has no derivative; leave out= away, or "
-                    "call it under torch.no_grad() and outside of torch.compile"
-                )
+            for one in written:
+                if keywords.pop(one, None) is not None:
+                    raise TypeError(
+                        f"{name}: a result written to {one}= has no derivative; leave {one}= away, or "
+                        "call it under torch.no_grad() and outside of torch.compile"
+                    )
             make()
             operator = getattr(torch.ops.weft, name)
             if accepted is not None:
                 return operator(*accepted(*arguments, **keywords))
-            return operator(*arguments, **keywords)
+            found = operator(*arguments, **keywords)
+            return found if kept is None else found[0]
 
         return call  # type: ignore[return-value]
 
@@ -96,24 +102,43 @@ def _concerns(torch: Any, values: tuple[Any, ...]) -> bool:
 
 
 def make_operator(
-    function: Callable[..., Any], like: Callable[..., Any], backward: Callable[..., Any] | None
+    function: Callable[..., Any],
+    like: Callable[..., Any],
+    backward: Callable[..., Any] | None,
+    kept: tuple[str, Callable[..., Any]] | None = None,
 ) -> bool:
     """Makes the operator of torch that a function is, unless it is there; true."""
     name = function.__name__
     if name not in _OPERATORS:
         library: Any = import_module("torch.library")
-        parameters = signature(function).parameters.values()
-        declared = ", ".join(_declared(p) for p in parameters if p.name != "out")
+        own, written = function, ["out"]
         count = str(signature(function).return_annotation).count("Any")
+        if kept is not None:
+            own, count = _with_kept(function, *kept), 2
+            written.append(kept[0])
+        parameters = signature(function).parameters.values()
+        declared = ", ".join(_declared(p) for p in parameters if p.name not in written)
         results = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
         made = library.custom_op(
-            f"weft::{name}", function, mutates_args=(), schema=f"({declared}) -> {results}"
+            f"weft::{name}", own, mutates_args=(), schema=f"({declared}) -> {results}"
         )
         made.register_fake(like)
         if backward is not None:
             _register(made, backward)
         _OPERATORS[name] = made
     return True
+
+
+def _with_kept(
+    function: Callable[..., Any], name: str, make: Callable[..., Any]
+) -> Callable[..., tuple[Any, Any]]:
+    """A function that returns its result, and what it wrote to another array."""
+
+    def call(*arguments: Any) -> tuple[Any, Any]:
+        array = make(*arguments)
+        return function(*arguments, **{name: array}), array
+
+    return call
 
 
 def _declared(parameter: Any) -> str:
@@ -132,12 +157,15 @@ def _register(made: Any, backward: Callable[..., Any]) -> None:
         torch: Any = sys.modules["torch"]
         is_tensor = [isinstance(value, torch.Tensor) for value in inputs]
         tensors = [value for value, is_one in zip(inputs, is_tensor, strict=True) if is_one]
-        ctx.save_for_backward(output, *tensors)
-        ctx.is_tensor = is_tensor
+        outputs = cast("tuple[Any, ...]", output) if isinstance(output, tuple) else (output,)
+        ctx.mark_non_differentiable(*outputs[1:])
+        ctx.save_for_backward(*outputs, *tensors)
+        ctx.is_tensor, ctx.outputs = is_tensor, len(outputs)
         ctx.others = [value for value, is_one in zip(inputs, is_tensor, strict=True) if not is_one]
 
-    def differentiate(ctx: Any, gradient: Any) -> Any:
-        output, *tensors = ctx.saved_tensors
+    def differentiate(ctx: Any, gradient: Any, *_: Any) -> Any:
+        saved, count = ctx.saved_tensors, ctx.outputs
+        output, tensors = saved[:count] if count > 1 else saved[0], saved[count:]
         kept, others = iter(tensors), iter(ctx.others)
         inputs = [next(kept if is_one else others) for is_one in ctx.is_tensor]
         return backward(gradient, output, *inputs)

@@ -29,6 +29,7 @@ from weft.language.numbers.math import min as lesser
 from weft.language.profiling.profiler import Profiler
 from weft.language.threads.grid import block_dim, block_idx, grid_dim, thread_idx
 from weft.language.threads.registers import setmaxnreg
+from weft.language.threads.warp import lane_id, warp_id
 from weft.language.threads.warpgroup import elect_one, warpgroup, warpgroup_id
 from weft.types.dtype import f32
 
@@ -143,17 +144,43 @@ def clear_outside(out: Any, starts: Any, first: Any, end: Any) -> None:
                 out[token, block_idx.y, d] = out.dtype(0.0)
 
 
-def write(o: Any, total: Any, rows: Any, first: Any, p: Any) -> None:
-    """Divides the sums by those of the weights and writes them, up to the end of the sequence; traced in the kernel."""
+def write(sums: Any, scale: Any, results: Any, place: Any, first: Any, p: Any) -> None:
+    """Divides the sums by those of the weights and writes them, up to the end of the sequence; traced in the kernel.
+
+    Args:
+        sums: of values and of weights, and the largest scores.
+        scale: of the scores, to the base of 2.
+        results: where they go, and the logarithms of the sums of weights, or None.
+        place: the batches' indices, the head and the queries of this block.
+        first: the first of these queries.
+        p: the profiler.
+    """
+    (o, total, largest), (out, lse), (batches, head, queries) = sums, results, place
     with p.range("store"):
-        shares = total.sum_threads().map(inverse)
-        o.map(scaled, shares).to(rows.dtype).store(rows, (first, 0))
+        total = total.sum_threads()
+        rows = out[(*batches, queries, head)]
+        o.map(scaled, total.map(inverse)).to(rows.dtype).store(rows, (first, 0))
+        if lse is not None:
+            lse = lse[(*batches, head, queries)]
+            first, found = (
+                first + 16 * (warp_id() % 4) + lane_id() // 4,
+                total.map(logarithm, largest, scale),
+            )
+            for (row, _), value in zip(found.layout.coordinates(0), found.values, strict=True):
+                if lane_id() % 4 == 0 and first + row < lse.shape[0]:
+                    lse[first + row] = value
+
+
+def logarithm(total: Any, largest: Any, scale: Any) -> Any:
+    """Of a sum of weights to the base of e, from that of weights divided by the largest."""
+    return (numbers.log2(total) + select(largest == HIDDEN, 0.0, largest * scale)) / LOG2_E
 
 
 @kernel
 def attention_kernel(
     maps: Any,
     out: Array,
+    lse: Any,
     starts: Any,
     group: Int32,
     scale: Any,
@@ -169,8 +196,7 @@ def attention_kernel(
     p = Profiler(groups=names, enabled=profiled)
     q_tile = shared((bm, hdim), dtype, swizzle=128)
     k_ring, v_ring = (shared((STAGES, BN, hdim), dtype, swizzle=128) for _ in "kv")
-    q_full = mbarrier(1, arrivals=1)
-    k_full, v_full = (mbarrier(STAGES, arrivals=1) for _ in "kv")
+    q_full, k_full, v_full = (mbarrier(count, arrivals=1) for count in (1, STAGES, STAGES))
     empty = k_empty, v_empty = tuple(mbarrier(STAGES, arrivals=4 * multiply) for _ in "kv")
     batches, q_start, k_start, queries, keys = sequence_of(batch, starts, (out.shape[-3], keys))
     first = bm * (grid_dim.x - 1 - block_idx.x)  # the longest of causal rows begin
@@ -219,8 +245,8 @@ def attention_kernel(
             stage = following
         v_full[stage].wait()
         o = wgmma.wait(wgmma.mma(packed, v_ring[stage], o, accumulate=blocks > 1), pending=0)
-        place = (*batches, slice(q_start + first, q_start + queries), head)
-        write(o, total, out[place], 64 * mine, p)
+        place = batches, head, slice(q_start + first, q_start + queries)
+        write((o, total, largest), scale, (out, lse), place, 64 * mine, p)
 
 
 def maps_of(q: Any, k: Any, v: Any, rows: Any, hdim: Any) -> Any:
@@ -239,6 +265,7 @@ def attention(
     k: Array,
     v: Array,
     out: Array,
+    lse: Array | None,
     q_starts: Array | None,
     k_starts: Array | None,
     longest: Int32,
@@ -246,12 +273,15 @@ def attention(
     causal: Constant,
     hdim: Constant,
 ) -> None:
-    """``out = softmax(scale · q · kᵀ) · v``, by head and sequence; `longest` is the most queries of one."""
+    """``out = softmax(scale · q · kᵀ) · v``, by head and sequence; `longest` is the most queries of one.
+
+    `lse` has the tokens of a head together, the logarithms of its sums of weights.
+    """
     multiply = 2 if hdim == 128 else 3  # warpgroups
     rows = 64 * multiply
     sequences = q.shape[0] if q_starts is None else q_starts.shape[0] - 1
     attention_kernel(
         maps_of(q, k, v, rows, hdim),
-        *(out, (q_starts, k_starts), q.shape[-2] // k.shape[-2], f32(scale * LOG2_E)),
+        *(out, lse, (q_starts, k_starts), q.shape[-2] // k.shape[-2], f32(scale * LOG2_E)),
         *(hdim, causal, multiply, k.shape[-3]),
     ).launch(grid=(ceil_div(longest, rows), q.shape[-2], sequences), block=128 * (multiply + 1))

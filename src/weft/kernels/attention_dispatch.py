@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kernels compute attention and its derivative: by tensor cores, with or without the copy engine, or by threads.
+
+In: arrays that fit each other. Out: calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from weft.kernels import (
+    hopper_attention,
+    row_attention,
+    row_attention_gradients,
+    warp_attention_gradients,
+)
+from weft.kernels.arrays import Given, output, output_like
+from weft.kernels.calls import Call
+from weft.kernels.factors import capability
+from weft.kernels.rows import sum_type
+
+_CHUNK: Final = 16  # bytes, of which the copies' strides are multiples
+
+
+class Options(NamedTuple):
+    """What attention is computed with, besides arrays.
+
+    Attributes:
+        causal: whether a query sees the keys up to its own alone.
+        scale: of the scores.
+        q_starts, k_starts: where sequences begin, or None.
+    """
+
+    causal: bool
+    scale: float
+    q_starts: Any = None
+    k_starts: Any = None
+
+
+def forward(
+    queries: Given, keys: Given, values: Given, out: Any, lse: Any, longest: int, options: Options
+) -> Call:
+    """What writes attention, and the logarithms of its sums of weights unless `lse` is None.
+
+    On a Hopper GPU heads of 64 and 128 elements of 16 bits go through `hopper_attention`, everything else through
+    `row_attention`.
+    """
+    heads, hdim = queries.shape[-2:]
+    causal, scale, *starts = options
+    arguments = queries.array, keys.array, values.array, out, lse, *starts, longest
+    if (
+        keys.shape[-3]
+        and scale > 0
+        and capability(queries.device) == (9, 0)
+        and hdim in (64, 128)
+        and _have_chunks(queries, keys, values)
+    ):
+        return Call(hopper_attention.attention, (*arguments, scale, causal, hdim), out)
+    group = heads // max(keys.shape[-2], 1)
+    return Call(row_attention.attention, (*arguments, group, scale, causal, hdim), out)
+
+
+def backward(arrays: tuple[Given, ...], found: Any, by: tuple[Any, ...], options: Options) -> Call:
+    """What writes the derivatives.
+
+    Heads of up to 128 elements of 16 bits go through `warp_attention_gradients` on GPUs from sm_80 on, everything else
+    through `row_attention_gradients`.
+
+    Args:
+        arrays: the result's gradient, queries, keys, values.
+        found: the result and the logarithms of its sums of weights; None: they are computed here where needed.
+        by: where the derivatives go.
+        options: what attention is computed with.
+    """
+    _, queries, keys, values = arrays
+    inputs, hdim = tuple(one.array for one in arrays), queries.shape[-1]
+    causal, scale, *starts = options
+    own = warp_attention_gradients
+    if (
+        capability(queries.device) < (8, 0)
+        or queries.dtype.itemsize != 2
+        or hdim > own.MOST_HDIM
+        or 0 in (queries.size, keys.size)
+    ):
+        arguments = *inputs, *by, *starts, scale, causal, hdim
+        return Call(row_attention_gradients.differentiate, arguments, by)
+    if found is None:
+        out, lse = output_like(queries), sums_for(queries)
+        made = forward(queries, keys, values, out, lse, queries.shape[-3], options)
+        made.function(*made.arguments)
+        found = out, lse
+    call = own.differentiate_chunks if _have_chunks(*arrays) else own.differentiate
+    arguments = *inputs, *found, *by, *starts, scale, causal, hdim, own.plans_for(hdim)
+    return Call(call, arguments, by)
+
+
+def sums_for(queries: Given, lse: Any = None) -> Any:
+    """Where the logarithms of sums of weights go: a user's array, checked, or a new one, tokens of a head together."""
+    tokens, heads = queries.shape[-3:-1]
+    dtype = sum_type(queries.dtype)
+    name = "float64" if dtype.itemsize == 8 else "float32"
+    return output(queries, (*queries.shape[:-3], heads, tokens), dtype, name, lse)
+
+
+def _have_chunks(*arrays: Given) -> bool:
+    """Whether rows of 16-bit elements are whole chunks of 16 bytes."""
+    return all(
+        array.dtype.itemsize == 2
+        and 2 * array.shape[-1] % _CHUNK == 0
+        and array.address % _CHUNK == 0
+        and array.strides[-1] == 1
+        and all(stride > 0 and 2 * stride % _CHUNK == 0 for stride in array.strides[:-1])
+        for array in arrays
+    )
