@@ -35,14 +35,23 @@ def carried_type(how: How, dtype: Any) -> Any:
     """The type of a value while it is combined."""
     if how.kind == "mean" and not dtype.is_float and dtype.itemsize == 8:
         return f64  # 64-bit integers would wrap
-    return sum_type(dtype) if how.kind in ("sum", "mean") else dtype
+    if how.kind == "function":
+        return dtype
+    # Short floats are compared as f32 anyway.
+    return sum_type(dtype) if dtype.is_float or how.kind in ("sum", "mean") else dtype
 
 
-def begin(how: How, dtype: Any) -> Any:
-    """What changes nothing."""
+def carried_bytes(how: How, dtype: Any) -> int:
+    """Bytes of a value while it is combined, and of its place."""
+    return carried_type(how, dtype).itemsize + (i32.itemsize if how.kind in PLACES else 0)
+
+
+def begin(how: How, dtype: Any, first: Any, end: Any) -> Any:
+    """What changes nothing, at the place of a thread's first element if that is before the end."""
     wide = carried_type(how, dtype)
     if how.kind in PLACES:
-        return wide(extreme(dtype, how.kind == "argmin")), i32(i32.maximum)
+        place = select(first < end, i32(first), i32(i32.maximum))
+        return wide(extreme(dtype, how.kind == "argmin")), place
     if how.kind in ("sum", "mean"):
         return wide(0)
     return wide(how.neutral if how.kind == "function" else extreme(dtype, how.kind == "min"))
@@ -67,8 +76,10 @@ def followed(how: How, carried: Any, value: Any, place: Any) -> Any:
     """With a later element of the same thread."""
     if how.kind in PLACES:
         best, found = carried
-        is_kept = (best < value) if how.kind == "argmin" else (best > value)
-        is_kept = is_kept | ((best == value) & (found <= place)) | (best != best)
+        value = best.dtype(value)
+        # False for NaN, which is the first one to stay.
+        is_kept = (value >= best) if how.kind == "argmin" else (value <= best)
+        is_kept = is_kept | (best != best)
         return select(is_kept, best, value), select(is_kept, found, place)
     return combiner(how)(carried, carried.dtype(value))
 

@@ -24,7 +24,7 @@ from weft.kernels.arrays import (
     output,
 )
 from weft.kernels.calls import Call, remembered
-from weft.kernels.columns import LINES, reduce_columns
+from weft.kernels.columns import plan_for, reduce_columns
 from weft.kernels.combining import (
     PLACES,
     How,
@@ -73,7 +73,8 @@ def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The sum of all elements, or along a dimension.
 
     Floats are added as f32, or f64 for f64, and rounded to their type at the end; integers and bools give 64-bit
-    integers. The order of additions depends on shape, layout and alignment alone, so that equal calls give equal bits.
+    integers. The order of additions depends on shape, layout, alignment and device alone, so that equal calls
+    give equal bits.
 
     Args:
         x: an array of numbers of any rank from 1 on and any layout.
@@ -181,7 +182,7 @@ def reduce(
     """All elements, or those along a dimension, combined by a function of two of them.
 
     The function is compiled into the kernel, once for each function object: name a lambda outside of loops. Elements
-    are combined in an order that depends on shape, layout and alignment alone.
+    are combined in an order that depends on shape, layout, alignment and device alone.
 
     Args:
         x: an array of numbers of any rank from 1 on and any layout.
@@ -232,11 +233,8 @@ def _reduced(
         return out
     how = How(kind, function, neutral)
     if along is not None and along != rank - 1:
-        width = source.width
-        most = _MOST_PARTS * WARP_SIZE * width // others
-        parts = _parts(count, 16 * LINES, most)
-        arguments = x, out, parts, count, along, parts > 1, width, how
-        return Call(reduce_columns, arguments, out)
+        plan, parts = plan_for(source, along, others, how)
+        return Call(reduce_columns, (x, out, parts, count, along, plan, how), out)
     return _of_rows(source, out, count, along is None, how)
 
 
@@ -383,8 +381,8 @@ def last_rows_kernel(
 
 def _row(row: Any, threads: Any, width: Any, how: How) -> Any:
     """What the elements of a row combine to, in each of its threads; with an index of the row."""
-    carried = begin(how, row.dtype)
     n, first, step = i32(len(row)), thread_idx.x * width, threads * width
+    carried = begin(how, row.dtype, first, n)
     at_once = 2 if width > 1 else _AT_ONCE
     whole = n // (step * at_once) * (step * at_once)
     for i in unroll(range(first, whole, step * at_once), 1):
