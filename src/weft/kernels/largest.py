@@ -5,13 +5,14 @@ In: rows. Out: the k largest of each in order, and their indices. A block takes 
 a bound, bit by bit, that at least k of its threads' largest elements reach; so do few more than k of its elements.
 These are ranked by counting. What the parts leave is a row again, until there is one part.
 
-An element and its index are one number, its *entry*: larger for what comes first. No two are equal, so that neither
-ties nor the order of the atomic operations matter.
+An element and its index are one number, its *entry*: larger for what comes first, and more than 0. No two are equal, so
+that neither ties nor the order of the atomic operations matter. It has as few bits as they need: each one costs a step
+of the search.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Given, Int32
@@ -24,21 +25,47 @@ from weft.language.memory.shared import shared
 from weft.language.threads.barrier import sync_threads, sync_threads_count
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.block import reductions as of_block
-from weft.primitives.radix import code_of, key_of
+from weft.primitives.radix import code_of, key_of, last_code
 from weft.types.dtype import i32, i64, u32, u64
 from weft.types.launch_limits import MOST_THREADS
+
+if TYPE_CHECKING:
+    from weft.types.dtype import DType
 
 _ITEMS: Final = 16  # elements of a thread
 _THREADS: Final = 256
 _MOST: Final = MOST_THREADS // 2  # the largest k: a block has at least twice as many threads
-_SHORTEST: Final = 1024  # elements of a row; shorter ones are sorted, and those of which a 32nd or more is asked for
+_SHORTEST: Final = 1024  # elements of a row; shorter ones are sorted
+
+
+class Plan(NamedTuple):
+    """How the largest elements of rows are found; constants.
+
+    Attributes:
+        threads: of a block.
+        items: elements or entries of each of them.
+        width: elements of an access.
+        levels: launches.
+        entry: the type of entries.
+        largest: whether large elements come first.
+    """
+
+    threads: int
+    items: int
+    width: int
+    levels: int
+    entry: DType
+    largest: bool
 
 
 def are_few(source: Given, k: int) -> bool:
-    """Whether this is faster than to sort the rows, and entries have 64 bits."""
+    """Whether this is faster than to sort the rows, and entries have 64 bits.
+
+    Ranking takes steps as the square of k, sorting as the row's length; the factors are fitted to measurements.
+    """
     columns = source.shape[-1]
-    is_long = max(_SHORTEST, 32 * k) <= columns < 1 << 32
-    return k <= _MOST and is_long and source.dtype.itemsize <= 4
+    is_faster = k <= _MOST and columns >= _SHORTEST and k * k <= 48 * (columns - 256)
+    return is_faster and source.dtype.bits + columns.bit_length() <= 64
 
 
 def put_largest(source: Given, values: Any, indices: Any, k: int, largest: bool) -> None:
@@ -46,10 +73,17 @@ def put_largest(source: Given, values: Any, indices: Any, k: int, largest: bool)
     threads = _THREADS
     while threads < 2 * k:
         threads *= 2
-    tile, left, levels = threads * _ITEMS, source.shape[-1], 1
+    columns, width = source.shape[-1], source.width
+    items = _ITEMS
+    while items > width and threads * items >= 2 * columns:
+        items //= 2
+    tile, left, levels = threads * items, columns, 1
     while left > tile:
         left, levels = -(-left // tile) * k, levels + 1
-    _put(source.array, values, indices, k, threads, source.width, levels, largest)
+    index_bits = columns.bit_length()
+    entry = u32 if source.dtype.bits + index_bits <= 32 else u64
+    plan = Plan(threads, items, width, levels, entry, largest)
+    _put(source.array, values, indices, k, index_bits, plan)
 
 
 @jit
@@ -58,18 +92,16 @@ def _put(
     values: Array,
     indices: Array,
     k: Int32,
-    threads: Constant,
-    width: Constant,
-    levels: Constant,
-    largest: Constant,
+    index_bits: Int32,
+    plan: Constant,
 ) -> None:
     rows, source, left = row_count(x.shape), None, i64(x.shape[-1])
-    for level in static_range(levels):
-        parts = ceil_div(left, threads * _ITEMS)
-        target = None if level == levels - 1 else scratch((rows, parts * k), u64)
-        part_kernel(
-            x, source, target, values, indices, i32(parts), k, threads, width, largest
-        ).launch(grid=rows * parts, block=threads)
+    for level in static_range(plan.levels):
+        parts = ceil_div(left, plan.threads * plan.items)
+        target = None if level == plan.levels - 1 else scratch((rows, parts * k), plan.entry)
+        part_kernel(x, source, target, values, indices, i32(parts), k, index_bits, plan).launch(
+            grid=rows * parts, block=plan.threads
+        )
         source, left = target, parts * k
 
 
@@ -82,9 +114,8 @@ def part_kernel(
     indices: Array,
     parts: Int32,
     k: Int32,
-    threads: Constant,
-    width: Constant,
-    largest: Constant,
+    index_bits: Int32,
+    plan: Constant,
 ) -> None:
     """A block: the largest elements of a part of a row.
 
@@ -95,23 +126,24 @@ def part_kernel(
         values, indices: the results, if there is one part.
         parts: of a row.
         k: how many.
-        threads: of a block.
-        width: elements of an access.
-        largest: whether large elements come first.
+        index_bits: the low ones of an entry.
+        plan: see there.
     """
     number, part = divmod(block_idx.x, parts)
+    threads, wide = plan.threads, plan.entry
     if source is None:
-        entries = _entries(x, number, part, threads, width, largest)
+        entries = _entries(x, number, part, index_bits, plan)
     else:
-        left = row_of(source, number)[i64(part) * (threads * _ITEMS) :]
-        entries = [left[i] if i < len(left) else u64(0) for i in places(_ITEMS, threads, 1)]
+        left = row_of(source, number)[i64(part) * (threads * plan.items) :]
+        entries = [left[i] if i < len(left) else wide(0) for i in places(plan.items, threads, 1)]
     best = entries[0]
     for entry in entries[1:]:
         best = max(best, entry)
-    chosen, count = shared(threads, u64), shared(1, i32)
-    found = _choose(entries, _bound([best], k), chosen, count)
+    chosen, count = shared(threads, wide), shared(1, i32)
+    bits = index_bits + x.dtype.bits
+    found = _choose(entries, _bound([best], k, bits), chosen, count)
     if found > threads:  # few threads have the largest elements
-        found = _choose(entries, _bound(entries, k), chosen, count)
+        found = _choose(entries, _bound(entries, k, bits), chosen, count)
     if thread_idx.x < found:
         own, rank = chosen[thread_idx.x], i32(0)
         for i in range(found):
@@ -120,25 +152,34 @@ def part_kernel(
             if target is not None:
                 target[number, part * k + rank] = own
             else:
-                code = u32(~own >> 32)
-                row_of(values, number)[rank] = key_of(code, x.dtype, largest)
-                row_of(indices, number)[rank] = i64(~own & 0xFFFFFFFF)
+                code = u32(~own >> wide(index_bits)) & last_code(x.dtype)
+                row_of(values, number)[rank] = key_of(code, x.dtype, plan.largest)
+                row_of(indices, number)[rank] = i64(~own & _low_bits(index_bits, wide))
     if target is not None:
         for rank in range(found + thread_idx.x, k, threads):
             target[number, part * k + rank] = 0
 
 
-def _entries(x: Any, number: Any, part: Any, threads: Any, width: Any, largest: Any) -> Any:
+def _entries(x: Any, number: Any, part: Any, index_bits: Any, plan: Any) -> Any:
     """A thread's entries of a part of a row; 0 beyond the end."""
-    first = i64(part) * (threads * _ITEMS)
+    wide, width = plan.entry, plan.width
+    first = i64(part) * (plan.threads * plan.items)
     row, found = aligned(row_of(x, number)[first:], width), []
-    for place in places(_ITEMS, threads, width):
-        own = tuple(u64(0) for _ in static_range(width))
+    last = _low_bits(index_bits, wide) | (wide(last_code(x.dtype)) << wide(index_bits))
+    for place in places(plan.items, plan.threads, width):
+        own = tuple(wide(0) for _ in static_range(width))
         if place < len(row):
-            codes = [u64(code_of(value, largest)) for value in elements(row, place, width)]
-            own = tuple(~((code << 32) | u64(first + place + k)) for k, code in enumerate(codes))
+            codes = [wide(code_of(value, plan.largest)) for value in elements(row, place, width)]
+            own = tuple(
+                last - ((code << wide(index_bits)) | wide(first + place + k))
+                for k, code in enumerate(codes)
+            )
         found += own
     return found
+
+
+def _low_bits(count: Any, wide: Any) -> Any:
+    return (wide(1) << wide(count)) - 1
 
 
 def _choose(entries: Any, bound: Any, chosen: Any, count: Any) -> Any:
@@ -155,9 +196,10 @@ def _choose(entries: Any, bound: Any, chosen: Any, count: Any) -> Any:
     return count[0]
 
 
-def _bound(entries: Any, k: Any) -> Any:
+def _bound(entries: Any, k: Any, bits: Any) -> Any:
     """What at least k and at best few more of the block's entries reach; 1 if it has fewer than k."""
-    bound, bit, few = u64(0), u64(1) << 63, k + (k >> 2) + 4
+    wide = entries[0].dtype
+    bound, bit, few = wide(0), wide(1) << wide(bits - 1), k + (k >> 2) + 4
     while bit != 0:
         tried = bound | bit
         if len(entries) == 1:
@@ -166,5 +208,5 @@ def _bound(entries: Any, k: Any) -> Any:
             reaching = of_block.sum(sum(i32(entry >= tried) for entry in entries))
         if reaching >= k:
             bound = tried
-        bit = select((reaching >= k) & (reaching <= few), u64(0), bit >> 1)
-    return max(bound, u64(1))
+        bit = select((reaching >= k) & (reaching <= few), wide(0), bit >> 1)
+    return max(bound, wide(1))

@@ -3,6 +3,11 @@
 
 In: rows of keys, and what goes with them. Out: both in order. One launch counts the digits of all passes; each pass
 then reads and writes every key once, since blocks learn from earlier ones where their keys of each digit belong.
+
+A block of a pass counts its keys' digits and publishes the counts before anything else, since later blocks wait for
+them. Then each warp ranks its keys among those of their digit and puts them where they belong in the block, while the
+messages of earlier blocks are on their way: a thread per digit asks for several at once, as one after the other their
+latency would decide how long a pass takes. At last keys of one digit, neighbors now, are written side by side.
 """
 
 from __future__ import annotations
@@ -10,26 +15,32 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from weft.api import jit, kernel
-from weft.kernels.arrays import Array, Constant, Int32
+from weft.kernels.arrays import Array, Constant, Given, Int32
 from weft.kernels.histograms import zero_kernel
-from weft.kernels.rows import row_count, row_of
+from weft.kernels.rows import elements, row_count, row_of
 from weft.kernels.views import flat
-from weft.language.memory.atomics import atomic_add, atomic_or
+from weft.language.control import ceil_div, static_range
+from weft.language.memory.atomics import atomic_add
 from weft.language.memory.ordered import atomic_load, atomic_store
 from weft.language.memory.scratch import scratch
 from weft.language.memory.shared import shared
-from weft.language.numbers.math import ctz, popcount
+from weft.language.numbers.math import clz, popcount
 from weft.language.threads.barrier import sync_threads, sync_warp
 from weft.language.threads.grid import block_idx, grid_dim, thread_idx
-from weft.language.threads.warp import lane_id, warp_id
+from weft.language.threads.warp import ballot, lane_id, warp_id
 from weft.primitives.block.scans import exclusive_scan
 from weft.primitives.radix import UNSIGNED, code_of, key_of, last_code
 from weft.types.dtype import i32, i64, u32, u64
 from weft.types.launch_limits import WARP_SIZE
 
 _DIGITS: Final = 256
-_THREADS: Final = 256  # one for each digit
-_WARPS: Final = _THREADS // WARP_SIZE
+_COUNTING: Final = 256  # threads of a block that counts digits
+_AHEAD: Final = 8  # messages of earlier blocks that are asked for at once
+_FEW: Final = 264  # tiles that keep a GPU's multiprocessors busy, two on each
+
+# Threads of a block of a pass, and keys of each, by the bytes of a key or of what goes with it, whichever has more.
+_TILES: Final = {1: (512, 18), 2: (512, 18), 4: (384, 20), 8: (384, 12)}
+_SMALL_TILE: Final = 256, 8  # of rows that have few of them
 
 
 class Plan(NamedTuple):
@@ -37,29 +48,31 @@ class Plan(NamedTuple):
 
     Attributes:
         digits: of each pass, the first bit and how many.
+        threads: of a block of a pass, at least one for each digit.
+        items: keys of each of them.
+        width: neighbors that are read at once where digits are counted.
         descending: whether the largest comes first.
         is_wide: whether a row's counts need more than 30 bits.
     """
 
     digits: tuple[tuple[int, int], ...]
+    threads: int
+    items: int
+    width: int
     descending: bool
     is_wide: bool
 
 
-def digits_of(bits: int) -> tuple[tuple[int, int], ...]:
-    """The passes for keys of so many bits; at least two, so that a row may be sorted in place."""
-    size = 4 if bits == 8 else 8
-    return tuple((first, size) for first in range(0, bits, size))
-
-
-def items_of(bits: int) -> int:
-    """Keys of a thread."""
-    return 8 if bits == 64 else 16
-
-
-def tile_of(bits: int) -> int:
-    """Keys of a block."""
-    return _THREADS * items_of(bits)
+def plan_of(source: Given, moved_bytes: int, descending: bool) -> Plan:
+    """How these rows are sorted; `moved_bytes` is the size of what goes with a key, 0 for nothing."""
+    size, columns = source.dtype.itemsize, source.shape[-1]
+    threads, items = _TILES[max(size, moved_bytes)]
+    if source.rows * -(-columns // (threads * items)) < _FEW:
+        threads, items = _SMALL_TILE
+    # At least two passes, so that a row may be sorted in place.
+    step = 4 if size == 1 else 8
+    digits = tuple((first, step) for first in range(0, 8 * size, step))
+    return Plan(digits, threads, items, source.width, descending, columns >= 1 << 30)
 
 
 @jit
@@ -68,7 +81,6 @@ def sort_long(
     values: Array | None,
     out: Array | None,
     moved: Array | None,
-    tiles: Int32,
     blocks: Int32,
     plan: Constant,
 ) -> None:
@@ -79,17 +91,17 @@ def sort_long(
         values: what goes with them; None: their indices, if they are asked for.
         out: as many of each sorted row as it has, or None.
         moved: what went with them, or None.
-        tiles: blocks of a row in each pass.
         blocks: that count the digits of a row.
         plan: see there.
     """
     rows, columns, passes = row_count(x.shape), x.shape[-1], len(plan.digits)
+    tiles = i32(ceil_div(columns, plan.threads * plan.items))
     wide, word = (i64, u64) if plan.is_wide else (i32, u32)
     counts = scratch((rows, passes, _DIGITS), wide)
     messages = scratch((passes, rows * tiles, _DIGITS), word)
     zero_kernel(flat(counts)).launch(over=counts.size)
     zero_kernel(flat(messages)).launch(over=messages.size)
-    count_kernel(x, counts, plan).launch(grid=(rows, blocks), block=_THREADS)
+    count_kernel(x, counts, plan).launch(grid=(rows, blocks), block=_COUNTING)
     begin_kernel(counts).launch(grid=rows * passes, block=_DIGITS)
     code = UNSIGNED[x.dtype.itemsize * 8]
     keys = [scratch((rows, columns), code) for _ in range(min(passes - 1, 2))]
@@ -105,24 +117,25 @@ def sort_long(
         pass_kernel(
             x, source, with_keys, target, moved_to, counts, messages[number], tiles, number,
             shift, bits, number == 0, is_last, plan,
-        ).launch(grid=rows * tiles, block=_THREADS)  # fmt: skip
+        ).launch(grid=rows * tiles, block=plan.threads)  # fmt: skip
         source, with_keys = target, moved_to
 
 
 @kernel
 def count_kernel(x: Array, counts: Array, plan: Constant) -> None:
     """A block: how often each digit of each pass occurs in some of a row's keys."""
-    passes = len(plan.digits)
+    passes, width = len(plan.digits), plan.width
     found = shared(passes * _DIGITS, i32)
-    for i in range(thread_idx.x, passes * _DIGITS, _THREADS):
+    for i in range(thread_idx.x, passes * _DIGITS, _COUNTING):
         found[i] = 0
     sync_threads()
-    row = row_of(x, block_idx.x)
-    first = i64(block_idx.y) * _THREADS + thread_idx.x
-    for i in range(first, len(row), i64(grid_dim.y) * _THREADS):
-        code = code_of(row[i], plan.descending)
-        for number, (shift, bits) in enumerate(plan.digits):
-            atomic_add(found, number * _DIGITS + _digit(code, shift, bits), 1)
+    row = row_of(x, block_idx.x, width)
+    first = (i64(block_idx.y) * _COUNTING + thread_idx.x) * width
+    for i in range(first, len(row), i64(grid_dim.y) * (_COUNTING * width)):
+        for key in elements(row, i, width):
+            code = code_of(key, plan.descending)
+            for number, (shift, bits) in enumerate(plan.digits):
+                atomic_add(found, number * _DIGITS + _digit(code, shift, bits), 1)
     sync_threads()
     for number in range(passes):
         own = found[number * _DIGITS + thread_idx.x]
@@ -139,10 +152,11 @@ def begin_kernel(counts: Array) -> None:
 
 
 def _digit(code: Any, shift: Any, bits: Any) -> Any:
-    return i32((code >> code.dtype(shift)) & ((1 << bits) - 1))
+    shift = code.dtype(shift) & (code.dtype.bits - 1)  # says that the code has this bit
+    return i32((code >> shift) & ((1 << bits) - 1))
 
 
-@kernel(max_threads=_THREADS, min_blocks=3)
+@kernel(max_threads=512)
 def pass_kernel(
     x: Array,
     source: Array,
@@ -176,69 +190,43 @@ def pass_kernel(
         plan: see there.
     """
     row, tile = divmod(block_idx.x, tiles)
-    dtype = x.dtype
-    count, n = items_of(dtype.itemsize * 8), i64(x.shape[-1])
-    first = i64(tile) * (count * _THREADS)
-    present = i32(min(n - first, i64(count * _THREADS)))
-    lane, warp, thread = lane_id(), warp_id(), thread_idx.x
-    dealt = [warp * (WARP_SIZE * count) + k * WARP_SIZE + lane for k in range(count)]
+    dtype, wide = x.dtype, begins.dtype
+    threads, count, thread = plan.threads, plan.items, thread_idx.x
+    first = i64(tile) * (count * threads)
+    present = i32(min(i64(x.shape[-1]) - first, i64(count * threads)))
+    begin = begins[row, number, thread] if thread < _DIGITS else wide(0)
+    dealt = [warp_id() * (WARP_SIZE * count) + k * WARP_SIZE + lane_id() for k in range(count)]
     own = row_of(source, row)[first:]
     codes = [_code(own, i, present, dtype, is_first, plan.descending) for i in dealt]
-    digits = [_digit(code, shift, bits) for code in codes]
-    counts, masks = shared((_WARPS, _DIGITS), i32), shared((_WARPS, _DIGITS), u32)
-    ranks, total = _counted(counts, masks, digits)
-    begin = exclusive_scan(total)
-    starts, offsets = shared(_DIGITS, i32), shared(_DIGITS, begins.dtype)
-    starts[thread] = begin
-    before = _before(messages, block_idx.x, tile, thread, total)
-    offsets[thread] = begins[row, number, thread] + before - begin
-    sync_threads()
-    places = [
-        starts[one] + counts[warp, one] + rank for one, rank in zip(digits, ranks, strict=True)
-    ]
-    sorted_places = [k * _THREADS + thread for k in range(count)]
-    codes = _exchanged(codes, places, sorted_places)
-    goals = [
-        offsets[_digit(code, shift, bits)] + p for code, p in zip(codes, sorted_places, strict=True)
-    ]
-    if target is not None:
-        goal = row_of(target, row)
-        made = [key_of(c, dtype, plan.descending) if is_last else goal.dtype(c) for c in codes]
-        _put(goal, made, goals, sorted_places, present)
+    counts, offsets = shared((threads // WARP_SIZE, _DIGITS), i32), shared(_DIGITS, wide)
+    _count(counts, [_digit(code, shift, bits) for code in codes])
+    total, before = _published(counts, messages, block_idx.x, tile)
+    keys, with_keys, places = shared(count * threads, codes[0].dtype), None, ()
+    for code in codes:
+        place = _place(counts, _digit(code, shift, bits), bits)
+        keys[place] = code
+        places = (*places, place)
     if moved is not None:
-        goal = row_of(moved, row)
-        if values is None:
-            with_keys = [begins.dtype(first + i) for i in dealt]
-        else:
+        own = [wide(first + i) for i in dealt]
+        if values is not None:
             beside = row_of(values, row)[first:]
-            with_keys = [beside[i] if i < present else beside.dtype(0) for i in dealt]
-        _put(goal, _exchanged(with_keys, places, sorted_places), goals, sorted_places, present)
-
-
-def _exchanged(items: Any, places: Any, sorted_places: Any) -> Any:
-    """The block's items after each has moved to its place."""
-    on = shared(len(items) * _THREADS, items[0].dtype)
-    for item, place in zip(items, places, strict=True):
-        on[place] = item
+            own = [beside[i] if i < present else beside.dtype(0) for i in dealt]
+        with_keys = shared(count * threads, own[0].dtype)
+        for item, place in zip(own, places, strict=True):
+            with_keys[place] = item
+    if thread < _DIGITS:
+        offsets[thread] = begin - before + _earlier(messages, block_idx.x, tile, total)
     sync_threads()
-    return [on[place] for place in sorted_places]
-
-
-def _counted(counts: Any, masks: Any, digits: Any) -> Any:
-    """Ranks within a warp; then `counts` is what the warps before each have, and this thread's digit's total."""
-    thread = thread_idx.x
-    for w in range(_WARPS):
-        counts[w, thread] = 0
-        masks[w, thread] = 0
-    sync_threads()
-    ranks = _ranks(digits, counts, masks)
-    sync_threads()
-    total = 0
-    for w in range(_WARPS):
-        here = counts[w, thread]
-        counts[w, thread] = total
-        total += here
-    return ranks, total
+    for k in range(count):
+        place = k * threads + thread
+        code = keys[place]
+        goal = offsets[_digit(code, shift, bits)] + place
+        if place < present:
+            if target is not None:
+                key = key_of(code, dtype, plan.descending) if is_last else code
+                _put(row_of(target, row), goal, key)
+            if with_keys is not None:
+                _put(row_of(moved, row), goal, with_keys[place])
 
 
 def _code(own: Any, i: Any, present: Any, dtype: Any, is_first: Any, descending: Any) -> Any:
@@ -249,50 +237,80 @@ def _code(own: Any, i: Any, present: Any, dtype: Any, is_first: Any, descending:
     return code
 
 
-def _ranks(digits: Any, counts: Any, masks: Any) -> Any:
-    """How many of the warp's keys with the same digit are before each; adds the warp's keys to its counts.
-
-    Lanes with the same digit find each other by setting their bits in one word of `masks`, which are zero before and
-    after: one atomic operation where votes take one for each bit of the digit.
-    """
-    warp, lane = warp_id(), lane_id()
-    own = u32(1) << lane
-    ranks: Any = []
+def _count(counts: Any, digits: Any) -> None:
+    """How many keys of each digit each warp has."""
+    warp = warp_id()
+    for k in static_range(_DIGITS // WARP_SIZE):
+        counts[warp, k * WARP_SIZE + lane_id()] = 0
+    sync_warp()
     for digit in digits:
-        atomic_or(masks, (warp, digit), own, scope="block")
-        sync_warp()
-        same, before = masks[warp, digit], counts[warp, digit]
-        sync_warp()
-        if lane == i32(ctz(same)):
-            counts[warp, digit] = before + i32(popcount(same))
-            masks[warp, digit] = 0
-        sync_warp()
-        ranks.append(before + i32(popcount(same & (own - 1))))
-    return ranks
+        atomic_add(counts, (warp, digit), 1, scope="block")
+    sync_threads()
 
 
-def _before(messages: Any, block: Any, tile: Any, digit: Any, total: Any) -> Any:
-    """How many keys of a digit the row's earlier blocks have."""
-    word = messages.dtype
+def _published(counts: Any, messages: Any, block: Any, tile: Any) -> Any:
+    """A digit's keys in the block, which later blocks hear of, and those before them; for each of the first threads.
+
+    Each warp's counts become where in the block its keys of a digit begin.
+    """
+    thread, word, warps = thread_idx.x, messages.dtype, counts.shape[0]
+    total, starts = i32(0), [i32(0)] * warps
+    if thread < _DIGITS:
+        for warp in static_range(warps):
+            starts[warp] = total
+            total += counts[warp, thread]
+        kind = 1 if tile > 0 else 2
+        atomic_store(messages, (block, thread), word(total) | (word(kind) << (word.bits - 2)))
+    before = exclusive_scan(total)
+    if thread < _DIGITS:
+        for warp in static_range(warps):
+            counts[warp, thread] = before + starts[warp]
+    sync_threads()
+    return total, before
+
+
+def _place(counts: Any, digit: Any, bits: Any) -> Any:
+    """Where in the block a key belongs; those of its warp come one for each lane, in the order of the calls."""
+    lane, warp = lane_id(), warp_id()
+    others = u32(0)  # the lanes with another digit; computed so, one instruction tests all bits
+    for bit in static_range(bits):
+        is_clear = digit & (1 << bit) == 0
+        votes = ballot(is_clear)
+        others |= ~votes if is_clear else votes
+    same = ~others
+    upto = i32(popcount(same & (u32(0xFFFFFFFF) >> u32(31 - lane))))
+    start = counts[warp, digit]
+    sync_warp()
+    if lane == 31 - i32(clz(same)):
+        counts[warp, digit] = start + upto
+    sync_warp()
+    return start + upto - 1
+
+
+def _earlier(messages: Any, block: Any, tile: Any, total: Any) -> Any:
+    """How many keys of a thread's digit the row's earlier blocks have; tells later blocks."""
+    word, digit = messages.dtype, thread_idx.x
     top = word.bits - 2
-    mask, wide = word((1 << top) - 1), i64 if word.bits == 64 else i32
-    alone, whole = word(1 << top), word(2 << top)
-    before = word(0)
-    if tile > 0:
-        atomic_store(messages, (block, digit), word(total) | alone)
-        at, is_whole = block - 1, False
-        while not is_whole:
-            message = atomic_load(messages, (at, digit))
-            if message != 0:
+    mask, whole, wide = word((1 << top) - 1), word(2 << top), i64 if word.bits == 64 else i32
+    before, at, is_whole = word(0), block - 1, tile == 0
+    while not is_whole:
+        # All are on their way before the first one is looked at; the row's first one counts itself alone.
+        asked = [
+            atomic_load(messages, (max(at - k, block - tile), digit)) for k in static_range(_AHEAD)
+        ]
+        is_there = True
+        for message in asked:
+            is_there = is_there and message != 0
+            if is_there and not is_whole:
                 before += message & mask
                 is_whole = message >= whole
                 at -= 1
-    atomic_store(messages, (block, digit), (before + word(total)) | whole)
+    if tile > 0:
+        atomic_store(messages, (block, digit), (before + word(total)) | whole)
     return wide(before)
 
 
-def _put(row: Any, items: Any, goals: Any, places: Any, present: Any) -> None:
-    """Writes items to where they belong, those that there are and that the row has room for."""
-    for value, goal, place in zip(items, goals, places, strict=True):
-        if (place < present) & (goal < len(row)):
-            row[goal] = row.dtype(value)
+def _put(row: Any, goal: Any, value: Any) -> None:
+    """Writes an item where it belongs, if the row has room for it."""
+    if goal < len(row):
+        row[goal] = row.dtype(value)

@@ -37,6 +37,8 @@ from weft.types.launch_limits import WARP_SIZE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.types.dtype import DType
+
 _THREADS: Final = 256
 _WARPS: Final = _THREADS // WARP_SIZE
 _ITEMS: Final = 16
@@ -113,8 +115,7 @@ def run_length(x: Any) -> tuple[Any, Any, Any]:
     values = output_like(source)
     lengths = output(source, source.shape, i64, "int64")
     count = output(source, (), i64, "int64")
-    parts = _parts(source)
-    _encode(x, values, lengths, count, parts)
+    _encode(x, values, lengths, count, _parts(source), _counter(source))
     return values, lengths, count
 
 
@@ -146,12 +147,17 @@ def _asked(x: Any, keep: Any) -> tuple[Given, Any, Callable[[Any], Any] | None]:
 def _moved(source: Given, mask: Any, function: Any, out: Any, has_rest: bool) -> tuple[Any, Any]:
     out = output_like(source, out, x=source.array, keep=mask)
     count = output(source, (), i64, "int64")
-    _select(source.array, mask, out, count, _parts(source), function, has_rest)
+    _select(source.array, mask, out, count, _parts(source), _counter(source), function, has_rest)
     return out, count
 
 
 def _parts(source: Given) -> int:
     return -(-source.shape[0] // _PART) or 1
+
+
+def _counter(source: Given) -> DType:
+    """The type in which parts tell each other numbers of elements: half the words, if they are few enough."""
+    return i32 if source.shape[0] < 1 << 31 else i64
 
 
 @jit
@@ -161,13 +167,14 @@ def _select(
     out: Array,
     count: Array,
     parts: Int32,
+    counter: Constant,
     function: Constant,
     has_rest: Constant,
 ) -> None:
-    words = scratch((1, slots_of(parts) * words_of(i64)), u64)
+    words = scratch((1, slots_of(parts) * words_of(counter)), u64)
     clear_kernel(words).launch(over=words.shape)
     rest = scratch(x.shape[0], x.dtype) if has_rest else None
-    select_kernel(x, mask, out, rest, count, words, parts, function).launch(
+    select_kernel(x, mask, out, rest, count, words, parts, counter, function).launch(
         grid=parts, block=_THREADS
     )
     if rest is not None:
@@ -175,10 +182,12 @@ def _select(
 
 
 @jit
-def _encode(x: Array, values: Array, lengths: Array, count: Array, parts: Int32) -> None:
-    words = scratch((1, slots_of(parts) * words_of(i64, i64)), u64)
+def _encode(
+    x: Array, values: Array, lengths: Array, count: Array, parts: Int32, counter: Constant
+) -> None:
+    words = scratch((1, slots_of(parts) * words_of(counter, counter)), u64)
     clear_kernel(words).launch(over=words.shape)
-    run_kernel(x, values, lengths, count, words, parts).launch(grid=parts, block=_THREADS)
+    run_kernel(x, values, lengths, count, words, parts, counter).launch(grid=parts, block=_THREADS)
 
 
 @kernel(max_threads=_THREADS, min_blocks=4)
@@ -190,6 +199,7 @@ def select_kernel(
     count: Array,
     words: Array,
     parts: Int32,
+    counter: Constant,
     function: Constant,
 ) -> None:
     """A block: a part of the vector.
@@ -202,6 +212,7 @@ def select_kernel(
         count: how many are kept.
         words: what parts tell each other.
         parts: of the vector.
+        counter: the type in which they tell it.
         function: what decides without a mask.
     """
     part, at = block_idx.x, _places()
@@ -213,9 +224,9 @@ def select_kernel(
     place, total = _before_warp(_ones(votes))
     before = shared(1, i64)
     if warp_id() == 0:
-        earlier = before_part(i64(total), part, parts, words[0], added)
+        earlier = before_part(counter(total), part, parts, words[0], added)
         if thread_idx.x == 0:
-            before[0] = earlier if part > 0 else i64(0)
+            before[0] = i64(earlier) if part > 0 else i64(0)
             if part == parts - 1:
                 count[()] = before[0] + total
     sync_threads()
@@ -233,7 +244,13 @@ def select_kernel(
 
 @kernel(max_threads=_THREADS, min_blocks=3)
 def run_kernel(
-    x: Array, values: Array, lengths: Array, count: Array, words: Array, parts: Int32
+    x: Array,
+    values: Array,
+    lengths: Array,
+    count: Array,
+    words: Array,
+    parts: Int32,
+    counter: Constant,
 ) -> None:
     """A block: the runs that begin in a part of the vector, and the length of the one before each."""
     part, at = block_idx.x, _places()
@@ -256,16 +273,16 @@ def run_kernel(
         newest = max(newest, of_warps[warp])
     counted, begun = shared(1, i64), shared(1, i64)
     if warp_id() == 0:
-        own_last = first + newest if newest >= 0 else i64(-1)
-        earlier, last = before_part((i64(total), own_last), part, parts, words[0], _later)
+        own_last = counter(first + newest if newest >= 0 else i64(-1))
+        earlier, last = before_part((counter(total), own_last), part, parts, words[0], _later)
         if thread_idx.x == 0:
-            counted[0] = earlier if part > 0 else i64(0)
-            begun[0] = last if part > 0 else i64(-1)
+            counted[0] = i64(earlier) if part > 0 else i64(0)
+            begun[0] = i64(last) if part > 0 else i64(-1)
             if part == parts - 1:
                 runs = counted[0] + total
                 count[()] = runs
                 if runs > 0:
-                    lengths[runs - 1] = first + present - max(begun[0], own_last)
+                    lengths[runs - 1] = first + present - max(begun[0], i64(own_last))
     sync_threads()
     repeated, own_bit = values[counted[0] :], u32(1) << lane_id()
     is_start = i32(counted[0] == 0)  # the first run has none before it

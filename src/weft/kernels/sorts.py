@@ -22,7 +22,7 @@ from weft.kernels.arrays import (
 )
 from weft.kernels.calls import Call, remembered
 from weft.kernels.largest import are_few, put_largest
-from weft.kernels.radix import Plan, digits_of, sort_long, tile_of
+from weft.kernels.radix import plan_of, sort_long
 from weft.kernels.rows import row_count, row_of, threads_for
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.block.exchanges import to_blocked, to_striped
@@ -155,12 +155,12 @@ def _sorted(source: Given, values: Any, out: Any, moved: Any, descending: bool, 
             items *= 2
         arguments = source.array, values, out, moved, threads, items, bool(descending)
         return Call(_sort_short, arguments, result)
-    bits = source.dtype.itemsize * 8
-    plan = Plan(digits_of(bits), bool(descending), columns >= 1 << 30)
-    tiles = -(-columns // tile_of(bits))
-    blocks = -(-_BLOCKS // rows)
-    arguments = source.array, values, out, moved, tiles, min(blocks, tiles), plan
-    return Call(sort_long, arguments, result)
+    moved_bytes = 0
+    if moved is not None:
+        moved_bytes = given(values, "values").dtype.itemsize if values is not None else 4
+    plan = plan_of(source, moved_bytes, bool(descending))
+    blocks = min(-(-_BLOCKS // rows), -(-columns // _SHORT))
+    return Call(sort_long, (source.array, values, out, moved, blocks, plan), result)
 
 
 @jit
