@@ -62,6 +62,7 @@ CALLS = {
     "layer_norm": Call((X, _Y[0].copy(), _Y[1].copy())),
     "layer_norm_backward": Call((X, _Y, _Y[0].copy())),
     "log_softmax": Call((X,)),
+    "log_softmax_backward": Call((X, _Y)),
     "matmul": Call((X, _Y.T)),
     "max": Call((X, -1)),
     "mean": Call((X, 0)),

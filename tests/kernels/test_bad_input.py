@@ -123,8 +123,8 @@ def test_wrong_arguments_are_refused_by_name(name: str):
 
 # The others' layouts are tested with what they compute, and compile for longer.
 QUICK = (
-    "copy embedding embedding_backward gather gelu gelu_backward histogram scatter_add silu_mul "
-    "silu_mul_backward softmax_backward sparse_matvec transpose"
+    "copy embedding embedding_backward gather gelu gelu_backward histogram log_softmax_backward "
+    "scatter_add silu_mul silu_mul_backward softmax_backward sparse_matvec transpose"
 ).split()
 
 

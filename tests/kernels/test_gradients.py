@@ -219,6 +219,7 @@ def operator_arguments(torch: Any) -> dict[str, tuple[Any, ...]]:
         "rope": (numbers(4, 2, 8), angles.cos(), angles.sin()),
         "scaled_gemm": (eight, eight.mT, scales, scales[:1]),
         "softmax_backward": (y, x),
+        "log_softmax_backward": (y, x),
         "softmax": (x,),
         "log_softmax": (x,),
     }

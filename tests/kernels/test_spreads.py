@@ -8,7 +8,7 @@ import pytest
 
 from tests.kernels.test_kernels import layer_norm, rms_norm, softmax
 from tests.kernels.test_norm_gradients import reference
-from weft.kernels import norm_gradients, normalization, softmaxes, spreads
+from weft.kernels import norm_gradients, normalization, softmax_gradients, softmaxes, spreads
 from weft.kernels.spreads import Spread
 
 RANDOM = np.random.default_rng(5)
@@ -26,6 +26,12 @@ def test_a_cluster_takes_a_row(spread):
     assert np.allclose(out, np.log(softmax(x)), rtol=2e-5)
     normalization._normalize(x, weight, bias, 1e-5, out, spread, True)
     assert np.allclose(out, layer_norm(x, weight, bias), rtol=2e-5, atol=2e-6)
+    gradient, shares = bias * x, softmax(x)
+    sums = (gradient * shares).sum(-1, keepdims=True), gradient.sum(-1, keepdims=True)
+    softmax_gradients._softmax_backward(gradient, shares.astype("f"), out, spread, False)
+    assert np.allclose(out, shares * (gradient - sums[0]), rtol=1e-4, atol=1e-7)
+    softmax_gradients._softmax_backward(gradient, np.log(shares).astype("f"), out, spread, True)
+    assert np.allclose(out, gradient - shares * sums[1], rtol=1e-4, atol=1e-5)
     expected = rms_norm(x, weight)
     normalization._normalize(x, weight, None, 1e-6, x, spread, False)  # in its own place
     assert np.allclose(x, expected, rtol=2e-5, atol=2e-6)

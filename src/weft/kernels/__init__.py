@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from weft.kernels.selections import partition as partition
     from weft.kernels.selections import run_length as run_length
     from weft.kernels.selections import select as select
+    from weft.kernels.softmax_gradients import log_softmax_backward as log_softmax_backward
     from weft.kernels.softmax_gradients import softmax_backward as softmax_backward
     from weft.kernels.softmaxes import log_softmax as log_softmax
     from weft.kernels.softmaxes import softmax as softmax
@@ -78,6 +79,7 @@ _MODULES = {
     "layer_norm": "normalization",
     "layer_norm_backward": "norm_gradients",
     "log_softmax": "softmaxes",
+    "log_softmax_backward": "softmax_gradients",
     "matmul": "products",
     "max": "reductions",
     "mean": "reductions",
@@ -125,6 +127,7 @@ __all__ = (
     "layer_norm",
     "layer_norm_backward",
     "log_softmax",
+    "log_softmax_backward",
     "matmul",
     "max",
     "mean",

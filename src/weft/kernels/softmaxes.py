@@ -15,7 +15,7 @@ from weft.kernels.arrays import Array, Constant, common_width, given, output_lik
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import elements, put_elements, row_of, sum_type
-from weft.kernels.softmax_gradients import softmax_backward
+from weft.kernels.softmax_gradients import log_softmax_backward, softmax_backward
 from weft.kernels.spreads import (
     block_of,
     cluster_of,
@@ -43,7 +43,7 @@ def _softmax_backward(gradient: Any, y: Any, _: Any) -> Any:
 
 
 def _log_softmax_backward(gradient: Any, y: Any, _: Any) -> Any:
-    return (gradient - y.exp() * gradient.sum(-1, keepdim=True),)
+    return (log_softmax_backward(gradient, y),)
 
 
 @differentiable(like_first, _softmax_backward)
