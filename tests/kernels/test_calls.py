@@ -6,13 +6,15 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import weft
 from weft import _native, kernels
+from weft.kernels import dispatch
 from weft.kernels.arrays import Array, Constant, given, output, refuse_overlap
-from weft.kernels.calls import Call, remembered
+from weft.kernels.calls import Call, View, remembered
 
 
 @weft.kernel
@@ -127,6 +129,53 @@ def test_an_out_between_or_beside_the_rows_of_an_input_does_not_overlap():
     ):
         assert is_refused(out) == np.shares_memory(x.array, out)
     assert not is_refused(x.array)
+
+
+def flipped(x: Any) -> Any:
+    return x[::-1]
+
+
+def test_views_are_made_again():
+    asked: list[Any] = []
+
+    @remembered
+    def flip_twice(x: Any) -> Any:
+        asked.append(x)
+        out = output(given(x, "x"), x.shape, given(x, "x").dtype, "float64")
+        once, into = flipped(x), flipped(out)
+        twice = flipped(once)
+        views = View(once, x, flipped), View(twice, once, flipped), View(into, out, flipped)
+        return Call(_times, (twice, into, 3), out, views)
+
+    for first in (0.0, 10.0):
+        assert np.array_equal(flip_twice(np.arange(4) + first), 3 * np.arange(4)[::-1] + 3 * first)
+    assert len(asked) == 1
+
+
+def test_products_with_what_follows_them_are_decided_once(monkeypatch: pytest.MonkeyPatch):
+    decide, asked = dispatch.product_of, []
+    for module in ("products", "grouped_products", "scaled_products"):
+        monkeypatch.setattr(
+            f"weft.kernels.{module}.product_of", lambda *a: asked.append(a) or decide(*a)
+        )
+    starts = np.array([0, 2, 6], np.int32)
+    for seed in range(2):
+        random = np.random.default_rng(seed)
+        a, b, bias, residual = (
+            random.standard_normal(s) for s in ((2, 3, 8), (8, 4), 4, (2, 3, 4))
+        )
+        found = kernels.gemm(a, b, bias, "relu", residual, 0.5)
+        assert np.allclose(found, np.maximum(a @ b / 2 + bias, 0) + residual)
+        rows, stack = a.reshape(6, 8), np.stack([b, -b])
+        found = kernels.grouped_gemm(rows, stack, starts, np.stack([bias, bias]))
+        assert np.allclose(found, np.concatenate([rows[:2] @ b, rows[2:] @ -b]) + bias)
+        narrow, scales = a.astype("f").astype(ml_dtypes.float8_e4m3fn), random.random((2, 3, 1))
+        found = kernels.scaled_gemm(
+            narrow, np.ones((8, 4), narrow.dtype), scales.astype("f"), np.ones((1, 1), "f")
+        )
+        expected = narrow.astype("f").sum(-1, keepdims=True) * scales
+        assert np.allclose(found.astype("f"), expected.repeat(4, -1), 1e-2)
+    assert len(asked) == 3
 
 
 def test_a_number_that_is_an_array_is_read_each_time():

@@ -24,7 +24,23 @@ if TYPE_CHECKING:
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
+_Step = tuple["Callable[..., Any]", tuple[int, ...]]
+
 _MOST: Final = 1024  # calls that a function remembers
+
+
+class View(NamedTuple):
+    """An array that was made of another one without copying.
+
+    Attributes:
+        array: what was made.
+        source: of which: the user's array, a result, or a view.
+        make: makes it.
+    """
+
+    array: Any
+    source: Any
+    make: Callable[[Any], Any]
 
 
 class Call(NamedTuple):
@@ -32,13 +48,15 @@ class Call(NamedTuple):
 
     Attributes:
         function: the host function.
-        arguments: its arguments, in order: the user's arrays, results, constants.
+        arguments: its arguments, in order: the user's arrays, results, views, constants, and tuples of them.
         result: what the user gets: an array or several, each of them among the arguments.
+        views: among the arguments, or that these are views of.
     """
 
     function: JitFunction
     arguments: tuple[Any, ...]
     result: Any
+    views: tuple[View, ...] = ()
 
 
 def remembered(function: _F) -> _F:
@@ -75,24 +93,35 @@ class _Known:
         makers: of the new arrays.
         key: of the new arrays.
         constants: other arguments of the compiled function.
-        chosen: of the user's values, the new arrays and the constants, those that the function gets.
+        steps: what makes further values, one after the other, of those before: views, and tuples.
+        chosen: of the user's values, the new arrays, the constants and those made, those that the function gets.
         result: likewise, what the user gets.
     """
 
-    __slots__ = ("_captured", "_chosen", "_compiled", "_constants", "_key", "_makers", "_result")
+    __slots__ = (
+        "_captured",
+        "_chosen",
+        "_compiled",
+        "_constants",
+        "_key",
+        "_makers",
+        "_result",
+        "_steps",
+    )
 
     def __init__(
         self,
         compiled: Any,
         makers: list[Callable[[], Any]],
         key: Hashable,
-        constants: list[Any],
-        chosen: Callable[[tuple[Any, ...]], tuple[Any, ...]],
-        result: Callable[[tuple[Any, ...]], Any],
+        constants: Sequence[Any],
+        steps: Sequence[_Step],
+        chosen: Callable[[Sequence[Any]], tuple[Any, ...]],
+        result: Callable[[Sequence[Any]], Any],
     ) -> None:
         self._compiled, self._captured = compiled, compiled.captured
         self._makers, self._key, self._constants = makers, key, constants
-        self._chosen, self._result = chosen, result
+        self._steps, self._chosen, self._result = steps, chosen, result
 
     def is_current(self) -> bool:
         """Whether what the code has read from the user's names is still there."""
@@ -107,13 +136,15 @@ class _Known:
 
     def run(self, values: tuple[Any, ...]) -> Any:
         """Runs it with the user's values and the new arrays; its result."""
-        values = (*values, *self._constants)
+        everything = [*values, *self._constants]
+        for make, places in self._steps:
+            everything.append(make(*[everything[place] for place in places]))
         try:
-            self._compiled(*self._chosen(values))
+            self._compiled(*self._chosen(everything))
         except Exception as error:
             leave_the_users_frames(error)
             raise
-        return self._result(values)
+        return self._result(everything)
 
 
 def known_call(call: Call, values: tuple[Any, ...]) -> _Known | None:
@@ -125,28 +156,73 @@ def known_call(call: Call, values: tuple[Any, ...]) -> _Known | None:
     result = cast("Any", call).result
     results = cast("tuple[Any, ...]", result if isinstance(result, tuple) else (result,))
     new = tuple(one for one in results if all(one is not value for value in values))
-    everything, constants = (*values, *new), list[Any]()
     compiled, places = call.function.compiled_for(call.arguments)
-    chosen: list[int] = []
     taken = [call.arguments[place] for place in places]
-    if any(_has_array(value) and _place(value, taken) is None for value in values):
-        return None
+    parts = _Parts((*values, *new), call.views)
     for one in taken:
-        place = _place(one, everything)
-        if place is None:
-            if _has_array(one):
-                return None
-            place = len(everything) + len(constants)
-            constants.append(one)
-        chosen.append(place)
+        parts.add(one)
+    if any(_has_array(value) and not _is_among(value, parts.leaves) for value in values):
+        return None
+    if any(_has_array(constant) for constant in parts.constants):
+        return None
+    chosen = [parts.place(one) for one in taken]
     # An array that is given twice is the last, `out`, in the result.
+    everything = (*values, *new)
     made = itemgetter(*(max(k for k, v in enumerate(everything) if v is one) for one in results))
     makers, key = [maker_of(one) for one in new], _native.call_key(new, {})
-    return _Known(compiled, makers, key, constants, itemgetter(*chosen), made)
+    others = parts.constants, tuple(parts.steps), itemgetter(*chosen), made
+    return _Known(compiled, makers, key, *others)
 
 
-def _place(one: Any, values: Sequence[Any]) -> int | None:
-    return next((k for k, value in enumerate(values) if value is one), None)
+class _Parts:
+    """Of what arguments are made again: values, constants, and steps that make more of those before.
+
+    First all arguments are added, then they have places.
+    """
+
+    def __init__(self, values: tuple[Any, ...], views: tuple[View, ...]) -> None:
+        self.values, self.views = values, views
+        self.constants, self.leaves = list[Any](), list[Any]()
+        self.made, self.steps = list[Any](), list[_Step]()
+
+    def add(self, one: Any) -> None:
+        """Notes the values and constants in an argument."""
+        if _is_among(one, self.values):
+            self.leaves.append(one)
+        elif inside := self._inside(one):
+            for item in inside[1]:
+                self.add(item)
+        elif not _is_among(one, self.constants):
+            self.constants.append(one)
+
+    def place(self, one: Any) -> int:
+        """Where an argument is among the values, the constants and what steps make."""
+        known = (*self.values, *self.constants, *self.made)
+        for number, other in enumerate(known):
+            if other is one:
+                return number
+        make, items = cast("tuple[Any, tuple[Any, ...]]", self._inside(one))
+        self.steps.append((make, tuple([self.place(item) for item in items])))
+        self.made.append(one)
+        return len(self.values) + len(self.constants) + len(self.made) - 1
+
+    def _inside(self, one: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        """What makes a view, or a tuple that has arrays, and of what."""
+        for view in self.views:
+            if view.array is one:
+                return view.make, (view.source,)
+        if isinstance(one, tuple) and _has_array(one):
+            items = cast("tuple[Any, ...]", one)
+            return cast("Any", _tuple_of if type(items) is tuple else type(items)), items
+        return None
+
+
+def _tuple_of(*items: Any) -> tuple[Any, ...]:
+    return items
+
+
+def _is_among(one: Any, values: Sequence[Any]) -> bool:
+    return any(value is one for value in values)
 
 
 def _has_array(one: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.kernels import hopper_plans, hopper_products, tiled_products, warp_products
 from weft.kernels.arrays import Given, given
-from weft.kernels.calls import Call
+from weft.kernels.calls import Call, View
 from weft.kernels.cuts import parts_for
 from weft.kernels.endings import Ending
 from weft.kernels.factors import capability, multiprocessors_of, stored, suits_copy_engine
@@ -45,8 +45,9 @@ def product_of(
         starts: where groups of rows begin, or, for a result that is a stack of products of matrices, of sums.
         scales: of 8-bit factors.
     """
+    views: list[View] = []
     if starts is None and scales.a is None:
-        left, right, result, ending = _joined(left, right, result, ending)
+        left, right, result, ending = _joined(left, right, result, ending, views)
     version, size = capability(left.device), left.dtype.itemsize
 
     def parts(sides: tuple[int, int], at_once: int, shortest: int) -> int | None:
@@ -54,7 +55,7 @@ def product_of(
 
     # There is no tensor map of nothing.
     if left.size and right.size and version >= (8, 0) and size <= 2 and result.dtype is not f64:
-        a, b = stored(left), stored(right)
+        a, b = stored(left, views), stored(right, views)
         order = not a.is_exchanged, b.is_exchanged
         # Sums that begin anywhere: no copies of neighbors along them.
         may_copy = starts is None or len(right.shape) > 2 or order == (False, False)
@@ -62,20 +63,21 @@ def product_of(
             plan, cut = _hopper_plan(left, right, result, order, starts, scales)
             arrays = a.array, b.array, result.array
             others = ending, plan, cut, starts, scales
-            return Call(hopper_products.gemm, (*arrays, *others), result.array)
+            return Call(hopper_products.gemm, (*arrays, *others), result.array, tuple(views))
         if size == 2:
             is_whole = a.is_whole and b.is_whole and may_copy
             call = warp_products.gemm_of_chunks if is_whole else warp_products.gemm
             sides = warp_products.BM, warp_products.BN
             cut = parts(sides, warp_products.BLOCKS, warp_products.SHORTEST)
             arrays = a.array, b.array, result.array
-            return Call(call, (*arrays, ending, *order, cut, starts), result.array)
+            others = ending, *order, cut, starts
+            return Call(call, (*arrays, *others), result.array, tuple(views))
     sizes = tiled_products.sizes_for(left.dtype is f64, result.shape, version == (0, 0))
     along_k = left.strides[-1] == 1, right.strides[-2] == 1 and right.strides[-1] != 1
     cut = parts((sizes.m, sizes.n), sizes.blocks, tiled_products.SHORTEST)
     arrays = left.array, right.array, result.array
     others = ending, sizes, along_k, cut, starts, scales
-    return Call(tiled_products.gemm, (*arrays, *others), result.array)
+    return Call(tiled_products.gemm, (*arrays, *others), result.array, tuple(views))
 
 
 def _hopper_plan(
@@ -95,7 +97,7 @@ def _hopper_plan(
         processors = multiprocessors_of(left.device)
         choice = hopper_plans.choose(result.shape, left.shape[-1], size, processors, widths)
     rows, columns, parts, neighbors, cut = choice
-    c, stacks = stored(result), (len(left.shape) > 2, len(right.shape) > 2)
+    c, stacks = stored(result, []), (len(left.shape) > 2, len(right.shape) > 2)
     is_whole = cut is None and parts == 1 and starts is None and columns % 64 == 0
     by_copies = is_whole and result.dtype.itemsize == 2 and c.has_chunks and not c.is_exchanged
     pending = int(rows == 64)
@@ -126,7 +128,7 @@ def _tile_count(shape: tuple[int, ...], sides: tuple[int, int]) -> int:
 
 
 def _joined(
-    left: Given, right: Given, result: Given, ending: Ending
+    left: Given, right: Given, result: Given, ending: Ending, views: list[View]
 ) -> tuple[Given, Given, Given, Ending]:
     """A stack times one matrix as a single product, where the stack has no gaps."""
     residual = ending.residual
@@ -138,7 +140,13 @@ def _joined(
         or not all(given(array, "residual").is_contiguous for array in arrays)
     ):
         return left, right, result, ending
-    flat = [array.reshape(-1, array.shape[-1]) for array in arrays]
+    flat = [_rows(array) for array in arrays]
+    views += [View(one, array, _rows) for one, array in zip(flat, arrays, strict=True)]
     if residual is not None:
         ending = ending._replace(residual=flat[2])
     return given(flat[0], "a"), right, given(flat[1], "out"), ending
+
+
+def _rows(array: Any) -> Any:
+    """All rows of a stack without gaps, as a matrix."""
+    return array.reshape(-1, array.shape[-1])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.driver.device import device_properties
 from weft.kernels.arrays import Given, given
+from weft.kernels.calls import View
 
 if TYPE_CHECKING:
     from weft.ffi.device import Device
@@ -52,17 +53,18 @@ class Stored(NamedTuple):
     is_whole: bool
 
 
-def stored(factor: Given) -> Stored:
-    """How a factor lies: along its rows, or else along its columns."""
+def stored(factor: Given, views: list[View]) -> Stored:
+    """How a factor lies: along its rows, or else along its columns. A view is added to `views`."""
     *leading, pitch, step = factor.strides
     rows, columns = factor.shape[-2:]
     array, is_exchanged = factor.array, False
     if step != 1 and (pitch == 1 or rows == 1):
-        array = _exchanged(factor.array)
+        array = exchanged(factor.array)
         is_exchanged = array is not None
         if array is None:
             array = factor.array
         else:
+            views.append(View(array, factor.array, exchanged))
             pitch, step, columns = step, pitch, rows
     size = factor.dtype.itemsize
     strides = [
@@ -76,7 +78,7 @@ def stored(factor: Given) -> Stored:
     return Stored(array, is_exchanged, has_chunks, has_chunks and columns * size % _CHUNK == 0)
 
 
-def _exchanged(array: Any) -> Any:
+def exchanged(array: Any) -> Any:
     """A view with the last two dimensions exchanged; None where the library has none."""
     for name in ("swapaxes", "transpose"):  # of NumPy and CuPy, of torch
         method = getattr(array, name, None)

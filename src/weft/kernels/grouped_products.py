@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.kernels.arrays import Given, given, number, output, output_like
-from weft.kernels.dispatch import multiply
+from weft.kernels.calls import remembered
+from weft.kernels.dispatch import multiply, product_of
 from weft.kernels.endings import Activation, Ending, activation_of, slope_of
 from weft.kernels.factors import factor
 from weft.kernels.gradients import ElementType, differentiable
@@ -114,6 +115,7 @@ def _grouped_sums(
 
 
 @differentiable(_like, _backward, _accepted)
+@remembered
 def grouped_gemm(
     a: Any,
     b: Any,
@@ -163,7 +165,7 @@ def grouped_gemm(
     alpha = number(alpha, "alpha")
     ending = Ending(None if alpha == 1 else alpha, bias, activation_of(activation))
     if 0 not in shape:
-        multiply(left, right, given(out, "out"), ending, starts)
+        return product_of(left, right, given(out, "out"), ending, starts)._replace(result=out)
     return out
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.kernels.arrays import Given, given, output
-from weft.kernels.dispatch import multiply
+from weft.kernels.calls import remembered
+from weft.kernels.dispatch import product_of
 from weft.kernels.endings import Activation, Ending, activation_of
 from weft.kernels.factors import factor
 from weft.kernels.gradients import ElementType, differentiable
@@ -54,6 +55,7 @@ def _like(
 
 
 @differentiable(_like, None, _accepted)
+@remembered
 def scaled_gemm(
     a: Any,
     b: Any,
@@ -116,7 +118,8 @@ def scaled_gemm(
     ending = Ending(None, bias, activation_of(activation), None, residual)
     if 0 not in shape:
         scales = Scales(a_scales, b_scales)
-        multiply(left, right, given(out, "out"), ending, None, scales)
+        call = product_of(left, right, given(out, "out"), ending, None, scales)
+        return call._replace(result=out)
     return out
 
 
