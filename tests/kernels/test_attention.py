@@ -12,6 +12,7 @@ from weft import kernels
 from weft.kernels import (
     attention_dispatch,
     hopper_attention,
+    hopper_attention_gradients,
     losses,
     row_attention,
     sparse,
@@ -140,26 +141,34 @@ def test_derivatives_of_batches_and_sequences(causal):
         assert all((slope == 0).all() for slope in found)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_derivatives_by_tensor_cores(causal):
-    """Small blocks, batches by elements and sequences by copies; tokens of no sequence, and queries without keys."""
-    plan, hdim, own = warp_attention_gradients.Plan(2, 16, 16, 16, 2), 24, warp_attention_gradients
+_OF_WARPS, _OF_WARPGROUPS = warp_attention_gradients, hopper_attention_gradients
+
+
+@pytest.mark.parametrize(
+    ("call", "plan", "hdim", "packed"),
+    [
+        (_OF_WARPS.differentiate, _OF_WARPS.Plan(2, 16, 16, 16, 2), 9, False),
+        (_OF_WARPS.differentiate_chunks, _OF_WARPS.Plan(2, 16, 16, 16, 2), 24, True),
+        (_OF_WARPGROUPS.differentiate, _OF_WARPGROUPS.Plan(1, 3, True), 64, True),
+    ],
+    ids=["elements", "copies", "warpgroups"],
+)
+def test_derivatives_by_tensor_cores(call, plan, hdim, packed):
+    """Small blocks, key heads that serve two; of sequences some tokens have none, and some queries see no key."""
     shapes = (2, 50, 4, hdim), (2, 50, 4, hdim), (2, 45, 2, hdim), (2, 45, 2, hdim)
-    arrays = [numbers(*shape, dtype=np.float16) for shape in shapes]
-    starts, call = (None, None), own.differentiate
-    if causal:
+    arrays, starts = [numbers(*shape, dtype=np.float16) for shape in shapes], (None, None)
+    if packed:
         arrays = [one.reshape(-1, *one.shape[2:]) for one in arrays]
-        starts, call = (starts_of([40, 0, 55]), starts_of([30, 5, 50])), own.differentiate_chunks
-    result, lse = arrays[1].copy(), np.zeros((4, 100) if causal else (2, 4, 50), np.float32)
-    kernels.attention(*arrays[1:], causal, 0.2, *starts, out=result, lse=lse)
+        starts = starts_of([40, 0, 55]), starts_of([30, 5, 50])
+    result, lse = arrays[1].copy(), np.zeros((4, 100) if packed else (2, 4, 50), np.float32)
+    kernels.attention(*arrays[1:], packed, 0.2, *starts, out=result, lse=lse)
     found = [np.full_like(one, 7) for one in arrays[1:]]
-    given = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in arrays]
-    call(*given, result, lse, *found, *starts, 0.2, causal, hdim, (plan, plan))
+    given = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in arrays]  # aligned
+    call(*given, result, lse, *found, *starts, 0.2, packed, hdim, (plan, plan))
     wide = [one.astype(np.float64) for one in arrays]
-    for one, exact in zip(
-        found, kernels.attention_backward(*wide, causal, 0.2, *starts), strict=True
-    ):
-        assert np.allclose(one, exact, atol=2e-3 * np.abs(exact).max())
+    exact = kernels.attention_backward(*wide, packed, 0.2, *starts)
+    for one, other in zip(found, exact, strict=True):
+        assert np.allclose(one, other, atol=2e-3 * np.abs(other).max())
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
@@ -221,6 +230,16 @@ def test_each_kernel_assembles_for_a_gpu():
         (sparse._sparse_matvec, indices, indices, vector, vector, vector, 8),
     ):
         assert weft.compile(function, *arguments, options="--gpu-arch sm_90a").cubin
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hdim", [64, 128])
+def test_warpgroups_keep_derivatives_in_registers(hdim):
+    tokens = weft.fake_tensor(weft.bf16, ("b", "n", "h", hdim), alignment_bytes=16)
+    sums = weft.fake_tensor(weft.f32, ("b", "h", "n"))
+    own, others = hopper_attention_gradients, (None, None, 0.1, True, hdim)
+    arguments = *[tokens] * 5, sums, *[tokens] * 3, *others, own.plans_for(hdim)
+    assert weft.compile(own.differentiate, *arguments, options="--gpu-arch sm_90a").remarks == ()
 
 
 def test_bad_input_is_refused_by_name():

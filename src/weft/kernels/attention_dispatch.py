@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from weft.kernels import (
     hopper_attention,
+    hopper_attention_gradients,
     row_attention,
     row_attention_gradients,
     warp_attention_gradients,
@@ -48,13 +49,7 @@ def forward(
     heads, hdim = queries.shape[-2:]
     causal, scale, *starts = options
     arguments = queries.array, keys.array, values.array, out, lse, *starts, longest
-    if (
-        keys.shape[-3]
-        and scale > 0
-        and capability(queries.device) == (9, 0)
-        and hdim in (64, 128)
-        and _have_chunks(queries, keys, values)
-    ):
+    if keys.shape[-3] and scale > 0 and _suit_copy_engine(queries, keys, values):
         return Call(hopper_attention.attention, (*arguments, scale, causal, hdim), out)
     group = heads // max(keys.shape[-2], 1)
     return Call(row_attention.attention, (*arguments, group, scale, causal, hdim), out)
@@ -63,8 +58,9 @@ def forward(
 def backward(arrays: tuple[Given, ...], found: Any, by: tuple[Any, ...], options: Options) -> Call:
     """What writes the derivatives.
 
-    Heads of up to 128 elements of 16 bits go through `warp_attention_gradients` on GPUs from sm_80 on, everything else
-    through `row_attention_gradients`.
+    On a Hopper GPU heads of 64 and 128 elements of 16 bits go through `hopper_attention_gradients`, from sm_80 on
+    heads of up to 128 elements of 16 bits through `warp_attention_gradients`, everything else through
+    `row_attention_gradients`.
 
     Args:
         arrays: the result's gradient, queries, keys, values.
@@ -89,7 +85,10 @@ def backward(arrays: tuple[Given, ...], found: Any, by: tuple[Any, ...], options
         made = forward(queries, keys, values, out, lse, queries.shape[-3], options)
         made.function(*made.arguments)
         found = out, lse
-    call = own.differentiate_chunks if _have_chunks(*arrays) else own.differentiate
+    if _suit_copy_engine(*arrays):
+        own, call = hopper_attention_gradients, hopper_attention_gradients.differentiate
+    else:
+        call = own.differentiate_chunks if _have_chunks(*arrays) else own.differentiate
     arguments = *inputs, *found, *by, *starts, scale, causal, hdim, own.plans_for(hdim)
     return Call(call, arguments, by)
 
@@ -100,6 +99,15 @@ def sums_for(queries: Given, lse: Any = None) -> Any:
     dtype = sum_type(queries.dtype)
     name = "float64" if dtype.itemsize == 8 else "float32"
     return output(queries, (*queries.shape[:-3], heads, tokens), dtype, name, lse)
+
+
+def _suit_copy_engine(*arrays: Given) -> bool:
+    """Whether warpgroups of a Hopper GPU multiply these arrays."""
+    return (
+        capability(arrays[0].device) == (9, 0)
+        and arrays[0].shape[-1] in (64, 128)
+        and _have_chunks(*arrays)
+    )
 
 
 def _have_chunks(*arrays: Given) -> bool:

@@ -165,7 +165,7 @@ def of_columns(scores: Any, row: Any, first: Any, plan: Any) -> Any:
 
 
 def shown(weights: Any, places: Any, sizes: Any, causal: Any, rows_are_keys: Any) -> Any:
-    """Weights, 0 where a query does not see a key; traced in kernels.
+    """Weights, 0 where a query does not see a key and from the last column on; traced in kernels.
 
     Args:
         weights: a fragment.
@@ -179,7 +179,7 @@ def shown(weights: Any, places: Any, sizes: Any, causal: Any, rows_are_keys: Any
     def one(x: Any, row: Any, column: Any) -> Any:
         query, key = (column, row) if rows_are_keys else (row, column)
         query, key = first_query + query, first_key + key
-        inside = (query < queries) & (key < keys)
+        inside = query < queries if rows_are_keys else key < keys
         if causal:
             inside = inside & (key <= query + keys - queries)
         return select(inside, x, 0.0)
@@ -341,11 +341,11 @@ def key_kernel(
         stage = step % plan.stages
         for piece in static_range(plan.tile // plan.piece):
             query = begin + plan.tile * (step % greater(steps, 1)) + plan.piece * piece
+            total, mean = (ring[stage] for ring in stat_rings)
             scores = scores_of(rows, q_ring[stage], piece, plan)
+            weights = scores.map(weight_of, of_columns(scores, total, piece, plan), base)
             products = scores_of(values, g_ring[stage], piece, plan)
-            total, mean = (of_columns(scores, ring[stage], piece, plan) for ring in stat_rings)
-            weights = scores.map(weight_of, total, base)
-            by_score = weights.map(slope_of, products, mean)
+            by_score = weights.map(slope_of, products, of_columns(scores, mean, piece, plan))
             is_edge = query + plan.piece > queries
             if heads.causal:
                 is_edge = is_edge or query + ahead < mine + plan.rows - 1
@@ -357,6 +357,17 @@ def key_kernel(
             of_key = add_rows(of_key, by_score, q_ring[stage], piece, plan)
     for found, one in zip((of_key.map(scaled, scale), of_value), by, strict=True):
         found.store(one[(*own, slice(start, end), of_keys)], (mine, 0))
+
+
+def launch_means(gradient: Any, result: Any, lse: Any, hdim: Any) -> Any:
+    """The logarithms of sums and the mean slopes of queries, tokens of a head together; traced in host functions."""
+    *batches, tokens, count, _ = gradient.shape
+    sums, means = (scratch((*batches, count, tokens), f32) for _ in "sm")
+    grid = greater(ceil_div(tokens, _MEANS_WARPS), 1), count, batches[0] if batches else 1
+    means_kernel(gradient, result, lse, sums, means, hdim).launch(
+        grid=grid, block=32 * _MEANS_WARPS
+    )
+    return sums, means
 
 
 def _launch(
@@ -377,12 +388,9 @@ def _launch(
     """Traced in host functions."""
     batches = q.shape[0] if q.ndim == 4 else 1
     tokens, count = q.shape[-3], q.shape[-2]
-    sums, means = (scratch((*q.shape[:-3], count, tokens), f32) for _ in "sm")
-    means_kernel(gradient, result, lse, sums, means, hdim).launch(
-        grid=(greater(ceil_div(tokens, _MEANS_WARPS), 1), count, batches), block=32 * _MEANS_WARPS
-    )
+    stats = launch_means(gradient, result, lse, hdim)
     heads, scale = Heads(count // k.shape[-2], hdim, causal, by_copies), f32(scale)
-    inputs, options = (gradient, q, k, v), ((sums, means), starts, scale, heads)
+    inputs, options = (gradient, q, k, v), (stats, starts, scale, heads)
     of_queries, of_keys = plans
     query_kernel(*inputs, by[0], *options, of_queries).launch(
         grid=(tiles_of(tokens, of_queries.warps * of_queries.rows, starts), count, batches),
