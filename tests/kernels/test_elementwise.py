@@ -53,6 +53,16 @@ def test_activations_and_their_derivatives(dtype):
         assert found.dtype == dtype and np.allclose(found, expected, tolerance, tolerance)
 
 
+def test_gelu_of_16_bit_floats_is_as_exact_in_its_tail():
+    x = np.linspace(-5.2, 5.2, 2081).astype(np.float16)
+    wide = x.astype(np.float64)
+    expected = wide * 0.5 * np.vectorize(math.erfc)(-wide / math.sqrt(2))
+    found = kernels.gelu(x).astype(np.float64)
+    assert (abs(found - expected) <= 2.0**-10.5 * abs(expected) + 2.0**-24).all()
+    far = kernels.gelu(np.array([-np.inf, -60000, 60000, np.inf, np.nan], np.float16))
+    assert np.array_equal(far, [0, 0, 60000, np.inf, np.nan], equal_nan=True)
+
+
 def test_extreme_numbers_give_limits():
     x = np.array([-np.inf, -1e30, -200, 200, 1e30, np.inf, np.nan], np.float32)
     with np.errstate(all="ignore"):
@@ -85,12 +95,23 @@ def test_dropped_elements_depend_on_seed_and_place_alone():
     assert (kernels.dropout(shifted, 1, 7) == 0).all() and (
         kernels.dropout(shifted, 0, 7) == 1
     ).all()
+    # A GPU and the CPU drop the same, by 16 bits of the words of each eight elements.
+    assert np.flatnonzero(found.reshape(-1)[:16] == 0).tolist() == [5, 7, 13]
+    for dtype in (np.float16, np.float64):
+        assert np.array_equal(kernels.dropout(np.ones((6, 1000), dtype), 0.3, 7) == 0, found == 0)
 
 
 @pytest.mark.parametrize("style", ["half", "interleaved"])
 def test_pairs_turn_by_the_angle_of_their_token(style):
-    x, angles = numbers(2, 5, 3, 8, dtype=np.float64), numbers(5, 3, dtype=np.float64)
-    pairs = (slice(3), slice(3, 6)) if style == "half" else (slice(0, 6, 2), slice(1, 6, 2))
+    check_turned(style, numbers(2, 5, 3, 8, dtype=np.float64), 3)
+    check_turned(style, np.asarray(weft.full((5, 2, 16), 1.0, weft.f64)) * numbers(5, 2, 16), 8)
+
+
+def check_turned(style: str, x: np.ndarray, count: int) -> None:
+    angles, others = numbers(5, count, dtype=np.float64), slice(count, 2 * count)
+    pairs = slice(count), others
+    if style == "interleaved":
+        pairs = slice(0, 2 * count, 2), slice(1, 2 * count, 2)
     turned = (x[..., pairs[0]] + 1j * x[..., pairs[1]]) * np.exp(1j * angles)[:, None]
     expected = x.copy()
     expected[..., pairs[0]], expected[..., pairs[1]] = turned.real, turned.imag
@@ -132,8 +153,8 @@ def test_each_kernel_assembles_for_a_gpu():
     for function, *arguments in (
         (activations._map, activations.gelu_tanh, x, x),
         (movers._move_tiles, x, x, (0, 2, 1), 1, 2),
-        (dropouts._drop_aligned, rows, rows, 0.1, 1.1, 7, 0),
-        (rotations._rope, x, angles, angles, x, True, 1, True),
+        (dropouts._drop, rows, rows, 6554, 1.1, 7, 0, 8, True),
+        (rotations._rope, x, angles, angles, x, rotations.Plan(True, 1, 1, 1, 1), 1, True),
         (lookups._embed_aligned, rows, indices, rows, 8),
     ):
         compiled = weft.compile(function, *arguments, options="--gpu-arch sm_90a")

@@ -8,7 +8,7 @@ end with.
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.api import jit, kernel
 from weft.errors import brief
@@ -16,13 +16,25 @@ from weft.kernels.arrays import Array, Constant, Given, given, output_like
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first, like_second
 from weft.kernels.rows import sum_type
-from weft.language.numbers.math import divide, erf, exp
+from weft.language.numbers.math import abs, divide, erf, exp, exp2, fma
+from weft.language.numbers.math import min as lesser
 from weft.language.threads.each import each
 from weft.types.dtype import f32
+
+if TYPE_CHECKING:
+    from weft.types.dtype import DType
 
 _ROOT_HALF: Final = math.sqrt(0.5)
 _ROOT_2_OVER_PI: Final = math.sqrt(2 / math.pi)
 _CUBIC: Final = 0.044715
+_LOG2_E: Final = math.log2(math.e)
+
+# The binary logarithm of Φ(−x), for 0 ≤ x ≤ 9 within 2⁻¹³·³, highest power first; a least maximum of errors.
+_LOG2_TAIL: Final = (
+    *(-9.77758335e-07, 4.03974117e-05, -0.00072360875, 0.00750289259),
+    *(-0.0514463504, -0.461469721, -1.14989286, -1.00009845),
+)
+_FAR: Final = 16.0  # where the polynomial is below -149
 
 
 def _gelu_backward(gradient: Any, _: Any, x: Any, approximate: str) -> Any:
@@ -52,7 +64,7 @@ def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
         [-0.0, 0.0, 100.0]
     """
     source = given(x, "x", is_float=True)
-    function = _form(approximate)[0]
+    function = _form(approximate, source.dtype)[0]
     out = output_like(source, out, ("x",), x=x)
     return Call(_map, (function, x, out), out)
 
@@ -81,7 +93,7 @@ def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = N
         [0.0, 0.5, 1.0]
     """
     source = given(x, "x", is_float=True)
-    derivative = _form(approximate)[1]
+    derivative = _form(approximate, source.dtype)[1]
     check_alike(source, gradient, "gradient")
     out = output_like(source, out, ("gradient", "x"), gradient=gradient, x=x)
     return Call(_map_2, (derivative, gradient, x, out), out)
@@ -129,7 +141,8 @@ def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
     source = given(gate, "gate", is_float=True)
     check_alike(source, up, "up")
     out = output_like(source, out, ("gate", "up"), gate=gate, up=up)
-    return Call(_map_2, (gated, gate, up, out), out)
+    function = short_gated if is_short_float(source.dtype) else gated
+    return Call(_map_2, (function, gate, up, out), out)
 
 
 @remembered
@@ -190,14 +203,14 @@ def ratio(x: Any, y: Any) -> Any:
     return divide(x, y, approx=x.dtype is f32)
 
 
-def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(−x))."""
-    return ratio(x.dtype(1.0), 1.0 + exp(-x))
+def sigmoid(x: Any, is_short: bool = False) -> Any:
+    """1 / (1 + exp(−x)); `is_short`: of 16 bits that were widened, as exact as these are."""
+    return ratio(x.dtype(1.0), 1.0 + exp(-x, approx=is_short))
 
 
-def silu(x: Any) -> Any:
+def silu(x: Any, is_short: bool = False) -> Any:
     """X times its sigmoid."""
-    return ratio(x, 1.0 + exp(-x))
+    return ratio(x, 1.0 + exp(-x, approx=is_short))
 
 
 def silu_backward(gradient: Any, x: Any) -> Any:
@@ -211,14 +224,19 @@ def gated(gate: Any, up: Any) -> Any:
     return silu(gate) * up
 
 
+def short_gated(gate: Any, up: Any) -> Any:
+    """The same of 16-bit floats."""
+    return silu(gate, True) * up
+
+
 def gelu_erf(x: Any) -> Any:
     """x · Φ(x)."""
     return 0.5 * x * (1.0 + erf(_ROOT_HALF * x))
 
 
 def gelu_tanh(x: Any) -> Any:
-    """x · ½(1 + tanh(v)), which is x / (1 + exp(−2v)), without a difference of near numbers."""
-    return ratio(x, 1.0 + exp(-2.0 * _ROOT_2_OVER_PI * (x + _CUBIC * x * x * x)))
+    """x · ½(1 + tanh(v)), which is x · sigmoid(2v), without a difference of near numbers."""
+    return ratio(x, 1.0 + exp(-_twice_v(x)))
 
 
 def gelu_erf_backward(gradient: Any, x: Any) -> Any:
@@ -229,21 +247,78 @@ def gelu_erf_backward(gradient: Any, x: Any) -> Any:
 
 def gelu_tanh_backward(gradient: Any, x: Any) -> Any:
     """The gradient times s + x · s(1 − s) · 2v′, where s is the sigmoid of 2v."""
-    share = sigmoid(2.0 * _ROOT_2_OVER_PI * (x + _CUBIC * x * x * x))
+    return _tanh_slope(gradient, x, False)
+
+
+# Of 16-bit floats, widened to f32: the error function and an exact `exp` would take longer than memory does.
+
+
+def short_gelu_erf(x: Any) -> Any:
+    """max(x, 0) − |x| · Φ(−|x|)."""
+    size = lesser(abs(x), _FAR)  # of ∞ times 0 would be NaN
+    return relu(x) - size * _tail(size)
+
+
+def short_gelu_erf_backward(gradient: Any, x: Any) -> Any:
+    """As `gelu_erf_backward`."""
+    tail = _tail(lesser(abs(x), _FAR))
+    slope = tail if x < 0 else 1.0 - tail
+    density = exp2((-0.5 * _LOG2_E) * x * x, approx=True) * (0.5 * _ROOT_2_OVER_PI)
+    return gradient * (slope + x * density)
+
+
+def short_gelu_tanh(x: Any) -> Any:
+    """As `gelu_tanh`."""
+    return ratio(x, 1.0 + exp2(_twice_v(x, -_LOG2_E), approx=True))
+
+
+def short_gelu_tanh_backward(gradient: Any, x: Any) -> Any:
+    """As `gelu_tanh_backward`."""
+    return _tanh_slope(gradient, x, True)
+
+
+def _twice_v(x: Any, scale: float = 1.0) -> Any:
+    """2√(2/π) (x + 0.044715 x³), times a constant."""
+    scale *= 2.0 * _ROOT_2_OVER_PI
+    return x * (scale + scale * _CUBIC * (x * x))
+
+
+def _tanh_slope(gradient: Any, x: Any, is_short: bool) -> Any:
+    share = sigmoid(_twice_v(x), is_short)
     inner = 2.0 * _ROOT_2_OVER_PI * (1.0 + 3.0 * _CUBIC * x * x)
     return gradient * (share + x * share * (1.0 - share) * inner)
 
 
+def _tail(size: Any) -> Any:
+    """Φ(−size), from 0 to 9 within 2⁻¹³ in relative terms, and beyond to 0."""
+    power = size.dtype(_LOG2_TAIL[0])
+    for coefficient in _LOG2_TAIL[1:]:
+        power = fma(power, size, size.dtype(coefficient))
+    return exp2(power, approx=True)
+
+
 _FORMS: Final = {
-    "none": (gelu_erf, gelu_erf_backward),
-    "tanh": (gelu_tanh, gelu_tanh_backward),
+    "none": (
+        (gelu_erf, gelu_erf_backward),
+        (short_gelu_erf, short_gelu_erf_backward),
+    ),
+    "tanh": (
+        (gelu_tanh, gelu_tanh_backward),
+        (short_gelu_tanh, short_gelu_tanh_backward),
+    ),
 }
 
 
-def _form(approximate: str) -> tuple[Any, Any]:
+def _form(approximate: str, dtype: DType) -> tuple[Any, Any]:
+    """The function and its derivative."""
     if approximate not in _FORMS:
         raise ValueError(f"approximate is {brief(approximate)}, expected 'none' or 'tanh'")
-    return _FORMS[approximate]
+    return _FORMS[approximate][is_short_float(dtype)]
+
+
+def is_short_float(dtype: Any) -> bool:
+    """Whether numbers have so few bits that one instruction for an exponential is as exact."""
+    return dtype.bits == 16
 
 
 @jit
@@ -285,7 +360,7 @@ def gated_backward_kernel(
     wide = sum_type(gate.dtype)
     for place in each(gate.shape):
         given_gradient, x = wide(gradient[place]), wide(gate[place])
-        share = sigmoid(x)
+        share = sigmoid(x, is_short_float(gate.dtype))
         slope = share * (1.0 + x * (1.0 - share))
         by_gate[place] = gate.dtype(given_gradient * wide(up[place]) * slope)
         by_up[place] = gate.dtype(given_gradient * x * share)

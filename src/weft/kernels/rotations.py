@@ -6,17 +6,21 @@ In: an array of tokens and heads, and the angles' cosines and sines. Out: an arr
 
 from __future__ import annotations
 
-from typing import Any, Final
+import math
+from typing import Any, Final, NamedTuple
 
 from weft.api import jit, kernel
 from weft.errors import brief
-from weft.kernels.arrays import Array, Constant, given, output_like
+from weft.kernels.arrays import Array, Constant, Given, common_width, given, output_like
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
-from weft.kernels.rows import sum_type
+from weft.kernels.rows import elements, put_elements, sum_type
+from weft.kernels.views import aligned
+from weft.language.control import static_range
 from weft.language.threads.each import each
 
 _STYLES: Final = ("half", "interleaved")
+_MOST_HEADS: Final = 2  # of a thread: four accesses of x are under way, and twice as many of angles
 
 
 def _rope_backward(
@@ -62,18 +66,45 @@ def rope(
     if len(source.shape) < 3:
         raise ValueError(f"x has shape {source.shape}, expected (..., tokens, heads, hdim)")
     tokens, hdim = source.shape[-3], source.shape[-1]
-    for name, table in (("cos", cos), ("sin", sin)):
-        found = given(table, name, is_float=True)
-        if len(found.shape) != 2 or found.shape[0] != tokens or 2 * found.shape[1] > hdim:
+    tables = [given(table, name, is_float=True) for name, table in (("cos", cos), ("sin", sin))]
+    for name, table in zip(("cos", "sin"), tables, strict=True):
+        if len(table.shape) != 2 or table.shape[0] != tokens or 2 * table.shape[1] > hdim:
             raise ValueError(
-                f"{name} has shape {found.shape}, expected ({tokens}, pairs), at most {hdim // 2} pairs"
+                f"{name} has shape {table.shape}, expected ({tokens}, pairs), at most {hdim // 2} pairs"
             )
-        pairs = found.shape[1]
-    if given(cos, "cos").shape != given(sin, "sin").shape:
-        raise ValueError(f"cos has {given(cos, 'cos').shape[1]} pairs, and sin {pairs}")
+    pairs = tables[0].shape[1]
+    if tables[1].shape[1] != pairs:
+        raise ValueError(f"cos has {pairs} pairs, and sin {tables[1].shape[1]}")
     out = output_like(source, out, ("x",), x=x, cos=cos, sin=sin)
-    turn = style == "half", -1 if inverse else 1, 2 * pairs < hdim
-    return Call(_rope, (x, cos, sin, out, *turn), out)
+    plan = _plan_for(source, given(out, "out"), tables, style == "half")
+    return Call(_rope, (x, cos, sin, out, plan, -1 if inverse else 1, 2 * pairs < hdim), out)
+
+
+class Plan(NamedTuple):
+    """How a round turns pairs; constants.
+
+    Attributes:
+        is_half: whether a pair's elements are half of the turned ones apart, else they are neighbors.
+        pairs: of a head in a round, neighbors.
+        heads: in a round, turned by the same angles.
+        width: neighbors of an access to x.
+        table_width: of one to cos and sin.
+    """
+
+    is_half: bool
+    pairs: int
+    heads: int
+    width: int
+    table_width: int
+
+
+def _plan_for(source: Given, target: Given, tables: list[Given], is_half: bool) -> Plan:
+    """Accesses of 16 bytes, as far as everything lies so."""
+    count = tables[0].shape[1]
+    width = math.gcd(common_width(source, target), count if is_half else 2 * count)
+    pairs = width if is_half else max(width // 2, 1)
+    heads = math.gcd(source.shape[-2], _MOST_HEADS)
+    return Plan(is_half, pairs, heads, width, math.gcd(pairs, common_width(*tables)))
 
 
 @jit
@@ -82,35 +113,72 @@ def _rope(
     cos: Array,
     sin: Array,
     out: Array,
-    is_half: Constant,
+    plan: Constant,
     sign: Constant,
     has_rest: Constant,
 ) -> None:
-    pairs = cos.shape[1]
-    if is_half:
-        sources = x[..., :pairs], x[..., pairs : 2 * pairs]
-        targets = out[..., :pairs], out[..., pairs : 2 * pairs]
-    else:
-        sources = x[..., : 2 * pairs : 2], x[..., 1 : 2 * pairs : 2]
-        targets = out[..., : 2 * pairs : 2], out[..., 1 : 2 * pairs : 2]
-    turn_kernel(*sources, cos, sin, *targets, sign).launch(over=sources[0].shape)
+    turn_kernel(x, cos, sin, out, plan, sign).launch(over=_turns(x.shape, cos.shape, plan))
     if has_rest:
-        rest = x[..., 2 * pairs :]
-        keep_kernel(rest, out[..., 2 * pairs :]).launch(over=rest.shape)
+        rest = x[..., 2 * cos.shape[1] :]
+        keep_kernel(rest, out[..., 2 * cos.shape[1] :]).launch(over=rest.shape)
+
+
+def _turns(shape: Any, table_shape: Any, plan: Any) -> Any:
+    """The rounds; traced in host functions and kernels."""
+    return (*shape[:-2], shape[-2] // plan.heads, table_shape[1] // plan.pairs)
 
 
 @kernel
 def turn_kernel(
-    p: Array, q: Array, cos: Array, sin: Array, p_out: Array, q_out: Array, sign: Constant
+    x: Array, cos: Array, sin: Array, out: Array, plan: Constant, sign: Constant
 ) -> None:
-    """A round: a pair."""
-    wide = sum_type(p.dtype)
-    for place in each(p.shape):
-        token, pair = place[-3], place[-1]
-        c, s = wide(cos[token, pair]), sign * wide(sin[token, pair])
-        first, second = wide(p[place]), wide(q[place])
-        p_out[place] = p.dtype(first * c - second * s)
-        q_out[place] = p.dtype(second * c + first * s)
+    """A round: neighboring pairs of some heads, all by the same angles."""
+    wide, count = sum_type(x.dtype), cos.shape[1]
+    for place in each(_turns(x.shape, cos.shape, plan)):
+        *leading, token, head, first = place
+        first *= plan.pairs
+        heads = [(*leading, token, head * plan.heads + k) for k in static_range(plan.heads)]
+        found = [_pairs_of(x[one], first, count, plan) for one in heads]
+        c = _neighbors(cos[token], first, plan.pairs, plan.table_width)
+        s = _neighbors(sin[token], first, plan.pairs, plan.table_width)
+        c, s = [wide(one) for one in c], [sign * wide(one) for one in s]
+        for one, (p, q) in zip(heads, found, strict=True):
+            p, q = [wide(value) for value in p], [wide(value) for value in q]
+            angles = [*zip(p, q, c, s, strict=True)]
+            turned = [x.dtype(p * c - q * s) for p, q, c, s in angles]
+            others = [x.dtype(q * c + p * s) for p, q, c, s in angles]
+            _put_pairs(out[one], first, count, turned, others, plan)
+
+
+def _pairs_of(row: Any, first: Any, count: Any, plan: Any) -> tuple[Any, Any]:
+    """The first and the second elements of neighboring pairs."""
+    if plan.is_half:
+        p = _neighbors(row, first, plan.pairs, plan.width)
+        return p, _neighbors(row, first + count, plan.pairs, plan.width)
+    both = _neighbors(row, 2 * first, 2 * plan.pairs, plan.width)
+    return both[::2], both[1::2]
+
+
+def _put_pairs(row: Any, first: Any, count: Any, p: Any, q: Any, plan: Any) -> None:
+    if plan.is_half:
+        _put_neighbors(row, first, p, plan.width)
+        _put_neighbors(row, first + count, q, plan.width)
+    else:
+        both = [value for pair in zip(p, q, strict=True) for value in pair]
+        _put_neighbors(row, 2 * first, both, plan.width)
+
+
+def _neighbors(row: Any, first: Any, count: Any, width: Any) -> Any:
+    """So many elements of a row, in accesses of `width`."""
+    found: Any = []
+    for k in static_range(0, count, width):
+        found += elements(aligned(row, width), first + k, width)
+    return found
+
+
+def _put_neighbors(row: Any, first: Any, values: Any, width: Any) -> None:
+    for k in static_range(0, len(values), width):
+        put_elements(aligned(row, width), first + k, values[k : k + width])
 
 
 @kernel

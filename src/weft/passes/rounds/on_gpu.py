@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from xdsl.dialects import scf
+from xdsl.dialects import math, scf
 from xdsl.dialects.builtin import i64
 from xdsl.dialects.math import Math
 from xdsl.ir import Block, Region
@@ -37,7 +37,8 @@ _SINGLES = 4
 _SINGLES_OF_BYTES = 8
 # Operations in all copies of a body, for the compiler's sake; a function of the math library counts as several.
 _MOST_OPERATIONS = 1024
-_FUNCTIONS = frozenset(Math.operations)
+_INSTRUCTIONS = frozenset((math.AbsFOp, math.AbsIOp, math.CopySignOp, math.FmaOp))
+_FUNCTIONS = frozenset(Math.operations) - _INSTRUCTIONS
 _OF_A_FUNCTION = 16
 
 
