@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 import weft
 from benchmarks import each_bandwidth, gpu_kernels
 from benchmarks.each_bandwidth import COLUMNS, LAYOUTS, REFERENCES, TYPES
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
+from tests.sampling import sampled
 
 SCALE = 1 << 12
 KERNELS = {kernel.__name__: kernel for kernel in REFERENCES}
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    ("name", "kind"), sampled(itertools.product(KERNELS, TYPES), 4, several=True)
+)
 def test_every_kernel_computes_what_torch_does(name, kind):
     import torch
 

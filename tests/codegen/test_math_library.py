@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import mpmath
@@ -103,12 +104,17 @@ def worst_error(kind: str, got: np.ndarray, exact: list[mpmath.mpf]) -> float:
     return worst
 
 
+@functools.cache
+def kernel_of(name: str, kind: str) -> CpuKernel:
+    return CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind))
+
+
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_error_is_within_the_bound(name: str, kind: str):
     reference, where = REFERENCES[name].exact, FUNCTIONS[name]
     arguments = samples(where, kind)
     dtype, _, _ = TYPES[kind]
-    kernel = CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind))
+    kernel = kernel_of(name, kind)
     got = apply(kernel, dtype, arguments)
     with mpmath.workprec(PRECISION):
         exact = [reference(mpmath.mpf(float(argument))) for argument in arguments]
@@ -140,7 +146,7 @@ def test_error_is_within_the_bound_for_the_smallest_and_largest_floats(name: str
     reference, where = REFERENCES[name].exact, FUNCTIONS[name]
     arguments = edges(where, kind)
     dtype, _, _ = TYPES[kind]
-    kernel = CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind))
+    kernel = kernel_of(name, kind)
     got = apply(kernel, dtype, arguments)
     with mpmath.workprec(1400):  # the largest f64 modulo π takes 1024 bits before the point
         exact = [reference(mpmath.mpf(float(argument))) for argument in arguments]
@@ -151,7 +157,7 @@ def test_error_is_within_the_bound_for_the_smallest_and_largest_floats(name: str
 def test_special_values_are_those_of_c(name: str, kind: str):
     dtype, _, _ = TYPES[kind]
     arguments = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, -2.0], dtype)
-    kernel = CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind))
+    kernel = kernel_of(name, kind)
     got = apply(kernel, dtype, arguments)
     with np.errstate(all="ignore"):
         if name == "rsqrt":

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import StringAttr
 import weft
 from examples.catalog import EXAMPLES
 from tests.conformance.harness import define
+from tests.sampling import sampled
 from weft.arguments.signature import infer_signature
 from weft.backends.registry import find_backend
 from weft.compiler import pipeline
@@ -34,7 +35,7 @@ def fill(a: weft.Tensor[weft.f32, ("n",)]):
 
 @pytest.mark.parametrize(
     ("example", "target"),
-    [*zip(EXAMPLES, itertools.cycle(("cpu", "cuda")))],
+    sampled(zip(EXAMPLES, itertools.cycle(("cpu", "cuda"))), 3, several=True),
     ids=lambda one: getattr(one, "name", one),
 )
 def test_the_module_that_is_shown_is_the_one_that_was_compiled(example, target):

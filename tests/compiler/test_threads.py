@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-ROUNDS = int(os.environ.get("WEFT_TEST_ROUNDS", "4"))
+ROUNDS = int(os.environ.get("WEFT_TEST_ROUNDS", "2"))
 PROGRAM = Path(__file__).with_name("threads_program.py")
 
 

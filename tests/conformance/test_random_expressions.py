@@ -297,7 +297,7 @@ def check(chosen: list[Tree]) -> None:
 
 
 @settings(
-    max_examples=20,
+    max_examples=12,
     deadline=None,
     derandomize=True,
     database=None,

@@ -246,7 +246,7 @@ def check(source: str) -> None:
 
 
 @settings(
-    max_examples=25,
+    max_examples=18,
     deadline=None,
     derandomize=True,
     database=None,

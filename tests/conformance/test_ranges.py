@@ -14,6 +14,7 @@ import pytest
 
 import weft
 from tests.conformance.harness import INTEGERS, NUMPY_TYPES, define, threads
+from tests.sampling import sampled
 
 MOST = 20  # rounds that are compared
 EXITS = {
@@ -107,17 +108,19 @@ def with_constants(listed: list[tuple[int, int, int]], form: str):
     return define(CONSTANT_STEPS.format(loops="    " + "\n    ".join(loops)))["host"]
 
 
-@pytest.mark.parametrize("dtype", [weft.u8, weft.i32, weft.u32, weft.i64, weft.u64], ids=str)
+CONSTANTS = {
+    "step": "ends[{place}, 0], ends[{place}, 1], {step}",
+    "start and step": "{start}, ends[{place}, 1], {step}",
+    "stop and step": "ends[{place}, 0], {stop}, {step}",
+}
+TYPES = (weft.u8, weft.i32, weft.u32, weft.i64, weft.u64)
+
+
 @pytest.mark.parametrize(
-    "form",
-    [
-        "ends[{place}, 0], ends[{place}, 1], {step}",
-        "{start}, ends[{place}, 1], {step}",
-        "ends[{place}, 0], {stop}, {step}",
-    ],
-    ids=["step", "start and step", "stop and step"],
+    ("dtype", "constants"), sampled(itertools.product(TYPES, CONSTANTS), 2, several=True), ids=str
 )
-def test_a_range_with_constants_runs_pythons_rounds(dtype, form):
+def test_a_range_with_constants_runs_pythons_rounds(dtype, constants):
+    form = CONSTANTS[constants]
     listed = courses(dtype)[::8]
     host = with_constants(listed, form)
     check(host, dtype, listed, np.array([c[:2] for c in listed], NUMPY_TYPES[dtype]))

@@ -121,7 +121,7 @@ def test_boxes_of_arrays_without_a_swizzle_lie_as_in_numpy(box):
     assert out[0] == source[inside][tuple(1 if size > 1 else 0 for size in box)]
     found = weft.compile(host, source, target, out, options="--gpu-arch sm_90a")
     pieces = -(-max(box) // 256)
-    assert found.sass.count(f"UTMALDG.{len(box)}D") == pieces
+    assert found.ptx.count(f"cp.async.bulk.tensor.{len(box)}d.shared") == pieces
     assert found.ptx.count("L2::cache_hint") == 2 * pieces
 
 

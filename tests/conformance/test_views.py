@@ -18,15 +18,15 @@ N = 7
 
 COPY = """
 @weft.kernel
-def kernel(a: weft.Tensor, out: weft.Tensor, shape: weft.Tensor, lo: weft.i32, hi: weft.i64):
-    part = a[{indices}]
+def kernel{number}(a: weft.Tensor, outs: weft.Tensor, shapes: weft.Tensor, lo: weft.i32, hi: weft.i64):
+    part, out = a[{indices}], outs[{number}]
     for d in weft.static_range(part.ndim):
-        shape[d] = part.shape[d]
+        shapes[{number}, d] = part.shape[d]
     {loops}
-
+"""
+HOST = """
 @weft.jit
-def host(a: weft.Tensor, out: weft.Tensor, shape: weft.Tensor, lo: weft.i32, hi: weft.i64):
-    kernel(a, out, shape, lo, hi).launch(grid=1, block=1)
+def host(a: weft.Tensor, outs: weft.Tensor, shapes: weft.Tensor, lo: weft.i32, hi: weft.i64):
 """
 LOOPS = (
     "out[0] = part[()]",
@@ -39,71 +39,44 @@ LOOPS = (
 )
 
 
-def check(a: np.ndarray, indices: str, lo: int = 0, hi: int = 0) -> None:
-    """Copies `a[indices]` in a kernel and compares its shape and elements with NumPy's."""
-    expected = eval(f"a[{indices}]", {"a": a, "lo": lo, "hi": hi})
-    expected = np.asarray(expected)
-    source = COPY.format(indices=indices, loops=LOOPS[expected.ndim])
-    out, shape = np.full(a.size + 1, -1, a.dtype), np.full(4, -1, np.int64)
-    define(source)["host"](a, out, shape, lo, hi)
-    assert shape[: expected.ndim].tolist() == list(expected.shape)
-    assert out[: expected.size].tolist() == expected.ravel().tolist()
-    assert out[expected.size :].tolist() == [-1] * (out.size - expected.size)
+def check(a: np.ndarray, *slices: str, lo: int = 0, hi: int = 0) -> None:
+    """Copies `a[...]` for each slice, in a kernel of its own, and compares its shape and elements with NumPy's."""
+    names = {"a": a, "lo": lo, "hi": hi}
+    parts = [np.asarray(eval(f"a[{indices}]", names)) for indices in slices]
+    kernels = [
+        COPY.format(number=number, indices=indices, loops=LOOPS[part.ndim])
+        for number, (indices, part) in enumerate(zip(slices, parts, strict=True))
+    ]
+    arguments = "(a, outs, shapes, lo, hi).launch(grid=1, block=1)\n"
+    launches = [f"    kernel{number}{arguments}" for number in range(len(slices))]
+    outs = np.full((len(slices), a.size + 1), -1, a.dtype)
+    shapes = np.full((len(slices), 4), -1, np.int64)
+    define("".join([*kernels, HOST, *launches]))["host"](a, outs, shapes, lo, hi)
+    for indices, part, out, shape in zip(slices, parts, outs, shapes, strict=True):
+        assert shape[: part.ndim].tolist() == list(part.shape), indices
+        assert out[: part.size].tolist() == part.ravel().tolist(), indices
+        assert (out[part.size :] == -1).all(), indices
 
 
 MATRIX = np.arange(6 * N, dtype=np.int32).reshape(6, N)
 
 
-@pytest.mark.parametrize(
-    "indices",
-    [
-        *(
-            "2",
-            "2, :",
-            ":, 3",
-            "..., 3",
-            "1:4",
-            "1:4, 2:5",
-            "::2, ::3",
-            "::-1",
-            ":, ::-1",
-            "4:1:-1, 1",
-        ),
-        *(
-            "lo",
-            "lo, :",
-            ":, lo",
-            "lo:hi",
-            "lo:hi, lo:hi",
-            ":lo",
-            "hi:",
-            "lo::2",
-            "hi:lo:-1",
-            "::-3, hi",
-        ),
-        *(
-            "-2:",
-            ":-2",
-            "-5:-2, -3:",
-            "5:100",
-            "100:",
-            "0:0",
-            "lo:100",
-            "hi:lo",
-            "...",
-            ":, :",
-            "-1::-2",
-        ),
-    ],
-)
+SLICED = (
+    "2", "2, :", ":, 3", "..., 3", "1:4", "1:4, 2:5", "::2, ::3", "::-1", ":, ::-1",
+    "4:1:-1, 1", "lo", "lo, :", ":, lo", "lo:hi", "lo:hi, lo:hi", ":lo", "hi:", "lo::2",
+    "hi:lo:-1", "::-3, hi", "-2:", ":-2", "-5:-2, -3:", "5:100", "100:", "0:0", "lo:100",
+    "hi:lo", "...", ":, :", "-1::-2",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("layout", ["contiguous", "inner", "strided"])
-def test_a_slice_has_the_shape_and_the_elements_that_numpy_says(indices, layout):
+def test_slices_have_the_shapes_and_the_elements_that_numpy_says(layout):
     a = {
         "contiguous": MATRIX,
         "inner": np.arange(6 * 2 * N, dtype=np.int32).reshape(6, 2 * N)[:, :N],
         "strided": np.arange(6 * N, dtype=np.int32).reshape(N, 6).T,
     }[layout]
-    check(a, indices, lo=1, hi=5)
+    check(a, *SLICED, lo=1, hi=5)
 
 
 BOUNDS = st.one_of(st.just(""), st.integers(-9, 9).map(str), st.sampled_from(["lo", "hi"]))
@@ -117,7 +90,7 @@ PARTS = st.one_of(SLICES, SLICES, st.integers(0, 2).map(str), st.just("lo"))
 def test_random_slices_are_numpys(parts, lo, hi):
     if not any(":" in part for part in parts) and len(parts) == 3:
         return  # an element
-    check(np.arange(3 * 4 * 5, dtype=np.int32).reshape(3, 4, 5), ", ".join(parts), lo, hi)
+    check(np.arange(3 * 4 * 5, dtype=np.int32).reshape(3, 4, 5), ", ".join(parts), lo=lo, hi=hi)
 
 
 def test_a_view_of_a_view_is_a_view():

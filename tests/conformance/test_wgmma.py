@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft.types.fragment_layout import FragmentLayout
 
 NUMPY = {
@@ -92,8 +95,12 @@ def check(found, *pairs):
         assert np.all(np.abs(found - expected) <= 1e-5 * size)
 
 
-@pytest.mark.parametrize("swizzle", [32, 64, 128])
-@pytest.mark.parametrize("types", [(one, one) for one in NUMPY], ids=str)
+# With every change, each size of elements with each swizzle.
+@pytest.mark.parametrize(
+    ("types", "swizzle"),
+    sampled(itertools.product([(one, one) for one in NUMPY], [32, 64, 128]), 2, several=True),
+    ids=str,
+)
 def test_every_type_and_swizzle(types, swizzle):
     rng = np.random.default_rng(1)
     a, b = values_of(types[0], (64, 128), rng), values_of(types[1], (24, 128), rng)
@@ -120,9 +127,10 @@ def test_8_bit_types_mix(types):
     check(multiplied(body, a, b, types, (64, 40), 64), (a, b.T))
 
 
-@pytest.mark.parametrize("swizzle", [32, 64, 128])
-@pytest.mark.parametrize("a_is_turned", [False, True])
-@pytest.mark.parametrize("b_is_turned", [False, True])
+@pytest.mark.parametrize(
+    ("a_is_turned", "b_is_turned", "swizzle"),
+    sampled(itertools.product([False, True], [False, True], [32, 64, 128]), 2, several=True),
+)
 def test_16_bit_operands_have_either_order(swizzle, a_is_turned, b_is_turned):
     rng = np.random.default_rng(3)
     a, b = values_of(weft.bf16, (128, 64), rng), values_of(weft.bf16, (64, 192), rng)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import itertools
 import os
 import threading
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 import weft
 from tests.native.fake_cuda.cpu_builds import Compiled
 from tests.native.fake_cuda.fake import FakeCuda, build, in_child, on_fake, start
+from tests.sampling import sampled
 from weft import _native
 from weft.driver.launch_attributes import Priority
 from weft.driver.library import prepare_driver
@@ -193,8 +195,9 @@ HARMLESS = (
 )
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("callers", CALLERS)
+@pytest.mark.parametrize(
+    ("executor", "callers"), sampled(itertools.product(EXECUTORS, CALLERS), 4, several=True)
+)
 def test_every_driver_call_of_a_first_use_may_fail_and_all_is_restored(
     executor: str, callers: str, tmp_path: Path
 ):

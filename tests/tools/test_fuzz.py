@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from tests.sampling import sampled
 from tools.fuzz.compare import defined, difference, given, unassembled
 from tools.fuzz.machine import run
 from tools.fuzz.programs import Program, program_of
@@ -55,7 +56,7 @@ def differences(seeds: range) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+@pytest.mark.parametrize("first", sampled(range(0, SEEDS, AT_ONCE), 2))
 def test_random_programs_mean_what_the_documentation_says(first: int):
     assert differences(range(first, first + AT_ONCE)) == []
 
@@ -201,6 +202,7 @@ def test_an_index_out_of_range_is_not_a_test(step: str):
 
 def test_a_loop_without_end_is_not_a_test():
     source = TOGETHER.format(barrier="while n == 0: n = n * 1")
+    allow(10_000)
     with pytest.raises(UnspecifiedError, match="too long"):
         run(source, OUT)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft.backends.cpu.lowering.local import STACK_BYTES
 
 # Three arrays of 64 KiB are more than the stack of a thread with 128 KiB.
@@ -100,8 +102,9 @@ def run(path, *arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("engine", ["loop", "waits"])
-@pytest.mark.parametrize("count", [3, 12])
+@pytest.mark.parametrize(
+    ("engine", "count"), sampled(itertools.product(["loop", "waits"], [3, 12]), 3, several=True)
+)
 def test_arrays_overflow_no_stack(tmp_path, engine, count):
     done = run(tmp_path / "program.py", engine, count)
     assert (done.returncode, done.stdout.split()) == (0, ["right"] * 3), done.stderr[-2000:]
