@@ -42,6 +42,7 @@ def attention_for(hdim: int):
         attention_kernel(
             maps_of(q, k, v, bm, hdim),
             out,
+            None,
             (q_starts, k_starts),
             q.shape[1] // k.shape[1],
             scale * LOG2_E,
