@@ -40,7 +40,7 @@ KINDS: Final = {
     "moves": ("Transposes and lookups", "8192 x 8192 elements; 16384 of 32000 rows of 4096."),
     "transforms": (
         "Fourier transforms",
-        "32 M complex numbers in rows of 256 to 1 M. torch calls cuFFT.",
+        "32 M complex numbers, or 64 M real ones, in rows of 256 to 1 M. torch calls cuFFT.",
     ),
     "products": (
         "Products and attention",

@@ -207,6 +207,21 @@ def test_buffers_are_tensors_that_hold_them(make):
         source.append(1)
 
 
+def test_complex_numbers_are_pairs_over_the_same_memory_and_pairs_complex_numbers():
+    def viewed(tensor, code, bits):
+        return ffi.from_dlpack(_native.export_as(tensor, code, bits, max_version=(1, 1)))
+
+    numbers = (np.arange(24) + 0.5j).astype(np.complex64).reshape(4, 6)
+    for source in (numbers, numbers.T[::-1], numbers[1:, ::2], numbers[:0], numbers[0, 0, ...]):
+        pairs = viewed(ffi.from_dlpack(source), 2, 32)
+        assert pairs.shape == (*source.shape, 2) and pairs.data == source.ctypes.data
+        assert np.array_equal(np.asarray(pairs)[..., 1], source.imag)
+        assert np.array_equal(np.asarray(viewed(pairs, 5, 64)), source)
+    for source in (np.zeros((3, 3), np.float32)[:, :2], np.zeros((2, 3), np.float32)):
+        with pytest.raises(ValueError, match="export_as: "):
+            viewed(ffi.from_dlpack(source), 5, 64)
+
+
 def test_the_package_s_tensors_are_shared(library):
     source = np.arange(3.0)
     theirs = tvm_ffi.from_dlpack(source)

@@ -47,7 +47,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BY_TRUTH = {"causal", "descending", "exclusive", "inverse", "largest"}
 ANY_TYPE = {("sort", "values")}
-COMPLEX = {("fft", "x")}
+COMPLEX = {("fft", "x"), ("irfft", "x")}
 ANY_SHAPE = {("embedding", "indices")}
 
 

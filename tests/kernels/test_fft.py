@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`fft` against NumPy's in f64: lengths of every radix, of several passes, large primes; types, layouts, bad input."""
+"""`fft`, `rfft`, `irfft` against NumPy's in f64: lengths of every radix and way; types, layouts, bad input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pytest
 import weft
 from weft import kernels
 from weft.kernels import transforms
-from weft.kernels.butterflies import Pass, board_size, gaps_of
+from weft.kernels.chirps import Plan, factors_of
+from weft.kernels.passes import Pass, board_size, gaps_of
+from weft.kernels.points import Ends
 
 RANDOM = np.random.default_rng(23)
 
@@ -63,35 +65,80 @@ def test_any_layout_goes_in_and_out():
     assert kernels.fft(memory[:0]).shape == (0, 12, 5)
 
 
+# Even ones of a block, of a prime's double, of two passes; an odd one of two passes.
+@pytest.mark.parametrize("length", [2, 96, 194, 5 << 13, 3**9])
+def test_transforms_of_real_numbers_are_numpys(length: int):
+    x = RANDOM.standard_normal((2, length)).astype(np.float32)
+    found = kernels.rfft(x)
+    assert found.dtype == np.complex64
+    assert_close(found, np.fft.rfft(x.astype(np.float64)), length)
+    back = kernels.irfft(found, length)
+    assert back.dtype == np.float32
+    assert_close(back, x, length)
+
+
+def test_real_numbers_of_any_layout_and_ends_of_spectra():
+    x = RANDOM.standard_normal((11, 4, 2))[::-1, 1:, 0].T  # 3 x 11
+    out = np.zeros((3, 6, 2), np.complex128)[..., 1]
+    assert kernels.rfft(x, out=out) is out
+    assert_close(out, np.fft.rfft(x), 11)
+    half = numbers(2, 7, dtype=np.complex128)  # imaginary parts at both ends, which count as 0
+    assert_close(kernels.irfft(half), np.fft.irfft(half), 12)
+    pairs = half.view(np.float64).reshape(2, 7, 2)
+    assert_close(kernels.irfft(pairs, 13), np.fft.irfft(half, 13), 13)
+    assert kernels.rfft(np.ones((0, 4))).shape == (0, 3)
+
+
+def test_norms_are_numpys():
+    x, real = numbers(2, 12), RANDOM.standard_normal((2, 12)).astype(np.float32)
+    assert_close(kernels.fft(x, norm="forward"), np.fft.fft(x, norm="forward"), 12)
+    assert_close(kernels.rfft(real, "ortho"), np.fft.rfft(real, norm="ortho"), 12)
+    found = kernels.irfft(x[:, :7], norm="forward")
+    assert_close(found, np.fft.irfft(x[:, :7], norm="forward"), 12)
+
+
 def test_pairs_and_tensors_of_weft_are_complex_numbers_too():
     x = numbers(2, 12)
     pairs = x.view(np.float32).reshape(2, 12, 2)
     found = kernels.fft(pairs)
     assert found.dtype == np.float32
     assert np.array_equal(found.reshape(2, 24).view(np.complex64), kernels.fft(x))
-    of_weft = kernels.fft(weft.ffi.from_dlpack(x))
+    of_weft = kernels.fft(given := weft.ffi.from_dlpack(x))
     assert isinstance(of_weft, weft.ffi.Tensor)
     assert np.array_equal(np.asarray(of_weft), kernels.fft(x))
+    assert kernels.fft(given, True, out=of_weft) is of_weft
+    assert np.array_equal(np.asarray(of_weft), kernels.fft(x, True))
+    half = kernels.rfft(weft.ffi.from_dlpack(x.real.copy()))
+    assert np.array_equal(np.asarray(half), kernels.rfft(x.real))
 
 
 @pytest.mark.torch
 def test_complex_tensors_of_torch():
     torch: Any = pytest.importorskip("torch")
     x = torch.from_numpy(numbers(3, 12)).requires_grad_()
-    found, expected = kernels.fft(x.conj()), torch.fft.fft(x.conj())
-    assert torch.allclose(found, expected, atol=1e-5)
-    weights = torch.from_numpy(numbers(3, 12))
-    slopes = [torch.autograd.grad(one, x, weights)[0] for one in (found, expected)]
-    assert torch.allclose(*slopes, atol=1e-4)
+    real = torch.from_numpy(RANDOM.standard_normal((3, 12)).astype(np.float32)).requires_grad_()
+    for own, theirs, argument in (
+        (lambda x: kernels.fft(x.conj()), lambda x: torch.fft.fft(x.conj()), x),
+        (lambda x: kernels.fft(x, True, "ortho"), lambda x: torch.fft.ifft(x, norm="ortho"), x),
+        (kernels.rfft, torch.fft.rfft, real),
+        (lambda x: kernels.irfft(x[:, :7]), lambda x: torch.fft.irfft(x[:, :7]), x),
+    ):
+        found, expected = own(argument), theirs(argument)
+        assert found.dtype == expected.dtype
+        assert torch.allclose(found, expected, atol=1e-5)
+        weights = torch.randn(found.shape, dtype=found.dtype)
+        slopes = [torch.autograd.grad(one, argument, weights)[0] for one in (found, expected)]
+        assert torch.allclose(*slopes, atol=1e-4)
 
 
 @pytest.mark.jax
 def test_complex_arrays_of_jax():
     jax: Any = pytest.importorskip("jax")
     x = numbers(2, 12)
-    found = kernels.fft(jax.numpy.asarray(x))
-    assert isinstance(found, jax.Array)
-    assert np.array_equal(np.asarray(found), kernels.fft(x))
+    for function, argument in ((kernels.fft, x), (kernels.rfft, x.real), (kernels.irfft, x[:, :7])):
+        found = function(jax.numpy.asarray(argument))
+        assert isinstance(found, jax.Array)
+        assert np.array_equal(np.asarray(found), function(argument))
 
 
 @pytest.mark.parametrize("most", [1 << 14, 1 << 12])
@@ -100,7 +147,7 @@ def test_lengths_are_cut_into_few_passes_that_fit(most: int):
     lengths = (*range(1, 130), 4096, 4097, 5040, 7**6, 1 << 14, 1 << 20, 3 << 23, 1 << 27)
     for length, itemsize in ((one, size) for one in lengths for size in (4, 8)):
         points = most * 4 // itemsize
-        factors = transforms.factors_of(length, itemsize, points)
+        factors = factors_of(length, itemsize, points)
         if factors is None:
             assert any(length % prime == 0 for prime in range(11, 4098, 2) if prime % 3)
             continue
@@ -109,7 +156,7 @@ def test_lengths_are_cut_into_few_passes_that_fit(most: int):
             assert len(factors) <= 1 + (length > points) + (length > 1 << 22)
         for number, factor in enumerate(factors):
             done = math.prod(factors[:number])
-            plan = Pass(length, factor, done, -1, 1.0, (2, 2), itemsize, points)
+            plan = Pass(length, Ends(length), factor, done, -1, 1.0, itemsize, points)
             assert math.prod(plan.radices) == factor
             assert max(plan.radices) * 2 * itemsize <= 128
             assert board_size(plan) * 8 <= max(points, 2048) * 9
@@ -120,7 +167,7 @@ def test_lengths_are_cut_into_few_passes_that_fit(most: int):
 def test_neighbors_wait_for_no_bank():
     """In either access of shared memory between stages, of lengths that are powers of two."""
     for length, factor, done in ((4096, 4096, 1), (1 << 20, 1024, 1), (1 << 20, 1024, 1024)):
-        plan = Pass(length, factor, done, -1, 1.0, (2, 2), 4, 1 << 14)
+        plan = Pass(length, Ends(length), factor, done, -1, 1.0, 4, 1 << 14)
         for stage in range(len(plan.radices) - 1):
             period, gap = gaps_of(plan, stage)
             for number, places in ((stage, plan.results), (stage + 1, plan.points)):
@@ -137,10 +184,21 @@ def test_bad_input_is_refused_by_name():
         (ValueError, r"x has shape \(4, 3\)", lambda: kernels.fft(np.ones((4, 3)))),
         (ValueError, "x has no dimension", lambda: kernels.fft(x[0, 0, ...])),
         (ValueError, "x has rows of 0 complex", lambda: kernels.fft(x[:, :0])),
-        (TypeError, "out is .*expected an array of complex64", lambda: kernels.fft(x, False, 1)),
+        (TypeError, "out is .*expected an array of complex64", lambda: kernels.fft(x, out=1)),
         (TypeError, "out has elements of float64", lambda: kernels.fft(x, out=x.astype("c16"))),
         (ValueError, "out has shape", lambda: kernels.fft(x, out=x[:1])),
         (ValueError, "out overlaps with x", lambda: kernels.fft(x[:, 1:], out=x[:, :-1])),
+        (ValueError, "norm is 'both', expected one of", lambda: kernels.fft(x, norm="both")),
+        (TypeError, "x has elements of complex64", lambda: kernels.rfft(x)),
+        (ValueError, "x has rows of 0 real", lambda: kernels.rfft(x.real[:, :0])),
+        (ValueError, "x has rows of 0 real", lambda: kernels.irfft(x[:, :1])),
+        (ValueError, "n is 21, expected an integer from 22 to 23", lambda: kernels.irfft(x, 21)),
+        (ValueError, r"out has shape \(2, 12, 2\)", lambda: kernels.rfft(x.real, out=x)),
+        (
+            TypeError,
+            "out has elements of float32",
+            lambda: kernels.irfft(x.astype("c16"), out=x.real),
+        ),
     ):
         with pytest.raises(error, match=text):
             call()
@@ -149,7 +207,7 @@ def test_bad_input_is_refused_by_name():
 def test_points_stay_in_registers():
     for length, dtype, most in ((1 << 14, weft.f32, 1 << 14), (8 * 3 * 5 * 7, weft.f64, 1 << 13)):
         x = weft.fake_tensor(dtype, (weft.sym("rows"), length, 2), alignment_bytes=16)
-        call = x, x, length, (length,), most, -1, (2, 2)
-        found = weft.compile(transforms._fft, *call, options="--gpu-arch sm_90a")
+        plan = Plan(Ends(length), (length,), most, -1, 1.0)
+        found = weft.compile(transforms._transform, x, x, plan, options="--gpu-arch sm_90a")
         assert found.remarks == ()
         assert found.kernels["pass_kernel"].spill_load_bytes == 0

@@ -32,6 +32,8 @@ def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
         "dropout": (lambda x: kernels.dropout(x, 0.5, 3), (numbers(2, 5),)),
         "embedding": (lambda t: kernels.embedding(t, classes.clamp(0)), (numbers(5, 2),)),
         "fft": (lambda x: kernels.fft(kernels.fft(x) * x, True), (numbers(2, 6, 2),)),
+        "rfft": (lambda x: torch.view_as_real(kernels.rfft(x)), (numbers(2, 6),)),
+        "irfft": (lambda x: kernels.irfft(x, 5), (numbers(2, 3, 2),)),
         "softmax": (kernels.softmax, (numbers(2, 5),)),
         "log_softmax": (kernels.log_softmax, (numbers(2, 5),)),
         "cross_entropy": (lambda x: kernels.cross_entropy(x, classes), (numbers(3, 4),)),
@@ -54,7 +56,8 @@ def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 
 NAMES = (
-    *("gelu", "silu_mul", "rope", "dropout", "embedding", "fft", "softmax", "log_softmax"),
+    *("gelu", "silu_mul", "rope", "dropout", "embedding", "fft", "rfft", "irfft"),
+    *("softmax", "log_softmax"),
     *("cross_entropy", "layer_norm", "rms_norm", "attention"),
     *("matmul", "gemm", "gemm of stacks"),
 )
@@ -209,6 +212,8 @@ def operator_arguments(torch: Any) -> dict[str, tuple[Any, ...]]:
         "embedding_backward": (x, classes % 4, 5),
         "cross_entropy": (x, classes),
         "fft": (numbers(4, 6, 2), True),
+        "rfft": (numbers(4, 6),),
+        "irfft": (numbers(4, 6, 2), 11),
         "cross_entropy_backward": (numbers(4), x, classes),
         "_norm_slopes": (y, x, row),
         "layer_norm": (x, row, row),

@@ -4,6 +4,9 @@
 // at the end.
 #include "python/values/value_class.h"
 
+#include <memory>
+#include <new>
+
 #include "ffi_library.h"
 #include "module.h"
 #include "python/call/function.h"
@@ -88,7 +91,36 @@ PyObject* data_type_name(PyObject*, PyObject* arguments) {
   return failed == 0 ? result_to_python(text, ResultPolicy()) : raise_ffi_error(failed);
 }
 
-// A tensor's export with another element type of the same size, for libraries that do not know the original.
+// The dims and strides, in `dims`, of a tensor whose elements are taken for others of `bits`: of the same
+// size; of half the size, which are pairs along a last dim of 2; of double the size, in place of such pairs.
+int take_elements_for(int64_t bits, int64_t* dims, DLTensor* tensor) {
+  const int64_t own = int64_t{tensor->dtype.bits} * tensor->dtype.lanes;
+  const int32_t last = tensor->ndim - 1;
+  const bool halves = own == 2 * bits;
+  const bool doubles = bits == 2 * own && last >= 0 && tensor->shape[last] == 2 && tensor->strides[last] == 1;
+  if (!halves && !doubles && own != bits) {
+    return refuse(PyExc_ValueError, "export_as: elements of %lld bits cannot be taken for some of %lld",
+                  static_cast<long long>(own), static_cast<long long>(bits));
+  }
+  const int32_t ndim = tensor->ndim + (halves ? 1 : 0) - (doubles ? 1 : 0);
+  int64_t* strides = dims + ndim;
+  for (int32_t axis = 0; axis < ndim; ++axis) {
+    const bool is_pair = axis == tensor->ndim;
+    dims[axis] = is_pair ? 2 : tensor->shape[axis];
+    const int64_t stride = is_pair ? 1 : tensor->strides[axis];
+    if (doubles && stride % 2 != 0 && dims[axis] > 1) {
+      return refuse(PyExc_ValueError, "export_as: strides[%d] = %lld is odd", axis,
+                    static_cast<long long>(stride));
+    }
+    strides[axis] = doubles ? stride / 2 : halves && !is_pair ? stride * 2 : stride;
+  }
+  tensor->ndim = ndim;
+  tensor->shape = dims;
+  tensor->strides = strides;
+  return 0;
+}
+
+// A tensor's export with elements of another type, for libraries that do not know the original.
 PyObject* export_as(PyObject*, PyObject* arguments, PyObject* keywords) {
   PyObject* source = PyTuple_GET_SIZE(arguments) == 3 ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
   bool exports =
@@ -100,9 +132,13 @@ PyObject* export_as(PyObject*, PyObject* arguments, PyObject* keywords) {
   const DLTensor* tensor = describe_tensor(source).tensor;
   if (tensor == nullptr) return nullptr;
   DLTensor changed = *tensor;
-  changed.dtype = {static_cast<uint8_t>(PyLong_AsLong(PyTuple_GET_ITEM(arguments, 1))),
-                   static_cast<uint8_t>(PyLong_AsLong(PyTuple_GET_ITEM(arguments, 2))), 1};
+  const long code = PyLong_AsLong(PyTuple_GET_ITEM(arguments, 1));
+  const long bits = PyLong_AsLong(PyTuple_GET_ITEM(arguments, 2));
   if (PyErr_Occurred()) return nullptr;
+  std::unique_ptr<int64_t[]> dims(new (std::nothrow) int64_t[static_cast<size_t>(tensor->ndim + 1) * 2]);
+  if (dims == nullptr) return PyErr_NoMemory();
+  if (take_elements_for(bits, dims.get(), &changed) != 0) return nullptr;
+  changed.dtype = {static_cast<uint8_t>(code), static_cast<uint8_t>(bits), 1};
   Reference nothing(PyTuple_New(0));
   ExportOptions options;
   if (!nothing || parse_export_options(nothing.get(), keywords, changed, &options) != 0) return nullptr;
@@ -122,7 +158,9 @@ PyMethodDef kMethods[] = {
     {"export_as", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(export_as)),
      METH_VARARGS | METH_KEYWORDS,
      "export_as(tensor, code, bits, **options) -> object\n--\n\n"
-     "A DLPack capsule whose elements have another type of the same size."},
+     "A DLPack capsule whose elements have another type: of the same size, of half of it, in pairs along a "
+     "new "
+     "last dim, or of double, in place of such pairs."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from weft.kernels.sorts import top_k as top_k
     from weft.kernels.sparse import sparse_matvec as sparse_matvec
     from weft.kernels.transforms import fft as fft
+    from weft.kernels.transforms import irfft as irfft
+    from weft.kernels.transforms import rfft as rfft
 
 _MODULES = {
     "argmax": "reductions",
@@ -76,6 +78,7 @@ _MODULES = {
     "gemm": "products",
     "grouped_gemm": "grouped_products",
     "histogram": "histograms",
+    "irfft": "transforms",
     "layer_norm": "normalization",
     "layer_norm_backward": "norm_gradients",
     "log_softmax": "softmaxes",
@@ -86,6 +89,7 @@ _MODULES = {
     "min": "reductions",
     "partition": "selections",
     "reduce": "reductions",
+    "rfft": "transforms",
     "rms_norm": "normalization",
     "rms_norm_backward": "norm_gradients",
     "rope": "rotations",
@@ -124,6 +128,7 @@ __all__ = (
     "gemm",
     "grouped_gemm",
     "histogram",
+    "irfft",
     "layer_norm",
     "layer_norm_backward",
     "log_softmax",
@@ -134,6 +139,7 @@ __all__ = (
     "min",
     "partition",
     "reduce",
+    "rfft",
     "rms_norm",
     "rms_norm_backward",
     "rope",
