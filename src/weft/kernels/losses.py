@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.kernels.cross_entropy`` and its derivative.
 
-In: an array of logits and a class for each row. Out: a loss for each row, or the derivative by the logits. A block: a
-row, read twice.
+In: an array of logits and a class for each row. Out: a loss for each row, or the derivative by the logits. Rows are
+spread as those of softmax, and its sums serve here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from weft.kernels.arrays import (
     Constant,
     Given,
     Int32,
+    common_width,
     element_type,
     given,
     integer_from,
@@ -25,12 +26,30 @@ from weft.kernels.arrays import (
 )
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_second
-from weft.kernels.rows import index_of, row_count, row_of, sum_type, threads_for
-from weft.language.control import unroll
+from weft.kernels.rows import elements, index_of, put_elements, row_of, sum_type
+from weft.kernels.softmaxes import (
+    exponential,
+    load_wide,
+    over_pairs,
+    pair_of,
+    read_pair,
+    weighed,
+)
+from weft.kernels.spreads import (
+    block_of,
+    cluster_of,
+    first_place,
+    folded,
+    grid_of,
+    is_beyond,
+    meetings,
+    places,
+    round_length,
+    row_number,
+    spread_for,
+)
 from weft.language.numbers.math import exp, log
-from weft.language.numbers.math import max as greater
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.block.reductions import reduce
+from weft.primitives.warp import reductions as of_warp
 from weft.types.dtype import f64
 
 
@@ -71,8 +90,8 @@ def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = Non
     dtype, name = _loss_type(source)
     out = output(source, source.shape[:-1], dtype, name, out, logits=logits, classes=classes)
     if source.rows:
-        threads = threads_for(source.shape[-1], 8)
-        return Call(_losses, (logits, classes, out, ignored, threads), out)
+        spread = spread_for(source.shape[-1], source.width, source.device)
+        return Call(_losses, (logits, classes, out, ignored, spread), out)
     return out
 
 
@@ -111,8 +130,9 @@ def cross_entropy_backward(
     inputs = {"gradient": gradient, "logits": logits, "classes": classes}
     out = output_like(source, out, ("logits",), **inputs)
     if source.rows:
-        threads = threads_for(source.shape[-1], 8)
-        arguments = gradient, logits, classes, out, ignored, threads
+        width = common_width(source, given(out, "out"))
+        spread = spread_for(source.shape[-1], width, source.device)
+        arguments = gradient, logits, classes, out, ignored, spread
         return Call(_losses_backward, arguments, out)
     return out
 
@@ -139,74 +159,80 @@ def _loss_type(source: Given) -> Any:
 
 
 @jit
-def _losses(logits: Array, classes: Array, out: Array, ignored: Int32, threads: Constant) -> None:
-    arguments = logits, classes, out, ignored, threads
-    losses_kernel(*arguments).launch(grid=row_count(logits.shape), block=threads)
+def _losses(logits: Array, classes: Array, out: Array, ignored: Int32, spread: Constant) -> None:
+    losses_kernel(logits, classes, out, ignored, spread).launch(
+        grid=grid_of(logits.shape, spread), block=block_of(spread), cluster=cluster_of(spread)
+    )
 
 
 @jit
 def _losses_backward(
-    gradient: Array, logits: Array, classes: Array, out: Array, ignored: Int32, threads: Constant
+    gradient: Array, logits: Array, classes: Array, out: Array, ignored: Int32, spread: Constant
 ) -> None:
-    arguments = gradient, logits, classes, out, ignored, threads
-    losses_backward_kernel(*arguments).launch(grid=row_count(logits.shape), block=threads)
-
-
-def sum_of(row: Any, threads: Any) -> Any:
-    """The largest of a row and the sum of exponentials relative to it; traced in kernels."""
-    wide = sum_type(row.dtype)
-    largest, total = wide(-math.inf), wide(0.0)
-    for i in unroll(range(thread_idx.x, len(row), threads), 4):
-        value = wide(row[i])
-        new = greater(largest, value)
-        total = scaled(total, largest, new) + (0.0 if value == -math.inf else exp(value - new))
-        largest = new
-    return reduce((largest, total), joined)
-
-
-def joined(one: Any, other: Any) -> Any:
-    """Two maxima with the sums of exponentials relative to them, as one such pair."""
-    (one_max, one_sum), (other_max, other_sum) = one, other
-    largest = greater(one_max, other_max)
-    return largest, scaled(one_sum, one_max, largest) + scaled(other_sum, other_max, largest)
-
-
-def scaled(total: Any, largest: Any, new: Any) -> Any:
-    """A sum of exponentials relative to another maximum; what was −∞ counts nothing."""
-    return total * exp(largest - new) if largest > -math.inf else total * 0.0
+    losses_backward_kernel(gradient, logits, classes, out, ignored, spread).launch(
+        grid=grid_of(logits.shape, spread), block=block_of(spread), cluster=cluster_of(spread)
+    )
 
 
 @kernel
 def losses_kernel(
-    logits: Array, classes: Array, out: Array, ignored: Int32, threads: Constant
+    logits: Array, classes: Array, out: Array, ignored: Int32, spread: Constant
 ) -> None:
-    """A block: a row."""
-    wide = sum_type(logits.dtype)
-    row, place = row_of(logits, block_idx.x), index_of(block_idx.x, classes.shape)
-    largest, total = sum_of(row, threads)
-    if thread_idx.x == 0:
-        number = classes[place]
-        inside = 0 <= number < len(row)
-        assert inside or number == ignored, "a class of cross_entropy is out of range"
-        loss = wide(math.nan)
-        if number == ignored:
-            loss = wide(0.0)
+    """A warp, a block or a cluster: a row."""
+    (meeting,) = meetings(spread, 1)
+    number = row_number(spread)
+    if is_beyond(number, logits.shape, spread):
+        return
+    row, place = row_of(logits, number, spread.width), index_of(number, classes.shape)
+    largest, total = pair_of(row, spread, meeting)
+    if first_place(spread) == 0:
+        chosen = classes[place]
+        inside = 0 <= chosen < len(row)
+        assert inside or chosen == ignored, "a class of cross_entropy is out of range"
+        loss = total.dtype(math.nan)
+        if chosen == ignored:
+            loss = total.dtype(0.0)
         elif inside:
-            loss = largest - wide(row[number]) + log(total)
+            loss = largest - total.dtype(row[chosen]) + log(total)
         out[place] = loss
 
 
 @kernel
 def losses_backward_kernel(
-    gradient: Array, logits: Array, classes: Array, out: Array, ignored: Int32, threads: Constant
+    gradient: Array, logits: Array, classes: Array, out: Array, ignored: Int32, spread: Constant
 ) -> None:
-    """A block: a row."""
-    wide = sum_type(logits.dtype)
-    row, place = row_of(logits, block_idx.x), index_of(block_idx.x, classes.shape)
-    largest, total = sum_of(row, threads)
-    number = classes[place]
-    factor = wide(0.0) if number == ignored else wide(gradient[place])
-    target, scale = row_of(out, block_idx.x), factor / total
-    for i in unroll(range(thread_idx.x, len(row), threads), 4):
-        share = exp(wide(row[i]) - largest) * scale
-        target[i] = out.dtype(share - factor if i == number else share)
+    """A warp, a block or a cluster: a row; in its registers, or in rounds."""
+    (meeting,) = meetings(spread, 1)
+    number = row_number(spread)
+    if is_beyond(number, logits.shape, spread):
+        return
+    wide, width = sum_type(logits.dtype), spread.width
+    row, target = row_of(logits, number, width), row_of(out, number, width)
+    place = index_of(number, classes.shape)
+    chosen = classes[place]
+    factor = wide(0.0) if chosen == ignored else wide(gradient[place])
+
+    def put(i: Any, shares: Any) -> None:
+        """Writes what neighbors from index i on get, from their shares of the gradient."""
+        put_elements(
+            target,
+            i,
+            [
+                out.dtype(share - factor if i + k == chosen else share)
+                for k, share in enumerate(shares)
+            ],
+        )
+
+    if spread.items:
+        own, weights = weighed(load_wide(row, spread), row.dtype)
+        largest, total = over_pairs(own, of_warp.sum(folded("sum", weights)), spread, meeting)
+        scale = exp(own - largest) / total * factor
+        for k, i in enumerate(places(spread)):
+            if i < len(row):
+                put(i, [weight * scale for weight in weights[k * width : (k + 1) * width]])
+    else:
+        largest, total = read_pair(row, spread, meeting)
+        scale = factor / total
+        for i in range(first_place(spread), len(row), round_length(spread)):
+            weights = [exponential(wide(v) - largest, row.dtype) for v in elements(row, i, width)]
+            put(i, [weight * scale for weight in weights])

@@ -33,6 +33,7 @@ from weft.kernels.spreads import (
     spread_for,
     store_row,
 )
+from weft.language.control import unroll
 from weft.language.numbers.math import exp, log
 from weft.primitives.warp import reductions as of_warp
 from weft.types.launch_limits import WARP_SIZE
@@ -97,65 +98,83 @@ def _of_rows(x: Any, out: Any, is_log: bool) -> Any:
 
 @jit
 def _softmax(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
-    call = (
-        kept_row_kernel(x, out, spread, is_log)
-        if spread.items
-        else read_row_kernel(x, out, spread, is_log)
+    softmax_kernel(x, out, spread, is_log).launch(
+        grid=grid_of(x.shape, spread), block=block_of(spread), cluster=cluster_of(spread)
     )
-    call.launch(grid=grid_of(x.shape, spread), block=block_of(spread), cluster=cluster_of(spread))
 
 
 @kernel
-def kept_row_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
-    """A warp, a block or a cluster: a row, in its registers."""
-    number = row_number(spread)
+def softmax_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
+    """A warp, a block or a cluster: a row; in its registers, or in rounds: for the sum, and for the results."""
+    (meeting,) = meetings(spread, 1)
+    number, width = row_number(spread), spread.width
     if is_beyond(number, x.shape, spread):
         return
-    (meeting,) = meetings(spread, 1)
-    wide = sum_type(x.dtype)
-    row = load_row(row_of(x, number, spread.width), spread, -float("inf"))
-    row = [wide(value) for value in row]
-    own = of_warp.max(folded("max", row))
-    shift = finite(own)
-    weights = [exponential(value - shift, x.dtype) for value in row]
-    largest, total = over_pairs(own, of_warp.sum(folded("sum", weights)), spread, meeting)
-    if is_log:
-        shift = log(total)
-        results = [value - largest - shift for value in row]
-    else:
-        scale = exp(own - largest) / total
-        results = [weight * scale for weight in weights]
-    store_row(row_of(out, number, spread.width), [x.dtype(one) for one in results], spread)
-
-
-@kernel
-def read_row_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
-    """A block or a cluster: a row, in rounds; once for the sum and once for the results."""
-    (meeting,) = meetings(spread, 1)
-    wide, width, number = sum_type(x.dtype), spread.width, row_number(spread)
     source, target = row_of(x, number, width), row_of(out, number, width)
-    first, step = first_place(spread), round_length(spread)
+    if spread.items:
+        row = load_wide(source, spread)
+        own, weights = weighed(row, source.dtype)
+        largest, total = over_pairs(own, of_warp.sum(folded("sum", weights)), spread, meeting)
+        if is_log:
+            results = _logarithms(row, largest, log(total))
+        else:
+            scale = exp(own - largest) / total
+            results = [weight * scale for weight in weights]
+        store_row(target, [x.dtype(result) for result in results], spread)
+    else:
+        largest, total = read_pair(source, spread, meeting)
+        shift, scale = log(total), 1.0 / total
+        for i in range(first_place(spread), len(source), round_length(spread)):
+            row = [largest.dtype(value) for value in elements(source, i, width)]
+            if is_log:
+                results = _logarithms(row, largest, shift)
+            else:
+                results = [exponential(value - largest, x.dtype) * scale for value in row]
+            put_elements(target, i, [x.dtype(result) for result in results])
+
+
+def _logarithms(row: Any, largest: Any, shift: Any) -> Any:
+    return [value - largest - shift for value in row]
+
+
+# What other functions of rows, such as losses, need of a softmax; traced in kernels.
+
+
+def pair_of(row: Any, spread: Any, meeting: Any) -> Any:
+    """The largest element of a row and the sum of exponentials relative to it, of a row that is not needed again."""
+    if not spread.items:
+        return read_pair(row, spread, meeting)
+    own, weights = weighed(load_wide(row, spread), row.dtype)
+    return over_pairs(own, of_warp.sum(folded("sum", weights)), spread, meeting)
+
+
+def load_wide(row: Any, spread: Any) -> Any:
+    """A thread's elements of a row, in the type that is computed in; −∞, which counts nothing, beyond its end."""
+    wide = sum_type(row.dtype)
+    return [wide(value) for value in load_row(row, spread, -float("inf"))]
+
+
+def weighed(row: Any, dtype: Any) -> Any:
+    """The largest element that a warp has, and a thread's exponentials relative to it."""
+    own = of_warp.max(folded("max", row))
+    shift = _finite(own)
+    return own, [exponential(value - shift, dtype) for value in row]
+
+
+def read_pair(source: Any, spread: Any, meeting: Any) -> Any:
+    """As `pair_of`, of a row that is read in rounds."""
+    wide, dtype = sum_type(source.dtype), source.dtype
     largest, total = wide(-float("inf")), wide(0.0)
-    for i in range(first, len(source), step):
-        values = [wide(value) for value in elements(source, i, width)]
-        new = max(largest, folded("max", values))
-        shift = finite(new)
-        total = total * exp(largest - shift) + folded(
-            "sum", [exponential(value - shift, x.dtype) for value in values]
-        )
+    for i in unroll(range(first_place(spread), len(source), round_length(spread)), 4):
+        row = [wide(value) for value in elements(source, i, spread.width)]
+        new = max(largest, folded("max", row))
+        shift = _finite(new)
+        weights = [exponential(value - shift, dtype) for value in row]
+        total = total * exp(largest - shift) + folded("sum", weights)
         largest = new
     own = of_warp.max(largest)
-    total = of_warp.sum(total * exp(largest - finite(own)))
-    largest, total = over_pairs(own, total, spread, meeting)
-    shift = largest + log(total) if is_log else largest
-    scale = 1.0 / total
-    for i in range(first, len(source), step):
-        values = [wide(value) - shift for value in elements(source, i, width)]
-        put_elements(
-            target,
-            i,
-            [x.dtype(one if is_log else exponential(one, x.dtype) * scale) for one in values],
-        )
+    total = of_warp.sum(total * exp(largest - _finite(own)))
+    return over_pairs(own, total, spread, meeting)
 
 
 def exponential(value: Any, dtype: Any) -> Any:
@@ -163,17 +182,16 @@ def exponential(value: Any, dtype: Any) -> Any:
     return exp(value, approx=dtype.bits == 16)
 
 
-def finite(largest: Any) -> Any:
+def _finite(largest: Any) -> Any:
     """What is subtracted before `exp`: the maximum, or 0 for −∞, from which −∞ would give NaN."""
     return largest if largest != -float("inf") else largest.dtype(0.0)
 
 
 def over_pairs(largest: Any, total: Any, spread: Any, meeting: Any) -> Any:
-    """The maximum of the row and the sum of exponentials relative to it, from those of each warp."""
+    """The largest element of a row and the sum of exponentials relative to it, from such pairs of its warps."""
     if spread.threads == WARP_SIZE:
         return largest, total
-    maxima, totals = of_warps((largest, total), spread, meeting)
-    maxima, totals = of_lane(maxima), of_lane(totals)
+    maxima, totals = (of_lane(board) for board in of_warps((largest, total), spread, meeting))
     largest = over_lanes("max", maxima, spread)
     parts = [t * exp(m - largest) for m, t in zip(maxima, totals, strict=True)]
     return largest, over_lanes("sum", parts, spread)
