@@ -18,7 +18,7 @@ def is_positive(value):
     return value > 0
 
 
-@pytest.mark.parametrize("columns", [33, 1000, 4097, 32_768, 131_072])
+@pytest.mark.parametrize("columns", [33, 1000, 4097, 32_768, 65_537, 131_072, 700_000])
 @pytest.mark.parametrize("name", ["float32", "bfloat16"])
 def test_rows_are_those_of_torch(columns, name):
     x = torch.randn(70, columns, device="cuda").to(getattr(torch, name))

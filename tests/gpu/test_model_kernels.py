@@ -236,7 +236,7 @@ def test_attention_of_batches(dtype: Any, hdim: int, causal: bool):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(
-    "shape", [(30_000, 256), (4096, 4096), (2000, 4099), (500, 50_000)], ids=str
+    "shape", [(30_000, 256), (4096, 4096), (2000, 4099), (500, 50_000), (40, 200_000)], ids=str
 )
 def test_derivatives_of_norms(dtype: Any, shape: tuple[int, int]):
     functional = torch.nn.functional
@@ -290,6 +290,9 @@ def test_losses(dtype: Any):
     y, gradient = torch.softmax(logits.float() / 8, -1).to(dtype), numbers(500, 50_257, dtype=dtype)
     total = (gradient.double() * y.double()).sum(-1, keepdim=True)
     check(kernels.softmax_backward(gradient, y), y.double() * (gradient.double() - total))
+    logarithms, total = torch.log_softmax(logits, -1), gradient.double().sum(-1, keepdim=True)
+    slope = gradient.double() - logarithms.double().exp() * total
+    check(kernels.log_softmax_backward(gradient, logarithms), slope)
 
 
 @pytest.mark.parametrize("dtype", (torch.complex64, torch.complex128), ids=str)

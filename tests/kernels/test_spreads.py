@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from tests.kernels.test_kernels import layer_norm, rms_norm, softmax
 from tests.kernels.test_norm_gradients import reference
-from weft.kernels import norm_gradients, normalization, softmax_gradients, softmaxes, spreads
+from weft.kernels import (
+    losses,
+    norm_gradients,
+    normalization,
+    softmax_gradients,
+    softmaxes,
+    spreads,
+)
 from weft.kernels.spreads import Spread
 
 RANDOM = np.random.default_rng(5)
@@ -16,42 +25,58 @@ COLUMNS = 1500  # the last of four blocks has fewer of them than the others
 
 
 @pytest.mark.parametrize("spread", [Spread(4, 64, 8, 4), Spread(2, 64, 0, 1)], ids=str)
-def test_a_cluster_takes_a_row(spread):
+def test_softmax_of_a_row_that_a_cluster_takes(spread):
+    x = (RANDOM.standard_normal((3, COLUMNS)) * 3 + 1).astype(np.float32)
+    special = np.full((5, COLUMNS), -np.inf, np.float32)
+    special[0, 7], special[1], special[2, 900], special[3, COLUMNS - 1] = 1, np.nan, np.nan, np.inf
+    shares = softmax(x)
+    for is_log, expected, one, other in (
+        (False, shares, 1, 0),
+        (True, np.log(shares), 0, -np.inf),
+    ):
+        out = np.empty_like(x)
+        softmaxes._softmax(x, out, spread, is_log)
+        assert np.allclose(out, expected, rtol=2e-5, atol=1e-9)
+        softmaxes._softmax(special, special_out := np.empty_like(special), spread, is_log)
+        assert special_out[0, 7] == one and (np.delete(special_out[0], 7) == other).all()
+        assert np.isnan(special_out[1:]).all()
+        gradient, y = RANDOM.standard_normal(x.shape).astype(np.float32), out.copy()
+        softmax_gradients._softmax_backward(gradient, y, y, spread, is_log)  # in its own place
+        total = (gradient if is_log else gradient * shares).sum(-1, keepdims=True)
+        slope = gradient - shares * total if is_log else shares * (gradient - total)
+        assert np.allclose(y, slope, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("spread", [Spread(4, 64, 8, 4), Spread(2, 64, 0, 1)], ids=str)
+def test_norms_of_a_row_that_a_cluster_takes(spread):
     x = (RANDOM.standard_normal((3, COLUMNS)) * 3 + 1).astype(np.float32)
     weight, bias = RANDOM.standard_normal((2, COLUMNS)).astype(np.float32)
     out = np.empty_like(x)
-    softmaxes._softmax(x, out, spread, False)
-    assert np.allclose(out, softmax(x), rtol=2e-5, atol=1e-9)
-    softmaxes._softmax(x, out, spread, True)
-    assert np.allclose(out, np.log(softmax(x)), rtol=2e-5)
     normalization._normalize(x, weight, bias, 1e-5, out, spread, True)
     assert np.allclose(out, layer_norm(x, weight, bias), rtol=2e-5, atol=2e-6)
-    gradient, shares = bias * x, softmax(x)
-    sums = (gradient * shares).sum(-1, keepdims=True), gradient.sum(-1, keepdims=True)
-    softmax_gradients._softmax_backward(gradient, shares.astype("f"), out, spread, False)
-    assert np.allclose(out, shares * (gradient - sums[0]), rtol=1e-4, atol=1e-7)
-    softmax_gradients._softmax_backward(gradient, np.log(shares).astype("f"), out, spread, True)
-    assert np.allclose(out, gradient - shares * sums[1], rtol=1e-4, atol=1e-5)
-    expected = rms_norm(x, weight)
-    normalization._normalize(x, weight, None, 1e-6, x, spread, False)  # in its own place
-    assert np.allclose(x, expected, rtol=2e-5, atol=2e-6)
+    normalization._normalize(y := x.copy(), weight, None, 1e-6, y, spread, False)
+    assert np.allclose(y, rms_norm(x, weight), rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("spread", [Spread(2, 64, 16, 1), Spread(2, 64, 0, 4)], ids=str)
-def test_special_numbers_in_rows_of_clusters(spread):
-    x = np.full((5, COLUMNS), -np.inf, np.float32)
-    x[0, 7], x[1], x[2, 900], x[3, COLUMNS - 1] = 1, np.nan, np.nan, np.inf
-    out = np.empty_like(x)
-    for is_log, one, other in ((False, 1, 0), (True, 0, -np.inf)):
-        softmaxes._softmax(x, out, spread, is_log)
-        assert out[0, 7] == one and (np.delete(out[0], 7) == other).all()
-        assert np.isnan(out[1:]).all()
+@pytest.mark.parametrize("spread", [Spread(4, 64, 8, 4), Spread(2, 64, 0, 1)], ids=str)
+def test_losses_of_a_row_that_a_cluster_takes(spread):
+    x = RANDOM.standard_normal((3, COLUMNS)).astype(np.float32)
+    classes, factors = np.array([4, -100, COLUMNS - 1]), np.array([2, 3, 4], np.float32)
+    losses._losses(x, classes, found := np.empty(3, np.float32), -100, spread)
+    shares, places = softmax(x), ([0, 2], [4, COLUMNS - 1])
+    assert np.allclose(found, [-np.log(shares[0, 4]), 0, -np.log(shares[2, -1])], rtol=1e-5)
+    shares[places] -= 1
+    losses._losses_backward(factors, x, classes, x, -100, spread)  # in its own place
+    assert np.allclose(x, shares * [[2], [0], [4]], rtol=1e-4, atol=1e-7)
 
 
 # Each cluster takes several rows, one after the other.
-@pytest.mark.parametrize("spread", [Spread(4, 64, 8, 4), Spread(2, 64, 0, 1)], ids=str)
-@pytest.mark.parametrize("is_centered", [True, False])
-def test_derivatives_of_rows_of_clusters(spread, is_centered, monkeypatch):
+@pytest.mark.parametrize(
+    ("spread", "is_centered"),
+    [(Spread(4, 64, 8, 4), True), (Spread(2, 64, 16, 1), False), (Spread(2, 64, 0, 1), True)],
+    ids=str,
+)
+def test_derivatives_of_norms_of_rows_that_clusters_take(spread, is_centered, monkeypatch):
     monkeypatch.setattr(norm_gradients, "_MOST_THREADS", 64)
     x, gradient = RANDOM.standard_normal((2, 30, COLUMNS)).astype(np.float32)
     weight = RANDOM.standard_normal(COLUMNS).astype(np.float32)
@@ -63,14 +88,16 @@ def test_derivatives_of_rows_of_clusters(spread, is_centered, monkeypatch):
         assert np.allclose(one, other, 1e-4, 1e-5)
 
 
-@pytest.mark.parametrize("columns", [1, 33, 1024, 1025, 30_000, 131_072, 1 << 20])
-@pytest.mark.parametrize("width", [1, 4, 8])
-@pytest.mark.parametrize("capability", [(0, 0), (8, 0), (9, 0)])
-def test_a_spread_holds_its_row(columns, width, capability, monkeypatch):
-    monkeypatch.setattr(spreads, "capability", lambda device: capability)
-    for limits in ((), (512, 16, 8192)):
-        found = spreads.spread_for(columns, width, None, *limits)  # type: ignore[arg-type]
-        assert found.items == 0 or found.blocks * found.threads * found.items >= columns
-        assert found.items % width == 0 and found.threads <= (limits or (1024,))[0]
-        assert found.blocks == 1 or (columns > 8192 and capability >= (9, 0))
-        assert found.items or columns > found.blocks * 8192
+def test_a_spread_holds_its_row(monkeypatch):
+    columns_of, capabilities = (
+        [1, 33, 1024, 1025, 30_000, 131_072, 1 << 20],
+        [(0, 0), (8, 0), (9, 0)],
+    )
+    limits_of = (), (512, 16, 8192)
+    for columns, width, found, limits in product(columns_of, (1, 4, 8), capabilities, limits_of):
+        monkeypatch.setattr(spreads, "capability", lambda device, found=found: found)
+        spread = spreads.spread_for(columns, width, None, *limits)  # type: ignore[arg-type]
+        held = spread.blocks * spread.threads * spread.items
+        assert held >= columns if held else columns > spread.blocks * 8192
+        assert spread.items % width == 0 and spread.threads <= (limits or (1024,))[0]
+        assert spread.blocks == 1 or (columns > 8192 and found >= (9, 0))
