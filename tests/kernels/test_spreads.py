@@ -22,11 +22,16 @@ from weft.kernels.spreads import Spread
 
 RANDOM = np.random.default_rng(5)
 COLUMNS = 1500  # the last of four blocks has fewer of them than the others
+SPREADS = [  # a row for each cluster, in its registers and in rounds; row after row
+    Spread(4, 64, 8, 4),
+    Spread(2, 64, 0, 1),
+    Spread(4, 64, 8, 4, stages=2),
+]
 
 
-@pytest.mark.parametrize("spread", [Spread(4, 64, 8, 4), Spread(2, 64, 0, 1)], ids=str)
+@pytest.mark.parametrize("spread", SPREADS, ids=str)
 def test_softmax_of_a_row_that_a_cluster_takes(spread):
-    x = (RANDOM.standard_normal((3, COLUMNS)) * 3 + 1).astype(np.float32)
+    x = (RANDOM.standard_normal((9, COLUMNS)) * 3 + 1).astype(np.float32)
     special = np.full((5, COLUMNS), -np.inf, np.float32)
     special[0, 7], special[1], special[2, 900], special[3, COLUMNS - 1] = 1, np.nan, np.nan, np.inf
     shares = softmax(x)
@@ -47,9 +52,9 @@ def test_softmax_of_a_row_that_a_cluster_takes(spread):
         assert np.allclose(y, slope, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("spread", [Spread(4, 64, 8, 4), Spread(2, 64, 0, 1)], ids=str)
+@pytest.mark.parametrize("spread", SPREADS, ids=str)
 def test_norms_of_a_row_that_a_cluster_takes(spread):
-    x = (RANDOM.standard_normal((3, COLUMNS)) * 3 + 1).astype(np.float32)
+    x = (RANDOM.standard_normal((9, COLUMNS)) * 3 + 1).astype(np.float32)
     weight, bias = RANDOM.standard_normal((2, COLUMNS)).astype(np.float32)
     out = np.empty_like(x)
     normalization._normalize(x, weight, bias, 1e-5, out, spread, True)
@@ -58,7 +63,7 @@ def test_norms_of_a_row_that_a_cluster_takes(spread):
     assert np.allclose(y, rms_norm(x, weight), rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("spread", [Spread(4, 64, 8, 4), Spread(2, 64, 0, 1)], ids=str)
+@pytest.mark.parametrize("spread", SPREADS[:2], ids=str)
 def test_losses_of_a_row_that_a_cluster_takes(spread):
     x = RANDOM.standard_normal((3, COLUMNS)).astype(np.float32)
     classes, factors = np.array([4, -100, COLUMNS - 1]), np.array([2, 3, 4], np.float32)
@@ -73,7 +78,7 @@ def test_losses_of_a_row_that_a_cluster_takes(spread):
 # Each cluster takes several rows, one after the other.
 @pytest.mark.parametrize(
     ("spread", "is_centered"),
-    [(Spread(4, 64, 8, 4), True), (Spread(2, 64, 16, 1), False), (Spread(2, 64, 0, 1), True)],
+    [(SPREADS[2], True), (Spread(2, 64, 16, 1), False), (SPREADS[1], True)],
     ids=str,
 )
 def test_derivatives_of_norms_of_rows_that_clusters_take(spread, is_centered, monkeypatch):

@@ -38,17 +38,21 @@ from weft.kernels.softmaxes import (
 from weft.kernels.spreads import (
     block_of,
     cluster_of,
-    first_place,
+    first_of,
     folded,
     grid_of,
+    has,
     is_beyond,
     meetings,
+    part_of,
     places,
-    round_length,
+    rounds,
     row_number,
     spread_for,
 )
+from weft.language.asynchronous.cluster import cluster_rank
 from weft.language.numbers.math import exp, log
+from weft.language.threads.grid import thread_idx
 from weft.primitives.warp import reductions as of_warp
 from weft.types.dtype import f64
 
@@ -184,8 +188,8 @@ def losses_kernel(
     if is_beyond(number, logits.shape, spread):
         return
     row, place = row_of(logits, number, spread.width), index_of(number, classes.shape)
-    largest, total = pair_of(row, spread, meeting)
-    if first_place(spread) == 0:
+    largest, total = pair_of(part_of(row, spread), spread, meeting)
+    if thread_idx.x == 0 and cluster_rank() == 0:
         chosen = classes[place]
         inside = 0 <= chosen < len(row)
         assert inside or chosen == ignored, "a class of cross_entropy is out of range"
@@ -207,8 +211,8 @@ def losses_backward_kernel(
     if is_beyond(number, logits.shape, spread):
         return
     wide, width = sum_type(logits.dtype), spread.width
-    row, target = row_of(logits, number, width), row_of(out, number, width)
-    place = index_of(number, classes.shape)
+    row, target = (part_of(row_of(one, number, width), spread) for one in (logits, out))
+    place, first = index_of(number, classes.shape), first_of(logits.shape[-1], spread)
     chosen = classes[place]
     factor = wide(0.0) if chosen == ignored else wide(gradient[place])
 
@@ -218,7 +222,7 @@ def losses_backward_kernel(
             target,
             i,
             [
-                out.dtype(share - factor if i + k == chosen else share)
+                out.dtype(share - factor if first + i + k == chosen else share)
                 for k, share in enumerate(shares)
             ],
         )
@@ -228,11 +232,11 @@ def losses_backward_kernel(
         largest, total = over_pairs(own, of_warp.sum(folded("sum", weights)), spread, meeting)
         scale = exp(own - largest) / total * factor
         for k, i in enumerate(places(spread)):
-            if i < len(row):
+            if has(row, i, spread):
                 put(i, [weight * scale for weight in weights[k * width : (k + 1) * width]])
     else:
         largest, total = read_pair(row, spread, meeting)
         scale = factor / total
-        for i in range(first_place(spread), len(row), round_length(spread)):
+        for i in rounds(row, spread):
             weights = [exponential(wide(v) - largest, row.dtype) for v in elements(row, i, width)]
             put(i, [weight * scale for weight in weights])

@@ -25,23 +25,28 @@ from weft.kernels.arrays import (
     vector_of,
 )
 from weft.kernels.gradients import differentiable
+from weft.kernels.row_rings import begin, begin_all, ring_of, wait
 from weft.kernels.rows import ROWS, elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.spreads import (
     Spread,
     block_of,
     cluster_of,
-    first_place,
+    first_of,
     folded,
+    has,
     load_row,
     meetings,
     over_row,
+    part_of,
     places,
-    round_length,
+    rounds,
     row_number,
     spread_for,
     store_row,
 )
 from weft.kernels.views import aligned
+from weft.language.asynchronous.cluster import cluster_rank
+from weft.language.asynchronous.pipeline import PipelineState
 from weft.language.control import ceil_div, static_range, unroll
 from weft.language.memory.scratch import scratch
 from weft.language.memory.shared import shared
@@ -181,6 +186,7 @@ def _of_kept_rows(
 ) -> None:
     lines = ROWS if spread.threads == WARP_SIZE else 1
     at_once = multiprocessors() * (_MOST_THREADS // (spread.threads * lines)) // spread.blocks
+    at_once = lesser(at_once, kept_row_kernel.max_clusters(spread.blocks))
     groups = greater(lesser(ceil_div(row_count(x.shape), lines), at_once), 1)
     wide, columns = sum_type(x.dtype), x.shape[-1]
     sums = scratch((2, groups * lines, columns), wide)
@@ -206,23 +212,35 @@ def kept_row_kernel(
     """A warp, a block or a cluster: row after row, in its registers, and what its rows add to each column."""
     wide, n, width, items = sum_type(x.dtype), x.shape[-1], spread.width, spread.items
     for_means, for_moments = meetings(spread, 2)
-    at, turn = places(spread), i32(0)
+    at, first, step = places(spread), row_number(spread), sums.shape[1]
+    ring = ring_of((x, gradient), spread) if spread.stages else None
+    if spread.stages:
+        begin_all((x, gradient), ring, first, spread)
     factors = [wide(1.0)] * items
     if weight is not None:
-        factors = [wide(f) for f in load_row(aligned(weight, width), spread)]
+        factors = [wide(f) for f in load_row(part_of(aligned(weight, width), spread), spread)]
     by_weight, by_bias = [wide(0.0)] * items, [wide(0.0)] * items
-    for line in range(row_number(spread), row_count(x.shape), sums.shape[1]):
-        row = load_row(row_of(x, line, width), spread)
-        slopes = load_row(row_of(gradient, line, width), spread)
-        row, slopes = [wide(value) for value in row], [wide(value) for value in slopes]
+    state, turn = PipelineState(max(spread.stages, 1)), i32(0)
+    for line in range(first, row_count(x.shape), step):
+        target = part_of(row_of(by_x, line, width), spread)
+        if spread.stages:
+            parts = wait(ring, state, len(target))
+        else:
+            parts = [part_of(row_of(one, line, width), spread) for one in (x, gradient)]
+        row, slopes = ([wide(value) for value in load_row(part, spread)] for part in parts)
         weighted = [slope * factor for slope, factor in zip(slopes, factors, strict=True)]
         mean = slope_mean = wide(0.0)
         if is_centered:
             mean, slope_mean = _means(row, weighted, n, spread, for_means, turn)
-            row = [v - mean if at[k // width] < n else wide(0.0) for k, v in enumerate(row)]
+            row = [
+                v - mean if has(target, at[k // width], spread) else wide(0.0)
+                for k, v in enumerate(row)
+            ]
         squares = [value * value for value in row]
         products = [value * slope for value, slope in zip(row, weighted, strict=True)]
         squares, products = _means(squares, products, n, spread, for_moments, turn)
+        if spread.stages:
+            begin((x, gradient), ring, line + spread.stages * step, state, spread)
         scale = 1.0 / sqrt(squares + wide(eps))
         row = [value * scale for value in row]
         share = products * scale
@@ -230,14 +248,15 @@ def kept_row_kernel(
             x.dtype(scale * (slope - slope_mean - value * share))
             for slope, value in zip(weighted, row, strict=True)
         ]
-        store_row(row_of(by_x, line, width), results, spread)
+        store_row(target, results, spread)
         by_weight = [t + s * v for t, s, v in zip(by_weight, slopes, row, strict=True)]
         by_bias = [t + s for t, s in zip(by_bias, slopes, strict=True)]
-        turn += 1
+        state, turn = state.next(), turn + 1
+    begin_column, own = first_of(n, spread), part_of(row_of(sums[0], first), spread)
     for k in static_range(items):
-        column = at[k // width] + k % width
-        if column < n:
-            put_sums(sums, row_number(spread), column, by_weight[k], by_bias[k], is_centered)
+        place = at[k // width] + k % width
+        if has(own, place, spread):
+            put_sums(sums, first, begin_column + place, by_weight[k], by_bias[k], is_centered)
 
 
 def put_sums(
@@ -297,10 +316,10 @@ def read_row_kernel(
     wide, n, width, number = sum_type(x.dtype), x.shape[-1], spread.width, row_number(spread)
     if number >= row_count(x.shape):
         return
-    source, slopes = row_of(x, number, width), row_of(gradient, number, width)
-    target = row_of(by_x, number, width)
-    weight = None if weight is None else aligned(weight, width)
-    first, step = first_place(spread), round_length(spread)
+    source, slopes, target = (
+        part_of(row_of(one, number, width), spread) for one in (x, gradient, by_x)
+    )
+    weight = None if weight is None else part_of(aligned(weight, width), spread)
 
     def read(place: Any, mean: Any) -> Any:
         """Neighbors of the row, centered, and of its gradient times the weight."""
@@ -313,25 +332,25 @@ def read_row_kernel(
 
     mean = slope_mean = one = other = wide(0.0)
     if is_centered:
-        for place in range(first, n, step):
+        for place in rounds(source, spread):
             values, weighted = read(place, mean)
             one, other = one + folded("sum", values), other + folded("sum", weighted)
         mean, slope_mean = _means(one, other, n, spread, for_means)
     one = other = wide(0.0)
-    for place in range(first, n, step):
+    for place in rounds(source, spread):
         values, weighted = read(place, mean)
         one += folded("sum", [value * value for value in values])
         other += folded("sum", [v * w for v, w in zip(values, weighted, strict=True)])
     squares, products = _means(one, other, n, spread, for_moments)
     scale = 1.0 / sqrt(squares + wide(eps))
     share = products * scale * scale
-    for place in range(first, n, step):
+    for place in rounds(source, spread):
         values, weighted = read(place, mean)
         results = [
             scale * (w - slope_mean - v * share) for v, w in zip(values, weighted, strict=True)
         ]
         put_elements(target, place, [x.dtype(result) for result in results])
-    if first == 0:
+    if thread_idx.x == 0 and cluster_rank() == 0:
         of_rows[number, 0], of_rows[number, 1] = mean, scale
 
 

@@ -23,24 +23,31 @@ from weft.kernels.arrays import (
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.norm_gradients import norm_backward
-from weft.kernels.rows import elements, put_elements, row_of, sum_type
+from weft.kernels.row_rings import begin, begin_all, kept, ring_of, step_of, wait
+from weft.kernels.rows import elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.spreads import (
     block_of,
     cluster_of,
-    first_place,
+    folded,
     grid_of,
+    has,
     is_beyond,
     load_row,
     meetings,
     over_row,
+    part_of,
     places,
-    round_length,
+    rounds,
     row_number,
     spread_for,
-    store_row,
 )
 from weft.kernels.views import aligned
+from weft.language.asynchronous.pipeline import PipelineState
+from weft.language.control import unroll
+from weft.language.numbers.math import min as lesser
 from weft.language.numbers.math import sqrt
+from weft.language.threads.barrier import sync_threads
+from weft.types.dtype import i32
 
 
 def _layer_norm_backward(gradient: Any, _: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -127,9 +134,41 @@ def _normalize(
     spread: Constant,
     is_centered: Constant,
 ) -> None:
-    normalize_kernel(x, weight, bias, eps, out, spread, is_centered).launch(
-        grid=grid_of(x.shape, spread), block=block_of(spread), cluster=cluster_of(spread)
-    )
+    arguments = x, weight, bias, eps, out, spread, is_centered
+    block, cluster = block_of(spread), cluster_of(spread)
+    if spread.stages:
+        groups = lesser(row_count(x.shape), stream_kernel.max_clusters(spread.blocks))
+        stream_kernel(*arguments).launch(grid=groups * spread.blocks, block=block, cluster=cluster)
+    else:
+        normalize_kernel(*arguments).launch(
+            grid=grid_of(x.shape, spread), block=block, cluster=cluster
+        )
+
+
+@kernel
+def stream_kernel(
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    eps: Float64,
+    out: Array,
+    spread: Constant,
+    is_centered: Constant,
+) -> None:
+    """A block or a cluster: row after row, in its registers, while the next ones are on their way."""
+    meeting = meetings(spread, 2)
+    ring, first, step = ring_of((x,), spread), row_number(spread), step_of(spread)
+    begin_all((x,), ring, first, spread)
+    factors, terms = kept(weight, spread), kept(bias, spread)
+    sync_threads()
+    state, turn = PipelineState(spread.stages), i32(0)
+    for line in range(first, row_count(x.shape), step):
+        target = part_of(row_of(out, line, spread.width), spread)
+        (part,) = wait(ring, state, len(target))
+        row = _standardized(part, x.shape[-1], eps, spread, is_centered, meeting, turn)
+        begin((x,), ring, line + spread.stages * step, state, spread)
+        _put(target, row, factors, terms, spread)
+        state, turn = state.next(), turn + 1
 
 
 @kernel
@@ -143,62 +182,71 @@ def normalize_kernel(
     is_centered: Constant,
 ) -> None:
     """A warp, a block or a cluster: a row; in its registers, or in rounds."""
-    number = row_number(spread)
-    if is_beyond(number, x.shape, spread):
+    meeting = meetings(spread, 2)
+    line, n, width = row_number(spread), x.shape[-1], spread.width
+    if is_beyond(line, x.shape, spread):
         return
-    source, target = row_of(x, number, spread.width), row_of(out, number, spread.width)
-    weight = None if weight is None else aligned(weight, spread.width)
-    bias = None if bias is None else aligned(bias, spread.width)
+    source, target = (part_of(row_of(one, line, width), spread) for one in (x, out))
+    weight = None if weight is None else part_of(aligned(weight, width), spread)
+    bias = None if bias is None else part_of(aligned(bias, width), spread)
     if spread.items:
-        _normalize_kept(source, weight, bias, eps, target, spread, is_centered)
+        row = _standardized(source, n, eps, spread, is_centered, meeting)
+        _put(target, row, weight, bias, spread)
     else:
-        _normalize_read(source, weight, bias, eps, target, spread, is_centered)
+        _normalize_read(source, weight, bias, n, eps, target, spread, is_centered, meeting)
 
 
-def _normalize_kept(
-    source: Any, weight: Any, bias: Any, eps: Any, target: Any, spread: Any, is_centered: Any
-) -> None:
-    """A row that the threads keep in registers."""
-    dtype, n, width = source.dtype, len(source), spread.width
-    of_mean, of_squares = meetings(spread, 2)
-    wide = sum_type(dtype)
-    at, row = places(spread), [wide(value) for value in load_row(source, spread)]
+def _standardized(
+    part: Any, n: Any, eps: Any, spread: Any, is_centered: Any, meeting: Any, turn: Any = 0
+) -> Any:
+    """A thread's elements of a row of n, without the mean and divided by the deviation."""
+    wide, width, at = sum_type(part.dtype), spread.width, places(spread)
+    row = [wide(value) for value in load_row(part, spread)]
     if is_centered:
-        mean = over_row("sum", row, spread, of_mean) / wide(n)
-        row = [value - mean if at[k // width] < n else wide(0.0) for k, value in enumerate(row)]
-    squares = over_row("sum", [value * value for value in row], spread, of_squares)
+        mean = over_row("sum", row, spread, meeting[0], turn) / wide(n)
+        row = [
+            value - mean if has(part, at[k // width], spread) else wide(0.0)
+            for k, value in enumerate(row)
+        ]
+    squares = over_row("sum", [value * value for value in row], spread, meeting[1], turn)
     scale = _scale(squares, n, eps)
-    factors, terms = (None if one is None else load_row(one, spread) for one in (weight, bias))
-    row = _adjusted([value * scale for value in row], factors, terms)
-    store_row(target, [dtype(value) for value in row], spread)
+    return [value * scale for value in row]
+
+
+def _put(target: Any, row: Any, weight: Any, bias: Any, spread: Any) -> None:
+    """Writes a thread's elements, each times its factor and plus its term."""
+    for k, place in enumerate(places(spread)):
+        if has(target, place, spread):
+            values = row[k * spread.width : (k + 1) * spread.width]
+            _put_neighbors(target, place, values, weight, bias)
 
 
 def _normalize_read(
-    source: Any, weight: Any, bias: Any, eps: Any, target: Any, spread: Any, is_centered: Any
+    source: Any,
+    weight: Any,
+    bias: Any,
+    n: Any,
+    eps: Any,
+    target: Any,
+    spread: Any,
+    is_centered: Any,
+    meeting: Any,
 ) -> None:
     """A row that is read again for each sum."""
-    dtype, n, width = source.dtype, len(source), spread.width
-    of_mean, of_squares = meetings(spread, 2)
-    wide, first, step = sum_type(dtype), first_place(spread), round_length(spread)
-    mean = wide(0.0)
+    wide, width = sum_type(source.dtype), spread.width
+    mean, squares = wide(0.0), wide(0.0)
     if is_centered:
         total = wide(0.0)
-        for i in range(first, n, step):
-            for value in elements(source, i, width):
-                total += wide(value)
-        mean = over_row("sum", total, spread, of_mean) / wide(n)
-    squares = wide(0.0)
-    for i in range(first, n, step):
-        for value in elements(source, i, width):
-            centered = wide(value) - mean
-            squares += centered * centered
-    scale = _scale(over_row("sum", squares, spread, of_squares), n, eps)
-    for i in range(first, n, step):
+        for i in unroll(rounds(source, spread), 4):
+            total += folded("sum", [wide(value) for value in elements(source, i, width)])
+        mean = over_row("sum", total, spread, meeting[0]) / wide(n)
+    for i in unroll(rounds(source, spread), 4):
+        row = [wide(value) - mean for value in elements(source, i, width)]
+        squares += folded("sum", [value * value for value in row])
+    scale = _scale(over_row("sum", squares, spread, meeting[1]), n, eps)
+    for i in rounds(source, spread):
         row = [(wide(value) - mean) * scale for value in elements(source, i, width)]
-        factors, terms = (
-            None if one is None else elements(one, i, width) for one in (weight, bias)
-        )
-        put_elements(target, i, [dtype(value) for value in _adjusted(row, factors, terms)])
+        _put_neighbors(target, i, row, weight, bias)
 
 
 def _scale(squares: Any, n: Any, eps: Any) -> Any:
@@ -206,10 +254,12 @@ def _scale(squares: Any, n: Any, eps: Any) -> Any:
     return 1.0 / sqrt(squares / wide(n) + wide(eps))
 
 
-def _adjusted(values: Any, factors: Any, terms: Any) -> Any:
-    """Elements, each times its factor and plus its term."""
-    if factors is not None:
+def _put_neighbors(target: Any, i: Any, values: Any, weight: Any, bias: Any) -> None:
+    """Writes neighbors from index i on, each times its factor and plus its term."""
+    if weight is not None:
+        factors = elements(weight, i, len(values))
         values = [value * value.dtype(f) for value, f in zip(values, factors, strict=True)]
-    if terms is not None:
+    if bias is not None:
+        terms = elements(bias, i, len(values))
         values = [value + value.dtype(term) for value, term in zip(values, terms, strict=True)]
-    return values
+    put_elements(target, i, [target.dtype(value) for value in values])

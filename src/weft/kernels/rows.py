@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from weft.dialects.simt.views import VECTOR_BYTES
 from weft.kernels.views import aligned
 from weft.language.control import ceil_div
 from weft.language.memory.vectors import load_vector, store_vector
@@ -103,7 +104,11 @@ def places(items: Any, threads: Any, width: Any) -> Any:
 
 def elements(row: Any, place: Any, width: Any) -> Any:
     """So many neighbors of a row, which it has."""
-    return [row[place]] if width == 1 else list(load_vector(row, place, width))
+    if width == 1:
+        return [row[place]]
+    most = min(width, VECTOR_BYTES // row.dtype.itemsize)
+    parts = [load_vector(row, place + k, most) for k in range(0, width, most)]
+    return [value for part in parts for value in part]
 
 
 def put_elements(row: Any, place: Any, values: Any) -> None:

@@ -18,14 +18,14 @@ from weft.kernels.rows import elements, put_elements, row_of, sum_type
 from weft.kernels.spreads import (
     block_of,
     cluster_of,
-    first_place,
     folded,
     grid_of,
     is_beyond,
     load_row,
     meetings,
     over_row,
-    round_length,
+    part_of,
+    rounds,
     row_number,
     spread_for,
     store_row,
@@ -104,18 +104,20 @@ def softmax_backward_kernel(
     number = row_number(spread)
     if is_beyond(number, y.shape, spread):
         return
-    source, row, target = (row_of(one, number, spread.width) for one in (gradient, y, out))
+    source, row, target = (
+        part_of(row_of(one, number, spread.width), spread) for one in (gradient, y, out)
+    )
     if spread.items:
         slopes, values = (_wide(load_row(one, spread)) for one in (source, row))
         total = over_row("sum", _parts(slopes, values, is_log), spread, meeting)
         store_row(target, _results(slopes, values, total, out.dtype, is_log), spread)
     else:
         total = sum_type(y.dtype)(0.0)
-        for i in range(first_place(spread), len(row), round_length(spread)):
+        for i in rounds(row, spread):
             slopes, values = (_wide(elements(one, i, spread.width)) for one in (source, row))
             total += folded("sum", _parts(slopes, values, is_log))
         total = over_row("sum", total, spread, meeting)
-        for i in range(first_place(spread), len(row), round_length(spread)):
+        for i in rounds(row, spread):
             slopes, values = (_wide(elements(one, i, spread.width)) for one in (source, row))
             put_elements(target, i, _results(slopes, values, total, out.dtype, is_log))
 

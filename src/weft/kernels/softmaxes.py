@@ -14,12 +14,12 @@ from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, common_width, given, output_like
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_first
-from weft.kernels.rows import elements, put_elements, row_of, sum_type
+from weft.kernels.row_rings import begin, begin_all, ring_of, step_of, wait
+from weft.kernels.rows import elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.softmax_gradients import log_softmax_backward, softmax_backward
 from weft.kernels.spreads import (
     block_of,
     cluster_of,
-    first_place,
     folded,
     grid_of,
     is_beyond,
@@ -28,14 +28,18 @@ from weft.kernels.spreads import (
     of_lane,
     of_warps,
     over_lanes,
-    round_length,
+    part_of,
+    rounds,
     row_number,
     spread_for,
     store_row,
 )
+from weft.language.asynchronous.pipeline import PipelineState
 from weft.language.control import unroll
 from weft.language.numbers.math import exp, log
+from weft.language.numbers.math import min as lesser
 from weft.primitives.warp import reductions as of_warp
+from weft.types.dtype import i32
 from weft.types.launch_limits import WARP_SIZE
 
 
@@ -98,9 +102,32 @@ def _of_rows(x: Any, out: Any, is_log: bool) -> Any:
 
 @jit
 def _softmax(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
-    softmax_kernel(x, out, spread, is_log).launch(
-        grid=grid_of(x.shape, spread), block=block_of(spread), cluster=cluster_of(spread)
-    )
+    block, cluster = block_of(spread), cluster_of(spread)
+    if spread.stages:
+        groups = lesser(row_count(x.shape), stream_kernel.max_clusters(spread.blocks))
+        stream_kernel(x, out, spread, is_log).launch(
+            grid=groups * spread.blocks, block=block, cluster=cluster
+        )
+    else:
+        softmax_kernel(x, out, spread, is_log).launch(
+            grid=grid_of(x.shape, spread), block=block, cluster=cluster
+        )
+
+
+@kernel
+def stream_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
+    """A block or a cluster: row after row, in its registers, while the next ones are on their way."""
+    (meeting,) = meetings(spread, 1)
+    ring, first, step = ring_of((x,), spread), row_number(spread), step_of(spread)
+    begin_all((x,), ring, first, spread)
+    state, turn = PipelineState(spread.stages), i32(0)
+    for number in range(first, row_count(x.shape), step):
+        target = part_of(row_of(out, number, spread.width), spread)
+        (part,) = wait(ring, state, len(target))
+        row = _kept_results(part, spread, is_log, meeting, turn)
+        begin((x,), ring, number + spread.stages * step, state, spread)
+        store_row(target, row, spread)
+        state, turn = state.next(), turn + 1
 
 
 @kernel
@@ -110,27 +137,33 @@ def softmax_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> 
     number, width = row_number(spread), spread.width
     if is_beyond(number, x.shape, spread):
         return
-    source, target = row_of(x, number, width), row_of(out, number, width)
+    source, target = (part_of(row_of(one, number, width), spread) for one in (x, out))
     if spread.items:
-        row = load_wide(source, spread)
-        own, weights = weighed(row, source.dtype)
-        largest, total = over_pairs(own, of_warp.sum(folded("sum", weights)), spread, meeting)
-        if is_log:
-            results = _logarithms(row, largest, log(total))
-        else:
-            scale = exp(own - largest) / total
-            results = [weight * scale for weight in weights]
-        store_row(target, [x.dtype(result) for result in results], spread)
+        store_row(target, _kept_results(source, spread, is_log, meeting), spread)
     else:
         largest, total = read_pair(source, spread, meeting)
         shift, scale = log(total), 1.0 / total
-        for i in range(first_place(spread), len(source), round_length(spread)):
+        for i in rounds(source, spread):
             row = [largest.dtype(value) for value in elements(source, i, width)]
             if is_log:
                 results = _logarithms(row, largest, shift)
             else:
                 results = [exponential(value - largest, x.dtype) * scale for value in row]
             put_elements(target, i, [x.dtype(result) for result in results])
+
+
+def _kept_results(part: Any, spread: Any, is_log: Any, meeting: Any, turn: Any = 0) -> Any:
+    """A thread's results of a row, of which it keeps its elements."""
+    row = load_wide(part, spread)
+    own, weights = weighed(row, part.dtype)
+    total = of_warp.sum(folded("sum", weights))
+    largest, total = over_pairs(own, total, spread, meeting, turn)
+    if is_log:
+        results = _logarithms(row, largest, log(total))
+    else:
+        scale = exp(own - largest) / total
+        results = [weight * scale for weight in weights]
+    return [part.dtype(result) for result in results]
 
 
 def _logarithms(row: Any, largest: Any, shift: Any) -> Any:
@@ -165,7 +198,7 @@ def read_pair(source: Any, spread: Any, meeting: Any) -> Any:
     """As `pair_of`, of a row that is read in rounds."""
     wide, dtype = sum_type(source.dtype), source.dtype
     largest, total = wide(-float("inf")), wide(0.0)
-    for i in unroll(range(first_place(spread), len(source), round_length(spread)), 4):
+    for i in unroll(rounds(source, spread), 4):
         row = [wide(value) for value in elements(source, i, spread.width)]
         new = max(largest, folded("max", row))
         shift = _finite(new)
@@ -187,11 +220,11 @@ def _finite(largest: Any) -> Any:
     return largest if largest != -float("inf") else largest.dtype(0.0)
 
 
-def over_pairs(largest: Any, total: Any, spread: Any, meeting: Any) -> Any:
+def over_pairs(largest: Any, total: Any, spread: Any, meeting: Any, turn: Any = 0) -> Any:
     """The largest element of a row and the sum of exponentials relative to it, from such pairs of its warps."""
     if spread.threads == WARP_SIZE:
         return largest, total
-    maxima, totals = (of_lane(board) for board in of_warps((largest, total), spread, meeting))
+    maxima, totals = (of_lane(board) for board in of_warps((largest, total), spread, meeting, turn))
     largest = over_lanes("max", maxima, spread)
     parts = [t * exp(m - largest) for m, t in zip(maxima, totals, strict=True)]
     return largest, over_lanes("sum", parts, spread)

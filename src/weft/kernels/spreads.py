@@ -15,7 +15,7 @@ from weft.kernels.rows import SHORT, elements, put_elements, row_count, threads_
 from weft.language.asynchronous.cluster import cluster_rank
 from weft.language.asynchronous.mbarrier import mbarrier
 from weft.language.asynchronous.st_async import st_async
-from weft.language.control import static_range
+from weft.language.control import ceil_div, static_range
 from weft.language.memory.shared import shared
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.grid import thread_idx
@@ -40,12 +40,16 @@ class Spread(NamedTuple):
         threads: of each block that take it.
         items: elements that a thread keeps in registers; 0: it reads them in rounds, once for each sum.
         width: neighbors of an access.
+        is_whole: whether rows are as long as this holds, so that no thread has less.
+        stages: of `row_rings`, for blocks and clusters that take row after row; 0: they take one.
     """
 
     blocks: int
     threads: int
     items: int
     width: int
+    is_whole: bool = False
+    stages: int = 0
 
 
 def spread_for(
@@ -78,7 +82,8 @@ def spread_for(
         most_items = SHORT // WARP_SIZE
     while items < most_items and threads * items < share:
         items *= 2
-    return Spread(blocks, threads, items if threads * items >= share else 0, width)
+    held = blocks * threads * items
+    return Spread(blocks, threads, items if held >= columns else 0, width, held == columns)
 
 
 def grid_of(shape: Any, spread: Any) -> Any:
@@ -106,27 +111,47 @@ def is_beyond(number: Any, shape: Any, spread: Any) -> Any:
     return number >= row_count(shape) if spread.threads == WARP_SIZE else False
 
 
-def first_place(spread: Any) -> Any:
-    """Where in its row a thread's first access begins."""
-    return (cluster_rank() * spread.threads + thread_idx.x) * spread.width
+def part_of(row: Any, spread: Any) -> Any:
+    """What this block takes of a row: a view."""
+    if spread.blocks == 1:
+        return row
+    first, end = _part(len(row), spread)
+    return row[spread.width * first : spread.width * end]
 
 
-def round_length(spread: Any) -> Any:
-    """How far apart a thread's accesses are: those of neighbors are side by side."""
-    return spread.blocks * spread.threads * spread.width
+def first_of(columns: Any, spread: Any) -> Any:
+    """The index of the first element of a row that this block takes."""
+    return spread.width * _part(columns, spread)[0]
+
+
+def _part(columns: Any, spread: Any) -> Any:
+    """Which accesses of a row are this block's."""
+    accesses = columns // spread.width
+    share = ceil_div(accesses, spread.blocks)
+    first = min(cluster_rank() * share, accesses)
+    return first, min(first + share, accesses)
 
 
 def places(spread: Any) -> Any:
-    """Where in its row the accesses begin of a thread that keeps its elements."""
-    first, step = first_place(spread), round_length(spread)
-    return [first + k * step for k in range(spread.items // spread.width)]
+    """Where in its part of a row the accesses begin of a thread that keeps its elements."""
+    return rows.places(spread.items, spread.threads, spread.width)
+
+
+def has(part: Any, place: Any, spread: Any) -> Any:
+    """Whether the access that begins at a place of a thread is within the block's part of a row."""
+    return True if spread.is_whole else place < len(part)
+
+
+def rounds(part: Any, spread: Any) -> Any:
+    """The same of a thread that reads its elements in rounds."""
+    return range(thread_idx.x * spread.width, len(part), spread.threads * spread.width)
 
 
 def load_row(row: Any, spread: Any, fill: Any = 0) -> Any:
-    """A thread's elements of a row; `fill` beyond its end."""
+    """A thread's elements of its block's part of a row; `fill` beyond the end."""
     found: Any = []
     for place in places(spread):
-        if place < len(row):
+        if has(row, place, spread):
             part = tuple(elements(row, place, spread.width))
         else:
             part = tuple(row.dtype(fill) for _ in static_range(spread.width))
@@ -138,7 +163,7 @@ def store_row(row: Any, values: Any, spread: Any) -> None:
     """Writes a thread's elements of a row, those that are within it."""
     width = spread.width
     for k, place in enumerate(places(spread)):
-        if place < len(row):
+        if has(row, place, spread):
             put_elements(row, place, values[k * width : (k + 1) * width])
 
 
