@@ -54,17 +54,24 @@ def before_part(total: Any, part: Any, parts: Any, words: Any, function: Any) ->
     above = group // WARP_SIZE
     if lane == 0:
         publish(words, part, total)
+    # All are on their way before the first one is looked at; lanes beyond the last ask for a value that is not used.
+    slots = (
+        part - own + min(lane, own),
+        parts + group - other + min(lane, other),
+        parts + groups + above,
+    )
+    of_parts, of_groups, of_all = [asked(words, slot, total) for slot in slots]
     found = total
     if own > 0:
-        found = _first(words, part - own, own, total, function)
+        found = _first(words, slots[0], of_parts, own, total, function)
     if own == WARP_SIZE - 1:
         if lane == 0:
             publish(words, parts + group, _joined(function, found, total))
     if other > 0:
-        of_groups = _first(words, parts + group - other, other, total, function)
-        found = _joined(function, of_groups, found) if own > 0 else of_groups
+        earlier = _first(words, slots[1], of_groups, other, total, function)
+        found = _joined(function, earlier, found) if own > 0 else earlier
     if above > 0:
-        earlier = awaited(words, parts + groups + above, total)
+        earlier = arrived(words, slots[2], of_all, total)
         found = _joined(function, earlier, found) if own + other > 0 else earlier
     if (own == WARP_SIZE - 1) & (other == WARP_SIZE - 1):
         if lane == 0:
@@ -72,11 +79,11 @@ def before_part(total: Any, part: Any, parts: Any, words: Any, function: Any) ->
     return found
 
 
-def _first(words: Any, first: Any, count: Any, like: Any, function: Any) -> Any:
+def _first(words: Any, slot: Any, asked_for: Any, count: Any, like: Any, function: Any) -> Any:
     """So many published values combined, a lane each; in every lane."""
     value = like
     if lane_id() < count:
-        value = awaited(words, first + lane_id(), like)
+        value = arrived(words, slot, asked_for, like)
     value = trees.reduced(value, function, count, WARP_SIZE, "scan")
     return moved("idx", value, 0, ALL)
 
@@ -98,15 +105,16 @@ def publish(words: Any, slot: Any, value: Any) -> None:
             at += 1
 
 
-def awaited(words: Any, slot: Any, like: Any) -> Any:
-    """A value of that type, once it is published."""
-    numbers = _numbers(like)
-    count = words_of(*(number.dtype for number in numbers))
-    at = slot * count
-    # All are on their way before the first one is looked at.
-    found = [atomic_load(words, at + k) for k in static_range(count)]
-    parts: Any = []
-    for k, word in enumerate(found):
+def asked(words: Any, slot: Any, like: Any) -> Any:
+    """A published value's words, which may not be there yet."""
+    count = words_of(*(number.dtype for number in _numbers(like)))
+    return [atomic_load(words, slot * count + k) for k in static_range(count)]
+
+
+def arrived(words: Any, slot: Any, asked_for: Any, like: Any) -> Any:
+    """The value whose words were asked for, once it is published."""
+    numbers, at, parts = _numbers(like), slot * len(asked_for), []
+    for k, word in enumerate(asked_for):
         while word < u64(_SET):
             word = atomic_load(words, at + k)
         parts.append(word & 0xFFFFFFFF)

@@ -22,11 +22,13 @@ from weft.kernels.arrays import (
 )
 from weft.kernels.combining import added
 from weft.kernels.lookback import before_part, slots_of, words_of
+from weft.kernels.rows import elements
 from weft.kernels.scans import clear_kernel
+from weft.kernels.views import aligned
 from weft.language.control import static_range
 from weft.language.memory.scratch import scratch
 from weft.language.memory.shared import shared
-from weft.language.numbers.math import clz, popcount
+from weft.language.numbers.math import popcount
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.each import each
 from weft.language.threads.grid import block_idx, thread_idx
@@ -115,7 +117,8 @@ def run_length(x: Any) -> tuple[Any, Any, Any]:
     values = output_like(source)
     lengths = output(source, source.shape, i64, "int64")
     count = output(source, (), i64, "int64")
-    _encode(x, values, lengths, count, _parts(source), _counter(source))
+    width = min(source.width, _ITEMS)
+    _encode(x, values, lengths, count, _parts(source), _counter(source), width)
     return values, lengths, count
 
 
@@ -183,11 +186,19 @@ def _select(
 
 @jit
 def _encode(
-    x: Array, values: Array, lengths: Array, count: Array, parts: Int32, counter: Constant
+    x: Array,
+    values: Array,
+    lengths: Array,
+    count: Array,
+    parts: Int32,
+    counter: Constant,
+    width: Constant,
 ) -> None:
     words = scratch((1, slots_of(parts) * words_of(counter, counter)), u64)
     clear_kernel(words).launch(over=words.shape)
-    run_kernel(x, values, lengths, count, words, parts, counter).launch(grid=parts, block=_THREADS)
+    run_kernel(x, values, lengths, count, words, parts, counter, width).launch(
+        grid=parts, block=_THREADS
+    )
 
 
 @kernel(max_threads=_THREADS, min_blocks=4)
@@ -242,7 +253,7 @@ def select_kernel(
         place += i32(popcount(vote))
 
 
-@kernel(max_threads=_THREADS, min_blocks=3)
+@kernel(max_threads=_THREADS, min_blocks=4)
 def run_kernel(
     x: Array,
     values: Array,
@@ -251,58 +262,74 @@ def run_kernel(
     words: Array,
     parts: Int32,
     counter: Constant,
+    width: Constant,
 ) -> None:
-    """A block: the runs that begin in a part of the vector, and the length of the one before each."""
-    part, at = block_idx.x, _places()
-    first = i64(part) * _PART
-    source, present = x[first:], _present(x, first)
-    edge = x[first - 1] if part > 0 else x.dtype(0)
-    own = [_begun(source, i, present, part, edge) for i in at]
-    votes = [ballot(is_first) for _, is_first in own]
-    place, total = _before_warp(_ones(votes))
-    # Of each warp, of those before this one, of all: the last beginning, or -1.
-    of_warps, newest = shared(_WARPS, i32), i32(-1)
-    for i, vote in zip(at, votes, strict=True):
-        newest = _newest(vote, i - lane_id(), newest)
-    if lane_id() == 0:
-        of_warps[warp_id()] = newest
+    """A block: the runs that begin in a part of the vector, and the length of the one before each.
+
+    Args:
+        x: a vector.
+        values: what each run repeats.
+        lengths: how often.
+        count: how many runs there are.
+        words: what parts tell each other.
+        parts: of the vector.
+        counter: the type in which they tell it.
+        width: neighbors of an access.
+    """
+    part, first = block_idx.x, i64(block_idx.x) * _PART
+    source, present = aligned(x[first:], width), _present(x, first)
+    at = _vector_places(width)
+    found = [_neighbors(x, source, i, first, present, width) for i in at]
+    flags = [
+        _begun(own, earlier, i, first, present) for i, (own, earlier) in zip(at, found, strict=True)
+    ]
+    votes = [[ballot(is_first) for is_first in own] for own in flags]
+    place, total = _before_warp(sum(_ones(own) for own in votes))
+    # Where the part's runs begin, in their order; first of all, where the one before them does.
+    begins, before, earlier_lanes = shared(_PART + 1, i32), shared(2, i64), _lanes_before()
+    for i, own, votes_of in zip(at, flags, votes, strict=True):
+        to = place + _ones([vote & earlier_lanes for vote in votes_of])
+        for k, is_first in enumerate(own):
+            if is_first:
+                begins[to + 1] = i + k
+                to += 1
+        place += _ones(votes_of)
     sync_threads()
-    before, newest = i32(-1), i32(-1)
-    for warp in static_range(_WARPS):
-        before = newest if warp == warp_id() else before
-        newest = max(newest, of_warps[warp])
-    counted, begun = shared(1, i64), shared(1, i64)
     if warp_id() == 0:
-        own_last = counter(first + newest if newest >= 0 else i64(-1))
-        earlier, last = before_part((counter(total), own_last), part, parts, words[0], _later)
+        own_last = counter(first + begins[total]) if total > 0 else counter(-1)
+        counted, last = before_part((counter(total), own_last), part, parts, words[0], _later)
+        if part == 0:
+            counted, last = counter(0), counter(-1)
         if thread_idx.x == 0:
-            counted[0] = i64(earlier) if part > 0 else i64(0)
-            begun[0] = i64(last) if part > 0 else i64(-1)
+            before[0], before[1] = i64(counted), i64(last)
             if part == parts - 1:
-                runs = counted[0] + total
+                runs = i64(counted) + total
                 count[()] = runs
                 if runs > 0:
-                    lengths[runs - 1] = first + present - max(begun[0], i64(own_last))
+                    lengths[runs - 1] = first + present - i64(max(last, own_last))
     sync_threads()
-    repeated, own_bit = values[counted[0] :], u32(1) << lane_id()
-    is_start = i32(counted[0] == 0)  # the first run has none before it
-    times = lengths[max(counted[0], i64(1)) - 1 :]
-    for i, (value, _), vote in zip(at, own, votes, strict=True):
-        earlier = vote & (own_bit - 1)
-        to = place + i32(popcount(earlier))
-        if vote & own_bit != 0:
-            repeated[to] = value
-            if to >= is_start:
-                last = _newest(earlier, i - lane_id(), before)
-                times[to - is_start] = i64(i - last) if last >= 0 else first + i - begun[0]
-        before = _newest(vote, i - lane_id(), before)
-        place += i32(popcount(vote))
+    counted, last = before[0], before[1]
+    for j in range(thread_idx.x, total, _THREADS):
+        begin = begins[j + 1]
+        values[counted + j] = source[begin]
+        if counted + j > 0:  # the first run has none before it
+            lengths[counted + j - 1] = i64(begin - begins[j]) if j > 0 else first + begin - last
 
 
 def _places() -> Any:
     """Where a thread's elements are in its part: a warp has neighbors, a lane each of 32 that follow each other."""
     first = warp_id() * (_ITEMS * WARP_SIZE) + lane_id()
     return [first + k * WARP_SIZE for k in static_range(_ITEMS)]
+
+
+def _vector_places(width: Any) -> Any:
+    """Where a thread's accesses of `width` neighbors begin, likewise."""
+    first = warp_id() * (_ITEMS * WARP_SIZE) + lane_id() * width
+    return [first + k * WARP_SIZE for k in static_range(0, _ITEMS, width)]
+
+
+def _lanes_before() -> Any:
+    return (u32(1) << lane_id()) - 1
 
 
 def _present(x: Any, first: Any) -> Any:
@@ -331,25 +358,28 @@ def _before_warp(count: Any) -> Any:
     return before, total
 
 
-def _newest(vote: Any, first: Any, before: Any) -> Any:
-    """The place of the last lane that voted for, where the first lane's is known; `before` if none did."""
-    return before if vote == 0 else first + (WARP_SIZE - 1 - i32(clz(vote)))
-
-
 def _later(one: Any, other: Any) -> Any:
     """How many runs begin in two parts, and where the last one does."""
     return one[0] + other[0], max(one[1], other[1])
 
 
-def _begun(source: Any, i: Any, present: Any, part: Any, edge: Any) -> Any:
-    """An element, and whether a run begins with it; `edge` is the element before the part."""
-    value, is_first = source.dtype(0), False
+def _begun(own: Any, before: Any, i: Any, first: Any, present: Any) -> Any:
+    """Of neighbors, after an element, which ones begin a run."""
+    is_there, is_start = i < present, first + i == 0
+    found: Any = [is_there & (is_start | (before != own[0]))]
+    for one, other in zip(own[1:], own[:-1], strict=True):
+        found.append(is_there & (one != other))
+    return found
+
+
+def _neighbors(x: Any, source: Any, i: Any, first: Any, present: Any, width: Any) -> Any:
+    """Neighbors and the element before them, where they are there; `source` is x from `first` on."""
+    own, before = tuple(x.dtype(0) for _ in static_range(width)), x.dtype(0)
     if i < present:
-        value = source[i]
-        is_first = (edge if i == 0 else source[i - 1]) != value
-        if i == 0 and part == 0:
-            is_first = True
-    return value, is_first
+        own = tuple(elements(source, i, width))
+    if (i < present) & (first + i > 0):
+        before = x[first + i - 1]
+    return own, before
 
 
 def _asked_of(source: Any, mask: Any, i: Any, present: Any, function: Any) -> Any:
