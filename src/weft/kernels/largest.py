@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ITEMS: Final = 16  # elements of a thread
 _THREADS: Final = 256
 _MOST: Final = MOST_THREADS // 2  # the largest k: a block has at least twice as many threads
-_SHORTEST: Final = 1024  # elements of a row; shorter ones are sorted
+_SHORTEST: Final = 512  # elements of a row; shorter ones are sorted
 
 
 class Plan(NamedTuple):
@@ -73,16 +73,15 @@ def put_largest(source: Given, values: Any, indices: Any, k: int, largest: bool)
     threads = _THREADS
     while threads < 2 * k:
         threads *= 2
-    columns, width = source.shape[-1], source.width
-    items = _ITEMS
-    while items > width and threads * items >= 2 * columns:
+    columns, items = source.shape[-1], _ITEMS
+    while items > 1 and threads * items >= 2 * columns:
         items //= 2
     tile, left, levels = threads * items, columns, 1
     while left > tile:
         left, levels = -(-left // tile) * k, levels + 1
     index_bits = columns.bit_length()
     entry = u32 if source.dtype.bits + index_bits <= 32 else u64
-    plan = Plan(threads, items, width, levels, entry, largest)
+    plan = Plan(threads, items, min(source.width, items), levels, entry, largest)
     _put(source.array, values, indices, k, index_bits, plan)
 
 

@@ -113,7 +113,8 @@ def asked(words: Any, slot: Any, like: Any) -> Any:
 
 def arrived(words: Any, slot: Any, asked_for: Any, like: Any) -> Any:
     """The value whose words were asked for, once it is published."""
-    numbers, at, parts = _numbers(like), slot * len(asked_for), []
+    numbers, at = _numbers(like), slot * len(asked_for)
+    parts: Any = []
     for k, word in enumerate(asked_for):
         while word < u64(_SET):
             word = atomic_load(words, at + k)

@@ -36,10 +36,13 @@ from weft.types.launch_limits import WARP_SIZE
 _DIGITS: Final = 256
 _COUNTING: Final = 256  # threads of a block that counts digits
 _AHEAD: Final = 8  # messages of earlier blocks that are asked for at once
+_TESTED: Final = (
+    4  # bits of a key at a time, as its lanes are compared; with 8, ptxas runs out of predicates
+)
 _FEW: Final = 264  # tiles that keep a GPU's multiprocessors busy, two on each
 
 # Threads of a block of a pass, and keys of each, by the bytes of a key or of what goes with it, whichever has more.
-_TILES: Final = {1: (512, 18), 2: (512, 18), 4: (384, 20), 8: (384, 12)}
+_TILES: Final = {1: (256, 24), 2: (256, 24), 4: (256, 24), 8: (256, 16)}
 _SMALL_TILE: Final = 256, 8  # of rows that have few of them
 
 
@@ -95,8 +98,8 @@ def sort_long(
         plan: see there.
     """
     rows, columns, passes = row_count(x.shape), x.shape[-1], len(plan.digits)
-    tiles = i32(ceil_div(columns, plan.threads * plan.items))
     wide, word = (i64, u64) if plan.is_wide else (i32, u32)
+    tiles = i32(ceil_div(columns, plan.threads * plan.items))
     counts = scratch((rows, passes, _DIGITS), wide)
     messages = scratch((passes, rows * tiles, _DIGITS), word)
     zero_kernel(flat(counts)).launch(over=counts.size)
@@ -156,7 +159,7 @@ def _digit(code: Any, shift: Any, bits: Any) -> Any:
     return i32((code >> shift) & ((1 << bits) - 1))
 
 
-@kernel(max_threads=512)
+@kernel(max_threads=256, min_blocks=3)
 def pass_kernel(
     x: Array,
     source: Array,
@@ -203,7 +206,7 @@ def pass_kernel(
     total, before = _published(counts, messages, block_idx.x, tile)
     keys, with_keys, places = shared(count * threads, codes[0].dtype), None, ()
     for code in codes:
-        place = _place(counts, _digit(code, shift, bits), bits)
+        place = _place(counts, code, shift, bits)
         keys[place] = code
         places = (*places, place)
     if moved is not None:
@@ -269,14 +272,16 @@ def _published(counts: Any, messages: Any, block: Any, tile: Any) -> Any:
     return total, before
 
 
-def _place(counts: Any, digit: Any, bits: Any) -> Any:
+def _place(counts: Any, code: Any, shift: Any, bits: Any) -> Any:
     """Where in the block a key belongs; those of its warp come one for each lane, in the order of the calls."""
-    lane, warp = lane_id(), warp_id()
-    others = u32(0)  # the lanes with another digit; computed so, one instruction tests all bits
-    for bit in static_range(bits):
-        is_clear = digit & (1 << bit) == 0
-        votes = ballot(is_clear)
-        others |= ~votes if is_clear else votes
+    lane, warp, digit = lane_id(), warp_id(), _digit(code, shift, bits)
+    others = u32(0)  # lanes with another digit; so computed, an instruction tests several bits
+    for first in static_range(0, bits, _TESTED):
+        part = _digit(code, shift + first, _TESTED)
+        for bit in static_range(_TESTED):
+            is_clear = part & (1 << bit) == 0
+            votes = ballot(is_clear)
+            others |= ~votes if is_clear else votes
     same = ~others
     upto = i32(popcount(same & (u32(0xFFFFFFFF) >> u32(31 - lane))))
     start = counts[warp, digit]

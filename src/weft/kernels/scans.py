@@ -53,7 +53,7 @@ from weft.types.launch_limits import WARP_SIZE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ITEM_BYTES: Final = 64  # that a thread has of a row
+_ITEM_BYTES: Final = 64  # that a thread has of a row, as it adds them
 _MOST_THREADS: Final = 256
 
 
@@ -139,10 +139,11 @@ def _scanned(x: Any, function: Any, exclusive: Any, initial: Any, out: Any) -> A
         dtype, name = result_name(dtype, name)
     out = output(source, source.shape, dtype, name, out, ("x",), x=x)
     if source.shape[-1] and source.rows:
-        threads, items = _geometry(source)
+        wide = sum_type(source.dtype) if function is None else source.dtype
+        threads, items = _geometry(source.shape[-1], wide.itemsize)
         parts = -(-source.shape[-1] // (threads * items))
         is_aligned = parts > 1 and _is_aligned(source) and _is_aligned(given(out, "out"))
-        width = source.width if is_aligned else 1
+        width = min(source.width, items) if is_aligned else 1
         plan = parts, threads, items, width, parts > 1
         return Call(_scan, (x, out, *plan, function, bool(exclusive), initial), out)
     return out
@@ -153,11 +154,10 @@ def _is_aligned(array: Given) -> bool:
     return array.width * array.dtype.itemsize == VECTOR_BYTES
 
 
-def _geometry(source: Given) -> tuple[int, int]:
+def _geometry(columns: int, item_bytes: int) -> tuple[int, int]:
     """Threads of a block, and how many elements each has."""
-    items = _ITEM_BYTES // max(source.dtype.itemsize, 4)
-    threads = threads_for(source.shape[-1], items)
-    return (threads if threads < _MOST_THREADS else _MOST_THREADS), items
+    items = _ITEM_BYTES // max(item_bytes, 4)
+    return min(threads_for(columns, items), _MOST_THREADS), items
 
 
 @jit
@@ -190,7 +190,7 @@ def clear_kernel(words: Array) -> None:
         words[i, j] = 0
 
 
-@kernel(max_threads=_MOST_THREADS, min_blocks=4)
+@kernel(max_threads=_MOST_THREADS, min_blocks=6)
 def scan_kernel(
     x: Array,
     out: Array,
