@@ -259,11 +259,20 @@ def test_derivatives_of_norms(dtype: Any, shape: tuple[int, int]):
             check(one / scale, exact / scale, 4 * ROUNDING[dtype] + 1e-5)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "hdim"),
+    [
+        *((torch.bfloat16, hdim) for hdim in (64, 75, 80, 128, 136)),
+        (torch.float16, 64),
+        (torch.float32, 64),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("causal", [False, True])
-def test_derivatives_of_attention(dtype: Any, causal: bool):
-    q, k, v = (numbers(2, heads, 500, 64, dtype=dtype) for heads in (8, 2, 2))
-    gradient = numbers(2, 8, 500, 64, dtype=dtype)
+def test_derivatives_of_attention(dtype: Any, hdim: int, causal: bool):
+    tokens = 500
+    q, k, v = (numbers(2, heads, tokens, hdim, dtype=dtype) for heads in (8, 2, 2))
+    gradient = numbers(2, 8, tokens, hdim, dtype=dtype)
     inputs = [one.requires_grad_() for one in (q, k, v)]
     wide = [one.detach().double().requires_grad_() for one in inputs]
     found = kernels.attention(*(one.transpose(1, 2) for one in inputs), causal)
@@ -271,9 +280,18 @@ def test_derivatives_of_attention(dtype: Any, causal: bool):
     call = torch.nn.functional.scaled_dot_product_attention
     expected = call(*wide, is_causal=causal, enable_gqa=True)
     others = torch.autograd.grad(expected, wide, gradient.double())
-    for one, other in zip(slopes, others, strict=True):
+    flat = [one.detach().transpose(1, 2).flatten(0, 1) for one in (gradient, *inputs)]
+    starts = torch.arange(3, device="cuda", dtype=torch.int32) * tokens
+    packed, again = (kernels.attention_backward(*flat, causal, None, starts, starts) for _ in "ab")
+    for one, other, rows, same in zip(slopes, others, packed, again, strict=True):
         scale = float(other.abs().max())
         check(one / scale, other / scale, 4 * ROUNDING[dtype])
+        check(
+            rows.unflatten(0, (2, tokens)) / scale,
+            other.transpose(1, 2) / scale,
+            4 * ROUNDING[dtype],
+        )
+        assert torch.equal(rows, same)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
