@@ -216,7 +216,9 @@ def test_products_with_scales_of_blocks(size: tuple[int, int, int]):
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
-    ("dtype", "hdim"), [(torch.bfloat16, 128), (torch.float16, 64), (torch.float32, 80)], ids=str
+    ("dtype", "hdim"),
+    [(torch.bfloat16, 128), (torch.float16, 64), (torch.bfloat16, 80), (torch.float32, 80)],
+    ids=str,
 )
 def test_attention_of_batches(dtype: Any, hdim: int, causal: bool):
     tokens = 1000

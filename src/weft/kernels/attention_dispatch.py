@@ -20,6 +20,7 @@ from weft.kernels.calls import Call
 from weft.kernels.factors import capability
 from weft.kernels.rows import sum_type
 
+_WIDTHS: Final = (64, 128)  # of tiles of a head that warpgroups multiply
 _CHUNK: Final = 16  # bytes, of which the copies' strides are multiples
 
 
@@ -43,14 +44,14 @@ def forward(
 ) -> Call:
     """What writes attention, and the logarithms of its sums of weights unless `lse` is None.
 
-    On a Hopper GPU heads of 64 and 128 elements of 16 bits go through `hopper_attention`, everything else through
+    On a Hopper GPU heads of up to 128 elements of 16 bits go through `hopper_attention`, everything else through
     `row_attention`.
     """
     heads, hdim = queries.shape[-2:]
     causal, scale, *starts = options
     arguments = queries.array, keys.array, values.array, out, lse, *starts, longest
     if keys.shape[-3] and scale > 0 and _suit_copy_engine(queries, keys, values):
-        return Call(hopper_attention.attention, (*arguments, scale, causal, hdim), out)
+        return Call(hopper_attention.attention, (*arguments, scale, causal, _width_of(hdim)), out)
     group = heads // max(keys.shape[-2], 1)
     return Call(row_attention.attention, (*arguments, group, scale, causal, hdim), out)
 
@@ -58,9 +59,8 @@ def forward(
 def backward(arrays: tuple[Given, ...], found: Any, by: tuple[Any, ...], options: Options) -> Call:
     """What writes the derivatives.
 
-    On a Hopper GPU heads of 64 and 128 elements of 16 bits go through `hopper_attention_gradients`, from sm_80 on
-    heads of up to 128 elements of 16 bits through `warp_attention_gradients`, everything else through
-    `row_attention_gradients`.
+    Heads of up to 128 elements of 16 bits go through `hopper_attention_gradients` on a Hopper GPU, on others from sm_80
+    on and in other layouts through `warp_attention_gradients`, everything else through `row_attention_gradients`.
 
     Args:
         arrays: the result's gradient, queries, keys, values.
@@ -87,6 +87,7 @@ def backward(arrays: tuple[Given, ...], found: Any, by: tuple[Any, ...], options
         found = out, lse
     if _suit_copy_engine(*arrays):
         own, call = hopper_attention_gradients, hopper_attention_gradients.differentiate
+        hdim = _width_of(hdim)
     else:
         call = own.differentiate_chunks if _have_chunks(*arrays) else own.differentiate
     arguments = *inputs, *found, *by, *starts, scale, causal, hdim, own.plans_for(hdim)
@@ -101,11 +102,16 @@ def sums_for(queries: Given, lse: Any = None) -> Any:
     return output(queries, (*queries.shape[:-3], heads, tokens), dtype, name, lse)
 
 
+def _width_of(hdim: int) -> int:
+    """The columns of a tile of heads: beyond the head's own they are zeros."""
+    return next(width for width in _WIDTHS if hdim <= width)
+
+
 def _suit_copy_engine(*arrays: Given) -> bool:
     """Whether warpgroups of a Hopper GPU multiply these arrays."""
     return (
         capability(arrays[0].device) == (9, 0)
-        and arrays[0].shape[-1] in (64, 128)
+        and arrays[0].shape[-1] <= _WIDTHS[-1]
         and _have_chunks(*arrays)
     )
 

@@ -5,8 +5,9 @@ In: tensor maps of queries, keys and values, float16 or bfloat16, of sequences o
 their attention. After the last key of a sequence v is read, and multiplied by 0: it may not be infinite there.
 
 A block takes queries of a head. One warpgroup copies blocks of K and V; the others multiply, 64 queries each: two for
-heads of 128 elements, three for those of 64, which leave more registers. While the tensor cores compute P·V of one
-block they are given Q·Kᵀ of the next, and its softmax runs between the two waits.
+tiles of 128 columns, three for those of 64, which leave more registers; beyond a head's elements copies write zeros.
+While the tensor cores compute P·V of one block they are given Q·Kᵀ of the next, and its softmax runs between the two
+waits.
 """
 
 from __future__ import annotations
@@ -275,7 +276,7 @@ def attention(
 ) -> None:
     """``out = softmax(scale · q · kᵀ) · v``, by head and sequence; `longest` is the most queries of one.
 
-    `lse` has the tokens of a head together, the logarithms of its sums of weights.
+    `lse` has the tokens of a head together, the logarithms of its sums of weights; `hdim` are the columns of tiles.
     """
     multiply = 2 if hdim == 128 else 3  # warpgroups
     rows = 64 * multiply

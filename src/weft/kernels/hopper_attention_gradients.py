@@ -6,7 +6,8 @@ logarithms of its sums of weights. Out: the derivatives, as `warp_attention_grad
 queries goes through the keys, a block of keys through the queries. The last rows of a block may be another sequence's:
 these have weights of 0, and may not be infinite.
 
-A warpgroup has 64 rows of a block. While the tensor cores add to its derivatives, they are given the next scores.
+A warpgroup has 64 rows of a block, of 64 or 128 columns; beyond a head's elements copies write zeros. While
+the tensor cores add to its derivatives, they are given the next scores.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Heads(NamedTuple):
     Attributes:
         group: how many heads share a head of keys.
         queries, keys: how many tokens there are, of a batch or of all sequences.
-        hdim: elements of a head.
+        hdim: columns of a tile, 64 or 128.
         causal: whether a query sees the keys up to its own alone.
     """
 
@@ -408,7 +409,7 @@ def differentiate(
 ) -> None:
     """Writes the derivatives of attention."""
     batches = q.shape[0] if q_starts is None else 1
-    stats, starts = launch_means(gradient, result, lse, hdim), (q_starts, k_starts)
+    stats, starts = launch_means(gradient, result, lse), (q_starts, k_starts)
     group = q.shape[-2] // k.shape[-2]
     options = stats, starts, f32(scale), Heads(group, q.shape[-3], k.shape[-3], hdim, causal)
     of_queries, of_keys = plans

@@ -203,15 +203,13 @@ def scaled(x: Any, factor: Any) -> Any:
 
 
 @kernel(max_threads=32 * _MEANS_WARPS)
-def means_kernel(
-    gradient: Array, result: Array, lse: Array, sums: Array, means: Array, hdim: Constant
-) -> None:
+def means_kernel(gradient: Array, result: Array, lse: Array, sums: Array, means: Array) -> None:
     """A warp: of a query of a head the mean of its slopes, and the logarithm of its sum of weights to the base of 2."""
     own = (block_idx.z,) if gradient.ndim == 4 else ()
     token, head = _MEANS_WARPS * block_idx.x + warp_id(), block_idx.y
     if token < gradient.shape[-3]:
         total = f32(0.0)
-        for d in range(lane_id(), hdim, 32):
+        for d in range(lane_id(), gradient.shape[-1], 32):
             at = (*own, token, head, d)
             total += f32(gradient[at]) * f32(result[at])
         total = warp_sum(total)
@@ -359,14 +357,12 @@ def key_kernel(
         found.store(one[(*own, slice(start, end), of_keys)], (mine, 0))
 
 
-def launch_means(gradient: Any, result: Any, lse: Any, hdim: Any) -> Any:
+def launch_means(gradient: Any, result: Any, lse: Any) -> Any:
     """The logarithms of sums and the mean slopes of queries, tokens of a head together; traced in host functions."""
     *batches, tokens, count, _ = gradient.shape
     sums, means = (scratch((*batches, count, tokens), f32) for _ in "sm")
     grid = greater(ceil_div(tokens, _MEANS_WARPS), 1), count, batches[0] if batches else 1
-    means_kernel(gradient, result, lse, sums, means, hdim).launch(
-        grid=grid, block=32 * _MEANS_WARPS
-    )
+    means_kernel(gradient, result, lse, sums, means).launch(grid=grid, block=32 * _MEANS_WARPS)
     return sums, means
 
 
@@ -388,7 +384,7 @@ def _launch(
     """Traced in host functions."""
     batches = q.shape[0] if q.ndim == 4 else 1
     tokens, count = q.shape[-3], q.shape[-2]
-    stats = launch_means(gradient, result, lse, hdim)
+    stats = launch_means(gradient, result, lse)
     heads, scale = Heads(count // k.shape[-2], hdim, causal, by_copies), f32(scale)
     inputs, options = (gradient, q, k, v), (stats, starts, scale, heads)
     of_queries, of_keys = plans
