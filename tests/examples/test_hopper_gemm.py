@@ -102,6 +102,6 @@ def test_a_small_product_takes_a_tenth_of_a_second_on_the_cpu():
     assert (c == 256).all()
 
 
-def test_the_source_is_at_most_120_lines():
+def test_the_source_is_at_most_130_lines():
     functions = copy_tiles, multiply, write, gemm_kernel.function
-    assert sum(code_lines(function) for function in functions) <= 120
+    assert sum(code_lines(function) for function in functions) <= 130

@@ -11,7 +11,14 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import factors, hopper_plans, hopper_products, tiled_products, warp_products
+from weft.kernels import (
+    dispatch,
+    factors,
+    hopper_plans,
+    hopper_products,
+    tiled_products,
+    warp_products,
+)
 from weft.kernels.activations import relu
 from weft.kernels.arrays import given
 from weft.kernels.cuts import parts_for
@@ -60,7 +67,7 @@ def test_a_product_ends_with_bias_activation_and_residual():
     assert np.allclose(memory[:, 10:], a @ b)
 
 
-NARROW = {"rows": 64, "columns": 16, "pending": 1, "by_copies": False}
+NARROW = {"rows": 64, "columns": 16, "parts": 4, "pending": 1, "by_copies": False}
 IN_PARTS = {"rows": 64, "columns": 64, "parts": 4, "pending": 1, "by_copies": False}
 
 
@@ -123,17 +130,33 @@ def test_how_sums_are_cut():
 
 
 def test_how_a_hopper_gpu_cuts_products():
-    usual = hopper_plans.Choice()
+    widths = hopper_plans.widths_of
     for shape, k in (((4096, 4096), 4096), ((8, 1024, 1024), 1024), ((8192, 8192), 1024)):
-        assert hopper_plans.choose(shape, k, 2, 132) == usual
+        found = hopper_plans.choose(shape, k, 2, 132, widths(shape[-1], True, False))
+        assert found == hopper_plans.Choice()
     for m, n, k in itertools.product((1, 16, 100, 1024), (8, 16, 100, 8192), (8, 1000, 100_000)):
-        rows, columns, parts, neighbors, cut = hopper_plans.choose((m, n), k, 2, 132)
-        assert columns % (8 * parts) == 0 and parts <= max(k // 64, 1) and parts * neighbors <= 8
-        assert (rows == 64 or m > 64) and (cut is None or parts == 1)
-        tiles = -(-m // rows) * -(-n // columns)
-        assert tiles * parts <= 132 or parts == 1
-    assert hopper_plans.choose((16, 8192), 8192, 2, 132).parts > 1
-    assert hopper_plans.choose((128, 128), 100_000, 2, 132).cut
+        for of_n in (widths(n, True, False), widths(n, False, False), widths(n, True, True)):
+            rows, columns, parts, cut = hopper_plans.choose((m, n), k, 2, 132, of_n)
+            plan = hopper_plans.Plan(rows=rows, columns=columns, parts=parts)
+            assert columns in of_n and columns % (8 * plan.owners) == 0 and plan.stages(2) > 2
+            assert parts <= max(k // 64, 1) and (rows == 64 or m > 64)
+            assert cut is None or parts == 1
+    assert hopper_plans.choose((1024, 16), 8192, 2, 132, (16,)).parts > 1
+    assert hopper_plans.choose((128, 128), 100_000, 2, 132, widths(128, True, False)).cut
+
+
+@pytest.mark.parametrize("shape", [(5, 200, 1000), (2, 3, 72, 128), (33, 72, 72), (72, 24, 600)])
+def test_products_of_few_rows_and_columns_by_the_kernels_of_a_hopper_gpu(shape, monkeypatch):
+    monkeypatch.setattr(dispatch, "capability", lambda _: (9, 0))
+    monkeypatch.setattr(dispatch, "multiprocessors_of", lambda _: 132)
+    *stack, m, n, k = shape
+    a, b = numbers(*stack, m, k, dtype=np.float16), numbers(n, k, dtype=np.float16)
+    bias, residual = numbers(n), numbers(*stack, m, n, dtype=np.float16)
+    expected = np.maximum(0.5 * (a.astype(np.float64) @ b.T.astype(np.float64)) + bias, 0)
+    found = kernels.gemm(
+        np.asarray(aligned(a)), np.asarray(aligned(b)).T, bias, "relu", residual, 0.5
+    )
+    assert np.allclose(found, expected + residual, 2e-3, 2e-2)
 
 
 PLANS = [

@@ -70,7 +70,7 @@ def test_kernels_of_gpus(parts):
     of_a, of_weight = scales_of(2, m, blocks(k)), scales_of(blocks(n), blocks(k))
     expected = scaled(a, of_a, 1, 128) @ scaled(weight, of_weight, 128, 128).T
     scales, out = Scales(of_a, of_weight.T), np.zeros((2, m, n), np.float32)
-    plan = hopper_plans.Plan(stacks=(True, False), by_copies=False, columns=128)
+    plan = hopper_plans.Plan(stacks=(True, False), by_copies=False, columns=128, is_scaled=True)
     if parts is None:
         plan = plan._replace(rows=64, parts=2)  # of a cluster
     given = aligned(a), aligned(weight), out, Ending(), plan, parts, None, scales
@@ -93,7 +93,7 @@ def test_the_loop_of_tensor_cores_spills_nothing():
         )
     )
     scales = Scales(*(weft.fake_tensor(weft.f32, (None, None)) for _ in "ab"))
-    plan = hopper_plans.Plan(columns=128)
+    plan = hopper_plans.Plan(columns=128, is_scaled=True)
     arguments = a, b, c, Ending(), plan, None, None, scales
     found = weft.compile(hopper_products.gemm, *arguments, options="--gpu-arch sm_90a")
     assert (found.remarks, found.kernels["gemm_kernel"].spill_load_bytes) == ((), 0)

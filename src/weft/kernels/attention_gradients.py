@@ -29,7 +29,7 @@ def attention_backward(
     k_starts: Any = None,
     result: Any = None,
     lse: Any = None,
-) -> tuple[Any, Any, Any]:
+) -> Any:
     """The derivatives of `attention` by `q`, `k` and `v`.
 
     The weights are computed once more, and the order of additions is always the same. On GPUs from sm_80 on tensor

@@ -13,7 +13,14 @@ from weft.kernels.arrays import Given, given
 from weft.kernels.calls import Call, View
 from weft.kernels.cuts import parts_for
 from weft.kernels.endings import Ending
-from weft.kernels.factors import capability, multiprocessors_of, stored, suits_copy_engine
+from weft.kernels.factors import (
+    Stored,
+    capability,
+    exchanged,
+    multiprocessors_of,
+    stored,
+    suits_copy_engine,
+)
 from weft.kernels.scales import UNSCALED, Scales
 from weft.types.dtype import f64
 
@@ -60,10 +67,8 @@ def product_of(
         # Sums that begin anywhere: no copies of neighbors along them.
         may_copy = starts is None or len(right.shape) > 2 or order == (False, False)
         if version == (9, 0) and may_copy and suits_copy_engine(left, right, a, b):
-            plan, cut = _hopper_plan(left, right, result, order, starts, scales)
-            arrays = a.array, b.array, result.array
-            others = ending, plan, cut, starts, scales
-            return Call(hopper_products.gemm, (*arrays, *others), result.array, tuple(views))
+            given_ = left, right, result, ending, starts, scales
+            return _hopper_call(*given_, a, b, views)
         if size == 2:
             is_whole = a.is_whole and b.is_whole and may_copy
             call = warp_products.gemm_of_chunks if is_whole else warp_products.gemm
@@ -80,29 +85,64 @@ def product_of(
     return Call(tiled_products.gemm, (*arrays, *others), result.array, tuple(views))
 
 
-def _hopper_plan(
+def _hopper_call(
     left: Given,
     right: Given,
     result: Given,
-    order: tuple[bool, bool],
+    ending: Ending,
     starts: Any,
     scales: Scales,
-) -> tuple[hopper_plans.Plan, int | None]:
-    """Tiles and parts of `hopper_products`."""
-    size = left.dtype.itemsize
+    a: Stored,
+    b: Stored,
+    views: list[View],
+) -> Call:
+    """A product by `hopper_products`; of few rows that of the transposed matrices, whose tiles have few columns."""
+    *stack, m, n = result.shape
+    target, order = result.array, (not a.is_exchanged, b.is_exchanged)
+    stacks = len(left.shape) > 2, len(right.shape) > 2
+    if m < min(hopper_plans.FEW, n) and starts is None and scales.a is None:
+        turned = _turned(result, ending, views)
+        if turned is not None:
+            target, ending = turned
+            a, b, m, n, order, stacks = b, a, n, m, order[::-1], stacks[::-1]
     if starts is not None:
-        choice = hopper_plans.Choice(columns=hopper_plans.columns_for(result.shape[-1]))
+        choice = hopper_plans.Choice(columns=hopper_plans.columns_for(n))
     else:
-        widths = hopper_plans.widths_of(order[1], scales.a is not None)
+        widths = hopper_plans.widths_of(n, order[1], scales.a is not None)
         processors = multiprocessors_of(left.device)
-        choice = hopper_plans.choose(result.shape, left.shape[-1], size, processors, widths)
-    rows, columns, parts, neighbors, cut = choice
-    c, stacks = stored(result, []), (len(left.shape) > 2, len(right.shape) > 2)
-    is_whole = cut is None and parts == 1 and starts is None and columns % 64 == 0
-    by_copies = is_whole and result.dtype.itemsize == 2 and c.has_chunks and not c.is_exchanged
-    pending = int(rows == 64)
-    plan = hopper_plans.Plan(*order, stacks, by_copies, columns, rows, parts, neighbors, pending)
-    return plan, cut
+        sizes = left.shape[-1], left.dtype.itemsize, processors, widths
+        choice = hopper_plans.choose((*stack, m, n), *sizes)
+    c, is_whole = stored(result, []), choice.cut is None and choice.parts == 1
+    by_copies = is_whole and starts is None and target is result.array
+    by_copies = by_copies and choice.columns % 64 == 0 and result.dtype.itemsize == 2
+    plan = hopper_plans.Plan(
+        rows_of_a=order[0],
+        columns_of_b=order[1],
+        stacks=stacks,
+        by_copies=by_copies and c.has_chunks and not c.is_exchanged,
+        columns=choice.columns,
+        rows=choice.rows,
+        parts=choice.parts,
+        pending=int(choice.rows == 64),
+        is_scaled=scales.a is not None,
+    )
+    others = ending, plan, choice.cut, starts, scales
+    return Call(
+        hopper_products.gemm, (a.array, b.array, target, *others), result.array, tuple(views)
+    )
+
+
+def _turned(result: Given, ending: Ending, views: list[View]) -> tuple[Any, Ending] | None:
+    """A result and its ending with rows and columns exchanged; None where the library has no such views."""
+    target = exchanged(result.array)
+    residual = None if ending.residual is None else exchanged(ending.residual)
+    if target is None or (residual is None) != (ending.residual is None):
+        return None
+    views.append(View(target, result.array, exchanged))
+    if residual is not None:
+        views.append(View(residual, ending.residual, exchanged))
+    is_turned = ending.bias is not None
+    return target, ending._replace(residual=residual, is_turned=is_turned)
 
 
 def _parts(

@@ -65,6 +65,7 @@ class Ending(NamedTuple):
         beta: a number.
         residual: an array of the result's shape.
         slope: a function of the residual and the sum, in place of the activation and what follows.
+        is_turned: whether rows and columns are exchanged: the bias is a number per row.
     """
 
     alpha: Float64 | None = None
@@ -73,6 +74,7 @@ class Ending(NamedTuple):
     beta: Float64 | None = None
     residual: Array | None = None
     slope: Constant = None
+    is_turned: Constant = False
 
     def finished(self, total: Any, bias: Any, residual: Any) -> Any:
         """A finished sum, from the numbers that belong to it; traced in kernels."""
@@ -102,12 +104,13 @@ class Ending(NamedTuple):
         others = ()
         bias = self.bias_of(place)
         if bias is not None:
+            first = row if self.is_turned else column
 
-            def of_column(j: Any) -> Any:
-                at = column + j
+            def of_place(i: Any) -> Any:
+                at = first + i
                 return part.dtype(bias[at]) if at < len(bias) else part.dtype(0.0)
 
-            others = (part.cols(of_column),)
+            others = (part.rows(of_place) if self.is_turned else part.cols(of_place),)
         if self.residual is not None:
             others = (*others, part.load(self.residual[place.result], (row, column)))
 

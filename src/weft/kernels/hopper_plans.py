@@ -6,6 +6,7 @@ In: the sizes of a product. Out: a `Plan`.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final, NamedTuple
 
 from weft.kernels.arrays import Constant
@@ -15,19 +16,26 @@ SHARED_BYTES: Final = 226 * 1024  # of a block, without barriers
 MOST_STAGES: Final = 12
 ROWS: Final = 128
 COLUMNS: Final = 256
+FEW: Final = 64  # rows that are too few for a tile
 SHORTEST: Final = 512  # part of a sum that passes through memory
 
-# Of an H200, by measurement: per µs and multiprocessor, but for COPIED_BY_ALL and READ; constant times are µs.
-OPERATIONS: Final = 6.4e6  # of 16-bit floats
+# Of an H200, by measurement: per µs and multiprocessor, but for READ; constant times are µs.
+OPERATIONS: Final = 6.7e6  # of 16-bit floats
 LEAST_COLUMNS: Final = 64  # fewer take a warpgroup as long
-COPIED: Final = 80e3  # bytes
-COPIED_BY_ALL: Final = 8e6
-READ: Final = 4e6
-EXCHANGED: Final = 40e3
+COPIED: Final = 160e3  # bytes
+READ: Final = 4.1e6  # bytes from memory
+CACHE: Final = 40e6  # bytes that are not read from memory
+EXCHANGED: Final = 32e3  # bytes of sums
 STEP: Final = 0.12
-TILE: Final = 1.5
-CLUSTER: Final = 1.5
+TILE: Final = 2.9
+CLUSTER: Final = 1.0
 SECOND_LAUNCH: Final = 4.0
+CLUSTERS: Final = {
+    1: 1.0,
+    2: 1.0,
+    4: 0.85,
+    8: 0.75,
+}  # share of the multiprocessors that clusters reach
 
 
 class Plan(NamedTuple):
@@ -44,6 +52,7 @@ class Plan(NamedTuple):
         parts: blocks of a cluster that have a part of a tile's sums each.
         neighbors: blocks of a cluster whose tiles have the same columns, of which each copies a share to all.
         pending: products that are under way while the next one begins.
+        is_scaled: whether blocks of the factors have scales.
         profiled: whether a `weft.profiler.capture` shows what the block does when.
     """
 
@@ -56,7 +65,7 @@ class Plan(NamedTuple):
     parts: Constant = 1
     neighbors: Constant = 1
     pending: Constant = 0
-    overlaps: Constant = True
+    is_scaled: Constant = False
     profiled: Constant = False
 
     @property
@@ -64,12 +73,18 @@ class Plan(NamedTuple):
         """Blocks of a cluster."""
         return self.parts * self.neighbors  # type: ignore[operator]
 
+    @property
+    def owners(self) -> int:
+        """Blocks of a cluster that add up the parts of a share of the columns each."""
+        return min(self.parts, self.columns // 8)  # type: ignore[operator]
+
     def stages(self, itemsize: int) -> int:
         """Of the ring: as many as shared memory has, beside what results of that size take."""
         rows, columns = self.rows, self.columns
         result = 2 * 64 * rows * itemsize if self.by_copies else 0
-        inbox = 4 * rows * columns if self.parts > 1 else 0
-        return min((SHARED_BYTES - result - inbox) // (ROW_BYTES * (rows + columns)), MOST_STAGES)
+        inbox = 4 * rows * columns * self.parts // self.owners if self.parts > 1 else 0
+        stage = ROW_BYTES * (rows + columns) + (4 * rows if self.is_scaled else 0)
+        return min((SHARED_BYTES - result - inbox) // stage, MOST_STAGES)
 
 
 USUAL: Final = Plan()
@@ -82,23 +97,18 @@ class Choice(NamedTuple):
     Attributes:
         rows, columns: of a tile.
         parts: blocks of a cluster for a tile.
-        neighbors: blocks of a cluster that share columns.
         cut: parts of a sum whose sums pass through memory, or None.
     """
 
     rows: int = ROWS
     columns: int = COLUMNS
     parts: int = 1
-    neighbors: int = 1
     cut: int | None = None
 
 
+@cache
 def choose(
-    shape: tuple[int, ...],
-    k: int,
-    itemsize: int,
-    multiprocessors: int,
-    columns: tuple[int, ...] = (16, 32, 64, 128, 256),
+    shape: tuple[int, ...], k: int, itemsize: int, multiprocessors: int, widths: tuple[int, ...]
 ) -> Choice:
     """The tiles and parts that take the least time, by `time_of`.
 
@@ -107,29 +117,24 @@ def choose(
         k: products of a sum.
         itemsize: of the factors' elements.
         multiprocessors: of the GPU.
-        columns: of tiles that may be chosen.
+        widths: columns of tiles that may be chosen.
     """
-    m, n = shape[-2:]
-    most = n if n in columns else next((c for c in columns if c > n), columns[-1])
+    m, steps = shape[-2], -(-k * itemsize // ROW_BYTES)
     found: list[tuple[float, Choice]] = []
-    for rows in (64, 128):
-        for width in columns:
-            if width > most or (rows == 128 and m <= 64):
-                continue
+
+    def add(choice: Choice) -> None:
+        plan = Plan(rows=choice.rows, columns=choice.columns, parts=choice.parts)
+        if plan.columns % (8 * plan.owners) == 0 and plan.stages(2) > 2:
+            found.append((time_of(choice, shape, k, itemsize, multiprocessors), choice))
+
+    for rows in (64,) if m <= 64 else (64, 128):
+        for columns in widths:
             for parts in (1, 2, 4, 8):
-                choice = Choice(rows, width, parts)
-                steps = -(-k * itemsize // ROW_BYTES)
-                plan = Plan(rows=rows, columns=width, parts=parts, by_copies=parts == 1)
-                if parts > max(steps, 1) or width % (8 * parts) or plan.stages(2) < 3:
-                    continue
-                found.append((time_of(choice, shape, k, itemsize, multiprocessors), choice))
-    rows = ROWS if m > 64 else 64
-    width = min(most, COLUMNS)
-    tiles = _count(shape, rows, width)
-    cut = min(multiprocessors // max(tiles, 1), k // SHORTEST)
-    if cut > 8:
-        choice = Choice(rows, width, 1, 1, cut)
-        found.append((time_of(choice, shape, k, itemsize, multiprocessors), choice))
+                if parts <= max(steps, 1):
+                    add(Choice(rows, columns, parts))
+            cut = min(multiprocessors // _count(shape, rows, columns), k // SHORTEST)
+            if cut > 8:
+                add(Choice(rows, columns, cut=cut))
     return min(found)[1]
 
 
@@ -137,19 +142,14 @@ def time_of(
     choice: Choice, shape: tuple[int, ...], k: int, itemsize: int, multiprocessors: int
 ) -> float:
     """What a product takes in µs, roughly: the slowest of copies and tensor cores, and what is not hidden by them."""
-    rows, columns, parts, neighbors, cut = choice
-    cluster = parts * neighbors
+    rows, columns, parts, cut = choice
     m, n = shape[-2:]
-    tiles = _count(shape, rows, columns) * (cut or 1)
-    room = multiprocessors // cluster * cluster if cluster < 8 else multiprocessors // 16 * 16
-    busy = min(tiles * parts, room)
-    waves = -(-tiles * parts // max(room, 1))
+    blocks = _count(shape, rows, columns) * parts * (cut or 1)
+    waves = -(-blocks // max(int(multiprocessors * CLUSTERS[parts]), 1))
     steps = -(-k * itemsize // (ROW_BYTES * parts * (cut or 1)))
-    copied = ROW_BYTES * (min(m, rows) + min(n, columns) / neighbors)
     step = max(
-        2 * rows * max(columns, LEAST_COLUMNS) * ROW_BYTES / 2 / OPERATIONS,
-        copied / COPIED,
-        copied * busy / COPIED_BY_ALL,
+        rows * max(columns, LEAST_COLUMNS) * ROW_BYTES / OPERATIONS,
+        ROW_BYTES * (rows + columns) / COPIED,
         STEP,
     )
     time = waves * (steps * step + TILE)
@@ -157,7 +157,8 @@ def time_of(
         time += CLUSTER + 4 * rows * columns / EXCHANGED
     if cut:
         time += SECOND_LAUNCH + 8 * cut * m * n / READ
-    return time
+    read = k * itemsize * (m + n)
+    return max(time, TILE + read / READ) if read > CACHE else time
 
 
 def _count(shape: tuple[int, ...], rows: int, columns: int) -> int:
@@ -167,13 +168,15 @@ def _count(shape: tuple[int, ...], rows: int, columns: int) -> int:
     return count
 
 
-def widths_of(columns_of_b: bool, is_scaled: bool) -> tuple[int, ...]:
-    """Columns of tiles for factors that lie, and are scaled, in that way."""
+def widths_of(n: int, columns_of_b: bool, is_scaled: bool) -> tuple[int, ...]:
+    """Columns of tiles for a result of n, of factors that lie, and are scaled, in that way."""
     if is_scaled:
         return (128,)
-    return (16, 32, 64, 128, 256) if columns_of_b else (64, 128, 256)
+    if columns_of_b and n <= 64:
+        return (8 * -(-n // 8),)
+    return tuple(width for width in (32, 64, 128, 256) if width >= 64 or columns_of_b)
 
 
 def columns_for(n: int) -> int:
-    """Columns of a tile, for a result of n."""
+    """Columns of a tile, for a result of n whose rows have groups."""
     return next((columns for columns in (64, 128) if n <= columns), COLUMNS)

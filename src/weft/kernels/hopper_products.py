@@ -10,7 +10,7 @@ sums each, and send each other what they have to add up. `hopper_plans` says whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.api import jit, kernel
 from weft.arguments.tensor_map import TensorMap
@@ -36,6 +36,7 @@ from weft.language.profiling.profiler import Profiler
 from weft.language.threads.dependencies import launch_dependents, wait_for_dependencies
 from weft.language.threads.grid import block_idx, grid_dim, multiprocessors, thread_idx
 from weft.language.threads.registers import setmaxnreg
+from weft.language.threads.warp import lane_id, warp_id
 from weft.language.threads.warpgroup import elect_one, sync_warpgroup, warpgroup, warpgroup_id
 from weft.types.dtype import f32
 
@@ -45,6 +46,9 @@ else:
     Map = TensorMap
 
 
+BEYOND: Final = 1 << 30  # any column of a matrix
+
+
 class Ring(NamedTuple):
     """The stages of a block: tiles of the factors, and what tells that they are full and empty."""
 
@@ -52,6 +56,7 @@ class Ring(NamedTuple):
     b: Any
     full: Any
     empty: Any
+    scales: Any = None
 
 
 def own_tiles(tiles: Any, plan: Any, cut: Any) -> Any:
@@ -69,12 +74,18 @@ def own_place(tile: Any, tiles: Any, plan: Any, cut: Any) -> Any:
 
 
 def own_sums(place: Any, k: Any, bk: Any, plan: Any, cut: Any) -> Any:
-    """The first of this block's products in a tile's sums, and the one after the last; traced in the kernel."""
+    """The first of this block's products in a tile's sums, and the one after the last; traced in the kernel.
+
+    Of scaled factors they are pairs of blocks, of which the last one may be beyond the end.
+    """
+    step = 2 * bk if plan.is_scaled else bk
     if plan.parts == 1:
-        return sums_of(place, k, cut)
-    length = bk * ceil_div(ceil_div(k, bk), plan.parts)
-    first = length * cluster_rank()
-    return first, lesser(first + length, k)
+        first, end = sums_of(place, k, cut)
+    else:
+        length = step * ceil_div(ceil_div(k, step), plan.parts)
+        first = length * cluster_rank()
+        end = lesser(first + length, k)
+    return first, first + step * ceil_div(end - first, step) if plan.is_scaled else end
 
 
 def steps_of(bounds: Any, bk: Any, plan: Any, cut: Any) -> Any:
@@ -162,21 +173,23 @@ def inbox_of(plan: Any) -> Any:
     """What the blocks of a cluster send their sums to, or None where each has whole ones; traced in the kernel."""
     if plan.parts == 1:
         return None
-    shape = plan.parts, plan.rows // 64, plan.columns // plan.parts // 8, 128, 4
+    shape = plan.parts, plan.rows // 64, plan.columns // plan.owners // 8, 128, 4
     return Inbox(shared(shape, f32), mbarrier(1, arrivals=1))
 
 
 def exchanged(acc: Any, column: Any, inbox: Any, mine: Any, plan: Any) -> Any:
     """Whole sums and their first column: all, or, of parts, this block's share of the columns. Traced in the kernel.
 
-    Each block of the cluster sends its sums to those that add them up, in the order of the parts.
+    Each block of the cluster sends its sums to those that add them up, in the order of the parts. A block without a
+    share has columns beyond the matrix.
     """
     if inbox is None:
         return acc, column
-    width, thread, rank = plan.columns // plan.parts, thread_idx.x % 128, cluster_rank()
+    width, thread, rank = plan.columns // plan.owners, thread_idx.x % 128, cluster_rank()
+    is_owner = rank < plan.owners
     if mine == 0 and elect_one(warpgroup):
-        inbox.came[0].arrive(expect_bytes=inbox.sums.nbytes)
-    for owner in static_range(plan.parts):
+        inbox.came[0].arrive(expect_bytes=inbox.sums.nbytes if is_owner else 0)
+    for owner in static_range(plan.owners):
         values = acc[:, width * owner : width * (owner + 1)].values
         for block in static_range(width // 8):
             four = values[4 * block : 4 * (block + 1)]
@@ -191,45 +204,63 @@ def exchanged(acc: Any, column: Any, inbox: Any, mine: Any, plan: Any) -> Any:
             total += inbox.sums[(part, *at)]
         return total
 
-    return acc[:, :width].map(added_up, coordinates=True), column + width * rank
+    column = column + width * rank if is_owner else BEYOND
+    return acc[:, :width].map(added_up, coordinates=True), column
 
 
-def multiply_scaled(
-    ring: Any, stage: Any, mine: Any, bounds: Any, place: Any, scales: Any, plan: Any
-) -> Any:
-    """As `multiply`, of scaled factors that lie along k: the sums of each block are scaled and added apart."""
-    (first, end), row = bounds, place.row + 64 * mine
+def copy_scales(scales: Any, ring: Any, tiles: Any, k: Any, plan: Any, cut: Any) -> None:
+    """What a warp does that brings the scales of the sums of each stage; traced in the kernel."""
+    stage = PipelineState(ring.a.shape[0], producer=True)
+    for tile in own_tiles(tiles, plan, cut):
+        place = own_place(tile, tiles, plan, cut)
+        for at in steps_of(own_sums(place, k, BLOCK, plan, cut), BLOCK, plan, cut):
+            scale_of = scales.of_rows(place, at)
+            found = [scale_of(lane_id() + first) for first in static_range(0, plan.rows, 32)]
+            ring.empty[stage].wait()
+            for i, scale in enumerate(found):
+                ring.scales[stage, lane_id() + 32 * i] = scale
+            ring.full[stage].release()
+            stage = stage.next()
 
-    def scale_of(k: Any) -> Any:
-        k = lesser(k, BLOCK * scales.a.shape[-1] - 1)  # no further than the last block
-        last, of_b = scales.a.shape[-2] - 1, scales.of_b(place, k, place.column)
 
-        def of_row(i: Any) -> Any:
-            return scales.of_a(place, lesser(row + i, last), k) * of_b
+def multiply_scaled(ring: Any, stage: Any, mine: Any, bounds: Any, plan: Any) -> Any:
+    """As `multiply`, of scaled factors that lie along k: the sums of each block are scaled and added apart.
 
-        return of_row
+    A block's sums are added while those of the next one are under way.
+    """
+    first, end = bounds
 
     def begun(stage: Any) -> Any:
         ring.full[stage].wait()
         return wgmma.mma(ring.a[stage].tile((64, BLOCK), (mine, 0)), ring.b[stage].T)
 
-    part = wgmma.wait(begun(stage), pending=0)
-    release(ring, stage, plan)
-    total, stage = part.map(product, part.rows(scale_of(first))), stage.next()
-    scale = total.rows(scale_of(first + BLOCK))
-    for k in range(first + BLOCK, end, BLOCK):
-        part = begun(stage)
-        following = total.rows(scale_of(k + BLOCK))  # loaded meanwhile
-        part = wgmma.wait(part, pending=0)
+    def added_up(total: Any, part: Any, stage: Any) -> Any:
+        def of_row(row: Any) -> Any:
+            return ring.scales[stage, 64 * mine + row]
+
+        scale = part.rows(of_row)
         release(ring, stage, plan)
-        total = total.map(added, part, scale)
-        scale, stage = following, stage.next()
-    return total, stage
+        return total.map(added, part, scale)
+
+    one, one_stage = wgmma.wait(begun(stage), pending=0), stage
+    total = one.map(nothing)
+    for _ in range(first + BLOCK, end - BLOCK, 2 * BLOCK):
+        stage = stage.next()
+        other, other_stage = begun(stage), stage
+        total = added_up(total, one, one_stage)
+        other, stage = wgmma.wait(other, pending=0), stage.next()
+        one, one_stage = begun(stage), stage
+        total = added_up(total, other, other_stage)
+        one = wgmma.wait(one, pending=0)
+    stage = stage.next()
+    other = begun(stage)
+    total = added_up(total, one, one_stage)
+    return added_up(total, wgmma.wait(other, pending=0), stage), stage.next()
 
 
-def product(x: Any, scale: Any) -> Any:
-    """A scaled sum."""
-    return x * scale
+def nothing(_: Any) -> Any:
+    """A sum of no products."""
+    return 0.0
 
 
 def added(total: Any, x: Any, scale: Any) -> Any:
@@ -281,8 +312,9 @@ def gemm_kernel(
     ring = Ring(
         shared((stages, *((bm, bk) if plan.rows_of_a else (bk, bm))), dtype, swizzle=128),
         shared((stages, *((bn, bk) if plan.columns_of_b else (bk, bn))), dtype, swizzle=128),
-        mbarrier(stages, arrivals=1),
+        mbarrier(stages, arrivals=2 if plan.is_scaled else 1),
         mbarrier(stages, arrivals=4 * groups * plan.neighbors),  # warps that multiply
+        shared((stages, bm), f32) if plan.is_scaled else None,
     )
     c_tiles: Any = shared((groups, 2, 64, 64), out_dtype, swizzle=128) if plan.by_copies else None
     inbox = inbox_of(plan)
@@ -300,6 +332,8 @@ def gemm_kernel(
             setmaxnreg(40)
         if leader:
             copy_tiles(a, b, ring, tiles, k, plan, cut, p)
+        if plan.is_scaled and warp_id() == 1:
+            copy_scales(scales, ring, tiles, k, plan, cut)
     else:  # multiplies
         if groups > 1:
             setmaxnreg(232)
@@ -307,10 +341,10 @@ def gemm_kernel(
         for tile in own_tiles(tiles, plan, cut):
             place = own_place(tile, tiles, plan, cut)
             bounds = own_sums(place, k, bk, plan, cut)
-            if scales.a is None:
+            if not plan.is_scaled:
                 acc, stage = multiply(ring, stage, mine, bounds, plan, cut, p)
             else:
-                acc, stage = multiply_scaled(ring, stage, mine, bounds, place, scales, plan)
+                acc, stage = multiply_scaled(ring, stage, mine, bounds, plan)
             row = place.row + 64 * mine
             with p.range("store"):
                 acc, column = exchanged(acc, place.column, inbox, mine, plan)
@@ -358,7 +392,8 @@ def gemm(
     )
     *of_stack, height, width = b_box
     rows = plan.neighbors * plan.rows
-    target, cut = cut_of(c, a.dtype, k, bk, rows, parts, starts)
+    step = 2 * bk if plan.is_scaled else bk
+    target, cut = cut_of(c, a.dtype, k, step, rows, parts, starts)
     tiles = tiles_of(target, (rows, plan.columns), cut)
     blocks = count_of(tiles)
     if plan.parts == 1:
@@ -381,7 +416,7 @@ def gemm(
         grid=blocks * plan.cluster,
         block=128 * (1 + plan.rows // 64),
         cluster=plan.cluster if plan.cluster > 1 else None,
-        programmatic=plan.overlaps,
+        programmatic=True,
     )
     if parts is not None:
         add_up(target, c, ending)

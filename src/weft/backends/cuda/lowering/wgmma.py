@@ -13,7 +13,7 @@ from weft.backends.cuda.lowering.fragment import define_registers, registers
 from weft.codegen.llvm.types import fragment_registers
 from weft.dialects.builder import constant_integer, source_location
 from weft.dialects.nvgpu.wgmma import ROWS, WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitOp
-from weft.dialects.simt.fragment import FragmentType
+from weft.dialects.simt.fragment import FragmentMapOp, FragmentType
 from weft.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -241,23 +241,46 @@ def _print_wait(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
         for number, (text, one) in enumerate(zip(texts, given, strict=True))
     ]
     if not isinstance(op.prev_op, WgmmaMmaOp | WgmmaWaitOp):
-        _work_first(printer)
+        _work_first(printer, op)
     printer.take(op.outputs, _asm(printer, texts, _wait_text(op), inputs))
 
 
-def _work_first(printer: FunctionPrinter) -> None:
+def _work_first(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
     """Keeps what is computed while products run before the wait for them.
 
     ptxas moves a wait up over everything that does not need its results, and would wait first. It moves none of it into
-    another basic block: so a branch ends the block, which is never taken, but ptxas cannot know that.
+    another basic block: so a branch ends the block, which is never taken, but ptxas cannot know that. LLVM and ptxas
+    move down what is used after the wait only; so the way that is never taken uses it, too.
     """
     size = printer.let('call i32 asm "mov.u32 $0, %dynamic_smem_size;", "=r"()')
     never, wait = printer.new_label("never"), printer.new_label("wait")
     printer.branch_if(printer.let(f"icmp eq i32 {size}, -1"), never, wait)
     printer.start(never)
-    printer.line('call void asm sideeffect "nanosleep.u32 1;", ""()')
+    values = _used_later(printer, op)
+    joined = "".join(f"mov.b32 y, ${n}; xor.b32 x, x, y; " for n in range(len(values)))
+    letters = ",".join(_LETTERS[text] for text, _ in values)
+    listed = ", ".join(f"{text} {register}" for text, register in values)
+    body = f"{{ .reg .b32 x, y; mov.b32 x, 1; {joined}nanosleep.u32 x; }}"
+    printer.line(f'call void asm sideeffect "{body}", "{letters}"({listed})')
     printer.branch(wait)
     printer.start(wait)
+
+
+def _used_later(printer: FunctionPrinter, op: WgmmaWaitOp) -> list[tuple[str, str]]:
+    """Registers, and their types, of fragments computed since the last product that only what follows the wait uses."""
+    found: list[tuple[str, str]] = []
+    passed: set[Operation] = set()
+    before = op.prev_op
+    while before is not None and not isinstance(before, WgmmaMmaOp | WgmmaWaitOp):
+        if isinstance(before, FragmentMapOp):
+            result: Any = before.results[0]
+            text = fragment_registers(result.type)[0]
+            is_used = any(use.operation in passed for use in result.uses)
+            if text in _LETTERS and not is_used:
+                found += [(text, register) for register in registers(printer, result)]
+        passed.add(before)
+        before = before.prev_op
+    return found
 
 
 def _asm(
