@@ -32,11 +32,14 @@ OUT_OF_MEMORY = 2
 # Read for a message or as a precaution: their failure goes unnoticed.
 HARMLESS = frozenset(
     {
+        "cuDeviceGetDefaultMemPool",
         "cuDeviceGetName",
         "cuDevicePrimaryCtxGetState",
         "cuFuncGetParamInfo",
         "cuKernelGetAttribute",
         "cuLogsRegisterCallback",
+        "cuMemPoolGetAttribute",
+        "cuMemPoolSetAttribute",
         "cuStreamIsCapturing",
         "cuThreadExchangeStreamCaptureMode",
     }
@@ -56,6 +59,8 @@ KINDS = (
 # known is compared; unknown host memory counts as not pinned.
 HARMLESS_THERE = frozenset(
     {
+        ("cuDeviceTotalMem", "load, launch, unload"),
+        ("cuDeviceTotalMem", "capture"),
         ("cuFuncGetAttribute", "context executor"),
         ("cuFuncGetAttribute", "module"),
         ("cuFuncGetAttribute", "checked module"),

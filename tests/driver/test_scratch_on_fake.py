@@ -82,6 +82,28 @@ def test_blocks_compute_with_scratch_of_their_own(fake: FakeCuda):
 
 
 @on_fake()
+def test_the_pool_keeps_a_part_of_the_memory_unless_the_program_has_said_how_much(fake: FakeCuda):
+    function = compiled().register(fake)
+    (a, _), (out, _) = matrix(8), matrix(8)
+    for _ in range(2):
+        function(a, out, 3)
+    (asked,) = fake.calls("cuMemPoolSetAttribute")
+    assert f", 4, {(1 << 30) // 32})" in asked
+
+
+@on_fake()
+def test_the_pool_of_a_program_that_chose_is_left_alone(fake: FakeCuda):
+    function = compiled().register(fake)
+    (a, _), (out, _) = matrix(8), matrix(8)
+    chosen, pool = ctypes.c_uint64(12345), ctypes.c_void_p()
+    assert fake.library.cuDeviceGetDefaultMemPool(ctypes.byref(pool), 0) == 0
+    assert fake.library.cuMemPoolSetAttribute(pool, 4, ctypes.byref(chosen)) == 0
+    fake.forget_calls()
+    function(a, out, 3)
+    assert fake.calls("cuMemPoolSetAttribute") == []
+
+
+@on_fake()
 def test_memory_that_is_not_there_is_an_error_and_nothing_is_kept(fake: FakeCuda):
     function = compiled().register(fake)
     (a, _), (out, _) = matrix(8), matrix(8)

@@ -22,6 +22,8 @@ struct Device {
   std::atomic<cuda::CUcontext> primary{
       nullptr};  // one retain, owned here, never released: contexts outlive exit
 
+  std::atomic<bool> keeps_scratch{false};  // whether keep_scratch (launch_scratch.cpp) has asked its pool to
+
   std::string text() const;          // cuda:0 (NVIDIA H200, sm_90a)
   std::string architecture() const;  // sm_89; sm_90a: the target of weft's code there
 };

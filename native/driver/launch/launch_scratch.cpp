@@ -3,6 +3,7 @@
 // Allocates and frees scratch.
 #include "driver/launch/launch_scratch.h"
 
+#include "driver/devices/devices.h"
 #include "driver/launch/launch_diagnosis.h"
 #include "driver/library/driver_library.h"
 #include "runtime/interpreter.h"
@@ -11,6 +12,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kPoolAlignment = 256;
+constexpr uint64_t kPartKept = 32;  // of a device's memory
 
 bool has_no_blocks(const weft_launch& launch) {
   return launch.grid[0] <= 0 || launch.grid[1] <= 0 || launch.grid[2] <= 0;
@@ -34,10 +36,29 @@ bool total_bytes(const weft_scratch& wanted, const weft_launch& launch, const ch
                       " blocks are more than fit 64 bits");
 }
 
+// Asks a device's default pool, once, to keep up to a 32nd of its memory from one synchronization to the
+// next: by default it gives all of it back to the system each time, and mapping 256 MB again takes as long as
+// three copies of them. A program that has chosen how much is kept is not overruled. Failures only cost time.
+void keep_scratch(Device* device) {
+  if (device == nullptr || device->keeps_scratch.exchange(true, std::memory_order_relaxed)) return;
+  cuda::CUmemoryPool pool = nullptr;
+  uint64_t kept = 0;
+  size_t memory = 0;
+  if (driver().cuDeviceGetDefaultMemPool(&pool, device->handle) != cuda::CUDA_SUCCESS ||
+      driver().cuMemPoolGetAttribute(pool, cuda::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept) !=
+          cuda::CUDA_SUCCESS ||
+      kept != 0 || driver().cuDeviceTotalMem(&memory, device->handle) != cuda::CUDA_SUCCESS) {
+    return;
+  }
+  kept = memory / kPartKept;
+  driver().cuMemPoolSetAttribute(pool, cuda::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept);
+}
+
 }  // namespace
 
 cuda::CUdeviceptr allocate_from_pool(size_t bytes, cuda::CUstream stream, int32_t device,
                                      const std::string& what, DriverError* error) {
+  keep_scratch(device_or_null(device));
   cuda::CUdeviceptr address = 0;
   const cuda::CUresult result = driver().cuMemAllocAsync(&address, bytes, stream);
   if (result == cuda::CUDA_SUCCESS) return address;

@@ -20,6 +20,7 @@ using CUlibrary = struct CUlib_st*;
 using CUkernel = struct CUkern_st*;
 using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
+using CUmemoryPool = struct CUmemPoolHandle_st*;
 using CUlogsCallback = void (*)(void* data, int32_t level, char* message, size_t length);
 
 inline constexpr CUresult CUDA_SUCCESS = 0;
@@ -98,6 +99,9 @@ inline constexpr int32_t CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH = 11;
 inline constexpr int32_t CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT = 12;
 inline constexpr int32_t CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH = 13;
 inline constexpr int32_t CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14;
+
+// CUmemPool_attribute.
+inline constexpr int32_t CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4;
 
 // CUpointer_attribute and CUmemorytype.
 inline constexpr int32_t CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2;

@@ -73,6 +73,9 @@ inline constexpr int kMinimumDriver = 12000;  // cuLibrary*, cuGetProcAddress_v2
   ROW(cuMemFree, 12000, (CUdeviceptr address))                                                             \
   ROW(cuMemAllocAsync, 12000, (CUdeviceptr * address, size_t bytes, CUstream stream))                      \
   ROW(cuMemFreeAsync, 12000, (CUdeviceptr address, CUstream stream))                                       \
+  ROW(cuDeviceGetDefaultMemPool, 12000, (CUmemoryPool * pool, CUdevice device))                            \
+  ROW(cuMemPoolGetAttribute, 12000, (CUmemoryPool pool, int32_t attribute, void* value))                   \
+  ROW(cuMemPoolSetAttribute, 12000, (CUmemoryPool pool, int32_t attribute, void* value))                   \
   ROW(cuMemHostAlloc, 12000, (void** address, size_t bytes, unsigned int flags))                           \
   ROW(cuMemFreeHost, 12000, (void* address))                                                               \
   ROW(cuMemGetInfo, 12000, (size_t* free_bytes, size_t* total_bytes))                                      \

@@ -32,6 +32,7 @@ struct Device {
   int multiprocessors = 4;
   int shared_opt_in = 232448;
   size_t memory = size_t{1} << 30;
+  uint64_t pool_threshold = 0;  // bytes that the default pool keeps
 };
 
 struct Context {

@@ -141,6 +141,28 @@ CUresult cuMemFree(CUdeviceptr address) {
   return call.done(release(address));
 }
 
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
+  FAKE_ENTER(cuDeviceGetDefaultMemPool, "%d", device);
+  FAKE_CHECK(device >= 0 && static_cast<size_t>(device) < state().devices.size(), CUDA_ERROR_INVALID_DEVICE);
+  *pool = reinterpret_cast<CUmemoryPool>(&state().devices[static_cast<size_t>(device)]);
+  return call.done(0);
+}
+
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, int32_t attribute, void* value) {
+  FAKE_ENTER(cuMemPoolGetAttribute, "%p, %d", static_cast<void*>(pool), attribute);
+  FAKE_CHECK(attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, CUDA_ERROR_INVALID_VALUE);
+  *static_cast<uint64_t*>(value) = reinterpret_cast<Device*>(pool)->pool_threshold;
+  return call.done(0);
+}
+
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int32_t attribute, void* value) {
+  FAKE_ENTER(cuMemPoolSetAttribute, "%p, %d, %llu", static_cast<void*>(pool), attribute,
+             static_cast<unsigned long long>(*static_cast<uint64_t*>(value)));
+  FAKE_CHECK(attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, CUDA_ERROR_INVALID_VALUE);
+  reinterpret_cast<Device*>(pool)->pool_threshold = *static_cast<uint64_t*>(value);
+  return call.done(0);
+}
+
 CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
   FAKE_ENTER(cuMemAllocAsync, "%zu, %p", bytes, static_cast<void*>(stream));
   CUresult result = 0;
