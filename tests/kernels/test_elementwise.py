@@ -128,6 +128,10 @@ def test_rows_of_a_table_and_their_gradient():
     out = weft.empty((3, 7, 64), weft.f32)
     assert np.array_equal(np.asarray(kernels.embedding(aligned, indices, out)), table[indices])
     assert np.array_equal(kernels.embedding(table[:, 1:9], indices[0]), table[:, 1:9][indices[0]])
+    for plan in (lookups.plan_for(16, 4), lookups.Plan(4, 2, 4)):  # as on a GPU
+        found = weft.full((3, 7, 64), 0.0, weft.f32)
+        lookups._embed_rows(aligned, indices, found, plan)
+        assert np.array_equal(np.asarray(found), table[indices])
     gradient, expected = numbers(3, 7, 5, dtype=np.float16), np.zeros((50, 5))
     np.add.at(expected, indices, gradient.astype(np.float64))
     assert np.allclose(kernels.embedding_backward(gradient, indices, 50), expected, atol=2e-2)
@@ -138,6 +142,9 @@ def test_rows_of_a_table_and_their_gradient():
 def test_elements_along_a_dimension():
     x, indices = numbers(4, 5, 6, dtype=np.float64), RANDOM.integers(0, 5, (4, 9, 6))
     assert np.array_equal(kernels.gather(x, indices, 1), np.take_along_axis(x, indices, 1))
+    columns, found = RANDOM.integers(0, 6, (4, 5, 4)), np.empty((4, 5, 4))
+    lookups._gather_rows(x, columns, found, 8, 2, 2)  # as on a GPU
+    assert np.array_equal(found, np.take_along_axis(x, columns, 2))
     values, expected = numbers(4, 9, 6, dtype=np.float64), x.copy()
     for i, j, k in np.ndindex(4, 9, 6):
         expected[i, indices[i, j, k], k] += values[i, j, k]
@@ -155,7 +162,8 @@ def test_each_kernel_assembles_for_a_gpu():
         (movers._move_tiles, x, x, (0, 2, 1), 1, 2),
         (dropouts._drop, rows, rows, 6554, 1.1, 7, 0, 8, True),
         (rotations._rope, x, angles, angles, x, rotations.Plan(True, 1, 1, 1, 1), 1, True),
-        (lookups._embed_aligned, rows, indices, rows, 8),
+        (lookups._embed_rows, rows, indices, rows, lookups.plan_for(8, 8)),
+        (lookups._gather_rows, rows, weft.fake_tensor(weft.i64, ("n", "k")), rows, 64, 8, 1),
     ):
         compiled = weft.compile(function, *arguments, options="--gpu-arch sm_90a")
         assert compiled.cubin

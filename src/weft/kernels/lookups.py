@@ -7,18 +7,40 @@ reports an index that is out of range; a GPU reads zeros there and adds nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from weft.api import jit, kernel
-from weft.kernels.arrays import Array, Constant, Given, given, integer_from, output, output_like
+from weft.kernels.arrays import (
+    Array,
+    Constant,
+    Given,
+    common_width,
+    given,
+    integer_from,
+    output,
+    output_like,
+)
 from weft.kernels.calls import Call, remembered
+from weft.kernels.factors import capability
 from weft.kernels.gradients import differentiable
 from weft.kernels.movers import copy
-from weft.kernels.vectors import Aligned, read, vector_width, write
+from weft.kernels.rows import elements, index_of, put_elements, row_count, row_of
+from weft.kernels.views import aligned
+from weft.language.control import ceil_div, select, static_range, unroll
 from weft.language.memory.atomics import atomic_add
 from weft.language.memory.scratch import scratch
+from weft.language.memory.shared import shared
+from weft.language.numbers.math import min as lesser
+from weft.language.threads.barrier import sync_threads
 from weft.language.threads.each import each
-from weft.types.dtype import f32, f64
+from weft.language.threads.grid import block_idx, thread_idx
+from weft.types.dtype import f32, f64, i32, i64
+
+_THREADS: Final = 256
+_AT_ONCE: Final = 4  # accesses of a thread that are under way
+_SECTOR: Final = 32  # bytes that a GPU reads for an element
+_LONG: Final = 4096  # bytes of a row that the first cache does not keep for some blocks at once
+_KEPT_BYTES: Final = 1 << 15  # of a row in shared memory; six blocks then run at once
 
 
 def _like_rows(table: Any, indices: Any, *_: Any) -> Any:
@@ -59,10 +81,40 @@ def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     shape = (*places.shape, columns)
     inputs = {"table": table, "indices": indices}
     out = output(source, shape, source.dtype, source.type_name, out, **inputs)
-    width = vector_width(table, out)
-    if columns % width:
-        width = 1
-    return Call(_embed_aligned if width > 1 else _embed, (table, indices, out, width), out)
+    width = common_width(source, given(out, "out"))
+    if width > 1 and columns * places.size and capability(source.device) > (0, 0):
+        plan = plan_for(columns // width, width)
+        return Call(_embed_rows, (table, indices, out, plan), out)
+    return Call(_embed, (table, indices, out), out)
+
+
+class Plan(NamedTuple):
+    """How threads copy rows; constants.
+
+    Attributes:
+        lanes: threads of a row.
+        several: accesses of a thread to a row that are under way.
+        width: neighbors of an access.
+    """
+
+    lanes: int
+    several: int
+    width: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of a thread that are under way."""
+        return _AT_ONCE // self.several
+
+
+def plan_for(accesses: int, width: int) -> Plan:
+    """How rows of so many accesses are copied: short ones by some threads of a block, several of them at once."""
+    several = lanes = 1
+    while lanes < _THREADS and lanes < accesses:
+        lanes *= 2
+    while several < _AT_ONCE and lanes * several < accesses:
+        several *= 2
+    return Plan(lanes, several, width)
 
 
 def _like_table(gradient: Any, indices: Any, rows: int, *_: Any) -> Any:
@@ -134,7 +186,20 @@ def gather(x: Any, indices: Any, axis: int = -1, out: Any = None) -> Any:
     places = _along(source, indices, axis)
     inputs = {"x": x, "indices": indices}
     out = output(source, places.shape, source.dtype, source.type_name, out, **inputs)
+    if axis == len(source.shape) - 1 and (kept := _kept(source, places)):
+        width = common_width(places, given(out, "out"))
+        return Call(_gather_rows, (x, indices, out, kept, source.width, width), out)
     return Call(_gather, (x, indices, out, axis), out)
+
+
+def _kept(source: Given, places: Given) -> int:
+    """Elements of shared memory for rows that a GPU reads once as a whole; 0 where single elements are fewer bytes."""
+    columns, size = source.shape[-1], source.dtype.itemsize
+    if capability(source.device) == (0, 0) or source.width < 2 or size < 2 or not places.size:
+        return 0
+    if not _LONG <= columns * size <= _KEPT_BYTES or columns * size > _SECTOR * places.shape[-1]:
+        return 0
+    return 1 << (columns - 1).bit_length()
 
 
 def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = None) -> Any:
@@ -209,28 +274,54 @@ def _along(source: Given, indices: object, axis: int) -> Given:
 
 
 @jit
-def _embed(table: Array, indices: Array, out: Array, width: Constant) -> None:
-    embed_kernel(table, indices, out, width).launch(over=out.shape)
-
-
-@jit
-def _embed_aligned(table: Aligned, indices: Array, out: Aligned, width: Constant) -> None:
-    rounds = (*indices.shape, table.shape[1] // width)
-    embed_kernel(table, indices, out, width).launch(over=rounds)
+def _embed(table: Array, indices: Array, out: Array) -> None:
+    embed_kernel(table, indices, out).launch(over=out.shape)
 
 
 @kernel
-def embed_kernel(table: Array, indices: Array, out: Array, width: Constant) -> None:
-    """A round: some neighbors of a row."""
-    for place in each((*indices.shape, table.shape[1] // width)):
-        token, first = place[:-1], width * place[-1]
-        index = indices[token]
+def embed_kernel(table: Array, indices: Array, out: Array) -> None:
+    """A round: an element."""
+    for place in each(out.shape):
+        index = indices[place[:-1]]
         inside = 0 <= index < len(table)
         assert inside, "an index of embedding is out of range"
-        if inside:
-            write(out, (*token, first), read(table, (index, first), width))
-        else:
-            write(out, (*token, first), (table.dtype(0),) * width)
+        out[place] = table[index, place[-1]] if inside else table.dtype(0)
+
+
+@jit
+def _embed_rows(table: Array, indices: Array, out: Array, plan: Constant) -> None:
+    lines = _THREADS // plan.lanes
+    embed_rows_kernel(table, indices, out, plan).launch(
+        grid=(
+            ceil_div(indices.size, lines * plan.rows),
+            ceil_div(table.shape[1], plan.lanes * plan.several * plan.width),
+        ),
+        block=(plan.lanes, lines),
+    )
+
+
+@kernel
+def embed_rows_kernel(table: Array, indices: Array, out: Array, plan: Constant) -> None:
+    """A thread: some accesses to some rows, all under way at once."""
+    lines, width, count = _THREADS // plan.lanes, plan.width, row_count(out.shape)
+    first = i64(block_idx.x) * (lines * plan.rows) + thread_idx.y
+    numbers = [first + k * lines for k in static_range(plan.rows)]
+    start = (block_idx.y * (plan.lanes * plan.several) + thread_idx.x) * width
+    starts = [start + k * (plan.lanes * width) for k in static_range(plan.several)]
+    rows = [indices[index_of(lesser(number, count - 1), indices.shape)] for number in numbers]
+    found: Any = []
+    for index in rows:
+        inside = 0 <= index < len(table)
+        assert inside, "an index of embedding is out of range"
+        for place in starts:
+            values = (table.dtype(0),) * width
+            if inside and place < table.shape[1]:
+                values = tuple(elements(aligned(table[index], width), place, width))
+            found.append(values)
+    for k, number in enumerate(numbers):
+        for j, place in enumerate(starts):
+            if number < count and place < table.shape[1]:
+                put_elements(row_of(out, number, width), place, found[k * plan.several + j])
 
 
 @jit
@@ -288,6 +379,45 @@ def gather_kernel(x: Array, indices: Array, out: Array, axis: Constant) -> None:
         inside = 0 <= index < x.shape[axis]
         assert inside, "an index of gather is out of range"
         out[place] = x[_with(place, axis, index)] if inside else x.dtype(0)
+
+
+@jit
+def _gather_rows(
+    x: Array, indices: Array, out: Array, kept: Constant, width: Constant, index_width: Constant
+) -> None:
+    gather_rows_kernel(x, indices, out, kept, width, index_width).launch(
+        grid=row_count(out.shape), block=_THREADS
+    )
+
+
+@kernel
+def gather_rows_kernel(
+    x: Array, indices: Array, out: Array, kept: Constant, width: Constant, index_width: Constant
+) -> None:
+    """A block: a row, in shared memory."""
+    row, places = row_of(x, block_idx.x, width), row_of(indices, block_idx.x, index_width)
+    target, board = row_of(out, block_idx.x, index_width), shared(kept, x.dtype)
+    for i in unroll(range(thread_idx.x * width, len(row), _THREADS * width), _AT_ONCE):
+        put_elements(board, i, elements(row, i, width))
+    sync_threads()
+    step = _THREADS * index_width
+    whole = len(places) // (step * _AT_ONCE) * (step * _AT_ONCE)
+    first = thread_idx.x * index_width
+    for i in unroll(range(first, whole, step * _AT_ONCE), 1):
+        found = [elements(places, i + k * step, index_width) for k in static_range(_AT_ONCE)]
+        for k, several in enumerate(found):
+            values = [_one_of(board, index, len(row)) for index in several]
+            put_elements(target, i + k * step, values)
+    for i in unroll(range(whole + first, len(places), step), 1):
+        values = [_one_of(board, index, len(row)) for index in elements(places, i, index_width)]
+        put_elements(target, i, values)
+
+
+def _one_of(board: Any, index: Any, count: Any) -> Any:
+    """An element of shared memory, or 0 where the index is out of range."""
+    inside = 0 <= index < count
+    assert inside, "an index of gather is out of range"
+    return select(inside, board[i32(select(inside, index, 0))], board.dtype(0))
 
 
 @jit
