@@ -52,7 +52,7 @@ from weft.language.memory.scratch import scratch
 from weft.language.memory.shared import shared
 from weft.language.numbers.math import max as greater
 from weft.language.numbers.math import min as lesser
-from weft.language.numbers.math import sqrt
+from weft.language.numbers.math import rsqrt
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.grid import block_idx, multiprocessors, thread_idx
 from weft.types.dtype import i32
@@ -241,7 +241,7 @@ def kept_row_kernel(
         squares, products = _means(squares, products, n, spread, for_moments, turn)
         if spread.stages:
             begin((x, gradient), ring, line + spread.stages * step, state, spread)
-        scale = 1.0 / sqrt(squares + wide(eps))
+        scale = rsqrt(squares + wide(eps))
         row = [value * scale for value in row]
         share = products * scale
         results = [
@@ -272,7 +272,8 @@ def _means(one: Any, other: Any, n: Any, spread: Any, meeting: Any, turn: Any = 
     """The means over a row of n elements of what each of its threads has a sum or a list of."""
     pair = folded("sum", one), folded("sum", other)
     one, other = over_row("sum", pair, spread, meeting, turn)
-    return one / one.dtype(n), other / other.dtype(n)
+    share = 1.0 / one.dtype(n)
+    return one * share, other * share
 
 
 @jit
@@ -342,7 +343,7 @@ def read_row_kernel(
         one += folded("sum", [value * value for value in values])
         other += folded("sum", [v * w for v, w in zip(values, weighted, strict=True)])
     squares, products = _means(one, other, n, spread, for_moments)
-    scale = 1.0 / sqrt(squares + wide(eps))
+    scale = rsqrt(squares + wide(eps))
     share = products * scale * scale
     for place in rounds(source, spread):
         values, weighted = read(place, mean)

@@ -45,7 +45,7 @@ from weft.kernels.views import aligned
 from weft.language.asynchronous.pipeline import PipelineState
 from weft.language.control import unroll
 from weft.language.numbers.math import min as lesser
-from weft.language.numbers.math import sqrt
+from weft.language.numbers.math import rsqrt
 from weft.language.threads.barrier import sync_threads
 from weft.types.dtype import i32
 
@@ -203,7 +203,7 @@ def _standardized(
     wide, width, at = sum_type(part.dtype), spread.width, places(spread)
     row = [wide(value) for value in load_row(part, spread)]
     if is_centered:
-        mean = over_row("sum", row, spread, meeting[0], turn) / wide(n)
+        mean = over_row("sum", row, spread, meeting[0], turn) * (1.0 / wide(n))
         row = [
             value - mean if has(part, at[k // width], spread) else wide(0.0)
             for k, value in enumerate(row)
@@ -239,7 +239,7 @@ def _normalize_read(
         total = wide(0.0)
         for i in unroll(rounds(source, spread), 4):
             total += folded("sum", [wide(value) for value in elements(source, i, width)])
-        mean = over_row("sum", total, spread, meeting[0]) / wide(n)
+        mean = over_row("sum", total, spread, meeting[0]) * (1.0 / wide(n))
     for i in unroll(rounds(source, spread), 4):
         row = [wide(value) - mean for value in elements(source, i, width)]
         squares += folded("sum", [value * value for value in row])
@@ -251,7 +251,7 @@ def _normalize_read(
 
 def _scale(squares: Any, n: Any, eps: Any) -> Any:
     wide = squares.dtype
-    return 1.0 / sqrt(squares / wide(n) + wide(eps))
+    return rsqrt(squares * (1.0 / wide(n)) + wide(eps))
 
 
 def _put_neighbors(target: Any, i: Any, values: Any, weight: Any, bias: Any) -> None:
