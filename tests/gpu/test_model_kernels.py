@@ -318,7 +318,10 @@ def test_losses(dtype: Any):
 @pytest.mark.parametrize("dtype", (torch.complex64, torch.complex128), ids=str)
 @pytest.mark.parametrize(
     ("rows", "length"),
-    [(5000, 8), (3000, 210), (2000, 1024), (700, 4096), (300, 997), (5, 1 << 20), (1, 1 << 25)],
+    [
+        *((5000, 8), (3000, 210), (2000, 1024), (700, 4096), (130, 1 << 14), (300, 997)),
+        *((64, 1 << 15), (5, 1 << 20), (3, 17 << 15), (1, 1 << 25)),
+    ],
 )
 def test_fourier_transforms(dtype: Any, rows: int, length: int):
     x = torch.randn(rows, length, device="cuda", dtype=dtype)
@@ -330,6 +333,21 @@ def test_fourier_transforms(dtype: Any, rows: int, length: int):
     view, out = x.view(length, rows).mT, torch.empty(length, rows, device="cuda", dtype=dtype).mT
     assert kernels.fft(view, out=out) is out
     assert (out - torch.fft.fft(view.to(torch.complex128))).abs().max() <= error * length**0.5 * 8
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64), ids=str)
+@pytest.mark.parametrize(
+    ("rows", "length"),
+    [(5000, 8), (2000, 1000), (130, 1 << 15), (300, 997), (300, 2 * 997), (7, 3**10), (5, 1 << 20)],
+)
+def test_fourier_transforms_of_real_numbers(dtype: Any, rows: int, length: int):
+    x = torch.randn(rows, length, device="cuda", dtype=dtype)
+    expected = torch.fft.rfft(x.double(), norm="ortho")
+    error = 8 * torch.finfo(dtype).eps * length.bit_length()
+    found = kernels.rfft(x, "ortho")
+    assert found.dtype == dtype.to_complex()
+    assert (found - expected).abs().max() <= error * expected.abs().max()
+    assert (kernels.irfft(found, length, "ortho") - x).abs().max() <= 2 * error * x.abs().max()
 
 
 def test_sparse_products():
