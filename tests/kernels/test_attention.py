@@ -16,6 +16,7 @@ from weft.kernels import (
     losses,
     row_attention,
     sparse,
+    warp_attention,
     warp_attention_gradients,
 )
 
@@ -230,6 +231,20 @@ def test_each_kernel_assembles_for_a_gpu():
         (sparse._sparse_matvec, indices, indices, vector, vector, vector, 8),
     ):
         assert weft.compile(function, *arguments, options="--gpu-arch sm_90a").cubin
+
+
+def test_attention_of_warps():
+    """Sequences, causal, as the kernel of threads has them; tokens of none, and queries without keys."""
+    plan = warp_attention.Plan(2, 16, 16, 16, 2)
+    q, k, v = (numbers(100, h, 24, dtype=np.float16) for h in (4, 2, 2))
+    starts, lse, other = (
+        (starts_of([40, 0, 55]), starts_of([30, 5, 50])),
+        *np.ones((2, 4, 100), "f"),
+    )
+    given, out = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in (q, k, v)], q * 0 + 7
+    warp_attention.attention_of_chunks(*given, out, lse, *starts, 0.2, True, 24, plan)
+    exact = kernels.attention(q, k, v, True, 0.2, *starts, lse=other)
+    assert np.allclose(out, exact, atol=2e-3) and np.allclose(lse, other)
 
 
 @pytest.mark.slow

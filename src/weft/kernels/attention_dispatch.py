@@ -13,6 +13,7 @@ from weft.kernels import (
     hopper_attention_gradients,
     row_attention,
     row_attention_gradients,
+    warp_attention,
     warp_attention_gradients,
 )
 from weft.kernels.arrays import Given, output, output_like
@@ -44,16 +45,22 @@ def forward(
 ) -> Call:
     """What writes attention, and the logarithms of its sums of weights unless `lse` is None.
 
-    On a Hopper GPU heads of up to 128 elements of 16 bits go through `hopper_attention`, everything else through
-    `row_attention`.
+    Heads of up to 128 elements of 16 bits go through `hopper_attention` on a Hopper GPU, on others from sm_80 on and in
+    other layouts through `warp_attention`, everything else through `row_attention`.
     """
     heads, hdim = queries.shape[-2:]
     causal, scale, *starts = options
-    arguments = queries.array, keys.array, values.array, out, lse, *starts, longest
-    if keys.shape[-3] and scale > 0 and _suit_copy_engine(queries, keys, values):
-        return Call(hopper_attention.attention, (*arguments, scale, causal, _width_of(hdim)), out)
+    arguments = queries.array, keys.array, values.array, out, lse, *starts
+    if keys.shape[-3] and scale > 0 and _suit_tensor_cores(queries):
+        arrays = queries, keys, values
+        if _suit_copy_engine(*arrays):
+            arguments = *arguments, longest, scale, causal, _width_of(hdim)
+            return Call(hopper_attention.attention, arguments, out)
+        own = warp_attention
+        call = own.attention_of_chunks if _have_chunks(*arrays) else own.attention
+        return Call(call, (*arguments, scale, causal, hdim, own.plan_for(hdim)), out)
     group = heads // max(keys.shape[-2], 1)
-    return Call(row_attention.attention, (*arguments, group, scale, causal, hdim), out)
+    return Call(row_attention.attention, (*arguments, longest, group, scale, causal, hdim), out)
 
 
 def backward(arrays: tuple[Given, ...], found: Any, by: tuple[Any, ...], options: Options) -> Call:
@@ -72,12 +79,7 @@ def backward(arrays: tuple[Given, ...], found: Any, by: tuple[Any, ...], options
     inputs, hdim = tuple(one.array for one in arrays), queries.shape[-1]
     causal, scale, *starts = options
     own = warp_attention_gradients
-    if (
-        capability(queries.device) < (8, 0)
-        or queries.dtype.itemsize != 2
-        or hdim > own.MOST_HDIM
-        or 0 in (queries.size, keys.size)
-    ):
+    if not _suit_tensor_cores(queries) or 0 in (queries.size, keys.size):
         arguments = *inputs, *by, *starts, scale, causal, hdim
         return Call(row_attention_gradients.differentiate, arguments, by)
     if found is None:
@@ -107,13 +109,18 @@ def _width_of(hdim: int) -> int:
     return next(width for width in _WIDTHS if hdim <= width)
 
 
-def _suit_copy_engine(*arrays: Given) -> bool:
-    """Whether warpgroups of a Hopper GPU multiply these arrays."""
+def _suit_tensor_cores(queries: Given) -> bool:
+    """Whether tensor cores multiply these queries' elements."""
     return (
-        capability(arrays[0].device) == (9, 0)
-        and arrays[0].shape[-1] <= _WIDTHS[-1]
-        and _have_chunks(*arrays)
+        capability(queries.device) >= (8, 0)
+        and queries.dtype.itemsize == 2
+        and queries.shape[-1] <= warp_attention.MOST_HDIM
     )
+
+
+def _suit_copy_engine(*arrays: Given) -> bool:
+    """Whether warpgroups of a Hopper GPU multiply these arrays, which suit tensor cores."""
+    return capability(arrays[0].device) == (9, 0) and _have_chunks(*arrays)
 
 
 def _have_chunks(*arrays: Given) -> bool:

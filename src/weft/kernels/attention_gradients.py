@@ -7,7 +7,7 @@ In: the gradient of the result, queries, keys and values. Out: the derivatives b
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 from weft.kernels.activations import check_alike
 from weft.kernels.arrays import given, number, output_like
@@ -81,7 +81,7 @@ def attention_backward(
     options = Options(bool(causal), scale, q_starts, k_starts)
     if 0 in queries.shape[:-3]:
         return by_q, by_k, by_v
-    return backward(arrays, found, (by_q, by_k, by_v), options)
+    return cast("Any", backward(arrays, found, (by_q, by_k, by_v), options))
 
 
 def _like(gradient: Any, q: Any, k: Any, v: Any, *_: Any) -> Any:

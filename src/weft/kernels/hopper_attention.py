@@ -162,14 +162,24 @@ def write(sums: Any, scale: Any, results: Any, place: Any, first: Any, p: Any) -
         rows = out[(*batches, queries, head)]
         o.map(scaled, total.map(inverse)).to(rows.dtype).store(rows, (first, 0))
         if lse is not None:
-            lse = lse[(*batches, head, queries)]
-            first, found = (
-                first + 16 * (warp_id() % 4) + lane_id() // 4,
-                total.map(logarithm, largest, scale),
-            )
-            for (row, _), value in zip(found.layout.coordinates(0), found.values, strict=True):
-                if lane_id() % 4 == 0 and first + row < lse.shape[0]:
-                    lse[first + row] = value
+            of_head, own = lse[(*batches, head, queries)], 16 * (warp_id() % 4) + lane_id() // 4
+            write_sums(total, largest, scale, of_head, first + own)
+
+
+def write_sums(total: Any, largest: Any, scale: Any, lse: Any, first: Any) -> None:
+    """Writes the logarithms of sums of weights, up to the end of the sequence; traced in kernels.
+
+    Args:
+        total: the sums of a fragment's rows, divided by the largest weights.
+        largest: scores.
+        scale: of the scores, to the base of 2.
+        lse: where they go, of a sequence.
+        first: the thread's first row there.
+    """
+    found = total.map(logarithm, largest, scale)
+    for (row, _), value in zip(found.layout.coordinates(0), found.values, strict=True):
+        if lane_id() % 4 == 0 and first + row < lse.shape[0]:
+            lse[first + row] = value
 
 
 def logarithm(total: Any, largest: Any, scale: Any) -> Any:

@@ -18,10 +18,9 @@ from typing import Any, Final, NamedTuple
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Float64, Int32
 from weft.kernels.attention_shapes import clear_outside, tile_of, tiles_of
+from weft.kernels.hopper_attention import LOG2_E, scaled
 from weft.kernels.warp_attention_gradients import (
-    LOG2_E,
     launch_means,
-    scaled,
     shown,
     slope_of,
     weight_of,

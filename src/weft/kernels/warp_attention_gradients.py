@@ -13,12 +13,22 @@ a ring of tiles, in which its own rows lie before, on their way to registers.
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from weft.api import jit, kernel
-from weft.kernels.arrays import Array, Constant, Float64, Int32
+from weft.kernels.arrays import Array, Constant, Float64
 from weft.kernels.attention_shapes import clear_outside, tile_of, tiles_of
+from weft.kernels.hopper_attention import LOG2_E, scaled
 from weft.kernels.vectors import Aligned
+from weft.kernels.warp_attention import (
+    Heads,
+    Plan,
+    add_rows,
+    fetch,
+    held,
+    rings_of,
+    scores_of,
+)
 from weft.language.asynchronous import cp_async
 from weft.language.control import ceil_div, select, static_range
 from weft.language.matrix import mma
@@ -33,28 +43,7 @@ from weft.language.threads.warp import lane_id, warp_id
 from weft.primitives.warp.reductions import sum as warp_sum
 from weft.types.dtype import f32
 
-CHUNK: Final = 8  # elements of a copy: 16 bytes
-MOST_HDIM: Final = 128
-LOG2_E: Final = math.log2(math.e)
 _MEANS_WARPS: Final = 8
-
-
-class Plan(NamedTuple):
-    """How a block works; known when the kernel is compiled.
-
-    Attributes:
-        warps: of a block.
-        rows: that a warp has: keys, or queries.
-        tile: rows of a tile of the ring.
-        piece: of these, how many a warp has scores with at a time.
-        stages: tiles in a ring; together they hold as many rows as the block has.
-    """
-
-    warps: Constant
-    rows: Constant
-    tile: Constant
-    piece: Constant
-    stages: Constant
 
 
 def plans_for(hdim: int) -> tuple[Plan, Plan]:
@@ -62,97 +51,6 @@ def plans_for(hdim: int) -> tuple[Plan, Plan]:
     if hdim <= 64:
         return Plan(4, 32, 64, 32, 2), Plan(4, 32, 64, 16, 2)
     return Plan(8, 16, 64, 64, 2), Plan(8, 16, 64, 32, 2)
-
-
-class Heads(NamedTuple):
-    """What both kernels know of heads.
-
-    Attributes:
-        group: how many heads share a head of keys.
-        hdim: elements of a head.
-        causal: whether a query sees the keys up to its own alone.
-        by_copies: whether rows are whole chunks of 16 bytes.
-    """
-
-    group: Int32
-    hdim: Constant
-    causal: Constant
-    by_copies: Constant
-
-
-def rings_of(dtype: Any, plan: Any, heads: Any) -> Any:
-    """Two rings of tiles, whose rows are multiples of 16 elements; traced in kernels."""
-    width = -(-heads.hdim // 16) * 16
-    swizzle = 128 if width % 64 == 0 else 64 if width % 32 == 0 else 32
-    shape = plan.stages, plan.tile, width
-    return shared(shape, dtype, swizzle=swizzle), shared(shape, dtype, swizzle=swizzle)
-
-
-def fetch(tile: Any, source: Any, place: Any, end: Any, heads: Any, warps: Any) -> None:
-    """This thread's part of a tile; zeros from a row's end and from the last row on. Traced in kernels.
-
-    Args:
-        tile: where it goes.
-        source: tokens of heads.
-        place: its index in `source`, of a token and a head.
-        end: of tokens.
-        heads: what is known of them.
-        warps: of the block.
-    """
-    (*own, first, head), (rows, columns) = place, tile.shape
-    chunk, threads = CHUNK if heads.by_copies else 1, 32 * warps
-    chunks = columns // chunk
-    for part in static_range(ceil_div(rows * chunks, threads)):
-        number = thread_idx.x + threads * part
-        r, c = divmod(number, chunks)
-        if threads * (part + 1) <= rows * chunks or number < rows * chunks:
-            inside = (first + r < end) & (chunk * c < heads.hdim)
-            index = (*own, first + r, head, chunk * c)
-            if heads.by_copies:
-                cp_async.copy(tile, (r, chunk * c), source, index, chunk, when=inside)
-            else:
-                tile[r, c] = source[index] if inside else source.dtype(0.0)
-
-
-def own_rows(ring: Any, plan: Any) -> Any:
-    """The rows of this warp as a left operand, from a ring that holds those of the block; traced in kernels."""
-    each = plan.tile // plan.rows
-    tile = ring[warp_id() // each]
-    return mma.load_a(tile.tile((plan.rows, ring.shape[-1]), (warp_id() % each, 0)))
-
-
-def held(rings: Any, sources: Any, place: Any, end: Any, heads: Any, plan: Any) -> Any:
-    """The rows of this warp, of a block's in each source; traced in kernels."""
-    *own, first, head = place
-    for ring, source in zip(rings, sources, strict=True):
-        for stage in static_range(plan.stages):
-            at = (*own, first + plan.tile * stage, head)
-            fetch(ring[stage], source, at, end, heads, plan.warps)
-    cp_async.commit()
-    cp_async.wait(pending=0)
-    sync_threads()
-    found = [own_rows(ring, plan) for ring in rings]
-    sync_threads()  # the ring is free
-    return found
-
-
-def scores_of(rows: Any, tile: Any, first: Any, plan: Any) -> Any:
-    """The products of this warp's rows and a piece of those in a tile; traced in kernels."""
-    acc = mma.zeros((plan.rows, plan.piece), f32)
-    columns = tile.tile((plan.piece, tile.shape[1]), (first, 0)).T
-    for k in static_range(tile.shape[1] // 16):
-        right = mma.load_b(columns.tile((16, plan.piece), (k, 0)))
-        acc = mma.mma(rows[:, 16 * k : 16 * k + 16], right, acc)
-    return acc
-
-
-def add_rows(acc: Any, weights: Any, tile: Any, first: Any, plan: Any) -> Any:
-    """Adds the rows of a tile's piece, weighted; traced in kernels."""
-    rows, left = tile.tile((plan.piece, tile.shape[1]), (first, 0)), weights.to(tile.dtype).as_a()
-    for k in static_range(plan.piece // 16):
-        right = mma.load_b(rows.tile((16, tile.shape[1]), (k, 0)))
-        acc = mma.mma(left[:, 16 * k : 16 * k + 16], right, acc)
-    return acc
 
 
 def of_columns(scores: Any, row: Any, first: Any, plan: Any) -> Any:
@@ -195,11 +93,6 @@ def weight_of(score: Any, total: Any, scale: Any) -> Any:
 def slope_of(weight: Any, product: Any, mean: Any) -> Any:
     """The derivative by a score."""
     return weight * (product - mean)
-
-
-def scaled(x: Any, factor: Any) -> Any:
-    """The product."""
-    return x * factor
 
 
 @kernel(max_threads=32 * _MEANS_WARPS)
