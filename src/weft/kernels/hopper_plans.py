@@ -75,8 +75,9 @@ class Plan(NamedTuple):
 
     @property
     def owners(self) -> int:
-        """Blocks of a cluster that add up the parts of a share of the columns each."""
-        return min(self.parts, self.columns // 8)  # type: ignore[operator]
+        """Blocks of a cluster that add up the parts of a share of the columns each, whole groups of eight."""
+        groups = self.columns // 8
+        return max(count for count in range(1, self.parts + 1) if groups % count == 0)
 
     def stages(self, itemsize: int) -> int:
         """Of the ring: as many as shared memory has, beside what results of that size take."""
@@ -124,7 +125,7 @@ def choose(
 
     def add(choice: Choice) -> None:
         plan = Plan(rows=choice.rows, columns=choice.columns, parts=choice.parts)
-        if plan.columns % (8 * plan.owners) == 0 and plan.stages(2) > 2:
+        if plan.stages(2) > 2:
             found.append((time_of(choice, shape, k, itemsize, multiprocessors), choice))
 
     for rows in (64,) if m <= 64 else (64, 128):
