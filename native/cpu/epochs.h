@@ -26,8 +26,15 @@ class Epochs {
   static constexpr uint64_t kBeside = uint64_t{1} << 39;
   static bool is_beside(uint64_t epoch) { return (epoch & kBeside) != 0; }
 
-  // The number of the thread's next epoch; 0 is none's.
+  // From these numbers on; 0 is none's.
+  Epochs(uint64_t first, uint64_t first_beside) {
+    threads_.next = first;
+    beside_.next = first_beside;
+  }
+  // The number of the thread's next epoch.
   uint64_t next() const { return threads_.next; }
+  // Of what is done beside the threads, without its bit.
+  uint64_t next_beside() const { return beside_.next; }
   // Epochs of consecutive threads begin; returns that of the first.
   uint64_t begin(int64_t block, int32_t thread, int32_t count = 1) {
     return threads_.add({block, thread, 0}, count);

@@ -42,7 +42,16 @@ Watch::Watch(weft_cpu_launch* launch, int64_t together, const int64_t* cluster, 
       together_(together),
       scratch_(scratch),
       cluster_{cluster[0], cluster[1], cluster[2]},
-      threads_(launch->block[0] * launch->block[1] * launch->block[2]) {}
+      threads_(launch->block[0] * launch->block[1] * launch->block[2]),
+      shadow_(Shadow::take()),
+      epochs_(shadow_ != nullptr ? shadow_->first_epoch() : 1,
+              shadow_ != nullptr ? shadow_->first_beside() : 1) {
+  if (shadow_ != nullptr) return;
+  has_no_memory_ = true;
+  launch->failed = 1;
+}
+
+Watch::~Watch() { Shadow::give_back(std::move(shadow_), epochs_.next(), epochs_.next_beside()); }
 
 int64_t Watch::group_of(int64_t block) const {
   const int64_t together = together_ & 3;
@@ -80,7 +89,13 @@ void Watch::begin_quick() {
   const WatchedBlock& own = *recent_;
   const auto bits = [](uint64_t epochs) { return epochs << Record::kSiteBits; };
   const uint64_t met = own.is_alone && own.is_isolated ? own.met : ~uint64_t{0};
-  quick_ = {own.number, own.threads.data(), &own.common, met, bits(own.first), bits(own.met - own.first)};
+  quick_ = {own.number,
+            own.threads.data(),
+            &own.common,
+            met,
+            bits(own.first),
+            bits(own.met - own.first),
+            bits(shadow_->first_epoch())};
 }
 
 MeetingPlace& Watch::place_at(int64_t block, const void* word) {
@@ -135,7 +150,7 @@ void Watch::event(int32_t event, int64_t block, int64_t thread, const void* addr
         clocks_.acquire(clock, place_at(block, address).done);
         break;
       case WEFT_EVENT_DECLARE:
-        shadow_.forget(address, bytes);
+        shadow_->forget(address, bytes);
         break;
       case WEFT_EVENT_PROXY_FENCE:
         clocks_.proxy_fence(own, number);
@@ -256,7 +271,8 @@ int32_t Watch::found(const weft_check_site& site, int64_t block, int64_t thread,
 void Watch::answer() {
   WriterQuestion& question = writer_question();
   if (question.address == nullptr) return;
-  shadow_.for_each(question.address, 1, [&](const Cell& cell) {
+  shadow_->for_each(question.address, 1, [&](const Cell& noted) {
+    const History cell = shadow_->history(noted);
     const Record& writer = cell.write.bits != 0 ? cell.write : cell.atomic;
     if (writer.bits == 0 || Epochs::is_beside(writer.epoch())) return;
     const Owner owner = owner_of(writer);

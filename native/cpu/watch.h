@@ -38,10 +38,14 @@ class Watch {
  public:
   // `scratch` are the arrays of the call, as in its frame.
   Watch(weft_cpu_launch* launch, int64_t together, const int64_t* cluster, void* scratch);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
 
   // See the rows of the runtime table.
   int32_t access(const weft_check_site& site, int64_t block, int64_t thread, const void* address) noexcept;
   // The same for an access that is as most are, or false: nothing is said of it yet.
+  bool access_one(const weft_check_site& site, int64_t block, int64_t thread, const char* address) const;
   bool access_quickly(const weft_check_site& site, int64_t block, int64_t thread, const char* address);
   bool access_elements(const weft_check_site& site, int64_t block, int64_t thread, const char* address,
                        int32_t count);
@@ -86,6 +90,7 @@ class Watch {
     const Shared<Clock>* common = nullptr;
     uint64_t met = 0;
     uint64_t first = 0, known = 0;  // epochs that all know, from which and how many, as bits of a record
+    uint64_t launch = 0;            // the first epoch of the launch, as well
   };
   // What `found` is to report of an access.
   struct Seen {
@@ -121,6 +126,7 @@ class Watch {
   bool is_before(const Record& record, const Access& access) const;
   bool is_together(const Record& record, const weft_check_site& site, int64_t block) const;
   void check_cell(Cell& cell, const Access& access);
+  void check_history(History& history, const Access& access);
   // Memory of weft.scratch and weft.global_scratch begins with its call: whether what an access reads has
   // been written, which it notes of what it writes. Also false without memory.
   bool pass_scratch(int32_t flags, const char* address, int64_t bytes);
@@ -152,7 +158,7 @@ class Watch {
   HostScratch recent_scratch_;
   int64_t cluster_[3];
   int32_t threads_;  // of a block
-  Shadow shadow_;
+  std::unique_ptr<Shadow> shadow_;
   Epochs epochs_;
   Clocks clocks_{&epochs_};
   std::unordered_map<int64_t, std::unique_ptr<WatchedBlock>> blocks_;

@@ -113,6 +113,12 @@ void Watch::doubt(const Access& access) {
 }
 
 void Watch::check_cell(Cell& cell, const Access& access) {
+  History history = shadow_->history(cell);
+  check_history(history, access);
+  shadow_->set_history(cell, history);
+}
+
+void Watch::check_history(History& cell, const Access& access) {
   const int32_t flags = access.site.flags;
   if ((flags & WEFT_ACCESS_SHARED) != 0) {
     if (cell.any().bits != 0 && is_stale(cell.any(), access)) cell = {};
@@ -135,7 +141,8 @@ void Watch::check_cell(Cell& cell, const Access& access) {
   if ((flags & WEFT_ACCESS_WRITES) != 0 && (flags & WEFT_ACCESS_ATOMIC) != 0) {
     cell.atomic = access.record;
   } else if ((flags & WEFT_ACCESS_WRITES) != 0) {
-    cell = {access.record, {}, {}};
+    cell = {};
+    cell.write = access.record;
   } else {
     cell.add_read(access.record, [&](const Record& read) { return is_before(read, access); });
   }
@@ -199,7 +206,7 @@ int32_t Watch::check_range(const Access& access, const void* address, int64_t by
   const char* place = static_cast<const char*>(address);
   if ((access.site.flags & WEFT_ACCESS_SCRATCH) != 0) check_scratch(access, place, bytes);
   for (int64_t done = 0; done < bytes; done += access.site.bytes) {
-    shadow_.for_each(place + done, access.site.bytes, [&](Cell& cell) { check_cell(cell, access); });
+    shadow_->for_each(place + done, access.site.bytes, [&](Cell& cell) { check_cell(cell, access); });
     if (seen_.bytes != 0 && seen_.address == nullptr) {
       seen_.address = place + done;
       seen_.bytes = bytes - done;

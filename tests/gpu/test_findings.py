@@ -21,12 +21,13 @@ pytestmark = pytest.mark.gpu
 
 ARRAYS = SimpleNamespace(
     **{name: getattr(np, name) for name in ("float16", "float32", "int32", "bool_")},
+    ones=lambda *given: DeviceArray(np.ones(*given)),
     zeros=lambda *given: DeviceArray(np.zeros(*given)),
     arange=lambda *given, **named: DeviceArray(np.arange(*given, **named)),
     array=lambda *given, **named: DeviceArray(np.array(*given, **named)),
 )
 # Nothing may be left out of what other threads wait for: a finding is told, and then the context is lost.
-AWAITED = ("mbarrier", "st_async", "wgmma")
+AWAITED = ("mbarrier", "st_async", "wgmma", "copy_map")
 # NumPy's arrays, used for more than to hand them over.
 OF_NUMPY = (".ctypes", ")[")
 CASES_OF_BOUNDS = [

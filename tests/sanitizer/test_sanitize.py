@@ -240,6 +240,34 @@ def test_the_order_of_threads_does_not_decide_whether_they_race():
 
 
 @weft.kernel
+def four_threads_kernel(a: weft.Tensor, flags: weft.Tensor, unknown: weft.i32):
+    """Thread 3 writes what the others have read, and waits for all but one of them."""
+    i = weft.thread_idx.x
+    if i < 3:
+        a[1 + i] = a[0]
+        weft.atomic_store(flags, i, 1, order="release")
+    else:
+        for other in range(3):
+            while other != unknown and weft.atomic_load(flags, other, order="acquire") == 0:
+                pass
+        a[0] = 5.0
+
+
+@pytest.mark.parametrize("unknown", [0, 1, 2, 3])
+def test_each_of_three_readers_is_remembered(unknown):
+    arrays = np.zeros(4, np.float32), np.zeros(3, np.int32)
+    with weft.sanitize("races"):
+        if unknown == 3:
+            four_threads_kernel[1, 4](*arrays, unknown)
+            return
+        with pytest.raises(weft.SanitizerError) as caught:
+            four_threads_kernel[1, 4](*arrays, unknown)
+    (report,) = caught.value.reports
+    assert (report.index, report.access, report.thread) == ((0,), "written", (3, 0, 0))
+    assert (report.other.access, report.other.thread) == ("read", (unknown, 0, 0))
+
+
+@weft.kernel
 def written_late_kernel(a: weft.Tensor, element: weft.i32):
     thread = weft.thread_idx.x
     if weft.block_idx.x == 0:
