@@ -83,6 +83,13 @@ class Clock {
   void join(const Clock& other);
   // Copies see all that is known here.
   void show_to_copies();
+  // Whether it tells of a block.
+  bool has(int64_t block) const {
+    for (const Part& part : parts_) {
+      if (part.block == block) return true;
+    }
+    return false;
+  }
   // Whether it tells of no other block.
   bool is_of(int64_t block) const { return parts_.size() == 1 && parts_[0].block == block; }
 

@@ -80,6 +80,7 @@ struct Watch::Quick {
 inline bool Watch::access_elements(const weft_check_site& site, int64_t block, int64_t thread,
                                    const char* address, int32_t count) {
   if (quick_.block != block || (site.flags & kOrders) != 0) return false;
+  if ((site.flags & WEFT_ACCESS_SHARED) != 0 && !quick_.is_own(address)) return false;
   const ThreadClock& clock = quick_.threads[thread];
   const bool begins = (site.flags & WEFT_ACCESS_SHARED) != 0 && quick_.first != 0;
   const Quick quick{quick_,
@@ -109,6 +110,7 @@ inline bool Watch::access_one(const weft_check_site& site, int64_t block, int64_
   const int32_t flags = site.flags;
   if ((flags & (kOrders | WEFT_ACCESS_SCRATCH)) != 0 || site.count != 1 || quick_.block != block)
     return false;
+  if ((flags & WEFT_ACCESS_SHARED) != 0 && !quick_.is_own(address)) return false;
   Cell* found = shadow_->find(address, site.bytes);
   if (found == nullptr || Shadow::is_long(*found)) return false;
   const uint64_t epoch = quick_.threads[thread].epoch;

@@ -62,9 +62,10 @@ class Together {
   // Runs all blocks, of which the first has the number `first`; 0, or 1 with the error set.
   int32_t run(const void* parameters, int64_t first) {
     int32_t budget = all_[0].budget();
+    for (int64_t block = 0; block < blocks_; ++block) all_[block].place(first + block);
+    if (is_watched()) watch_of(launch_)->share(numbers(0, blocks_), scratch_, bytes_);
     for (int64_t block = 0; block < blocks_; ++block) {
       Block& own = all_[block];
-      own.place(first + block);
       if (!is_filled(block)) return raise_overwritten(own.described(), nullptr);
       own.set_budget(budget);
       own.start(parameters);
@@ -117,8 +118,20 @@ class Together {
       raise_overwritten(all_[other].described(), &writer);
       return false;
     }
-    if (own.exited()) fill(block);
-    return true;
+    if (!own.exited()) return true;
+    fill(block);
+    return !is_watched() || watch_of(launch_)->ended(own.described().block);
+  }
+
+  // Whether the sanitizer looks at what blocks do to each other's memory.
+  bool is_watched() const { return launch_->watch != nullptr && kernel_.maps_shared != 0; }
+
+  // Of blocks from `first` on, in the grid.
+  std::vector<int64_t> numbers(int64_t first, int64_t count) const {
+    std::vector<int64_t> found;
+    for (int64_t block = first; block < first + count; ++block)
+      found.push_back(all_[block].described().block);
+    return found;
   }
 
   // Opens a cluster's barrier if all its threads that have not exited are there.
@@ -148,10 +161,7 @@ class Together {
   // The threads of blocks from `first` on have met at a barrier.
   void meet(int64_t first, int64_t count) {
     if (launch_->watch == nullptr) return;
-    std::vector<int64_t> numbers;
-    for (int64_t block = first; block < first + count; ++block)
-      numbers.push_back(all_[block].described().block);
-    watch_of(launch_)->meet_blocks(numbers.data(), static_cast<int32_t>(count));
+    watch_of(launch_)->meet_blocks(numbers(first, count).data(), static_cast<int32_t>(count));
   }
 
   // 0, or 1 with the error set: a message that was sent to a block which had exited.

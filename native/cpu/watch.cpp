@@ -96,6 +96,11 @@ void Watch::begin_quick() {
             bits(own.first),
             bits(own.met - own.first),
             bits(shadow_->first_epoch())};
+  if (memories_.empty()) return;
+  const auto is_own = [&](const Memory& memory) { return memory.block == own.number; };
+  const auto found = std::find_if(memories_.begin(), memories_.end(), is_own);
+  quick_.shared = shared_ + (found - memories_.begin()) * shared_bytes_;
+  quick_.shared_bytes = static_cast<uint64_t>(shared_bytes_);
 }
 
 MeetingPlace& Watch::place_at(int64_t block, const void* word) {
@@ -128,6 +133,13 @@ const weft_check_site& Watch::site_of(const Record& record) const {
 void Watch::event(int32_t event, int64_t block, int64_t thread, const void* address, int64_t bytes) noexcept {
   if (event == WEFT_EVENT_MEETING) {
     meet_threads(block, static_cast<int32_t>(thread), static_cast<int32_t>(bytes));
+    return;
+  }
+  if (event == WEFT_EVENT_END) {
+    safely([&] {
+      note_end(*static_cast<const weft_check_site*>(address), block, thread);
+      return 0;
+    });
     return;
   }
   safely([&] {
@@ -253,6 +265,7 @@ int32_t Watch::found(const weft_check_site& site, int64_t block, int64_t thread,
     Report report =
         report_of(site, triple_of(block, launch_->grid), triple_of(thread, launch_->block), values);
     if (site.flags == 0) return add(std::move(report)) ? 0 : 1;
+    if (seen_.memory != nullptr) return tell_lifetime(site, block, thread, values, std::move(report));
     if (seen_.kind < 0) return 0;
     const bool is_beside = (site.flags & kBeside) != 0;
     complete({site, this->block(block), static_cast<int32_t>(thread), {}, is_beside}, values, report);

@@ -11,10 +11,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <new>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cpu/clocks.h"
@@ -62,6 +64,10 @@ class Watch {
   void named_arrive(int64_t block, int32_t barrier, int32_t thread) noexcept;
   void named_pass(int64_t block, int32_t barrier, int32_t thread) noexcept;
   void named_opened(int64_t block, int32_t barrier) noexcept;
+  // These blocks may reach each other's shared memory, which lies `bytes` apart from `shared` on.
+  void share(const std::vector<int64_t>& blocks, const char* shared, int64_t bytes) noexcept;
+  // All threads of a block have returned. Whether the launch goes on.
+  bool ended(int64_t block) noexcept;
 
   bool reports_barriers() const { return (together_ & WEFT_LAUNCH_BARRIERS) != 0; }
   // Adds a finding; whether the launch continues.
@@ -91,6 +97,22 @@ class Watch {
     uint64_t met = 0;
     uint64_t first = 0, known = 0;  // epochs that all know, from which and how many, as bits of a record
     uint64_t launch = 0;            // the first epoch of the launch, as well
+    // Shared memory that it may access quickly: its own.
+    const char* shared = nullptr;
+    uint64_t shared_bytes = ~uint64_t{0};
+
+    bool is_own(const char* address) const {
+      return reinterpret_cast<uint64_t>(address) - reinterpret_cast<uint64_t>(shared) < shared_bytes;
+    }
+  };
+  // The shared memory of a block that others may reach.
+  struct Memory {
+    int64_t block = 0;
+    bool has_ended = false;
+    Record end;  // where its last thread has returned
+    std::vector<bool> returned;
+    // The last access of each thread of another block, and what is to be said of it unless it comes before.
+    std::map<std::pair<int64_t, int32_t>, std::pair<Record, Report>> others;
   };
   // What `found` is to report of an access.
   struct Seen {
@@ -98,6 +120,7 @@ class Watch {
     Record other;
     const char* address = nullptr;  // of a write that may change nothing
     int64_t bytes = 0;              // 0: another finding
+    Memory* memory = nullptr;       // of another block, by an access whose record is `other`
   };
   // A write that races with another write, unless it changes nothing.
   struct Doubt {
@@ -131,6 +154,12 @@ class Watch {
   // been written, which it notes of what it writes. Also false without memory.
   bool pass_scratch(int32_t flags, const char* address, int64_t bytes);
   void check_scratch(const Access& access, const char* address, int64_t bytes);
+  Memory* memory_at(const char* address);
+  void check_lifetime(const Access& access, const char* address);
+  int32_t tell_lifetime(const weft_check_site& site, int64_t block, int64_t thread, const int64_t* values,
+                        Report report);
+  ReportPlace end_of(const Memory& memory) const;
+  void note_end(const weft_check_site& site, int64_t block, int64_t thread);
   void doubt(const Access& access);
   bool check_record(const Record& other, const Access& access) {
     // A thread's own accesses come one after the other.
@@ -163,6 +192,9 @@ class Watch {
   Clocks clocks_{&epochs_};
   std::unordered_map<int64_t, std::unique_ptr<WatchedBlock>> blocks_;
   WatchedBlock* recent_ = nullptr;
+  std::vector<Memory> memories_;  // of the blocks that are alive, if they reach each other's
+  const char* shared_ = nullptr;  // of the first one
+  int64_t shared_bytes_ = 0;      // from one to the next
   Current quick_;
   std::unordered_map<const void*, MeetingPlace> places_;
   std::vector<const MeetingPlace*> numbered_places_;

@@ -80,7 +80,7 @@ bool Watch::is_together(const Record& record, const weft_check_site& site, int64
 }
 
 void Watch::see(int32_t kind, const Record& other) {
-  if (seen_.kind < 0) seen_ = {kind, other, nullptr, 0};
+  if (seen_.kind < 0) seen_ = {kind, other, nullptr, 0, nullptr};
 }
 
 // Whether an access and an earlier one, of which one writes, are in order or of no interest.
@@ -204,6 +204,7 @@ int32_t Watch::check_range(const Access& access, const void* address, int64_t by
   if (settle()) return 1;
   seen_ = {};
   const char* place = static_cast<const char*>(address);
+  if (!memories_.empty() && (access.site.flags & WEFT_ACCESS_SHARED) != 0) check_lifetime(access, place);
   if ((access.site.flags & WEFT_ACCESS_SCRATCH) != 0) check_scratch(access, place, bytes);
   for (int64_t done = 0; done < bytes; done += access.site.bytes) {
     shadow_->for_each(place + done, access.site.bytes, [&](Cell& cell) { check_cell(cell, access); });
@@ -213,7 +214,7 @@ int32_t Watch::check_range(const Access& access, const void* address, int64_t by
     }
   }
   if (!access.is_copy && (access.site.flags & kOrders) != 0) order_atomics(access, address);
-  return seen_.kind >= 0 ? 1 : 0;
+  return seen_.kind >= 0 || seen_.memory != nullptr ? 1 : 0;
 }
 
 int32_t Watch::access(const weft_check_site& site, int64_t block, int64_t thread,

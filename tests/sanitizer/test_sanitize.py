@@ -372,3 +372,61 @@ def test_scratch_memory_that_nothing_uses_is_not_looked_for():
         for _ in range(3):
             host(a)
     assert (a == 3).all()
+
+
+def kept(value):
+    """An array of a call, which the caller keeps."""
+    array = weft.local(2, weft.f32)
+    array[0] = value
+    return array
+
+
+@weft.kernel
+def kept_arrays_kernel(a: weft.Tensor):
+    first, second = kept(1.0), kept(2.0)
+    both = (second, first)
+    for i in range(2):
+        one = kept(3.0 + i)  # in each round the same memory
+        both = (one, both[0])
+    a[0], a[1], a[2], a[3] = first[0], second[0], both[0][0], both[1][0]
+
+
+def test_local_arrays_live_as_long_as_their_thread():
+    a = np.zeros(4, np.float32)
+    with weft.sanitize("all"):
+        kept_arrays_kernel[1, 1](a)
+    assert a.tolist() == [1, 2, 4, 4]
+
+
+@weft.kernel
+def apart_kernel(a: weft.Tensor):
+    i = weft.thread_idx.x
+    if a[0] > 0:
+        one = weft.shared(8, weft.f32)
+        one[i] = 1.0
+        a[i] = one[7 - i]
+    else:
+        other = weft.shared(8, weft.f32)
+        other[i] = 2.0
+        a[i] = other[7 - i]
+
+
+def test_shared_arrays_have_memory_of_their_own_though_their_lives_are_apart():
+    fn = weft.compile(apart_kernel_of, np.ones(8, np.float32))
+    assert fn.kernels["apart_kernel"].shared_memory_bytes == 64
+
+
+@weft.jit
+def apart_kernel_of(a: Vector):
+    apart_kernel(a).launch(grid=1, block=8)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_host_function_cannot_return_its_scratch_memory(whole):
+    @weft.jit
+    def host():
+        memory = weft.scratch(8, weft.f32)
+        return memory if whole else (1, memory[2:])
+
+    with pytest.raises(weft.TypeMismatchError, match="RETURN_SCRATCH"):
+        host()

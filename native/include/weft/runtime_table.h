@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 22
+#define WEFT_RUNTIME_TABLE_VERSION 23
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -197,6 +197,7 @@ typedef struct weft_failure_site {
   KIND(out_of_bounds, "out of bounds", "bounds") \
   KIND(misaligned, "misaligned", "bounds") \
   KIND(race, "race", "races") \
+  KIND(lifetime, "lifetime", "races") \
   KIND(divergent_barrier, "divergent barrier", "barriers") \
   KIND(uninitialized, "uninitialized", "uninit") \
   KIND(asynchrony, "asynchrony", "async") \
@@ -251,6 +252,7 @@ enum weft_watch_event {
   WEFT_EVENT_PRODUCT = 8,      // a product of its warpgroup begins
   WEFT_EVENT_PRODUCTS = 9,     // as for stores
   WEFT_EVENT_MEETING = 10,     // `bytes` threads from this one on have met
+  WEFT_EVENT_END = 11,         // the thread has returned; the address is that of a weft_check_site
 };
 
 // A place in a kernel that the sanitizer checks, constant data in the object. The texts are UTF-8 and live as

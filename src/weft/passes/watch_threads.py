@@ -15,6 +15,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, i64
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
 from weft.dialects.nvgpu.cluster import MapSharedOp, StAsyncOp
@@ -28,7 +29,7 @@ from weft.dialects.nvgpu.mbarrier import (
 from weft.dialects.nvgpu.tma import FenceProxyOp, TmaLoadOp, TmaReduceOp, TmaStoreOp, TmaWaitOp
 from weft.dialects.nvgpu.wgmma import WgmmaMmaOp, WgmmaWaitOp
 from weft.dialects.simt.barrier import FenceOp
-from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.kernel import ExitOp, KernelOp, ReturnOp
 from weft.dialects.simt.memory import (
     AllocaOp,
     AtomicCasOp,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Operation, SSAValue
+    from xdsl.ir import Attribute, Operation, SSAValue
 
     from weft.dialects.builder import OperationT
 
@@ -135,6 +136,13 @@ def watch_threads(module: ModuleOp, checks: str) -> None:
                 _Watcher(kernel, wanted).watch()
 
 
+def reaches_others(op: Operation) -> bool:
+    """Whether an operation writes or reads shared memory of other blocks."""
+    if isinstance(op, MbarrierReleaseOp | TmaLoadOp):
+        return bool(op.ranks)
+    return isinstance(op, MapSharedOp)
+
+
 def _knows_scratch(module: ModuleOp) -> bool:
     """Whether calls have scratch memory, all of whose writes are watched: those through tensor maps are not."""
     operations = list(walk(module))
@@ -149,6 +157,7 @@ class _Watcher:
         self._operations = list(walk(kernel))
         self._awaited = set(awaited_loads(kernel))
         has_copies = any(isinstance(op, _BESIDE) for op in self._operations)
+        self._is_reached = "races" in wanted and any(map(reaches_others, self._operations))
         self._wanted = wanted if has_copies else wanted - {"async"}
 
     def watch(self) -> None:
@@ -301,6 +310,8 @@ class _Watcher:
                 self._before(op, WatchEventOp("arrive", 0, one, op.index))
         elif isinstance(op, MbarrierWaitOp | MbarrierTryWaitOp):
             self._after(op, WatchEventOp("wait", 0, op.words, op.index))
+        elif isinstance(op, ExitOp | ReturnOp) and self._is_reached:
+            self._before(op, WatchEventOp("end")).location = _end(op)  # pyright: ignore
         elif isinstance(op, AllocaOp) and "uninit" in self._wanted:
             kind = op.result.type
             size = math.prod(kind.dims) * _element_bytes(op.result)
@@ -316,6 +327,15 @@ class _Watcher:
         added.location = op.location  # pyright: ignore[reportAttributeAccessIssue]
         Rewriter.insert_op(added, where)
         return added
+
+
+def _end(op: ExitOp | ReturnOp) -> Attribute | None:
+    """The place where a thread returns: what it did last in the region, or the branch that led there."""
+    before = op.prev_op
+    while before is not None and source_location(before.location) is None:
+        before = before.prev_op
+    last = before or op.parent_op()
+    return last.location if last is not None else None
 
 
 def _element_bytes(tensor: SSAValue) -> int:

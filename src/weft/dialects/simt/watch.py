@@ -44,7 +44,7 @@ ACCESS_FLAGS: Final = {
 """Words for the bits of enum weft_access_flag."""
 EVENTS: Final = (
     *("fence", "arrive", "wait", "declare", "proxy_fence"),
-    *("commit", "elements", "stores", "product", "products", "meeting"),
+    *("commit", "elements", "stores", "product", "products", "meeting", "end"),
 )
 """Words for enum weft_watch_event."""
 

@@ -200,6 +200,8 @@ def _print_watch_event(printer: FunctionPrinter, op: WatchEventOp) -> None:
     address = "null"
     if op.tensor is not None:
         address = printer.tensors[op.tensor].address(printer, [op.index] if op.index else [])
+    if op.event.data == "end":
+        address = _Site(op, _WATCHED_KIND, "the block", "ended").print(printer, 0, 1)
     event, amount = EVENTS.index(op.event.data), op.amount.value.data
     arguments = f"ptr {address}", f"i64 {amount}"
     _call(printer, "sanitizer_event", f"i32 {event}", *_thread(printer), *arguments)

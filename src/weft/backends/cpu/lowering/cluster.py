@@ -18,8 +18,6 @@ from weft.codegen.operations.memory import print_vector
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
-from weft.dialects.nvgpu.mbarrier import MbarrierReleaseOp
-from weft.dialects.nvgpu.tma import TmaLoadOp
 from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.views import VECTOR_BYTES
 
@@ -94,10 +92,3 @@ MEETING_CLUSTERS: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], 
     MapSharedOp: _print_map_shared,
     StAsyncOp: _print_st_async,
 }
-
-
-def reaches_others(op: Operation) -> bool:
-    """Whether an operation writes or reads shared memory of other blocks."""
-    if isinstance(op, MbarrierReleaseOp | TmaLoadOp):
-        return bool(op.ranks)
-    return isinstance(op, MapSharedOp)

@@ -14,7 +14,6 @@ from xdsl.dialects import scf
 
 from weft.backends.cpu.lowering.budget import BUDGET_PLACE, work
 from weft.backends.cpu.lowering.check import has_orders, reports_barriers
-from weft.backends.cpu.lowering.cluster import reaches_others
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, SITE, CoroutinePrinter
 from weft.backends.cpu.lowering.local import LocalMemory
@@ -27,6 +26,7 @@ from weft.dialects.definition import DependsOnWarps
 from weft.dialects.flow import walk
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
+from weft.passes.watch_threads import reaches_others
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
