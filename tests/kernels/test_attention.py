@@ -259,7 +259,7 @@ def test_warpgroups_keep_derivatives_in_registers(hdim):
 
 def test_bad_input_is_refused_by_name():
     q, row, starts = numbers(2, 3, 4, 8), np.zeros(3, np.int32), np.array([0, 3], np.int32)
-    logits, other = numbers(3, 4), q.copy()
+    logits, other, sums = numbers(3, 4), q.copy(), numbers(2, 4, 3)
     for error, text, call in (
         (TypeError, "k has elements of float32", lambda: kernels.attention(q, q.astype("f"), q)),
         (ValueError, "v has shape", lambda: kernels.attention(q, q, q[:, :2])),
@@ -296,6 +296,24 @@ def test_bad_input_is_refused_by_name():
             for function, count in ((kernels.attention, 3), (kernels.attention_backward, 4))
         ),
         (TypeError, "scale is 'a', expected", lambda: kernels.attention(q, q, q, scale="a")),
+        *(
+            (error, text, lambda lse=lse: kernels.attention(q, q, q, lse=lse))
+            for error, text, lse in (
+                (TypeError, "lse has elements of float32, expected float64", sums.astype("f")),
+                (ValueError, r"lse has shape \(2, 4\), expected \(2, 4, 3\)", sums[..., 0]),
+                (
+                    ValueError,
+                    "lse overlaps with q, expected memory",
+                    q.reshape(-1)[:24].reshape(sums.shape),
+                ),
+            )
+        ),
+        (ValueError, "given together", lambda: kernels.attention_backward(q, q, q, q, lse=sums)),
+        (
+            ValueError,
+            r"lse has shape \(2, 4\), expected",
+            lambda: kernels.attention_backward(q, q, q, q, result=q, lse=sums[..., 0]),
+        ),
         (ValueError, "gradient has shape", lambda: kernels.attention_backward(q[:1], q, q, q)),
         (
             TypeError,

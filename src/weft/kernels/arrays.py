@@ -253,14 +253,17 @@ def output_like(
     return output(like, like.shape, like.dtype, like.type_name, out, itself, **inputs)
 
 
-def refuse_overlap(source: Given, target: Given, *, may_be_same: bool, name: str = "x") -> None:
+def refuse_overlap(
+    source: Given, target: Given, *, may_be_same: bool, name: str = "x", target_name: str = "out"
+) -> None:
     """Raises for an output whose memory may also be that of the input.
 
     Args:
         source: the input.
-        target: the output, named out.
+        target: the output.
         may_be_same: whether it may be the input itself.
         name: of the input, for messages.
+        target_name: of the output.
 
     Raises:
         ValueError: if it overlaps.
@@ -279,7 +282,7 @@ def refuse_overlap(source: Given, target: Given, *, may_be_same: bool, name: str
     )
     if not (may_be_same and is_same and source.dtype.itemsize == target.dtype.itemsize):
         allowed = f"{name} itself or memory of its own" if may_be_same else "memory of its own"
-        raise ValueError(f"out overlaps with {name}, expected {allowed}")
+        raise ValueError(f"{target_name} overlaps with {name}, expected {allowed}")
 
 
 def _are_apart(source: Given, target: Given) -> bool:

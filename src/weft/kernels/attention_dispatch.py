@@ -6,7 +6,7 @@ In: arrays that fit each other. Out: calls.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.kernels import (
     hopper_attention,
@@ -20,6 +20,9 @@ from weft.kernels.arrays import Given, output, output_like
 from weft.kernels.calls import Call
 from weft.kernels.factors import capability
 from weft.kernels.rows import sum_type
+
+if TYPE_CHECKING:
+    from weft.types.dtype import DType
 
 _WIDTHS: Final = (64, 128)  # of tiles of a head that warpgroups multiply
 _CHUNK: Final = 16  # bytes, of which the copies' strides are multiples
@@ -96,12 +99,17 @@ def backward(arrays: tuple[Given, ...], found: Any, by: tuple[Any, ...], options
     return Call(call, arguments, by)
 
 
-def sums_for(queries: Given, lse: Any = None) -> Any:
-    """Where the logarithms of sums of weights go: a user's array, checked, or a new one, tokens of a head together."""
+def sums_of(queries: Given) -> tuple[tuple[int, ...], DType, str]:
+    """What logarithms of sums of weights are like, tokens of a head together: shape, type and the type's name."""
     tokens, heads = queries.shape[-3:-1]
     dtype = sum_type(queries.dtype)
     name = "float64" if dtype.itemsize == 8 else "float32"
-    return output(queries, (*queries.shape[:-3], heads, tokens), dtype, name, lse)
+    return (*queries.shape[:-3], heads, tokens), dtype, name
+
+
+def sums_for(queries: Given) -> Any:
+    """A new array for logarithms of sums of weights."""
+    return output(queries, *sums_of(queries))
 
 
 def _width_of(hdim: int) -> int:

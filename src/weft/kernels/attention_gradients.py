@@ -10,8 +10,8 @@ import math
 from typing import Any, cast
 
 from weft.kernels.activations import check_alike
-from weft.kernels.arrays import given, number, output_like
-from weft.kernels.attention_dispatch import Options, backward, sums_for
+from weft.kernels.arrays import Given, given, number, output_like
+from weft.kernels.attention_dispatch import Options, backward, sums_of
 from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of
 from weft.kernels.calls import remembered
 from weft.kernels.gradients import differentiable
@@ -73,7 +73,8 @@ def attention_backward(
     found = None
     if result is not None:
         check_alike(queries, result, "result")
-        found = result, sums_for(queries, lse)
+        check_sums(queries, lse)
+        found = result, lse
     by_q, by_k, by_v = map(output_like, (queries, keys, values))
     hdim = queries.shape[-1]
     scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
@@ -82,6 +83,17 @@ def attention_backward(
     if 0 in queries.shape[:-3]:
         return by_q, by_k, by_v
     return cast("Any", backward(arrays, found, (by_q, by_k, by_v), options))
+
+
+def check_sums(queries: Given, lse: object) -> None:
+    """Raises an error unless an array is what `attention` writes to its `lse`."""
+    found, (shape, dtype, name) = given(lse, "lse"), sums_of(queries)
+    if found.dtype is not dtype:
+        raise TypeError(f"lse has elements of {found.type_name}, expected {name}")
+    if found.shape != shape:
+        raise ValueError(f"lse has shape {found.shape}, expected {shape}")
+    if found.device != queries.device:
+        raise ValueError(f"lse is on {found.device}, expected {queries.device}")
 
 
 def _like(gradient: Any, q: Any, k: Any, v: Any, *_: Any) -> Any:

@@ -9,8 +9,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.kernels.arrays import given, integer_from, number, output_like
-from weft.kernels.attention_dispatch import Options, forward, sums_for
+from weft.kernels.arrays import (
+    checked_output,
+    given,
+    integer_from,
+    number,
+    output_like,
+    refuse_overlap,
+)
+from weft.kernels.attention_dispatch import Options, forward, sums_for, sums_of
 from weft.kernels.attention_gradients import attention_slopes
 from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of
 from weft.kernels.calls import remembered
@@ -105,7 +112,10 @@ def attention(
         raise ValueError(f"longest is {longest}, expected None without q_starts and k_starts")
     out = output_like(queries, out, q=q, k=k, v=v, q_starts=q_starts, k_starts=k_starts)
     if lse is not None:
-        lse = sums_for(queries, lse)
+        sums = checked_output(queries, *sums_of(queries), lse, "lse")
+        for name, one in {"q": q, "k": k, "v": v, "out": out}.items():
+            other = given(one, name)
+            refuse_overlap(other, sums, may_be_same=False, name=name, target_name="lse")
     if 0 in queries.shape:
         return out
     scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
