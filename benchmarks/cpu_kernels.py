@@ -2,8 +2,8 @@
 """Kernels on the CPU target: launches, threads that wait for each other, and the examples.
 
 In: the examples at their full size, compiled beforehand, on one thread and on two. Out: milliseconds
-per call beside NumPy, numba's `@njit` and torch; nanoseconds per launch; nanoseconds per thread of a
-reduction, beside numba's CUDA simulator.
+per call beside NumPy, numba's `@njit` and torch, and of the busier of two threads beside one alone;
+nanoseconds per launch; nanoseconds per thread of a reduction, beside numba's CUDA simulator.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 import timeit
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,6 @@ from weft import _native
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from examples.common import Example
 
@@ -298,12 +298,61 @@ def examples(rounds: int) -> Iterator[Figure]:
         yield Figure(f"cpu_kernels/{peer}", None, "ms", peer, None, reason)
 
 
+def busiest_milliseconds(call: Callable[[], Any]) -> float:
+    """How long the busiest thread of the process was on a CPU during one call; other programs change it little.
+
+    Linux alone: the number of a thread's clock is made of the thread's, as `pthread_getcpuclockid` does it.
+    """
+
+    def times() -> dict[int, int]:
+        threads = [int(entry.name) for entry in Path("/proc/self/task").iterdir()]
+        return {thread: time.clock_gettime_ns((~thread << 3) | 6) for thread in threads}
+
+    before = times()
+    call()
+    return max(after - before.get(thread, 0) for thread, after in times().items()) / 1e6
+
+
+def shared(rounds: int) -> Iterator[Figure]:
+    """Each example on two threads, the busier one's time on a CPU, beside one thread; then which gain nothing."""
+    slower: list[str] = []
+    for example in EXAMPLES:
+        arguments = example.make_arguments(example.size)
+        compiled = weft.compile(example.function, *arguments.values())
+        given = example.call_arguments(arguments)
+        ours = lambda compiled=compiled, given=given: compiled(**given)  # noqa: E731
+        calls = {threads: with_threads(threads, ours) for threads in THREADS}
+        for call in calls.values():
+            call()  # touches the memory, wakes the threads
+        samples = interleave(
+            {
+                str(threads): lambda call=call: busiest_milliseconds(call)
+                for threads, call in calls.items()
+            },
+            rounds,
+        )
+        one, two = (min(samples[str(threads)]) for threads in THREADS)
+        if two >= one:
+            slower.append(example.name)
+        note = example.describe(example.size)
+        yield Figure(f"cpu_kernels/{example.name}/two threads", two, "ms", "one thread", one, note)
+    name = "cpu_kernels/examples that two threads do not make faster"
+    yield Figure(name, len(slower), "", note=", ".join(slower) or "none")
+
+
+PARTS: dict[str, Callable[[int], Iterator[Figure]]] = {
+    "launches": launches,
+    "cooperation": cooperation,
+    "shared": shared,
+    "examples": examples,
+}
+
+
 def main() -> None:
     """Print every figure."""
-    arguments = parse_arguments(__doc__ or "", rounds=9)
-    report(launches(arguments.rounds), arguments.json)
-    report(cooperation(arguments.rounds), arguments.json)
-    report(examples(arguments.rounds), arguments.json)
+    arguments = parse_arguments(__doc__ or "", rounds=9, parts=tuple(PARTS))
+    for name in arguments.part or PARTS:
+        report(PARTS[name](arguments.rounds), arguments.json)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 os.environ.setdefault("WEFT_NO_CACHE", "1")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS_PYTHON = ROOT / ".venv-peers" / "bin" / "python"
@@ -194,11 +194,15 @@ def serve(
     os._exit(0)  # some peers take long to unload
 
 
-def parse_arguments(description: str, rounds: int) -> argparse.Namespace:
-    """The options that every benchmark has: `--json` and `--rounds`."""
+def parse_arguments(description: str, rounds: int, parts: Sequence[str] = ()) -> argparse.Namespace:
+    """The options that every benchmark has: `--json` and `--rounds`; `--part` where it has several."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", action="store_true", help="one JSON line per figure")
     parser.add_argument("--rounds", type=int, default=rounds, help="measurements of each kind")
+    if parts:
+        parser.add_argument(
+            "--part", action="append", choices=parts, help="measure this alone, or with others"
+        )
     return parser.parse_args()
 
 
