@@ -18,6 +18,7 @@ from tests.architecture.source_tree import run_python
 from tests.architecture.test_every_op_is_complete import EXPANDED, OPERATIONS
 from tests.backends.amdgcn_site import MACHINES, WARP_SIZES, Elf, installed
 from tests.conformance.harness import OF_INTEGERS, QUESTIONS, define, math_functions
+from tests.sampling import sampled
 from weft.backends.host import HOST_SYMBOLS
 from weft.backends.registry import find_backend, find_backend_of, find_target
 from weft.codegen.wrapper.function import WRAPPER
@@ -491,7 +492,7 @@ def test_every_function_of_the_library(dtype):
     compile_everywhere(dtype, values + calls(QUESTIONS, 1))
 
 
-@pytest.mark.parametrize("dtype", ["i32", "i64", "u32", "u64"])
+@pytest.mark.parametrize("dtype", sampled(["i32", "i64", "u32", "u64"], 3))
 def test_every_function_of_integers(dtype):
     compile_everywhere(dtype, calls(OF_INTEGERS - {"mulhi"}, 1) + calls({"mulhi", "max", "min"}, 2))
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.kernel_runner import CpuKernel, tensor
+from tests.sampling import sampled
 
 TYPES = {
     "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f32": np.float32, "f64": np.float64,
@@ -54,8 +55,12 @@ def step(kind: str, old, value, dtype):
         }[kind]()
 
 
-@pytest.mark.parametrize("order", ["relaxed", "seq_cst"])
-@pytest.mark.parametrize(("element", "kind"), CASES)
+@pytest.mark.parametrize(
+    ("element", "kind", "order"),
+    sampled(
+        [(*case, order) for case in CASES for order in ("relaxed", "seq_cst")], 3, several=True
+    ),
+)
 def test_each_access_yields_the_old_element(element: str, kind: str, order: str):
     dtype = TYPES[element]
     values = np.array([3, -5, 7, -1, 2, 100, -100, 4], np.float32).astype(dtype)

@@ -11,6 +11,7 @@ import pytest
 import weft
 from tests.conformance.harness import NUMPY_TYPES, run_threads
 from tests.conformance.test_small_floats import EIGHT_BITS, bits, every_value, nearest, wide
+from tests.sampling import sampled
 
 OTHERS = (weft.f32, weft.f16, weft.bf16, weft.f64)
 TOGETHER = """
@@ -74,8 +75,19 @@ def code(source, dtype, count, architecture):
     return weft.compile(copier(count), *examples, options=f"--gpu-arch {architecture}")
 
 
-@pytest.mark.parametrize("byte", EIGHT_BITS, ids=str)
-@pytest.mark.parametrize(("other", "count"), [(weft.f32, 4), (weft.f16, 8), (weft.bf16, 8)])
+@pytest.mark.parametrize(
+    ("byte", "other", "count"),
+    sampled(
+        [
+            (byte, *other)
+            for byte in EIGHT_BITS
+            for other in ((weft.f32, 4), (weft.f16, 8), (weft.bf16, 8))
+        ],
+        2,
+        several=True,
+    ),
+    ids=str,
+)
 def test_a_gpu_converts_two_at_a_time(byte, other, count):
     name = {weft.f8e4m3: "e4m3x2", weft.f8e5m2: "e5m2x2"}[byte]
     widened = code(byte, other, count, "sm_89")

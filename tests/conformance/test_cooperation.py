@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads that wait for each other on the CPU: what they compute, against models in NumPy and Python."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 
 F32 = weft.Tensor[weft.f32, ("n",)]
 I32 = weft.Tensor[weft.i32, ("n",)]
@@ -169,10 +172,17 @@ def shuffled(a, kind, width):
 
 
 @pytest.mark.parametrize(
-    "dtype", [np.int8, np.int32, np.uint64, np.float16, np.float32, np.float64]
+    ("kind", "width", "dtype"),
+    sampled(
+        itertools.product(
+            ["up", "down", "xor", "idx"],
+            [4, 8, 32],
+            [np.int8, np.int32, np.uint64, np.float16, np.float32, np.float64],
+        ),
+        5,
+        several=True,
+    ),
 )
-@pytest.mark.parametrize("width", [4, 8, 32])
-@pytest.mark.parametrize("kind", ["up", "down", "xor", "idx"])
 def test_shuffles_follow_ptx(kind, width, dtype):
     a = np.arange(64).astype(dtype)
     out = np.zeros_like(a)

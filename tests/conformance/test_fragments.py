@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import NamedTuple
 
 import ml_dtypes
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft.types.fragment_layout import FragmentLayout
 
 OUT = weft.Tensor[weft.f32, (32, "n")]
@@ -281,9 +283,14 @@ def test_stores_and_loads_leave_out_what_the_tensor_does_not_have(shape, place, 
     np.testing.assert_array_equal(total, sums)
 
 
-@pytest.mark.parametrize("swizzle", [None, 32, 64, 128])
-@pytest.mark.parametrize("dtype", [weft.bf16, weft.f32])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("swizzle", "dtype", "turned"),
+    sampled(
+        itertools.product([None, 32, 64, 128], [weft.bf16, weft.f32], [False, True]),
+        3,
+        several=True,
+    ),
+)
 def test_stores_into_tiles_go_where_elements_are(swizzle, dtype, turned):
     @weft.kernel
     def kernel(out: weft.Tensor):

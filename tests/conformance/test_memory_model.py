@@ -6,11 +6,14 @@ Each runs thousands of rounds a launch; with WEFT_TEST_TARGET=cuda on a GPU.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import weft
 from tests.conformance.harness import NUMPY_TYPES
+from tests.sampling import sampled
 
 I32 = weft.Tensor[weft.i32, ("n",)]
 SLOTS = weft.Tensor[weft.i32, ("rounds", 32)]
@@ -201,9 +204,15 @@ def test_a_chain_of_blocks_adds_up():
 # ---- one access each
 
 
-@pytest.mark.parametrize("space", ["global", "shared"])
-@pytest.mark.parametrize("order", ["relaxed", "acquire", "seq_cst"])
-@pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "order", "space"),
+    sampled(
+        itertools.product(NUMPY_TYPES, ["relaxed", "acquire", "seq_cst"], ["global", "shared"]),
+        5,
+        several=True,
+    ),
+    ids=str,
+)
 def test_every_element_goes_in_and_out_unchanged(dtype, order, space):
     stores = "release" if order == "acquire" else order
 

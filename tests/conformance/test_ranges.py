@@ -74,8 +74,9 @@ def body_of(arguments: str, leave: str) -> str:
     return "most = limit[0]\n" + LOOP.format(arguments=arguments, exit=EXITS[leave] or "pass")
 
 
-@each_integer
-@pytest.mark.parametrize("leave", EXITS)
+@pytest.mark.parametrize(
+    ("dtype", "leave"), sampled(itertools.product(INTEGERS, EXITS), 3, several=True), ids=str
+)
 def test_a_range_known_at_run_time_runs_pythons_rounds(dtype, leave):
     fitting = [c for c in courses(dtype) if dtype.minimum <= c[2] <= dtype.maximum]
     listed = [c for c in fitting if leave != "none" or not is_long(c)]

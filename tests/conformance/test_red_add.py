@@ -11,6 +11,7 @@ import pytest
 import weft
 from tests.conformance.harness import NUMPY_TYPES
 from tests.conformance.test_cache_hints import aligned
+from tests.sampling import sampled
 from weft.language.memory.reductions import RED_DTYPES
 
 CASES = [
@@ -64,8 +65,11 @@ def parts(dtype, count, device="cpu"):
     ]
 
 
-@pytest.mark.parametrize("place", ["global", "shared"])
-@pytest.mark.parametrize(("dtype", "count"), CASES, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "count", "place"),
+    sampled([(*case, place) for case in CASES for place in ("global", "shared")], 3, several=True),
+    ids=str,
+)
 def test_every_element_gets_every_sum(dtype, count, place):
     kind = NUMPY_TYPES[dtype]
     numbers = np.random.default_rng(5).integers(0, 3, (61, count))  # all sums are exact

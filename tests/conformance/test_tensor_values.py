@@ -12,6 +12,7 @@ import pytest
 
 import weft
 from tests.conformance.harness import EXPORTED_TYPES, NUMPY_TYPES, Exported, define
+from tests.sampling import sampled
 from weft.types.dtype import DTYPES
 
 COUNTS = range(5)
@@ -510,8 +511,10 @@ HOSTS = [(host, apart) for host in PYTHON for apart in (1, 2)]
 HOSTS.remove((step_through_scratch, 2))
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("host", "apart"), HOSTS)
+@pytest.mark.parametrize(
+    ("host", "apart", "way"),
+    sampled([(*host, way) for host in HOSTS for way in WAYS], 3, several=True),
+)
 def test_a_host_function_launches_with_the_tensor_that_a_variable_is(host, apart, way):
     for n in range(5):
         expected, found = ([np.arange(40 * apart)[::apart] for _ in range(2)] for _ in range(2))

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 
 DTYPES = {weft.u8: np.uint8, weft.f16: np.float16, weft.f32: np.float32, weft.f64: np.float64}
 SWIZZLES = (32, 64, 128)
@@ -17,9 +20,11 @@ def numbered(shape: tuple[int, ...], dtype: type) -> np.ndarray:
     return (np.arange(np.prod(shape)) % 251).astype(dtype).reshape(shape)
 
 
-@pytest.mark.parametrize("swizzle", SWIZZLES)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("panels", [1, 3])
+@pytest.mark.parametrize(
+    ("panels", "dtype", "swizzle"),
+    sampled(itertools.product([1, 3], DTYPES, SWIZZLES), 5, several=True),
+    ids=str,
+)
 def test_tiles_of_a_swizzled_ring_have_the_elements_of_the_array(dtype, swizzle, panels):
     """Written through the array, read through tiles of part of a panel, of one panel and of all."""
     width = swizzle // dtype.itemsize

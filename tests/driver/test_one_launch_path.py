@@ -13,6 +13,7 @@ import pytest
 import weft
 from tests.native.fake_cuda.code import assemble, parameter_kernel
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
+from tests.sampling import sampled
 from weft import driver
 
 # Three pointers: one argument and two of scratch, or three arguments.
@@ -159,33 +160,43 @@ class Memory:
         return self.address
 
 
+GIVEN = [
+    (
+        None,
+        TypeError,
+        r"the allocator returned None for \d+ bytes of scratch, expected an address or",
+    ),
+    (0, ValueError, r"the allocator returned the address 0, expected \d+ bytes"),
+    (Memory(0), ValueError, "the allocator returned the address 0"),
+    (0x1004, ValueError, "the allocator returned the address 0x1004, expected a multiple of 8"),
+    (
+        Memory(0x1004),
+        ValueError,
+        "the allocator returned the address 0x1004, expected a multiple of 8",
+    ),
+    (
+        "memory",
+        TypeError,
+        r"expected a tensor, an address, None or an object with data_ptr\(\)",
+    ),
+    (weft.empty(600, weft.i8), ValueError, "expected memory of cuda:0.*, received host memory"),
+    (2**64, ValueError, "expected an address from 0"),
+]
+
+
 @on_fake()
-@every_way
-@pytest.mark.parametrize("choose", [driver.set_allocator, driver.set_profile_allocator])
 @pytest.mark.parametrize(
-    ("given", "error", "text"),
-    [
-        (
-            None,
-            TypeError,
-            r"the allocator returned None for \d+ bytes of scratch, expected an address or",
-        ),
-        (0, ValueError, r"the allocator returned the address 0, expected \d+ bytes"),
-        (Memory(0), ValueError, "the allocator returned the address 0"),
-        (0x1004, ValueError, "the allocator returned the address 0x1004, expected a multiple of 8"),
-        (
-            Memory(0x1004),
-            ValueError,
-            "the allocator returned the address 0x1004, expected a multiple of 8",
-        ),
-        (
-            "memory",
-            TypeError,
-            r"expected a tensor, an address, None or an object with data_ptr\(\)",
-        ),
-        (weft.empty(600, weft.i8), ValueError, "expected memory of cuda:0.*, received host memory"),
-        (2**64, ValueError, "expected an address from 0"),
-    ],
+    ("given", "error", "text", "choose", "way"),
+    sampled(
+        [
+            (*given, choose, way)
+            for given in GIVEN
+            for choose in (driver.set_allocator, driver.set_profile_allocator)
+            for way in (by_launch, by_launch_ex, by_launcher)
+        ],
+        5,
+        several=True,
+    ),
 )
 def test_what_an_allocator_gives_is_checked(
     fake: FakeCuda,

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from tests.sampling import sampled
+from tools.fuzz import machine
 from tools.fuzz.compare import defined, difference, given, unassembled
 from tools.fuzz.machine import run
 from tools.fuzz.programs import Program, program_of
@@ -200,9 +201,9 @@ def test_an_index_out_of_range_is_not_a_test(step: str):
         run(source, OUT)
 
 
-def test_a_loop_without_end_is_not_a_test():
+def test_a_loop_without_end_is_not_a_test(monkeypatch):
+    monkeypatch.setattr(machine, "STEPS", 10_000)
     source = TOGETHER.format(barrier="while n == 0: n = n * 1")
-    allow(10_000)
     with pytest.raises(UnspecifiedError, match="too long"):
         run(source, OUT)
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.backends.cuda.test_backend import compiled, synchronization, tensor
 from tests.codegen.kernel_runner import parse_module
+from tests.sampling import sampled
 from weft.backends.cuda.stages import emit_ptx, print_kernels
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.registry import find_backend
@@ -102,8 +103,9 @@ def test_every_kind_takes_any_element_of_any_shared_array(element: str, architec
     assert code.device_code
 
 
-@pytest.mark.parametrize("element", ["i8", "i16"])
-@pytest.mark.parametrize("kind", BITWISE)
+@pytest.mark.parametrize(
+    ("kind", "element"), sampled(itertools.product(BITWISE, ["i8", "i16"]), 3, several=True)
+)
 def test_bitwise_ones_are_one_instruction_on_the_word(kind: str, element: str):
     _, artifacts = compiled(
         kernel("kernel", element, f'simt.atomic_rmw "{kind}" "relaxed" "device"')

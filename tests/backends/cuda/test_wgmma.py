@@ -9,6 +9,7 @@ import re
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft.backends.cuda import toolchain
 from weft.config import override
 from weft.errors import UnavailableError
@@ -87,14 +88,14 @@ def test_a_product_has_one_instruction_for_each_step(dtype, swizzle):
     assert remarks == []
 
 
-@pytest.mark.parametrize("columns", [8, 24, 40, 88, 104, 112, 160, 176, 256])
+@pytest.mark.parametrize("columns", sampled([8, 24, 40, 104, 88, 112, 256, 176, 160], 3))
 def test_any_multiple_of_8_columns_is_one_instruction(columns):
     found, remarks = products(compiled(weft.bf16, 64, columns, 64))
     assert found == [NAMES[weft.bf16].format(columns)] * 4
     assert remarks == []
 
 
-@pytest.mark.parametrize("columns", [24, 40, 72, 256])
+@pytest.mark.parametrize("columns", sampled([40, 24, 256, 72], 2))
 def test_integers_of_other_widths_are_two_products(columns):
     found, _ = products(compiled(weft.i8, 64, columns, 128))
     widths = [columns - 8, 8] if columns > 24 and columns % 16 else [columns]
