@@ -159,9 +159,9 @@ def test_lengths_are_cut_into_few_passes_that_fit(most: int):
             plan = Pass(length, Ends(length), factor, done, -1, 1.0, itemsize, points)
             assert math.prod(plan.radices) == factor
             assert max(plan.radices) * 2 * itemsize <= 128
-            assert board_size(plan) * 8 <= max(points, 2048) * 9
-            assert plan.together * factor <= max(points, 2048)
-            assert plan.threads * 16 >= plan.together * factor
+            assert board_size(plan) * 8 <= points * 9
+            assert plan.together * factor <= points
+            assert plan.threads * 16 * 4 / itemsize * 1.75 >= plan.together * factor
 
 
 def test_neighbors_wait_for_no_bank():

@@ -31,8 +31,15 @@ from weft.types.dtype import i64
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
 _EACH: Final = 128  # bytes of a thread's points
-_POINTS: Final = 2048  # that a block of rows has at least
-_SEGMENT: Final = 128  # bytes of pencils side by side
+_REGISTERS: Final = 65536  # of a block's threads
+_MOST_REGISTERS: Final = 82  # of a thread, so that several blocks run at once
+_OTHER_REGISTERS: Final = 30  # of a thread, that hold no points
+_POINTS: Final = 2048  # that a block of rows has, about
+_SEGMENT: Final = (
+    128  # bytes of pencils side by side, unless their points are more than _TILE bytes
+)
+_BESIDE: Final = 8  # pencils side by side then
+_TILE: Final = 1 << 15
 SHORT_SEGMENT: Final = 64
 """The least of them, for pencils of which shared memory has too few otherwise."""
 _SECTOR: Final = 32  # bytes that memory moves at least
@@ -84,9 +91,7 @@ class Pass(NamedTuple):
     @property
     def together(self) -> int:
         """Pencils of a block."""
-        if self.pencils == 1:
-            return max(1, _POINTS // self.factor)
-        return max(1, min(_SEGMENT // (2 * self.itemsize), self.most // self.factor))
+        return shape_of(self)[0]
 
     @property
     def blocks(self) -> int:
@@ -96,9 +101,7 @@ class Pass(NamedTuple):
     @property
     def threads(self) -> int:
         """Of a block."""
-        each = _EACH // (2 * self.itemsize)
-        wanted = -(-self.together * self.factor // (each * WARP_SIZE)) * WARP_SIZE
-        return min(wanted, MOST_THREADS)
+        return shape_of(self)[1]
 
     def turned_back(self) -> Pass:
         """The pass that undoes this one, but for a factor; its first points are where this one's last results are."""
@@ -130,6 +133,31 @@ class Pass(NamedTuple):
     def number(self, pencil: Any, place: Any) -> Any:
         """Where a point is among all of a block."""
         return pencil * self.factor + place if self.pencils == 1 else place * self.together + pencil
+
+
+@cache
+def shape_of(plan: Pass) -> tuple[int, int]:
+    """The pencils and threads of a block: those with the fewest idle lanes whose registers hold the points."""
+    size, factor = 2 * plan.itemsize, plan.factor
+    if plan.pencils == 1:
+        least = max(1, _POINTS // 2 // factor)
+        end = max(1, min(2 * _POINTS, plan.most) // factor) + 1
+        choices = range(least, end, max(1, least // 16))
+    else:
+        wanted = max(_BESIDE, min(_SEGMENT // size, _TILE // (size * factor)))
+        choices = (max(1, min(wanted, plan.most // factor)),)
+    found: list[tuple[float, float, int, int]] = []
+    for together in choices:
+        points = together * factor
+        for threads in range(WARP_SIZE, MOST_THREADS + 1, WARP_SIZE):
+            each = [-(-points // (radix * threads)) * radix for radix in plan.radices]
+            registers = max(each) * size // 4 + _OTHER_REGISTERS
+            lacking = max(0, registers - min(_REGISTERS // threads, _MOST_REGISTERS))
+            cost = sum(each) * threads / (points * len(each)) + lacking / WARP_SIZE
+            distance = abs(math.log2(points / _POINTS))
+            found.append((round(cost, 2), round(distance, 2), threads, together))
+    _, _, threads, together = min(found)
+    return together, threads
 
 
 @cache
