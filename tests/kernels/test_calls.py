@@ -14,7 +14,7 @@ import weft
 from weft import _native, kernels
 from weft.kernels import dispatch
 from weft.kernels.arrays import Array, Constant, given, output, refuse_overlap
-from weft.kernels.calls import Call, View, remembered
+from weft.kernels.calls import Call, View, remembered, remembered_for_any
 
 
 @weft.kernel
@@ -71,6 +71,33 @@ def test_what_is_equal_but_for_elements_is_decided_once_and_all_else_again():
         assert decided(other) == 1 or other.tobytes() == x[:4].tobytes()
         assert decided(other) == 0
     assert decided(np.empty(0, np.int64)) == decided(np.empty(0, np.int64)) == 1  # launches nothing
+
+
+def test_seeds_of_remembered_calls_are_arguments():
+    decisions: list[int] = []
+
+    @remembered_for_any("seed")
+    def added(x: Any, width: int, seed: int) -> Any:
+        decisions.append(seed)
+        return Call(_added, (x, out := np.empty_like(x), width, seed), out)
+
+    x = np.arange(8)
+    for seed in (2, 3, 5):  # the first one is the width, too
+        assert np.array_equal(added(x, 2, seed), x + 2 + 10 * seed)
+        assert np.array_equal(added(x, 2, seed=seed), x + 2 + 10 * seed)
+    assert decisions == [2, 2]
+    assert np.array_equal(added(x, 2, np.int64(7)), x + 72) and len(decisions) == 3
+
+
+@weft.kernel
+def added_kernel(x: Array, out: Array, width: weft.i64, seed: weft.i64):
+    for i in weft.each(x.shape[0]):
+        out[i] = x[i] + width + 10 * seed
+
+
+@weft.jit
+def _added(x: Array, out: Array, width: weft.i64, seed: weft.i64):
+    added_kernel(x, out, width, seed).launch(over=x.shape[0])
 
 
 def test_how_arrays_overlap_and_are_aligned_is_part_of_the_key():

@@ -8,6 +8,7 @@ elements and addresses, as `weft._native.call_key` says, are made again without 
 from __future__ import annotations
 
 from functools import wraps
+from inspect import signature
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _Step = tuple["Callable[..., Any]", tuple[int, ...]]
 
 _MOST: Final = 1024  # calls that a function remembers
+_BEYOND: Final = 1 << 64
 
 
 class View(NamedTuple):
@@ -61,28 +63,63 @@ class Call(NamedTuple):
 
 def remembered(function: _F) -> _F:
     """Makes the `Call` that a function answers with, and remembers it; another answer is the result."""
-    known: dict[Hashable, _Known] = {}
+    return remembered_for_any()(function)
 
-    @wraps(function)
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        key = None if overridden("sanitize") else _native.call_key(arguments, keywords)
-        found = known.get(key)
-        if found is not None and found.is_current():
-            new = found.new_arrays()
-            if new is not None:
-                return found.run((*arguments, *keywords.values(), *new))
-        answer = function(*arguments, **keywords)
-        if not isinstance(answer, Call):
-            return answer
-        answer.function(*answer.arguments)
-        made = None if key is None else known_call(answer, (*arguments, *keywords.values()))
-        if made is not None:
-            if len(known) >= _MOST:
-                known.clear()
-            known[key] = made
-        return answer.result
 
-    return cast("_F", call)
+def remembered_for_any(*names: str) -> Callable[[_F], _F]:
+    """As `remembered`; calls may also differ in what parameters of these names are, integers below 2⁶⁴.
+
+    Nothing may depend on them but the arguments of the `Call` that are these very objects.
+    """
+
+    def decorate(function: _F) -> _F:
+        known: dict[Hashable, _Known] = {}
+        places = {name: list(signature(function).parameters).index(name) for name in names}
+
+        @wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            shown, others = arguments, keywords
+            if places:
+                shown, others, arguments, keywords = _marked(places, arguments, keywords)
+            key = None if overridden("sanitize") else _native.call_key(shown, others)
+            found = known.get(key)
+            if found is not None and found.is_current():
+                new = found.new_arrays()
+                if new is not None:
+                    return found.run((*arguments, *keywords.values(), *new))
+            answer = function(*arguments, **keywords)
+            if not isinstance(answer, Call):
+                return answer
+            answer.function(*answer.arguments)
+            made = None if key is None else known_call(answer, (*arguments, *keywords.values()))
+            if made is not None:
+                if len(known) >= _MOST:
+                    known.clear()
+                known[key] = made
+            return answer.result
+
+        return cast("_F", call)
+
+    return decorate
+
+
+class _Any(int):
+    """An integer that no other object of its value is taken for."""
+
+
+def _marked(places: dict[str, int], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Arguments and keywords as the key has them, and as the function gets them."""
+    shown, own = list(arguments), list(arguments)
+    others, own_keywords = keywords, keywords
+    for name, place in places.items():
+        value = arguments[place] if place < len(arguments) else keywords.get(name)
+        if type(value) is not int or not 0 <= value < _BEYOND:
+            continue
+        if place < len(arguments):
+            shown[place], own[place] = _Any, _Any(value)
+        else:
+            others, own_keywords = {**others, name: _Any}, {**own_keywords, name: _Any(value)}
+    return tuple(shown), others, tuple(own), own_keywords
 
 
 class _Known:

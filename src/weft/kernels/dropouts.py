@@ -24,6 +24,7 @@ from weft.kernels.arrays import (
     number,
     output_like,
 )
+from weft.kernels.calls import Call, remembered_for_any
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import elements, put_elements, sum_type
 from weft.kernels.views import aligned, flat
@@ -46,6 +47,7 @@ def _dropout_backward(gradient: Any, _: Any, x: Any, p: float, seed: int, stream
 
 
 @differentiable(like_first, _dropout_backward)
+@remembered_for_any("seed", "stream")
 def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> Any:
     """Each element is 0 with probability p, else x / (1 − p).
 
@@ -77,10 +79,8 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
     share = number(p, "p")
     if not 0 <= share <= 1:
         raise ValueError(f"p is {brief(p)}, expected a probability from 0 to 1")
-    seed, stream = (
+    for name, value in (("seed", seed), ("stream", stream)):
         integer_from(value, name, 0, 1 << 64)
-        for name, value in (("seed", seed), ("stream", stream))
-    )
     out = output_like(source, out, ("x",), x=x)
     if source.size:
         dropped = round(share * _STEPS)
@@ -88,7 +88,8 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
         target = given(out, "out")
         is_flat = source.is_contiguous and target.is_contiguous
         together = _width_of(source, target) if is_flat else common_width(source, target)
-        _drop(x, out, dropped, scale, seed, stream, min(together, _DRAWN), is_flat)
+        numbers = dropped, scale, seed, stream
+        return Call(_drop, (x, out, *numbers, min(together, _DRAWN), is_flat), out)
     return out
 
 

@@ -20,6 +20,7 @@ from weft.kernels.arrays import (
     output,
     output_like,
 )
+from weft.kernels.calls import Call, remembered
 from weft.kernels.combining import added
 from weft.kernels.lookback import before_part, slots_of, words_of
 from weft.kernels.rows import elements
@@ -47,6 +48,7 @@ _ITEMS: Final = 16
 _PART: Final = _THREADS * _ITEMS  # elements of a block
 
 
+@remembered
 def select(x: Any, keep: Any, out: Any = None) -> tuple[Any, Any]:
     """The elements of a vector that a mask or a function chooses, moved together in their order.
 
@@ -76,6 +78,7 @@ def select(x: Any, keep: Any, out: Any = None) -> tuple[Any, Any]:
     return _moved(source, mask, function, out, False)
 
 
+@remembered
 def partition(x: Any, keep: Any, out: Any = None) -> tuple[Any, Any]:
     """The elements that a mask or a function chooses, then the others, both in their order.
 
@@ -91,6 +94,7 @@ def partition(x: Any, keep: Any, out: Any = None) -> tuple[Any, Any]:
     return _moved(source, mask, function, out, True)
 
 
+@remembered
 def run_length(x: Any) -> tuple[Any, Any, Any]:
     """Runs of equal neighbors of a vector: what each repeats, and how often.
 
@@ -118,8 +122,8 @@ def run_length(x: Any) -> tuple[Any, Any, Any]:
     lengths = output(source, source.shape, i64, "int64")
     count = output(source, (), i64, "int64")
     width = min(source.width, _ITEMS)
-    _encode(x, values, lengths, count, _parts(source), _counter(source), width)
-    return values, lengths, count
+    arguments = x, values, lengths, count, _parts(source), _counter(source), width
+    return Call(_encode, arguments, (values, lengths, count))  # type: ignore[return-value]
 
 
 def _vector(x: Any, name: str) -> Given:
@@ -150,8 +154,8 @@ def _asked(x: Any, keep: Any) -> tuple[Given, Any, Callable[[Any], Any] | None]:
 def _moved(source: Given, mask: Any, function: Any, out: Any, has_rest: bool) -> tuple[Any, Any]:
     out = output_like(source, out, x=source.array, keep=mask)
     count = output(source, (), i64, "int64")
-    _select(source.array, mask, out, count, _parts(source), _counter(source), function, has_rest)
-    return out, count
+    decided = _parts(source), _counter(source), function, has_rest
+    return Call(_select, (source.array, mask, out, count, *decided), (out, count))  # type: ignore[return-value]
 
 
 def _parts(source: Given) -> int:
