@@ -19,7 +19,14 @@ from typing import Any, Final, NamedTuple
 
 from weft.api import kernel
 from weft.kernels.arrays import Array, Constant
-from weft.kernels.butterflies import Complex, radices_of, small_transform, turned, unit
+from weft.kernels.butterflies import (
+    Complex,
+    radices_of,
+    small_transform,
+    turned,
+    turned_by,
+    unit,
+)
 from weft.kernels.points import Ends, read_point, rows_of, write_point
 from weft.kernels.rows import elements, put_elements
 from weft.language.control import static_range
@@ -271,9 +278,16 @@ def read(x: Any, rows: Any, pencil: Any, place: Any, plan: Any) -> Any:
         column = lesser(column, plan.pencils - 1)
     else:
         row = lesser(row, rows - 1)
-    points = [
-        read_point(x, row, column + one * plan.pencils, plan.ends) for one in plan.points(0, place)
-    ]
+    start, step, radix = (
+        column + place * plan.pencils,
+        plan.length // plan.radices[0],
+        plan.radices[0],
+    )
+    turns: Any = [None for _ in range(radix)]
+    if plan.ends.source == "folded":
+        first = unit(start, 2 * plan.length, 1, x.dtype)
+        turns = [turned_by(first, k, 2 * radix, 1) for k in range(radix)]
+    points = [read_point(x, row, start + k * step, plan.ends, turn) for k, turn in enumerate(turns)]
     if plan.done == 1:
         return points
     before = column % plan.done

@@ -43,8 +43,8 @@ def rows_of(a: Any, form: Any) -> Any:
     return row_count(_outer(a, form)[0])
 
 
-def read_point(x: Any, row: Any, place: Any, ends: Any) -> Any:
-    """A point of a row."""
+def read_point(x: Any, row: Any, place: Any, ends: Any, turn: Any = None) -> Any:
+    """A point of a row; of a folded one maybe with exp(πi place / points), which neighbors know by less work."""
     form, width, points = ends.source, ends.widths[0], ends.points
     index = index_of(row, _outer(x, form)[1])
     if form == "pairs":
@@ -62,7 +62,8 @@ def read_point(x: Any, row: Any, place: Any, ends: Any) -> Any:
     is_end, zero = place == 0, x.dtype(0.0)  # where the imaginary parts are 0, whatever is stored
     near = Complex(near.real, select(is_end, zero, near.imaginary))
     far = Complex(far.real, select(is_end, zero, -far.imaginary))
-    turned = near.minus(far).times(unit(place, 2 * points, 1, x.dtype))
+    turn = unit(place, 2 * points, 1, x.dtype) if turn is None else turn
+    turned = near.minus(far).times(turn)
     return near.plus(far).plus(Complex(-turned.imaginary, turned.real))
 
 
