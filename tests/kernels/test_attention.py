@@ -19,6 +19,7 @@ from weft.kernels import (
     warp_attention,
     warp_attention_gradients,
 )
+from weft.kernels.spreads import Spread
 
 RANDOM = np.random.default_rng(4)
 
@@ -150,7 +151,7 @@ _OF_WARPS, _OF_WARPGROUPS = warp_attention_gradients, hopper_attention_gradients
     [
         (_OF_WARPS.differentiate, _OF_WARPS.Plan(2, 16, 16, 16, 2), 9, 9, False),
         (_OF_WARPS.differentiate_chunks, _OF_WARPS.Plan(2, 16, 16, 16, 2), 24, 24, True),
-        (_OF_WARPGROUPS.differentiate, _OF_WARPGROUPS.Plan(1, 3, True), 40, 64, True),
+        (_OF_WARPGROUPS.differentiate, _OF_WARPGROUPS.Plan(1, 2), 40, 64, True),
     ],
     ids=["elements", "copies", "warpgroups"],
 )
@@ -227,7 +228,7 @@ def test_each_kernel_assembles_for_a_gpu():
     for function, *arguments in (
         (row_attention.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, 64),
         (hopper_attention.attention, *[aligned] * 4, sums, None, None, 7, 1.0, True, 64),
-        (losses._losses_backward, of_rows, logits, indices, logits, -100, 256),
+        (losses._losses_backward, of_rows, logits, indices, logits, -100, Spread(1, 256, 0, 1)),
         (sparse._sparse_matvec, indices, indices, vector, vector, vector, 8),
     ):
         assert weft.compile(function, *arguments, options="--gpu-arch sm_90a").cubin

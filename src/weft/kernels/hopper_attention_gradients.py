@@ -6,8 +6,8 @@ logarithms of its sums of weights. Out: the derivatives, as `warp_attention_grad
 queries goes through the keys, a block of keys through the queries. The last rows of a block may be another sequence's:
 these have weights of 0, and may not be infinite.
 
-A warpgroup has 64 rows of a block, of 64 or 128 columns; beyond a head's elements copies write zeros. While
-the tensor cores add to its derivatives, they are given the next scores.
+A warpgroup has 64 rows of a block, of 64 or 128 columns; beyond a head's elements copies write zeros. The
+tensor cores multiply for one while others compute weights: to start the next scores of the same one early was slower.
 """
 
 from __future__ import annotations
@@ -50,17 +50,15 @@ class Plan(NamedTuple):
     Attributes:
         multiply: warpgroups that do.
         stages: tiles in a ring.
-        runs_ahead: whether a warpgroup starts the next tile's scores before it needs them; of queries alone.
     """
 
     multiply: Constant
     stages: Constant
-    runs_ahead: Constant
 
 
 def plans_for(hdim: int) -> tuple[Plan, Plan]:
     """How blocks of queries, and how blocks of keys, of so many elements work."""
-    return Plan(3 if hdim == 64 else 2, 3, True), Plan(2, 3, False)
+    return (Plan(3 if hdim == 64 else 2, 2),) * 2
 
 
 class Heads(NamedTuple):
@@ -155,9 +153,8 @@ def query_kernel(
             found_in(source[(*own, head)], start, row, queries, beyond)
             for source, beyond in zip(stats, (math.inf, 0.0), strict=True)
         )
-        run = add_keys_ahead if plan.runs_ahead else add_keys
         loop = steps, (mine, 0), (queries, keys)
-        acc = run(rows, rings, (total, mean), (full, empty), loop, scale, heads, plan)
+        acc = add_keys(rows, rings, (total, mean), (full, empty), loop, scale, heads, plan)
         target = by_q[(*own, slice(start, start + queries), head)]
         if steps > 0:
             acc.map(scaled, scale).store(target, (mine, 0))
@@ -186,42 +183,6 @@ def add_keys(
         acc = wgmma.wait(wgmma.mma(left, rings[0][stage], acc, accumulate=step > 0), pending=0)
         empty[stage].release()
         stage = stage.next()
-    return acc
-
-
-def add_keys_ahead(
-    rows: Any,
-    rings: Any,
-    stats: Any,
-    barriers: Any,
-    loop: Any,
-    scale: Any,
-    heads: Any,
-    plan: Any,
-) -> Any:
-    """The same; the scores of the next keys are computed meanwhile, and a sum is waited for in the next round."""
-    (steps, (query, key), sizes), (full, empty) = loop, barriers
-    stage, dtype = PipelineState(plan.stages), rings[0].dtype
-    before, acc = stage, wgmma.accumulator((ROWS, heads.hdim), f32)
-    if steps > 0:
-        full[stage].wait()
-        products = wgmma.wait(*products_of(rows, rings, stage), pending=0)
-        for step in range(steps - 1):
-            following = stage.next()
-            full[following].wait()
-            coming = products_of(rows, rings, following)
-            left = slopes_of(products, stats, (query, key + TILE * step), sizes, scale, heads)
-            acc = wgmma.wait(acc, pending=2)
-            if step > 0:
-                empty[before].release()
-            left = left.to(dtype).as_a()
-            acc = wgmma.mma(left, rings[0][stage], acc, accumulate=step > 0)
-            products = wgmma.wait(*coming, pending=1)
-            before, stage = stage, following
-        last = (query, key + TILE * (steps - 1))
-        left = slopes_of(products, stats, last, sizes, scale, heads).to(dtype).as_a()
-        acc = wgmma.mma(left, rings[0][stage], acc, accumulate=steps > 1)
-        acc = wgmma.wait(acc, pending=0)
     return acc
 
 
@@ -346,23 +307,21 @@ def add_queries(
     stage, dtype, shape = PipelineState(plan.stages), rings[0].dtype, (ROWS, heads.hdim)
     of_key, of_value = wgmma.accumulator(shape, f32), wgmma.accumulator(shape, f32)
     for step in range(count):
-        query = begin + TILE * (step % each)
-        is_edge = query + TILE > sizes[0]
-        if heads.causal:
-            is_edge = is_edge or query + sizes[1] - sizes[0] < key + ROWS - 1
         full[stage].wait()
         scores, products = products_of(rows, rings, stage)
         scores = wgmma.wait(scores, pending=1)
         total, mean = (reader(ring[stage]) for ring in stat_rings)
         weights = scores.map(weight_of, scores.cols(total), scale * LOG2_E)
+        query = begin + TILE * (step % each)
+        is_edge = query + TILE > sizes[0]
+        if heads.causal:
+            is_edge = is_edge or query + sizes[1] - sizes[0] < key + ROWS - 1
         if is_edge:
             weights = shown(weights, (query, key), sizes, heads.causal, True)
         left = weights.to(dtype).as_a()
         of_value = wgmma.mma(left, rings[1][stage], of_value, accumulate=step > 0)
         products = wgmma.wait(products, pending=1)
         by_score = weights.map(slope_of, products, weights.cols(mean))
-        if is_edge:
-            by_score = shown(by_score, (query, key), sizes, heads.causal, True)
         left = by_score.to(dtype).as_a()
         of_key = wgmma.mma(left, rings[0][stage], of_key, accumulate=step > 0)
         of_value, of_key = wgmma.wait(of_value, of_key, pending=0)

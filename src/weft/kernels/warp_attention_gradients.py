@@ -49,8 +49,8 @@ _MEANS_WARPS: Final = 8
 def plans_for(hdim: int) -> tuple[Plan, Plan]:
     """How blocks of queries, and how blocks of keys, of so many elements work."""
     if hdim <= 64:
-        return Plan(4, 32, 64, 32, 2), Plan(4, 32, 64, 16, 2)
-    return Plan(8, 16, 64, 64, 2), Plan(8, 16, 64, 32, 2)
+        return Plan(4, 32, 64, 32, 2), Plan(8, 32, 128, 16, 2)
+    return Plan(8, 16, 64, 64, 2), Plan(8, 16, 32, 16, 4)
 
 
 def of_columns(scores: Any, row: Any, first: Any, plan: Any) -> Any:
@@ -236,14 +236,13 @@ def key_kernel(
             scores = scores_of(rows, q_ring[stage], piece, plan)
             weights = scores.map(weight_of, of_columns(scores, total, piece, plan), base)
             products = scores_of(values, g_ring[stage], piece, plan)
-            by_score = weights.map(slope_of, products, of_columns(scores, mean, piece, plan))
             is_edge = query + plan.piece > queries
             if heads.causal:
                 is_edge = is_edge or query + ahead < mine + plan.rows - 1
             if is_edge:
                 places, sizes = (query, mine), (queries, keys)
                 weights = shown(weights, places, sizes, heads.causal, True)
-                by_score = shown(by_score, places, sizes, heads.causal, True)
+            by_score = weights.map(slope_of, products, of_columns(scores, mean, piece, plan))
             of_value = add_rows(of_value, weights, g_ring[stage], piece, plan)
             of_key = add_rows(of_key, by_score, q_ring[stage], piece, plan)
     for found, one in zip((of_key.map(scaled, scale), of_value), by, strict=True):
