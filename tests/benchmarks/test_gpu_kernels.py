@@ -25,6 +25,7 @@ from tests.benchmarks.test_codegen_quality import (
     softmax,
 )
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
+from tests.sampling import sampled
 
 SCALE = 64
 
@@ -70,7 +71,8 @@ def test_every_kernel_of_the_suite_has_arguments_and_a_reference():
     assert list(runs()) == list(CASES) == list(REFERENCES)
 
 
-@pytest.mark.parametrize("name", CASES)
+# With every change, those that test_codegen_quality leaves to the night.
+@pytest.mark.parametrize("name", sampled(reversed(CASES), 2))
 def test_a_run_of_a_kernel_covers_all_that_it_writes(name):
     run = runs(SCALE)[name](np.random.default_rng(7))
     wide = [one.astype(np.float64) if one.dtype.kind == "f" else one for one in run.arguments]

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft.types.fragment_layout import FragmentLayout
 
 NUMPY = {
@@ -65,8 +68,15 @@ TYPES = [
 ]
 
 
-@pytest.mark.parametrize("types", TYPES, ids=lambda types: "-".join(map(str, types)))
-@pytest.mark.parametrize("shape", [(16, 8, 16), (32, 24, 16), (16, 40, 48), (64, 16, 32)])
+@pytest.mark.parametrize(
+    ("types", "shape"),
+    sampled(
+        itertools.product(TYPES, [(16, 8, 16), (32, 24, 16), (16, 40, 48), (64, 16, 32)]),
+        3,
+        several=True,
+    ),
+    ids=str,
+)
 def test_products_are_those_of_numpy(types, shape):
     rows, columns, depth = shape
     a, b = numbers(types[0], (rows, depth), 1), numbers(types[1], (depth, columns), 2)

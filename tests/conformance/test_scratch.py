@@ -14,6 +14,7 @@ import pytest
 
 import weft
 from tests.conformance.harness import NUMPY_TYPES, define
+from tests.sampling import sampled
 
 SUMS = """
 @weft.kernel
@@ -66,7 +67,7 @@ def test_launches_share_an_array_in_order(count: int):
         assert out[0] == a.sum()
 
 
-@pytest.mark.parametrize("dtype", NUMPY_TYPES, ids=str)
+@pytest.mark.parametrize("dtype", sampled(NUMPY_TYPES, 4), ids=str)
 def test_every_element_type_and_two_arrays(dtype: weft.DType):
     source = """
     @weft.kernel

@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from tests.native.fake_cuda.fake import FakeCuda, build, in_child, on_fake, start
+from tests.sampling import sampled
 from weft.compiler import pipeline
 from weft.driver.device import find_architecture
 from weft.driver.memory import empty
@@ -76,7 +77,9 @@ def vector(device: int) -> object:
     return empty(8, weft.f32, device)
 
 
-@pytest.mark.parametrize(("capability", "architecture"), CAPABILITIES.items())
+@pytest.mark.parametrize(
+    ("capability", "architecture"), sampled(CAPABILITIES.items(), 3, several=True)
+)
 def test_every_entry_compiles_for_the_device_that_is_there(monkeypatch, capability, architecture):
     build()
 

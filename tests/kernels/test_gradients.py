@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.sampling import sampled
 from weft import kernels
 from weft.kernels import products
 from weft.runtime.specializations import Specializations
@@ -63,7 +64,7 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 2))
 def test_derivatives_are_those_of_differences(name):
     import torch
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.sampling import sampled
+
 # A daemon thread is in Python code that weft runs when the interpreter begins to end, and wants to go on while it ends.
 PROGRAM = """
 import sys, threading, time, types
@@ -69,7 +71,16 @@ def end_of(program: str, *arguments: str) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize(
     "where",
-    ["code_image", "callback_goes", "callback_runs", "callback_in_a_callback", "argument_is_read"],
+    sampled(
+        [
+            "code_image",
+            "callback_goes",
+            "callback_in_a_callback",
+            "callback_runs",
+            "argument_is_read",
+        ],
+        2,
+    ),
 )
 def test_a_daemon_thread_that_wants_to_go_on_at_the_end_does_no_harm(where: str):
     assert end_of(PROGRAM, where) == (0, "", "")
