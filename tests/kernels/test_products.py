@@ -16,6 +16,7 @@ from weft.kernels import (
     factors,
     hopper_plans,
     hopper_products,
+    thread_products,
     tiled_products,
     warp_products,
 )
@@ -92,6 +93,24 @@ def test_kernels_of_tensor_cores_take_factors_in_either_order(rows, columns, til
     assert np.allclose(np.asarray(c), expected, atol=2e-2)
     warp_products.gemm_of_chunks(left, right, c, ending, rows, columns)
     assert np.allclose(np.asarray(c), expected, atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "parts"), [(True, True, None), (False, False, 2), (True, False, 3)]
+)
+def test_products_of_f32_by_copies_of_threads(rows, columns, parts):
+    own, sizes = thread_products, tiled_products.Sizes(64, 64, 16, 4, 4, 4)
+    a, b = numbers(2, 72, 100, dtype=np.float32), numbers(100, 68, dtype=np.float32)
+    bias, residual = numbers(68), numbers(2, 72, 68)
+    left, right = (
+        weft.copy(weft.empty(one.shape, weft.f32), np.ascontiguousarray(one))
+        for one in (a if rows else a.swapaxes(1, 2), b.T if columns else b)
+    )
+    call = own.gemm if rows and columns else own.gemm_of_chunks
+    ending = Ending(0.5, bias, relu, 2.0, residual)
+    call(left, right, c := np.zeros((2, 72, 68)), ending, sizes, rows, columns, parts)
+    sums = 0.5 * (a.astype(np.float64) @ b) + bias
+    assert np.allclose(c, np.maximum(sums, 0) + 2 * residual, atol=1e-4)
 
 
 def test_parts_of_long_sums_are_added_in_their_order():
@@ -190,12 +209,12 @@ def test_how_a_factor_lies():
     table = weft.empty((4, 16, 24), weft.f16)
     whole = np.asarray(table)
     for view, expected in (
-        (whole, (False, True, True)),
-        (whole.swapaxes(1, 2), (True, True, True)),
-        (whole[..., :20], (False, True, False)),
-        (whole[..., 1:17], (False, False, False)),
-        (whole[..., ::2], (False, False, False)),
-        (np.broadcast_to(whole[:1], (4, 16, 24)), (False, False, False)),
+        (whole, (False, True, True, True)),
+        (whole.swapaxes(1, 2), (True, True, True, True)),
+        (whole[..., :20], (False, True, True, False)),
+        (whole[..., 1:17], (False, True, False, False)),
+        (whole[..., ::2], (False, False, False, False)),
+        (np.broadcast_to(whole[:1], (4, 16, 24)), (False, True, False, False)),
     ):
         assert stored(given(view, "a"), views := [])[1:] == expected
         assert len(views) == expected[0]
@@ -238,6 +257,11 @@ def test_kernels_assemble_for_gpus():
         options="--gpu-arch sm_90a",
     )
     assert "LDG.E.128" in in_parts.sass
+    by_threads = weft.compile(
+        *(thread_products.gemm, whole, whole, whole, Ending(), thread_products.SQUARE, True, True),
+        options="--gpu-arch sm_90a",
+    )
+    assert by_threads.kernels["gemm_kernel"].registers <= 128
     arguments = half, half, half, Ending(), True, False
     by_warps = weft.compile(warp_products.gemm, *arguments, options="--gpu-arch sm_80")
     assert "mma.sync" in by_warps.ptx

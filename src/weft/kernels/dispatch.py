@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels import hopper_plans, hopper_products, tiled_products, warp_products
+from weft.kernels import (
+    hopper_plans,
+    hopper_products,
+    thread_products,
+    tiled_products,
+    warp_products,
+)
 from weft.kernels.arrays import Given, given
 from weft.kernels.calls import Call, View
 from weft.kernels.cuts import parts_for
@@ -22,7 +28,7 @@ from weft.kernels.factors import (
     suits_copy_engine,
 )
 from weft.kernels.scales import UNSCALED, Scales
-from weft.types.dtype import f64
+from weft.types.dtype import f32, f64
 
 
 def multiply(*arguments: Any, **keywords: Any) -> None:
@@ -41,8 +47,8 @@ def product_of(
 ) -> Call:
     """What writes a product whose arrays fit: on a Hopper GPU `hopper_products`, if the copy engine reads the factors.
 
-    16-bit floats on other GPUs from sm_80 on, or in other layouts, go through `warp_products`, everything else through
-    `tiled_products`.
+    16-bit floats on other GPUs from sm_80 on, or in other layouts, go through `warp_products`, f32 in rows or columns
+    without gaps through `thread_products`, everything else through `tiled_products`.
 
     Args:
         left: a matrix or a stack.
@@ -56,33 +62,68 @@ def product_of(
     if starts is None and scales.a is None:
         left, right, result, ending = _joined(left, right, result, ending, views)
     version, size = capability(left.device), left.dtype.itemsize
-
-    def parts(sides: tuple[int, int], at_once: int, shortest: int) -> int | None:
-        return None if starts is not None else _parts(left, right, result, sides, at_once, shortest)
-
+    given_ = left, right, result, ending, starts
+    a, b = stored(left, views), stored(right, views)
     # There is no tensor map of nothing.
     if left.size and right.size and version >= (8, 0) and size <= 2 and result.dtype is not f64:
-        a, b = stored(left, views), stored(right, views)
-        order = not a.is_exchanged, b.is_exchanged
         # Sums that begin anywhere: no copies of neighbors along them.
-        may_copy = starts is None or len(right.shape) > 2 or order == (False, False)
+        is_along = a.is_exchanged and not b.is_exchanged
+        may_copy = starts is None or len(right.shape) > 2 or is_along
         if version == (9, 0) and may_copy and suits_copy_engine(left, right, a, b):
-            given_ = left, right, result, ending, starts, scales
-            return _hopper_call(*given_, a, b, views)
+            return _hopper_call(*given_, scales, a, b, views)
         if size == 2:
-            is_whole = a.is_whole and b.is_whole and may_copy
-            call = warp_products.gemm_of_chunks if is_whole else warp_products.gemm
-            sides = warp_products.BM, warp_products.BN
-            cut = parts(sides, warp_products.BLOCKS, warp_products.SHORTEST)
-            arrays = a.array, b.array, result.array
-            others = ending, *order, cut, starts
-            return Call(call, (*arrays, *others), result.array, tuple(views))
+            return _warps_call(*given_, a, b, views, may_copy=may_copy)
+    is_wide = min(result.shape[-2:]) > tiled_products.FEW
+    if left.dtype is f32 and version >= (8, 0) and is_wide and a.has_rows and b.has_rows:
+        return _threads_call(*given_, a, b, views)
     sizes = tiled_products.sizes_for(left.dtype is f64, result.shape, version == (0, 0))
     along_k = left.strides[-1] == 1, right.strides[-2] == 1 and right.strides[-1] != 1
-    cut = parts((sizes.m, sizes.n), sizes.blocks, tiled_products.SHORTEST)
+    sides = sizes.m, sizes.n
+    cut = _parts(left, right, result, starts, sides, sizes.blocks, tiled_products.SHORTEST)
     arrays = left.array, right.array, result.array
     others = ending, sizes, along_k, cut, starts, scales
     return Call(tiled_products.gemm, (*arrays, *others), result.array, tuple(views))
+
+
+def _warps_call(
+    left: Given,
+    right: Given,
+    result: Given,
+    ending: Ending,
+    starts: Any,
+    a: Stored,
+    b: Stored,
+    views: list[View],
+    *,
+    may_copy: bool,
+) -> Call:
+    own = warp_products
+    call = own.gemm_of_chunks if a.is_whole and b.is_whole and may_copy else own.gemm
+    cut = _parts(left, right, result, starts, (own.BM, own.BN), own.BLOCKS, own.SHORTEST)
+    arrays = a.array, b.array, result.array
+    others = ending, not a.is_exchanged, b.is_exchanged, cut, starts
+    return Call(call, (*arrays, *others), result.array, tuple(views))
+
+
+def _threads_call(
+    left: Given,
+    right: Given,
+    result: Given,
+    ending: Ending,
+    starts: Any,
+    a: Stored,
+    b: Stored,
+    views: list[View],
+) -> Call:
+    own, order = thread_products, (not a.is_exchanged, b.is_exchanged)
+    has_chunks = a.is_whole and b.is_whole and order != (True, True)
+    call = own.gemm_of_chunks if has_chunks else own.gemm
+    sizes = own.sizes_for(*result.shape[-2:])
+    sides = sizes.m, sizes.n
+    cut = _parts(left, right, result, starts, sides, sizes.blocks, tiled_products.SHORTEST)
+    arrays = a.array, b.array, result.array
+    others = ending, sizes, *order, cut, starts
+    return Call(call, (*arrays, *others), result.array, tuple(views))
 
 
 def _hopper_call(
@@ -149,11 +190,17 @@ def _parts(
     left: Given,
     right: Given,
     result: Given,
+    starts: Any,
     sides: tuple[int, int],
     at_once: int,
     shortest: int,
 ) -> int | None:
-    """Into how many parts sums are cut; they are written and read, no more than twice the memory of the factors."""
+    """Into how many parts sums are cut; None for whole ones, which those of groups are.
+
+    Parts are written and read, no more than twice the memory of the factors.
+    """
+    if starts is not None:
+        return None
     moved = 2 * (8 if left.dtype is f64 else 4) * result.size
     most = 2 * left.dtype.itemsize * (left.size + right.size) // max(moved, 1)
     blocks = at_once * multiprocessors_of(left.device)

@@ -43,12 +43,14 @@ class Stored(NamedTuple):
     Attributes:
         array: the user's, or a view of it with the last two dimensions exchanged.
         is_exchanged: whether it is such a view.
+        has_rows: whether rows of `array` have no gaps between elements.
         has_chunks: whether all rows of `array` begin at multiples of 16 bytes, without gaps between elements.
         is_whole: whether their lengths are such multiples, too.
     """
 
     array: Any
     is_exchanged: bool
+    has_rows: bool
     has_chunks: bool
     is_whole: bool
 
@@ -75,7 +77,8 @@ def stored(factor: Given, views: list[View]) -> Stored:
         and factor.address % _CHUNK == 0
         and all(stride > 0 and stride * size % _CHUNK == 0 for stride in (*strides, pitch))
     )
-    return Stored(array, is_exchanged, has_chunks, has_chunks and columns * size % _CHUNK == 0)
+    is_whole = has_chunks and columns * size % _CHUNK == 0
+    return Stored(array, is_exchanged, step == 1, has_chunks, is_whole)
 
 
 def exchanged(array: Any) -> Any:
