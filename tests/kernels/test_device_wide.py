@@ -6,7 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import weft
 from weft import kernels
+from weft.kernels import radix
+from weft.kernels.arrays import given
 
 
 def is_positive(value):
@@ -28,10 +31,10 @@ def test_chosen_elements_move_together_in_their_order(length):
 @pytest.mark.parametrize(
     "x",
     [
-        np.random.default_rng(1).integers(0, 2, 70_001),
+        np.random.default_rng(1).integers(0, 2, 70_000),
         np.zeros(70_001),
-        np.arange(70_001) // 9000,
-        np.arange(8192),
+        np.arange(70_000) // 9000,
+        np.arange(8191),
         np.zeros(0),
     ],
     ids=["short", "one", "long", "none repeated", "empty"],
@@ -140,11 +143,26 @@ def test_rows_are_sorted_and_equal_elements_keep_their_order(shape):
     assert np.array_equal(largest, np.take_along_axis(x, descending, -1))
 
 
-def test_bytes_are_sorted_in_place():
-    x = np.random.default_rng(5).integers(-128, 128, 4500).astype(np.int8)
+def test_bytes_are_sorted_in_place_by_blocks_of_any_size(monkeypatch):
+    monkeypatch.setattr(radix, "_FEW", 0)  # as if there were many tiles
+    x = np.random.default_rng(5).integers(-128, 128, 7001).astype(np.int8)
     expected = np.sort(x)
     assert kernels.sort(x, out=x) is x and np.array_equal(x, expected)
     assert kernels.sort(x[:0]).shape == (0,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.int64])
+@pytest.mark.parametrize("moved_bytes", [0, 4, 8])
+def test_passes_of_all_tiles_are_assembled(dtype, moved_bytes):
+    x = np.zeros(1 << 22, dtype)
+    plan = radix.plan_of(given(x, "x"), moved_bytes, False)
+    values = np.zeros(x.shape, np.int64) if moved_bytes == 8 else None
+    moved = np.zeros(x.shape, np.int64) if moved_bytes else None
+    for architecture in ("sm_80", "sm_90a", "sm_120"):
+        options = f"--gpu-arch {architecture}"
+        arguments = x, values, x.copy(), moved, 8, plan
+        assert weft.compile(radix.sort_long, *arguments, options=options).cubin
 
 
 def few_threads_have_the_largest():
@@ -163,3 +181,11 @@ def test_the_largest_of_long_rows_are_the_first_of_equal_ones(k, largest, times)
     expected = np.argsort(-x if largest else x, axis=-1, kind="stable")[:, :k]
     assert np.array_equal(indices, expected)
     assert np.array_equal(values, np.take_along_axis(x, expected, -1), equal_nan=True)
+
+
+def test_entries_of_small_types_have_as_few_bits_as_they_need():
+    x = np.random.default_rng(7).integers(-5, 5, (2, 1024)).astype(np.int8)
+    values, indices = kernels.top_k(x, 150)
+    expected = np.argsort(-x, axis=-1, kind="stable")[:, :150]
+    assert np.array_equal(indices, expected)
+    assert np.array_equal(values, np.take_along_axis(x, expected, -1))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ITEMS: Final = 16  # elements of a thread
 _THREADS: Final = 256
 _MOST: Final = MOST_THREADS // 2  # the largest k: a block has at least twice as many threads
-_SHORTEST: Final = 512  # elements of a row; shorter ones are sorted
+_SHORTEST: Final = 256  # elements of a row; shorter ones are sorted
 
 
 class Plan(NamedTuple):
@@ -61,10 +61,10 @@ class Plan(NamedTuple):
 def are_few(source: Given, k: int) -> bool:
     """Whether this is faster than to sort the rows, and entries have 64 bits.
 
-    Ranking takes steps as the square of k, sorting as the row's length; the factors are fitted to measurements.
+    Ranking takes steps as the square of k, sorting as the row's length; the factors are measured.
     """
     columns = source.shape[-1]
-    is_faster = k <= _MOST and columns >= _SHORTEST and k * k <= 48 * (columns - 256)
+    is_faster = _SHORTEST <= columns and k <= min(_MOST, columns // 4) and k * k <= 64 * columns
     return is_faster and source.dtype.bits + columns.bit_length() <= 64
 
 

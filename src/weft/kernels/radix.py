@@ -35,15 +35,17 @@ from weft.types.launch_limits import WARP_SIZE
 
 _DIGITS: Final = 256
 _COUNTING: Final = 256  # threads of a block that counts digits
-_AHEAD: Final = 8  # messages of earlier blocks that are asked for at once
+_AHEAD: Final = 4  # messages of earlier blocks that are asked for at once
 _TESTED: Final = (
     4  # bits of a key at a time, as its lanes are compared; with 8, ptxas runs out of predicates
 )
 _FEW: Final = 264  # tiles that keep a GPU's multiprocessors busy, two on each
 
-# Threads of a block of a pass, and keys of each, by the bytes of a key or of what goes with it, whichever has more.
-_TILES: Final = {1: (256, 24), 2: (256, 24), 4: (256, 24), 8: (256, 16)}
-_SMALL_TILE: Final = 256, 8  # of rows that have few of them
+# Threads of a block of a pass, and keys of each, by the bytes of a key or of what goes with it, whichever has more. Of
+# 256 threads three blocks, of 384 two fit a multiprocessor of 64 K registers without spilling.
+_ALONE: Final = {1: (256, 32), 2: (256, 32), 4: (256, 32), 8: (256, 18)}
+_WITH_VALUES: Final = {1: (384, 16), 2: (384, 16), 4: (384, 16), 8: (384, 12)}
+_SMALL_TILE: Final = 256, 16  # of rows that have few of them
 
 
 class Plan(NamedTuple):
@@ -69,7 +71,7 @@ class Plan(NamedTuple):
 def plan_of(source: Given, moved_bytes: int, descending: bool) -> Plan:
     """How these rows are sorted; `moved_bytes` is the size of what goes with a key, 0 for nothing."""
     size, columns = source.dtype.itemsize, source.shape[-1]
-    threads, items = _TILES[max(size, moved_bytes)]
+    threads, items = (_WITH_VALUES if moved_bytes else _ALONE)[max(size, moved_bytes)]
     if source.rows * -(-columns // (threads * items)) < _FEW:
         threads, items = _SMALL_TILE
     # At least two passes, so that a row may be sorted in place.
@@ -113,6 +115,7 @@ def sort_long(
         kept = wide if values is None else values.dtype
         others = [scratch((rows, columns), kept) for _ in keys]
     source, with_keys = x, values
+    pass_kernel = keys_kernel if plan.threads == _ALONE[4][0] else pairs_kernel
     for number, (shift, bits) in enumerate(plan.digits):
         is_last = number == passes - 1
         target = out if is_last else keys[number % 2]
@@ -159,8 +162,7 @@ def _digit(code: Any, shift: Any, bits: Any) -> Any:
     return i32((code >> shift) & ((1 << bits) - 1))
 
 
-@kernel(max_threads=256, min_blocks=3)
-def pass_kernel(
+def move_keys(
     x: Array,
     source: Array,
     values: Array | None,
@@ -230,6 +232,10 @@ def pass_kernel(
                 _put(row_of(target, row), goal, key)
             if with_keys is not None:
                 _put(row_of(moved, row), goal, with_keys[place])
+
+
+keys_kernel = kernel(max_threads=256, min_blocks=3)(move_keys)
+pairs_kernel = kernel(max_threads=384, min_blocks=2)(move_keys)
 
 
 def _code(own: Any, i: Any, present: Any, dtype: Any, is_first: Any, descending: Any) -> Any:

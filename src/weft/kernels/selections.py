@@ -205,7 +205,7 @@ def _encode(
     )
 
 
-@kernel(max_threads=_THREADS, min_blocks=4)
+@kernel(max_threads=_THREADS, min_blocks=6)
 def select_kernel(
     x: Array,
     mask: Array | None,
@@ -257,7 +257,7 @@ def select_kernel(
         place += i32(popcount(vote))
 
 
-@kernel(max_threads=_THREADS, min_blocks=4)
+@kernel(max_threads=_THREADS, min_blocks=6)
 def run_kernel(
     x: Array,
     values: Array,
