@@ -76,6 +76,11 @@ def test_copies_and_transposes_of_every_layout():
     for axes in ((0, 2, 1), (2, 0, 1), (1, 0, -1)):
         found = kernels.transpose(x, axes)
         assert found.flags.c_contiguous and np.array_equal(found, np.transpose(x, axes))
+    for whole, axes in (  # rows of 16 bytes, the last tiles in part
+        (numbers(2, 80, 144, dtype=np.float16), (0, 2, 1)),
+        (RANDOM.integers(0, 99, (144, 3, 160)).astype(np.uint8), (2, 1, 0)),
+    ):
+        assert np.array_equal(kernels.transpose(whole, axes), np.transpose(whole, axes))
     view = x.transpose(2, 1, 0)[::2, ::-1]
     assert np.array_equal(kernels.copy(view), view)
     assert np.array_equal(kernels.copy(view[0, 0], out=x[0, 0, :3]), view[0, 0])

@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.api import jit, kernel
+from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import brief
 from weft.ffi.tensor import from_dlpack
-from weft.kernels.arrays import Array, Constant, given, integer, output, output_like
+from weft.kernels.arrays import Array, Constant, Given, given, integer, output, output_like
 from weft.kernels.calls import Call, remembered
-from weft.kernels.rows import index_of
+from weft.kernels.rows import elements, index_of, put_elements
+from weft.kernels.views import aligned
 from weft.language.control import ceil_div, static_range, unroll
 from weft.language.memory.shared import shared
 from weft.language.numbers.math import min as lesser
@@ -105,7 +107,15 @@ def _move(x: Any, out: Any, axes: tuple[int, ...]) -> Any:
     column = axes.index(_by_stride(source)[-1])  # along which x lies, a dimension of out
     if column == order[-1]:
         return Call(_move_along, (x, out, axes, order), out)
+    if _has_whole_accesses(given(x, "x"), given(out, "out"), order[-1], axes[column]):
+        return Call(_turn_tiles, (x, out, axes, column), out)
     return Call(_move_tiles, (x, out, axes, order[-1], column), out)
+
+
+def _has_whole_accesses(source: Given, target: Given, row: int, along: int) -> bool:
+    """Whether both arrays lie along their last dimensions, and all of their rows are multiples of 16 bytes."""
+    last, whole = len(target.shape) - 1, VECTOR_BYTES // source.dtype.itemsize
+    return row == along == last and source.width == target.width == whole
 
 
 def _by_stride(a: Any) -> tuple[int, ...]:
@@ -152,6 +162,70 @@ def tile_size(dtype: Any) -> int:
     return 32 if dtype.itemsize == 8 else 64
 
 
+@jit
+def _turn_tiles(x: Array, out: Array, axes: Constant, column: Constant) -> None:
+    blocks = i64(1)
+    for axis, size in enumerate(out.shape):
+        is_side = axis in (out.ndim - 1, column)
+        blocks *= ceil_div(size, tile_side(x.dtype)) if is_side else size
+    turn_tiles_kernel(x, out, axes, column).launch(grid=blocks, block=_THREADS)
+
+
+def tile_side(dtype: Any) -> int:
+    """Elements of a tile's side whose rows are read by accesses of 16 bytes, eight or sixteen to a row."""
+    return {1: 128, 2: 64, 4: 64, 8: 32}[dtype.itemsize]
+
+
+def _corner(out: Any, row: Any, column: Any, size: Any) -> Any:
+    """Where in `out` this block's tile begins."""
+    sides = row, column
+    counts = tuple(
+        ceil_div(extent, size) if axis in sides else extent for axis, extent in enumerate(out.shape)
+    )
+    return tuple(
+        place * size if axis in sides else place
+        for axis, place in enumerate(index_of(block_idx.x, counts))
+    )
+
+
+@kernel(max_threads=_THREADS)
+def turn_tiles_kernel(x: Array, out: Array, axes: Constant, column: Constant) -> None:
+    """A block: a tile, read and written by 16 bytes. In shared memory threads take words of neighbors in a row of x."""
+    row, size, width = out.ndim - 1, tile_side(x.dtype), VECTOR_BYTES // x.dtype.itemsize
+    word, accesses = max(1, 4 // x.dtype.itemsize), size // width
+    tile = shared((size, size + word), x.dtype)
+    corner = _corner(out, row, column, size)
+    rows = lesser(out.shape[row] - corner[row], size)
+    columns = lesser(out.shape[column] - corner[column], size)
+
+    def row_at(a: Any, i: Any, j: Any, order: Any) -> Any:
+        steps = {row: i, column: j}
+        index = tuple(place + steps.get(axis, 0) for axis, place in enumerate(corner))
+        index = _taken(index, order)[:-1]
+        return aligned(a[index], width)
+
+    found: Any = []
+    for first in static_range(0, size * accesses, _THREADS):
+        i, j = divmod(thread_idx.x + first, accesses)
+        values = (x.dtype(0),) * width
+        if i < rows and width * j < columns:
+            source = row_at(x, i, 0, _inverse(axes))
+            values = tuple(elements(source, corner[column] + width * j, width))
+        found.append(values)
+    for first, values in zip(static_range(0, size * accesses, _THREADS), found, strict=True):
+        i, j = divmod(thread_idx.x + first, accesses)
+        for k in static_range(0, width, word):
+            put_elements(tile[i], width * j + k, values[k : k + word])
+    sync_threads()
+    for first in static_range(0, size // word * accesses, _THREADS):
+        j, i = divmod(thread_idx.x + first, accesses)
+        words = [elements(tile[width * i + k], word * j, word) for k in static_range(width)]
+        for k in static_range(word):
+            if width * i < rows and word * j + k < columns:
+                target = row_at(out, 0, word * j + k, tuple(range(out.ndim)))
+                put_elements(target, corner[row] + width * i, [one[k] for one in words])
+
+
 @kernel
 def move_tiles_kernel(
     x: Array, out: Array, axes: Constant, row: Constant, column: Constant
@@ -160,14 +234,7 @@ def move_tiles_kernel(
     size = tile_size(x.dtype)
     # A column lies in different banks, since a row is one 4-byte word longer than the banks go around.
     tile = shared((size, size + max(1, 4 // x.dtype.itemsize)), x.dtype)
-    counts = tuple(
-        ceil_div(extent, size) if axis in (row, column) else extent
-        for axis, extent in enumerate(out.shape)
-    )
-    corner = tuple(
-        place * size if axis in (row, column) else place
-        for axis, place in enumerate(index_of(block_idx.x, counts))
-    )
+    corner = _corner(out, row, column, size)
     rows = lesser(out.shape[row] - corner[row], size)
     columns = lesser(out.shape[column] - corner[column], size)
 
