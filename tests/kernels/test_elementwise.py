@@ -81,6 +81,11 @@ def test_copies_and_transposes_of_every_layout():
         (RANDOM.integers(0, 99, (144, 3, 160)).astype(np.uint8), (2, 1, 0)),
     ):
         assert np.array_equal(kernels.transpose(whole, axes), np.transpose(whole, axes))
+    heads, found = numbers(2, 5, 3, 16), np.empty((2, 3, 5, 16), np.float32)
+    for plan in (movers.row_plan_for(4, 4), movers.RowPlan(2, 2, 4)):  # as on a GPU
+        movers._move_rows(heads, found, (0, 2, 1, 3), (0, 1, 2, 3), plan)
+        assert np.array_equal(found, heads.transpose(0, 2, 1, 3))
+        found.fill(0)
     view = x.transpose(2, 1, 0)[::2, ::-1]
     assert np.array_equal(kernels.copy(view), view)
     assert np.array_equal(kernels.copy(view[0, 0], out=x[0, 0, :3]), view[0, 0])
@@ -133,7 +138,7 @@ def test_rows_of_a_table_and_their_gradient():
     out = weft.empty((3, 7, 64), weft.f32)
     assert np.array_equal(np.asarray(kernels.embedding(aligned, indices, out)), table[indices])
     assert np.array_equal(kernels.embedding(table[:, 1:9], indices[0]), table[:, 1:9][indices[0]])
-    for plan in (lookups.plan_for(16, 4), lookups.Plan(4, 2, 4)):  # as on a GPU
+    for plan in (movers.row_plan_for(16, 4), movers.RowPlan(4, 2, 4)):  # as on a GPU
         found = weft.full((3, 7, 64), 0.0, weft.f32)
         lookups._embed_rows(aligned, indices, found, plan)
         assert np.array_equal(np.asarray(found), table[indices])
@@ -167,7 +172,7 @@ def test_each_kernel_assembles_for_a_gpu():
         (movers._move_tiles, x, x, (0, 2, 1), 1, 2),
         (dropouts._drop, rows, rows, 6554, 1.1, 7, 0, 8, True),
         (rotations._rope, x, angles, angles, x, rotations.Plan(True, 1, 1, 1, 1), 1, True),
-        (lookups._embed_rows, rows, indices, rows, lookups.plan_for(8, 8)),
+        (lookups._embed_rows, rows, indices, rows, movers.row_plan_for(8, 8)),
         (lookups._gather_rows, rows, weft.fake_tensor(weft.i64, ("n", "k")), rows, 64, 8, 1),
     ):
         compiled = weft.compile(function, *arguments, options="--gpu-arch sm_90a")

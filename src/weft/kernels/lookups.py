@@ -7,7 +7,7 @@ reports an index that is out of range; a GPU reads zeros there and adds nothing.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import (
@@ -23,7 +23,7 @@ from weft.kernels.arrays import (
 from weft.kernels.calls import Call, remembered
 from weft.kernels.factors import capability
 from weft.kernels.gradients import differentiable
-from weft.kernels.movers import copy
+from weft.kernels.movers import copy, row_plan_for
 from weft.kernels.rows import elements, index_of, put_elements, row_count, row_of
 from weft.kernels.views import aligned
 from weft.language.control import ceil_div, select, static_range, unroll
@@ -83,38 +83,9 @@ def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     out = output(source, shape, source.dtype, source.type_name, out, **inputs)
     width = common_width(source, given(out, "out"))
     if width > 1 and columns * places.size and capability(source.device) > (0, 0):
-        plan = plan_for(columns // width, width)
+        plan = row_plan_for(columns // width, width)
         return Call(_embed_rows, (table, indices, out, plan), out)
     return Call(_embed, (table, indices, out), out)
-
-
-class Plan(NamedTuple):
-    """How threads copy rows; constants.
-
-    Attributes:
-        lanes: threads of a row.
-        several: accesses of a thread to a row that are under way.
-        width: neighbors of an access.
-    """
-
-    lanes: int
-    several: int
-    width: int
-
-    @property
-    def rows(self) -> int:
-        """Rows of a thread that are under way."""
-        return _AT_ONCE // self.several
-
-
-def plan_for(accesses: int, width: int) -> Plan:
-    """How rows of so many accesses are copied: short ones by some threads of a block, several of them at once."""
-    several = lanes = 1
-    while lanes < _THREADS and lanes < accesses:
-        lanes *= 2
-    while several < _AT_ONCE and lanes * several < accesses:
-        several *= 2
-    return Plan(lanes, several, width)
 
 
 def _like_table(gradient: Any, indices: Any, rows: int, *_: Any) -> Any:
@@ -290,20 +261,19 @@ def embed_kernel(table: Array, indices: Array, out: Array) -> None:
 
 @jit
 def _embed_rows(table: Array, indices: Array, out: Array, plan: Constant) -> None:
-    lines = _THREADS // plan.lanes
     embed_rows_kernel(table, indices, out, plan).launch(
         grid=(
-            ceil_div(indices.size, lines * plan.rows),
+            ceil_div(indices.size, plan.lines * plan.rows),
             ceil_div(table.shape[1], plan.lanes * plan.several * plan.width),
         ),
-        block=(plan.lanes, lines),
+        block=(plan.lanes, plan.lines),
     )
 
 
 @kernel
 def embed_rows_kernel(table: Array, indices: Array, out: Array, plan: Constant) -> None:
     """A thread: some accesses to some rows, all under way at once."""
-    lines, width, count = _THREADS // plan.lanes, plan.width, row_count(out.shape)
+    lines, width, count = plan.lines, plan.width, row_count(out.shape)
     first = i64(block_idx.x) * (lines * plan.rows) + thread_idx.y
     numbers = [first + k * lines for k in static_range(plan.rows)]
     start = (block_idx.y * (plan.lanes * plan.several) + thread_idx.x) * width

@@ -8,17 +8,17 @@ memory, so that reads run along the one dimension and writes along the other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.api import jit, kernel
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import brief
-from weft.ffi.tensor import from_dlpack
 from weft.kernels.arrays import Array, Constant, Given, given, integer, output, output_like
 from weft.kernels.calls import Call, remembered
-from weft.kernels.rows import elements, index_of, put_elements
+from weft.kernels.factors import capability
+from weft.kernels.rows import elements, index_of, put_elements, row_count
 from weft.kernels.views import aligned
-from weft.language.control import ceil_div, static_range, unroll
+from weft.language.control import ceil_div, select, static_range, unroll
 from weft.language.memory.shared import shared
 from weft.language.numbers.math import min as lesser
 from weft.language.threads.barrier import sync_threads
@@ -100,16 +100,20 @@ def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
 
 def _move(x: Any, out: Any, axes: tuple[int, ...]) -> Any:
     """``out[i, ...] = x[...]``, where dimension d of `out` is dimension ``axes[d]`` of `x`."""
-    source, target = from_dlpack(x), from_dlpack(out)
+    source, target = given(x, "x"), given(out, "out")
     if 0 in target.shape:
         return out
     order = _by_stride(target)
     column = axes.index(_by_stride(source)[-1])  # along which x lies, a dimension of out
-    if column == order[-1]:
-        return Call(_move_along, (x, out, axes, order), out)
-    if _has_whole_accesses(given(x, "x"), given(out, "out"), order[-1], axes[column]):
-        return Call(_turn_tiles, (x, out, axes, column), out)
-    return Call(_move_tiles, (x, out, axes, order[-1], column), out)
+    is_whole = _has_whole_accesses(source, target, order[-1], axes[column])
+    if column != order[-1]:
+        if is_whole:
+            return Call(_turn_tiles, (x, out, axes, column), out)
+        return Call(_move_tiles, (x, out, axes, order[-1], column), out)
+    if is_whole and len(axes) > 2 and capability(source.device) > (0, 0):
+        plan = row_plan_for(target.shape[-1] // target.width, target.width)
+        return Call(_move_rows, (x, out, axes, order, plan), out)
+    return Call(_move_along, (x, out, axes, order), out)
 
 
 def _has_whole_accesses(source: Given, target: Given, row: int, along: int) -> bool:
@@ -118,11 +122,13 @@ def _has_whole_accesses(source: Given, target: Given, row: int, along: int) -> b
     return row == along == last and source.width == target.width == whole
 
 
-def _by_stride(a: Any) -> tuple[int, ...]:
+def _by_stride(a: Given) -> tuple[int, ...]:
     """The dimensions of an array, the one along which it lies last; those of one element first."""
     strides, shape = a.strides, a.shape
     return tuple(
-        sorted(range(a.ndim), key=lambda axis: (shape[axis] == 1, abs(strides[axis])), reverse=True)
+        sorted(
+            range(len(shape)), key=lambda axis: (shape[axis] == 1, abs(strides[axis])), reverse=True
+        )
     )
 
 
@@ -147,6 +153,90 @@ def move_along_kernel(x: Array, out: Array, axes: Constant, order: Constant) -> 
     for place in each(_taken(out.shape, order)):
         index = _taken(place, _inverse(order))
         out[index] = x[_taken(index, _inverse(axes))]
+
+
+class RowPlan(NamedTuple):
+    """How threads copy rows; constants.
+
+    Attributes:
+        lanes: threads of a row.
+        several: accesses of a thread to a row that are under way.
+        width: neighbors of an access.
+    """
+
+    lanes: int
+    several: int
+    width: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of a thread that are under way."""
+        return _TURNS // self.several
+
+    @property
+    def lines(self) -> int:
+        """Threads of a block that have rows of their own."""
+        return _THREADS // self.lanes
+
+
+def row_plan_for(accesses: int, width: int) -> RowPlan:
+    """How rows of so many accesses are copied: short ones by some threads of a block, several of them at once."""
+    several = lanes = 1
+    while lanes < _THREADS and lanes < accesses:
+        lanes *= 2
+    while several < _TURNS and lanes * several < accesses:
+        several *= 2
+    return RowPlan(lanes, several, width)
+
+
+@jit
+def _move_rows(x: Array, out: Array, axes: Constant, order: Constant, plan: Constant) -> None:
+    rows = row_count(_taken(out.shape, order))
+    move_rows_kernel(x, out, axes, order, plan).launch(
+        grid=(
+            ceil_div(rows, plan.lines * plan.rows),
+            ceil_div(out.shape[-1], plan.lanes * plan.several * plan.width),
+        ),
+        block=(plan.lanes, plan.lines),
+    )
+
+
+@kernel(max_threads=_THREADS)
+def move_rows_kernel(x: Array, out: Array, axes: Constant, order: Constant, plan: Constant) -> None:
+    """A thread: some accesses to some rows that follow each other, so that it divides for the first one alone."""
+    sizes, columns, width = _taken(out.shape, order)[:-1], out.shape[-1], plan.width
+    count = row_count((*sizes, 1))
+    first = (i64(block_idx.x) * plan.lines + thread_idx.y) * plan.rows
+    start = (block_idx.y * (plan.lanes * plan.several) + thread_idx.x) * width
+    starts = [start + k * (plan.lanes * width) for k in static_range(plan.several)]
+    place, places = index_of(first, sizes), []
+    for _ in static_range(plan.rows):
+        places = [*places, _taken((*place, i64(0)), _inverse(order))]
+        place = _following(place, sizes)
+    found: Any = []
+    for k, index in enumerate(places):
+        source = _taken(index, _inverse(axes))[:-1]
+        for at in starts:
+            values = (x.dtype(0),) * width
+            if first + k < count and at < columns:
+                values = tuple(elements(aligned(x[source], width), at, width))
+            found.append(values)
+    for k, index in enumerate(places):
+        for j, at in enumerate(starts):
+            if first + k < count and at < columns:
+                row = aligned(out[index[:-1]], width)
+                put_elements(row, at, found[k * plan.several + j])
+
+
+def _following(place: Any, sizes: Any) -> Any:
+    """The indices of the next element of an array with these sizes."""
+    found, step = (), i64(1)
+    for index, size in zip(place[:0:-1], sizes[:0:-1], strict=True):
+        index += step
+        is_over = index >= size
+        found = (select(is_over, i64(0), index), *found)
+        step = select(is_over, i64(1), i64(0))
+    return (place[0] + step, *found)
 
 
 @jit
