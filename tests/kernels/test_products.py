@@ -155,12 +155,15 @@ def test_how_a_hopper_gpu_cuts_products():
         assert found == hopper_plans.Choice()
     for m, n, k in itertools.product((1, 16, 100, 1024), (8, 16, 100, 8192), (8, 1000, 100_000)):
         for of_n in (widths(n, True, False), widths(n, False, False), widths(n, True, True)):
-            rows, columns, parts, cut = hopper_plans.choose((m, n), k, 2, 132, of_n)
+            found = hopper_plans.choose((m, n), k, 2, 132, of_n)
+            rows, columns, parts, neighbors, cut = found
             plan = hopper_plans.Plan(rows=rows, columns=columns, parts=parts)
             assert columns in of_n and columns % (8 * plan.owners) == 0 and plan.stages(2) > 2
             assert parts <= max(k // 64, 1) and (rows == 64 or m > 64)
-            assert cut is None or parts == 1
+            assert (parts, neighbors) == (1, 1) if cut else 1 in (parts, neighbors)
     assert hopper_plans.choose((1024, 16), 8192, 2, 132, (16,)).parts > 1
+    wide = widths(8192, True, False)
+    assert hopper_plans.choose((128, 8192), 8192, 2, 132, wide).neighbors == 2
     assert hopper_plans.choose((128, 128), 100_000, 2, 132, widths(128, True, False)).cut
 
 

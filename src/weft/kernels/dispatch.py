@@ -164,6 +164,7 @@ def _hopper_call(
         columns=choice.columns,
         rows=choice.rows,
         parts=choice.parts,
+        neighbors=choice.neighbors,
         pending=int(choice.rows == 64),
         is_scaled=scales.a is not None,
     )

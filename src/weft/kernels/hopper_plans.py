@@ -6,6 +6,7 @@ In: the sizes of a product. Out: a `Plan`.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -19,12 +20,14 @@ COLUMNS: Final = 256
 FEW: Final = 64  # rows that are too few for a tile
 SHORTEST: Final = 512  # part of a sum that passes through memory
 
-# Of an H200, by measurement: per µs and multiprocessor, but for READ; constant times are µs.
+# Of an H200, by measurement: per µs and multiprocessor, but for what is read and copied again; constant times are µs.
 OPERATIONS: Final = 6.7e6  # of 16-bit floats
 LEAST_COLUMNS: Final = 64  # fewer take a warpgroup as long
 COPIED: Final = 160e3  # bytes
 READ: Final = 4.1e6  # bytes from memory
+READ_BY_ONE: Final = 40e3
 CACHE: Final = 40e6  # bytes that are not read from memory
+COPIED_AGAIN: Final = 35e6  # bytes by all, while others are read from memory
 EXCHANGED: Final = 32e3  # bytes of sums
 STEP: Final = 0.12
 TILE: Final = 2.9
@@ -98,12 +101,14 @@ class Choice(NamedTuple):
     Attributes:
         rows, columns: of a tile.
         parts: blocks of a cluster for a tile.
+        neighbors: blocks of a cluster that share columns.
         cut: parts of a sum whose sums pass through memory, or None.
     """
 
     rows: int = ROWS
     columns: int = COLUMNS
     parts: int = 1
+    neighbors: int = 1
     cut: int | None = None
 
 
@@ -128,12 +133,17 @@ def choose(
         if plan.stages(2) > 2:
             found.append((time_of(choice, shape, k, itemsize, multiprocessors), choice))
 
-    for rows in (64,) if m <= 64 else (64, 128):
-        for columns in widths:
+    for columns in widths:
+        for rows in (64, 128):
+            tiles = _count(shape, rows, columns)
+            if (rows == 128 and m <= 64) or (rows == 64 and m > 64 and tiles > multiprocessors):
+                continue  # half of each tile is empty; one warpgroup has to do the work of two
             for parts in (1, 2, 4, 8):
                 if parts <= max(steps, 1):
                     add(Choice(rows, columns, parts))
-            cut = min(multiprocessors // _count(shape, rows, columns), k // SHORTEST)
+            if rows == 64 < m and columns >= 64:
+                add(Choice(rows, columns, neighbors=2))
+            cut = min(multiprocessors // tiles, k // SHORTEST)
             if cut > 8:
                 add(Choice(rows, columns, cut=cut))
     return min(found)[1]
@@ -143,10 +153,10 @@ def time_of(
     choice: Choice, shape: tuple[int, ...], k: int, itemsize: int, multiprocessors: int
 ) -> float:
     """What a product takes in µs, roughly: the slowest of copies and tensor cores, and what is not hidden by them."""
-    rows, columns, parts, cut = choice
+    rows, columns, parts, neighbors, cut = choice
     m, n = shape[-2:]
     blocks = _count(shape, rows, columns) * parts * (cut or 1)
-    waves = -(-blocks // max(int(multiprocessors * CLUSTERS[parts]), 1))
+    waves = -(-blocks // max(int(multiprocessors * CLUSTERS[parts * neighbors]), 1))
     steps = -(-k * itemsize // (ROW_BYTES * parts * (cut or 1)))
     step = max(
         rows * max(columns, LEAST_COLUMNS) * ROW_BYTES / OPERATIONS,
@@ -154,19 +164,22 @@ def time_of(
         STEP,
     )
     time = waves * (steps * step + TILE)
+    read = k * itemsize * (m + n) * math.prod(shape[:-2])
+    if read > CACHE:
+        copied = blocks * steps * ROW_BYTES * (rows + columns / neighbors)
+        reading = read / min(READ, READ_BY_ONE * min(blocks, multiprocessors))
+        time = max(time, TILE + reading + max(copied - read, 0.0) / COPIED_AGAIN)
+    if parts * neighbors > 1:
+        time += CLUSTER
     if parts > 1:
-        time += CLUSTER + 4 * rows * columns / EXCHANGED
+        time += 4 * rows * columns / EXCHANGED
     if cut:
         time += SECOND_LAUNCH + 8 * cut * m * n / READ
-    read = k * itemsize * (m + n)
-    return max(time, TILE + read / READ) if read > CACHE else time
+    return time
 
 
 def _count(shape: tuple[int, ...], rows: int, columns: int) -> int:
-    count = -(-shape[-2] // rows) * -(-shape[-1] // columns)
-    for size in shape[:-2]:
-        count *= size
-    return count
+    return -(-shape[-2] // rows) * -(-shape[-1] // columns) * math.prod(shape[:-2])
 
 
 def widths_of(n: int, columns_of_b: bool, is_scaled: bool) -> tuple[int, ...]:
