@@ -25,7 +25,7 @@ OPERATIONS: Final = 6.7e6  # of 16-bit floats
 LEAST_COLUMNS: Final = 64  # fewer take a warpgroup as long
 COPIED: Final = 160e3  # bytes
 READ: Final = 4.1e6  # bytes from memory
-READ_BY_ONE: Final = 40e3
+READ_BY_ONE: Final = 40e3  # by the blocks that run at once
 CACHE: Final = 40e6  # bytes that are not read from memory
 COPIED_AGAIN: Final = 35e6  # bytes by all, while others are read from memory
 EXCHANGED: Final = 32e3  # bytes of sums
@@ -167,7 +167,7 @@ def time_of(
     read = k * itemsize * (m + n) * math.prod(shape[:-2])
     if read > CACHE:
         copied = blocks * steps * ROW_BYTES * (rows + columns / neighbors)
-        reading = read / min(READ, READ_BY_ONE * min(blocks, multiprocessors))
+        reading = read / min(READ, READ_BY_ONE * min(blocks // waves, multiprocessors))
         time = max(time, TILE + reading + max(copied - read, 0.0) / COPIED_AGAIN)
     if parts * neighbors > 1:
         time += CLUSTER
