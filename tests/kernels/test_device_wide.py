@@ -145,14 +145,14 @@ def test_rows_are_sorted_and_equal_elements_keep_their_order(shape):
 
 def test_bytes_are_sorted_in_place_by_blocks_of_any_size(monkeypatch):
     monkeypatch.setattr(radix, "_FEW", 0)  # as if there were many tiles
-    x = np.random.default_rng(5).integers(-128, 128, 7001).astype(np.int8)
+    x = np.random.default_rng(5).integers(-128, 128, 12_301).astype(np.int8)
     expected = np.sort(x)
     assert kernels.sort(x, out=x) is x and np.array_equal(x, expected)
     assert kernels.sort(x[:0]).shape == (0,)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [np.int8, np.float32, np.int64])
+@pytest.mark.parametrize("dtype", [np.int8, np.int64])
 @pytest.mark.parametrize("moved_bytes", [0, 4, 8])
 def test_passes_of_all_tiles_are_assembled(dtype, moved_bytes):
     x = np.zeros(1 << 22, dtype)

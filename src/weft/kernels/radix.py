@@ -45,7 +45,7 @@ _FEW: Final = 264  # tiles that keep a GPU's multiprocessors busy, two on each
 # 256 threads three blocks, of 384 two fit a multiprocessor of 64 K registers without spilling.
 _ALONE: Final = {1: (256, 32), 2: (256, 32), 4: (256, 32), 8: (256, 18)}
 _WITH_VALUES: Final = {1: (384, 16), 2: (384, 16), 4: (384, 16), 8: (384, 12)}
-_SMALL_TILE: Final = 256, 16  # of rows that have few of them
+_SMALL_TILE: Final = 256, 16  # of few or short rows
 
 
 class Plan(NamedTuple):
@@ -72,7 +72,10 @@ def plan_of(source: Given, moved_bytes: int, descending: bool) -> Plan:
     """How these rows are sorted; `moved_bytes` is the size of what goes with a key, 0 for nothing."""
     size, columns = source.dtype.itemsize, source.shape[-1]
     threads, items = (_WITH_VALUES if moved_bytes else _ALONE)[max(size, moved_bytes)]
-    if source.rows * -(-columns // (threads * items)) < _FEW:
+    tile, small = threads * items, _SMALL_TILE[0] * _SMALL_TILE[1]
+    tiles, of_small = -(-columns // tile), -(-columns // small)
+    # Rows that do not fill their tiles lose more by that than by small ones.
+    if source.rows * tiles < _FEW or 4 * tiles * tile > 5 * of_small * small:
         threads, items = _SMALL_TILE
     # At least two passes, so that a row may be sorted in place.
     step = 4 if size == 1 else 8
