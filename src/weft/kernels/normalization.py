@@ -137,8 +137,10 @@ def _normalize(
     arguments = x, weight, bias, eps, out, spread, is_centered
     block, cluster = block_of(spread), cluster_of(spread)
     if spread.stages:
-        groups = lesser(row_count(x.shape), stream_kernel.max_clusters(spread.blocks))
-        stream_kernel(*arguments).launch(grid=groups * spread.blocks, block=block, cluster=cluster)
+        groups = lesser(row_count(x.shape), normalize_stream_kernel.max_clusters(spread.blocks))
+        normalize_stream_kernel(*arguments).launch(
+            grid=groups * spread.blocks, block=block, cluster=cluster
+        )
     else:
         normalize_kernel(*arguments).launch(
             grid=grid_of(x.shape, spread), block=block, cluster=cluster
@@ -146,7 +148,7 @@ def _normalize(
 
 
 @kernel
-def stream_kernel(
+def normalize_stream_kernel(
     x: Array,
     weight: Array | None,
     bias: Array | None,

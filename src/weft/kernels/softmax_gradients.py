@@ -14,7 +14,8 @@ from weft.kernels.activations import check_alike
 from weft.kernels.arrays import Array, Constant, common_width, given, output_like
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_second
-from weft.kernels.rows import elements, put_elements, row_of, sum_type
+from weft.kernels.row_rings import begin, begin_all, ring_of, step_of, wait
+from weft.kernels.rows import elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.spreads import (
     block_of,
     cluster_of,
@@ -30,7 +31,11 @@ from weft.kernels.spreads import (
     spread_for,
     store_row,
 )
+from weft.language.asynchronous.pipeline import PipelineState
+from weft.language.control import unroll
 from weft.language.numbers.math import exp
+from weft.language.numbers.math import min as lesser
+from weft.types.dtype import i32
 
 _MOST_ITEMS: Final = 16  # of a thread, and as many of the gradient
 
@@ -90,9 +95,40 @@ def _slopes(gradient: Any, y: Any, out: Any, is_log: bool) -> Any:
 def _softmax_backward(
     gradient: Array, y: Array, out: Array, spread: Constant, is_log: Constant
 ) -> None:
-    softmax_backward_kernel(gradient, y, out, spread, is_log).launch(
-        grid=grid_of(y.shape, spread), block=block_of(spread), cluster=cluster_of(spread)
+    arguments, block, cluster = (
+        (gradient, y, out, spread, is_log),
+        block_of(spread),
+        cluster_of(spread),
     )
+    if spread.stages:
+        groups = lesser(
+            row_count(y.shape), softmax_backward_stream_kernel.max_clusters(spread.blocks)
+        )
+        softmax_backward_stream_kernel(*arguments).launch(
+            grid=groups * spread.blocks, block=block, cluster=cluster
+        )
+    else:
+        softmax_backward_kernel(*arguments).launch(
+            grid=grid_of(y.shape, spread), block=block, cluster=cluster
+        )
+
+
+@kernel
+def softmax_backward_stream_kernel(
+    gradient: Array, y: Array, out: Array, spread: Constant, is_log: Constant
+) -> None:
+    """A block or a cluster: row after row, in its registers, while the next ones are on their way."""
+    (meeting,) = meetings(spread, 1)
+    ring, first, step = ring_of((gradient, y), spread), row_number(spread), step_of(spread)
+    begin_all((gradient, y), ring, first, spread)
+    state, turn = PipelineState(spread.stages), i32(0)
+    for line in range(first, row_count(y.shape), step):
+        target = part_of(row_of(out, line, spread.width), spread)
+        source, row = wait(ring, state, len(target))
+        results = _kept_results(source, row, spread, is_log, meeting, turn)
+        begin((gradient, y), ring, line + spread.stages * step, state, spread)
+        store_row(target, results, spread)
+        state, turn = state.next(), turn + 1
 
 
 @kernel
@@ -101,25 +137,32 @@ def softmax_backward_kernel(
 ) -> None:
     """A warp, a block or a cluster: a row; in its registers, or in rounds."""
     (meeting,) = meetings(spread, 1)
-    number = row_number(spread)
-    if is_beyond(number, y.shape, spread):
+    line = row_number(spread)
+    if is_beyond(line, y.shape, spread):
         return
     source, row, target = (
-        part_of(row_of(one, number, spread.width), spread) for one in (gradient, y, out)
+        part_of(row_of(one, line, spread.width), spread) for one in (gradient, y, out)
     )
     if spread.items:
-        slopes, values = (_wide(load_row(one, spread)) for one in (source, row))
-        total = over_row("sum", _parts(slopes, values, is_log), spread, meeting)
-        store_row(target, _results(slopes, values, total, out.dtype, is_log), spread)
+        store_row(target, _kept_results(source, row, spread, is_log, meeting), spread)
     else:
         total = sum_type(y.dtype)(0.0)
-        for i in rounds(row, spread):
+        for i in unroll(rounds(row, spread), 4):
             slopes, values = (_wide(elements(one, i, spread.width)) for one in (source, row))
             total += folded("sum", _parts(slopes, values, is_log))
         total = over_row("sum", total, spread, meeting)
         for i in rounds(row, spread):
             slopes, values = (_wide(elements(one, i, spread.width)) for one in (source, row))
             put_elements(target, i, _results(slopes, values, total, out.dtype, is_log))
+
+
+def _kept_results(
+    source: Any, row: Any, spread: Any, is_log: Any, meeting: Any, turn: Any = 0
+) -> Any:
+    """A thread's results of a row, of which it keeps its elements."""
+    slopes, values = (_wide(load_row(one, spread)) for one in (source, row))
+    total = over_row("sum", _parts(slopes, values, is_log), spread, meeting, turn)
+    return _results(slopes, values, total, row.dtype, is_log)
 
 
 def _wide(values: Any) -> Any:

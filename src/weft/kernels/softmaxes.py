@@ -104,8 +104,8 @@ def _of_rows(x: Any, out: Any, is_log: bool) -> Any:
 def _softmax(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
     block, cluster = block_of(spread), cluster_of(spread)
     if spread.stages:
-        groups = lesser(row_count(x.shape), stream_kernel.max_clusters(spread.blocks))
-        stream_kernel(x, out, spread, is_log).launch(
+        groups = lesser(row_count(x.shape), softmax_stream_kernel.max_clusters(spread.blocks))
+        softmax_stream_kernel(x, out, spread, is_log).launch(
             grid=groups * spread.blocks, block=block, cluster=cluster
         )
     else:
@@ -115,7 +115,7 @@ def _softmax(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
 
 
 @kernel
-def stream_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
+def softmax_stream_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
     """A block or a cluster: row after row, in its registers, while the next ones are on their way."""
     (meeting,) = meetings(spread, 1)
     ring, first, step = ring_of((x,), spread), row_number(spread), step_of(spread)
