@@ -8,8 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+import weft
 from tests.kernels.test_kernels import layer_norm, rms_norm, softmax
 from tests.kernels.test_norm_gradients import reference
+from weft.dialects.simt.views import VECTOR_BYTES
 from weft.kernels import (
     losses,
     norm_gradients,
@@ -94,15 +96,28 @@ def test_derivatives_of_norms_of_rows_that_clusters_take(spread, is_centered, mo
 
 
 def test_a_spread_holds_its_row(monkeypatch):
-    columns_of, capabilities = (
-        [1, 33, 1024, 1025, 30_000, 131_072, 1 << 20],
-        [(0, 0), (8, 0), (9, 0)],
+    columns_of = [1, 33, 1024, 1025, 30_000, 32_769, 131_072, 1 << 20]
+    modules = softmaxes, softmax_gradients, norm_gradients, losses, normalization
+    dtypes = weft.bf16, weft.f32, weft.f64
+    devices = (
+        ((0, 0), 0, 1),
+        ((8, 0), 108, 1),
+        ((9, 0), 132, 16),
+        ((9, 0), 60, 8),
+        ((12, 0), 170, 8),
     )
-    limits_of = (), (512, 16, 8192)
-    for columns, width, found, limits in product(columns_of, (1, 4, 8), capabilities, limits_of):
-        monkeypatch.setattr(spreads, "capability", lambda device, found=found: found)
-        spread = spreads.spread_for(columns, width, None, *limits)  # type: ignore[arg-type]
-        held = spread.blocks * spread.threads * spread.items
-        assert held >= columns if held else columns > spread.blocks * 8192
-        assert spread.items % width == 0 and spread.threads <= (limits or (1024,))[0]
-        assert spread.blocks == 1 or (columns > 8192 and found >= (9, 0))
+    for version, processors, most in devices:
+        monkeypatch.setattr(spreads, "capability", lambda device, found=version: found)
+        monkeypatch.setattr(spreads, "multiprocessors_of", lambda device, found=processors: found)
+        for columns, dtype, module, is_whole in product(columns_of, dtypes, modules, (True, False)):
+            limits, width = module._LIMITS, VECTOR_BYTES // dtype.itemsize if is_whole else 1
+            spread = spreads.spread_for(columns, width, dtype, None, limits)  # type: ignore[arg-type]
+            held = spread.blocks * spread.threads * spread.items
+            assert held >= columns or (
+                held == 0 and columns > most * limits.threads * limits.items // 2
+            )
+            assert spread.items % width == 0 and spread.threads <= limits.threads
+            assert spread.blocks <= most and spread.is_whole == (held == columns)
+            part = spread.threads * spread.items * dtype.itemsize
+            assert part * (spread.stages * limits.arrays + 2) <= 227 << 10 or not spread.stages
+            assert not spread.stages or (is_whole and (9, 0) <= version < (12, 0))

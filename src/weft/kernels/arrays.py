@@ -93,6 +93,11 @@ class Given(NamedTuple):
         return (bits & -bits) // self.dtype.itemsize or 1
 
     @property
+    def has_chunks(self) -> bool:
+        """Whether each row is whole accesses of 16 bytes."""
+        return self.width * self.dtype.itemsize == VECTOR_BYTES
+
+    @property
     def width(self) -> int:
         """How many neighbors one access of up to 16 bytes takes in every row: a power of two."""
         if self.strides[-1] != 1:

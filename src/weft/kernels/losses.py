@@ -8,7 +8,7 @@ spread as those of softmax, and its sums serve here.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.ffi.data_type import DataType
@@ -36,6 +36,7 @@ from weft.kernels.softmaxes import (
     weighed,
 )
 from weft.kernels.spreads import (
+    Limits,
     block_of,
     cluster_of,
     first_of,
@@ -55,6 +56,8 @@ from weft.language.numbers.math import exp, log
 from weft.language.threads.grid import thread_idx
 from weft.primitives.warp import reductions as of_warp
 from weft.types.dtype import f64
+
+_LIMITS: Final = Limits(items=32, threads=1024)
 
 
 def _like_losses(logits: Any, *_: Any) -> Any:
@@ -94,7 +97,7 @@ def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = Non
     dtype, name = _loss_type(source)
     out = output(source, source.shape[:-1], dtype, name, out, logits=logits, classes=classes)
     if source.rows:
-        spread = spread_for(source.shape[-1], source.width, source.device)
+        spread = spread_for(source.shape[-1], source.width, source.dtype, source.device, _LIMITS)
         return Call(_losses, (logits, classes, out, ignored, spread), out)
     return out
 
@@ -135,7 +138,7 @@ def cross_entropy_backward(
     out = output_like(source, out, ("logits",), **inputs)
     if source.rows:
         width = common_width(source, given(out, "out"))
-        spread = spread_for(source.shape[-1], width, source.device)
+        spread = spread_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
         arguments = gradient, logits, classes, out, ignored, spread
         return Call(_losses_backward, arguments, out)
     return out

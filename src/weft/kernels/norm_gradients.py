@@ -9,7 +9,7 @@ added last, always in the same order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.kernels.activations import check_alike
@@ -26,9 +26,9 @@ from weft.kernels.arrays import (
 )
 from weft.kernels.gradients import differentiable
 from weft.kernels.row_rings import begin, begin_all, ring_of, wait
-from weft.kernels.rows import ROWS, elements, put_elements, row_count, row_of, sum_type
+from weft.kernels.rows import ROWS, SHORT, elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.spreads import (
-    Spread,
+    Limits,
     block_of,
     cluster_of,
     first_of,
@@ -44,7 +44,6 @@ from weft.kernels.spreads import (
     spread_for,
     store_row,
 )
-from weft.kernels.views import aligned
 from weft.language.asynchronous.cluster import cluster_rank
 from weft.language.asynchronous.pipeline import PipelineState
 from weft.language.control import ceil_div, static_range, unroll
@@ -58,11 +57,8 @@ from weft.language.threads.grid import block_idx, multiprocessors, thread_idx
 from weft.types.dtype import i32
 from weft.types.launch_limits import WARP_SIZE
 
-if TYPE_CHECKING:
-    from weft.ffi.device import Device
-
 _MOST_THREADS: Final = 512  # whose registers hold a row, its gradient and the sums of its columns
-_MOST_ITEMS: Final = 16  # of so many threads
+_LIMITS: Final = Limits(items=16, threads=_MOST_THREADS, streams_from=SHORT, arrays=2)
 _COLUMNS: Final = 32  # of a block that sums them
 _LINES: Final = 16
 _AT_ONCE: Final = 16  # blocks for each multiprocessor, that sum columns
@@ -160,16 +156,11 @@ def _slopes(
     )
     if columns[0]:
         arrays = [source, given(gradient, "gradient"), given(by_x, "x")]
-        width = common_width(*arrays, *([] if weight is None else [of_vectors]))
-        spread = _spread(columns[0], width, source.device)
+        width = common_width(*arrays)
+        spread = spread_for(columns[0], width, source.dtype, source.device, _LIMITS)
         call = _of_kept_rows if spread.items else _of_read_rows
         call(gradient, x, weight, eps, by_x, by_weight, by_bias, spread, is_centered)
     return by_x, by_weight, by_bias
-
-
-def _spread(columns: int, width: int, device: Device) -> Spread:
-    most = _MOST_THREADS * _MOST_ITEMS
-    return spread_for(columns, width, device, _MOST_THREADS, _MOST_ITEMS, most)
 
 
 @jit
@@ -218,7 +209,12 @@ def kept_row_kernel(
         begin_all((x, gradient), ring, first, spread)
     factors = [wide(1.0)] * items
     if weight is not None:
-        factors = [wide(f) for f in load_row(part_of(aligned(weight, width), spread), spread)]
+        own = part_of(weight, spread)
+        factors = [
+            wide(own[place + k]) if has(own, place, spread) else wide(0.0)
+            for place in at
+            for k in range(width)
+        ]
     by_weight, by_bias = [wide(0.0)] * items, [wide(0.0)] * items
     state, turn = PipelineState(max(spread.stages, 1)), i32(0)
     for line in range(first, row_count(x.shape), step):
@@ -320,15 +316,14 @@ def read_row_kernel(
     source, slopes, target = (
         part_of(row_of(one, number, width), spread) for one in (x, gradient, by_x)
     )
-    weight = None if weight is None else part_of(aligned(weight, width), spread)
+    weight = None if weight is None else part_of(weight, spread)
 
     def read(place: Any, mean: Any) -> Any:
         """Neighbors of the row, centered, and of its gradient times the weight."""
         values = [wide(value) - mean for value in elements(source, place, width)]
         weighted = [wide(value) for value in elements(slopes, place, width)]
         if weight is not None:
-            factors = elements(weight, place, width)
-            weighted = [w * wide(f) for w, f in zip(weighted, factors, strict=True)]
+            weighted = [w * wide(weight[place + k]) for k, w in enumerate(weighted)]
         return values, weighted
 
     mean = slope_mean = one = other = wide(0.0)

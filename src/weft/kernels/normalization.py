@@ -7,9 +7,10 @@ A row that fits into registers is read once; of a longer one, each sum reads it 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from weft.api import jit, kernel
+from weft.dialects.simt.views import VECTOR_BYTES
 from weft.kernels.arrays import (
     Array,
     Constant,
@@ -26,6 +27,7 @@ from weft.kernels.norm_gradients import norm_backward
 from weft.kernels.row_rings import begin, begin_all, kept, ring_of, step_of, wait
 from weft.kernels.rows import elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.spreads import (
+    Limits,
     block_of,
     cluster_of,
     folded,
@@ -48,6 +50,8 @@ from weft.language.numbers.math import min as lesser
 from weft.language.numbers.math import rsqrt
 from weft.language.threads.barrier import sync_threads
 from weft.types.dtype import i32
+
+_LIMITS: Final = Limits(items=32, threads=1024, streams_from=32768, arrays=1)
 
 
 def _layer_norm_backward(gradient: Any, _: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -118,8 +122,8 @@ def _of_rows(x: Any, weight: Any, bias: Any, eps: float, out: Any, is_centered: 
     ]
     out = output_like(source, out, ("x",), x=x, weight=weight, bias=bias)
     if source.shape[-1] and source.rows:
-        width = common_width(source, given(out, "out"), *vectors)
-        spread = spread_for(source.shape[-1], width, source.device)
+        width = common_width(source, given(out, "out"), *(v for v in vectors if not v.has_chunks))
+        spread = spread_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
         return Call(_normalize, (x, weight, bias, eps, out, spread, is_centered), out)
     return out
 
@@ -161,7 +165,7 @@ def normalize_stream_kernel(
     meeting = meetings(spread, 2)
     ring, first, step = ring_of((x,), spread), row_number(spread), step_of(spread)
     begin_all((x,), ring, first, spread)
-    factors, terms = kept(weight, spread), kept(bias, spread)
+    factors, terms = (kept(one, x.dtype, spread) for one in (weight, bias))
     sync_threads()
     state, turn = PipelineState(spread.stages), i32(0)
     for line in range(first, row_count(x.shape), step):
@@ -189,13 +193,18 @@ def normalize_kernel(
     if is_beyond(line, x.shape, spread):
         return
     source, target = (part_of(row_of(one, line, width), spread) for one in (x, out))
-    weight = None if weight is None else part_of(aligned(weight, width), spread)
-    bias = None if bias is None else part_of(aligned(bias, width), spread)
+    weight = None if weight is None else part_of(_aligned(weight, width), spread)
+    bias = None if bias is None else part_of(_aligned(bias, width), spread)
     if spread.items:
         row = _standardized(source, n, eps, spread, is_centered, meeting)
         _put(target, row, weight, bias, spread)
     else:
         _normalize_read(source, weight, bias, n, eps, target, spread, is_centered, meeting)
+
+
+def _aligned(vector: Any, width: Any) -> Any:
+    """A vector that is read so many neighbors at a time, by accesses of up to 16 bytes."""
+    return aligned(vector, min(width, VECTOR_BYTES // vector.dtype.itemsize))
 
 
 def _standardized(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.kernels.rows import row_count, row_of
+from weft.kernels.rows import row_count, row_of, sum_type
 from weft.kernels.spreads import part_of
 from weft.language.asynchronous.bulk_copy import bulk_copy
 from weft.language.asynchronous.mbarrier import mbarrier
@@ -53,12 +53,14 @@ def wait(ring: Any, state: Any, count: Any) -> Any:
     return [buffer[state][:count] for buffer in buffers]
 
 
-def kept(vector: Any, spread: Any) -> Any:
-    """This block's part of a vector, in shared memory after the block's next barrier; None for None."""
+def kept(vector: Any, dtype: Any, spread: Any) -> Any:
+    """This block's part of a vector, for rows of a type, in shared memory after the next barrier; None for None."""
     if vector is None:
         return None
     part = part_of(vector, spread)
-    board = shared(spread.threads * spread.items, vector.dtype)
+    wide = sum_type(dtype)
+    kind = vector.dtype if vector.dtype.itemsize <= wide.itemsize else wide
+    board = shared(spread.threads * spread.items, kind)
     for i in range(thread_idx.x, len(part), spread.threads):
-        board[i] = part[i]
+        board[i] = kind(part[i])
     return board[: len(part)]

@@ -17,6 +17,7 @@ from weft.kernels.gradients import differentiable, like_second
 from weft.kernels.row_rings import begin, begin_all, ring_of, step_of, wait
 from weft.kernels.rows import elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.spreads import (
+    Limits,
     block_of,
     cluster_of,
     folded,
@@ -37,7 +38,7 @@ from weft.language.numbers.math import exp
 from weft.language.numbers.math import min as lesser
 from weft.types.dtype import i32
 
-_MOST_ITEMS: Final = 16  # of a thread, and as many of the gradient
+_LIMITS: Final = Limits(items=16, threads=1024, streams_from=16384, arrays=2)
 
 
 @differentiable(like_second)
@@ -86,7 +87,7 @@ def _slopes(gradient: Any, y: Any, out: Any, is_log: bool) -> Any:
     out = output_like(source, out, ("gradient", "y"), gradient=gradient, y=y)
     if source.rows and source.shape[-1]:
         width = common_width(source, given(gradient, "gradient"), given(out, "out"))
-        spread = spread_for(source.shape[-1], width, source.device, most_items=_MOST_ITEMS)
+        spread = spread_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
         return Call(_softmax_backward, (gradient, y, out, spread, is_log), out)
     return out
 

@@ -8,7 +8,7 @@ warps of a row meet once.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, common_width, given, output_like
@@ -18,6 +18,7 @@ from weft.kernels.row_rings import begin, begin_all, ring_of, step_of, wait
 from weft.kernels.rows import elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.softmax_gradients import log_softmax_backward, softmax_backward
 from weft.kernels.spreads import (
+    Limits,
     block_of,
     cluster_of,
     folded,
@@ -41,6 +42,8 @@ from weft.language.numbers.math import min as lesser
 from weft.primitives.warp import reductions as of_warp
 from weft.types.dtype import i32
 from weft.types.launch_limits import WARP_SIZE
+
+_LIMITS: Final = Limits(items=32, threads=1024, streams_from=32768, arrays=1)
 
 
 def _softmax_backward(gradient: Any, y: Any, _: Any) -> Any:
@@ -95,7 +98,7 @@ def _of_rows(x: Any, out: Any, is_log: bool) -> Any:
     out = output_like(source, out, ("x",), x=x)
     if source.shape[-1] and source.rows:
         width = common_width(source, given(out, "out"))
-        spread = spread_for(source.shape[-1], width, source.device)
+        spread = spread_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
         return Call(_softmax, (x, out, spread, is_log), out)
     return out
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from weft.dialects.simt.views import VECTOR_BYTES
 from weft.kernels import rows
-from weft.kernels.factors import capability
+from weft.kernels.factors import capability, multiprocessors_of
 from weft.kernels.rows import SHORT, elements, put_elements, row_count, threads_for
 from weft.language.asynchronous.cluster import cluster_rank
 from weft.language.asynchronous.mbarrier import mbarrier
@@ -26,10 +27,29 @@ from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
 if TYPE_CHECKING:
     from weft.ffi.device import Device
+    from weft.types.dtype import DType
 
-_MOST_ITEMS: Final = 32
-_MOST_BLOCKS: Final = 16
-_ENOUGH: Final = 16384  # elements for a block, where a cluster may have more of them
+_WHOLE: Final = 64  # multiprocessors, of which parts of a GPU have fewer
+_BLOCK: Final = 256  # threads of a block whose rows stream
+_LARGE: Final = (
+    32768  # bytes of the largest part of a row that streams: two of it, and three of smaller ones
+)
+
+
+class Limits(NamedTuple):
+    """By what a kernel's rows are spread.
+
+    Attributes:
+        items: elements that a thread keeps of each array; half as many of 64 bits.
+        threads: of a block, at most.
+        streams_from: elements of rows that stream, more than these.
+        arrays: that come through rings then; 0: rows never stream.
+    """
+
+    items: int
+    threads: int
+    streams_from: int = 0
+    arrays: int = 0
 
 
 class Spread(NamedTuple):
@@ -52,38 +72,60 @@ class Spread(NamedTuple):
     stages: int = 0
 
 
-def spread_for(
-    columns: int,
-    width: int,
-    device: Device,
-    most_threads: int = MOST_THREADS,
-    most_items: int = _MOST_ITEMS,
-    enough: int = _ENOUGH,
-) -> Spread:
-    """How rows are spread: short ones over a warp, others over a block, long ones over a cluster where there are any.
+def spread_for(columns: int, width: int, dtype: DType, device: Device, limits: Limits) -> Spread:
+    """How rows are spread: over a warp, a block, or a cluster, where rows are long and the device has clusters.
 
-    A thread has two accesses of `width` neighbors, at least 4 elements, and more where there are no more threads.
+    The rule was found by measurement on an H200: threads keep as much as they can, so that more of the rows is on its
+    way; long rows stream through clusters with blocks of 256 threads. GPUs from sm_120 on have too little shared memory
+    for that.
 
     Args:
         columns: elements of a row.
         width: neighbors of an access.
-        device: that the rows are on; GPUs have clusters from sm_90 on.
-        most_threads: of a block.
-        most_items: that a thread keeps.
-        enough: elements for a block, where there may be more blocks.
+        dtype: of the elements.
+        device: that the rows are on.
+        limits: of the kernel.
     """
-    blocks, most = 1, _MOST_BLOCKS if capability(device) >= (9, 0) else 1
-    while blocks < most and blocks * enough < columns:
-        blocks *= 2
-    share, items = -(-columns // blocks), max(2 * width, 4)
-    threads = WARP_SIZE if columns <= SHORT else threads_for(share, items)
-    threads = min(threads, most_threads)
-    if threads == WARP_SIZE:
-        most_items = SHORT // WARP_SIZE
-    while items < most_items and threads * items < share:
-        items *= 2
-    held = blocks * threads * items
-    return Spread(blocks, threads, items if held >= columns else 0, width, held == columns)
+
+    def spread(blocks: int, threads: int, items: int, stages: int = 0) -> Spread:
+        held = blocks * threads * items
+        return Spread(
+            blocks, threads, items if held >= columns else 0, width, held == columns, stages
+        )
+
+    most = most_blocks(device)
+    items = limits.items * 4 // max(dtype.itemsize, 4)
+    if columns <= SHORT:
+        return spread(1, WARP_SIZE, SHORT // WARP_SIZE)
+    is_streamed = limits.arrays and most > 1 and capability(device) < (12, 0)
+    if is_streamed and columns > limits.streams_from and width * dtype.itemsize == VECTOR_BYTES:
+        if columns <= _BLOCK * items:
+            items = max(items // 2, width)
+            return spread(1, threads_for(columns, items), items, 2)
+        for threads in (_BLOCK, 2 * _BLOCK):
+            part = threads * items
+            size = part * dtype.itemsize
+            if columns <= most * part and size <= _LARGE:
+                return spread(_power(columns, part), threads, items, 2 if size == _LARGE else 3)
+    if columns <= limits.threads * items or most == 1:
+        return spread(1, min(threads_for(columns, items), limits.threads), items)
+    threads = min(
+        2 * _BLOCK if columns <= most * 2 * _BLOCK * items else MOST_THREADS, limits.threads
+    )
+    return spread(min(_power(columns, threads * items), most), threads, items)
+
+
+def most_blocks(device: Device) -> int:
+    """Of a cluster: 16 where a GPU has whole groups of multiprocessors, 8 on any from sm_90 on, 1 elsewhere."""
+    version = capability(device)
+    if version < (9, 0):
+        return 1
+    return 16 if version < (12, 0) and multiprocessors_of(device) >= _WHOLE else 8
+
+
+def _power(columns: int, part: int) -> int:
+    """The least power of two of parts that hold so many."""
+    return 1 << (-(-columns // part) - 1).bit_length()
 
 
 def grid_of(shape: Any, spread: Any) -> Any:
