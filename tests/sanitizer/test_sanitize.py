@@ -430,3 +430,22 @@ def test_a_host_function_cannot_return_its_scratch_memory(whole):
 
     with pytest.raises(weft.TypeMismatchError, match="RETURN_SCRATCH"):
         host()
+
+
+@weft.kernel
+def rows_kernel(x: weft.Tensor, b: weft.Tensor):
+    tile = weft.shared(32, weft.f32)
+    i = weft.thread_idx.x
+    part = x[i, i:]
+    tile[i] = part[0] + weft.f32(len(part))
+    weft.sync_threads()
+    b[i] = tile[31 - i]
+
+
+@pytest.mark.parametrize("checks", ["bounds", "races"])
+def test_a_check_that_asks_for_the_size_of_a_threads_own_view_changes_no_result(checks):
+    """The size was taken for the block's, and with it the view of the first thread for all others'."""
+    x, b = np.arange(1024, dtype=np.float32).reshape(32, 32), np.zeros(32, np.float32)
+    with weft.sanitize(checks):
+        rows_kernel[1, 32](x, b)
+    assert np.array_equal(b, (np.diag(x) + np.arange(32, 0, -1))[::-1])

@@ -19,8 +19,7 @@ from weft.dialects.flow import end_of, walk
 from weft.dialects.simt.barrier import BarrierReduceOp
 from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import DimOp, StrideOp
-from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
+from weft.dialects.simt.shared import SharedOp
 from weft.dialects.simt.warp import (
     LaneIdOp,
     MatchOp,
@@ -46,7 +45,7 @@ class Group(IntEnum):
 
 
 _OF_THE_BLOCK = (
-    *(BlockIdxOp, BlockDimOp, GridDimOp, DimOp, StrideOp, SharedOp, DynamicSharedOp),
+    *(BlockIdxOp, BlockDimOp, GridDimOp, SharedOp),
     *(BarrierReduceOp, ub.PoisonOp),
 )
 _OF_A_WARP = (WarpIdOp, VoteOp, WarpReduceOp)
