@@ -34,7 +34,7 @@ native_sources := CMakeLists.txt $(shell find native -name "*.h" -o -name "*.cpp
 
 native_all := $(shell find native tests/native -name "*.h" -o -name "*.cpp" -o -name "*.c")
 
-.PHONY: help venv native demo test test-all sanitize check format docs site wheels bench performance gpu clean
+.PHONY: help venv ready native demo test test-all sanitize check format docs site wheels bench performance gpu clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ all_tests := $(with_tests) $(stamps)/group-cross $(stamps)/group-wheels
 
 venv: $(all_tests) $(stamps)/group-dev  ## create .venv with everything (torch with TORCH=1, JAX with JAX=1)
 	@echo "$(VENV) is ready"
+
+ready: $(with_tests) $(stamps)/group-dev  ## create .venv with what check and test need
+	@echo "$(VENV) is ready for make check and make test"
 
 native: $(stamps)/package  ## build the extension again, in place
 
