@@ -141,6 +141,14 @@ def test_complex_arrays_of_jax():
         assert np.array_equal(np.asarray(found), function(argument))
 
 
+@pytest.mark.parametrize("length", [11, 210])
+def test_nothing_leaves_its_arrays(length: int):
+    """Of 11 numbers the radices there and back leave out different places of shared memory."""
+    x = numbers(3, length)
+    with weft.sanitize("bounds"):
+        assert_close(kernels.fft(x), np.fft.fft(x), length)
+
+
 @pytest.mark.parametrize("most", [1 << 14, 1 << 12])
 def test_lengths_are_cut_into_few_passes_that_fit(most: int):
     """On GPUs with 227 kB of shared memory, and with 64."""

@@ -175,7 +175,7 @@ def convolution_kernel(
     """
     n, rows, zero = plan.ends.points, rows_of(x, plan.ends.source), x.dtype(0.0)
     back, last = one.turned_back(), len(one.radices) - 1
-    board, block = board_of(one, x.dtype), i64(block_idx.x) * one.together
+    board, block = board_of(x.dtype, one, back), i64(block_idx.x) * one.together
     groups: Any = []
     for pencil, place in butterflies(one, 0):
         row, points = lesser(block + pencil, rows - 1), []

@@ -199,15 +199,16 @@ def pass_kernel(x: Array, out: Array, plan: Constant) -> None:
     """A block: some pencils. A thread: the points of one or more butterflies in each stage."""
     rows, last = rows_of(x, plan.ends.source), len(plan.radices) - 1
     points = [read(x, rows, pencil, place, plan) for pencil, place in butterflies(plan, 0)]
-    results = transformed(points, board_of(plan, x.dtype), plan)
+    results = transformed(points, board_of(x.dtype, plan), plan)
     for number, (pencil, place) in enumerate(butterflies(plan, last)):
         if is_within(plan, last, number):
             write(out, rows, pencil, plan.results(last, place), results[number], plan)
 
 
-def board_of(plan: Any, dtype: Any) -> Any:
-    """Shared memory for a block's points; None for a single stage."""
-    return shared((board_size(plan), 2), dtype) if len(plan.radices) > 1 else None
+def board_of(dtype: Any, *plans: Any) -> Any:
+    """Shared memory for a block's points in any of these passes; None where each is a single stage."""
+    size = max(board_size(plan) for plan in plans)
+    return shared((size, 2), dtype) if size else None
 
 
 def transformed(groups: Any, board: Any, plan: Any) -> Any:
