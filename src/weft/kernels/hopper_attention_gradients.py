@@ -58,7 +58,8 @@ class Plan(NamedTuple):
 
 def plans_for(hdim: int) -> tuple[Plan, Plan]:
     """How blocks of queries, and how blocks of keys, of so many elements work."""
-    return (Plan(3 if hdim == 64 else 2, 2),) * 2
+    plan = Plan(3 if hdim == 64 else 2, 2)
+    return plan, plan
 
 
 class Heads(NamedTuple):
