@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.conformance.harness import NUMPY_TYPES
 from tests.conformance.test_stuck_threads import line_of
 
 F32 = weft.Tensor[weft.f32, ("n",)]
@@ -139,18 +140,25 @@ def atomics_kernel(out: weft.Tensor):
         out[3 * weft.block_idx.x + i] = counts[i]
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64", "float32", "float64"])
-def test_atomics_on_another_blocks_memory(dtype):
-    kinds = {"int32": weft.i32, "uint32": weft.u32, "int64": weft.i64, "uint64": weft.u64}
-    kind = kinds.get(dtype) or {"float32": weft.f32, "float64": weft.f64}[dtype]
-
+def atomics_of(kind):
     @weft.jit
     def host(out: weft.Tensor[kind, ("n",)]):
         atomics_kernel(out).launch(grid=2, block=40)
 
-    out = np.zeros(6, dtype)
-    host(out)
+    return host
+
+
+@pytest.mark.parametrize("kind", [weft.i32, weft.u32, weft.f32, weft.i16, weft.f16], ids=str)
+def test_atomics_on_another_blocks_memory(kind):
+    out = np.zeros(6, NUMPY_TYPES[kind])
+    atomics_of(kind)(out)
     np.testing.assert_array_equal(out, [40, 39, 5] * 2)
+
+
+@pytest.mark.parametrize("kind", [weft.i64, weft.u64, weft.f64], ids=str)
+def test_64_bits_of_another_block_are_changed_by_no_hardware_and_refused(kind):
+    with pytest.raises(weft.TypeMismatchError, match="counts is another block's memory and holds"):
+        atomics_of(kind)(np.zeros(6, NUMPY_TYPES[kind]))
 
 
 def total_of(view):

@@ -36,6 +36,8 @@ ATOMIC_DTYPES: Final[dict[str, tuple[DType, ...]]] = {
     **dict.fromkeys(("load", "store", "exchange", "cas"), (*_NUMBERS, types.bool_)),
 }
 """Element types of each atomic operation, on every target."""
+PLAIN: Final = ("load", "store")
+"""Those that are single accesses on all hardware, whatever memory they reach."""
 
 
 def _modify(
@@ -102,7 +104,8 @@ def atomic_add() -> None:
         scope: ``block``, ``device`` or ``system``: the threads it is atomic for.
 
     Raises:
-        TypeMismatchError: for another element type, a wrong index, or a value that needs an explicit conversion.
+        TypeMismatchError: for another element type, 64 bits in another block's shared memory, a wrong index, or a value
+            that needs an explicit conversion.
         ValueRangeError: for an unknown order or scope, or a constant out of range.
 
     Example:
@@ -246,7 +249,8 @@ def check_atomic(
     """Checks an atomic operation's tensor, order and scope; returns the tensor.
 
     Raises:
-        TypeMismatchError: for a non-tensor, a thread's own memory, or an unsupported element type.
+        TypeMismatchError: for a non-tensor, a thread's own memory, or an unsupported element type. Of 64 bits in
+            another block's shared memory ptxas makes a load and a store for sm_90, by which sums are lost.
         ValueRangeError: for an unknown order or scope.
     """
     name = f"atomic_{kind}"
@@ -268,6 +272,13 @@ def check_atomic(
             "ATOMIC_DTYPE",
             f"{name}: {tensor.name} holds {tensor.dtype}; "
             f"expected one of {', '.join(dtype.name for dtype in allowed)}",
+        )
+    if tensor.type.space.data == "cluster" and tensor.dtype.bits == 64 and kind not in PLAIN:
+        raise TypeMismatchError(
+            "ATOMIC_DTYPE",
+            f"{name}: {tensor.name} is another block's memory and holds {tensor.dtype}; "
+            "no hardware changes 64 bits there in one step",
+            hint="use elements of 32 bits, or the block's own or global memory",
         )
     if order not in orders:
         raise ValueRangeError(
