@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.kernels.cross_entropy`` and its derivative.
 
-In: an array of logits and a class for each row. Out: a loss for each row, or the derivative by the logits. Rows are
-spread as those of softmax, and its sums serve here.
+In: an array of logits and a class for each row. Out: a loss for each row, or the derivative by the logits. A
+block reads a row once for its loss; for the derivative rows are spread as those of softmax, and its sums serve here.
 """
 
 from __future__ import annotations
@@ -26,12 +26,19 @@ from weft.kernels.arrays import (
 )
 from weft.kernels.calls import Call, remembered
 from weft.kernels.gradients import differentiable, like_second
-from weft.kernels.rows import elements, index_of, put_elements, row_of, sum_type
+from weft.kernels.rows import (
+    elements,
+    index_of,
+    put_elements,
+    row_count,
+    row_of,
+    sum_type,
+    threads_for,
+)
 from weft.kernels.softmaxes import (
     exponential,
     load_wide,
     over_pairs,
-    pair_of,
     read_pair,
     weighed,
 )
@@ -51,13 +58,17 @@ from weft.kernels.spreads import (
     row_number,
     spread_for,
 )
-from weft.language.asynchronous.cluster import cluster_rank
+from weft.language.control import static_range, unroll
 from weft.language.numbers.math import exp, log
-from weft.language.threads.grid import thread_idx
+from weft.language.numbers.math import max as greater
+from weft.language.threads.grid import block_idx, thread_idx
+from weft.primitives.block.reductions import reduce
 from weft.primitives.warp import reductions as of_warp
 from weft.types.dtype import f64
 
-_LIMITS: Final = Limits(items=32, threads=1024)
+_LIMITS: Final = Limits(items=32, threads=1024)  # of rows of the derivative
+_ITEMS: Final = 8  # elements of a thread's loads, at least
+_THREADS: Final = 256  # of a block, at most
 
 
 def _like_losses(logits: Any, *_: Any) -> Any:
@@ -97,8 +108,8 @@ def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = Non
     dtype, name = _loss_type(source)
     out = output(source, source.shape[:-1], dtype, name, out, logits=logits, classes=classes)
     if source.rows:
-        spread = spread_for(source.shape[-1], source.width, source.dtype, source.device, _LIMITS)
-        return Call(_losses, (logits, classes, out, ignored, spread), out)
+        threads = min(threads_for(source.shape[-1], _ITEMS), _THREADS)
+        return Call(_losses, (logits, classes, out, ignored, threads, source.width), out)
     return out
 
 
@@ -166,9 +177,16 @@ def _loss_type(source: Given) -> Any:
 
 
 @jit
-def _losses(logits: Array, classes: Array, out: Array, ignored: Int32, spread: Constant) -> None:
-    losses_kernel(logits, classes, out, ignored, spread).launch(
-        grid=grid_of(logits.shape, spread), block=block_of(spread), cluster=cluster_of(spread)
+def _losses(
+    logits: Array,
+    classes: Array,
+    out: Array,
+    ignored: Int32,
+    threads: Constant,
+    width: Constant,
+) -> None:
+    losses_kernel(logits, classes, out, ignored, threads, width).launch(
+        grid=row_count(logits.shape), block=threads
     )
 
 
@@ -181,18 +199,52 @@ def _losses_backward(
     )
 
 
+def sum_of(row: Any, threads: Any, width: Any) -> Any:
+    """The largest of a row and the sum of exponentials relative to it; traced in kernels of a block for each row."""
+    wide, first, step = sum_type(row.dtype), thread_idx.x * width, threads * width
+    several = max(2, _ITEMS // width)  # accesses under way
+    carried, whole = (wide(-math.inf), wide(0.0)), len(row) // (step * several) * (step * several)
+    for i in unroll(range(first, whole, step * several), 1):
+        found = ()
+        for k in static_range(several):
+            found = (*found, *elements(row, i + k * step, width))
+        carried = _followed(carried, found, row.dtype)
+    for i in unroll(range(whole + first, len(row), step), 1):
+        carried = _followed(carried, elements(row, i, width), row.dtype)
+    return reduce(carried, _joined)
+
+
+def _followed(carried: Any, found: Any, dtype: Any) -> Any:
+    """A maximum and the sum of exponentials relative to it, with more numbers: one of them is scaled for all."""
+    largest, total = carried
+    values = [largest.dtype(value) for value in found]
+    new = greater(largest, folded("max", values))
+    shift = new if new != -math.inf else new.dtype(0.0)
+    weights = [exponential(value - shift, dtype) for value in values]
+    return new, total * exponential(largest - shift, dtype) + folded("sum", weights)
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """Two maxima with the sums of exponentials relative to them, as one such pair."""
+    (one_max, one_sum), (other_max, other_sum) = one, other
+    largest = greater(one_max, other_max)
+    shift = largest if largest != -math.inf else largest.dtype(0.0)
+    return largest, one_sum * exp(one_max - shift) + other_sum * exp(other_max - shift)
+
+
 @kernel
 def losses_kernel(
-    logits: Array, classes: Array, out: Array, ignored: Int32, spread: Constant
+    logits: Array,
+    classes: Array,
+    out: Array,
+    ignored: Int32,
+    threads: Constant,
+    width: Constant,
 ) -> None:
-    """A warp, a block or a cluster: a row."""
-    (meeting,) = meetings(spread, 1)
-    number = row_number(spread)
-    if is_beyond(number, logits.shape, spread):
-        return
-    row, place = row_of(logits, number, spread.width), index_of(number, classes.shape)
-    largest, total = pair_of(part_of(row, spread), spread, meeting)
-    if thread_idx.x == 0 and cluster_rank() == 0:
+    """A block: a row, read once; a cluster for each row took twice as long."""
+    row, place = row_of(logits, block_idx.x, width), index_of(block_idx.x, classes.shape)
+    largest, total = sum_of(row, threads, width)
+    if thread_idx.x == 0:
         chosen = classes[place]
         inside = 0 <= chosen < len(row)
         assert inside or chosen == ignored, "a class of cross_entropy is out of range"
