@@ -12,6 +12,7 @@ import platform
 import re
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,9 @@ def measure(kinds: list[str], rounds: int, driver: str = "libcuda.so.1") -> dict
         for one in measured_kind(torch, kind, watch, rounds):
             rows.append(one)
             print(figure(one, ceilings).row(), flush=True)
-        record["kinds"][kind] = {"ceilings": ceilings, "rows": [asdict(one) for one in rows]}
+        when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
+        rows_of_kind = [asdict(one) for one in rows]
+        record["kinds"][kind] = {"when": when, "ceilings": ceilings, "rows": rows_of_kind}
     return record
 
 

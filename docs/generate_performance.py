@@ -88,7 +88,7 @@ def page(record: Mapping[str, Any]) -> str:
     parts += ["## In short", _summary(record, kinds)]
     for kind in kinds:
         title, what = KINDS[kind]
-        parts += [f"## {title}", what, _ceilings(record["kinds"][kind]["ceilings"])]
+        parts += [f"## {title}", what, _conditions(record, kind)]
         parts += [
             f"![{alternative}]({(PICTURES / name).as_posix()})"
             for name, alternative, _ in _pictures_of_kind(record, kind)
@@ -126,14 +126,20 @@ def _summary(record: Mapping[str, Any], kinds: list[str]) -> str:
     return _table(heads, lines)
 
 
-def _ceilings(ceilings: Mapping[str, float]) -> str:
-    copied = f"In this run a copy moved {ceilings['memory'] / SCALE['GB/s']:.0f} GB/s"
+def _conditions(record: Mapping[str, Any], kind: str) -> str:
+    """When a kind was measured, and what the GPU reached then."""
+    found = record["kinds"][kind]
+    when, ceilings = found.get("when"), found["ceilings"]
+    copied = f"a copy moved {ceilings['memory'] / SCALE['GB/s']:.0f} GB/s"
     peaks = [
         f"{value / SCALE['TFLOP/s']:.0f} TFLOP/s of {name}"
         for name, value in ceilings.items()
         if name != "memory"
     ]
-    return f"{copied}; arithmetic alone made {', '.join(peaks)}."
+    newest = max(one.get("when", "") for one in record["kinds"].values())
+    older = ", earlier than other kinds; weft may have changed between" if when != newest else ""
+    measured = f"Measured on {when} UTC{older}. " if when else ""
+    return f"{measured}In this run {copied}; arithmetic alone made {', '.join(peaks)}."
 
 
 def _rows(rows: list[Measured], ceilings: Mapping[str, float]) -> str:
@@ -201,7 +207,7 @@ def section(record: Mapping[str, Any], name: str, images: str) -> str:
     drawn = _pictures(name, name, rows, ceilings)
     shown = [f"![{words}]({images}/{FUNCTIONS}/{file})" for file, words, _ in drawn]
     where = f"On one {record['machine']['GPU']}: {KINDS[kind][1]}"
-    return "\n\n".join([where, _ceilings(ceilings), *shown, _rows(rows, ceilings)]) + "\n"
+    return "\n\n".join([where, _conditions(record, kind), *shown, _rows(rows, ceilings)]) + "\n"
 
 
 def _pictures(
@@ -242,9 +248,10 @@ def text_of(record: Mapping[str, Any]) -> str:
 
     kinds: list[str] = []
     for kind, found in record["kinds"].items():
+        when = f'"when": "{found["when"]}", ' if "when" in found else ""
         ceilings = json.dumps(rounded(found["ceilings"]))
         rows = ",\n".join(json.dumps(rounded(row)) for row in found["rows"])
-        kinds.append(f'"{kind}": {{"ceilings": {ceilings}, "rows": [\n{rows}]}}')
+        kinds.append(f'"{kind}": {{{when}"ceilings": {ceilings}, "rows": [\n{rows}]}}')
     machine, everything = json.dumps(record["machine"]), ",\n".join(kinds)
     return f'{{"machine": {machine},\n"kinds": {{{everything}}}}}\n'
 

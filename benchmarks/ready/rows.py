@@ -52,9 +52,6 @@ def _of_rows(torch: Any, name: str, columns: int, elements: int) -> Iterator[Cas
 
         return {who: into(call) for who, call in triton(what).items()}
 
-    def slope(gradient: Any, w: Any, y: Any) -> Any:
-        return torch.ops.aten._softmax_backward_data(gradient, y, -1, y.dtype)
-
     calls: tuple[tuple[str, Call, Call, dict[str, Call]], ...] = (
         (
             "softmax",
@@ -86,15 +83,25 @@ def _of_rows(torch: Any, name: str, columns: int, elements: int) -> Iterator[Cas
         title, work = f"{what}/{name}/{columns}", 2 * elements * dtype.itemsize
         yield Case(title, make, ours, peers, work, "GB/s", TOLERANCE[name])
 
-    def make_two(seed: int) -> list[Any]:
-        return [*make(seed)[:2], _matrix(torch, name, columns, elements, seed + 1).softmax(-1)]
+    for what in ("softmax", "log_softmax"):
+        yield _softmax_slope(torch, what, name, columns, elements)
 
-    yield Case(
-        f"softmax_backward/{name}/{columns}",
-        make_two,
-        lambda gradient, w, y: kernels.softmax_backward(gradient, y),
-        eager_and_compiled(torch, slope),
-        3 * elements * dtype.itemsize,
+
+def _softmax_slope(torch: Any, what: str, name: str, columns: int, elements: int) -> Case:
+    """The derivative of softmax or of its logarithm, from the result."""
+    ours, forward = getattr(kernels, f"{what}_backward"), getattr(torch, what)
+    backward = getattr(torch.ops.aten, f"_{what}_backward_data")
+
+    def make(seed: int) -> list[Any]:
+        x, gradient = (_matrix(torch, name, columns, elements, seed + k) for k in range(2))
+        return [gradient, forward(x, -1)]
+
+    return Case(
+        f"{what}_backward/{name}/{columns}",
+        make,
+        ours,
+        eager_and_compiled(torch, lambda gradient, y: backward(gradient, y, -1, y.dtype)),
+        3 * elements * getattr(torch, name).itemsize,
         "GB/s",
         2 * TOLERANCE[name],
     )

@@ -146,8 +146,16 @@ def record():
     return {
         "machine": {"GPU": "a GPU", "driver": "1.2"},
         "kinds": {
-            "moves": {"ceilings": CEILINGS, "rows": [asdict(one) for one in ROWS]},
-            "products": {"ceilings": CEILINGS, "rows": [asdict(one) for one in PRODUCTS]},
+            "moves": {
+                "when": "2026-01-02 03:04",
+                "ceilings": CEILINGS,
+                "rows": [asdict(one) for one in ROWS],
+            },
+            "products": {
+                "when": "2026-01-02 03:05",
+                "ceilings": CEILINGS,
+                "rows": [asdict(one) for one in PRODUCTS],
+            },
         },
     }
 
@@ -164,6 +172,9 @@ def test_shares_of_the_roof_and_ratios():
 
 def test_the_page_says_where_weft_loses():
     lines = generate_performance.page(record()).splitlines()
+    earlier = "Measured on 2026-01-02 03:04 UTC, earlier than other kinds; weft may have changed"
+    assert any(line.startswith(earlier) for line in lines)
+    assert any(line.startswith("Measured on 2026-01-02 03:05 UTC. In this run") for line in lines)
     assert "| copy, float32 | 1.25 | 0.8 GB/s | 0.80 | 2.00 | – |  |" in lines
     assert "| sort, float32 | 4 | 0.25 GB/s | 0.25 | 0.50 | 2.00 | **torch** |" in lines
     assert "| tie, float32 | 1 | 1 GB/s | 1.00 | 1.00 | – |  |" in lines
