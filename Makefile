@@ -86,11 +86,14 @@ demo: $(base) $(stamps)/group-examples  ## compile and run the examples on this 
 
 pytest := WEFT_TEST_TORCH=$(TORCH) WEFT_TEST_JAX=$(JAX) WEFT_TEST_FLOORS=$(FLOORS) $(bin)/python -m pytest
 
+# A worker is handed a few tests at a time: thousands at once left one of two idle for the last minutes.
+shared := --maxschedchunk=48
+
 test: $(with_tests)  ## run the tests (TORCH=1, JAX=1: those with torch or JAX too) but the slow ones
-	@$(pytest) -n $(JOBS) -m "not slow" $(ARGS)
+	@$(pytest) -n $(JOBS) $(shared) -m "not slow" $(ARGS)
 
 test-all: $(all_tests)  ## run every test, the slow ones too
-	@$(pytest) -n $(JOBS) $(ARGS)
+	@$(pytest) -n $(JOBS) $(shared) $(ARGS)
 
 sanitize: $(base) $(stamps)/group-test  ## run native tests on an extension built with ASan and UBSan
 	@$(bin)/python tools/run_sanitized.py $(ARGS)
