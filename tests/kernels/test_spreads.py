@@ -69,7 +69,7 @@ def test_norms_of_a_row_that_a_cluster_takes(spread):
 def test_losses_of_a_row_that_a_cluster_takes(spread):
     x = RANDOM.standard_normal((3, COLUMNS)).astype(np.float32)
     classes, factors = np.array([4, -100, COLUMNS - 1]), np.array([2, 3, 4], np.float32)
-    losses._losses(x, classes, found := np.empty(3, np.float32), -100, spread)
+    losses._losses(x, classes, found := np.empty(3, np.float32), -100, spread.threads, spread.width)
     shares, places = softmax(x), ([0, 2], [4, COLUMNS - 1])
     assert np.allclose(found, [-np.log(shares[0, 4]), 0, -np.log(shares[2, -1])], rtol=1e-5)
     shares[places] -= 1
