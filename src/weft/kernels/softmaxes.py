@@ -112,7 +112,8 @@ def _softmax(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
             grid=groups * spread.blocks, block=block, cluster=cluster
         )
     else:
-        softmax_kernel(x, out, spread, is_log).launch(
+        call = narrow_softmax_kernel if x.dtype.itemsize == 2 else softmax_kernel
+        call(x, out, spread, is_log).launch(
             grid=grid_of(x.shape, spread), block=block, cluster=cluster
         )
 
@@ -133,8 +134,7 @@ def softmax_stream_kernel(x: Array, out: Array, spread: Constant, is_log: Consta
         state, turn = state.next(), turn + 1
 
 
-@kernel
-def softmax_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
+def softmax_rows(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
     """A warp, a block or a cluster: a row; in its registers, or in rounds: for the sum, and for the results."""
     (meeting,) = meetings(spread, 1)
     number, width = row_number(spread), spread.width
@@ -153,6 +153,11 @@ def softmax_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> 
             else:
                 results = [exponential(value - largest, x.dtype) * scale for value in row]
             put_elements(target, i, [x.dtype(result) for result in results])
+
+
+softmax_kernel = kernel(softmax_rows)
+# With more registers a multiprocessor has one block of 512 threads, as in logarithms of 16-bit floats.
+narrow_softmax_kernel = kernel(max_registers=64)(softmax_rows)
 
 
 def _kept_results(part: Any, spread: Any, is_log: Any, meeting: Any, turn: Any = 0) -> Any:
