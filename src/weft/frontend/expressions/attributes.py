@@ -22,6 +22,7 @@ from weft.frontend.expressions.staging import holds_kernel_object
 from weft.frontend.scope import resolved
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_fixed
+from weft.frontend.state.repeatable import is_of_weft, is_repeatable
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language import LANGUAGE, LanguageName, hint_for
 from weft.language.asynchronous import device_maps
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 _FACTS: Final = {"shape": access.dim, "strides": access.stride}
 _ABSENT: Final = object()
+_CONTAINERS: Final = (list, dict, set)  # whose methods are Python's own
 _MOVERS: Final = ("_replace", "_asdict", "_make")  # of named tuples
 
 
@@ -104,7 +106,7 @@ def _is_stored(value: Any, name: str) -> bool:
     if isinstance(value, type | Enum):
         owners = (value, kind) if isinstance(value, type) else (kind,)
         return not any(_is_users_code(class_attribute(owner, name)) for owner in owners)
-    if is_fixed(value):
+    if is_fixed(value) or kind in _CONTAINERS:
         return True
     found: Any = class_attribute(kind, name, _ABSENT)
     if kind.__getattribute__ is not object.__getattribute__ or found is _ABSENT:
@@ -115,7 +117,7 @@ def _is_stored(value: Any, name: str) -> bool:
 def _is_users_code(found: object) -> bool:
     """Whether reading what a class defines runs a user's property or descriptor."""
     if isinstance(found, property):
-        return True
+        return not (is_of_weft(found.fget) and is_repeatable(found.fget))
     get = getattr(cast("Any", type(found)), "__get__", None)
     return isinstance(get, FunctionType) and get.__module__ not in ("enum", "types")
 

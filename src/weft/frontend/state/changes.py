@@ -13,6 +13,7 @@ from __future__ import annotations
 import operator
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -28,7 +29,12 @@ from weft.frontend.state.reachable import (
     is_plain_iterator,
     iterators,
 )
-from weft.frontend.state.repeatable import is_plain_data, is_repeatable
+from weft.frontend.state.repeatable import (
+    holds_foreign_code,
+    is_of_weft,
+    is_plain_data,
+    is_repeatable,
+)
 from weft.frontend.state.slots import Slot, has_slots
 from weft.frontend.structure import children
 from weft.types.dtype import DType
@@ -43,7 +49,9 @@ _PLAIN_KINDS: Final = (type, DType)
 def _is_plain(value: object) -> bool:
     """Whether what Python does with an argument depends on nothing else."""
     plain = is_inert(value) and is_plain_data(value)
-    return plain or is_plain_iterator(value) or type(value) in _PLAIN_KINDS
+    kind = type(value)
+    is_class = kind in _PLAIN_KINDS or kind.__module__ == "typing"
+    return plain or is_class or is_plain_iterator(value)
 
 
 @dataclass(slots=True, eq=False)
@@ -204,7 +212,13 @@ class State:
             CompileError: if it raises.
         """
         roots = (function, *arguments, *keywords.values())
-        if not is_repeatable(function) or not all(map(_is_plain, roots[1:])):
+        # A partial object is only made here; what it holds is looked at when it is called.
+        is_known = function is partial or (
+            is_repeatable(function)
+            and all(map(_is_plain, roots[1:]))
+            and not (is_of_weft(function) and holds_foreign_code(roots[1:]))
+        )
+        if not is_known:
             self._refuse(f"{what} runs in Python while it is compiled")
         for value in roots:
             if is_iterator(value) and self._is_lost(value):

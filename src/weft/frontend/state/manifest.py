@@ -8,7 +8,9 @@ same of what is there now.
 from __future__ import annotations
 
 import builtins
-from types import FunctionType
+import math
+import operator
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.arguments.constant import ConstantKind
@@ -84,6 +86,8 @@ def describe(
         if read.kind == "global" and str(read.owner.get("__name__")).partition(".")[0] == "weft":  # pyright: ignore
             continue
         owner = owners.get(id(read.owner))
+        if owner is None and _is_ours(read.owner):
+            continue
         if owner is None:
             raise Unknown(f"{read.name}, which was not reached by a name")
         _own(owners, read.value, len(steps))
@@ -165,6 +169,13 @@ def _read(captures: Captures, owner: Any, kind: str, name: str) -> Any:
         captures.read_cell(cell, name, value)
         return value
     return _ABSENT
+
+
+def _is_ours(owner: object) -> bool:
+    """Whether it is a module that only weft's own functions have named: it is as the key says."""
+    return isinstance(owner, ModuleType) and (
+        owner in (math, operator) or owner.__name__.partition(".")[0] == "weft"
+    )
 
 
 def _own(owners: dict[int, int], value: Any, number: int) -> None:

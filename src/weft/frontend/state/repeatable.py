@@ -16,7 +16,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_record
-from weft.frontend.state.captured import code_names
+from weft.frontend.state.captured import cell_contents, code_names
 from weft.language import LanguageName
 from weft.types.dtype import DType
 
@@ -40,6 +40,24 @@ _PLAIN_ITEMS: Final = frozenset(
     (bool, int, float, complex, str, bytes, type(None), type(...), range, slice)
 )
 _COMPARED_BY_IDENTITY: Final = (type, FunctionType, BuiltinFunctionType, ModuleType)
+# weft's own functions that Python runs while a kernel is compiled. The key of an entry has the content of all of weft.
+_OWN: Final = (
+    "weft.kernels.",
+    "weft.primitives.",
+    "weft.language.",
+    "weft.types.",
+    "weft.arguments.",
+)
+_STANDARD: Final = (
+    "typing",
+    "functools",
+    "itertools",
+    "operator",
+    "_operator",
+    "math",
+    "dataclasses",
+    "builtins",
+)
 _READABLE: Final = (bool, int, float, str, bytes, type(None), DType, LanguageName)
 
 
@@ -57,6 +75,8 @@ def _is_repeatable(function: Any, seen: set[int]) -> bool:
     if id(function) in seen:
         return True
     seen.add(id(function))
+    if is_of_weft(function) and (wrapped := getattr(function, "__wrapped__", None)) is not None:
+        return _is_repeatable(wrapped, seen)
     if isinstance(function, type):
         known = function.__module__ == "builtins" and function not in _UNREPEATABLE
         return known or (is_record(function) and _is_made_by_python(function))
@@ -65,11 +85,88 @@ def _is_repeatable(function: Any, seen: set[int]) -> bool:
         if isinstance(owner, ModuleType) or owner is None:
             return function.__module__ in _MODULES and function not in _UNREPEATABLE
         return type(owner) in _RECEIVERS and is_plain_data(owner)
-    if not isinstance(function, FunctionType) or function.__module__.partition(".")[0] == "weft":
+    if not isinstance(function, FunctionType):
         return False
+    if is_of_weft(function):
+        return _reads_nothing(function, set())
     if _imports(function.__code__):
         return False
     return all(_is_known(value, function, seen) for value in _named(function))
+
+
+def is_of_weft(function: Any) -> bool:
+    """Whether a function or a class is one of weft's own."""
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "weft"
+
+
+def _reads_nothing(value: Any, seen: set[int]) -> bool:
+    """Whether something that weft's own code names is the same in every process: no device, no settings."""
+    if id(value) in seen:
+        return True
+    seen.add(id(value))
+    if isinstance(value, FunctionType):
+        if not is_of_weft(value):
+            return value.__module__ in _STANDARD
+        return (
+            value.__module__.startswith(_OWN)
+            and not _imports(value.__code__)
+            and all(_reads_nothing(one, seen) for one in _named_by_own(value))
+        )
+    if isinstance(value, ModuleType):  # what is named of it is looked at by itself
+        return value.__name__ in _STANDARD or value.__name__.startswith(_OWN)
+    if isinstance(value, tuple | list):
+        return all(_reads_nothing(item, seen) for item in cast("list[Any]", value))
+    if isinstance(value, dict):
+        return all(_reads_nothing(item, seen) for item in cast("dict[Any, Any]", value).values())
+    if isinstance(value, functools.partial):
+        parts = (value.func, *value.args, *value.keywords.values())
+        return all(_reads_nothing(part, seen) for part in cast("tuple[Any, ...]", parts))
+    if (wrapped := getattr(value, "__wrapped__", None)) is not None:  # functools.cache
+        return _reads_nothing(wrapped, seen)
+    if isinstance(value, BuiltinFunctionType):
+        return value.__module__ in _STANDARD and value not in _UNREPEATABLE
+    is_language = type(value).__module__.startswith(_OWN)
+    return not callable(value) or isinstance(value, type | LanguageName) or is_language
+
+
+def _named_by_own(function: FunctionType) -> Iterator[Any]:
+    """What names of a function may stand for, those of weft's modules that it names too."""
+    names = list(code_names(function.__code__))
+    spaces = [{**vars(builtins), **function.__globals__}]
+    first = [spaces[0][name] for name in names if name in spaces[0]]
+    spaces += [
+        vars(one) for one in first if isinstance(one, ModuleType) and one.__name__.startswith(_OWN)
+    ]
+    yield from (space[name] for name in names for space in spaces if name in space)
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+    for cell in function.__closure__ or ():
+        yield from cell_contents(cell)
+
+
+def holds_foreign_code(values: Any) -> bool:
+    """Whether a function that is not weft's is among values, or in the containers and records that these are."""
+    pending: list[Any] = [values]
+    seen: set[int] = set()
+    while pending:
+        value = pending.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, FunctionType | MethodType):
+            if not is_of_weft(value):
+                return True
+        elif isinstance(value, tuple | list | set | frozenset):
+            pending += cast("list[Any]", value)
+        elif isinstance(value, dict):
+            pending += cast("dict[Any, Any]", value).values()
+        elif isinstance(value, functools.partial):
+            made = cast("Any", value)
+            pending += (made.func, *made.args, *made.keywords.values())
+        else:
+            fields: dict[str, Any] = getattr(value, "__dataclass_fields__", {})
+            pending += [getattr(value, name, None) for name in fields]
+    return False
 
 
 def _imports(code: CodeType) -> bool:
@@ -102,7 +199,9 @@ def is_plain_data(value: object) -> bool:
         elif kind.__module__ == "numpy":
             if getattr(getattr(item, "dtype", None), "hasobject", False):
                 return False
-        elif not (kind.__module__.partition(".")[0] == "weft" or kind in _COMPARED_BY_IDENTITY):
+        elif kind.__module__ != "typing" and not (
+            is_of_weft(kind) or kind in _COMPARED_BY_IDENTITY
+        ):
             return False
     return True
 
