@@ -17,16 +17,7 @@ from weft.primitives.threads import WARP
 def exchange(items: Any, places: Any) -> Any:
     """Items moved to where each one says: lane t then holds those of the places t · k to t · k + k − 1.
 
-    Args:
-        items: a list of k values per lane; or a single value, for k = 1.
-        places: as long a list of integers, or one: each number from 0 to k times the warp's lanes once in the warp.
-
-    Returns:
-        As `items`.
-
-    Raises:
-        TypeMismatchError: for a value that is not a number.
-        CompileError: for lists of different lengths.
+    Arguments, result and errors as in `block.exchange`, with each place once in the warp.
 
     Example:
         ``x = weft.warp.exchange(x, weft.lane_id() ^ 1)``
@@ -38,15 +29,7 @@ def exchange(items: Any, places: Any) -> Any:
 def to_striped(items: Any) -> Any:
     """Blocked items rearranged: item k of lane t is then number t + k · lanes.
 
-    Args:
-        items: a list of values, which follow each other lane by lane.
-
-    Returns:
-        As long a list.
-
-    Raises:
-        TypeMismatchError: for a value that is not a number.
-        CompileError: for something else than a list.
+    Arguments, result and errors as in `block.to_striped`.
 
     Example:
         ``p, q = weft.warp.to_striped([x, y])``
@@ -58,15 +41,7 @@ def to_striped(items: Any) -> Any:
 def to_blocked(items: Any) -> Any:
     """Striped items rearranged: item k of lane t is then number t · count + k.
 
-    Args:
-        items: a list of values, item k of lane t being number t + k · lanes.
-
-    Returns:
-        As long a list.
-
-    Raises:
-        TypeMismatchError: for a value that is not a number.
-        CompileError: for something else than a list.
+    Arguments, result and errors as in `block.to_blocked`.
 
     Example:
         ``p, q = weft.warp.to_blocked([x, y])``

@@ -21,24 +21,9 @@ def radix_sort(
 ) -> Any:
     """The warp's keys in order: the first lane gets the first ones, the second lane the next.
 
-    Equal keys keep their order. NaN comes last, in either direction, as one NaN; −0.0 is before 0.0. A round per four
-    bits of the keys, each with five barriers.
+    A round per four bits of the keys, each with five barriers of the warp.
 
-    Args:
-        keys: a number of any type; or a list of several, which follow each other lane by lane.
-        values: None, or what goes with each key: a number, a tuple or frozen dataclass of numbers, or a list of them.
-        descending: whether the largest comes first; known at compile time.
-        count: how many keys there are in the warp, from the first one on, the same for all lanes; what follows
-            them in the result is undefined. None: all.
-        bits: None, or a pair: the first and the end of the bits to sort by, known at compile time; of an unsigned
-            integer, they are its own.
-
-    Returns:
-        The keys, as they were given; with values ``(keys, values)``.
-
-    Raises:
-        TypeMismatchError: for a key or a value that is not a number.
-        CompileError: for lists of different lengths, or bits that the keys do not have.
+    Arguments, result and errors as in `block.radix_sort`, with `count` the warp's.
 
     Example:
         ``x, place = weft.warp.radix_sort(x, tid)``
@@ -50,21 +35,9 @@ def radix_sort(
 def merge_sort(items: Any, less: Any = operator.lt, count: Any = None) -> Any:
     """The warp's items in order: the first lane gets the first ones, the second lane the next.
 
-    Items of which neither is less than the other keep their order. For n items there are log₂ n rounds, each with two
-    barriers and a binary search; numbers are sorted faster by `warp.radix_sort`.
+    For n items there are log₂ n rounds, each with two barriers of the warp and a binary search.
 
-    Args:
-        items: a number, or a tuple, named tuple or frozen dataclass of numbers; or a list of several, which follow each
-            other lane by lane.
-        less: takes two items and says whether the first one comes before the second one. It is inlined.
-        count: how many items there are in the warp, from the first one on, the same for all lanes; the others stay
-            where they are. None: all.
-
-    Returns:
-        As `items`.
-
-    Raises:
-        TypeMismatchError: for an item that is not a number.
+    Arguments, result and errors as in `block.merge_sort`, with `count` the warp's.
 
     Example:
         ``x, _ = weft.warp.merge_sort((x, tid), lambda one, other: abs(one[0]) < abs(other[0]))``
