@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/performance.md and its pictures from a record of measurements.
 
-In: docs/performance.json, which `python -m benchmarks.performance` writes on a GPU. Out: the page, a picture for each
-kind of kernels and for each function, and each function's page; `python -m docs.generate_performance` writes them, and
-tests/docs compares.
+In: docs/performance.json, which `python -m benchmarks.performance` writes on a GPU. Out: the page, and a picture for each
+kind of kernels and for each function; `python -m docs.generate_performance` writes them, and tests/docs compares. What
+stands in the pages of functions comes from here, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import re
 import statistics
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from benchmarks.ready_kernels import SCALE, Measured, mean_ratio
 from docs import roofline
@@ -129,17 +129,16 @@ def _summary(record: Mapping[str, Any], kinds: list[str]) -> str:
 def _conditions(record: Mapping[str, Any], kind: str) -> str:
     """When a kind was measured, and what the GPU reached then."""
     found = record["kinds"][kind]
-    when, ceilings = found.get("when"), found["ceilings"]
+    when, ceilings = found["when"], found["ceilings"]
     copied = f"a copy moved {ceilings['memory'] / SCALE['GB/s']:.0f} GB/s"
     peaks = [
         f"{value / SCALE['TFLOP/s']:.0f} TFLOP/s of {name}"
         for name, value in ceilings.items()
         if name != "memory"
     ]
-    newest = max(one.get("when", "") for one in record["kinds"].values())
+    newest = max(one["when"] for one in record["kinds"].values())
     older = ", earlier than other kinds; weft may have changed between" if when != newest else ""
-    measured = f"Measured on {when} UTC{older}. " if when else ""
-    return f"{measured}In this run {copied}; arithmetic alone made {', '.join(peaks)}."
+    return f"Measured on {when} UTC{older}. In this run {copied}; arithmetic alone made {', '.join(peaks)}."
 
 
 def _rows(rows: list[Measured], ceilings: Mapping[str, float]) -> str:
@@ -178,18 +177,22 @@ def _table(heads: tuple[str, ...], lines: list[Any]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)
 
 
-def functions(record: Mapping[str, Any]) -> dict[str, str]:
-    """The functions of `weft.kernels` that the record has rows of, each with its kind: the first word of a row."""
-    return {
-        row.name.partition("/")[0].partition(" ")[0].rstrip(","): kind
-        for kind in KINDS
-        if kind in record["kinds"] and kind not in OF_EXAMPLES
-        for row in rows_of(record, kind)
-    }
+class Function(NamedTuple):
+    """What was measured of a function of `weft.kernels`."""
+
+    kind: str
+    rows: list[Measured]
 
 
-def _rows_of_function(record: Mapping[str, Any], name: str, kind: str) -> list[Measured]:
-    return [row for row in rows_of(record, kind) if re.match(rf"{name}\b", row.name)]
+def functions(record: Mapping[str, Any]) -> dict[str, Function]:
+    """The functions of `weft.kernels` that the record has rows of: the first word of a row is its function."""
+    found: dict[str, Function] = {}
+    for kind in KINDS:
+        if kind in record["kinds"] and kind not in OF_EXAMPLES:
+            for row in rows_of(record, kind):
+                name = re.split(r"\W", row.name, maxsplit=1)[0]
+                found.setdefault(name, Function(kind, [])).rows.append(row)
+    return found
 
 
 def section(record: Mapping[str, Any], name: str, images: str) -> str:
@@ -200,10 +203,10 @@ def section(record: Mapping[str, Any], name: str, images: str) -> str:
         name: of the function.
         images: the way from the page to the folder of pictures.
     """
-    kind = functions(record).get(name)
-    if kind is None:
+    if name not in (known := functions(record)):
         return ""
-    rows, ceilings = _rows_of_function(record, name, kind), record["kinds"][kind]["ceilings"]
+    kind, rows = known[name]
+    ceilings = record["kinds"][kind]["ceilings"]
     drawn = _pictures(name, name, rows, ceilings)
     shown = [f"![{words}]({images}/{FUNCTIONS}/{file})" for file, words, _ in drawn]
     where = f"On one {record['machine']['GPU']}: {KINDS[kind][1]}"
@@ -229,9 +232,8 @@ def pictures(record: Mapping[str, Any]) -> dict[str, str]:
     """The SVG of each picture by its name, those of functions in a folder of their own."""
     kinds = [kind for kind in KINDS if kind in record["kinds"]]
     found = {name: drawn for kind in kinds for name, _, drawn in _pictures_of_kind(record, kind)}
-    for name, kind in functions(record).items():
-        rows, ceilings = _rows_of_function(record, name, kind), record["kinds"][kind]["ceilings"]
-        drawn = _pictures(name, name, rows, ceilings)
+    for name, (kind, rows) in functions(record).items():
+        drawn = _pictures(name, name, rows, record["kinds"][kind]["ceilings"])
         found |= {f"{FUNCTIONS}/{file}": text for file, _, text in drawn}
     return found
 
@@ -248,10 +250,11 @@ def text_of(record: Mapping[str, Any]) -> str:
 
     kinds: list[str] = []
     for kind, found in record["kinds"].items():
-        when = f'"when": "{found["when"]}", ' if "when" in found else ""
         ceilings = json.dumps(rounded(found["ceilings"]))
         rows = ",\n".join(json.dumps(rounded(row)) for row in found["rows"])
-        kinds.append(f'"{kind}": {{{when}"ceilings": {ceilings}, "rows": [\n{rows}]}}')
+        kinds.append(
+            f'"{kind}": {{"when": "{found["when"]}", "ceilings": {ceilings}, "rows": [\n{rows}]}}'
+        )
     machine, everything = json.dumps(record["machine"]), ",\n".join(kinds)
     return f'{{"machine": {machine},\n"kinds": {{{everything}}}}}\n'
 

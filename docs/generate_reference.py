@@ -308,7 +308,7 @@ def kernels_pages() -> dict[Path, str]:
         measured = generate_performance.section(record, name, "../../images/performance")
         parts = [
             entry(f"kernels.{name}", value, "#"),
-            f"Its kernels are in [{Path(source).name}](../../../{source}).\n",
+            f"Its source is [{Path(source).name}](../../../{source}).\n",
             *((f"## Measured\n\n{measured}",) if measured else ()),
         ]
         found[FOLDER / "kernels" / f"{name}.md"] = "\n".join(parts) + FOOT
