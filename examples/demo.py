@@ -51,7 +51,7 @@ PTX_LOCATIONS = r"^\s*\.loc.*|^\$L__(tmp|func).*"
 SASS_LOCATIONS = r"^\s*//##.*|^\.L_x_\d+:"
 NO_CUDA = f"""\
 compiling for {ARCHITECTURE} is not possible here: {{reason}}
-  The assembler comes with the extra `cuda`: pip install 'weft[cuda]'. It needs no GPU."""
+  The assembler comes with the extra `cuda`: pip install 'weft-lang[cuda]'. It needs no GPU."""
 
 
 class Table:

@@ -84,7 +84,7 @@ def build(python: str, output: Path) -> Path:
     with tempfile.TemporaryDirectory(prefix="weft-wheel-") as folder:
         command = [python, "-m", "pip", "wheel", str(ROOT), "--no-deps", "--wheel-dir", folder]
         run(*command, "--quiet", LDFLAGS=link_flags(BUILD / "link"))
-        (plain,) = Path(folder).glob("weft-*.whl")
+        (plain,) = Path(folder).glob("weft_lang-*.whl")
         return label(plain, output)
 
 

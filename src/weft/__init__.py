@@ -7,6 +7,7 @@ Maps public names to their modules, which are imported on first use (PEP 562), s
 
 from __future__ import annotations
 
+import os as _os
 import sys as _sys
 
 TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without importing typing
@@ -133,6 +134,11 @@ def _import(name: str) -> ModuleType:
             ) from error
         if error.name == "weft._native":
             raise ImportError(_why_not_here()) from None
+        if str(error.name).startswith("weft."):
+            raise ImportError(
+                f"{error.name} is missing from {_os.path.dirname(__file__)}: another distribution may have "
+                f"taken its place or removed it; `pip install --force-reinstall weft-lang` brings it back"
+            ) from None
         raise
 
 
@@ -145,6 +151,25 @@ def _why_not_here() -> str:
         f"weft's extension was not built for this Python {version}; install weft with it, "
         f"or run `make native PYTHON=python{version}` in a checkout"
     )
+
+
+def _warn_of_a_namesake() -> None:
+    """Say so if the distribution called `weft`, another project's, owns files of this folder."""
+    site = _os.path.dirname(_os.path.dirname(__file__))
+    try:
+        names = [name for name in _os.listdir(site) if name[:5].lower() == "weft-"]
+    except OSError:
+        return  # an archive
+    for name in names:
+        if name.endswith("-info"):
+            import warnings
+
+            warnings.warn(
+                f"{site} also holds {name}, another project's distribution, whose import name is weft too: "
+                f"each overwrites the other's files. `pip uninstall weft`, then "
+                f"`pip install --force-reinstall weft-lang`, which is this project's",
+                stacklevel=2,
+            )
 
 
 def _language_names() -> list[str]:
@@ -187,3 +212,6 @@ def __dir__() -> list[str]:
     return sorted(
         {*_public_names(), *_NAMESPACES, *(name for name in globals() if name.startswith("__"))}
     )
+
+
+_warn_of_a_namesake()

@@ -32,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     variables = os.environ | {"LDFLAGS": link_flags(ROOT / "build" / "wheels" / "link")}
     result = subprocess.run(command, capture_output=True, text=True, env=variables)
     assert result.returncode == 0, result.stdout + result.stderr
-    (made,) = folder.glob("weft-*.whl")
+    (made,) = folder.glob("weft_lang-*.whl")
     return made
 
 
@@ -64,7 +64,7 @@ def test_the_wheel_runs_on_older_systems(wheel: Path, tmp_path: Path):
 
 
 def test_the_wheel_holds_the_license(unpacked: Path):
-    (license,) = unpacked.glob("weft-*.dist-info/licenses/LICENSE")
+    (license,) = unpacked.glob("weft_lang-*.dist-info/licenses/LICENSE")
     assert "Apache License" in license.read_text()
 
 

@@ -53,7 +53,7 @@ def test_missing_assembler_is_said_clearly(capsys, monkeypatch, tmp_path):
     assert demo.main(["--quick", "--pictures", str(tmp_path), "add_one"]) == 0
     printed = capsys.readouterr().out
     assert "not possible here: neither nvJitLink nor ptxas was found" in printed
-    assert "pip install 'weft[cuda]'" in printed
+    assert "pip install 'weft-lang[cuda]'" in printed
     assert "Resources" not in printed
 
 

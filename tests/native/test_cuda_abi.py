@@ -48,7 +48,7 @@ int main() {{ return 0; }}
 """
 
 
-@pytest.mark.skipif(find_cuda_header() is None, reason="needs cuda.h: pip install weft[cuda]")
+@pytest.mark.skipif(find_cuda_header() is None, reason="needs cuda.h: pip install weft-lang[cuda]")
 def test_every_declaration_agrees_with_the_real_header(tmp_path: Path):
     header = find_cuda_header()
     assert header is not None
@@ -100,7 +100,7 @@ def test_every_declaration_agrees_with_the_real_header(tmp_path: Path):
     assert result.returncode == 0, result.stderr[:4000]
 
 
-@pytest.mark.skipif(find_cuda_header() is None, reason="needs cuda.h: pip install weft[cuda]")
+@pytest.mark.skipif(find_cuda_header() is None, reason="needs cuda.h: pip install weft-lang[cuda]")
 def test_functions_are_asked_for_in_a_version_that_had_them():
     header = find_cuda_header()
     assert header is not None

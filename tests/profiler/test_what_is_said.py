@@ -234,7 +234,7 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     trace = Trace([decode_tirx(tirx_buffer([entries((0, FINALIZE, 0))], 1))])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"needs matplotlib.*pip install weft\[plot\]"):
+    with pytest.raises(ImportError, match=r"needs matplotlib.*pip install weft-lang\[plot\]"):
         trace.plot()
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"needs pandas.*pip install pandas"):
@@ -248,4 +248,4 @@ def test_reading_without_numpy_names_the_extra(tmp_path):
     found = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, check=False
     )
-    assert "ImportError: weft.profiler needs NumPy: pip install weft[profiler]" in found.stderr
+    assert "ImportError: weft.profiler needs NumPy: pip install weft-lang[profiler]" in found.stderr

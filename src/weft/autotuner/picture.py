@@ -36,7 +36,7 @@ def draw(bars: Sequence[Bar], title: str, path: str | PathLike[str] | None) -> A
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("a picture needs matplotlib: pip install weft[plot]") from error
+        raise ImportError("a picture needs matplotlib: pip install weft-lang[plot]") from error
     slowest = max((bar.high for bar in bars), default=0.0)
     scale, unit = next((u for u in _UNITS if slowest < 1000 * u[0]), _UNITS[-1])
     figure: Any = Figure(figsize=(8, 1.4 + 0.3 * max(len(bars), 1)), layout="constrained")

@@ -66,7 +66,7 @@ def _record(package: str) -> bytes | None:
     """What pip noted of an installed weft: a digest of each file. None for a checkout."""
     place = os.path.dirname(package)
     for name in os.listdir(place):
-        if name.startswith("weft-") and name.endswith(".dist-info"):
+        if name.startswith("weft_lang-") and name.endswith(".dist-info"):
             record = _content(os.path.join(place, name, "RECORD"))
             if b"weft/api.py," in record:
                 return record

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft import __version__, cache
@@ -27,9 +27,9 @@ _NEEDED: Final = ("xdsl", "llvmlite", "apache-tvm-ffi")
 _OPTIONAL: Final = {
     "numpy": "pip install numpy: arrays to call functions with, and profiles",
     "torch": "pip install torch: only if you call functions with its tensors",
-    "matplotlib": "pip install 'weft[plot]': pictures of profiles",
+    "matplotlib": "pip install 'weft-lang[plot]': pictures of profiles",
 }
-_CUDA: Final = "pip install 'weft[cuda]'; it needs no GPU"
+_CUDA: Final = "pip install 'weft-lang[cuda]'; it needs no GPU"
 
 
 class Finding(NamedTuple):
@@ -66,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 def findings() -> Iterator[Finding]:
     """Each part of what weft needs, as it is found."""
     yield Finding("weft", "ok", f"{__version__} on Python {platform.python_version()}")
+    yield from _namesakes()
     yield _platform()
     for package in _NEEDED:
         try:
@@ -81,6 +82,14 @@ def findings() -> Iterator[Finding]:
     yield from _driver()
     yield _cache()
     yield from _environment()
+
+
+def _namesakes() -> Iterator[Finding]:
+    """Other distributions that have, or had, files in a folder called weft."""
+    for name in sorted({*packages_distributions().get("weft", ())} - {"weft-lang"}):
+        text = f"the distribution {name} is another project's, and its import name is weft too"
+        fix = f"pip uninstall {name}, then pip install --force-reinstall weft-lang"
+        yield Finding("weft", "broken", text, fix)
 
 
 def _platform() -> Finding:

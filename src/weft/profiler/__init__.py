@@ -60,7 +60,9 @@ def __getattr__(name: str) -> object:
         except ModuleNotFoundError as error:
             if error.name != "numpy":
                 raise
-            raise ImportError("weft.profiler needs NumPy: pip install weft[profiler]") from error
+            raise ImportError(
+                "weft.profiler needs NumPy: pip install weft-lang[profiler]"
+            ) from error
     else:
         raise AttributeError(f"module 'weft.profiler' has no attribute {name!r}")
     globals()[name] = value

@@ -68,7 +68,7 @@ def plot(
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("a picture needs matplotlib: pip install weft[plot]") from error
+        raise ImportError("a picture needs matplotlib: pip install weft-lang[plot]") from error
     recording = recordings[launch]
     shown = min(len(recording.tracks), tracks)
     figure: Any = Figure(figsize=(width, 1.6 + 0.28 * max(shown, 1)), layout="constrained")

@@ -215,7 +215,7 @@ class Trace:
                 ``title``.
 
         Raises:
-            ImportError: if matplotlib is not installed (``pip install weft[plot]``).
+            ImportError: if matplotlib is not installed (``pip install weft-lang[plot]``).
         """
         from weft.profiler.plot import plot
 

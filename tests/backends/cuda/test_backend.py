@@ -161,10 +161,10 @@ def test_options_for_an_assembler_that_there_is_not_are_an_error():
 def test_missing_tools_are_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     for finder in ("find_nvjitlink", "find_ptxas", "find_nvdisasm"):
         monkeypatch.setattr(toolchain, finder, lambda: None)
-    missing = r"(?s)ptxas, which makes a cubin from PTX, is not installed.*weft\[cuda\]"
+    missing = r"(?s)ptxas, which makes a cubin from PTX, is not installed.*weft-lang\[cuda\]"
     with pytest.raises(ToolchainError, match=missing):
         toolchain.assemble("", "sm_90a")
-    with pytest.raises(ToolchainError, match=r"(?s)nvdisasm.*weft\[cuda\]"):
+    with pytest.raises(ToolchainError, match=r"(?s)nvdisasm.*weft-lang\[cuda\]"):
         toolchain.disassemble(b"")
     code, artifacts = compiled(kernel_text())
     assert code.device_code.endswith(b"\0")

@@ -35,7 +35,7 @@ def find_ptxas() -> Path:
     ):
         for path in Path(folder).glob("*/bin/ptxas"):
             return path
-    raise AssertionError("the tests need ptxas: pip install weft[cuda]")
+    raise AssertionError("the tests need ptxas: pip install weft-lang[cuda]")
 
 
 @functools.cache

@@ -24,7 +24,7 @@ from weft.memo import kept
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-INSTALL_HINT: Final = "pip install 'weft[cuda]' installs it; it needs no GPU"
+INSTALL_HINT: Final = "pip install 'weft-lang[cuda]' installs it; it needs no GPU"
 # Errors that are not about the code: another assembler may work.
 _TRIES_ANOTHER: Final = {"TOOL_MISSING", "TOOL_FAILED", "ASSEMBLER_ARCHITECTURE"}
 _TOO_NEW: Final = re.compile(r"'gpu-name'|Unsupported \.version")

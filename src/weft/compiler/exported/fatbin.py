@@ -40,7 +40,7 @@ def make_fatbin(images: Sequence[tuple[str, bytes, bytes]]) -> bytes:
         raise ToolchainError(
             "TOOL_MISSING",
             "a file for several architectures needs fatbinary, which is not installed",
-            hint="pip install 'weft[cuda]', or export a file for each architecture",
+            hint="pip install 'weft-lang[cuda]', or export a file for each architecture",
         )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -50,7 +50,7 @@ def make_fatbin(images: Sequence[tuple[str, bytes, bytes]]) -> bytes:
                 raise ToolchainError(
                     "ASSEMBLER_ARCHITECTURE",
                     f"there is no assembler for {architecture} here",
-                    hint="pip install 'weft[cuda]'",
+                    hint="pip install 'weft-lang[cuda]'",
                 )
             place = folder / f"{architecture}.cubin"
             place.write_bytes(cubin)
