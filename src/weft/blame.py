@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # The packages of weft's compiler. Failures in these and in Python's library are defects of weft.
 _PARTS: Final = frozenset(("weft", "xdsl", "llvmlite", "immutabledict", "typing_extensions"))
+
+_HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
 
 # Errors of the operating system: the exhausted resource, and its limit, if any.
 _REFUSALS: Final = {
@@ -31,7 +34,7 @@ _REFUSALS: Final = {
 
 def is_the_users(error: BaseException) -> bool:
     """Whether it was raised by the user's code, or by code called from there: a property, a hook, a signal handler."""
-    return any(not _is_a_part(frame.f_globals.get("__name__", "")) for frame in _frames(error))
+    return any(not _is_a_part(frame.f_globals.get("__name__")) for frame in _frames(error))
 
 
 def is_of_a_handler(error: BaseException) -> bool:
@@ -67,8 +70,32 @@ def _frames(error: BaseException) -> Iterator[FrameType]:
         trace = trace.tb_next
 
 
-def _is_a_part(module: str) -> bool:
-    top = module.partition(".")[0]
+def top_package(module: object) -> str:
+    """The package of a module's name; "" for none.
+
+    The name may be anything: `exec` with a namespace of its own defines functions whose `__module__` is None.
+    """
+    return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+def package_of(item: object) -> str:
+    """The package that defines a function, a class or a module; "" for one of no module.
+
+    Of a class that `exec` defines in a namespace of its own, Python says that its module is `builtins`.
+    """
+    if isinstance(item, type) and item.__flags__ & _HEAP_TYPE and item.__module__ == "builtins":
+        return ""
+    is_module = isinstance(item, ModuleType)
+    return top_package(getattr(item, "__name__" if is_module else "__module__", None))
+
+
+def is_of_weft(item: object) -> bool:
+    """Whether a function, a class or a module is one of weft's own."""
+    return package_of(item) == "weft"
+
+
+def _is_a_part(module: object) -> bool:
+    top = top_package(module)
     return top in _PARTS or top in sys.stdlib_module_names
 
 

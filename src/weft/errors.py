@@ -51,7 +51,7 @@ def without_frames(trace: TracebackType | None, *packages: str) -> TracebackType
 
 def is_of(trace: TracebackType, package: str) -> bool:
     """Whether a traceback's first frame is in the package."""
-    module: str = trace.tb_frame.f_globals.get("__name__") or ""
+    module = str(trace.tb_frame.f_globals.get("__name__"))
     return module == package or module.startswith(f"{package}.")
 
 

@@ -14,6 +14,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.autotuner.space import as_json
+from weft.blame import top_package
 from weft.cache.digest import blake2b
 from weft.errors import ArgumentValueError, WeftError
 from weft.frontend.source.text import plain_function, read_source
@@ -95,9 +96,9 @@ def _names(code: CodeType) -> list[str]:
     return sorted({*code.co_names, *inner})
 
 
-def _is_a_library(module: str) -> bool:
+def _is_a_library(module: object) -> bool:
     """Whether a module's functions are not the program's own: they are compiled by name."""
-    top = module.partition(".")[0]
+    top = top_package(module)
     return top in ("weft", "numpy", "torch") or top in sys.stdlib_module_names
 
 

@@ -328,7 +328,7 @@ class Tuned:
     def _title(self) -> str:
         function = self.tuned_function.function
         module = function.__module__
-        if module in ("__main__", "__mp_main__"):  # a program's name in this process only
+        if module in (None, "__main__", "__mp_main__"):  # a program's name in this process only
             module = Path(function.__code__.co_filename).stem
         return f"{module}.{function.__qualname__}"
 

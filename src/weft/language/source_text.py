@@ -13,7 +13,7 @@ import io
 import os
 import sys
 import time
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -73,12 +73,21 @@ class SourceText:
 
 
 class SourceTexts:
-    """The texts that a function needs, by file: its own from the start, others when first reached."""
+    """The texts that a function needs, by file: its own from the start, others when first reached.
 
-    __slots__ = ("_by_file",)
+    Attributes:
+        enclosing: function → the names of its annotations that enclosing scopes held when it was decorated.
+    """
+
+    __slots__ = ("_by_file", "enclosing")
 
     def __init__(self, function: Any) -> None:
         self._by_file: dict[str, SourceText] = {}
+        self.enclosing: dict[FunctionType, dict[str, Any]] = {}
+        if isinstance(function, FunctionType) and "." in function.__qualname__:
+            from weft.language.enclosing import enclosing_names
+
+            self.enclosing = enclosing_names(function)
         code = getattr(function, "__code__", None)
         if code is not None:
             found = _read(code.co_filename)
@@ -92,9 +101,10 @@ class SourceTexts:
             found = self._by_file[file] = read_text(file, module_globals)
         return found
 
-    def suggest(self, text: SourceText) -> None:
-        """Uses this text for its file, unless another is known."""
+    def suggest(self, text: SourceText, others: SourceTexts) -> None:
+        """Uses this text for its file, unless another is known; and the names that `others` has."""
         self._by_file.setdefault(text.file, text)
+        self.enclosing.update(others.enclosing)
 
     def learn(self, text: SourceText) -> None:
         """Uses this text for its file from now on."""

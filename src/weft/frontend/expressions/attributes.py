@@ -15,6 +15,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_dataclass
+from weft.blame import is_of_weft
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable, OverRounds
 from weft.frontend.expressions import methods
@@ -22,7 +23,7 @@ from weft.frontend.expressions.staging import holds_kernel_object
 from weft.frontend.scope import resolved
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_fixed
-from weft.frontend.state.repeatable import is_of_weft, is_repeatable
+from weft.frontend.state.repeatable import is_repeatable
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language import LANGUAGE, LanguageName, hint_for
 from weft.language.asynchronous import device_maps
@@ -168,8 +169,8 @@ def refuse_misplaced(frame: Frame, value: Any) -> None:
 def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.AST) -> None:
     """Records the read if a later call could find another value."""
     is_module = isinstance(value, ModuleType)
-    owner = value.__name__ if is_module else type(value).__module__
-    if owner.partition(".")[0] == "weft" or (is_module and isinstance(found, LanguageName)):
+    is_name = is_module and isinstance(found, LanguageName)
+    if is_name or is_of_weft(value if is_module else value.__class__):
         return
     own: Any = getattr(value, "__dict__", ())
     if frame.state.is_made(value):

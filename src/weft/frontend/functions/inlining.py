@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from weft.arguments.base import MISSING
+from weft.blame import is_of_weft
 from weft.errors import TypeMismatchError
 from weft.frontend.context import Frame, LocalFunction
 from weft.frontend.events import tell_call
@@ -40,7 +41,7 @@ def inline(
     """
     context, place = caller.context, caller.builder.location
     parent, is_foreign, annotations = None, False, dict[str, object]()
-    is_own = function.frame.is_own if isinstance(function, LocalFunction) else _is_own(function)
+    is_own = function.frame.is_own if isinstance(function, LocalFunction) else is_of_weft(function)
     if isinstance(function, LocalFunction):
         node, source, parent = function.node, function.frame.source, function.scope
         is_foreign = function.frame.context is not context
@@ -60,11 +61,6 @@ def inline(
             frame.scope.assign(parameter, _typed(frame, value, annotations.get(parameter)), place)
         tell_call(frame, node, frame.scope.assigned())
         return Statements(frame).function_body(node)
-
-
-def _is_own(function: FunctionType) -> bool:
-    """Whether it is one of weft's own, whose lines mean nothing to a user."""
-    return (function.__module__ or "").partition(".")[0] == __name__.partition(".")[0]
 
 
 def _declared(source: FunctionSource) -> Sequence[Any]:

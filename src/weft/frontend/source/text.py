@@ -31,8 +31,9 @@ FunctionNode = _ast.FunctionDef | _ast.Lambda
 _GENERATOR_FLAGS: Final = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
 _LAMBDA: Final = "<lambda>"
 _NO_SOURCE_HINT: Final = (
-    "write the function in a file, a notebook cell or at the prompt; for text made at run time, add an entry "
-    "to linecache.cache before exec"
+    "write the function in a file, a notebook cell or at the prompt; text made at run time needs a name of its own: "
+    """name = f"<text {hash(text)}>"; linecache.cache[name] = (len(text), None, text.splitlines(True), name); """
+    """exec(compile(text, name, "exec"), namespace)"""
 )
 
 
@@ -147,7 +148,8 @@ class FunctionSource:
             annotation = self.function.__annotations__.get(argument.arg, MISSING)
             if not isinstance(annotation, str):
                 return annotation
-            return eval(annotation, self.globals, self._closure_values())
+            enclosing = self.texts.enclosing.get(self.function, {})
+            return eval(annotation, self.globals, self._closure_values() | enclosing)
         except Exception as error:
             if is_of_a_handler(error):
                 raise
@@ -159,7 +161,8 @@ class FunctionSource:
             raise NameResolutionError(
                 "ANNOTATION_UNRESOLVED",
                 f"the annotation of '{argument.arg}', {text}, cannot be evaluated: {error}",
-                hint="annotations are evaluated in the function's module, at compile time",
+                hint="annotations are evaluated in the function's module, at compile time; a variable of an enclosing "
+                "function is known if this one is decorated there",
                 location=self.locate(argument),
             ) from error
 
@@ -236,7 +239,7 @@ def read_source(function: object, texts: SourceTexts | None = None) -> FunctionS
     own = _texts_of(function)
     found = _find(plain, own or texts or SourceTexts(None))
     if texts is not None and own is not None:
-        texts.suggest(own.of(plain.__code__.co_filename, plain.__globals__))
+        texts.suggest(own.of(plain.__code__.co_filename, plain.__globals__), own)
     if len(found.lines) < found.code.co_firstlineno:
         raise CompileError(
             "SOURCE_MISSING",
@@ -293,6 +296,12 @@ def plain_function(function: object) -> FunctionType | None:
     if isinstance(function, MethodType):
         function = function.__func__
     return function if isinstance(function, FunctionType) else None
+
+
+def is_generated(function: FunctionType) -> bool:
+    """Whether `dataclass` made it for a class: such a method has no text, unlike those of ``python -c`` or `exec`."""
+    code = function.__code__
+    return code.co_filename == "<string>" and code.co_qualname.startswith("__create_fn__.")
 
 
 def _find_def(found: _Found) -> FunctionSource:
@@ -401,7 +410,7 @@ def _find_lambda(found: _Found) -> FunctionSource:
 
 
 def _with_same_body(nodes: list[ast.Lambda], code: CodeType) -> list[ast.Lambda]:
-    """The lambdas whose body contains all of the code's instructions."""
+    """The innermost lambda whose body contains all of the code's instructions; all if it cannot be known."""
     # Instructions without a place, such as the first, have no columns.
     places = {(p[0], p[2]) for p in code.co_positions() if p[0] and p[2] and p[1] and p[3]}
     found: list[ast.Lambda] = []
@@ -411,7 +420,8 @@ def _with_same_body(nodes: list[ast.Lambda], code: CodeType) -> list[ast.Lambda]
         last = (body.end_lineno or body.lineno, body.end_col_offset or body.col_offset)
         if places and all(first <= place <= last for place in places):
             found.append(node)
-    return found or nodes
+    # A nested lambda's instructions are in the outer one's body too; `ast.walk` finds the outer one first.
+    return found[-1:] or nodes
 
 
 def _generator_error(source: FunctionSource) -> UnsupportedSyntaxError:

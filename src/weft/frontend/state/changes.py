@@ -17,6 +17,7 @@ from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from weft.blame import is_of_weft
 from weft.errors import UnsupportedSyntaxError
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import (
@@ -31,7 +32,6 @@ from weft.frontend.state.reachable import (
 )
 from weft.frontend.state.repeatable import (
     holds_foreign_code,
-    is_of_weft,
     is_plain_data,
     is_repeatable,
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.base import ArgumentKind
 from weft.arguments.constant import ConstantKind
+from weft.blame import is_of_weft, package_of
 from weft.cache.digest import blake2b
 from weft.errors import WeftError
 from weft.frontend.source.text import read_source
@@ -161,10 +162,10 @@ class Content:
 
     def _function(self, function: Any, staged: Any = None) -> None:
         code = function.__code__
-        self.say("function", function.__module__.partition(".")[0] == "weft", code.co_qualname)
+        self.say("function", is_of_weft(function), code.co_qualname)
         if code.co_filename == "<string>":
             self.say(marshal.dumps(code))  # made by Python for a class
-        elif function.__module__.partition(".")[0] != "weft":
+        elif not is_of_weft(function):
             try:
                 source = read_source(function if staged is None else staged, self._texts)
                 self.source(source)
@@ -200,7 +201,7 @@ class Content:
     def _class(self, kind: type) -> None:
         """A class with its bases and all that it defines; installed and built-in ones by name."""
         self.say("class", kind.__module__, kind.__qualname__)
-        top = kind.__module__.partition(".")[0]
+        top = package_of(kind)
         if top in ("builtins", "weft", "typing", "collections", "abc", "enum") or top == "numpy":
             return
         if isinstance(kind, enum.EnumMeta):
@@ -225,7 +226,7 @@ class Content:
             self._items(property, (value.fget, value.fset, value.fdel))
         elif isinstance(value, staticmethod | classmethod):
             self.add(cast("Any", value).__func__)
-        elif type(value).__module__ in ("_collections", "builtins") and not isinstance(
+        elif package_of(value.__class__) in ("_collections", "builtins") and not isinstance(
             value, (*_SCALARS, FunctionType, tuple, list, dict, set, frozenset, type)
         ):
             self.say(type(value).__name__)  # a descriptor of a field
@@ -244,7 +245,7 @@ class Content:
                 )
             return
         is_record = isinstance(value, tuple) or hasattr(kind, "__dataclass_fields__")
-        if kind.__mro__[-2].__module__ in ("builtins", "_thread") and not isinstance(value, tuple):
+        if package_of(kind.__mro__[-2]) in ("builtins", "_thread") and not isinstance(value, tuple):
             raise Unknown(f"an object of {kind.__module__}.{kind.__qualname__}")
         if any(vars(base).get("__slots__") for base in kind.__mro__) and not is_record:
             raise Unknown(f"an object of {kind.__module__}.{kind.__qualname__}, which has slots")

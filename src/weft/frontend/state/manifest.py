@@ -14,6 +14,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.arguments.constant import ConstantKind
+from weft.blame import is_of_weft, top_package
 from weft.frontend.source.text import plain_function
 from weft.frontend.state.captured import Captures, cell_contents
 from weft.frontend.state.content import Content, Unknown
@@ -83,7 +84,7 @@ def describe(
         values.append(value)
         content.add(value)
     for read in captures.reads.values():
-        if read.kind == "global" and str(read.owner.get("__name__")).partition(".")[0] == "weft":  # pyright: ignore
+        if read.kind == "global" and top_package(read.owner.get("__name__")) == "weft":  # pyright: ignore
             continue
         owner = owners.get(id(read.owner))
         if owner is None and _is_ours(read.owner):
@@ -96,11 +97,7 @@ def describe(
         content.add(read.value)
     for function in traced:
         plain = plain_function(function)
-        if (
-            plain is None
-            or plain.__module__.partition(".")[0] == "weft"
-            or plain is source.function
-        ):
+        if plain is None or is_of_weft(plain) or plain is source.function:
             continue
         if id(plain) not in content.functions:
             raise Unknown(f"{plain.__qualname__}, which was not reached by a name")
@@ -173,9 +170,7 @@ def _read(captures: Captures, owner: Any, kind: str, name: str) -> Any:
 
 def _is_ours(owner: object) -> bool:
     """Whether it is a module that only weft's own functions have named: it is as the key says."""
-    return isinstance(owner, ModuleType) and (
-        owner in (math, operator) or owner.__name__.partition(".")[0] == "weft"
-    )
+    return isinstance(owner, ModuleType) and (owner in (math, operator) or is_of_weft(owner))
 
 
 def _own(owners: dict[int, int], value: Any, number: int) -> None:

@@ -29,6 +29,7 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from weft.blame import is_of_weft, package_of, top_package
 from weft.ffi.tensor import Tensor
 from weft.frontend.state.captured import cell_contents, code_names
 from weft.frontend.structure import PLAIN, same_constant
@@ -74,9 +75,7 @@ def is_fixed(value: object) -> bool:
         return all(type(item) in _FIXED for item in cast("tuple[Any, ...]", value))
     if isinstance(value, _LEAVES):
         return True
-    return kind.__module__.startswith("weft.") and not (
-        is_iterator(value) or isinstance(value, Tensor)
-    )
+    return is_of_weft(kind) and not (is_iterator(value) or isinstance(value, Tensor))
 
 
 def is_inert(value: object) -> bool:
@@ -113,7 +112,7 @@ def _pulled(value: Any) -> list[Any]:
 
 def _is_lazy(value: Any) -> bool:
     """Whether it is an iterator of the front end's own."""
-    return type(value).__module__.startswith("weft.")
+    return is_of_weft(type(value))
 
 
 def is_plain_iterator(value: object) -> bool:
@@ -123,7 +122,7 @@ def is_plain_iterator(value: object) -> bool:
         return False
     if _is_lazy(value) or kind in _FORWARDING[:3]:
         return True
-    return kind.__module__ == "builtins" and hasattr(kind, "__length_hint__")
+    return package_of(kind) == "builtins" and hasattr(kind, "__length_hint__")
 
 
 def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
@@ -348,12 +347,12 @@ class Reach:
     def _is_own_class(self, kind: type) -> bool:
         if not kind.__flags__ & _HEAP_TYPE:
             return False
-        return kind.__module__ == "builtins" or self._is_own(kind.__module__)
+        return self._is_own(package_of(kind))
 
-    def _is_own(self, module: str | None) -> bool:
+    def _is_own(self, module: object) -> bool:
         """Whether a module is the program's own, neither in Python's library nor installed."""
-        top = (module or "").partition(".")[0]
-        if not top or top == self._program.partition(".")[0]:
+        top = top_package(module)
+        if not top or top == top_package(self._program):
             return True
         if top == "weft" or (top in sys.stdlib_module_names and top != "__main__"):
             return False

@@ -16,6 +16,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_record
+from weft.blame import is_of_weft, package_of
 from weft.frontend.state.captured import cell_contents, code_names
 from weft.language import LanguageName
 from weft.types.dtype import DType
@@ -78,7 +79,7 @@ def _is_repeatable(function: Any, seen: set[int]) -> bool:
     if is_of_weft(function) and (wrapped := getattr(function, "__wrapped__", None)) is not None:
         return _is_repeatable(wrapped, seen)
     if isinstance(function, type):
-        known = function.__module__ == "builtins" and function not in _UNREPEATABLE
+        known = package_of(function) == "builtins" and function not in _UNREPEATABLE
         return known or (is_record(function) and _is_made_by_python(function))
     if isinstance(function, BuiltinFunctionType):
         owner = function.__self__
@@ -92,11 +93,6 @@ def _is_repeatable(function: Any, seen: set[int]) -> bool:
     if _imports(function.__code__):
         return False
     return all(_is_known(value, function, seen) for value in _named(function))
-
-
-def is_of_weft(function: Any) -> bool:
-    """Whether a function or a class is one of weft's own."""
-    return str(getattr(function, "__module__", "")).partition(".")[0] == "weft"
 
 
 def _reads_nothing(value: Any, seen: set[int]) -> bool:
@@ -125,7 +121,7 @@ def _reads_nothing(value: Any, seen: set[int]) -> bool:
         return _reads_nothing(wrapped, seen)
     if isinstance(value, BuiltinFunctionType):
         return value.__module__ in _STANDARD and value not in _UNREPEATABLE
-    is_language = type(value).__module__.startswith(_OWN)
+    is_language = is_of_weft(value.__class__)
     return not callable(value) or isinstance(value, type | LanguageName) or is_language
 
 
