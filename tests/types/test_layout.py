@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
+import weft
+from weft import _native
+from weft.arguments.tensor_spec import example_spec
 from weft.types.device import device_name, parse_device
-from weft.types.layout import LAYOUTS, contiguous_strides, layout_holds, layout_of
+from weft.types.layout import LAYOUTS, contiguous_strides, layout_holds
 
 
 def offsets(shape, strides):
@@ -19,19 +24,70 @@ def offsets(shape, strides):
     ]
 
 
-@pytest.mark.parametrize("shape", [*itertools.product((0, 1, 2, 3), repeat=3)])
+SHAPES = [shape for rank in (1, 2, 3) for shape in itertools.product((0, 1, 2, 3), repeat=rank)]
+STRIDES = (-1, 0, 1, 2, 3, 6)
+
+
+def arrays(shape):
+    """Arrays of a shape with all strides, in elements, and their classes."""
+    base = np.zeros(64, "f4")[32:]
+    for strides in itertools.product(STRIDES, repeat=len(shape)):
+        array = as_strided(base, shape, [4 * stride for stride in strides])
+        yield array, strides, _native.tensor_info(array).layout
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_a_class_never_promises_what_does_not_hold(shape):
-    for strides in itertools.product((-1, 0, 1, 2, 3, 6), repeat=3):
-        layout = layout_of(shape, strides)
+    for _, strides, layout in arrays(shape):
         if layout == "contiguous":
             assert offsets(shape, strides) == offsets(shape, contiguous_strides(shape))
         if layout == "inner":
-            assert offsets(shape, strides) == offsets(shape, (*strides[:2], 1))
+            assert offsets(shape, strides) == offsets(shape, (*strides[:-1], 1))
             assert offsets(shape, strides) != offsets(shape, contiguous_strides(shape))
 
 
-def test_null_strides_are_contiguous():
-    assert layout_of((3, 4), None) == "contiguous"
+@weft.jit
+def nothing(a):
+    pass
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_a_call_is_accepted_if_and_only_if_its_class_is_that_of_the_compiled_code(rank):
+    compiled = {
+        layout: weft.compile(nothing, weft.fake_tensor(weft.f32, (None,) * rank, layout=layout))
+        for layout in LAYOUTS
+    }
+    for shape in SHAPES:
+        if len(shape) != rank:
+            continue
+        for array, strides, own in arrays(shape):
+            for layout, function in compiled.items():
+                try:
+                    function(array)
+                except ValueError as error:
+                    assert "for layout" in str(error)
+                    assert not layout_holds(layout, own), (shape, strides, own)
+                else:
+                    assert layout_holds(layout, own), (shape, strides, own)
+
+
+@pytest.mark.parametrize("shape", [s for s in SHAPES if len(s) == 2])
+def test_an_example_and_the_key_of_a_call_are_of_one_class(shape):
+    classes = {}
+    for array, strides, _ in arrays(shape):
+        spec = example_spec(array)
+        assert classes.setdefault(_native.argument_key((array,)), spec.layout) == spec.layout, (
+            strides
+        )
+
+
+def test_a_column_of_one_element_decides_nothing_for_later_calls():
+    @weft.jit
+    def shape_of(a):
+        return a.shape[1]
+
+    assert shape_of(np.zeros((10, 2), "f4")[:, ::2]) == 1
+    assert shape_of(np.zeros((10, 10), "f4")[:, ::2]) == 5
 
 
 def test_classes_hold_those_before_them():

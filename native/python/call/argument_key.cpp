@@ -32,22 +32,21 @@ struct TensorFacts {
   uint8_t minor;
 };
 
-// Dims of size 1 are ignored, and an empty tensor is contiguous whatever its strides.
+// The narrowest class whose promise to compiled code holds, as the checks of `codegen/wrapper/strides.py` see it: strides
+// of dims of size 1 reach no element, and an empty tensor is contiguous whatever its strides.
 LayoutClass layout_of(const DLTensor& tensor) {
   bool contiguous = true;
-  bool inner = true;
-  int64_t expected = 1;
-  bool innermost = true;
+  uint64_t expected = 1;  // wraps for dims of stride 0, as in the checks
   for (int32_t axis = tensor.ndim; axis-- > 0;) {
-    int64_t dim = tensor.shape[axis];
+    const int64_t dim = tensor.shape[axis];
     if (dim == 0) return kContiguous;
     if (dim == 1) continue;
-    if (innermost) inner = tensor.strides[axis] == 1;
-    innermost = false;
-    contiguous = contiguous && tensor.strides[axis] == expected;
-    expected *= dim;
+    contiguous = contiguous && static_cast<uint64_t>(tensor.strides[axis]) == expected;
+    expected *= static_cast<uint64_t>(dim);
   }
-  return contiguous ? kContiguous : inner ? kInner : kStrided;
+  if (contiguous) return kContiguous;
+  const int32_t last = tensor.ndim - 1;
+  return tensor.shape[last] == 1 || tensor.strides[last] == 1 ? kInner : kStrided;
 }
 
 TensorFacts facts_of(const DLTensor& tensor) {

@@ -14,7 +14,7 @@ from weft.errors import SignatureError, brief
 from weft.types.device import device_name, parse_device
 from weft.types.dims import Dim
 from weft.types.dtype import DType, dlpack_name, dtype_from_dlpack
-from weft.types.layout import CONTIGUOUS, INNER, LAYOUTS, STRIDED, layout_of
+from weft.types.layout import CONTIGUOUS, INNER, LAYOUTS, STRIDED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,7 +180,7 @@ def example_spec(value: object) -> TensorSpec | None:
     return TensorSpec(
         dtype,
         tuple(Dim(None) for _ in info.shape),
-        layout_of(info.shape, info.strides),
+        info.layout,
         shape=info.shape,
         example_strides=info.strides,
         example_device=(info.device_type, info.device_id),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layout classes: what compiled code assumes about a tensor's strides.
 
-In: a shape and strides in elements. Out: the narrowest class that fits.
+In: a shape, or two classes. Out: strides in elements, or whether one class includes the other. The class of a tensor is told by
+one function, `layout_of` in `native/python/call/argument_key.cpp`, for the key of a call and for what is compiled.
 """
 
 from __future__ import annotations
@@ -35,31 +36,6 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
         strides.append(stride)
         stride *= dim
     return tuple(reversed(strides))
-
-
-def layout_of(shape: Sequence[int], strides: Sequence[int] | None) -> str:
-    """The narrowest layout class of a tensor.
-
-    Strides that reach no element are ignored: that of a dimension of size 1, and all of an empty tensor.
-
-    Args:
-        shape: sizes.
-        strides: in elements, or None for contiguous.
-
-    Example:
-        >>> layout_of((4, 3), (6, 1)), layout_of((4, 3), (1, 4)), layout_of((1, 3), (77, 1))
-        ('inner', 'strided', 'contiguous')
-    """
-    if strides is None or not shape or 0 in shape:
-        return CONTIGUOUS
-    expected = 1
-    contiguous = True
-    for dim, stride in zip(reversed(shape), reversed(strides), strict=True):
-        contiguous = contiguous and (dim == 1 or stride == expected)
-        expected *= dim
-    if contiguous:
-        return CONTIGUOUS
-    return INNER if strides[-1] == 1 or shape[-1] == 1 else STRIDED
 
 
 def layout_holds(layout: str, narrower: str) -> bool:
