@@ -389,3 +389,82 @@ def test_what_numpy_holds_that_no_element_type_describes_is_refused_on_every_run
                 library.echo(value)
     finally:
         _native.set_reader_rungs(63)
+
+
+def backward():
+    """Arrays whose strides reach elements before the first one, also where the sum of all strides is positive."""
+    yield np.arange(6.0)[::-1]
+    yield np.arange(24.0).reshape(4, 6)[:, ::-2]
+    yield np.arange(24.0).reshape(4, 6)[::-1, ::-1]
+    yield np.lib.stride_tricks.as_strided(np.arange(20.0)[5:], (3, 4), (-8, 32))
+
+
+TORCH_IMPORTS = {
+    "torch.from_dlpack": lambda torch, tensor: torch.from_dlpack(tensor),
+    "torch.utils.dlpack": lambda torch, tensor: torch.utils.dlpack.from_dlpack(tensor),
+    "a capsule by hand": lambda torch, tensor: torch.from_dlpack(tensor.__dlpack__()),
+    "a versioned one": lambda torch, tensor: torch.from_dlpack(
+        tensor.__dlpack__(max_version=(1, 0))
+    ),
+    "to_dlpack": lambda torch, tensor: torch.from_dlpack(ffi.to_dlpack(tensor)),
+    "an older one": lambda torch, tensor: torch.from_dlpack(ffi.to_dlpack(tensor, versioned=False)),
+    "torch.tensor": lambda torch, tensor: torch.tensor(tensor),
+    "torch.as_tensor": lambda torch, tensor: torch.as_tensor(tensor),
+    "a class around it": lambda torch, tensor: torch.from_dlpack(Around(tensor)),
+    "a view": lambda torch, tensor: torch.from_dlpack(ffi.TensorView(np.from_dlpack(tensor))),
+    "to": lambda torch, tensor: tensor.to(torch.Tensor),
+    "to a class": lambda torch, tensor: tensor.to(torch.nn.Parameter),
+    "to_array": lambda torch, tensor: ffi.to_array(tensor, torch.Tensor),
+}
+
+
+class Around:
+    """A tensor in a user's class."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+    def __dlpack__(self, **options):
+        return self.tensor.__dlpack__(**options)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("way", TORCH_IMPORTS)
+@pytest.mark.parametrize("source", list(backward()), ids=lambda source: str(source.strides))
+def test_torch_which_would_abort_gets_no_negative_stride(way, source):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="negative stride, which torch does not support"):
+        TORCH_IMPORTS[way](torch, ffi.from_dlpack(source))
+    again = ffi.from_dlpack(np.from_dlpack(ffi.from_dlpack(source)))
+    assert np.array_equal(np.from_dlpack(again), source)
+    copy = torch.from_dlpack(ffi.from_dlpack(source), copy=True)
+    assert np.array_equal(copy.numpy(), source)
+
+
+@pytest.mark.torch
+def test_a_result_for_torch_gets_no_negative_stride(library):
+    torch = pytest.importorskip("torch")
+    seen = []
+    call_back = ffi.wrap_function(seen.append)
+    call_back(ffi.from_dlpack(np.arange(3.0)[::-1]))
+    assert np.array_equal(np.from_dlpack(seen[0]), [2, 1, 0])
+    library.keep_value(ffi.from_dlpack(np.arange(3.0)[::-1]))
+    kept = library.kept_value
+    kept.tensor_type = torch.Tensor
+    try:
+        with pytest.raises(TypeError, match="negative stride"):
+            kept()
+    finally:
+        kept.tensor_type = ffi.Tensor
+        library.forget_value()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (3, 1)])
+def test_a_negative_stride_that_reaches_no_element_is_for_torch_too(shape):
+    torch = pytest.importorskip("torch")
+    source = np.lib.stride_tricks.as_strided(np.arange(8.0), shape, (16, -8))
+    assert torch.from_dlpack(ffi.from_dlpack(source)).tolist() == source.tolist()

@@ -6,6 +6,7 @@
 #include "python/objects/object.h"
 #include "python/readers/readers.h"
 #include "python/results/result.h"
+#include "python/tensors/dlpack_consumer.h"
 #include "python/tensors/dlpack_export.h"
 #include "python/tensors/tensor_cell.h"
 #include "python/values/interop.h"
@@ -14,7 +15,12 @@ namespace weft {
 namespace {
 
 // For torch and other libraries with an exchange API, through its own import function.
-PyObject* import_managed(TVMFFIObject* tensor, const DLPackExchangeAPI* api) {
+PyObject* import_managed(TVMFFIObject* tensor, const TypeEntry& entry) {
+  if (entry.family == Family::kTorch && runs_backward(*tensor_of(tensor))) {
+    refuse_backward();
+    return nullptr;
+  }
+  const DLPackExchangeAPI* api = entry.exchange;
   DLManagedTensorVersioned* managed =
       export_versioned(*tensor_of(tensor), export_flags(tensor, true), keep_handle(tensor));
   if (managed == nullptr) return nullptr;
@@ -67,7 +73,7 @@ PyObject* tensor_to_python(TVMFFIObject* object, const ResultPolicy& policy) {
   bool to_tvm_ffi = (entry != nullptr && entry->kind == Kind::kForeignObject) ||
                     (entry == nullptr && policy.objects == ObjectMode::kTvmFfi);
   if (imports || to_tvm_ffi) {
-    PyObject* made = imports ? import_managed(object, entry->exchange) : to_foreign_object(object);
+    PyObject* made = imports ? import_managed(object, *entry) : to_foreign_object(object);
     ffi().object_dec_ref(object);
     return made;
   }

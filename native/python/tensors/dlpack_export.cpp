@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "driver/python/tensor_memory.h"
+#include "python/tensors/dlpack_consumer.h"
 #include "python/tensors/tensor_cell.h"
 #include "runtime/describe.h"
 
@@ -170,6 +171,9 @@ int parse_export_options(PyObject* arguments, PyObject* keywords, const DLTensor
                                    &stream, &version, &device, &copy)) {
     return -1;
   }
+  const Py_ssize_t given = keywords == nullptr ? 0 : PyDict_GET_SIZE(keywords);
+  options->is_bare =
+      given == (keywords != nullptr && PyDict_GetItemString(keywords, "max_version") != nullptr);
   options->device = tensor.device;
   if (read_device(device, &options->device) != 0 || read_copy(copy, tensor, options) != 0 ||
       read_stream(stream, tensor, options) != 0) {
@@ -187,6 +191,10 @@ int parse_export_options(PyObject* arguments, PyObject* keywords, const DLTensor
 
 PyObject* export_capsule(const DLTensor& tensor, uint64_t flags, const ExportOptions& options,
                          Keeper keeper) {
+  if (!options.copies && check_consumer(tensor, options.versioned, options.is_bare) != 0) {
+    keeper.drop(keeper.object);
+    return nullptr;
+  }
   TVMFFIObject* copy = options.copies ? copied_tensor(tensor, options.device) : nullptr;
   if (options.copies) keeper.drop(keeper.object);
   if (options.copies && copy == nullptr) return nullptr;

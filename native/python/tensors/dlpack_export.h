@@ -26,6 +26,7 @@ struct ExportOptions {
   DLDevice device{};    // where the consumer wants it
   bool orders = false;  // the consumer's stream waits for ours
   void* stream = nullptr;
+  bool is_bare = false;  // no argument but max_version: who will take the capsule is not told
 };
 // Parses (*, stream, max_version, dl_device, copy) and checks them against the tensor's device. 0, or -1
 // with BufferError, TypeError or ValueError.
@@ -33,6 +34,7 @@ int parse_export_options(PyObject* arguments, PyObject* keywords, const DLTensor
                          ExportOptions* options);
 
 // A capsule over either form, of a copy where one is requested; takes over the keeper, even on failure.
+// nullptr with TypeError for strides that would abort the consumer.
 PyObject* export_capsule(const DLTensor& tensor, uint64_t flags, const ExportOptions& options, Keeper keeper);
 
 }  // namespace weft

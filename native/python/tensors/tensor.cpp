@@ -7,6 +7,7 @@
 #include "python/call/function.h"
 #include "python/objects/object.h"
 #include "python/readers/readers.h"
+#include "python/tensors/dlpack_consumer.h"
 #include "python/tensors/dlpack_export.h"
 #include "python/tensors/host_array.h"
 #include "python/tensors/tensor_cell.h"
@@ -62,7 +63,7 @@ PyObject* repr(PyObject* self) {
 
 int managed_from_python(void* object, DLManagedTensorVersioned** out) {
   TVMFFIObject* handle = require_tensor(static_cast<PyObject*>(object));
-  if (handle == nullptr) return -1;
+  if (handle == nullptr || check_consumer(*tensor_of(handle), true, false) != 0) return -1;
   *out = export_versioned(*tensor_of(handle), export_flags(handle, true), keep_handle(handle));
   return *out == nullptr ? -1 : 0;
 }

@@ -73,7 +73,7 @@ class Tensor(_native.Tensor, Object):
         """An array of another library over the same memory: ``tensor.to(numpy.ndarray)``.
 
         Raises:
-            TypeError: if the class is not an array class.
+            TypeError: if the class is not an array class, or is torch's and a stride is negative.
         """
         return to_array(self, array_type)
 
@@ -131,6 +131,7 @@ def to_dlpack(value: object, *, versioned: bool = True) -> object:
 
     Raises:
         BufferError: if the memory is read-only and the older form is requested.
+        TypeError: if elements run backward: torch, which takes most capsules, aborts the process on them.
 
     Example:
         >>> import numpy as np

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layout classes: what compiled code assumes about a tensor's strides.
 
-In: a shape, or two classes. Out: strides in elements, or whether one class includes the other. The class of a tensor is told by
-one function, `layout_of` in `native/python/call/argument_key.cpp`, for the key of a call and for what is compiled.
+In: a shape, or two classes. Out: strides in elements, or whether one class includes the other. One function tells the
+class of a tensor, for a call's key and for what is compiled: `layout_of` in `native/python/call/argument_key.cpp`.
 """
 
 from __future__ import annotations
