@@ -15,6 +15,7 @@ import pytest
 from tests.sampling import sampled
 from weft import kernels
 from weft.kernels import products
+from weft.kernels.operators import make_operators
 from weft.runtime.specializations import Specializations
 
 pytestmark = pytest.mark.torch
@@ -248,8 +249,8 @@ def test_operators_are_what_torch_expects_of_operators(monkeypatch):
         table, functions = operator_arguments(torch), operators()
         assert set(table) == set(functions)
         for name, arguments in table.items():
-            function, has_derivative = functions[name]
-            function(*arguments)  # makes the operator
+            _, has_derivative = functions[name]
+            make_operators()
             checks = ["test_autograd_registration", "test_faketensor"]
             if arguments[0].dtype.itemsize > 1:  # torch does not compare 8-bit floats
                 checks.append("test_schema")

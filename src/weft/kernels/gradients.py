@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of arrays in torch's programs: operators with derivatives, where torch has to know of them.
+"""Functions of arrays in torch's programs: when a call is one of an operator of torch, and when a plain one.
 
-In: a function of ``weft.kernels``, what its result is like, and its derivative. Out: the same function. Given tensors
-of torch that require a gradient, or inside of `torch.compile`, it calls an operator ``weft::<name>`` of torch, which is
-made on the first such call; else it runs as it is. torch is imported by nothing here.
+In: a function of ``weft.kernels``, shapes of its result, and its derivative. Out: the same function. Plain calls with
+tensors of torch run as they are, as those with other arrays do. Where torch has to know of a call, since it
+differentiates, transforms, traces, casts or watches, the call is one of the operator ``weft::<name>``, made by
+`operators`. torch is imported by nothing here.
 """
 
 from __future__ import annotations
 
 import sys
 from functools import wraps
-from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.kernels.operators import declare, make_operators, transformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,18 +24,17 @@ if TYPE_CHECKING:
 
 ElementType = Any
 """An element type, by any name; torch's operators take names."""
+Function = Any
+"""A function that kernels call; torch's operators take its name, as `name_of_function` says."""
+Number = Any
+"""A number of an array's type."""
 
-_TYPES: Final = {
-    "int": "SymInt",
-    "int | None": "SymInt",
-    "float": "float",
-    "float | None": "float",
-    "bool": "bool",
-    "str": "str",
-    "Activation": "str",
-    "ElementType": "str",
-}
-_OPERATORS: Final[dict[str, Any]] = {}
+NARROW: Final = {"cpu": "narrow", "cuda": "narrow"}
+"""Under `torch.autocast`: in the type of 16 bits that it is asked for, as torch's products."""
+WIDE_ON_GPUS: Final = {"cuda": "wide"}
+"""Under `torch.autocast`: on a GPU in f32, as torch's exponentials and norms."""
+WIDEST: Final = {"cpu": "widest", "cuda": "widest"}
+"""Under `torch.autocast`: all in the type of the widest."""
 
 
 def differentiable(
@@ -41,136 +42,143 @@ def differentiable(
     backward: Callable[..., Any] | None = None,
     accepted: Callable[..., tuple[Any, ...]] | None = None,
     kept: tuple[str, Callable[..., Any]] | None = None,
+    **rules: Any,
 ) -> Callable[[_F], _F]:
-    """Makes a function of arrays one that torch differentiates.
+    """Makes a function of arrays one that torch knows.
 
     Args:
-        like: makes a new tensor like the result, from the function's arguments.
+        like: makes new tensors like the results, from the function's arguments.
         backward: the derivatives by the arguments, a tuple with None for those that have none, from the result's
-            gradient, the result and the arguments; None: it has no derivative.
+            gradient (of several floating-point results: a tuple of theirs), the result, or all, and the arguments;
+            None: it has no derivative.
         accepted: makes the operator's arguments of a call's, or refuses them; None: they are the same.
         kept: a parameter that is written to, which the operator returns besides the result, as `like` does, and what
-            makes an array for it from the other arguments; `backward` takes both results as a tuple.
+            makes an array for it from the other arguments; it has no gradient.
+        rules: `autocast`, `rows` and `flops`, as in `operators.Declaration`.
     """
 
     def decorate(function: _F) -> _F:
         name = function.__name__
-        written = ("out",) if kept is None else ("out", kept[0])
+        declare(function, like, backward, kept, **rules)
+        parameters = list(signature(function).parameters)
+        written = [one for one in ("out", kept and kept[0]) if one in parameters]
+        most = min((parameters.index(one) for one in written), default=len(parameters))
 
-        def make() -> bool:
-            return make_operator(function, like, backward, kept)
-
-        # torch's tracer calls it and takes the result for a constant, as `torch.compiler.assume_constant_result` says.
-        make._dynamo_marked_constant = True  # type: ignore[attr-defined]
+        def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            make_operators()
+            arguments, rest = arguments[:most], arguments[most:]
+            targets = [one for one in rest if one is not None]
+            for one in written:
+                target = keywords.pop(one, None)
+                if target is not None:
+                    targets.append(target)
+            if targets:
+                raise TypeError(
+                    f"{name}: a result written to {written[0]}= has no derivative and is no part of a graph; leave it "
+                    "away, or call the function under torch.no_grad(), outside of torch.compile, modes and transforms"
+                )
+            if accepted is not None:
+                arguments, keywords = accepted(*arguments, **keywords), {}
+            if torch.compiler.is_compiling() or not _is_transformed(torch):
+                found = getattr(torch.ops.weft, name)(*arguments, **keywords)
+            else:
+                bound = signature(function).bind(*arguments, **keywords)
+                bound.apply_defaults()
+                found = transformed(name, bound.args[:most])
+            return found if kept is None else found[0]
 
         @wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
             torch: Any = sys.modules.get("torch")
-            values = (*arguments, *keywords.values())
-            if torch is None or not _concerns(torch, values):
+            if torch is None:
                 return function(*arguments, **keywords)
-            for one in written:
-                if keywords.pop(one, None) is not None:
-                    raise TypeError(
-                        f"{name}: a result written to {one}= has no derivative; leave {one}= away, or "
-                        "call it under torch.no_grad() and outside of torch.compile"
-                    )
-            make()
-            operator = getattr(torch.ops.weft, name)
-            if accepted is not None:
-                return operator(*accepted(*arguments, **keywords))
-            found = operator(*arguments, **keywords)
-            return found if kept is None else found[0]
+            if torch.compiler.is_compiling():
+                return through(torch, arguments, dict(keywords))
+            values = (*arguments, *keywords.values())
+            reason = _concerns(torch, values)
+            if reason and not (reason is _WATCHED and _writes(keywords, arguments, written, most)):
+                return through(torch, arguments, keywords)
+            try:
+                return function(*arguments, **keywords)
+            except (TypeError, ValueError):
+                if not _has_no_memory(torch, values):
+                    raise
+            return through(torch, arguments, keywords)
 
         return call  # type: ignore[return-value]
 
     return decorate
 
 
-def _concerns(torch: Any, values: tuple[Any, ...]) -> bool:
-    """Whether torch has to know of a call: it differentiates, compiles, or traces with tensors of another kind."""
-    plain, has_tensors, is_tracked = (torch.Tensor, torch.nn.Parameter), False, False
+def _is_transformed(torch: Any) -> bool:
+    """Whether transformations of `torch.func` are under way; functionalization takes operators as they are."""
+    own = torch._C._functorch
+    stack = own.get_interpreter_stack() or ()
+    return bool(stack) and all(one.key() != own.TransformType.Functionalize for one in stack)
+
+
+_WATCHED: Final = "watched"
+_PLAIN_KEYS: Final = ("BackendSelect", "ADInplaceOrView")
+
+
+def _writes(
+    keywords: dict[str, Any], arguments: tuple[Any, ...], written: list[str], most: int
+) -> bool:
+    """Whether a call has a result to write to."""
+    rest = (*arguments[most:], *[keywords.get(one) for one in written])
+    return any(one is not None for one in rest)
+
+
+def _concerns(torch: Any, values: tuple[Any, ...]) -> str:
+    """Why torch has to know of a call, or nothing.
+
+    ``"watched"``: it only watches, or casts, which it does to no call that writes to a tensor of the user's.
+    """
+    has_tensors = is_tracked = False
     for value in values:
-        if isinstance(value, torch.Tensor):
-            if type(value) not in plain:
-                return True
+        kind = type(value)
+        if kind is torch.Tensor or kind is torch.nn.Parameter:
             has_tensors = True
             is_tracked = is_tracked or value.requires_grad
-    if is_tracked and torch.is_grad_enabled():
-        return True
-    return has_tensors and torch.compiler.is_compiling()
+        elif hasattr(kind, "__torch_function__"):
+            return kind.__name__
+    if not has_tensors:
+        return ""
+    level = torch._C
+    if is_tracked and level.is_grad_enabled():
+        return "gradient"
+    if level._dispatch_tls_local_include_set().raw_repr() & ~_plain_keys(torch):
+        return "mode"
+    if level._len_torch_function_stack():
+        stack = torch.overrides._get_current_function_mode_stack()
+        device_alone = all(type(mode).__name__ == "DeviceContext" for mode in stack)
+        return _WATCHED if device_alone else "mode"
+    forward_mode = sys.modules.get("torch.autograd.forward_ad")
+    if forward_mode is not None and forward_mode._current_level >= 0:
+        return "tangent"
+    is_watched = level._is_any_autocast_enabled() or torch.autograd._profiler_enabled()
+    return _WATCHED if is_watched else ""
 
 
-def make_operator(
-    function: Callable[..., Any],
-    like: Callable[..., Any],
-    backward: Callable[..., Any] | None,
-    kept: tuple[str, Callable[..., Any]] | None = None,
-) -> bool:
-    """Makes the operator of torch that a function is, unless it is there; true."""
-    name = function.__name__
-    if name not in _OPERATORS:
-        library: Any = import_module("torch.library")
-        own, written = function, ["out"]
-        count = str(signature(function).return_annotation).count("Any")
-        if kept is not None:
-            own, count = _with_kept(function, *kept), 2
-            written.append(kept[0])
-        parameters = signature(function).parameters.values()
-        declared = ", ".join(_declared(p) for p in parameters if p.name not in written)
-        results = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
-        made = library.custom_op(
-            f"weft::{name}", own, mutates_args=(), schema=f"({declared}) -> {results}"
-        )
-        made.register_fake(like)
-        if backward is not None:
-            _register(made, backward)
-        _OPERATORS[name] = made
-    return True
+_KNOWN_KEYS: Final[list[int]] = []
 
 
-def _with_kept(
-    function: Callable[..., Any], name: str, make: Callable[..., Any]
-) -> Callable[..., tuple[Any, Any]]:
-    """A function that returns its result, and what it wrote to another array."""
-
-    def call(*arguments: Any) -> tuple[Any, Any]:
-        array = make(*arguments)
-        return function(*arguments, **{name: array}), array
-
-    return call
+def _plain_keys(torch: Any) -> int:
+    """The dispatch keys of a thread in which nothing but torch itself looks at calls, as bits."""
+    if not _KNOWN_KEYS:
+        key, bits = torch._C.DispatchKey, 0
+        for name in _PLAIN_KEYS:
+            bits |= torch._C.DispatchKeySet(getattr(key, name)).raw_repr()
+        _KNOWN_KEYS.append(bits)
+    return _KNOWN_KEYS[0]
 
 
-def _declared(parameter: Any) -> str:
-    """A parameter in torch's schema: what has no type of its own is a tensor."""
-    kind, default = _TYPES.get(parameter.annotation, "Tensor"), parameter.default
-    if default is parameter.empty:
-        return f"{kind} {parameter.name}"
-    if default is None:
-        return f"{kind}? {parameter.name}=None"
-    text = f'"{default}"' if isinstance(default, str) else repr(default)
-    return f"{kind} {parameter.name}={text}"
-
-
-def _register(made: Any, backward: Callable[..., Any]) -> None:
-    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        torch: Any = sys.modules["torch"]
-        is_tensor = [isinstance(value, torch.Tensor) for value in inputs]
-        tensors = [value for value, is_one in zip(inputs, is_tensor, strict=True) if is_one]
-        outputs = cast("tuple[Any, ...]", output) if isinstance(output, tuple) else (output,)
-        ctx.mark_non_differentiable(*outputs[1:])
-        ctx.save_for_backward(*outputs, *tensors)
-        ctx.is_tensor, ctx.outputs = is_tensor, len(outputs)
-        ctx.others = [value for value, is_one in zip(inputs, is_tensor, strict=True) if not is_one]
-
-    def differentiate(ctx: Any, gradient: Any, *_: Any) -> Any:
-        saved, count = ctx.saved_tensors, ctx.outputs
-        output, tensors = saved[:count] if count > 1 else saved[0], saved[count:]
-        kept, others = iter(tensors), iter(ctx.others)
-        inputs = [next(kept if is_one else others) for is_one in ctx.is_tensor]
-        return backward(gradient, output, *inputs)
-
-    made.register_autograd(differentiate, setup_context=keep)
+def _has_no_memory(torch: Any, values: tuple[Any, ...]) -> bool:
+    """Whether a tensor has no memory with its values, which torch's operators make first."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    return any(
+        one.is_meta or one.is_neg() or one.is_conj() or one._is_zerotensor() for one in tensors
+    )
 
 
 def like_first(x: Any, *_: Any, **__: Any) -> Any:

@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of arrays as operators of torch: ``weft::<name>``, with all that torch asks of one of its own.
+
+In: declarations. Out: for each an operator with a schema, a kernel, shapes of results without data, derivatives in both
+directions, a rule for `vmap` and one for `autocast`, and a count of operations. torch is imported by nothing here until
+operators are made.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from inspect import signature
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TYPES: Final = {
+    "int": "SymInt",
+    "int | None": "SymInt",
+    "float": "float",
+    "float | None": "float",
+    "bool": "bool",
+    "str": "str",
+    "str | None": "str",
+    "Activation": "str",
+    "ElementType": "str",
+    "Function": "str",
+    "Number": "Scalar",
+    "Sequence[int] | None": "SymInt[]",
+    "tuple[float, float] | None": "float[]",
+}
+
+
+class Declaration(NamedTuple):
+    """A function that is an operator of torch.
+
+    Attributes:
+        name: of the operator.
+        run: what it computes, from plain tensors.
+        parameters: their names and defaults, without those that are written.
+        schema: in torch's terms.
+        like: makes new tensors like the results, from the arguments.
+        backward: the derivatives; None: it has none.
+        keeps: whether all results but the first are kept for the derivative alone.
+        autocast: the types that `torch.autocast` computes it in, by device: ``"narrow"``, ``"wide"``, ``"widest"``.
+        rows: tensors that have the same leading dims, any number of them, as the results do.
+        flops: the operations, from the shapes of the results and of the arguments; None: not counted.
+    """
+
+    name: str
+    run: Callable[..., Any]
+    parameters: tuple[tuple[str, Any], ...]
+    schema: str
+    like: Callable[..., Any]
+    backward: Callable[..., Any] | None
+    keeps: bool
+    autocast: dict[str, str]
+    rows: tuple[str, ...]
+    flops: Callable[..., int] | None
+
+    def filled(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """All arguments: torch leaves those away that are as by default."""
+        rest = self.parameters[len(arguments) :]
+        return (*arguments, *[default for _, default in rest])
+
+
+_DECLARED: Final[dict[str, Declaration]] = {}
+_MADE: Final[dict[str, Any]] = {}
+_LIBRARY: Final[list[Any]] = []
+_NODES: Final[dict[str, Any]] = {}
+_LOCK: Final = RLock()
+
+
+def declare(
+    function: Callable[..., Any],
+    like: Callable[..., Any],
+    backward: Callable[..., Any] | None,
+    kept: tuple[str, Callable[..., Any]] | None,
+    **rules: Any,
+) -> Declaration:
+    """Notes an operator that a function is; torch hears of it with all others."""
+    own, written = function, ["out"]
+    count = str(signature(function).return_annotation).count("Any")
+    if kept is not None:
+        own, count = _with_kept(function, *kept), 2
+        written.append(kept[0])
+    parameters = [p for p in signature(function).parameters.values() if p.name not in written]
+    results = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
+    made = Declaration(
+        function.__name__,
+        own,
+        tuple((p.name, p.default) for p in parameters),
+        f"({', '.join(map(_declared, parameters))}) -> {results}",
+        like,
+        backward,
+        kept is not None,
+        rules.get("autocast", {}),
+        tuple(rules.get("rows", ())),
+        rules.get("flops"),
+    )
+    _DECLARED[made.name] = made
+    return made
+
+
+def make_operators() -> bool:
+    """Makes the operators of all functions of `weft.kernels`, unless they are there; true.
+
+    A graph that torch has kept, of a program that it does not trace again, names them by their names alone, and the
+    derivative of one is another.
+    """
+    with _LOCK:
+        if not _LIBRARY:
+            package = cast("Any", import_module("weft.kernels"))
+            for module in dict.fromkeys(package._MODULES.values()):
+                import_module(f"weft.kernels.{module}")
+            _LIBRARY.append(cast("Any", import_module("torch")).library.Library("weft", "FRAGMENT"))
+        for name in _DECLARED.keys() - _MADE.keys():
+            _MADE[name] = _make(_DECLARED[name])
+    return True
+
+
+# torch's tracer calls it and takes the result for a constant, as `torch.compiler.assume_constant_result` says.
+make_operators._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _with_kept(
+    function: Callable[..., Any], name: str, make: Callable[..., Any]
+) -> Callable[..., tuple[Any, Any]]:
+    """A function that returns its result, and what it wrote to another array."""
+
+    def call(*arguments: Any) -> tuple[Any, Any]:
+        array = make(*arguments)
+        return function(*arguments, **{name: array}), array
+
+    return call
+
+
+def _declared(parameter: Any) -> str:
+    """A parameter in torch's schema: what has no type of its own is a tensor."""
+    kind, default = _TYPES.get(parameter.annotation, "Tensor"), parameter.default
+    if default is parameter.empty:
+        return f"{kind} {parameter.name}"
+    if default is None:
+        return f"{kind}? {parameter.name}=None"
+    text = f'"{default}"' if isinstance(default, str) else repr(default)
+    return f"{kind} {parameter.name}={text}"
+
+
+def _make(declared: Declaration) -> Any:
+    torch: Any = sys.modules["torch"]
+    library, name = _LIBRARY[0], declared.name
+    library.define(name + declared.schema, tags=(torch.Tag.pt2_compliant_tag,))
+    operator = getattr(torch.ops.weft, name).default
+    library.impl(name, declared.run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"weft::{name}", declared.like, lib=library)
+    rule, methods = _batched(torch, operator, declared), _methods(torch, operator, declared)
+    above = _differentiated(torch, operator, methods, declared)
+    library.impl(name, above, "Autograd", with_keyset=True)
+    methods["vmap"] = staticmethod(_after_state(rule))
+    _NODES[name] = type(f"weft_{name}", (torch.autograd.Function,), methods)
+    torch.library.register_vmap(f"weft::{name}", rule, lib=library)
+    for device, type_rule in declared.autocast.items():
+        library.impl(
+            name, _autocast(torch, operator, type_rule, device), f"Autocast{device.upper()}"
+        )
+    if declared.flops is not None:
+        counter: Any = import_module("torch.utils.flop_counter")
+        counter.register_flop_formula(operator.overloadpacket)(_counted(declared))
+    return operator
+
+
+def _counted(declared: Declaration) -> Callable[..., int]:
+    count: Any = declared.flops
+
+    def flops(*shapes: Any, out_shape: Any = None, **named: Any) -> int:
+        names = [name for name, _ in declared.parameters[len(shapes) :]]
+        values = declared.filled((*shapes, *[named.pop(name) for name in names if name in named]))
+        return count(out_shape, *values)
+
+    return flops
+
+
+def _differentiated(
+    torch: Any, operator: Any, methods: dict[str, Any], declared: Declaration
+) -> Callable[..., Any]:
+    """What torch calls above the kernel: it records what a derivative needs, or refuses what has none."""
+    level, functorch = torch._C, torch._C._functorch
+    forward_mode: Any = import_module("torch.autograd.forward_ad")
+    kinds = (torch.autograd.function._SingleLevelFunction,)
+    node = cast("Any", type(f"weft_{declared.name}", kinds, methods))
+
+    def call(keyset: Any, *arguments: Any) -> Any:
+        arguments, is_graded = declared.filled(arguments), torch.is_grad_enabled()
+        is_transformed = functorch.peek_interpreter_stack() is not None
+        is_tracked = is_graded and level._any_requires_grad(*arguments)
+        if not (is_transformed or is_tracked or forward_mode._current_level >= 0):
+            with level._AutoDispatchBelowAutograd():
+                return operator.redispatch(keyset & level._after_autograd_keyset, *arguments)
+        modes = (is_graded, level._is_fwd_grad_enabled()) if is_transformed else (False, False)
+        # As torch's own operators do, a transformation of `torch.func` records at its level alone, and calls the next.
+        was_allowed = functorch.get_single_level_autograd_function_allowed()
+        functorch.set_single_level_autograd_function_allowed(True)
+        try:
+            return node.apply((keyset, is_graded, *modes), *arguments)
+        finally:
+            functorch.set_single_level_autograd_function_allowed(was_allowed)
+
+    return call
+
+
+def transformed(name: str, arguments: tuple[Any, ...]) -> Any:
+    """A call by a function that `torch.func` transforms: a node with a rule for each transformation."""
+    return _NODES[name].apply(None, *_DECLARED[name].filled(arguments))
+
+
+def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]:
+    """Those of the `torch.autograd.Function` that an operator is."""
+    level, derive, name = torch._C, declared.backward, declared.name
+    forward_mode: Any = import_module("torch.autograd.forward_ad")
+
+    def forward(state: Any, *arguments: Any) -> Any:
+        if state is None:
+            return operator(*arguments)
+        keyset, _, is_graded, is_forward = state
+        with (
+            torch.set_grad_enabled(is_graded),
+            forward_mode._set_fwd_grad_enabled(is_forward),
+            level._AutoDispatchBelowAutograd(),
+        ):
+            return operator.redispatch(keyset & level._after_autograd_keyset, *arguments)
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        state, *arguments = inputs
+        outputs = _tupled(output)
+        whole = [one for one in outputs if not _is_continuous(one)]
+        is_graded = any(ctx.needs_input_grad) and (state is None or state[1])
+        # In a pass backward it may be that nobody asks for the second derivative.
+        is_first = level._current_graph_task_id() == -1
+        if derive is None and is_graded and is_first and len(whole) < len(outputs):
+            raise _no_derivative(name)
+        ctx.mark_non_differentiable(*(outputs[1:] if declared.keeps else whole))
+        is_tensor = [isinstance(value, torch.Tensor) for value in arguments]
+        tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
+        ctx.save_for_backward(*outputs, *tensors)
+        ctx.save_for_forward(*outputs, *tensors)
+        ctx.is_tensor, ctx.outputs, ctx.is_inner = is_tensor, len(outputs), state is not None
+        ctx.others = [one for one in arguments if not isinstance(one, torch.Tensor)]
+
+    def saved(ctx: Any) -> tuple[Any, list[Any]]:
+        everything, count = ctx.saved_tensors, ctx.outputs
+        kept, others = iter(everything[count:]), iter(ctx.others)
+        inputs = [next(kept if is_one else others) for is_one in ctx.is_tensor]
+        return everything[:count] if count > 1 else everything[0], inputs
+
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        output, inputs = saved(ctx)
+        found = _derived(declared, gradients, output, inputs)
+        return None, *found
+
+    def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+        if ctx.is_inner and level._functorch.peek_interpreter_stack() is not None:
+            raise TypeError(
+                f"torch.ops.weft.{name} has no rule for torch.func.jvp; call weft.kernels.{name}"
+            )
+        output, inputs = saved(ctx)
+        outputs = _tupled(output)
+        found = iter(_pushed(torch, declared, tangents, output, inputs))
+        own = outputs[:1] if declared.keeps else [one for one in outputs if _is_continuous(one)]
+        pushed = [next(found) if any(one is o for o in own) else None for one in outputs]
+        return pushed[0] if len(pushed) == 1 else tuple(pushed)
+
+    methods = forward, setup_context, backward, jvp
+    return {method.__name__: staticmethod(method) for method in methods}
+
+
+def _derived(
+    declared: Declaration, gradients: tuple[Any, ...], output: Any, inputs: list[Any]
+) -> tuple[Any, ...]:
+    """The derivatives by all arguments, from the gradients of all results."""
+    if declared.backward is None:
+        raise _no_derivative(declared.name)
+    outputs = _tupled(output)
+    own = [
+        gradient for gradient, one in zip(gradients, outputs, strict=True) if _is_continuous(one)
+    ]
+    if declared.keeps:
+        own = own[:1]
+    gradient = own[0] if len(own) == 1 else tuple(own)
+    return _tupled(declared.backward(gradient, output, *inputs))
+
+
+def _pushed(
+    torch: Any, declared: Declaration, tangents: tuple[Any, ...], output: Any, inputs: list[Any]
+) -> tuple[Any, ...]:
+    """What tangents of the arguments come to: the derivative's derivative by the gradient, in which it is linear."""
+    if declared.backward is None:
+        raise _no_derivative(declared.name)
+    outputs = _tupled(output)
+    own = outputs[:1] if declared.keeps else tuple(filter(_is_continuous, outputs))
+    moved = [place for place, tangent in enumerate(tangents) if tangent is not None]
+
+    def pulled(gradients: tuple[Any, ...], *values: Any) -> tuple[Any, ...]:
+        given = iter(gradients)
+        every = tuple(next(given) if any(one is o for o in own) else None for one in outputs)
+        arguments = list(inputs)
+        for place, value in zip(moved, values, strict=False):
+            arguments[place] = value
+        found = _derived(declared, every, output, arguments)
+        missing.extend(place for place in moved if found[place] is None)
+        return tuple(found[place] for place in moved if found[place] is not None)
+
+    for values in ((), tuple(inputs[place] for place in moved)):
+        # What a derivative leaves away where no gradient is required it gives where the values are tracked.
+        missing = list[int]()
+        zeros = tuple(torch.zeros_like(one) for one in own)
+        try:
+            _, pull = torch.func.vjp(pulled, zeros, *values)
+        except TypeError as error:
+            raise TypeError(f"{declared.name} has no derivative in forward mode: {error}") from None
+        if not missing:
+            return pull(tuple(tangents[place] for place in moved))[0]
+    raise TypeError(f"{declared.name} has no derivative by one of these arguments in forward mode")
+
+
+def _no_derivative(name: str) -> TypeError:
+    return TypeError(
+        f"{name} has no derivative; call it under torch.no_grad(), or with tensors that require none: x.detach()"
+    )
+
+
+def _tupled(value: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+
+
+def _is_continuous(tensor: Any) -> bool:
+    """Whether its elements are numbers that have derivatives."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _batched(torch: Any, operator: Any, declared: Declaration) -> Callable[..., Any]:
+    """The rule for `torch.vmap`: one call where leading dims are free, else one for each of the batch."""
+    names = [name for name, _ in declared.parameters]
+
+    def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> Any:
+        arguments = declared.filled(arguments)
+        dims = (*in_dims, *[None] * (len(arguments) - len(in_dims)))
+        places, size = [k for k, dim in enumerate(dims) if dim is not None], info.batch_size
+        own = [
+            k for k, one in enumerate(arguments) if names[k] in declared.rows and one is not None
+        ]
+        if set(places) <= set(own) and all(arguments[k].ndim > (k in places) for k in own):
+            moved = list(arguments)
+            for k in own:
+                one, dim = arguments[k], dims[k]
+                moved[k] = one.expand(size, *one.shape) if dim is None else one.movedim(dim, 0)
+            found = operator(*moved)
+        else:
+            parts = [
+                _tupled(
+                    operator(*[_at(one, dim, k) for one, dim in zip(arguments, dims, strict=True)])
+                )
+                for k in range(size)
+            ]
+            stacks = [torch.stack(same) for same in zip(*parts, strict=True)]
+            found = stacks[0] if len(stacks) == 1 else tuple(stacks)
+        return found, tuple([0] * len(found)) if isinstance(found, tuple) else 0
+
+    return rule
+
+
+def _after_state(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The same rule for calls whose first argument is not the operator's."""
+
+    def call(info: Any, in_dims: tuple[Any, ...], _: Any, *arguments: Any) -> Any:
+        return rule(info, in_dims[1:], *arguments)
+
+    return call
+
+
+def _at(value: Any, dim: int | None, place: int) -> Any:
+    return value if dim is None else value.select(dim, place)
+
+
+def _autocast(torch: Any, operator: Any, rule: str, device: str) -> Callable[..., Any]:
+    """What torch calls under `torch.autocast`: the operator of tensors in the type that a rule says."""
+    key = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device.upper()}"))
+
+    def is_cast(value: Any) -> bool:
+        return (
+            isinstance(value, torch.Tensor)
+            and value.is_floating_point()
+            and value.device.type == device
+            and value.itemsize in (2, 4)
+        )
+
+    def call(*arguments: Any) -> Any:
+        wanted = torch.float32
+        if rule == "narrow":
+            wanted = torch.get_autocast_dtype(device)
+        elif rule == "widest":
+            kinds = {value.dtype for value in arguments if is_cast(value)}
+            wanted = kinds.pop() if len(kinds) == 1 else torch.float32
+        with torch._C._ExcludeDispatchKeyGuard(key):
+            return operator(*[one.to(wanted) if is_cast(one) else one for one in arguments])
+
+    return call
