@@ -3,6 +3,7 @@
 // Errors as values: the native half of weft.ffi.Error.
 #include "ffi_library.h"
 #include "module.h"
+#include "python/call/function.h"
 #include "python/errors/ffi_error.h"
 #include "python/errors/foreign_error.h"
 #include "python/objects/object.h"
@@ -66,7 +67,31 @@ PyObject* error_of(PyObject*, PyObject* exception) {
   return error == nullptr ? nullptr : own_object(error);
 }
 
+PyObject* make_error(PyObject*, PyObject* arguments) {
+  TVMFFIByteArray kind, message, backtrace;
+  Py_ssize_t sizes[3];
+  PyObject* cause;
+  if (!PyArg_ParseTuple(arguments, "s#s#s#O:make_error", &kind.data, &sizes[0], &message.data, &sizes[1],
+                        &backtrace.data, &sizes[2], &cause) ||
+      require_library() != 0) {
+    return nullptr;
+  }
+  kind.size = static_cast<size_t>(sizes[0]);
+  message.size = static_cast<size_t>(sizes[1]);
+  backtrace.size = static_cast<size_t>(sizes[2]);
+  TVMFFIObject* led = cause == Py_None ? nullptr : require_error(cause);
+  if (led == nullptr && cause != Py_None) return nullptr;
+  TVMFFIObjectHandle error = nullptr;
+  if (ffi().error_create_with_cause(&kind, &message, &backtrace, led, nullptr, &error) != 0) {
+    return PyErr_NoMemory();
+  }
+  return own_object(static_cast<TVMFFIObject*>(error));
+}
+
 PyMethodDef kMethods[] = {
+    {"make_error", make_error, METH_VARARGS,
+     "make_error(kind: str, message: str, backtrace: str, cause) -> Object\n--\n\n"
+     "A new FFI error; the cause is another one, of which it keeps a reference, or None."},
     {"error_text", error_text, METH_VARARGS,
      "error_text(error, which: int) -> str\n--\n\nIts kind (0), message (1) or backtrace (2)."},
     {"error_detail", error_detail, METH_VARARGS,

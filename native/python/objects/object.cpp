@@ -30,6 +30,22 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
+// The class of a wrapper made as `type`: the object's own class where `type` is one of its bases, so that
+// equal wrappers hash alike, and `type` where it derives from that class. Borrowed; nullptr with TypeError
+// for others.
+PyTypeObject* class_for_handle(PyTypeObject* type, const TVMFFIObject* handle) {
+  PyTypeObject* own = class_of_index(handle->type_index);
+  if (own == nullptr || PyType_IsSubtype(own, type)) return own;
+  if (PyType_IsSubtype(type, own)) return type;
+  Reference key(type_key_of_index(handle->type_index));
+  if (key) {
+    PyErr_Format(PyExc_TypeError,
+                 "%s: expected a handle of its type, received one of type %U, whose class is %s",
+                 type->tp_name, key.get(), own->tp_name);
+  }
+  return nullptr;
+}
+
 // `borrowed` has no default: the caller must know whose reference it is.
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   static const char* kNames[] = {"handle", "borrowed", nullptr};
@@ -49,12 +65,9 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
     if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "%s: the handle is null", type->tp_name);
     return nullptr;
   }
-  if (PyType_IsSubtype(type, tensor_type()) && handle->type_index != kTVMFFITensor) {
-    PyErr_Format(PyExc_TypeError, "%s: expected a tensor (type index %d), received type index %d",
-                 type->tp_name, kTVMFFITensor, handle->type_index);
-    return nullptr;
-  }
   if (require_library() != 0) return nullptr;
+  type = class_for_handle(type, handle);
+  if (type == nullptr) return nullptr;
   PyObject* self = type->tp_alloc(type, 0);
   if (self == nullptr) return nullptr;
   if (borrowed) ffi().object_inc_ref(handle);
@@ -100,9 +113,15 @@ PyObject* same_as(PyObject* self, PyObject* other) {
 }
 
 PyObject* compare(PyObject* self, PyObject* other, int operation) {
-  if ((operation != Py_EQ && operation != Py_NE) || !is_object_type(Py_TYPE(other))) Py_RETURN_NOTIMPLEMENTED;
-  bool same = as_object(self)->handle == as_object(other)->handle;
-  return PyBool_FromLong(same == (operation == Py_EQ));
+  if (operation == Py_NE) {  // what a subclass says of ==, which this slot of its base would hide
+    PyObject* equal = PyObject_RichCompare(self, other, Py_EQ);
+    if (equal == nullptr) return nullptr;
+    int truth = PyObject_IsTrue(equal);
+    Py_DECREF(equal);
+    return truth < 0 ? nullptr : PyBool_FromLong(truth == 0);
+  }
+  if (operation != Py_EQ || !is_object_type(Py_TYPE(other))) Py_RETURN_NOTIMPLEMENTED;
+  return PyBool_FromLong(as_object(self)->handle == as_object(other)->handle);
 }
 
 Py_hash_t hash(PyObject* self) {

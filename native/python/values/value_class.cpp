@@ -55,6 +55,9 @@ PyObject* dtype_of_scalar_class(PyObject* object) {
   return constructor ? PyObject_CallOneArg(constructor.get(), object) : nullptr;
 }
 
+// As libtvm_ffi reads them: those of a scalable vector are negative.
+int signed_lanes(DLDataType type) { return static_cast<int16_t>(type.lanes); }
+
 PyObject* data_type_triple(PyObject*, PyObject* object) {
   TVMFFIAny value;
   const TypeEntry* entry = require_library() != 0 ? nullptr : find_type(object);
@@ -76,7 +79,7 @@ PyObject* data_type_triple(PyObject*, PyObject* object) {
   } else if (encode_protocol(object, *entry, 0, frame, &value) != 0) {
     return nullptr;
   }
-  return Py_BuildValue("(iii)", value.v_dtype.code, value.v_dtype.bits, value.v_dtype.lanes);
+  return Py_BuildValue("(iii)", value.v_dtype.code, value.v_dtype.bits, signed_lanes(value.v_dtype));
 }
 
 PyObject* data_type_name(PyObject*, PyObject* arguments) {
@@ -86,9 +89,15 @@ PyObject* data_type_name(PyObject*, PyObject* arguments) {
   if (code == kDLComplex && lanes == 1) return PyUnicode_FromFormat("complex%d", static_cast<int>(bits));
   if (require_library() != 0) return nullptr;
   DLDataType type{code, bits, lanes};
+  const bool is_one_vector = signed_lanes(type) == -1;  // which the library reads, but writes as one element
+  if (is_one_vector) type.lanes = 1;
   TVMFFIAny text;
   int failed = ffi().data_type_to_string(&type, &text);
-  return failed == 0 ? result_to_python(text, ResultPolicy()) : raise_ffi_error(failed);
+  if (failed != 0) return raise_ffi_error(failed);
+  Reference name(result_to_python(text, ResultPolicy()));
+  return !name           ? nullptr
+         : is_one_vector ? PyUnicode_FromFormat("%Uxvscalex1", name.get())
+                         : Py_NewRef(name.get());
 }
 
 // The dims and strides, in `dims`, of a tensor whose elements are taken for others of `bits`: of the same
@@ -184,7 +193,7 @@ PyObject* data_type_to_python(DLDataType type) {
   static PyObject* cache = nullptr;
   PyObject* made_by = value_class(&cache, "weft.ffi.data_type", "DataType");
   if (made_by == nullptr) return nullptr;
-  return PyObject_CallFunction(made_by, "iii", type.code, type.bits, type.lanes);
+  return PyObject_CallFunction(made_by, "iii", type.code, type.bits, signed_lanes(type));
 }
 
 PyObject* device_to_python(DLDevice device) {

@@ -16,13 +16,26 @@ from collections.abc import (
     MutableSequence,
     Sequence,
 )
-from typing import Any, ClassVar, Self, SupportsIndex, cast
+from typing import Any, ClassVar, Final, Self, SupportsIndex, cast
 
 from weft import _native
 from weft.ffi.object import Object
 from weft.ffi.registry import standard_function
 
 _in_repr = threading.local()  # `addresses`: the containers that this thread is writing now
+
+
+def _equal(a: object, b: object) -> bool:
+    """Whether two values are equal: sequences and mappings by their contents, whichever classes they have."""
+    if a is b or (isinstance(a, Object) and isinstance(b, Object) and a.same_as(b)):
+        return True
+    if isinstance(a, _SEQUENCES) and isinstance(b, _SEQUENCES):
+        a, b = cast("Sequence[Any]", a), cast("Sequence[Any]", b)
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        a, b = dict(cast("Mapping[Any, Any]", a)), dict(cast("Mapping[Any, Any]", b))
+        return a.keys() == b.keys() and all(_equal(value, b[key]) for key, value in a.items())
+    return bool(a == b)
 
 
 class _Container(Object):
@@ -62,15 +75,14 @@ class _Container(Object):
 
 
 class _Sequence(_Container, Sequence[Any]):
-    """`Array` and `List`; a slice is a tuple or list."""
+    """`Array` and `List`; slices and sums are new ones of the same kind."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            items = (self[position] for position in range(*index.indices(len(self))))
-            return tuple(items) if self._kind == "Array" else list(items)
+            return self._made_of(self[position] for position in range(*index.indices(len(self))))
         return self._call("GetItem", self._position(index))
 
     def _position(self, index: SupportsIndex) -> int:
@@ -83,10 +95,18 @@ class _Sequence(_Container, Sequence[Any]):
         return list(self)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Array | List | tuple | list):
-            return NotImplemented
-        other = cast("Sequence[Any]", other)
-        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+        return (
+            _equal(self, cast("object", other)) if isinstance(other, _SEQUENCES) else NotImplemented
+        )
+
+    def __contains__(self, value: object) -> bool:
+        return any(_equal(item, value) for item in self)
+
+    def __add__(self, other: Iterable[object]) -> Self:
+        return self._made_of((*self, *_items(other)))
+
+    def __radd__(self, other: Iterable[object]) -> Self:
+        return self._made_of((*_items(other), *self))
 
 
 class Array(_Sequence):
@@ -96,6 +116,8 @@ class Array(_Sequence):
         >>> array = Array([1, "two", (3, 4)])
         >>> array[1], array[-1], len(array), array == (1, "two", (3, 4))
         ('two', (3, 4), 3, True)
+        >>> array[:1] + [2]
+        Array([1, 2])
     """
 
     __slots__ = ()
@@ -187,14 +209,21 @@ class _Mapping(_Container, Mapping[Any, Any]):
         return dict(_native.mapping_items(self, None))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Mapping):
-            return NotImplemented
-        return self._contents() == dict(cast("Mapping[Any, Any]", other))
+        return _equal(self, cast("object", other)) if isinstance(other, Mapping) else NotImplemented
 
 
 def _flatten(values: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> list[object]:
     pairs = dict(values).items()
     return [part for pair in pairs for part in pair]
+
+
+_SEQUENCES: Final = (_Sequence, tuple, list)
+
+
+def _items(added: Iterable[object]) -> Iterable[object]:
+    if isinstance(added, Iterable) and not isinstance(added, str | bytes | Mapping):
+        return added
+    raise TypeError(f"can only add a sequence to an Array or a List, received {added!r}")
 
 
 class Map(_Mapping):

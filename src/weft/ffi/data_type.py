@@ -7,7 +7,8 @@ In: a name, a triple, or a dtype of weft, NumPy, torch or tvm_ffi. Out: a triple
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from operator import index
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, cast, overload
 
 from weft import _native
 from weft.types.dtype import dtype_from_dlpack
@@ -55,9 +56,35 @@ class Numbers:
         return (type(self), self._numbers)
 
 
+def as_integer(value: object) -> int | None:
+    """An int, also NumPy's; None for anything else, a bool and a class too."""
+    if isinstance(value, bool | type) or not hasattr(value, "__index__"):
+        return None
+    try:
+        return index(cast("SupportsIndex", value))
+    except TypeError:  # an array, of more than one element
+        return None
+
+
 def set_numbers(made: Numbers, numbers: tuple[int, ...]) -> None:
     """Fills a new value."""
     object.__setattr__(made, "_numbers", numbers)
+
+
+_SCALABLE: Final = -(
+    1 << 15
+)  # the least number of lanes: those of scalable vectors are negative, in 16 bits
+
+
+def _checked(name: str, value: object, least: int, most: int) -> int:
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"DataType: expected an int as {name}, received {value!r}")
+    if not least <= number <= most:
+        raise ValueError(
+            f"DataType: {name} is {number}, expected at most {most} and at least {least}"
+        )
+    return number
 
 
 class DataType(Numbers):
@@ -66,7 +93,7 @@ class DataType(Numbers):
     Args:
         dtype: a name (``"float32"``, ``"int8x4"``, ``"float8_e4m3fn"``), the DLPack code, or a dtype.
         bits: of one lane, with a code.
-        lanes: values in one element, with a code.
+        lanes: values in one element, with a code; negative where a vector has that multiple of the machine's `vscale`.
 
     Raises:
         ValueError: if libtvm_ffi knows no such name, or a number does not fit the ABI's eight or sixteen bits.
@@ -80,19 +107,16 @@ class DataType(Numbers):
     __slots__ = ()
 
     def __new__(cls, dtype: object, bits: int | None = None, lanes: int = 1) -> DataType:
-        if isinstance(dtype, int) and bits is not None:
-            for name, number, most in (
-                ("code", dtype, 255),
-                ("bits", bits, 255),
-                ("lanes", lanes, 65535),
-            ):
-                if not isinstance(number, int):
-                    raise TypeError(f"DataType: expected an int as {name}, received {number!r}")
-                if not 0 <= number <= most:
-                    raise ValueError(
-                        f"DataType: {name} is {number}, expected at most {most} and at least 0"
-                    )
-            numbers = (int(dtype), bits, lanes)
+        code = as_integer(dtype)
+        if code is not None and bits is not None:
+            numbers = tuple(
+                _checked(name, value, least, most)
+                for name, value, least, most in (
+                    ("code", dtype, 0, 255),
+                    ("bits", bits, 0, 255),
+                    ("lanes", lanes, _SCALABLE, -_SCALABLE - 1),
+                )
+            )
         elif bits is not None or lanes != 1:
             raise TypeError("DataType: bits and lanes need a DLPack code")
         else:
@@ -113,18 +137,26 @@ class DataType(Numbers):
 
     @property
     def lanes(self) -> int:
-        """Values in one element."""
+        """Values in one element; ``-4`` for ``"int32xvscalex4"``, as in tvm_ffi."""
         return self[2]
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element, rounded up."""
+        """Bytes of one element, rounded up.
+
+        Raises:
+            ValueError: of a scalable vector, whose size is the machine's.
+        """
+        if self[2] < 0:
+            raise ValueError(
+                f"{self.name} has as many bytes as the machine's vectors: no fixed number"
+            )
         return (self[1] * self[2] + 7) // 8
 
     @property
     def name(self) -> str:
         """As libtvm_ffi writes it: ``"float32"``, ``"float8_e4m3fn"``, ``"int8x4"``."""
-        return _native.data_type_name(self[0], self[1], self[2])
+        return _native.data_type_name(*self.__dlpack_data_type__())
 
     @property
     def weft(self) -> DType | None:
@@ -138,5 +170,5 @@ class DataType(Numbers):
         return f"DataType({self.name!r})"
 
     def __dlpack_data_type__(self) -> tuple[int, int, int]:
-        """The DLPack triple, for other bindings."""
-        return (self[0], self[1], self[2])
+        """The DLPack triple, for other bindings; lanes as the 16 bits that the ABI has."""
+        return (self[0], self[1], self[2] % (-2 * _SCALABLE))

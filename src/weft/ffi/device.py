@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from weft import _native
-from weft.ffi.data_type import Numbers, set_numbers
+from weft.ffi.data_type import Numbers, as_integer, set_numbers
 from weft.types.device import DEVICE_TYPES, device_name
 
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ class Device(Numbers):
     __slots__ = ()
 
     def __new__(cls, device: object, index: int | None = None) -> Device:
-        if index is not None and (not isinstance(index, int) or isinstance(index, bool)):
+        ordinal_given = None if index is None else as_integer(index)
+        if index is not None and ordinal_given is None:
             raise TypeError(f"Device: expected an int as index, received {index!r}")
+        number = as_integer(device)
         if isinstance(device, str):
             name, colon, ordinal = device.partition(":")
             if name not in _TYPES or (colon and not ordinal.isdecimal()):
@@ -55,9 +57,9 @@ class Device(Numbers):
                 )
             if colon and index is not None:
                 raise ValueError(f"the index of {device!r} is given twice")
-            pair = (_TYPES[name], int(ordinal) if colon else index or 0)
-        elif isinstance(device, int) and not isinstance(device, bool):
-            pair = (int(device), index or 0)
+            pair = (_TYPES[name], int(ordinal) if colon else ordinal_given or 0)
+        elif number is not None:
+            pair = (number, ordinal_given or 0)
         else:
             pair = _native.device_pair(device)
         if pair[0] < 0 or pair[1] < 0:

@@ -60,6 +60,10 @@ class Error(Object):
         """The Python exception: the original if there is one, else a new one of the class for its kind."""
         return _native.exception_of_error(self)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Kind, message, backtrace and cause, for another process; what the raiser attached stays here."""
+        return _native.make_error, (self.kind, self.message, self.backtrace, self.cause)
+
     def __repr__(self) -> str:
         return f"<weft.ffi.Error {self.kind}: {self.message}>"
 

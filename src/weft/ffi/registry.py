@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from weft import _native
 from weft.ffi.function import wrap_function
@@ -17,18 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def get_global(name: str) -> _native.Function:
+@overload
+def get_global(name: str, *, allow_missing: Literal[False] = False) -> _native.Function: ...
+@overload
+def get_global(name: str, *, allow_missing: bool) -> _native.Function | None: ...
+def get_global(name: str, *, allow_missing: bool = False) -> _native.Function | None:
     """The global function of that name.
 
+    Args:
+        name: of the function.
+        allow_missing: return None where there is none, instead of raising.
     Raises:
         KeyError: if there is none; the message lists similar names.
 
     Example:
-        >>> get_global("ffi.Shape")(2, 3)
-        Shape((2, 3))
+        >>> get_global("ffi.Shape")(2, 3), get_global("example.missing", allow_missing=True)
+        (Shape((2, 3)), None)
     """
     found = _native.get_global(name)
-    if found is not None:
+    if found is not None or allow_missing:
         return found
     from difflib import get_close_matches
 

@@ -136,7 +136,24 @@ int encode_view(PyObject* object, uint8_t flags, const CallFrame& frame, TVMFFIA
 int encode_holder(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
   PyObject* held = PyObject_CallMethodNoArgs(object, g_names.__tvm_ffi_object__);
   if (held == nullptr || frame.scratch.at_end(drop_reference, held) != 0) return -1;
-  return hold_object(handle_of_foreign(held), flags, frame, value);
+  const TypeEntry* entry = find_type(held);
+  if (entry == nullptr) return -1;
+  switch (entry->kind) {
+    case Kind::kFunction:
+      return encode_function(held, frame, value);
+    case Kind::kObject:
+      return hold_object(handle_of_object(held), flags, frame, value);
+    case Kind::kForeignObject:
+      return hold_object(handle_of_foreign(held), flags, frame, value);
+    case Kind::kTensor:
+      if (is_object_type(Py_TYPE(held))) return hold_object(handle_of_object(held), flags, frame, value);
+      break;
+    default:
+      break;
+  }
+  return refuse(PyExc_TypeError,
+                "%s.__tvm_ffi_object__ returned %s, expected an object of weft.ffi or tvm_ffi",
+                Py_TYPE(object)->tp_name, Py_TYPE(held)->tp_name);
 }
 
 // An own value, since the Any may be taken, or a loan end, during the call. What cannot be owned is passed on
