@@ -69,7 +69,7 @@ def test_a_non_address_is_refused(handle):
 def test_a_tensor_is_not_made_of_another_object():
     array = ffi.Array([1])
     with pytest.raises(
-        TypeError, match="Tensor: expected a handle of its type, received one of type ffi.Array"
+        TypeError, match=r"Tensor: expected a handle of its type, received one of type ffi.Array"
     ):
         ffi.Tensor(array.address, borrowed=False)
     assert array.reference_count == 1  # the reference is still the caller's
