@@ -18,6 +18,7 @@
 #include "python/objects/object.h"
 #include "python/objects/owned_object.h"
 #include "python/readers/stream.h"
+#include "python/readers/torch_version.h"
 #include "python/tensors/copy_plan.h"
 #include "python/tensors/held_tensor.h"
 #include "python/tensors/host_array.h"
@@ -342,6 +343,15 @@ int read_stream(PyObject* given, Copy* copy) {
   return 0;
 }
 
+// Counts the copy as a write, where the target is a tensor of torch. 0, or -1 with an exception.
+int write_array(PyObject* target) {
+  const TypeEntry* entry = find_type(target);
+  if (entry == nullptr) return -1;
+  if (entry->family != Family::kTorch) return 0;
+  const WrittenTensor written{target, entry, nullptr};
+  return check_written(target, *entry) != 0 ? -1 : count_writes(&written);
+}
+
 PyObject* copy_tensor(PyObject*, PyObject* arguments) {
   PyObject *target, *source, *stream = Py_None;
   int early = 0;
@@ -359,6 +369,7 @@ PyObject* copy_tensor(PyObject*, PyObject* arguments) {
                                  : "to is a copy that the array's library made, expected its own memory");
     return nullptr;
   }
+  if (write_array(target) != 0) return nullptr;
   if (copy_sides({to.tensor, target}, {from.tensor, source}, copy) != 0) return nullptr;
   Py_RETURN_NONE;
 }

@@ -170,6 +170,7 @@ inline PyObject* call_bound(Function* function, PyObject* const* arguments, Py_s
     if (values == nullptr) return nullptr;
   }
   if (WEFT_UNLIKELY(encode_all(function, arguments, count, frame, values) != 0)) return nullptr;
+  if (frame.written != nullptr && WEFT_UNLIKELY(count_writes(frame.written) != 0)) return nullptr;
   return finish_call(function, frame, arguments, values, count);
 }
 

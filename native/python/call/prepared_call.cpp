@@ -29,6 +29,7 @@ struct Slot {
 struct Block {
   Py_ssize_t references;
   Py_ssize_t count;
+  bool writes;               // into tensors of torch
   const Slot* asked;         // its tensor determines the stream; or nullptr
   const TypeEntry* tensors;  // of the first tensor
   Slot** slots;              // one reference each; these three arrays follow the block
@@ -69,7 +70,7 @@ Block* make_block(Py_ssize_t most) {
     PyErr_NoMemory();
     return nullptr;
   }
-  *block = {1, 0, nullptr, nullptr, nullptr, nullptr, reinterpret_cast<TVMFFIAny*>(block + 1)};
+  *block = {1, 0, false, nullptr, nullptr, nullptr, nullptr, reinterpret_cast<TVMFFIAny*>(block + 1)};
   block->slots = reinterpret_cast<Slot**>(block->values + size);
   block->arguments = reinterpret_cast<PyObject**>(block->slots + size);
   return block;
@@ -83,6 +84,7 @@ void append(Block* block, Slot* slot) {
   block->values[block->count] = slot->value;
   ++block->count;
   if (block->asked == nullptr && slot->frame.stream_asked) block->asked = slot;
+  block->writes = block->writes || slot->frame.written != nullptr;
   if (block->tensors == nullptr) block->tensors = slot->frame.context.tensors;
 }
 
@@ -127,6 +129,23 @@ int ask_stream(const CallFrame& asked, CallFrame& frame) {
   return 0;
 }
 
+// Counts the call's writes into torch's tensors, each of which is checked anew. 0, or -1 with an exception
+// that names the argument.
+int write_tensors(const Function* function, const Block* block, const CallFrame& frame) {
+  for (Py_ssize_t index = 0; index < block->count; ++index) {
+    const WrittenTensor* first = block->slots[index]->frame.written;
+    for (const WrittenTensor* written = first; written != nullptr; written = written->next) {
+      if (WEFT_LIKELY(check_written(written->tensor, *written->entry) == 0)) continue;
+      blame_argument(function, index, frame);
+      return -1;
+    }
+  }
+  for (Py_ssize_t index = 0; index < block->count; ++index) {
+    if (count_writes(block->slots[index]->frame.written) != 0) return -1;
+  }
+  return 0;
+}
+
 PyObject* call_prepared(PyObject* self, PyObject* const*, size_t count_and_flags, PyObject* keywords) {
   const PreparedCall* prepared = as_prepared(self);
   if (WEFT_UNLIKELY(PyVectorcall_NARGS(count_and_flags) != 0 ||
@@ -145,7 +164,8 @@ PyObject* call_prepared(PyObject* self, PyObject* const*, size_t count_and_flags
   auto* function = reinterpret_cast<Function*>(Py_NewRef(&prepared->function->base));
   frame.context.tensors = block->tensors;
   PyObject* result = nullptr;
-  if (WEFT_LIKELY(block->asked == nullptr || ask_stream(block->asked->frame, frame) == 0)) {
+  const bool ready = !block->writes || write_tensors(function, block, frame) == 0;
+  if (WEFT_LIKELY(ready && (block->asked == nullptr || ask_stream(block->asked->frame, frame) == 0))) {
     result = call_encoded(function, frame, block->arguments, block->values, block->count);
   }
   drop_block(block);

@@ -10,6 +10,7 @@
 
 #include "python/readers/readers.h"
 #include "python/readers/stream.h"
+#include "python/readers/torch_version.h"
 
 namespace weft {
 namespace {
@@ -29,6 +30,11 @@ struct TorchShim {
   // The exported native kernels of Tensor.is_neg, is_conj; declared in ATen/ops/is_neg_native.h.
   bool (*is_neg)(TensorHandle);
   bool (*is_conj)(TensorHandle);
+  // What `torch.autograd.graph.increment_version` and `Tensor.requires_grad` are made of.
+  bool (*is_inference)(TensorHandle);
+  void (*bump_version)(TensorHandle);
+  bool (*requires_grad)(const void* implementation);  // c10::TensorImpl, which the handle points to
+  bool (*grad_mode)();
 };
 
 struct Symbol {
@@ -47,6 +53,10 @@ constexpr Symbol kSymbols[] = {
     {"aoti_torch_layout_strided", offsetof(TorchShim, layout_strided)},
     {"_ZN2at6native6is_negERKNS_6TensorE", offsetof(TorchShim, is_neg)},
     {"_ZN2at6native7is_conjERKNS_6TensorE", offsetof(TorchShim, is_conj)},
+    {"_ZN2at6native12is_inferenceERKNS_6TensorE", offsetof(TorchShim, is_inference)},
+    {"_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", offsetof(TorchShim, bump_version)},
+    {"_ZNK3c1010TensorImpl13requires_gradEv", offsetof(TorchShim, requires_grad)},
+    {"aoti_torch_grad_mode_is_enabled", offsetof(TorchShim, grad_mode)},
 };
 
 struct DtypeSymbol {
@@ -175,6 +185,23 @@ bool probe_reads_right(PyObject* probe, DLDataType dtype) {
          shape_agrees(strides.get(), tensor.strides, tensor.ndim);
 }
 
+inline bool requires_grad(PyObject* tensor) {
+  const void* implementation;
+  std::memcpy(&implementation, handle_of(tensor), sizeof(implementation));
+  return g_shim.requires_grad(implementation);
+}
+
+// Whether writes are counted as torch counts them, and gradients seen: the probe requires one from here on.
+bool probe_counts_right(PyObject* probe) {
+  Reference before(PyObject_GetAttrString(probe, "_version"));
+  if (!before || requires_grad(probe)) return false;
+  bump_version(probe);
+  Reference after(PyObject_GetAttrString(probe, "_version"));
+  if (!after || PyLong_AsLong(after.get()) != PyLong_AsLong(before.get()) + 1) return false;
+  Reference followed(PyObject_CallMethod(probe, "requires_grad_", nullptr));
+  return followed && requires_grad(probe);
+}
+
 // A probe tensor on the CPU, whatever the program's defaults.
 Reference make_probe(PyObject* torch, const char* dtype, PyObject* shape) {
   Reference type(PyObject_GetAttrString(torch, dtype));
@@ -208,7 +235,8 @@ Probe verify(PyObject* torch, PyTypeObject* tensor_type) {
                 probe_reads_right(complex.get(), {kDLComplex, 64, 1}) &&
                 probe_reads_right(turned.get(), {kDLFloat, 32, 1}) &&
                 g_shim.is_neg(handle_of(negative.get())) && !g_shim.is_neg(handle_of(plain.get())) &&
-                g_shim.is_conj(handle_of(conjugate.get())) && !g_shim.is_conj(handle_of(complex.get()));
+                g_shim.is_conj(handle_of(conjugate.get())) && !g_shim.is_conj(handle_of(complex.get())) &&
+                (g_shim.is_inference(handle_of(plain.get())) || probe_counts_right(plain.get()));
   return agrees ? Probe::kAgrees : Probe::kDisagrees;
 }
 
@@ -233,6 +261,14 @@ bool prepare_torch() {
 }
 
 bool torch_probe_pending() { return g_probe == Probe::kNotYet; }
+
+// An inference tensor has no count: autograd refuses to keep it.
+void bump_version(PyObject* tensor) {
+  TensorHandle handle = handle_of(tensor);
+  if (WEFT_LIKELY(!g_shim.is_inference(handle))) g_shim.bump_version(handle);
+}
+
+bool is_followed(PyObject* tensor) { return requires_grad(tensor) && g_shim.grad_mode(); }
 
 int read_torch(PyObject* object, const TypeEntry&, Scratch& scratch, TensorView* view) {
   TensorHandle handle = handle_of(object);

@@ -6,6 +6,7 @@
 
 #include "python/call/call_plan.h"
 #include "python/gil.h"
+#include "python/readers/torch_version.h"
 #include "python/values/type_table.h"
 
 namespace weft {
@@ -28,10 +29,11 @@ struct CallFrame {
   int32_t stream_device_type = 0;  // 0: no stream was found
   int32_t stream_device = 0;
   void* stream = nullptr;
-  bool stream_asked = false;        // the first tensor on a device decides
-  PyObject* items = nullptr;        // borrowed: the plan of the container being encoded
-  PyObject* failed_item = nullptr;  // borrowed: the path to the item that failed, such as "[1].x"
-  PyObject* unknown = nullptr;      // borrowed: the refused object of unknown class
+  bool stream_asked = false;         // the first tensor on a device decides
+  PyObject* items = nullptr;         // borrowed: the plan of the container being encoded
+  PyObject* failed_item = nullptr;   // borrowed: the path to the item that failed, such as "[1].x"
+  PyObject* unknown = nullptr;       // borrowed: the refused object of unknown class
+  WrittenTensor* written = nullptr;  // torch's tensors that the callee writes into
   // Borrowed: the argument, if values must last as long as the frame, not for one call only; then their
   // sources are held until the scratch ends.
   PyObject* prepared = nullptr;

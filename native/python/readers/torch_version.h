@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a call writes of torch's tensors. Autograd counts the writes into a tensor, for it and its views
+// together, and refuses a derivative that needs what has been overwritten; a kernel's writes are counted
+// here.
+#ifndef WEFT_PYTHON_TORCH_VERSION_H_
+#define WEFT_PYTHON_TORCH_VERSION_H_
+
+#include "python/values/type_table.h"
+
+namespace weft {
+
+// A tensor that the call writes into, in the call's scratch. The tensor is borrowed from the call's
+// arguments, or from what the scratch keeps until its end.
+struct WrittenTensor {
+  PyObject* tensor;
+  const TypeEntry* entry;
+  WrittenTensor* next;
+};
+
+// read_torch.cpp: through the shim, for entries that it reads.
+void bump_version(PyObject* tensor);
+bool is_followed(PyObject* tensor);  // it requires a gradient, and derivatives are recorded
+
+// Refuses a tensor whose derivatives autograd records: it would go on as if nothing was written. 0, or -1
+// with ValueError.
+int check_written(PyObject* tensor, const TypeEntry& entry);
+
+// Counts a write into each of these tensors. 0, or -1 with torch's exception.
+int count_writes(const WrittenTensor* first);
+
+}  // namespace weft
+
+#endif  // WEFT_PYTHON_TORCH_VERSION_H_
