@@ -130,13 +130,19 @@ def test_a_box_has_the_pixels_that_an_element_of_the_kernel_meets(name):
         )
 
 
-def test_each_panel_is_an_instruction():
+@pytest.mark.parametrize(
+    ("architecture", "space"),
+    [("sm_90a", "shared::cluster"), ("sm_100a", "shared::cta"), ("sm_120a", "shared::cta")],
+)
+def test_each_panel_is_an_instruction(architecture, space):
     sizes = weft.sym("n"), weft.sym("h"), weft.sym("w"), weft.sym("c", divisibility=4)
     images = weft.fake_tensor(weft.f32, sizes, alignment_bytes=16)
     out, places = weft.fake_tensor(weft.f32, (24, 32)), weft.fake_tensor(weft.i32, (6,))
-    found = weft.compile(copier("image"), images, out, places, options="--gpu-arch sm_90a")
-    assert found.ptx.count("cp.async.bulk.tensor.4d.shared::cluster.global.im2col") == 2
+    options = f"--gpu-arch {architecture}"
+    found = weft.compile(copier("image"), images, out, places, options=options)
+    assert found.ptx.count(f"cp.async.bulk.tensor.4d.{space}.global.im2col") == 2
     assert found.sass.count("UTMALDG.4D.IM2COL") == 2
+    assert [kernel.stack_bytes for kernel in found.kernels.values()] == [0]
     assert found.remarks == ()
 
 

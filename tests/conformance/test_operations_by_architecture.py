@@ -84,6 +84,21 @@ def copies_neighbors(tensor, out):
     weft.bulk_copy(out[:64], weft.shared(64, weft.f32))
 
 
+def fetches_neighbors(tensor, out):
+    full = weft.mbarrier(1, arrivals=128)
+    weft.bulk_copy(weft.shared(64, weft.f32), out[:64], full[0])
+
+
+def releases_blocks(tensor, out):
+    empty = weft.mbarrier(1)
+    empty[0].release(ranks=1)
+
+
+def loads_into_several(tensor, out):
+    tile = weft.shared((8, 32), weft.f32)
+    weft.tma.load(tensor, (0, 0), tile, weft.mbarrier(1)[0], multicast=(0, 1))
+
+
 def fences(tensor, out):
     weft.fence_proxy()
 
@@ -140,21 +155,24 @@ OPERATIONS = {
     "cp_async": (copies_by_threads, FROM_80),
     "mbarrier": (waits, FROM_90),
     "tma.load": (loads, FROM_90),
+    "tma.load to several": (loads_into_several, FROM_90),
     "tma.store": (stores, FROM_90),
     "tma.reduce_add": (reduces, FROM_90),
     "tma.copy_map": (copies_maps, SPECIFIC),
     "tma.map_at": (finds_maps, SPECIFIC),
     "tma.edit_map": (edits_maps, SPECIFIC),
     "bulk_copy": (copies_neighbors, FROM_90),
+    "bulk_copy into shared memory": (fetches_neighbors, FROM_90),
     "fence_proxy": (fences, FROM_90),
     "elect_one": (elects, ARCHITECTURES),
     "setmaxnreg": (hands_registers_on, SPECIFIC),
     "dependent launches": (overlaps, FROM_90),
     "map_shared": (meets_in_clusters, FROM_90),
     "st_async": (sends, FROM_90),
+    "release of other blocks": (releases_blocks, FROM_90),
     "red_add": (adds_vectors, ARCHITECTURES),
 }
-CLUSTERS = ("map_shared", "st_async")
+CLUSTERS = ("map_shared", "st_async", "release of other blocks", "tma.load to several")
 
 
 def host_of(name):
@@ -199,3 +217,16 @@ def test_each_operation_is_refused_by_name_where_a_gpu_lacks_it(name):
         assert having[0] in caught.value.message
     for architecture in {having[0], having[-1]}:
         assert compiled(host, architecture).cubin
+
+
+@pytest.mark.parametrize("architecture", ["sm_90a", "sm_100a", "sm_120a", "sm_121a"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_no_operation_is_a_call_that_keeps_a_stack(name, architecture):
+    if architecture not in OPERATIONS[name][1] and name.startswith("wgmma"):
+        pytest.skip("only sm_90a multiplies by warpgroup")
+    found = compiled(host_of(name), architecture)
+    # What ptxas warns of: sm_120 has no copy into several blocks.
+    calls = name == "tma.load to several" and architecture.startswith("sm_12")
+    assert [kernel.stack_bytes > 0 for kernel in found.kernels.values()] == [calls]
+    if name not in CLUSTERS and architecture != "sm_90a":
+        assert "shared::cluster" not in found.ptx

@@ -90,12 +90,23 @@ _COPIES: Final = (
     ),
     *(f"cp.async.bulk.{name}" for name in ("commit.group", "wait.group", "wait.group.read")),
     *(f"cp.async.bulk.{name}" for name in ("global.to.shared.cluster", "shared.cta.to.global")),
+    "cp.async.bulk.global.to.shared.cta",
     *(
         f"cp.async.bulk.tensor.{form}.tile.{rank}d"
-        for form in ("prefetch", "g2s", "s2g", *(f"reduce.{kind}" for kind in REDUCTIONS))
+        for form in (
+            "prefetch",
+            "g2s",
+            "g2s.cta",
+            "s2g",
+            *(f"reduce.{kind}" for kind in REDUCTIONS),
+        )
         for rank in range(1, 6)
     ),
-    *(f"cp.async.bulk.tensor.g2s.im2col.{rank}d" for rank in range(3, 6)),
+    *(
+        f"cp.async.bulk.tensor.{form}.im2col.{rank}d"
+        for form in ("g2s", "g2s.cta")
+        for rank in range(3, 6)
+    ),
 )
 # match needs sm_70, redux sm_80 and elect, mbarriers and clusters sm_90; their printers check the architecture first.
 _MATRIX: Final = (

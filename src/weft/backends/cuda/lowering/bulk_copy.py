@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_convergent, require
-from weft.backends.cuda.lowering.tma import policy_arguments
+from weft.backends.cuda.lowering.tma import copies_into_block, policy_arguments
 from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ def _print_load(printer: FunctionPrinter, op: BulkLoadOp) -> None:
     to = f"{pointer('shared')} {printer.tensors[op.to].pointer}"
     word = f"{pointer('shared')} {printer.tensors[op.words].address(printer, [op.index])}"
     source = f"{pointer('global')} {printer.tensors[op.source].pointer}"
-    kind = pointer("cluster")
-    policy, has_policy = policy_arguments(printer, op.cache)
-    call_convergent(
-        printer,
-        "void",
-        "cp.async.bulk.global.to.shared.cluster",
-        f"{kind} {printer.let(f'addrspacecast {to} to {kind}')}",
-        *(word, source, printer.typed(op.size)),
-        *("i16 0", policy, "i1 false", has_policy),
-    )
+    size = printer.typed(op.size)
+    policy = policy_arguments(printer, op.cache)
+    name = "cp.async.bulk.global.to.shared"
+    if copies_into_block(printer):
+        call_convergent(printer, "void", f"{name}.cta", to, word, source, size, *policy)
+        return
+    cluster = pointer("cluster")
+    to = f"{cluster} {printer.let(f'addrspacecast {to} to {cluster}')}"
+    last = ("i16 0", policy[0], "i1 false", policy[1])
+    call_convergent(printer, "void", f"{name}.cluster", to, word, source, size, *last)
 
 
 def _print_store(printer: FunctionPrinter, op: BulkStoreOp) -> None:

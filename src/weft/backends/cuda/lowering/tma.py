@@ -87,31 +87,36 @@ def _pieces(printer: FunctionPrinter, op: Any) -> Iterator[tuple[str, list[str]]
         yield f"{space} {place}", [f"i32 {text}" for text in reversed(coordinates)]
 
 
+def copies_into_block(printer: FunctionPrinter) -> bool:
+    """Whether PTX has copies into a block's own shared memory, not only those into a cluster's.
+
+    PTX 8.6 has, the version of sm_100. On sm_120 a copy into a cluster's is a call that keeps a stack.
+    """
+    return printer.module.target.compute_capability >= 100
+
+
 def _print_load(printer: FunctionPrinter, op: TmaLoadOp) -> None:
     require(printer, op, _FIRST, "weft.tma.load")
     space = printer.module.target.pointer("shared")
     word = f"{space} {printer.tensors[op.words].address(printer, [op.index])}"
-    mask, has_mask = block_mask(printer, op.ranks)
     policy, has_policy = policy_arguments(printer, op.cache)
     offsets = [
         f"i16 {printer.let(f'trunc i32 {printer.values[offset]} to i16')}"
         for offset in reversed(op.offsets)
     ]
+    form, last = "g2s.cta", (policy, has_policy)
+    if op.ranks or not copies_into_block(printer):
+        mask, has_mask = block_mask(printer, op.ranks)
+        form, last = "g2s", (mask, policy, has_mask, has_policy, "i32 0")
+    mode = "im2col" if offsets else "tile"
     for place, coordinates in _pieces(printer, op):
-        cluster = printer.let(f"addrspacecast {place} to ptr addrspace(7)")
-        mode = "im2col" if offsets else "tile"
-        name = f"cp.async.bulk.tensor.g2s.{mode}.{len(coordinates)}d"
-        call_convergent(
-            printer,
-            "void",
-            name,
-            f"ptr addrspace(7) {cluster}",
-            word,
-            f"ptr {printer.values[op.tensor_map]}",
-            *coordinates,
-            *offsets,
-            *(mask, policy, has_mask, has_policy, "i32 0"),
-        )
+        to = place
+        if form == "g2s":
+            cluster = printer.module.target.pointer("cluster")
+            to = f"{cluster} {printer.let(f'addrspacecast {place} to {cluster}')}"
+        name = f"cp.async.bulk.tensor.{form}.{mode}.{len(coordinates)}d"
+        pointer = f"ptr {printer.values[op.tensor_map]}"
+        call_convergent(printer, "void", name, to, word, pointer, *coordinates, *offsets, *last)
 
 
 def _print_out(printer: FunctionPrinter, op: TmaStoreOp | TmaReduceOp, form: str) -> None:
