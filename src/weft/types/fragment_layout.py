@@ -92,6 +92,16 @@ class FragmentLayout(NamedTuple):
         row = 16 * self.warps * down + 8 * half
         return Place(row, along, 2 * down + half, neighbors * block + neighbor)
 
+    @property
+    def runs(self) -> list[Place]:
+        """Where each run of neighbors begins, in order; of a lane that holds a tile's first element, an 8 x 8 matrix.
+
+        Example:
+            >>> [run[:2] for run in FragmentLayout((128, 8), 4, "wgmma", "c").runs]
+            [(0, 0), (8, 0), (64, 0), (72, 0)]
+        """
+        return [self.place(number) for number in range(0, self.elements, self.blocks[3])]
+
     def origin(self, lane: int, warp: int = 0) -> tuple[int, int]:
         """Row and column of the first element of a lane; `warp` is its number in the warpgroup.
 

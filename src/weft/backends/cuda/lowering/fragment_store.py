@@ -96,13 +96,7 @@ def _has_aligned_rows(printer: FunctionPrinter, op: FragmentStoreOp) -> bool:
 
 def _places(kind: Any) -> list[tuple[int, int]]:
     """Where the blocks of 8 rows and 8 columns begin, in the order of a thread's pairs."""
-    down, across, _, _ = kind.layout.blocks
-    return [
-        (16 * tile + 8 * half, 8 * block)
-        for tile in range(down)
-        for block in range(across)
-        for half in range(2)
-    ]
+    return [(run.row, run.column) for run in kind.layout.runs]
 
 
 def _print_stmatrix(printer: FunctionPrinter, op: FragmentStoreOp, stored_rows: int) -> None:
@@ -269,25 +263,22 @@ class _Rows:
         """Blocks of 8 columns, as many together as give each thread 16 bytes of one of them."""
         words = registers(self.printer, self.op.fragment)
         kind = fragment_registers(self.kind)[0]
-        down, across, _, _ = self.kind.layout.blocks
         own = 2 if self.size >= 4 else 1  # registers of a thread in a block's row
         together = {2: 4, 4: 2, 8: 1}[self.size]
-        for tile in range(down):
-            for half in range(2):
-                distance = 16 * tile + 8 * half
-                blocks = [
-                    words[((tile * across + block) * 2 + half) * own :][:own]
-                    for block in range(across)
-                ]
-                whole = across // together * together
-                row, last = None, None
-                for first in range(0, whole, together):
-                    found, column = self._exchanged(blocks[first : first + together], kind)
-                    row = row or self._row(distance, column)
-                    self._store(row, column, 8 * first, found, kind)
-                for block in range(whole, across):
-                    last = last or self._row(distance, self.column)
-                    self._store(last, self.column, 8 * block, blocks[block], kind)
+        rows: dict[int, list[tuple[int, list[str]]]] = {}
+        for number, (distance, column) in enumerate(_places(self.kind)):
+            rows.setdefault(distance, []).append((column, words[number * own :][:own]))
+        for distance, blocks in rows.items():
+            whole = len(blocks) // together * together
+            row, last = None, None
+            for first in range(0, whole, together):
+                group = [block for _, block in blocks[first : first + together]]
+                found, column = self._exchanged(group, kind)
+                row = row or self._row(distance, column)
+                self._store(row, column, blocks[first][0], found, kind)
+            for column, block in blocks[whole:]:
+                last = last or self._row(distance, self.column)
+                self._store(last, self.column, column, block, kind)
 
     def _exchanged(self, blocks: list[list[str]], kind: str) -> tuple[list[str], str]:
         """16 bytes of one of the blocks, and their column of the first block."""

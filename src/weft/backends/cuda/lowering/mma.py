@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.backends.cuda.lowering.convergent import require
 from weft.backends.cuda.lowering.fragment import define_registers, registers
 from weft.backends.cuda.lowering.lane_rows import LaneRows
-from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers, memory_type, size_in_bytes
+from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers
 from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
 
 if TYPE_CHECKING:
@@ -157,15 +157,8 @@ class _Instruction:
 def _print_load_matrix(printer: FunctionPrinter, op: LoadMatrixOp) -> None:
     require(printer, op, 75, "weft.mma.load_a")
     kind: Any = op.result.type
-    layout, size = kind.layout, size_in_bytes(memory_type(kind.element_type))
-    chunk = 16 // size
-    down, across, halves, _ = layout.blocks
-    origins = [
-        (chunk * block, 8 * tile) if layout.role == "b" else (16 * tile + 8 * half, chunk * block)
-        for tile in range(down)
-        for block in range(across)
-        for half in range(halves)
-    ]
+    layout = kind.layout
+    origins = [(run.row, run.column) for run in layout.runs]
     stored_rows = 0 if (layout.role == "a") != (op.transposed is not None) else 1
     rows = LaneRows(printer, op.tensor, stored_rows)
     text = fragment_registers(kind)[0]
