@@ -93,6 +93,11 @@ class FragmentLayout(NamedTuple):
         return Place(row, along, 2 * down + half, neighbors * block + neighbor)
 
     @property
+    def has_pairs_of_columns(self) -> bool:
+        """Whether neighbors are two columns of a row, as stores of several elements take them."""
+        return self.role in ("c", "a") and self.pack == 2
+
+    @property
     def runs(self) -> list[Place]:
         """Where each run of neighbors begins, in order; of a lane that holds a tile's first element, an 8 x 8 matrix.
 

@@ -51,7 +51,7 @@ def _print_store(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
     tensor = printer.tensor(op.tensor)
     size = size_in_bytes(memory_type(kind.element_type))
     space, panels = tensor.type.space.data, tensor.type.panels
-    if kind.layout.pack != 2 or tensor.type.layout.data == "strided":
+    if not kind.layout.has_pairs_of_columns or tensor.type.layout.data == "strided":
         _print_each(printer, op)
     elif space == "shared" and op.whole is not None and _has_aligned_rows(printer, op):
         is_turned = panels is not None and bool(panels.is_transposed.data)
@@ -72,7 +72,7 @@ def _print_red_add(printer: FunctionPrinter, op: FragmentRedAddOp) -> None:
     kind: Any = op.fragment.type
     tensor = printer.tensor(op.tensor).type
     has_vectors = printer.module.target.compute_capability >= FIRST_WITH_VECTORS
-    lies_together = kind.layout.pack == 2 and tensor.layout.data != "strided"
+    lies_together = kind.layout.has_pairs_of_columns and tensor.layout.data != "strided"
     if has_vectors and lies_together and tensor.space.data == "global" and _float(kind) in PACKED:
         _Rows(printer, op, size_in_bytes(memory_type(kind.element_type))).print()
     else:
