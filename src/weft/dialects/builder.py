@@ -85,6 +85,8 @@ class Builder:
         cluster: the blocks of a cluster along x, y and z, in a kernel that is launched in clusters.
         loops: how many loops at run time are around the next operation.
         marks_signed: whether sums, differences and products of signed integers get the attribute `SIGNED`.
+        factors: a value, or a tensor's dim or stride → powers of two that divide it, each with the operation after
+            which it does, or None for the whole function (`weft.language.numbers.promises`).
         element_types: where threads are traced, weft's names of tensors' element types, which operations on them get as
             the attribute `ELEMENT_TYPE`; else None.
     """
@@ -92,12 +94,14 @@ class Builder:
     __slots__ = (
         "_attributes",
         "_constants",
+        "_enclosing",
         "_entry",
         "_last_in_entry",
         "_shared",
         "block",
         "cluster",
         "element_types",
+        "factors",
         "location",
         "loops",
         "marks_signed",
@@ -109,7 +113,9 @@ class Builder:
         self.loops = 0
         self.marks_signed = False
         self.element_types: dict[SSAValue, str] | None = None
+        self.factors: dict[Hashable, list[tuple[Operation | None, int]]] = {}
         self.location: SourceLocation = UNKNOWN_LOCATION
+        self._enclosing: list[Block] = []
         self._entry = entry
         self._constants: dict[tuple[Attribute, int | float | str], SSAValue] = {}
         self._shared: dict[Hashable, Operation] = {}
@@ -219,10 +225,21 @@ class Builder:
     def at(self, block: Block) -> Generator[None]:
         """Inside the `with`, operations go to the end of `block`."""
         previous, self.block = self.block, block
+        self._enclosing.append(previous)
         try:
             yield
         finally:
-            self.block = previous
+            self.block = self._enclosing.pop()
+
+    def is_after(self, operation: Operation | None) -> bool:
+        """Whether the next operation runs only after this one, which was emitted before; True for None.
+
+        It does if the operation is still in the block where the next one goes, or in one around it.
+        """
+        if operation is None:
+            return True
+        block = operation.parent
+        return block is not None and (block is self.block or block in self._enclosing)
 
     def location_attribute(self) -> Attribute:
         """The current location as IR: a file position, or a chain of call sites for inlined code."""

@@ -276,16 +276,16 @@ class Frame:
         `repeats` says that the block runs once per round of a loop.
         """
         scope, builder, state = self.scope, self.builder, self.state
-        outer = scope.path, builder.block
-        scope.path, builder.block = path, block
+        outer, scope.path = scope.path, path
         builder.loops += repeats
         state.enter(block)
         try:
-            return body(), scope.path
+            with builder.at(block):
+                return body(), scope.path
         finally:
             scope.path.changed = state.leave()
             builder.loops -= repeats
-            scope.path, builder.block = outer
+            scope.path = outer
 
     @contextmanager
     def called(self, function: object, name: str) -> Generator[None]:

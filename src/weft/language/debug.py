@@ -14,6 +14,7 @@ from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError, brief
 from weft.language.numbers.constants import default_dtype
 from weft.language.numbers.convert import constant, convert, operand, truth
+from weft.language.numbers.promises import note_assumed
 from weft.language.operation import operation
 from weft.language.values import Scalar, describe, is_staged
 from weft.types import dtype as types
@@ -216,6 +217,8 @@ def assume(builder: Builder, condition: object) -> None:
     On a GPU it adds no instruction, and where it does not hold anything may happen. On the CPU it is an assertion: a
     wrong promise fails the launch, with its line, block and thread. A condition true at compile time adds nothing. It
     may say that a number is a multiple (``weft.assume(n % 4 == 0)``), is positive, or is below a length tested later.
+    Operations after it that need alignment know the powers of two that it says, of a dim or a stride, too: after
+    ``weft.assume(a.shape[1] % 8 == 0)`` a row of ``a`` is known to begin at a multiple of 8 elements.
 
     Args:
         condition: a number, or any compile-time value.
@@ -233,7 +236,7 @@ def assume(builder: Builder, condition: object) -> None:
             if is_staged(condition)
             else constant(builder, False, types.bool_)
         )
-        builder.emit(AssumeOp(found.ssa))
+        note_assumed(builder, builder.emit(AssumeOp(found.ssa)))
 
 
 @operation(name="print", on_host=True)

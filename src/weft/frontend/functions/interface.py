@@ -37,7 +37,7 @@ from weft.errors import REPORT_HINT, InternalCompilerError, TypeMismatchError
 from weft.language.ir_types import ir_type_of
 from weft.language.numbers.constants import default_dtype
 from weft.language.numbers.convert import constant
-from weft.language.numbers.promises import promised
+from weft.language.numbers.promises import promise_tensor, promised
 from weft.language.values import Scalar, Stream, Tensor, describe
 from weft.types.dims import Dim
 
@@ -67,7 +67,12 @@ def host_parameters(builder: Builder, signature: Signature) -> Iterator[tuple[st
 
 def _value(builder: Builder, kind: ArgumentKind, path: str) -> Any:
     match kind:
-        case TensorKind() | PointerKind():
+        case TensorKind():
+            argument = _argument(builder, kind, path)
+            strides = [_divisor(stride) for stride in kind.strides or ()]
+            promise_tensor(builder, argument, [_divisor(dim) for dim in kind.dims], strides)
+            return Tensor(argument, kind.dtype, path)
+        case PointerKind():
             return Tensor(_argument(builder, kind, path), kind.dtype, path)
         case ScalarKind():
             return Scalar(_argument(builder, kind, path), kind.dtype)
@@ -90,16 +95,25 @@ def _value(builder: Builder, kind: ArgumentKind, path: str) -> Any:
 
 
 def _shape(builder: Builder, kind: ShapeKind, path: str) -> tuple[int | Scalar, ...]:
-    """Ints where the signature requires them, else scalars."""
+    """Ints where the signature requires them, else scalars with their promises."""
     sizes = {
         leaf.path: Scalar(_argument(builder, leaf.kind, leaf.path), leaf.kind.dtype)
         for leaf in kind.host_arguments(path)
         if isinstance(leaf.kind, ScalarKind)
     }
     return tuple(
-        dim if isinstance(dim, int) else sizes[f"{path}[{index}]"]
+        dim
+        if isinstance(dim, int)
+        else promised(builder, sizes[f"{path}[{index}]"], dim.divisibility)
         for index, dim in enumerate(kind.dims)
     )
+
+
+def _divisor(dim: Dim | int | None) -> int:
+    """What divides a dim or stride of a signature; 1 for one that it leaves open."""
+    if dim is None:
+        return 1
+    return dim.divisibility if isinstance(dim, Dim) else dim
 
 
 def _size(builder: Builder, kind: SizeKind, path: str) -> int | Scalar:

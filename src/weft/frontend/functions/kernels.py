@@ -43,7 +43,7 @@ from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import flatten, rebuild
 from weft.language.control import StaticValue
 from weft.language.numbers.convert import constant
-from weft.language.numbers.promises import promised
+from weft.language.numbers.promises import known_multiples, promise_tensor, promised
 from weft.language.threads.each import check_rounds
 from weft.language.values import Scalar, Stream, Tensor, TensorMap, describe
 from weft.types.dims import Dim
@@ -78,10 +78,12 @@ class _Argument:
     Attributes:
         name: the parameter, with the leaf's path inside a container.
         value: passed by the host function.
+        multiples: powers of two that divide a tensor's dims, and its strides.
     """
 
     name: str
     value: Any
+    multiples: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
 
     @property
     def is_passed(self) -> bool:
@@ -93,7 +95,7 @@ class _Argument:
         """The part that the kernel's code depends on."""
         value = self.value
         if isinstance(value, Tensor):
-            return ("tensor", value.type, value.dtype)
+            return ("tensor", value.type, value.dtype, self.multiples)
         if isinstance(value, TensorMap):
             return ("tensor map", value.type, value.dtype)
         if isinstance(value, Scalar):
@@ -212,7 +214,7 @@ class KernelTable:
         for name, value in values.items():
             checked = checked_argument(caller, source, declared[name], value)
             shapes[name], found = flatten(checked)
-            leaves += _arguments(source, name, found)
+            leaves += _arguments(caller.builder, source, name, found)
         key = (kernel, cluster, tuple(shapes.items()), tuple(leaf.key for leaf in leaves))
         traced = self._by_key.get(key)
         if traced is None:
@@ -342,12 +344,16 @@ def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:
         return value
     argument = next(arguments)
     name_value(argument, leaf.name.replace(".", "_"))
+    if isinstance(value, Tensor):
+        promise_tensor(builder, argument, *leaf.multiples)
     if isinstance(value, Tensor | TensorMap):
         return type(value)(argument, value.dtype, leaf.name)
     return Scalar(argument, value.dtype)
 
 
-def _arguments(source: FunctionSource, name: str, leaves: list[Any]) -> list[_Argument]:
+def _arguments(
+    builder: Builder, source: FunctionSource, name: str, leaves: list[Any]
+) -> list[_Argument]:
     found: list[_Argument] = []
     for index, leaf in enumerate(leaves):
         path = name if len(leaves) == 1 else f"{name}.{index}"
@@ -370,7 +376,10 @@ def _arguments(source: FunctionSource, name: str, leaves: list[Any]) -> list[_Ar
                     if hasattr(leaf, "__dlpack__")
                     else "pass tensors, numbers, tuples of these, or hashable compile-time values",
                 ) from None
-        found.append(_Argument(path, leaf))
+        made = _Argument(path, leaf)
+        if isinstance(leaf, Tensor):
+            made.multiples = known_multiples(builder, leaf.ssa)
+        found.append(made)
     return found
 
 

@@ -24,7 +24,7 @@ from weft.frontend.structure import Shape, children, contains_staged, flatten, r
 from weft.language.control import StaticValue
 from weft.language.numbers.constants import default_dtype
 from weft.language.numbers.convert import constant, materialize, operand
-from weft.language.numbers.promises import factor_of
+from weft.language.numbers.promises import dim_factor, factor_of, power_of_two
 from weft.language.values import Scalar, Tensor, TensorMap, describe, tensor_text
 from weft.types.dims import Dim
 from weft.types.dtype import DType, i32, i64
@@ -69,6 +69,7 @@ def checked_argument(
             raise _misfit(where, "a tensor", value)
         if isinstance(annotation, TensorSpec):
             _check_tensor(where, annotation, value)
+            _check_promises(caller.builder, where, annotation, value)
     if annotation is TensorMapAnnotation and not isinstance(value, TensorMap):
         raise _misfit(where, "a tensor map, which weft.tensor_map(a, box=...) makes", value)
     if isinstance(annotation, PointerSpec):
@@ -100,7 +101,9 @@ def _multiple(caller: Frame, where: str, dim: Dim, value: Any) -> Scalar:
             f"{where} is {known}, expected a multiple of {dim.divisibility}",
         )
     factor = dim.divisibility & -dim.divisibility
-    if known is None and (factor != dim.divisibility or factor_of(number.ssa) % factor):
+    if known is None and (
+        factor != dim.divisibility or factor_of(caller.builder, number.ssa) % factor
+    ):
         raise TypeMismatchError(
             "KERNEL_ARGUMENT",
             f"{where} must be known to be a multiple of {dim.divisibility}",
@@ -174,3 +177,22 @@ def _check_tensor(where: str, expected: TensorSpec, tensor: Tensor) -> None:
             "KERNEL_ARGUMENT",
             f"{where} must be {spec_text(expected)}, received {tensor_text(tensor)}",
         )
+
+
+def _check_promises(builder: Builder, where: str, expected: TensorSpec, tensor: Tensor) -> None:
+    """Checks that what an annotation promises of alignment and dims is known, since no call of a kernel checks it."""
+    alignment = tensor.type.alignment_bytes.data
+    if alignment % (expected.alignment_bytes or 1):
+        raise TypeMismatchError(
+            "KERNEL_ARGUMENT",
+            f"{where} must be known to be aligned to {expected.alignment_bytes} bytes, received one of {alignment}",
+            hint=f"annotate it in the host function: weft.fake_tensor(..., alignment_bytes={expected.alignment_bytes})",
+        )
+    for dimension, dim in enumerate(expected.dims or ()):
+        factor = power_of_two(dim.divisibility) if isinstance(dim, Dim) else 1
+        if dim_factor(builder, tensor.ssa, dimension) % factor:
+            raise TypeMismatchError(
+                "KERNEL_ARGUMENT",
+                f"{where}: its shape[{dimension}] must be known to be a multiple of {factor}",
+                hint=f'annotate it in the host function: weft.sym("n", divisibility={factor})',
+            )

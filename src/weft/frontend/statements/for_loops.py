@@ -135,7 +135,7 @@ def _staged_for(loop: Loop, course: Course, factor: int | None, *, always_runs: 
 def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
     """The loop as `scf.for`; None if the variables' types were not yet right."""
     builder = loop.frame.mark(loop.node)
-    block = CountedBlock([course.type, *carried.types()], course.lower, course.step)
+    block = CountedBlock(builder, [course.type, *carried.types()], course.lower, course.step)
     counter, *arguments = block.args
     before = loop.frame.scope.path.copy()
     _, path = loop.frame.trace_in(
@@ -175,7 +175,10 @@ def _emit_while_range(loop: Loop, course: Course, carried: Carried) -> Operation
     frame = loop.frame
     own = len(course.state_types)
     types = [*course.state_types, *carried.types()]
-    before, after = Block(arg_types=types), CountedBlock(types, course.lower, course.step)
+    before, after = (
+        Block(arg_types=types),
+        CountedBlock(frame.builder, types, course.lower, course.step),
+    )
     builder = frame.mark(loop.node)
     with builder.at(before):
         goes_on = course.goes_on(builder, before.args)

@@ -210,7 +210,7 @@ def _check_start(builder: Builder, name: str, tensor_map: TensorMap, start: SSAV
             f"tma.{name}: the box of {tensor_map.name} begins at {known}; expected {expected}",
             hint="copy a wider box that begins at such a place, and read from within the tile",
         )
-    if factor_of(start) % multiple:
+    if factor_of(builder, start) % multiple:
         rest = binary(builder, "&", Scalar(start, types.i32), multiple - 1)
         text = f"tma.{name}: the box of {tensor_map.name} begins at {expected}"
         emit_assert(builder, compare(builder, "==", rest, 0), text)

@@ -153,7 +153,7 @@ def _count(builder: Builder, to: Tensor, source: Tensor) -> int | Scalar:
                 f"{BULK_BYTES}",
                 hint=f"copy a multiple of {multiple} elements",
             )
-    elif factor_of(count.ssa) % multiple:
+    elif factor_of(builder, count.ssa) % multiple:
         rest = binary(builder, "&", count, multiple - 1)
         text = f"bulk_copy: the number of elements is a multiple of {multiple}"
         emit_assert(builder, compare(builder, "==", rest, 0), text)

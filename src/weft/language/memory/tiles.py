@@ -22,6 +22,7 @@ from weft.language.memory.access import dim, index_part, placed_index
 from weft.language.memory.local import static_shape
 from weft.language.numbers.convert import to_common
 from weft.language.numbers.operators import binary
+from weft.language.numbers.promises import stride_factor
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, shape_text
 from weft.types import dtype as types
@@ -236,7 +237,7 @@ def _view(
     alignment = kind.alignment_bytes.data
     for dimension, (size, start) in enumerate(zip(dims, starts, strict=True)):
         known = start if isinstance(start, int) else size
-        alignment = gcd(alignment, itemsize * known * _step(tensor, dimension, size))
+        alignment = gcd(alignment, itemsize * known * _step(builder, tensor, dimension, size))
     is_tail = tuple(dims[1:]) == kind.dims[1:]
     layout = kind.layout.data
     if layout == "contiguous" and not is_tail:
@@ -262,11 +263,11 @@ def _view(
     )
 
 
-def _step(tensor: Tensor, dimension: int, size: int) -> int:
+def _step(builder: Builder, tensor: Tensor, dimension: int, size: int) -> int:
     """A divisor of the elements between the addresses of neighboring indices of tiles of a size."""
     swizzle = tensor.type.panels
     if swizzle is None or dimension < tensor.rank - 2:
-        return tensor.type.static_stride(dimension) or 1
+        return stride_factor(builder, tensor.ssa, dimension)
     is_row = (dimension == tensor.rank - 2) != bool(swizzle.is_transposed.data)
     if is_row:
         return tensor.type.panel_columns

@@ -19,7 +19,7 @@ from weft.language.memory.access import index_values, stride
 from weft.language.memory.cached import cache_hint
 from weft.language.numbers.convert import stored
 from weft.language.numbers.operators import binary, compare
-from weft.language.numbers.promises import factor_of
+from weft.language.numbers.promises import factor_of, stride_factor
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
@@ -159,7 +159,8 @@ def neighbors_place(
         step = stride(builder, tensor, dimension)
         what = f"{tensor.name}.strides[{dimension}]"
         if isinstance(step, Scalar):
-            _check_multiple(builder, name, what, step, number)
+            if stride_factor(builder, tensor.ssa, dimension) % number:
+                _check_multiple(builder, name, what, step, number)
         elif step % number:
             raise ValueRangeError(
                 "VECTOR_INDEX", f"{name}: {what} is {step}, which is not a multiple of {number}"
@@ -195,7 +196,7 @@ def _check_multiple(builder: Builder, name: str, what: str, value: Scalar, count
                 "VECTOR_INDEX", f"{name}: {what} is {known}, which is not a multiple of {count}"
             )
         return
-    if factor_of(value.ssa) % count == 0:
+    if factor_of(builder, value.ssa) % count == 0:
         return
     rest = binary(builder, "&", value, count - 1)
     emit_assert(

@@ -26,7 +26,7 @@ from weft.language.memory.access import (
 )
 from weft.language.numbers.convert import convert, to_common
 from weft.language.numbers.operators import binary
-from weft.language.numbers.promises import factor_of
+from weft.language.numbers.promises import offset_multiple
 from weft.language.numbers.promotion import common_dtype
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
@@ -106,7 +106,9 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
         else:
             start = index_part(builder, tensor, dimension, part)
             starts.append(placed_index(builder, tensor, dimension, start))
-        offset_bytes = gcd(offset_bytes, _offset_bytes(tensor, dimension, start))
+        offset_bytes = gcd(
+            offset_bytes, offset_multiple(builder, tensor, dimension, start) * tensor.dtype.itemsize
+        )
     if len(kept) == tensor.rank and all(one.is_full for one in kept):
         return tensor
     sizes = [one.size.ssa for one in kept if isinstance(one.size, Scalar)]
@@ -329,17 +331,6 @@ def _start(builder: Builder, start: Number) -> SSAValue:
     if isinstance(start, Scalar):
         return start.ssa
     return builder.constant(i32 if start <= types.i32.maximum else i64, start)
-
-
-def _offset_bytes(tensor: Tensor, dimension: int, start: Number) -> int:
-    """A known divisor of the bytes that an index skips."""
-    if isinstance(start, int) and start == 0:
-        return 0
-    stride = tensor.type.static_stride(dimension)
-    if stride is None:
-        return tensor.dtype.itemsize
-    factor = start if isinstance(start, int) else factor_of(start.ssa)
-    return tensor.dtype.itemsize * stride * factor
 
 
 def _layout(tensor: Tensor, kept: list[_Kept]) -> str:
