@@ -301,3 +301,23 @@ def test_it_is_found_by_its_name_and_described():
     assert scale.function is plain_scale
     assert scale.__name__ == "plain_scale"
     assert repr(scale) == "<weft tuned function plain_scale: 2 configurations of threads, items>"
+
+
+def test_with_all_parameters_a_host_function_calls_the_plain_one():
+    @weft.kernel
+    def scale_kernel(a, factor):
+        for i in weft.each(a.shape[0]):
+            a[i] = a[i] * factor
+
+    @weft.autotune(space={"threads": [32, 64], "factor": [2]})
+    @weft.jit
+    def scale(a: weft.Tensor, threads: weft.Constexpr, factor: weft.i32):
+        scale_kernel(a, factor).launch(grid=1, block=threads)
+
+    @weft.jit
+    def host(a: weft.Tensor):
+        scale(a, 32, factor=5)
+
+    host(a := np.ones(8, np.float32))
+    assert a.tolist() == [5.0] * 8
+    assert scale.results == []

@@ -226,3 +226,24 @@ def test_completion_of_bash_knows_commands_options_and_choices(capsys: pytest.Ca
     )
     expected = ["inspect", "verify", "passes ptx", "--gpu-arch"]
     assert result.stdout.splitlines() == expected, result.stderr
+
+
+@pytest.mark.parametrize("command", ["compile", "inspect", "run", "bench"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gpu-arch", "h100"], "OPTION_VALUE"),
+        (["--gpu-arch", "sm_12"], "OPTION_GPU_ARCH"),
+        (["--target", "nowhere"], "OPTION_TARGET"),
+        (["--options=--no-such-option"], "OPTION_UNKNOWN"),
+        (["--options=--opt-level 9"], "OPTION_VALUE"),
+        (["--spec", "no_such_parameter:f32"], "--spec names"),
+    ],
+)
+def test_a_wrong_option_is_a_wrong_command(command, words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spec = [] if "--spec" in words else SPEC
+    assert main([command, SCALE, *spec, *words]) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert shown.err.startswith(f"weft {command}: ")

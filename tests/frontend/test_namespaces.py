@@ -16,7 +16,7 @@ import pytest
 import weft
 from tests.architecture.source_tree import PACKAGE
 from weft.config import override
-from weft.errors import CompileError
+from weft.errors import CompileError, WeftError
 from weft.frontend.source.text import read_source
 
 # What a namespace says of its module; `exec` with a namespace of its own says nothing.
@@ -245,6 +245,67 @@ def test_a_variable_of_an_enclosing_function_hides_the_modules():
         return x
 
     assert weft.compile(f).signature.parameters[0].kind.dtype == weft.i16
+
+
+def test_a_kernel_launched_alone_names_variables_of_its_enclosing_function():
+    vector = weft.Tensor[weft.f32, (3,)]
+
+    @weft.kernel
+    def kernel(a: vector):
+        a[0] = 7.0
+
+    kernel[1, 1](a := array())
+    assert a[0] == 7
+    with pytest.raises(ValueError, match=r"shape\[0\] is 4"):
+        kernel[1, 1](np.zeros(4, np.float32))
+
+
+class Unknown:
+    pass
+
+
+@weft.kernel
+def of_unknown(a: weft.Tensor, b: Unknown, *, c: Missing = 1):
+    a[0] = 1.0
+
+
+@weft.kernel
+def of_unknown_alone(a: weft.Tensor, b: Unknown):
+    a[0] = 1.0
+
+
+@weft.jit
+def host_of_unknown(a: weft.Tensor, b: Unknown):
+    pass
+
+
+@weft.jit
+def host_of_missing(a: weft.Tensor, b: Missing):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("call", "parameter"),
+    [
+        (lambda a: of_unknown[1, 1](a, a), "c: Missing"),
+        (lambda a: of_unknown.over(3)(a, a), "c: Missing"),
+        (lambda a: of_unknown_alone[1, 1](a, a), "b: Unknown"),
+        (lambda a: of_unknown_alone.over(3)(a, a), "b: Unknown"),
+        (lambda a: host_of_unknown(a, a), "b: Unknown"),
+        (lambda a: weft.compile(host_of_unknown, a, a), "b: Unknown"),
+        (lambda a: weft.compile(host_of_missing), "b: Missing"),
+        (lambda a: host_of_missing(a, a), "b: Missing"),
+    ],
+)
+def test_a_wrong_annotation_is_told_at_the_parameter_however_the_function_is_called(
+    call, parameter
+):
+    with pytest.raises(WeftError) as caught:
+        call(array())
+    place = caught.value.location
+    line = linecache.getline(place.file, place.line)
+    assert place.file == __file__
+    assert line[place.column : place.end_column] == parameter
 
 
 def test_arrays_of_an_enclosing_function_are_not_kept():

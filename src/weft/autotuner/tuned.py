@@ -29,6 +29,7 @@ from weft.config import config
 from weft.dynamo import left_to_python
 from weft.errors import TuningError, UnavailableError
 from weft.frontend.source.text import read_source
+from weft.language.functions import TunedFunction
 from weft.tracebacks import leave_the_users_frames, one_frame
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 __tracebackhide__ = True
 
 
-class Tuned:
+class Tuned(TunedFunction):
     """A host function whose constants and launch parameters are chosen by measuring; made by ``@weft.autotune``.
 
     Call it as the function, without the parameters of the space. With all of them it is the plain function.
@@ -60,6 +61,7 @@ class Tuned:
         self.rules = rules
         self._name = function.function.__name__
         self._space = Space(space, function.function.__name__, parameter_names(function))
+        self.chosen = tuple(self._space.names)
         self._parameters = Parameters(function, self._space.names)
         self._key = Key(key, self._parameters)
         self._file = file

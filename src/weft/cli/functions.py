@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.cli.spec import example_of, parse_spec
+from weft.errors import OptionError
 
 if TYPE_CHECKING:
     import argparse
@@ -109,7 +110,7 @@ def compile_named(arguments: argparse.Namespace, function: Any, *more: str) -> A
         function: from `find_function`.
         more: words of further options.
     Raises:
-        WrongCommandError: if the specification names a parameter that the function does not have.
+        WrongCommandError: for an unknown or wrong option, or a specification of no parameter of the function.
         WeftError: if it cannot be compiled.
     """
     import weft
@@ -127,4 +128,7 @@ def compile_named(arguments: argparse.Namespace, function: Any, *more: str) -> A
         words += [option, value] if value else []
     examples = {name: example_of(said) for name, said in arguments.spec.items()}
     options = f"{arguments.options} {shlex.join(words)}".strip()
-    return weft.compile(function, options=options, **examples)
+    try:
+        return weft.compile(function, options=options, **examples)
+    except OptionError as error:
+        raise WrongCommandError(str(error)) from None

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import FrameType
 
+    from weft.arguments.base import DeclaredParameter
+
 __tracebackhide__ = True  # for pytest
 
 
@@ -36,6 +38,7 @@ class BareHost:
         make_host: turns a Python function into a host function.
 
     Attributes:
+        kernel: as given.
         names: of its extra parameters, by those of the launch's arguments.
     """
 
@@ -46,7 +49,8 @@ class BareHost:
         self.names = {size: _free(size, code) for size in sizes}
         function = _host_function(kernel, self.names)
         given = {self.names[size]: annotation for size, annotation in sizes.items()}
-        function.__annotations__ = {**kernel.function.__annotations__, **given}
+        function.__annotations__ = {**_annotations_of(kernel), **given}
+        self.kernel = kernel
         self.name: str = kernel.function.__name__
         self.file: str = function.__code__.co_filename
         self.call = make_host(function)
@@ -148,12 +152,36 @@ def _place(error: WeftError, host: BareHost) -> None:
     caller = trace.tb_frame.f_back if trace is not None else None
     if error.location is None or error.location.file != host.file or caller is None:
         return
-    error.location = _call_in(caller)
+    error.location = _parameter_of(error, host) or _call_in(caller)
     if error.code == "LAUNCH_SHARED_MEMORY":
         error.hint = (
             f"{host.name}[grid, block] has no dynamic shared memory; in a @weft.jit function, "
             f"{host.name}(...).launch(grid=..., block=..., shared_memory_bytes=...) does"
         )
+
+
+def _annotations_of(kernel: Any) -> dict[str, Any]:
+    """A kernel's annotations, those kept as texts evaluated where the kernel was defined."""
+    annotations: dict[str, Any] = kernel.function.__annotations__
+    if not any(isinstance(text, str) for text in annotations.values()):
+        return annotations
+    evaluated = {one.name: one.annotation for one in read_source(kernel).parameters}
+    return {name: evaluated[name] for name in annotations if name in evaluated}
+
+
+def _parameter_of(error: WeftError, host: BareHost) -> SourceLocation | None:
+    """The kernel's parameter that an error is about; None if it is about the launch."""
+    if not error.code.startswith("ANNOTATION_"):
+        return None
+    declared = read_source(host.call).parameters
+    names = {one.name for one in declared if _is_at(one, error)}
+    kernels = read_source(host.kernel).parameters
+    return next((one.location for one in kernels if one.name in names), None)
+
+
+def _is_at(parameter: DeclaredParameter, error: WeftError) -> bool:
+    one, other = parameter.location, error.location
+    return one is not None and other is not None and one.column == other.column
 
 
 def _call_in(frame: FrameType) -> SourceLocation:

@@ -17,7 +17,8 @@ from weft.tracebacks import leave_the_users_frames, one_frame
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
+    from types import CodeType
 
 __tracebackhide__ = True  # for pytest
 
@@ -125,6 +126,24 @@ class HostFunction(StagedFunction):
     """A function made by ``@weft.jit``: computes with scalars and launches kernels."""
 
     __slots__ = ()
+
+
+class TunedFunction:
+    """A function made by ``@weft.autotune``, as far as the front end needs it.
+
+    Attributes:
+        tuned_function: the host function.
+        chosen: its parameters that tuning chooses.
+    """
+
+    tuned_function: HostFunction
+    chosen: tuple[str, ...]
+
+    def has_all(self, count: int, keywords: Container[str]) -> bool:
+        """Whether a call passes all parameters of the space, so that it is one of the plain function."""
+        code: CodeType = self.tuned_function.function.__code__  # pyright: ignore[reportFunctionMemberAccess]
+        given = code.co_varnames[: min(count, code.co_argcount)]
+        return all(name in given or name in keywords for name in self.chosen)
 
 
 class DeviceFunction(Generic[Parameters]):

@@ -19,7 +19,7 @@ from weft.blame import is_of_weft
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable, OverRounds
 from weft.frontend.expressions import methods
-from weft.frontend.expressions.staging import holds_kernel_object
+from weft.frontend.expressions.staging import holds_kernel_object, needs_tracing
 from weft.frontend.scope import resolved
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_fixed
@@ -80,7 +80,7 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
         return _Over(value)
     if name == "max_clusters" and isinstance(value, KernelFunction | BoundFunction):
         return _MaxClusters(value)
-    if contains_staged(value) or (_is_computed(value, name) and holds_kernel_object(value)):
+    if contains_staged(value) or (_is_computed(value, name) and _is_of_kernel(value, name)):
         return _of_container(frame, value, name)
     run = constants.python if _is_stored(value, name) else frame.state.run
     found = run(f"'.{name}'", _python_attribute, value, name)
@@ -99,6 +99,13 @@ def _is_computed(value: Any, name: str) -> bool:
         return False
     kind = cast("type[Any]", type(value))
     return isinstance(class_attribute(kind, name), FunctionType | property)
+
+
+def _is_of_kernel(value: Any, name: str) -> bool:
+    """Whether a method is of an object that holds what only a kernel knows, or a property reaches the language."""
+    found = class_attribute(cast("type[Any]", type(value)), name)
+    reads = isinstance(found, property) and isinstance(found.fget, FunctionType)
+    return holds_kernel_object(value) or (reads and needs_tracing(cast("Any", found).fget, value))
 
 
 def _is_stored(value: Any, name: str) -> bool:

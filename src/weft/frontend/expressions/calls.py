@@ -16,9 +16,9 @@ from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodTy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_dataclass
-from weft.errors import CompileError, TypeMismatchError
+from weft.errors import CompileError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
-from weft.frontend.expressions import comparisons, folds, fragments, methods
+from weft.frontend.expressions import comparisons, folds, fragments, instances, methods
 from weft.frontend.expressions.attributes import is_mover, refuse_misplaced
 from weft.frontend.expressions.items import Items
 from weft.frontend.expressions.staging import needs_tracing
@@ -29,7 +29,13 @@ from weft.frontend.state.reachable import CACHED, is_iterator
 from weft.frontend.structure import contains_staged
 from weft.language import LANGUAGE
 from weft.language.builtins import BUILTINS
-from weft.language.functions import BoundFunction, DeviceFunction, HostFunction, KernelFunction
+from weft.language.functions import (
+    BoundFunction,
+    DeviceFunction,
+    HostFunction,
+    KernelFunction,
+    TunedFunction,
+)
 from weft.language.numbers.convert import convert
 from weft.language.operation import Operation
 from weft.language.values import Scalar, is_staged
@@ -103,6 +109,10 @@ def call_value(
     if isinstance(callee, BoundFunction):
         given = [callee.owner, *arguments]
         return call_value(visitor, node, callee.function, given, keywords)
+    if isinstance(callee, TunedFunction):
+        if not callee.has_all(len(arguments), keywords):
+            raise _needs_measuring(callee)
+        return call_value(visitor, node, callee.tuned_function, arguments, keywords)
     if isinstance(callee, FrontendCallable):
         return callee.call(frame, arguments, keywords)
     if isinstance(callee, KernelFunction):
@@ -118,6 +128,10 @@ def call_value(
     if isinstance(callee, functools.partial):
         given, named = [*callee.args, *arguments], {**callee.keywords, **keywords}
         return call_value(visitor, node, callee.func, given, named)
+    if callee is builtins.super and not arguments:
+        found = instances.base_methods(frame)
+        if found is not instances.NONE:
+            return found
     refused = refused_call(callee, arguments)
     if refused is not None:
         raise refused
@@ -132,7 +146,20 @@ def call_value(
     staged = staged or contains_staged(callee)
     if isinstance(own_call, FunctionType) and needs_tracing(own_call, callee, arguments, keywords):
         return frame.inline(own_call, [callee, *arguments], keywords)
+    made = instances.make(frame, callee, arguments, keywords)
+    if made is not instances.NONE:
+        return made
     return _other(visitor, node, callee, arguments, keywords, staged)
+
+
+def _needs_measuring(callee: TunedFunction) -> UnavailableError:
+    name, chosen = callee.tuned_function.function.__name__, callee.chosen
+    return UnavailableError(
+        "AUTOTUNE_CALL",
+        f"'{name}' chooses {', '.join(chosen)} by measuring with a call's arrays, which compiled code cannot",
+        hint=f"pass {'it' if len(chosen) == 1 else 'all of them'} here, from {name}.best(...) of Python; or decorate "
+        "this function with @weft.autotune instead",
+    )
 
 
 def _without_cache(callee: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -225,7 +252,10 @@ def _other(
     known = getattr(callee, "__module__", "") in ("math", "numpy") and ours in LANGUAGE
     hint = call_hint(callee) or "only Python functions can be compiled; write one"
     if isinstance(callee, type) and not call_hint(callee):
-        hint = "make it a NamedTuple or a @dataclass(frozen=True), which can hold run-time values"
+        hint = (
+            "make it a NamedTuple, a @dataclass, or a class with an __init__ in Python and without __slots__, which "
+            "can hold run-time values"
+        )
     raise TypeMismatchError(
         "CALL_STAGED",
         f"{name} cannot be called with values known only at run time",

@@ -10,7 +10,7 @@ import inspect
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.frontend.expressions.staging import holds_kernel_object
+from weft.frontend.expressions.staging import holds_kernel_object, needs_tracing
 from weft.frontend.source.text import is_generated
 from weft.language.values import is_staged
 
@@ -73,7 +73,11 @@ def compare(frame: Frame, sign: str, left: Any, right: Any) -> Any:
 def call(frame: Frame, owner: Any, name: str, *arguments: Any) -> Any:
     """``owner.name(*arguments)``, inlined if the class is the user's and a value is staged."""
     function = find(owner, name)
-    if function is None or not holds_kernel_object((owner, *arguments)):
+    if function is None:
+        return NONE
+    if not holds_kernel_object((owner, *arguments)) and not needs_tracing(
+        function, owner, *arguments
+    ):
         return NONE
     return frame.inline(function, (owner, *arguments), {})
 

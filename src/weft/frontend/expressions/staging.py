@@ -18,14 +18,12 @@ from types import (
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
-from weft.frontend.state.captured import cell_contents, code_names
+from weft.frontend.expressions.language_use import reaches_language
 from weft.frontend.state.reachable import attributes_of
 from weft.frontend.structure import PLAIN, Deferred, passed_on
 from weft.language import LanguageName
-from weft.language.functions import DeviceFunction, StagedFunction
 from weft.language.operation import Operation
 from weft.language.values import StagedContext, StagedNamespace, is_staged
-from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -38,15 +36,6 @@ _OF_THE_KERNEL: Final = (
     BoundMethod,
     FrontendCallable,
     Deferred,
-)
-# What names in the code of a function mean that it is not plain Python; weft's own name operations directly.
-_LANGUAGE: Final = (
-    LanguageName,
-    StagedFunction,
-    DeviceFunction,
-    DType,
-    Operation,
-    StagedNamespace,
 )
 _LEAVES: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, Enum)
 
@@ -61,7 +50,7 @@ def holds_kernel_object(value: object) -> bool:
 
 def needs_tracing(function: FunctionType, *given: object) -> bool:
     """Whether a function must be inlined, because of names in its code or its arguments."""
-    return uses_language(function) or _reaches(given, _is_used_in_kernel, set())
+    return _reaches(given, _is_used_in_kernel, set()) or reaches_language(function, *given)
 
 
 def _is_of_kernel(value: object) -> bool:
@@ -71,7 +60,7 @@ def _is_of_kernel(value: object) -> bool:
 def _is_used_in_kernel(value: object) -> bool:
     """The same, or a name or function of the language passed in order to be called."""
     if isinstance(value, FunctionType):
-        return uses_language(value)
+        return reaches_language(value)
     return _is_of_kernel(value) or isinstance(value, LanguageName)
 
 
@@ -97,44 +86,3 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from (value.__func__, value.__self__)
     yield from passed_on(value)
     yield from (item for _, item in attributes_of(value))
-
-
-def uses_language(function: FunctionType) -> bool:
-    """Whether a function must be inlined even for compile-time arguments, since its code is not plain Python.
-
-    Plain Python runs in Python, without restrictions; a helper such as
-    ``def thread(): return weft.thread_idx.x`` cannot.
-    """
-    return _uses(function, set())
-
-
-def _uses(function: FunctionType, seen: set[FunctionType]) -> bool:
-    if function in seen:
-        return False
-    seen.add(function)
-    return any(
-        _is_language(value) or (isinstance(value, FunctionType) and _uses(value, seen))
-        for value in _named_values(function)
-    )
-
-
-def _is_language(value: object) -> bool:
-    if isinstance(value, ModuleType):
-        return value.__name__ == "weft" or value.__name__.startswith("weft.primitives.")
-    return isinstance(value, _LANGUAGE)
-
-
-def _named_values(function: FunctionType) -> Iterator[Any]:
-    """The current values of the names in a function's code: globals, free variables, names in modules."""
-    names = list(code_names(function.__code__))
-    for name in names:
-        if name not in function.__globals__:
-            continue
-        value = function.__globals__[name]
-        yield value
-        if isinstance(value, ModuleType):
-            yield from (vars(value)[inner] for inner in names if inner in vars(value))
-    yield from function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).values()
-    for cell in function.__closure__ or ():
-        yield from cell_contents(cell)
