@@ -48,6 +48,7 @@ RESOURCE_COLUMNS = (
 # What the excerpts leave out: where each line came from.
 LLVM_LOCATIONS = r", !dbg !\d+|^!.*"
 PTX_LOCATIONS = r"^\s*\.loc.*|^\$L__(tmp|func).*"
+SASS_INSTRUCTION = r"^\s*/\*[0-9a-f]{4,}\*/.*"
 SASS_LOCATIONS = r"^\s*//##.*|^\.L_x_\d+:"
 NO_CUDA = f"""\
 compiling for {ARCHITECTURE} is not possible here: {{reason}}
@@ -180,7 +181,9 @@ def show_stages(missing: str) -> None:
 def instructions(ptx: str, sass: str) -> tuple[int, int]:
     """How many instructions a program has as PTX and as machine code, without the padding."""
     in_ptx = [line for line in ptx.splitlines() if re.match(r"\s+(@!?%p\d+ )?[a-z]", line)]
-    in_sass = [line for line in sass.splitlines() if "/*0" in line and "NOP" not in line]
+    in_sass = [
+        line for line in re.findall(SASS_INSTRUCTION, sass, re.MULTILINE) if "NOP" not in line
+    ]
     return len(in_ptx), len(in_sass)
 
 

@@ -134,7 +134,7 @@ def _import(name: str) -> ModuleType:
             ) from error
         if error.name == "weft._native":
             raise ImportError(_why_not_here()) from None
-        if str(error.name).startswith("weft."):
+        if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("weft."):
             raise ImportError(
                 f"{error.name} is missing from {_os.path.dirname(__file__)}: another distribution may have "
                 f"taken its place or removed it; `pip install --force-reinstall weft-lang` brings it back"
@@ -178,6 +178,12 @@ def _language_names() -> list[str]:
     return [name for name in language.LANGUAGE if "." not in name] + list(language.NAMESPACES)
 
 
+def _namespaced_names() -> list[str]:
+    """What is written ``weft.kernels.sort`` and so on."""
+    spaces = {name: _import(_NAMESPACES[name]) for name in ("block", "kernels", "random", "warp")}
+    return [f"{space}.{name}" for space, module in spaces.items() for name in module.__all__]
+
+
 def _public_names() -> list[str]:
     return sorted([*_MODULE_OF, *_MODULES, *_language_names(), "__version__"])
 
@@ -203,7 +209,8 @@ def _language_name(name: str) -> object:
     try:
         return language.language_name(name)
     except AttributeError:
-        hint = language.hint_for(name, _public_names(), _public_names())
+        known = [*_public_names(), *_namespaced_names()]
+        hint = language.hint_for(name, known, known)
         message = f"module 'weft' has no attribute {name!r}"
         raise AttributeError(f"{message}; {hint}" if hint else message) from None
 

@@ -36,6 +36,16 @@ def test_every_example_has_a_row_and_is_right(capsys, monkeypatch, tmp_path):
         assert stage in printed
 
 
+def test_machine_code_of_any_length_is_counted():
+    lines = [
+        f"        /*{16 * number:04x}*/                   FFMA R1, R2, R3, R4 ;"
+        for number in range(5000)
+    ]
+    padding = ["        /*13880*/                   NOP ;", '\t//## File "demo.py", line 3']
+    counted = demo.instructions("\tadd.f32 %f1, %f2, %f3;\n", "\n".join(lines + padding))
+    assert counted == (1, 5000)
+
+
 def test_wrong_result_fails_the_demo(capsys, monkeypatch, tmp_path):
     broken = dataclasses.replace(EXAMPLES[0], reference=lambda a, b: {"b": a + np.float32(2)})
     monkeypatch.setattr(demo, "EXAMPLES", (broken,))

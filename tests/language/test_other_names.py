@@ -3,12 +3,23 @@
 
 from __future__ import annotations
 
+import functools
+import re
+
 import pytest
 
 import weft
 from weft.language import LANGUAGE, hint_for, other_names
 
-PUBLIC = [name for name in weft.__all__ if not name.startswith("_")]
+PUBLIC = [name for name in weft.__all__ if not name.startswith("_")] + weft._namespaced_names()
+NAMESPACED = [name.rpartition(".")[2] for name in weft._namespaced_names()]
+# The names of every public module, wherever they are.
+EVERYWHERE = {name.rpartition(".")[2].lower() for name in (*LANGUAGE, *PUBLIC)} | {
+    name.lower()
+    for space in weft._NAMESPACES
+    for name in dir(getattr(weft, space))
+    if not name.startswith("_")
+}
 
 
 @pytest.mark.parametrize(
@@ -55,12 +66,9 @@ def test_python_says_it_too():
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("rand", "random numbers"),
-        ("curand", "random numbers"),
-        ("__ldmatrix_sync", "instruction of this kind"),
-        ("memcpy_async", "operation of this name; weft.cp_async"),
+        ("conv2d", "convolution of arrays"),
+        ("tcgen05", "operation of this name; weft.mma"),
         ("ones", "tensors that a kernel makes"),
-        ("matmul", "library of routines"),
     ],
 )
 def test_what_weft_does_not_have_is_said_so(name, what):
@@ -69,12 +77,50 @@ def test_what_weft_does_not_have_is_said_so(name, what):
 
 
 def test_nothing_that_weft_has_is_said_to_be_absent():
-    assert {*other_names._ABSENT} & {*LANGUAGE, *PUBLIC, *other_names._NAMES} == set()
+    words = {word for name in EVERYWHERE for word in (name, *name.split("_"))}
+    assert {*other_names._ABSENT} & {*words, *other_names._NAMES} == set()
+
+
+@pytest.mark.parametrize("text", sorted({*other_names._ABSENT.values()}))
+def test_what_a_hint_names_instead_exists(text):
+    named = re.findall(r"weft\.([\w.]+)", text)
+    assert named
+    assert all(getattr(weft, name) for name in named)
+
+
+@pytest.mark.parametrize("name", sorted({*NAMESPACED} - {*weft.__all__, "all", "any"}))
+def test_a_name_in_a_namespace_leads_there(name):
+    with pytest.raises(AttributeError) as caught:
+        getattr(weft, name)
+    hint = str(caught.value)
+    assert "weft has no" not in hint
+    offered = re.findall(r"weft\.([\w.]+)", hint)
+    assert offered
+    assert all(functools.reduce(getattr, one.split("."), weft) for one in offered)
+    assert any(one.rpartition(".")[2] == name for one in offered)
 
 
 @pytest.mark.parametrize(
     ("name", "ours"),
-    [("sycn_threads", "sync_threads"), ("sum", "warp_sum"), ("print", "printf"), ("jitt", "jit")],
+    [
+        ("philox", "random.philox"),
+        ("rand", "random.philox"),
+        ("sort", "kernels.sort"),
+        ("softmax", "kernels.softmax"),
+        ("matmul", "kernels.matmul"),
+        ("ldmatrix", "mma.load_a"),
+        ("radix_sort", "block.radix_sort"),
+        ("memcpy_async", "cp_async"),
+    ],
+)
+def test_a_name_that_weft_was_said_not_to_have_leads_to_it(name, ours):
+    with pytest.raises(AttributeError, match=rf"\bweft\.{ours}\b"):
+        getattr(weft, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [("sycn_threads", "sync_threads"), ("sum", "block.sum"), ("print", "printf"), ("jitt", "jit")],
 )
 def test_a_misspelled_name_leads_to_what_looks_like_it(name, ours):
     with pytest.raises(AttributeError, match=rf"did you mean weft\.{ours}\b"):

@@ -313,11 +313,12 @@ def language_name(name: str) -> LanguageName:
 def hint_for(name: str, known: Collection[str] = (), near: Collection[str] | None = None) -> str:
     """A suggestion for a name that weft does not have, or an empty string.
 
-    CUDA's, numba's and Triton's names for existing operations come first, then missing features, then misspellings.
+    CUDA's, numba's and Triton's names for existing operations come first, then functions of that name in weft's
+    namespaces, then missing features, then misspellings.
 
     Args:
         name: as written, without ``weft.``.
-        known: names besides those of the language.
+        known: names besides those of the language, such as ``kernels.sort``.
         near: candidates for a misspelling; all if omitted.
     """
     from weft.language import other_names
@@ -325,10 +326,11 @@ def hint_for(name: str, known: Collection[str] = (), near: Collection[str] | Non
 
     names = {*LANGUAGE, *known}
     meant = other_names.meant(name, {*names, "ceil_div", *(dtype.name for dtype in DTYPES)})
+    found = [meant] if meant else other_names.namespaced(name, known)
     absent = other_names.absent(name)
-    if meant is None and absent is not None:
+    if not found and absent is not None:
         return absent
-    found = [meant] if meant else other_names.near(name, names if near is None else near)
+    found = found or other_names.near(name, names if near is None else near)
     return f"did you mean {' or '.join(f'weft.{one}' for one in found)}?" if found else ""
 
 

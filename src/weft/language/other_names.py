@@ -52,30 +52,30 @@ _NAMES: Final = {
     "float8e5": "f8e5m2",
     "uchar": "u8",
     "cp_async_bulk": "bulk_copy",
+    "memcpy_async": "cp_async",
+    "copy_async": "cp_async",
+    **dict.fromkeys(("wmma", "dot"), "mma.mma"),
+    **dict.fromkeys(("ldmatrix", "load_matrix"), "mma.load_a"),
+    **dict.fromkeys(("rand", "randn", "randint", "uniform", "normal"), "random.philox"),
+    **dict.fromkeys(("curand", "curand_init"), "random.philox"),
+    "cublas": "kernels.gemm",
+    "cub": "block.reduce",
+    "thrust": "kernels.reduce",
 }
-_RANDOM: Final = "random numbers; fill a tensor with them, or compute them from a counter"
 _MATRIX: Final = (
-    "instruction of this kind; weft.mma multiplies tiles, and weft.inline_ptx writes an instruction"
+    "operation of this name; weft.mma and weft.wgmma multiply tiles, and weft.inline_ptx writes one"
 )
-_COPIES: Final = (
-    "operation of this name; weft.cp_async copies for a thread, and weft.tma boxes of tensors"
+_MAKERS: Final = (
+    "tensors that a kernel makes; pass one, made by weft.full or weft.empty, or use weft.local"
 )
-_MAKERS: Final = "tensors that a kernel makes; pass one, or use weft.local or weft.shared"
-_LIBRARY: Final = "library of routines on whole tensors; write it as kernels"
-# What weft does not have: names in lower case, and the text after "weft has no".
+# What weft does not have: names in lower case, and the text after "weft has no". A test looks them up among all of
+# weft's names.
 _ABSENT: Final = {
-    **dict.fromkeys(
-        "rand randn randint random uniform normal philox curand curand_init".split(), _RANDOM
-    ),
-    **dict.fromkeys("wmma tcgen05 ldmatrix stmatrix load_matrix dot dp4a".split(), _MATRIX),
-    **dict.fromkeys("memcpy_async copy_async".split(), _COPIES),
+    **dict.fromkeys(("tcgen05", "stmatrix", "dp4a"), _MATRIX),
     **dict.fromkeys(
         "ones zeros_like ones_like full_like empty_like arange linspace".split(), _MAKERS
     ),
-    **dict.fromkeys(
-        "sort argsort scan cumsum matmul gemm fft cublas cub thrust conv2d softmax".split(),
-        _LIBRARY,
-    ),
+    "conv2d": "convolution of arrays; weft.im2col_map reads its tiles, and weft.wgmma multiplies them",
 }
 _KINDS: Final = {"float": "f", "int": "i", "uint": "u"}
 
@@ -84,11 +84,25 @@ def absent(name: str) -> str | None:
     """The hint for something that weft does not have, or None.
 
     Example:
-        >>> absent("curand")
-        'weft has no random numbers; fill a tensor with them, or compute them from a counter'
+        >>> absent("conv2d")
+        'weft has no convolution of arrays; weft.im2col_map reads its tiles, and weft.wgmma multiplies them'
     """
     what = _ABSENT.get(name.strip("_").lower().removesuffix("_sync"))
     return None if what is None else f"weft has no {what}"
+
+
+def namespaced(name: str, known: Collection[str]) -> list[str]:
+    """Up to three names in namespaces that are `name`, or contain it as a word.
+
+    Example:
+        >>> namespaced("sort", ["kernels.sort", "block.merge_sort", "sort_of"])
+        ['kernels.sort', 'block.merge_sort']
+    """
+    plain = name.strip("_").lower()
+    lasts = {one: one.rpartition(".")[2].lower() for one in sorted(known) if "." in one}
+    exact = [one for one, last in lasts.items() if last == plain]
+    parts = [one for one, last in lasts.items() if plain and plain in last.split("_")]
+    return list(dict.fromkeys([*exact, *parts]))[:3]
 
 
 def near(name: str, known: Collection[str]) -> list[str]:

@@ -25,7 +25,7 @@ class Executor(NamedTuple):
 
 
 _CONTEXT: Final = Executor("context", 0)
-"""Loads kernels into each device's primary context on first use, for tools that need CUmodule handles."""
+"""Loads kernels into each device's primary context on first use, for tools that know modules and no libraries."""
 _LIBRARY: Final = Executor("library", 1)
 """Loads kernels once, for every device, without a context. The default."""
 _TVM_FFI: Final = Executor("tvm-ffi", 2)
