@@ -34,7 +34,7 @@ native_sources := CMakeLists.txt $(shell find native -name "*.h" -o -name "*.cpp
 
 native_all := $(shell find native tests/native -name "*.h" -o -name "*.cpp" -o -name "*.c")
 
-.PHONY: help venv ready native demo test test-all sanitize check format docs site wheels bench performance gpu clean
+.PHONY: help venv ready native demo test test-all sanitize check format docs site wheels bench performance gpu gpu-all clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -170,8 +170,11 @@ performance: $(base) $(stamps)/group-torch  ## measure weft.kernels on a GPU and
 # torch and the peers are large: they are installed where there is a driver to use them.
 with_driver := $(if $(WHEELS),,$(if $(wildcard /dev/nvidiactl),$(stamps)/group-torch $(stamps)/peers))
 
-gpu: $(base) $(stamps)/group-gpu $(with_driver)  ## all that needs an NVIDIA GPU; says why where there is none
-	@$(bin)/python -m tests.gpu $(ARGS)
+gpu: $(base) $(stamps)/group-gpu $(with_driver)  ## what needs an NVIDIA GPU, in five minutes: some cases of every test, the fuzzer
+	@$(bin)/python -m tests.gpu quick $(ARGS)
+
+gpu-all: $(base) $(stamps)/group-gpu $(with_driver)  ## all that needs an NVIDIA GPU, and its benchmarks; both say why where there is none
+	@$(bin)/python -m tests.gpu all $(ARGS)
 
 clean:  ## remove what was built (not .venv)
 	rm -rf build dist src/weft/_native*.so src/weft/lib $(stamps)/native $(stamps)/package

@@ -9,7 +9,7 @@ import pytest
 import weft
 from tools.sweep_math import REFERENCES, promised_fast, sweep_on_gpu
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.timeout(300)]
 
 BOUNDS = promised_fast()
 PAIRS = {"atan2": np.arctan2, "pow": np.power}

@@ -49,6 +49,9 @@ def test_moves(dtype: Any):
         assert found.is_contiguous() and torch.equal(found, x.permute(axes))
     view = x.permute(2, 0, 1)[1::2]
     assert torch.equal(kernels.copy(view), view)
+
+
+def test_a_transposition_has_more_elements_than_32_bits_count():
     large = torch.randint(-100, 100, (2, 1 << 15, 1 << 15), device="cuda", dtype=torch.int8)
     assert torch.equal(kernels.transpose(large), large.transpose(1, 2))  # 2³¹ elements
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests.gpu.sanitized import WRONG
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.gpu, pytest.mark.slow, pytest.mark.timeout(150)]
 
 ROOT = Path(__file__).parent.parent.parent
 FOUND = 99  # the exit status that stands for a finding
