@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import ast
-import importlib
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +12,6 @@ import pytest
 from tests.sampling import sampled
 from weft import kernels
 from weft.kernels import products
-from weft.kernels.operators import make_operators
-from weft.runtime.specializations import Specializations
 
 pytestmark = pytest.mark.torch
 
@@ -167,98 +162,3 @@ def test_a_users_activation_has_no_derivative():
         kernels.gemm(x, x, alpha="a")
     with torch.no_grad():
         assert kernels.gemm(x, x, activation=lambda x: x * x).shape == (3, 3)
-
-
-# Those whose results have shapes of their own, or that have many inputs: tracing takes half a second each.
-TRACED = ("embedding", "cross_entropy", "gemm", "layer_norm")
-
-
-def operators() -> dict[str, tuple[Any, bool]]:
-    """The functions of `weft.kernels` that are operators of torch, by name, and whether they have derivatives."""
-    found = {}
-    for path in Path(kernels.__file__).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            for mark in getattr(node, "decorator_list", []):
-                match mark:
-                    case ast.Call(func=ast.Name(id="differentiable"), args=[_, *backward]):
-                        module = importlib.import_module(f"weft.kernels.{path.stem}")
-                        has_derivative = bool(backward) and not isinstance(
-                            backward[0], ast.Constant
-                        )
-                        found[node.name] = getattr(module, node.name), has_derivative
-    return found
-
-
-def operator_arguments(torch: Any) -> dict[str, tuple[Any, ...]]:
-    """Arguments of a call of each operator."""
-
-    def numbers(*shape: int) -> Any:
-        return torch.randn(shape, requires_grad=True)
-
-    x, y, row, angles = numbers(4, 8), numbers(4, 8), numbers(8), torch.rand(4, 4)
-    classes, starts = torch.tensor([3, 0, 7, 1]), torch.tensor([0, 1, 4], dtype=torch.int32)
-    eight, scales = torch.ones(8, 16).to(torch.float8_e4m3fn), torch.ones(8, 1, requires_grad=True)
-    q, k, v = (numbers(1, 5, 2, 16) for _ in range(3))
-    return {
-        "attention": (q, k, v, True),
-        "attention_slopes": (numbers(1, 5, 2, 16), q, k, v, True),
-        "gelu": (x, "tanh"),
-        "gelu_backward": (y, x, "tanh"),
-        "_both_slopes": (x, y, x),
-        "silu_mul": (x, y),
-        "dropout": (x, 0.5, 3),
-        "_grouped_slope": (numbers(4, 2), x, numbers(2, 8, 2), starts, "silu"),
-        "_grouped_sums": (x, numbers(4, 2), starts),
-        "grouped_gemm": (x, numbers(2, 8, 2), starts, numbers(2, 2), "silu"),
-        "embedding": (y, classes % 4),
-        "embedding_backward": (x, classes % 4, 5),
-        "cross_entropy": (x, classes),
-        "fft": (numbers(4, 6, 2), True),
-        "rfft": (numbers(4, 6),),
-        "irfft": (numbers(4, 6, 2), 11),
-        "cross_entropy_backward": (numbers(4), x, classes),
-        "_norm_slopes": (y, x, row),
-        "layer_norm": (x, row, row),
-        "rms_norm": (x, row),
-        "matmul": (x, y.mT),
-        "_gemm_slope": (numbers(4, 4), x, y.mT, "silu"),
-        "gemm": (x, y.mT, numbers(4), "silu", numbers(4, 4), 0.5, 2.0),
-        "rope": (numbers(4, 2, 8), angles.cos(), angles.sin()),
-        "scaled_gemm": (eight, eight.mT, scales, scales[:1]),
-        "softmax_backward": (y, x),
-        "log_softmax_backward": (y, x),
-        "softmax": (x,),
-        "log_softmax": (x,),
-    }
-
-
-def test_operators_are_what_torch_expects_of_operators(monkeypatch):
-    """Schemas, shapes of results, derivatives; instead of kernels, which see memory alone, ones are written."""
-    import torch
-
-    def fill(self: object, arguments: tuple[Any, ...], keywords: object) -> None:
-        for one in arguments:
-            if (
-                isinstance(one, torch.Tensor) and one.isnan().all()
-            ):  # new: deterministic torch makes it so
-                one.detach().fill_(1)
-
-    monkeypatch.setattr(Specializations, "call", fill)
-    torch.use_deterministic_algorithms(True)
-    try:
-        table, functions = operator_arguments(torch), operators()
-        assert set(table) == set(functions)
-        for name, arguments in table.items():
-            _, has_derivative = functions[name]
-            make_operators()
-            checks = ["test_autograd_registration", "test_faketensor"]
-            if arguments[0].dtype.itemsize > 1:  # torch does not compare 8-bit floats
-                checks.append("test_schema")
-            if name in TRACED:
-                checks.append("test_aot_dispatch_dynamic")
-            if not has_derivative:
-                arguments = [one.detach() if torch.is_tensor(one) else one for one in arguments]
-            operator = getattr(torch.ops.weft, name).default
-            torch.library.opcheck(operator, tuple(arguments), test_utils=checks)
-    finally:
-        torch.use_deterministic_algorithms(False)

@@ -165,9 +165,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"weft.kernels has no {name!r}; it has {', '.join(__all__)}")
     from importlib import import_module
 
-    from weft.kernels.immutable import with_jax
-
-    found = with_jax(getattr(import_module(f"weft.kernels.{_MODULES[name]}"), name))
+    found = getattr(import_module(f"weft.kernels.{_MODULES[name]}"), name)
     globals()[name] = found  # so that it is asked for once
     return found
 

@@ -14,7 +14,7 @@ from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.arrays import Array, Constant, Given, given, output_like
 from weft.kernels.calls import Call, remembered
-from weft.kernels.gradients import differentiable, like_first, like_second
+from weft.kernels.gradients import WIDEST, differentiable, like_first, like_second
 from weft.kernels.rows import sum_type
 from weft.language.numbers.math import abs, divide, erf, exp, exp2, fma
 from weft.language.numbers.math import min as lesser
@@ -41,7 +41,7 @@ def _gelu_backward(gradient: Any, _: Any, x: Any, approximate: str) -> Any:
     return gelu_backward(gradient, x, approximate), None
 
 
-@differentiable(like_first, _gelu_backward)
+@differentiable(like_first, _gelu_backward, rows={"x": 1})
 @remembered
 def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
     """The Gaussian error linear unit of each element: x · Φ(x), where Φ is the normal distribution's integral.
@@ -69,7 +69,7 @@ def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
     return Call(_map, (function, x, out), out)
 
 
-@differentiable(like_second)
+@differentiable(like_second, rows={"gradient": 1, "x": 1})
 @remembered
 def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = None) -> Any:
     """The derivative of `gelu`: `gradient` times that of x · Φ(x).
@@ -99,24 +99,15 @@ def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = N
     return Call(_map_2, (derivative, gradient, x, out), out)
 
 
-def _like_both(gradient: Any, gate: Any, *_: Any) -> Any:
-    return gate.new_empty((2, *gate.shape))
-
-
-@differentiable(_like_both)
-def _both_slopes(gradient: Any, gate: Any, up: Any) -> Any:
-    """The derivatives by gate and by up, one after the other."""
-    both = gate.new_empty((2, *gate.shape))
-    _gated_backward(gradient, gate, up, both[0], both[1])
-    return both
+def _like_both(gradient: Any, gate: Any, up: Any) -> Any:
+    return gate.new_empty(gate.shape), up.new_empty(up.shape)
 
 
 def _silu_mul_backward(gradient: Any, _: Any, gate: Any, up: Any) -> Any:
-    both = _both_slopes(gradient, gate, up)
-    return both[0], both[1]
+    return silu_mul_backward(gradient, gate, up)
 
 
-@differentiable(like_first, _silu_mul_backward)
+@differentiable(like_first, _silu_mul_backward, autocast=WIDEST, rows={"gate": 1, "up": 1})
 @remembered
 def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
     """The gated unit of a transformer's middle layer: gate / (1 + exp(−gate)) · up.
@@ -145,6 +136,7 @@ def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
     return Call(_map_2, (function, gate, up, out), out)
 
 
+@differentiable(_like_both, rows={"gradient": 1, "gate": 1, "up": 1})
 @remembered
 def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
     """The derivatives of `silu_mul` by `gate` and by `up`.

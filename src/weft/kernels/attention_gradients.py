@@ -12,11 +12,20 @@ from typing import Any, cast
 from weft.kernels.activations import check_alike
 from weft.kernels.arrays import Given, given, number, output_like
 from weft.kernels.attention_dispatch import Options, backward, sums_of
-from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of
+from weft.kernels.attention_shapes import attention_flops, check_shapes, check_starts, keys_of
 from weft.kernels.calls import remembered
 from weft.kernels.gradients import differentiable
 
 
+def _like(gradient: Any, q: Any, k: Any, v: Any, *_: Any) -> tuple[Any, Any, Any]:
+    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
+
+
+def _flops(_: Any, gradient: Any, *arguments: Any) -> int:
+    return attention_flops(gradient, *arguments[:3], *arguments[5:7]) * 5 // 2
+
+
+@differentiable(_like, flops=_flops)
 @remembered
 def attention_backward(
     gradient: Any,
@@ -29,7 +38,7 @@ def attention_backward(
     k_starts: Any = None,
     result: Any = None,
     lse: Any = None,
-) -> Any:
+) -> tuple[Any, Any, Any]:
     """The derivatives of `attention` by `q`, `k` and `v`.
 
     The weights are computed once more, and the order of additions is always the same. On GPUs from sm_80 on tensor
@@ -94,24 +103,3 @@ def check_sums(queries: Given, lse: object) -> None:
         raise ValueError(f"lse has shape {found.shape}, expected {shape}")
     if found.device != queries.device:
         raise ValueError(f"lse is on {found.device}, expected {queries.device}")
-
-
-def _like(gradient: Any, q: Any, k: Any, v: Any, *_: Any) -> Any:
-    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
-
-
-@differentiable(_like)
-def attention_slopes(
-    gradient: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    causal: bool = False,
-    scale: float | None = None,
-    q_starts: Any = None,
-    k_starts: Any = None,
-    result: Any = None,
-    lse: Any = None,
-) -> tuple[Any, Any, Any]:
-    """The same as an operator of torch."""
-    return attention_backward(gradient, q, k, v, causal, scale, q_starts, k_starts, result, lse)

@@ -6,6 +6,7 @@ In: arrays as users pass them. Out: what they are, or an error that names the ar
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from weft.kernels.arrays import Given, given
@@ -112,3 +113,12 @@ def clear_outside(out: Any, starts: Any) -> None:
         for token in range(begin + block_idx.x, stop, grid_dim.x):
             for d in range(thread_idx.x, out.shape[-1], block_dim.x):
                 out[token, block_idx.y, d] = out.dtype(0.0)
+
+
+def attention_flops(out: Any, q: Any, k: Any, _: Any, q_starts: Any, k_starts: Any) -> int:
+    """The operations of both products of an attention without its mask, as torch counts them; of tensors of torch."""
+    *batches, tokens, heads, hdim = out.shape
+    if q_starts is None:
+        return 4 * math.prod(batches) * heads * hdim * tokens * k.shape[-3]
+    lengths = q_starts.diff() * (q_starts if k_starts is None else k_starts).diff()
+    return 4 * heads * hdim * int(lengths.sum())

@@ -18,10 +18,10 @@ from weft.kernels.arrays import (
     refuse_overlap,
 )
 from weft.kernels.attention_dispatch import Options, forward, sums_for, sums_of
-from weft.kernels.attention_gradients import attention_slopes
-from weft.kernels.attention_shapes import check_shapes, check_starts, keys_of
+from weft.kernels.attention_gradients import attention_backward
+from weft.kernels.attention_shapes import attention_flops, check_shapes, check_starts, keys_of
 from weft.kernels.calls import remembered
-from weft.kernels.gradients import differentiable
+from weft.kernels.gradients import NARROW, differentiable
 
 
 def _like(q: Any, *_: Any) -> Any:
@@ -42,7 +42,7 @@ def _backward(
     k_starts: Any,
     __: Any,
 ) -> Any:
-    slopes = attention_slopes(gradient, q, k, v, causal, scale, q_starts, k_starts, *found)
+    slopes = attention_backward(gradient, q, k, v, causal, scale, q_starts, k_starts, *found)
     return *slopes, None, None, None, None, None
 
 
@@ -50,7 +50,11 @@ def _sums(q: Any, *_: Any) -> Any:
     return sums_for(given(q, "q", is_float=True))
 
 
-@differentiable(_like, _backward, kept=("lse", _sums))
+def _flops(out: Any, q: Any, k: Any, v: Any, *options: Any) -> int:
+    return attention_flops(out, q, k, v, *options[2:4])
+
+
+@differentiable(_like, _backward, kept=("lse", _sums), autocast=NARROW, flops=_flops)
 @remembered
 def attention(
     q: Any,

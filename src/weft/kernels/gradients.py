@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import sys
 from functools import wraps
+from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.kernels.operators import declare, make_operators, transformed
+from weft.errors import brief
+from weft.kernels.immutable import with_jax
+from weft.kernels.operators import declare, is_inside, make_operators, transformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +45,7 @@ def differentiable(
     backward: Callable[..., Any] | None = None,
     accepted: Callable[..., tuple[Any, ...]] | None = None,
     kept: tuple[str, Callable[..., Any]] | None = None,
+    result: Callable[..., Any] | None = None,
     **rules: Any,
 ) -> Callable[[_F], _F]:
     """Makes a function of arrays one that torch knows.
@@ -54,7 +58,9 @@ def differentiable(
         accepted: makes the operator's arguments of a call's, or refuses them; None: they are the same.
         kept: a parameter that is written to, which the operator returns besides the result, as `like` does, and what
             makes an array for it from the other arguments; it has no gradient.
-        rules: `autocast`, `rows` and `flops`, as in `operators.Declaration`.
+        result: makes a call's result of the operator's and the call's arguments; None: it is the same.
+        rules: `run`, what the operator is instead of the function, and `autocast`, `rows` and `flops`, as in
+            `operators.Declaration`.
     """
 
     def decorate(function: _F) -> _F:
@@ -64,41 +70,26 @@ def differentiable(
         written = [one for one in ("out", kept and kept[0]) if one in parameters]
         most = min((parameters.index(one) for one in written), default=len(parameters))
 
-        def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            make_operators()
-            arguments, rest = arguments[:most], arguments[most:]
-            targets = [one for one in rest if one is not None]
-            for one in written:
-                target = keywords.pop(one, None)
-                if target is not None:
-                    targets.append(target)
-            if targets:
-                raise TypeError(
-                    f"{name}: a result written to {written[0]}= has no derivative and is no part of a graph; leave it "
-                    "away, or call the function under torch.no_grad(), outside of torch.compile, modes and transforms"
-                )
-            if accepted is not None:
-                arguments, keywords = accepted(*arguments, **keywords), {}
-            if torch.compiler.is_compiling() or not _is_transformed(torch):
-                found = getattr(torch.ops.weft, name)(*arguments, **keywords)
-            else:
-                bound = signature(function).bind(*arguments, **keywords)
-                bound.apply_defaults()
-                found = transformed(name, bound.args[:most])
-            return found if kept is None else found[0]
+        through = _through(name, written, most, accepted, result or (_first if kept else None))
 
         @wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
             torch: Any = sys.modules.get("torch")
+            jax: Any = sys.modules.get("jax")
             if torch is None:
+                if jax is not None:
+                    return with_jax(jax, function, arguments, keywords)
                 return function(*arguments, **keywords)
             if torch.compiler.is_compiling():
                 return through(torch, arguments, dict(keywords))
             values = (*arguments, *keywords.values())
             reason = _concerns(torch, values)
-            if reason and not (reason is _WATCHED and _writes(keywords, arguments, written, most)):
+            is_left = reason is _WATCHED and _writes(keywords, arguments, written, most)
+            if reason and not is_left and not is_inside():
                 return through(torch, arguments, keywords)
             try:
+                if jax is not None:
+                    return with_jax(jax, function, arguments, keywords)
                 return function(*arguments, **keywords)
             except (TypeError, ValueError):
                 if not _has_no_memory(torch, values):
@@ -108,6 +99,44 @@ def differentiable(
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+def _through(
+    name: str,
+    written: list[str],
+    most: int,
+    accepted: Callable[..., tuple[Any, ...]] | None,
+    result: Callable[..., Any] | None,
+) -> Callable[..., Any]:
+    """A function's calls as ones of its operator; torch's tracer follows them."""
+
+    def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        make_operators()
+        arguments, rest = arguments[:most], arguments[most:]
+        targets = [one for one in rest if one is not None]
+        for one in written:
+            target = keywords.pop(one, None)
+            if target is not None:
+                targets.append(target)
+        if targets:
+            raise TypeError(
+                f"{name}: a result written to {written[0]}= has no derivative and is no part of a graph; leave it "
+                "away, or call the function under torch.no_grad(), outside of torch.compile, modes and transforms"
+            )
+        given, named = arguments, keywords
+        if accepted is not None:
+            arguments, keywords = accepted(*arguments, **keywords), {}
+        if torch.compiler.is_compiling() or not _is_transformed(torch):
+            found = getattr(torch.ops.weft, name)(*arguments, **keywords)
+        else:
+            found = transformed(name, arguments, keywords)
+        return found if result is None else result(found, *given, **named)
+
+    return through
+
+
+def _first(found: Any, *_: Any, **__: Any) -> Any:
+    return found[0]
 
 
 def _is_transformed(torch: Any) -> bool:
@@ -136,7 +165,7 @@ def _concerns(torch: Any, values: tuple[Any, ...]) -> str:
     """
     has_tensors = is_tracked = False
     for value in values:
-        kind = type(value)
+        kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind is torch.Tensor or kind is torch.nn.Parameter:
             has_tensors = True
             is_tracked = is_tracked or value.requires_grad
@@ -181,9 +210,46 @@ def _has_no_memory(torch: Any, values: tuple[Any, ...]) -> bool:
     )
 
 
+def name_of_function(function: Any) -> str:
+    """The name by which torch's operators take a function that kernels call.
+
+    Raises:
+        TypeError: for one that has no name in a module, or none at all.
+    """
+    name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '<')}"
+    if not callable(function) or "<" in name or function_of(name) is not function:
+        raise TypeError(
+            f"function is {brief(function)}, expected one that a module has by name: torch's operators take "
+            "names, so that a graph can be kept; define it at the top of a module"
+        )
+    return name
+
+
+# torch's tracer calls it: a graph is of one function.
+name_of_function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def function_of(name: str) -> Any:
+    """The function of a name as `name_of_function` gives it; None where it is not there."""
+    module, _, path = name.partition(":")
+    found: Any = import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
 def like_first(x: Any, *_: Any, **__: Any) -> Any:
     """A new tensor like the first argument."""
     return x.new_empty(x.shape)
+
+
+def like_total(x: Any, like: Any) -> Any:
+    """A tensor like another one, of the type in which x's elements are added up: 64 bits for integers."""
+    if x.is_floating_point():
+        return like
+    torch: Any = sys.modules["torch"]
+    unsigned = torch.uint8, torch.uint16, torch.uint32, torch.uint64
+    return like.to(torch.uint64 if x.dtype in unsigned else torch.int64)
 
 
 def like_second(_: Any, x: Any, *__: Any, **___: Any) -> Any:

@@ -14,7 +14,7 @@ from weft.kernels.calls import remembered
 from weft.kernels.dispatch import multiply, product_of
 from weft.kernels.endings import Activation, Ending, activation_of, slope_of
 from weft.kernels.factors import factor
-from weft.kernels.gradients import ElementType, differentiable
+from weft.kernels.gradients import NARROW, ElementType, differentiable
 from weft.kernels.products import (
     accepted_ending,
     like_gradient,
@@ -51,6 +51,18 @@ def _like(
     return like_product(a, b[0], dtype)
 
 
+def _flops(_: Any, a: Any, b: Any, *__: Any) -> int:
+    return 2 * a.shape[0] * a.shape[1] * b.shape[-1]
+
+
+def _slope_flops(_: Any, __: Any, a: Any, b: Any, *___: Any) -> int:
+    return _flops(_, a, b)
+
+
+def _sum_flops(_: Any, a: Any, b: Any, *__: Any) -> int:
+    return 2 * a.shape[0] * a.shape[1] * b.shape[1]
+
+
 def _backward(
     gradient: Any,
     _: Any,
@@ -79,7 +91,7 @@ def _backward(
     return by_a, by_b, None, by_bias, None, None, None
 
 
-@differentiable(like_gradient)
+@differentiable(like_gradient, flops=_slope_flops)
 def _grouped_slope(
     gradient: Any,
     a: Any,
@@ -102,7 +114,7 @@ def _like_sums(a: Any, b: Any, starts: Any, alpha: float = 1.0, dtype: str | Non
     return product.new_empty((starts.shape[0] - 1, *product.shape))
 
 
-@differentiable(_like_sums)
+@differentiable(_like_sums, flops=_sum_flops)
 def _grouped_sums(
     a: Any, b: Any, starts: Any, alpha: float = 1.0, dtype: ElementType = None
 ) -> Any:
@@ -114,7 +126,7 @@ def _grouped_sums(
     return out
 
 
-@differentiable(_like, _backward, _accepted)
+@differentiable(_like, _backward, _accepted, autocast=NARROW, flops=_flops)
 @remembered
 def grouped_gemm(
     a: Any,

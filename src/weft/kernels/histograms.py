@@ -12,6 +12,7 @@ from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.arrays import Array, Constant, Float64, Int32, given, output
 from weft.kernels.calls import Call, remembered
+from weft.kernels.gradients import differentiable
 from weft.kernels.rows import elements, index_of
 from weft.kernels.views import aligned, flat
 from weft.language.memory.atomics import atomic_add
@@ -28,6 +29,15 @@ _MOST_BLOCKS: Final = 528
 _ELEMENTS: Final = 8192  # that are worth a block
 
 
+def _like_counts(x: Any, bins: int, *_: Any) -> Any:
+    return x.new_empty((bins,)).long()
+
+
+def _histogram_of_list(x: Any, bins: int, range: tuple[float, float] | None = None) -> Any:
+    return histogram(x, int(bins), range)
+
+
+@differentiable(_like_counts, run=_histogram_of_list)
 @remembered
 def histogram(x: Any, bins: int, range: tuple[float, float] | None = None, out: Any = None) -> Any:
     """How often each of the integers 0 to bins − 1 occurs, or how many numbers fall into each of equal bins.

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX's arrays, which are immutable: results are written before they become arrays of JAX.
 
-In: a function of arrays. Out: the same function, which also takes arrays of JAX. JAX is not imported.
+In: a call of a function of arrays. Out: its result. JAX is not imported.
 """
 
 from __future__ import annotations
 
-import sys
-from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
 
 from weft.driver.device import synchronize
@@ -17,37 +15,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def with_jax(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that gives arrays of JAX where it is given some; its caller waits for a GPU then."""
+def with_jax(
+    jax: Any, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> Any:
+    """Calls a function, which gives arrays of JAX where it is given some; then it waits for a GPU."""
+    kinds: list[Any] = [
+        type(value)
+        for value in (*arguments, *keywords.values())
+        if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
+    ]
+    if not kinds:
+        return function(*arguments, **keywords)
 
-    @wraps(function)
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        jax: Any = sys.modules.get("jax")
-        if jax is None:
-            return function(*arguments, **keywords)
-        kinds: list[Any] = [
-            type(value)
-            for value in (*arguments, *keywords.values())
-            if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
-        ]
-        if not kinds:
-            return function(*arguments, **keywords)
+    def memory_of(value: Any) -> Any:
+        if not isinstance(value, jax.Array):
+            return value
+        return from_dlpack(value.block_until_ready())
 
-        def memory_of(value: Any) -> Any:
-            if not isinstance(value, jax.Array):
-                return value
-            return from_dlpack(value.block_until_ready())
-
-        result: Any = function(
-            *map(memory_of, arguments),
-            **{name: memory_of(value) for name, value in keywords.items()},
-        )
-        if isinstance(result, tuple):
-            results = cast("tuple[Any, ...]", result)
-            return tuple(_given_back(one, kinds[0]) for one in results)
-        return _given_back(result, kinds[0])
-
-    return call
+    result: Any = function(
+        *map(memory_of, arguments),
+        **{name: memory_of(value) for name, value in keywords.items()},
+    )
+    if isinstance(result, tuple):
+        results = cast("tuple[Any, ...]", result)
+        return tuple(_given_back(one, kinds[0]) for one in results)
+    return _given_back(result, kinds[0])
 
 
 def _given_back(result: Any, kind: Any) -> Any:

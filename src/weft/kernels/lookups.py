@@ -22,7 +22,7 @@ from weft.kernels.arrays import (
 )
 from weft.kernels.calls import Call, remembered
 from weft.kernels.factors import capability
-from weft.kernels.gradients import differentiable
+from weft.kernels.gradients import WIDEST, differentiable, like_first
 from weft.kernels.movers import copy, row_plan_for
 from weft.kernels.rows import elements, index_of, put_elements, row_count, row_of
 from weft.kernels.views import aligned
@@ -130,6 +130,12 @@ def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) 
 
 
 @remembered
+def _like_gathered(x: Any, indices: Any, *_: Any) -> Any:
+    return x.new_empty(indices.shape)
+
+
+@differentiable(_like_gathered)
+@remembered
 def gather(x: Any, indices: Any, axis: int = -1, out: Any = None) -> Any:
     """Elements along a dimension: for ``axis=1`` of matrices ``out[i, j] = x[i, indices[i, j]]``.
 
@@ -173,6 +179,7 @@ def _kept(source: Given, places: Given) -> int:
     return 1 << (columns - 1).bit_length()
 
 
+@differentiable(like_first, autocast=WIDEST)
 def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = None) -> Any:
     """Adds values along a dimension; for ``axis=1`` of matrices: ``out[i, indices[i, j]] += values[i, j]``, out was x.
 

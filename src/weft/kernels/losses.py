@@ -25,7 +25,7 @@ from weft.kernels.arrays import (
     output_like,
 )
 from weft.kernels.calls import Call, remembered
-from weft.kernels.gradients import differentiable, like_second
+from weft.kernels.gradients import WIDE_ON_GPUS, differentiable, like_second
 from weft.kernels.rows import (
     elements,
     index_of,
@@ -80,7 +80,7 @@ def _loss_backward(gradient: Any, _: Any, logits: Any, classes: Any, ignored: in
     return cross_entropy_backward(gradient, logits, classes, ignored), None, None
 
 
-@differentiable(_like_losses, _loss_backward)
+@differentiable(_like_losses, _loss_backward, autocast=WIDE_ON_GPUS)
 @remembered
 def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = None) -> Any:
     """The loss of each row: log Σ exp(logits) − the logit of its class, over the last dimension.

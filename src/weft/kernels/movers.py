@@ -16,6 +16,7 @@ from weft.errors import brief
 from weft.kernels.arrays import Array, Constant, Given, given, integer, output, output_like
 from weft.kernels.calls import Call, remembered
 from weft.kernels.factors import capability
+from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import elements, index_of, put_elements, row_count
 from weft.kernels.views import aligned
 from weft.language.control import ceil_div, select, static_range, unroll
@@ -33,6 +34,7 @@ _THREADS: Final = 256
 _TURNS: Final = 4  # elements that a thread has under way
 
 
+@differentiable(like_first, rows={"x": 1})
 @remembered
 def copy(x: Any, out: Any = None) -> Any:
     """The same elements in memory of their own, without gaps, or in `out`.
@@ -58,6 +60,18 @@ def copy(x: Any, out: Any = None) -> Any:
     return _move(x, out, tuple(range(len(source.shape))))
 
 
+def _like_turned(x: Any, axes: Sequence[int] | None = None) -> Any:
+    rank = x.ndim
+    if axes is None:
+        axes = (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
+    return x.new_empty([x.shape[axis] for axis in axes])
+
+
+def _turn_list(x: Any, axes: Sequence[int] | None = None) -> Any:
+    return transpose(x, None if axes is None else tuple(axes))
+
+
+@differentiable(_like_turned, run=_turn_list)
 @remembered
 def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any:
     """The elements with the dimensions in another order, in memory of their own: ``out[j, i] = x[i, j]``.

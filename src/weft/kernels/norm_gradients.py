@@ -64,6 +64,18 @@ _LINES: Final = 16
 _AT_ONCE: Final = 16  # blocks for each multiprocessor, that sum columns
 
 
+def _like_slopes(
+    gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5
+) -> tuple[Any, Any, Any]:
+    vector = x.new_empty(x.shape[-1:], dtype=(x if weight is None else weight).dtype)
+    return x.new_empty(x.shape), vector, vector.new_empty(x.shape[-1:])
+
+
+def _like_two_slopes(*arguments: Any) -> tuple[Any, Any]:
+    return _like_slopes(*arguments)[:2]
+
+
+@differentiable(_like_slopes)
 def layer_norm_backward(
     gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5
 ) -> tuple[Any, Any, Any]:
@@ -95,6 +107,7 @@ def layer_norm_backward(
     return _slopes(gradient, x, weight, eps, True)
 
 
+@differentiable(_like_two_slopes)
 def rms_norm_backward(
     gradient: Any, x: Any, weight: Any = None, eps: float = 1e-6
 ) -> tuple[Any, Any]:
@@ -116,30 +129,16 @@ def rms_norm_backward(
     return _slopes(gradient, x, weight, eps, False)[:2]
 
 
-def _like_slopes(
-    gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5, is_centered: bool = True
-) -> Any:
-    vector = x.new_empty(x.shape[-1:], dtype=(x if weight is None else weight).dtype)
-    return x.new_empty(x.shape), vector, vector.new_empty(x.shape[-1:])
-
-
-@differentiable(_like_slopes)
-def _norm_slopes(
-    gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5, is_centered: bool = True
-) -> tuple[Any, Any, Any]:
-    """All derivatives, as one operator of torch."""
-    return _slopes(gradient, x, weight, eps, is_centered)
-
-
 def norm_backward(
     gradient: Any, x: Any, weight: Any, bias: Any, eps: float, is_centered: bool
 ) -> tuple[Any, Any, Any]:
     """What torch's operators call: the derivatives by what is not None, the vectors in their own types."""
-    by_x, by_weight, by_bias = _norm_slopes(gradient, x, weight, eps, is_centered)
+    own = layer_norm_backward if is_centered else rms_norm_backward
+    by_x, by_weight, *by_bias = own(gradient, x, weight, eps)
     return (
         by_x,
         None if weight is None else by_weight,
-        None if bias is None else by_bias.to(bias.dtype),
+        None if bias is None else by_bias[0].to(bias.dtype),
     )
 
 

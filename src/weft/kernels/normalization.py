@@ -22,7 +22,7 @@ from weft.kernels.arrays import (
     vector_of,
 )
 from weft.kernels.calls import Call, remembered
-from weft.kernels.gradients import differentiable, like_first
+from weft.kernels.gradients import WIDE_ON_GPUS, differentiable, like_first
 from weft.kernels.norm_gradients import norm_backward
 from weft.kernels.row_rings import begin, begin_all, kept, ring_of, step_of, wait
 from weft.kernels.rows import elements, put_elements, row_count, row_of, sum_type
@@ -63,7 +63,7 @@ def _rms_norm_backward(gradient: Any, _: Any, x: Any, weight: Any, eps: float) -
     return by_x, by_weight, None
 
 
-@differentiable(like_first, _layer_norm_backward)
+@differentiable(like_first, _layer_norm_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
 @remembered
 def layer_norm(
     x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, out: Any = None
@@ -92,7 +92,7 @@ def layer_norm(
     return _of_rows(x, weight, bias, eps, out, True)
 
 
-@differentiable(like_first, _rms_norm_backward)
+@differentiable(like_first, _rms_norm_backward, rows={"x": 1})
 @remembered
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, out: Any = None) -> Any:
     """Each row divided by its root mean square: x / √(mean of x² + eps) · weight over the last dimension.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from inspect import signature
-from threading import RLock
+from threading import RLock, local
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 if TYPE_CHECKING:
@@ -46,8 +46,9 @@ class Declaration(NamedTuple):
         backward: the derivatives; None: it has none.
         keeps: whether all results but the first are kept for the derivative alone.
         autocast: the types that `torch.autocast` computes it in, by device: ``"narrow"``, ``"wide"``, ``"widest"``.
-        rows: tensors that have the same leading dims, any number of them, as the results do.
-        flops: the operations, from the shapes of the results and of the arguments; None: not counted.
+        rows: tensors that have the same leading dims, any number of them, as the results do, and how many dims follow
+            at least.
+        flops: the operations, from the results and the arguments; None: not counted.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Declaration(NamedTuple):
     backward: Callable[..., Any] | None
     keeps: bool
     autocast: dict[str, str]
-    rows: tuple[str, ...]
+    rows: dict[str, int]
     flops: Callable[..., int] | None
 
     def filled(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -82,23 +83,23 @@ def declare(
     **rules: Any,
 ) -> Declaration:
     """Notes an operator that a function is; torch hears of it with all others."""
-    own, written = function, ["out"]
-    count = str(signature(function).return_annotation).count("Any")
+    own, written = rules.get("run", function), ["out"]
+    count = str(signature(own).return_annotation).count("Any")
     if kept is not None:
-        own, count = _with_kept(function, *kept), 2
+        count = 2
         written.append(kept[0])
-    parameters = [p for p in signature(function).parameters.values() if p.name not in written]
+    parameters = [p for p in signature(own).parameters.values() if p.name not in written]
     results = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
     made = Declaration(
         function.__name__,
-        own,
+        own if kept is None else _with_kept(own, *kept),
         tuple((p.name, p.default) for p in parameters),
         f"({', '.join(map(_declared, parameters))}) -> {results}",
         like,
         backward,
         kept is not None,
         rules.get("autocast", {}),
-        tuple(rules.get("rows", ())),
+        rules.get("rows", {}),
         rules.get("flops"),
     )
     _DECLARED[made.name] = made
@@ -112,6 +113,7 @@ def make_operators() -> bool:
     derivative of one is another.
     """
     with _LOCK:
+        is_new = False
         if not _LIBRARY:
             package = cast("Any", import_module("weft.kernels"))
             for module in dict.fromkeys(package._MODULES.values()):
@@ -119,6 +121,9 @@ def make_operators() -> bool:
             _LIBRARY.append(cast("Any", import_module("torch")).library.Library("weft", "FRAGMENT"))
         for name in _DECLARED.keys() - _MADE.keys():
             _MADE[name] = _make(_DECLARED[name])
+            is_new = True
+        if is_new:
+            _tell_counters(sys.modules["torch"])
     return True
 
 
@@ -154,7 +159,7 @@ def _make(declared: Declaration) -> Any:
     library, name = _LIBRARY[0], declared.name
     library.define(name + declared.schema, tags=(torch.Tag.pt2_compliant_tag,))
     operator = getattr(torch.ops.weft, name).default
-    library.impl(name, declared.run, "CompositeExplicitAutograd")
+    library.impl(name, _marked(declared.run), "CompositeExplicitAutograd")
     torch.library.register_fake(f"weft::{name}", declared.like, lib=library)
     rule, methods = _batched(torch, operator, declared), _methods(torch, operator, declared)
     above = _differentiated(torch, operator, methods, declared)
@@ -168,19 +173,57 @@ def _make(declared: Declaration) -> Any:
         )
     if declared.flops is not None:
         counter: Any = import_module("torch.utils.flop_counter")
-        counter.register_flop_formula(operator.overloadpacket)(_counted(declared))
+        counter.register_flop_formula(operator.overloadpacket, get_raw=True)(_counted(declared))
     return operator
+
+
+class _Place(local):
+    """Where a thread is."""
+
+    is_inside = False
+
+
+_PLACE: Final = _Place()
+
+
+def is_inside() -> bool:
+    """Whether this thread runs an operator's kernel: torch knows of the call, and all calls in it are plain ones."""
+    return _PLACE.is_inside
+
+
+def _marked(run: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        was_inside, _PLACE.is_inside = _PLACE.is_inside, True
+        try:
+            return run(*arguments)
+        finally:
+            _PLACE.is_inside = was_inside
+
+    return call
 
 
 def _counted(declared: Declaration) -> Callable[..., int]:
     count: Any = declared.flops
 
-    def flops(*shapes: Any, out_shape: Any = None, **named: Any) -> int:
-        names = [name for name, _ in declared.parameters[len(shapes) :]]
-        values = declared.filled((*shapes, *[named.pop(name) for name in names if name in named]))
-        return count(out_shape, *values)
+    def flops(*arguments: Any, out_val: Any = None, **named: Any) -> int:
+        rest = declared.parameters[len(arguments) :]
+        values = [named.get(name, default) for name, default in rest]
+        return count(_tupled(out_val)[0], *arguments, *values)
 
     return flops
+
+
+def _tell_counters(torch: Any) -> None:
+    """Gives counters that are counting already, and have a copy of torch's formulas, those of the operators."""
+    formulas: Any = import_module("torch.utils.flop_counter").flop_registry
+    modes: Any = import_module("torch.utils._python_dispatch")
+    for mode in modes._get_current_dispatch_mode_stack():
+        registry = getattr(getattr(mode, "counter", mode), "flop_registry", None)
+        if registry is not None:
+            for name in _MADE:
+                packet = getattr(torch.ops.weft, name)
+                if packet in formulas:
+                    registry.setdefault(packet, formulas[packet])
 
 
 def _differentiated(
@@ -211,9 +254,11 @@ def _differentiated(
     return call
 
 
-def transformed(name: str, arguments: tuple[Any, ...]) -> Any:
+def transformed(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call by a function that `torch.func` transforms: a node with a rule for each transformation."""
-    return _NODES[name].apply(None, *_DECLARED[name].filled(arguments))
+    rest = _DECLARED[name].parameters[len(arguments) :]
+    values = [keywords.get(one, default) for one, default in rest]
+    return _NODES[name].apply(None, *arguments, *values)
 
 
 def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]:
@@ -255,6 +300,13 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
         inputs = [next(kept if is_one else others) for is_one in ctx.is_tensor]
         return everything[:count] if count > 1 else everything[0], inputs
 
+    def without_tangents(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(without_tangents, cast("tuple[Any, ...]", value)))
+        if not isinstance(value, torch.Tensor) or not _is_continuous(value):
+            return value
+        return forward_mode.unpack_dual(value).primal
+
     def backward(ctx: Any, *gradients: Any) -> Any:
         output, inputs = saved(ctx)
         found = _derived(declared, gradients, output, inputs)
@@ -266,13 +318,14 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
                 f"torch.ops.weft.{name} has no rule for torch.func.jvp; call weft.kernels.{name}"
             )
         output, inputs = saved(ctx)
+        output, *inputs = (without_tangents(one) for one in (output, *inputs))
         outputs = _tupled(output)
         found = iter(_pushed(torch, declared, tangents, output, inputs))
         own = outputs[:1] if declared.keeps else [one for one in outputs if _is_continuous(one)]
         pushed = [next(found) if any(one is o for o in own) else None for one in outputs]
         return pushed[0] if len(pushed) == 1 else tuple(pushed)
 
-    methods = forward, setup_context, backward, jvp
+    methods: tuple[Any, ...] = forward, setup_context, backward, jvp
     return {method.__name__: staticmethod(method) for method in methods}
 
 
@@ -310,7 +363,8 @@ def _pushed(
             arguments[place] = value
         found = _derived(declared, every, output, arguments)
         missing.extend(place for place in moved if found[place] is None)
-        return tuple(found[place] for place in moved if found[place] is not None)
+        derived = tuple(found[place] for place in moved if found[place] is not None)
+        return derived or gradients
 
     for values in ((), tuple(inputs[place] for place in moved)):
         # What a derivative leaves away where no gradient is required it gives where the values are tracked.
@@ -346,14 +400,20 @@ def _batched(torch: Any, operator: Any, declared: Declaration) -> Callable[..., 
 
     def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> Any:
         arguments = declared.filled(arguments)
-        dims = (*in_dims, *[None] * (len(arguments) - len(in_dims)))
+        # Of a list there is a list of them.
+        dims = [dim if isinstance(dim, int) else None for dim in in_dims]
+        dims += [None] * (len(arguments) - len(dims))
         places, size = [k for k, dim in enumerate(dims) if dim is not None], info.batch_size
-        own = [
-            k for k, one in enumerate(arguments) if names[k] in declared.rows and one is not None
-        ]
-        if set(places) <= set(own) and all(arguments[k].ndim > (k in places) for k in own):
+        least = {
+            k: declared.rows[names[k]]
+            for k, one in enumerate(arguments)
+            if one is not None and names[k] in declared.rows
+        }
+        # One call where all tensors get the batch as a leading dimension, beside as many others.
+        ranks = {arguments[k].ndim - (k in places) - rank for k, rank in least.items()}
+        if least.keys() >= set(places) and len(ranks) == 1 and min(ranks) >= 0:
             moved = list(arguments)
-            for k in own:
+            for k in least:
                 one, dim = arguments[k], dims[k]
                 moved[k] = one.expand(size, *one.shape) if dim is None else one.movedim(dim, 0)
             found = operator(*moved)
@@ -366,7 +426,7 @@ def _batched(torch: Any, operator: Any, declared: Declaration) -> Callable[..., 
             ]
             stacks = [torch.stack(same) for same in zip(*parts, strict=True)]
             found = stacks[0] if len(stacks) == 1 else tuple(stacks)
-        return found, tuple([0] * len(found)) if isinstance(found, tuple) else 0
+        return found, tuple([0] * len(_tupled(found))) if isinstance(found, tuple) else 0
 
     return rule
 

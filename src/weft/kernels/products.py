@@ -6,6 +6,7 @@ In: arrays of floats of any layout. Out: an array.
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -16,7 +17,7 @@ from weft.kernels.calls import remembered
 from weft.kernels.dispatch import multiply, product_of
 from weft.kernels.endings import Activation, Ending, activation_of, slope_of
 from weft.kernels.factors import factor
-from weft.kernels.gradients import ElementType, differentiable
+from weft.kernels.gradients import NARROW, ElementType, differentiable
 from weft.types.dtype import DType
 
 
@@ -62,7 +63,23 @@ def _matmul_backward(gradient: Any, _: Any, a: Any, b: Any) -> Any:
     return _by_factors(gradient, a, b)
 
 
-@differentiable(like_product, _matmul_backward)
+def product_flops(_: Any, a: Any, b: Any, *__: Any) -> int:
+    """The operations of a product."""
+    stack = a.shape[:-2] or b.shape[:-2]
+    return 2 * math.prod(stack) * a.shape[-2] * a.shape[-1] * b.shape[-1]
+
+
+def _slope_flops(_: Any, __: Any, a: Any, b: Any, *___: Any) -> int:
+    return product_flops(_, a, b)
+
+
+@differentiable(
+    like_product,
+    _matmul_backward,
+    autocast=NARROW,
+    rows={"a": 2, "b": 2},
+    flops=product_flops,
+)
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
     """The product of two matrices, or of two stacks of them: ``a @ b``.
 
@@ -156,7 +173,7 @@ def like_gradient(gradient: Any, *_: Any) -> Any:
     return gradient.new_empty(gradient.shape)
 
 
-@differentiable(like_gradient)
+@differentiable(like_gradient, flops=_slope_flops)
 def _gemm_slope(
     gradient: Any, a: Any, b: Any, activation: str, bias: Any = None, alpha: float = 1.0
 ) -> Any:
@@ -169,7 +186,14 @@ def _gemm_slope(
     return out
 
 
-@differentiable(_like_gemm, _gemm_backward, _accepted)
+@differentiable(
+    _like_gemm,
+    _gemm_backward,
+    _accepted,
+    autocast=NARROW,
+    rows={"a": 2, "b": 2, "residual": 2},
+    flops=product_flops,
+)
 @remembered
 def gemm(
     a: Any,

@@ -34,6 +34,15 @@ from weft.kernels.combining import (
     followed,
     partial_results,
 )
+from weft.kernels.gradients import (
+    WIDE_ON_GPUS,
+    Function,
+    Number,
+    differentiable,
+    function_of,
+    like_total,
+    name_of_function,
+)
 from weft.kernels.rows import (
     SHORT,
     block_of,
@@ -68,6 +77,31 @@ _LONG: Final = 1 << 15  # results of parts that are cut once more
 _AT_ONCE: Final = 4  # elements of a thread that are under way, at least, and two accesses
 
 
+def _like_one(x: Any, axis: int | None = None) -> Any:
+    rank = x.ndim
+    if axis is None:
+        return x.new_empty(())
+    if not -rank <= axis < rank:
+        raise ValueError(
+            f"axis is {brief(axis)}, expected None or an integer from {-rank} to {rank - 1}"
+        )
+    return x.new_empty((*x.shape[: axis % rank], *x.shape[axis % rank + 1 :]))
+
+
+def _like_sum(x: Any, axis: int | None = None) -> Any:
+    return like_total(x, _like_one(x, axis))
+
+
+def _like_mean(x: Any, axis: int | None = None) -> Any:
+    like = _like_one(x, axis)
+    return like if x.is_floating_point() else like.double()
+
+
+def _like_place(x: Any, axis: int | None = None) -> Any:
+    return _like_one(x, axis).long()
+
+
+@differentiable(_like_sum, autocast=WIDE_ON_GPUS)
 @remembered
 def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The sum of all elements, or along a dimension.
@@ -98,6 +132,7 @@ def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "sum")
 
 
+@differentiable(_like_mean)
 @remembered
 def mean(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The mean of all elements, or along a dimension: of floats in their type, of integers and bools as f64.
@@ -112,6 +147,7 @@ def mean(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "mean")
 
 
+@differentiable(_like_one)
 @remembered
 def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The largest of all elements, or along a dimension; NaN if there is one.
@@ -127,6 +163,7 @@ def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "max")
 
 
+@differentiable(_like_one)
 @remembered
 def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The smallest of all elements, or along a dimension; NaN if there is one.
@@ -142,6 +179,7 @@ def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "min")
 
 
+@differentiable(_like_place)
 @remembered
 def argmax(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """Where the largest element is: its index along a dimension, or in the order of all elements; an i64.
@@ -157,6 +195,7 @@ def argmax(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "argmax")
 
 
+@differentiable(_like_place)
 @remembered
 def argmin(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """Where the smallest element is: its index along a dimension, or in the order of all elements; an i64.
@@ -171,6 +210,19 @@ def argmin(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "argmin")
 
 
+def _reduce_by_name(x: Any, function: Function, neutral: Number, axis: int | None = None) -> Any:
+    return reduce(x, function_of(function), neutral, axis)
+
+
+def _like_reduced(x: Any, function: str, neutral: float, axis: int | None = None) -> Any:
+    return _like_one(x, axis)
+
+
+def _named(x: Any, function: Any, neutral: float, axis: int | None = None) -> tuple[Any, ...]:
+    return x, name_of_function(function), neutral, axis
+
+
+@differentiable(_like_reduced, None, _named, run=_reduce_by_name)
 @remembered
 def reduce(
     x: Any,

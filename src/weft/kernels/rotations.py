@@ -29,7 +29,7 @@ def _rope_backward(
     return rope(gradient, cos, sin, style, not inverse), None, None, None, None
 
 
-@differentiable(like_first, _rope_backward)
+@differentiable(like_first, _rope_backward, rows={"x": 3})
 @remembered
 def rope(
     x: Any, cos: Any, sin: Any, style: str = "half", inverse: bool = False, out: Any = None

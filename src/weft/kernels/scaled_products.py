@@ -21,6 +21,7 @@ from weft.kernels.products import (
     check_factors,
     check_residual,
     like_product,
+    product_flops,
     result_type,
 )
 from weft.kernels.scales import BLOCK, Scales
@@ -54,7 +55,7 @@ def _like(
     return like_product(a, b, dtype)
 
 
-@differentiable(_like, None, _accepted)
+@differentiable(_like, None, _accepted, flops=product_flops)
 @remembered
 def scaled_gemm(
     a: Any,

@@ -23,6 +23,15 @@ from weft.kernels.arrays import (
 )
 from weft.kernels.calls import Call, remembered
 from weft.kernels.combining import added
+from weft.kernels.gradients import (
+    WIDE_ON_GPUS,
+    Function,
+    Number,
+    differentiable,
+    function_of,
+    like_total,
+    name_of_function,
+)
 from weft.kernels.lookback import before_part, slots_of, words_of
 from weft.kernels.rows import (
     elements,
@@ -57,6 +66,11 @@ _ITEM_BYTES: Final = 64  # that a thread has of a row, as it adds them
 _MOST_THREADS: Final = 256
 
 
+def _like_totals(x: Any, *_: Any) -> Any:
+    return like_total(x, x.new_empty(x.shape))
+
+
+@differentiable(_like_totals, autocast=WIDE_ON_GPUS, rows={"x": 1})
 @remembered
 def cumsum(x: Any, out: Any = None) -> Any:
     """The running totals of each row: element i is the sum of the elements up to i of the last dimension.
@@ -83,6 +97,23 @@ def cumsum(x: Any, out: Any = None) -> Any:
     return _scanned(x, None, False, None, out)
 
 
+def _scan_by_name(
+    x: Any, function: Function = None, exclusive: bool = False, initial: Number = None
+) -> Any:
+    return scan(x, None if function is None else function_of(function), exclusive, initial)
+
+
+def _like_scanned(x: Any, function: str | None = None, *_: Any) -> Any:
+    return _like_totals(x) if function is None else x.new_empty(x.shape)
+
+
+def _named(
+    x: Any, function: Any = None, exclusive: bool = False, initial: float | None = None
+) -> tuple[Any, ...]:
+    return x, None if function is None else name_of_function(function), exclusive, initial
+
+
+@differentiable(_like_scanned, None, _named, run=_scan_by_name, rows={"x": 1})
 @remembered
 def scan(
     x: Any,

@@ -22,6 +22,7 @@ from weft.kernels.arrays import (
 )
 from weft.kernels.calls import Call, remembered
 from weft.kernels.combining import added
+from weft.kernels.gradients import Function, differentiable, function_of, name_of_function
 from weft.kernels.lookback import before_part, slots_of, words_of
 from weft.kernels.rows import elements
 from weft.kernels.scans import clear_kernel
@@ -48,6 +49,28 @@ _ITEMS: Final = 16
 _PART: Final = _THREADS * _ITEMS  # elements of a block
 
 
+def _select_by_name(x: Any, keep: Any = None, function: Function = None) -> tuple[Any, Any]:
+    return select(x, keep if function is None else function_of(function))
+
+
+def _partition_by_name(x: Any, keep: Any = None, function: Function = None) -> tuple[Any, Any]:
+    return partition(x, keep if function is None else function_of(function))
+
+
+def _like_kept(x: Any, *_: Any) -> tuple[Any, Any]:
+    return x.new_empty(x.shape), x.new_empty(()).long()
+
+
+def _like_runs(x: Any) -> tuple[Any, Any, Any]:
+    return x.new_empty(x.shape), x.new_empty(x.shape).long(), x.new_empty(()).long()
+
+
+def _mask_or_name(x: Any, keep: Any) -> tuple[Any, ...]:
+    is_mask = hasattr(keep, "shape") or not callable(keep)
+    return (x, keep, None) if is_mask else (x, None, name_of_function(keep))
+
+
+@differentiable(_like_kept, None, _mask_or_name, run=_select_by_name)
 @remembered
 def select(x: Any, keep: Any, out: Any = None) -> tuple[Any, Any]:
     """The elements of a vector that a mask or a function chooses, moved together in their order.
@@ -78,6 +101,7 @@ def select(x: Any, keep: Any, out: Any = None) -> tuple[Any, Any]:
     return _moved(source, mask, function, out, False)
 
 
+@differentiable(_like_kept, None, _mask_or_name, run=_partition_by_name)
 @remembered
 def partition(x: Any, keep: Any, out: Any = None) -> tuple[Any, Any]:
     """The elements that a mask or a function chooses, then the others, both in their order.
@@ -94,6 +118,7 @@ def partition(x: Any, keep: Any, out: Any = None) -> tuple[Any, Any]:
     return _moved(source, mask, function, out, True)
 
 
+@differentiable(_like_runs)
 @remembered
 def run_length(x: Any) -> tuple[Any, Any, Any]:
     """Runs of equal neighbors of a vector: what each repeats, and how often.

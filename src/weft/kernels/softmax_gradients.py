@@ -41,7 +41,7 @@ from weft.types.dtype import i32
 _LIMITS: Final = Limits(items=16, threads=1024, streams_from=16384, arrays=2)
 
 
-@differentiable(like_second)
+@differentiable(like_second, rows={"gradient": 1, "y": 1})
 @remembered
 def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     """The derivative of `softmax`: y · (gradient − Σ gradient · y) over the last dimension.
@@ -66,7 +66,7 @@ def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     return _slopes(gradient, y, out, False)
 
 
-@differentiable(like_second)
+@differentiable(like_second, rows={"gradient": 1, "y": 1})
 @remembered
 def log_softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     """The derivative of `log_softmax`: gradient − exp(y) · Σ gradient over the last dimension.

@@ -13,7 +13,7 @@ from typing import Any, Final
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, common_width, given, output_like
 from weft.kernels.calls import Call, remembered
-from weft.kernels.gradients import differentiable, like_first
+from weft.kernels.gradients import WIDE_ON_GPUS, differentiable, like_first
 from weft.kernels.row_rings import begin, begin_all, ring_of, step_of, wait
 from weft.kernels.rows import elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.softmax_gradients import log_softmax_backward, softmax_backward
@@ -54,7 +54,7 @@ def _log_softmax_backward(gradient: Any, y: Any, _: Any) -> Any:
     return (log_softmax_backward(gradient, y),)
 
 
-@differentiable(like_first, _softmax_backward)
+@differentiable(like_first, _softmax_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
 @remembered
 def softmax(x: Any, out: Any = None) -> Any:
     """The softmax of each row: exp(x) / Σ exp(x) over the last dimension.
@@ -78,7 +78,7 @@ def softmax(x: Any, out: Any = None) -> Any:
     return _of_rows(x, out, False)
 
 
-@differentiable(like_first, _log_softmax_backward)
+@differentiable(like_first, _log_softmax_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
 @remembered
 def log_softmax(x: Any, out: Any = None) -> Any:
     """The logarithm of the softmax of each row: x − log Σ exp(x) over the last dimension.

@@ -21,7 +21,9 @@ from weft.kernels.arrays import (
     output_like,
 )
 from weft.kernels.calls import Call, remembered
+from weft.kernels.gradients import differentiable
 from weft.kernels.largest import are_few, put_largest
+from weft.kernels.lookups import gather
 from weft.kernels.radix import plan_of, sort_long
 from weft.kernels.rows import row_count, row_of, threads_for
 from weft.language.threads.grid import block_idx, thread_idx
@@ -35,6 +37,40 @@ _ITEMS: Final = 8
 _BLOCKS: Final = 1056  # that count digits, of all rows
 
 
+def _sort_with_places(x: Any, descending: bool = False) -> tuple[Any, Any]:
+    source = given(x, "x")
+    keys, places = output_like(source), output(source, source.shape, i64, "int64")
+    found = _sorted(source, None, keys, places, descending, (keys, places))
+    if isinstance(found, Call):
+        found.function(*found.arguments)
+    return keys, places
+
+
+def _like_both(x: Any, *_: Any) -> tuple[Any, Any]:
+    return x.new_empty(x.shape), _like_places(x)
+
+
+def _like_places(x: Any, *_: Any) -> Any:
+    return x.new_empty(x.shape).long()
+
+
+def _without_values(x: Any, values: Any = None, descending: bool = False) -> tuple[Any, ...]:
+    return x, bool(descending)
+
+
+def _with_values(found: Any, _: Any, values: Any = None, __: bool = False) -> Any:
+    keys, places = found
+    return keys if values is None else (keys, gather(values, places))
+
+
+@differentiable(
+    _like_both,
+    None,
+    _without_values,
+    result=_with_values,
+    run=_sort_with_places,
+    rows={"x": 1},
+)
 @remembered
 def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) -> Any:
     """The elements of each row in order, along the last dimension.
@@ -77,6 +113,7 @@ def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) 
     return _sorted(source, values, out, moved, descending, (out, moved))
 
 
+@differentiable(_like_places, rows={"x": 1})
 @remembered
 def argsort(x: Any, descending: bool = False, out: Any = None) -> Any:
     """Where the elements of each sorted row come from: indices of the last dimension, i64.
@@ -104,6 +141,12 @@ def argsort(x: Any, descending: bool = False, out: Any = None) -> Any:
     return _sorted(source, None, None, out, descending, out)
 
 
+def _like_largest(x: Any, k: int, *_: Any) -> tuple[Any, Any]:
+    values = x.new_empty((*x.shape[:-1], k))
+    return values, values.long()
+
+
+@differentiable(_like_largest, rows={"x": 1})
 @remembered
 def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
     """The k largest elements of each row in order, the largest first, and their indices.

@@ -13,6 +13,7 @@ from typing import Any, Final
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Given, given, output
 from weft.kernels.calls import Call, remembered
+from weft.kernels.gradients import differentiable
 from weft.kernels.rows import sum_type
 from weft.language.control import ceil_div
 from weft.language.threads.grid import block_idx, thread_idx
@@ -23,6 +24,11 @@ from weft.types.launch_limits import WARP_SIZE
 _THREADS: Final = 128
 
 
+def _like_rows(first: Any, columns: Any, values: Any, x: Any) -> Any:
+    return x.new_empty((first.shape[0] - 1,))
+
+
+@differentiable(_like_rows)
 @remembered
 def sparse_matvec(first: Any, columns: Any, values: Any, x: Any, out: Any = None) -> Any:
     """The product of a matrix in compressed rows (CSR) with a vector.

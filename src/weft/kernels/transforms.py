@@ -77,7 +77,7 @@ def _rfft_backward(gradient: Any, _: Any, x: Any, norm: str) -> Any:
     return irfft(gradient, n, _OPPOSITE[norm]), None
 
 
-@differentiable(_rfft_like, _rfft_backward)
+@differentiable(_rfft_like, _rfft_backward, rows={"x": 1})
 def rfft(x: Any, norm: str = "backward", out: Any = None) -> Any:
     """Half of `fft` of each row of real numbers, as NumPy's: X[0] to X[n // 2]; the others are their conjugates.
 
@@ -117,7 +117,9 @@ def _irfft_like(x: Any, n: int | None = None, *_: Any) -> Any:
 
 def _irfft_backward(gradient: Any, _: Any, x: Any, n: int | None, norm: str) -> Any:
     found = rfft(gradient, _OPPOSITE[norm])
-    found[..., 1 : (gradient.shape[-1] + 1) // 2] *= 2
+    twice = found.new_ones(found.shape[-1])
+    twice[1 : (gradient.shape[-1] + 1) // 2] = 2
+    found = found * twice
     if not x.is_complex():
         found = sys.modules["torch"].view_as_real(found)
     return found, None, None
