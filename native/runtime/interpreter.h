@@ -23,6 +23,8 @@ class WithoutGil {
   WithoutGil& operator=(const WithoutGil&) = delete;
   ~WithoutGil();
 
+  bool has_released() const { return saved_ != nullptr; }
+
  private:
   void* saved_;  // the thread's state, or nullptr
 };

@@ -270,6 +270,13 @@ class Config:
         "Foreign functions are called with the GIL held, which is faster and wrong for those that wait for a "
         "Python thread.",
     )
+    launch_gil = Choice(
+        "WEFT_LAUNCH_GIL",
+        ("auto", "hold", "release"),
+        "Whether a launch on a GPU holds the GIL: `auto`, the default, while the driver's queue is known to have room; "
+        "`hold` always, which deadlocks where a full queue waits for a Python callback; `release` never. Read with "
+        "`WEFT_LIBCUDA`, when the driver is prepared.",
+    )
     libcuda = FilePath(
         "WEFT_LIBCUDA",
         "The driver library to open instead of `libcuda.so.1`.",

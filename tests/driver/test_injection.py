@@ -41,6 +41,7 @@ HARMLESS = frozenset(
         "cuMemPoolGetAttribute",
         "cuMemPoolSetAttribute",
         "cuStreamIsCapturing",
+        "cuStreamQuery",
         "cuThreadExchangeStreamCaptureMode",
     }
 )

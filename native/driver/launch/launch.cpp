@@ -9,8 +9,10 @@
 #include "driver/launch/launch_diagnosis.h"
 #include "driver/launch/launch_history.h"
 #include "driver/launch/launch_scratch.h"
+#include "driver/launch/queue_room.h"
 #include "driver/library/driver_library.h"
 #include "hints.h"
+#include "runtime/interpreter.h"
 #include "runtime/launch/launch_hooks.h"
 #include "runtime/launch/launch_limits.h"
 
@@ -143,8 +145,9 @@ inline cuda::CUlaunchConfig make_config(const weft_launch& launch, cuda::CUstrea
 // Hands the launch to the driver and remembers it.
 inline CUresult submit(const LoadedKernel& kernel, const Device& device, const cuda::CUlaunchConfig& config,
                        bool is_home, void** parameters) {
-  const CUresult result =
-      driver().cuLaunchKernelEx(&config, is_home ? kernel.function : kernel.handle, parameters, nullptr);
+  const CUresult result = queue_work(config.hStream, device.ordinal, [&] {
+    return driver().cuLaunchKernelEx(&config, is_home ? kernel.function : kernel.handle, parameters, nullptr);
+  });
   if (WEFT_UNLIKELY(result != cuda::CUDA_SUCCESS)) return result;
   record_launch({kernel.name,
                  config.hStream,
@@ -215,6 +218,7 @@ WEFT_COLD bool refuse_kernel(int32_t kernel) {
 
 // What kernels have found since the last call ends this one.
 WEFT_COLD bool refuse_after_finding(LoadedProgram* program) {
+  const WithoutGil released;  // it waits for the device
   program->findings->raise();
   return false;
 }

@@ -5,6 +5,7 @@
 
 #include "driver/devices/devices.h"
 #include "driver/launch/launch_diagnosis.h"
+#include "driver/launch/queue_room.h"
 #include "driver/library/driver_library.h"
 #include "runtime/interpreter.h"
 
@@ -60,7 +61,8 @@ cuda::CUdeviceptr allocate_from_pool(size_t bytes, cuda::CUstream stream, int32_
                                      const std::string& what, DriverError* error) {
   keep_scratch(device_or_null(device));
   cuda::CUdeviceptr address = 0;
-  const cuda::CUresult result = driver().cuMemAllocAsync(&address, bytes, stream);
+  const cuda::CUresult result =
+      queue_work(stream, device, [&] { return driver().cuMemAllocAsync(&address, bytes, stream); });
   if (result == cuda::CUDA_SUCCESS) return address;
   std::string explanation = explain_asynchronous_error(result);
   if (result == cuda::CUDA_ERROR_NOT_SUPPORTED) {
@@ -74,7 +76,8 @@ cuda::CUdeviceptr allocate_from_pool(size_t bytes, cuda::CUstream stream, int32_
 }
 
 bool free_to_pool(cuda::CUdeviceptr address, cuda::CUstream stream, int32_t device, DriverError* error) {
-  const cuda::CUresult result = driver().cuMemFreeAsync(address, stream);
+  const cuda::CUresult result =
+      queue_work(stream, device, [&] { return driver().cuMemFreeAsync(address, stream); });
   if (result == cuda::CUDA_SUCCESS) return true;
   return error->cuda(result, "cuMemFreeAsync", "freeing scratch memory on cuda:" + std::to_string(device),
                      explain_asynchronous_error(result));

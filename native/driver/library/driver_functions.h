@@ -31,6 +31,7 @@ inline constexpr int kMinimumDriver = 12000;  // cuLibrary*, cuGetProcAddress_v2
   ROW(cuCtxSynchronize, 12000, ())                                                                         \
   ROW(cuCtxSetLimit, 12000, (int32_t limit, size_t value))                                                 \
   ROW(cuStreamGetCtx, 12000, (CUstream stream, CUcontext * context))                                       \
+  ROW(cuStreamQuery, 12000, (CUstream stream))                                                             \
   ROW(cuStreamSynchronize, 12000, (CUstream stream))                                                       \
   ROW(cuStreamWaitEvent, 12000, (CUstream stream, CUevent event, unsigned int flags))                      \
   ROW(cuStreamIsCapturing, 12000, (CUstream stream, int32_t* status))                                      \

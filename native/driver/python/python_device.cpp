@@ -160,7 +160,11 @@ PyObject* memory_info(PyObject*, PyObject* argument) {
   ContextGuard guard;
   if (!enter(&device, nullptr, &guard, &error)) return set_python_error(error);
   size_t free_bytes = 0, total_bytes = 0;
-  const cuda::CUresult result = driver().cuMemGetInfo(&free_bytes, &total_bytes);
+  cuda::CUresult result;
+  {
+    const WithoutGil released;
+    result = driver().cuMemGetInfo(&free_bytes, &total_bytes);
+  }
   if (result != cuda::CUDA_SUCCESS) {
     error.cuda(result, "cuMemGetInfo", "asking for the free memory of cuda:" + std::to_string(device),
                explain_asynchronous_error(result));
@@ -215,8 +219,11 @@ PyObject* set_printf_buffer(PyObject*, PyObject* arguments) {
   DriverError error;
   ContextGuard guard;
   if (!enter(&device, nullptr, &guard, &error)) return set_python_error(error);
-  const cuda::CUresult result =
-      driver().cuCtxSetLimit(cuda::CU_LIMIT_PRINTF_FIFO_SIZE, static_cast<size_t>(bytes));
+  cuda::CUresult result;
+  {
+    const WithoutGil released;
+    result = driver().cuCtxSetLimit(cuda::CU_LIMIT_PRINTF_FIFO_SIZE, static_cast<size_t>(bytes));
+  }
   if (result != cuda::CUDA_SUCCESS) {
     error.cuda(result, "cuCtxSetLimit", "setting printf's buffer to " + std::to_string(bytes) + " bytes");
     return set_python_error(error);

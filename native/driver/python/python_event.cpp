@@ -7,6 +7,7 @@
 #include "driver/python/python_module.h"
 #include "python/common.h"
 #include "python/readers/stream.h"
+#include "runtime/interpreter.h"
 
 namespace weft {
 namespace {
@@ -48,7 +49,12 @@ PyObject* record_event(PyObject*, PyObject* stream) {
   PyObject* self = g_type->tp_alloc(g_type, 0);
   if (self == nullptr) return nullptr;
   DriverError error;
-  if (record(as_event(self), static_cast<cuda::CUstream>(value.v_ptr), &error)) return self;
+  bool done;
+  {
+    const WithoutGil released;
+    done = record(as_event(self), static_cast<cuda::CUstream>(value.v_ptr), &error);
+  }
+  if (done) return self;
   Py_DECREF(self);
   return set_python_error(error);
 }

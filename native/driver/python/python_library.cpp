@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The driver library for Python: its file, whether it is open, what waits to be unloaded.
+#include <cstring>
+
 #include "driver/devices/devices.h"
 #include "driver/devices/unload_queue.h"
+#include "driver/launch/queue_room.h"
 #include "driver/library/driver_library.h"
 #include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
@@ -19,6 +22,18 @@ PyObject* set_library(PyObject*, PyObject* path) {
   DriverError error;
   if (!set_driver_path(text, &error)) return set_python_error(error);
   Py_RETURN_NONE;
+}
+
+PyObject* choose_launch_gil(PyObject*, PyObject* word) {
+  const char* text = PyUnicode_Check(word) ? PyUnicode_AsUTF8(word) : "";
+  if (text == nullptr) return nullptr;
+  constexpr const char* kWords[] = {"auto", "hold", "release"};
+  for (int index = 0; index < 3; ++index) {
+    if (strcmp(text, kWords[index]) != 0) continue;
+    set_launch_gil(static_cast<LaunchGil>(index));
+    Py_RETURN_NONE;
+  }
+  return PyErr_Format(PyExc_ValueError, "%R, expected auto, hold or release", word);
 }
 
 PyObject* open(PyObject*, PyObject*) {
@@ -61,6 +76,9 @@ PyMethodDef kMethods[] = {
     {"set_driver_library", set_library, METH_O,
      "set_driver_library(path: str) -> None\n--\n\n"
      "The file to open instead of libcuda.so.1 (empty: the default); RuntimeError once another is in use."},
+    {"set_launch_gil", choose_launch_gil, METH_O,
+     "set_launch_gil(word: str) -> None\n--\n\n"
+     "Whether launches hold the GIL: `auto` (while the queue has room), `hold` or `release`."},
     {"open_driver", open, METH_NOARGS,
      "open_driver() -> None\n--\n\nOpens and initializes the CUDA driver; CudaError says why it cannot be "
      "used."},

@@ -52,8 +52,8 @@ def launch(
 ) -> None:
     """Launch a kernel with blocks of 32 x num_warps threads, in clusters of num_ctas blocks.
 
-    A zero in the grid is a no-op. The exit hook also runs if the launch fails. The GIL is held, since launches are
-    asynchronous (`launch_ex` has a switch).
+    A zero in the grid is a no-op. The exit hook also runs if the launch fails. The GIL is held while the
+    driver's queue is known to have room (`launch_ex` has a switch).
 
     Args:
         gridX, gridY, gridZ: clusters of `num_ctas` blocks in x; blocks in y and z.

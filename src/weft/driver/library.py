@@ -28,6 +28,7 @@ def prepare_driver() -> None:
     """
     _native.register_error_kind("CudaError", CudaError)
     _native.set_driver_library(config.libcuda or "")
+    _native.set_launch_gil(config.launch_gil or "auto")
 
 
 def open_driver() -> None:

@@ -298,6 +298,17 @@ CUresult cuStreamSynchronize(CUstream stream) {
   return call.done(result);
 }
 
+CUresult cuStreamQuery(CUstream stream) {
+  FAKE_ENTER(cuStreamQuery, "%p", static_cast<void*>(stream));
+  CUresult result = 0;
+  Context* context = context_of(stream, &result);
+  if (context == nullptr) return call.done(result);
+  if (as_stream(stream) != nullptr && as_stream(stream)->capture != nullptr)
+    return call.done(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  std::lock_guard<std::mutex> lock(state().queue_mutex);
+  return call.done(state().queued != 0 ? CUDA_ERROR_NOT_READY : 0);
+}
+
 // The legacy stream cannot say whether it captures while some stream of its
 // context does.
 CUresult cuStreamIsCapturing(CUstream stream, int32_t* status) {

@@ -34,6 +34,7 @@ CUresult cuEventCreate(CUevent* event, unsigned int flags) {
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
+  enter_queue();
   FAKE_ENTER(cuEventRecord, "%p, %p", static_cast<void*>(event), static_cast<void*>(stream));
   CUresult result = 0;
   Context* context = context_of(stream, &result);

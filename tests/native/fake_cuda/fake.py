@@ -95,6 +95,14 @@ class FakeCuda:
     def delay(self, function: str, microseconds: int) -> None:
         self.library.fake_cuda_delay(function.encode(), microseconds)
 
+    def limit_queue(self, limit: int) -> None:
+        """Queueing work waits once there is so much of it, until the next call of this; 0: never."""
+        self.library.fake_cuda_limit_queue(limit)
+
+    def queued(self) -> int:
+        """How much work is in a queue with a limit."""
+        return self.library.fake_cuda_queued()
+
     def count(self, function: str) -> int:
         return self.library.fake_cuda_count(function.encode())
 

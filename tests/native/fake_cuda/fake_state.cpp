@@ -136,6 +136,13 @@ const KernelInfo* Image::find(const char* name) const {
   return nullptr;
 }
 
+void enter_queue() {
+  State& all = state();
+  std::unique_lock<std::mutex> lock(all.queue_mutex);
+  all.queue_changed.wait(lock, [&] { return all.queue_limit == 0 || all.queued < all.queue_limit; });
+  if (all.queue_limit != 0) ++all.queued;
+}
+
 }  // namespace fake
 
 // What tests call, through ctypes. None of it is recorded.
@@ -183,6 +190,19 @@ void fake_cuda_log(const char* text) {
 }
 
 void fake_cuda_delay(const char* function, int microseconds) { state().delays[function] = microseconds; }
+
+// What is queued from now on waits once there is so much of it, until the next call of this. 0: never.
+void fake_cuda_limit_queue(int limit) {
+  std::lock_guard<std::mutex> lock(state().queue_mutex);
+  state().queue_limit = limit;
+  state().queued = 0;
+  state().queue_changed.notify_all();
+}
+
+int fake_cuda_queued() {
+  std::lock_guard<std::mutex> lock(state().queue_mutex);
+  return state().queued;
+}
 
 // How often the function was called; all recorded calls for NULL.
 int fake_cuda_count(const char* function) {

@@ -9,6 +9,7 @@
 
 #include <weft/runtime_table.h>
 
+#include <condition_variable>
 #include <cstdarg>
 #include <functional>
 #include <map>
@@ -171,9 +172,16 @@ struct State {
   CUdeviceptr last_global = 0;
   std::map<std::string, CpuKernel> cpu_kernels;
   int retains = 0;
+  // The device's queue: how much work it takes before a call waits; 0: any amount. No work leaves it but by
+  // fake_cuda_limit_queue.
+  std::mutex queue_mutex;
+  std::condition_variable queue_changed;
+  int queue_limit = 0, queued = 0;
 };
 
 State& state();
+// Takes a place of the queue, as all work does; waits where it is full, without `mutex`.
+void enter_queue();
 Context*& current_context();  // of this thread
 int32_t& capture_mode();      // of this thread: 2 is relaxed
 // True where a call that may synchronize would disturb a capture: some stream captures, and this thread has

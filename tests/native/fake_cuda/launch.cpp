@@ -205,6 +205,7 @@ CUresult run_kernel(const Node& node) {
 extern "C" {
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** values, void** extra) {
+  enter_queue();
   CUresult result = 0;
   std::vector<std::string> parameters;
   std::string text = "?";

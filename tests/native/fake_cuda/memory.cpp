@@ -164,6 +164,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, int32_t attribute, void* value
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
+  enter_queue();
   FAKE_ENTER(cuMemAllocAsync, "%zu, %p", bytes, static_cast<void*>(stream));
   CUresult result = 0;
   Context* context = context_of(stream, &result);
@@ -181,6 +182,7 @@ CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  enter_queue();
   FAKE_ENTER(cuMemFreeAsync, "%llx, %p", address, static_cast<void*>(stream));
   CUresult result = 0;
   FAKE_CHECK(context_of(stream, &result) != nullptr, result);
@@ -210,6 +212,7 @@ CUresult cuMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream stream) {
+  enter_queue();
   FAKE_ENTER(cuMemcpyAsync, "%llx, %llx, %zu, %p", target, source, bytes, static_cast<void*>(stream));
   const Allocation *to = find(target, bytes), *from = find(source, bytes);
   FAKE_CHECK(to != nullptr || from != nullptr,
@@ -221,6 +224,7 @@ CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, CUs
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr target, CUcontext target_context, CUdeviceptr source,
                            CUcontext source_context, size_t bytes, CUstream stream) {
+  enter_queue();
   FAKE_ENTER(cuMemcpyPeerAsync, "%llx, %llx, %zu, %p", target, source, bytes, static_cast<void*>(stream));
   const Allocation *to = find(target, bytes), *from = find(source, bytes);
   FAKE_CHECK(to != nullptr && from != nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -232,6 +236,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr target, CUcontext target_context, CUdevic
 
 CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* given, CUstream stream) {
   const CUDA_MEMCPY3D copy = *given;
+  enter_queue();
   FAKE_ENTER(cuMemcpy3DAsync, "width=%zu height=%zu depth=%zu pitch=%zu,%zu rows=%zu,%zu, %p",
              copy.WidthInBytes, copy.Height, copy.Depth, copy.dstPitch, copy.srcPitch, copy.dstHeight,
              copy.srcHeight, static_cast<void*>(stream));
@@ -261,16 +266,19 @@ CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D* given, CUstream stream) {
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t count, CUstream stream) {
+  enter_queue();
   FAKE_ENTER(cuMemsetD8Async, "%x, %zu, %p", value, count, static_cast<void*>(stream));
   return call.done(set_memory(target, value, count, stream));
 }
 
 CUresult cuMemsetD16Async(CUdeviceptr target, unsigned short value, size_t count, CUstream stream) {
+  enter_queue();
   FAKE_ENTER(cuMemsetD16Async, "%x, %zu, %p", value, count, static_cast<void*>(stream));
   return call.done(set_memory(target, value, count, stream));
 }
 
 CUresult cuMemsetD32Async(CUdeviceptr target, unsigned int value, size_t count, CUstream stream) {
+  enter_queue();
   FAKE_ENTER(cuMemsetD32Async, "%x, %zu, %p", value, count, static_cast<void*>(stream));
   return call.done(set_memory(target, value, count, stream));
 }
