@@ -209,7 +209,9 @@ int check_encoded(const Function* function, const CallFrame& frame, const TVMFFI
                   Py_ssize_t count) {
   const CallContext* outer = t_call;
   t_call = &frame.context;
-  const int code = function->safe_call(function->handle, values, static_cast<int32_t>(count), nullptr);
+  // The complement of the count asks a compiled function's wrapper to check only.
+  TVMFFIAny unused{};
+  const int code = function->safe_call(function->handle, values, ~static_cast<int32_t>(count), &unused);
   t_call = outer;
   if (WEFT_LIKELY(code == 0)) return 0;
   raise_ffi_error(code);

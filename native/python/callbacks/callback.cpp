@@ -269,8 +269,11 @@ int call_python(void* self, const TVMFFIAny* values, int32_t count, TVMFFIAny* r
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   const bool pending = PyErr_Occurred() != nullptr;
   if (WEFT_UNLIKELY(pending)) PyErr_Fetch(&type, &value, &traceback);
+  TVMFFIAny unwanted{};  // the result of a caller that gives no place for it
+  TVMFFIAny* place = WEFT_LIKELY(result != nullptr) ? result : &unwanted;
   const int code =
-      or_wait_for_the_end([=] { return call_with_gil(*callback_of(self), values, count, result); });
+      or_wait_for_the_end([=] { return call_with_gil(*callback_of(self), values, count, place); });
+  if (WEFT_UNLIKELY(result == nullptr) && code == 0) drop_value(&unwanted);
   if (WEFT_UNLIKELY(pending)) PyErr_Restore(type, value, traceback);
   return code;
 }

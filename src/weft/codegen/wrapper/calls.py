@@ -41,8 +41,8 @@ def print_environment_stream(printer: WrapperPrinter, op: EnvironmentStreamOp) -
 def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
     """`ffi.device_guard`: leaves the device on every path, then examines the return code.
 
-    Without a stream it runs on the host, and enters nothing. All checks precede it: without a result pointer the
-    wrapper only checks.
+    Without a stream it runs on the host, and enters nothing. All checks precede it: a wrapper that only
+    checks ends here.
     """
     printer.return_if_only_checking()
     frame = _print_frame(printer, op)

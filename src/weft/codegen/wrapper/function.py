@@ -2,8 +2,8 @@
 """The wrapper as a whole: its state, and the printers of its operations.
 
 In: ffi.func. Out: `i32 @__tvm_ffi_<name>(ptr %handle, ptr %args, i32 %count, ptr %result)`. The state is `handle`;
-for callers that have only the symbol it is `@weft_state`, filled by the loader. With a null `result` only the arguments
-are checked.
+for callers that have only the symbol it is `@weft_state`, filled by the loader. A null `result` is not written. With
+`~count` in place of `count` only the arguments are checked, as `prepare` asks; the ABI has no negative counts.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ STATE_SYMBOL: Final = "weft_state"
 
 def _print_check_count(printer: WrapperPrinter, op: ffi.CheckCountOp) -> None:
     count = op.count.value.data
-    condition = printer.let(f"icmp eq i32 %count, {count}")
+    sign = printer.let("ashr i32 %count, 31")
+    passed = printer.let(f"xor i32 %count, {sign}")
+    condition = printer.let(f"icmp eq i32 {passed}, {count}")
     received = printer.let("sext i32 %count to i64")
     printer.require(condition, printer.site("argument_count"), received, str(count))
 

@@ -175,12 +175,19 @@ class WrapperPrinter(FunctionPrinter):
         self._go_on_if(self.let(f"icmp eq i32 {code}, 0"), _FAILED)
 
     def return_if_only_checking(self) -> None:
+        """Returns 0 if the caller passed the complement of the count."""
+        self._return_if(self.let("icmp slt i32 %count, 0"), "checked")
+
+    def return_if_nobody_wants_the_result(self) -> None:
         """Returns 0 if the caller passed a null pointer for the result."""
-        checked, wanted = self.new_label("checked"), self.new_label("wanted")
-        self.branch_if(self.let("icmp eq ptr %result, null"), checked, wanted, UNLIKELY)
-        self.start(checked)
+        self._return_if(self.let("icmp eq ptr %result, null"), "unwanted")
+
+    def _return_if(self, condition: str, name: str) -> None:
+        done, rest = self.new_label(name), self.new_label("rest")
+        self.branch_if(condition, done, rest, UNLIKELY)
+        self.start(done)
         self.line("ret i32 0")
-        self.start(wanted)
+        self.start(rest)
 
     def keep_for_call(self, operation: Operation) -> None:
         """Stores an operation's host values in memory until the call.
