@@ -55,11 +55,11 @@ void Clock::join(const Clock& other) {
   for (const Part& theirs : other.parts_) part(theirs.block).join(theirs);
 }
 
-void Clock::show_to_copies() {
+void Clock::show_to_copies(int64_t proxy) {
   const std::vector<Part> known = parts_;
   Clock shown;
   for (const Part& own : known) {
-    if (own.block < kProxy) shown.parts_.push_back({own.block + kProxy, own.all, own.further});
+    if (own.block < kProxy) shown.parts_.push_back({own.block + proxy, own.all, own.further});
   }
   join(shown);
 }
@@ -154,12 +154,12 @@ void Clocks::fence(WatchedBlock& block, int32_t thread) {
   release(block, thread, own.released);
 }
 
-void Clocks::proxy_fence(WatchedBlock& block, int32_t thread) {
+void Clocks::proxy_fence(WatchedBlock& block, int32_t thread, int64_t proxy) {
   ThreadClock& own = block.threads[static_cast<std::size_t>(thread)];
   Clock& known = own.known.edit();
   known.set(block.number, thread, own.epoch);
   own.epoch = epochs_->begin(block.number, thread);
-  known.show_to_copies();
+  known.show_to_copies(proxy);
 }
 
 }  // namespace weft

@@ -65,6 +65,8 @@ class Clock {
  public:
   // Blocks from here on stand for what copies beside the threads see of a block: one that many lower.
   static constexpr int64_t kProxy = int64_t{1} << 44;
+  // The same of global memory.
+  static constexpr int64_t kGlobalProxy = int64_t{1} << 45;
   // And these for what is done beside the threads of a block.
   static constexpr int64_t kBeside = int64_t{1} << 42;
 
@@ -81,8 +83,8 @@ class Clock {
   // All threads of a block have come to this epoch.
   void set_all(int64_t block, uint64_t epoch);
   void join(const Clock& other);
-  // Copies see all that is known here.
-  void show_to_copies();
+  // Copies see all that is known here, in the memory of `proxy`.
+  void show_to_copies(int64_t proxy);
   // Whether it tells of a block.
   bool has(int64_t block) const {
     for (const Part& part : parts_) {
@@ -172,7 +174,7 @@ class Clocks {
   // All of them learn of each other.
   void meet(const std::vector<Members>& members);
   void fence(WatchedBlock& block, int32_t thread);
-  void proxy_fence(WatchedBlock& block, int32_t thread);
+  void proxy_fence(WatchedBlock& block, int32_t thread, int64_t proxy);
 
  private:
   void join(Shared<Clock>& into, const Shared<Clock>& from);

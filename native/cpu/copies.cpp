@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/boxes.h"
 #include "cpu/mbarrier.h"
 #include "cpu/reductions.h"
 
@@ -65,59 +66,15 @@ void run_row(const Copy& copy, char* global, bool is_inside, int64_t offset, int
   }
 }
 
-// Row after row of the box.
-void run_box(const Copy& copy) {
-  const weft_cpu_tensor_map& map = copy.map;
-  const weft_tma_tile& tile = *copy.tile;
-  const int32_t last = map.rank - 1;
-  int64_t rows = 1;
-  for (int32_t axis = 0; axis < last; ++axis) rows *= tile.box[axis];
-  for (int64_t row = 0; row < rows; ++row) {
-    int64_t rest = row;
-    int64_t offset = 0;
-    char* global = map.address;
-    bool is_inside = true;
-    for (int32_t axis = last - 1; axis >= 0; --axis) {
-      const int64_t place = rest % tile.box[axis];
-      rest /= tile.box[axis];
-      const int64_t index = copy.indices[axis] + place;
-      is_inside &= index >= 0 && index < map.sizes[axis];
-      offset += place * tile.strides[axis];
-      global += index * map.pitches[axis];
-    }
-    run_row(copy, global, is_inside, offset, tile.box[last]);
-  }
-}
-
-// Pixel after pixel, as far as the kernel's first element goes along each dimension; then on in the next row,
-// and in the next image. What is read lies the offsets further.
-void run_pixels(const Copy& copy) {
-  const weft_cpu_tensor_map& map = copy.map;
-  const weft_tma_tile& tile = *copy.tile;
-  const int32_t last = map.rank - 1;
-  int64_t place[WEFT_TENSOR_MAP_RANK];
-  std::copy(copy.indices, copy.indices + map.rank, place);
-  for (int64_t pixel = 0; pixel < tile.box[0]; ++pixel) {
-    char* global = map.address;
-    bool is_inside = true;
-    for (int32_t axis = 0; axis < last; ++axis) {
-      const int64_t index = place[axis] + (axis == 0 ? 0 : copy.indices[map.rank + axis - 1]);
-      is_inside &= index >= 0 && index < map.sizes[axis];
-      global += index * map.pitches[axis];
-    }
-    run_row(copy, global, is_inside, pixel * tile.strides[0], tile.box[1]);
-    int32_t axis = last - 1;
-    for (; axis > 0; --axis) {
-      place[axis] += map.steps[axis - 1];
-      if (place[axis] < map.sizes[axis] + map.upper[axis - 1]) break;
-      place[axis] = map.lower[axis - 1];
-    }
-    if (axis == 0) ++place[0];
-  }
+void run_rows(const Copy& copy) {
+  const auto run = [&](char* global, bool is_inside, int64_t offset, int64_t elements) {
+    run_row(copy, global, is_inside, offset, elements);
+  };
+  visit_rows(copy.map, *copy.tile, copy.indices, run);
 }
 
 void run(const Copy& copy) {
-  if (copy.tile != nullptr) return copy.map.is_im2col != 0 ? run_pixels(copy) : run_box(copy);
+  if (copy.tile != nullptr) return run_rows(copy);
   char* to = copy.word == nullptr ? copy.map.address : copy.shared;
   std::memcpy(to, copy.word == nullptr ? copy.shared : copy.map.address, static_cast<size_t>(copy.bytes()));
 }

@@ -165,7 +165,7 @@ void Watch::event(int32_t event, int64_t block, int64_t thread, const void* addr
         shadow_->forget(address, bytes);
         break;
       case WEFT_EVENT_PROXY_FENCE:
-        clocks_.proxy_fence(own, number);
+        clocks_.proxy_fence(own, number, bytes == 0 ? Clock::kProxy : Clock::kGlobalProxy);
         break;
       case WEFT_EVENT_COMMIT:
         ++own.groups[at(thread)];
@@ -174,6 +174,13 @@ void Watch::event(int32_t event, int64_t block, int64_t thread, const void* addr
         complete(threads_ + number, own.groups[at(thread)]);
         break;
       case WEFT_EVENT_STORES:
+        complete(2 * threads_ + number, own.stores[at(thread)]);
+        complete(4 * threads_ + number, own.stores[at(thread)]);
+        break;
+      case WEFT_EVENT_STORE:
+        ++own.stores[at(thread)];
+        break;
+      case WEFT_EVENT_STORES_READ:
         complete(2 * threads_ + number, own.stores[at(thread)]);
         break;
       case WEFT_EVENT_PRODUCT:
@@ -252,7 +259,8 @@ void Watch::complete(const Access& access, const int64_t* values, Report& report
   } else if (is_other_copy) {
     report.said = done + by + " while " + who + it + ": nothing waits for its end";
   } else if (is_past(other, access)) {
-    report.said = done + by + " after " + who + " wrote it, without a weft.fence_proxy in between";
+    report.said = done + by + " after " + who + " wrote it, without a weft.fence_proxy" +
+                  ((site.flags & WEFT_ACCESS_SHARED) != 0 ? "" : "(space=\"global\")") + " in between";
   } else {
     report.said = done + by + ", and " + who + it + ": nothing orders the two";
   }
@@ -337,6 +345,12 @@ int32_t sanitizer_fail(weft_cpu_launch* launch, const weft_check_site* site, int
 int32_t sanitizer_copy(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
                        const void* address, int64_t bytes, const void* word) {
   return watch_of(launch)->copy(*site, block, thread, address, bytes, word);
+}
+
+int32_t sanitizer_box(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
+                      const void* map, const weft_tma_tile* tile, const int32_t* indices, const void* word) {
+  const auto& found = *static_cast<const weft_cpu_tensor_map*>(map);
+  return watch_of(launch)->copy_box(*site, block, thread, found, *tile, indices, word);
 }
 
 void sanitizer_event(weft_cpu_launch* launch, int32_t event, int64_t block, int64_t thread,

@@ -53,6 +53,8 @@ class Watch {
                        int32_t count);
   int32_t copy(const weft_check_site& site, int64_t block, int64_t thread, const void* address, int64_t bytes,
                const void* word) noexcept;
+  int32_t copy_box(const weft_check_site& site, int64_t block, int64_t thread, const weft_cpu_tensor_map& map,
+                   const weft_tma_tile& tile, const int32_t* indices, const void* word) noexcept;
   void event(int32_t event, int64_t block, int64_t thread, const void* address, int64_t bytes) noexcept;
   int32_t found(const weft_check_site& site, int64_t block, int64_t thread, const int64_t* values) noexcept;
 
@@ -142,6 +144,7 @@ class Watch {
         epoch, reinterpret_cast<const int64_t*>(&site) - reinterpret_cast<const int64_t*>(first_site_));
   }
   Record record_of(const weft_check_site& site, uint64_t epoch);
+  Record begin_copy(const weft_check_site& site, WatchedBlock& own, int32_t thread, const void* word);
   Owner owner_of(const Record& record) const { return epochs_.owner(record.epoch()); }
   bool knows(const ThreadClock& own, const Record& record, int64_t beyond) const;
   bool is_stale(const Record& record, const Access& access) const;
@@ -234,6 +237,8 @@ int32_t sanitizer_access(weft_cpu_launch* launch, const weft_check_site* site, i
                          const void* address);
 int32_t sanitizer_copy(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
                        const void* address, int64_t bytes, const void* word);
+int32_t sanitizer_box(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
+                      const void* map, const weft_tma_tile* tile, const int32_t* indices, const void* word);
 void sanitizer_event(weft_cpu_launch* launch, int32_t event, int64_t block, int64_t thread,
                      const void* address, int64_t bytes);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "cpu/boxes.h"
 #include "cpu/watch.h"
 
 namespace weft {
@@ -89,12 +90,14 @@ bool Watch::check_other(const Record& other, const Access& access) {
   const int32_t wanted = is_asynchronous ? WEFT_ACCESS_ASYNC : WEFT_ACCESS_RACES;
   if ((access.site.flags & wanted) == 0) return true;
   if (is_past(other, access)) {
-    // A copy beside the threads sees what they wrote only after a fence.
-    const int32_t flags = access.site.flags;
-    const bool needs_fence =
-        (flags & (WEFT_ACCESS_STORE | WEFT_ACCESS_PRODUCT)) != 0 && (flags & WEFT_ACCESS_SHARED) != 0 &&
-        (site_of(other).flags & WEFT_ACCESS_WRITES) != 0 && owner_of(other).block != kPhases;
-    if (!needs_fence || knows(access.clock(), other, Clock::kProxy)) return true;
+    // A copy beside the threads sees what they wrote only after a fence; what copies wrote is there for it.
+    const int32_t flags = access.site.flags, others = site_of(other).flags;
+    const bool is_shared = (flags & WEFT_ACCESS_SHARED) != 0;
+    const int32_t beside = WEFT_ACCESS_STORE | (is_shared ? WEFT_ACCESS_PRODUCT : WEFT_ACCESS_PHASE);
+    const bool needs_fence = (flags & beside) != 0 && (others & WEFT_ACCESS_WRITES) != 0 &&
+                             (others & (WEFT_ACCESS_STORE | WEFT_ACCESS_PHASE)) == 0;
+    if (!needs_fence || knows(access.clock(), other, is_shared ? Clock::kProxy : Clock::kGlobalProxy))
+      return true;
     see(WEFT_CHECK_asynchrony, other);
     return false;
   }
@@ -230,29 +233,54 @@ int32_t Watch::access(const weft_check_site& site, int64_t block, int64_t thread
   });
 }
 
+// What is done beside the threads begins: in an epoch of its own, which ends when one waits for it.
+Record Watch::begin_copy(const weft_check_site& site, WatchedBlock& own, int32_t thread, const void* word) {
+  for (auto* counts : {&own.groups, &own.stores, &own.products}) counts->resize(at(threads_));
+  const auto beside = [&](int64_t owner, int32_t who, uint32_t count) {
+    return record_of(site, epochs_.begin_beside({owner, who, count}));
+  };
+  if ((site.flags & WEFT_ACCESS_PHASE) != 0) {
+    const MeetingPlace& place = place_at(own.number, word);
+    return beside(kPhases, place.number, place.phases + 1);
+  }
+  if ((site.flags & WEFT_ACCESS_ELEMENTS) != 0)
+    return beside(own.number, threads_ + thread, own.groups[at(thread)] + 1);
+  if ((site.flags & WEFT_ACCESS_STORE) != 0) {
+    // Its reads are complete before its writes.
+    const int32_t part = (site.flags & WEFT_ACCESS_WRITES) != 0 ? 4 : 2;
+    return beside(own.number, part * threads_ + thread, own.stores[at(thread)] + 1);
+  }
+  return beside(own.number, 3 * threads_ + thread / 128, own.products[at(thread)] + 1);
+}
+
 int32_t Watch::copy(const weft_check_site& site, int64_t block, int64_t thread, const void* address,
                     int64_t bytes, const void* word) noexcept {
   return safely([&] {
     WatchedBlock& own = this->block(block);
-    for (auto* counts : {&own.groups, &own.stores, &own.products}) counts->resize(at(threads_));
     const auto number = static_cast<int32_t>(thread);
-    Record record;
-    const auto beside = [&](int64_t owner, int32_t who, uint32_t count) {
-      return record_of(site, epochs_.begin_beside({owner, who, count}));
-    };
     // One thread speaks for its warpgroup.
     if ((site.flags & WEFT_ACCESS_PRODUCT) != 0 && number % 128 != 0) return 0;
-    if ((site.flags & WEFT_ACCESS_PHASE) != 0) {
-      const MeetingPlace& place = place_at(block, word);
-      record = beside(kPhases, place.number, place.phases + 1);
-    } else if ((site.flags & WEFT_ACCESS_ELEMENTS) != 0) {
-      record = beside(block, threads_ + number, own.groups[at(thread)] + 1);
-    } else if ((site.flags & WEFT_ACCESS_STORE) != 0) {
-      record = beside(block, 2 * threads_ + number, ++own.stores[at(thread)]);
-    } else {
-      record = beside(block, 3 * threads_ + number / 128, own.products[at(thread)] + 1);
-    }
+    const Record record = begin_copy(site, own, number, word);
     return check_range({site, own, number, record, true}, address, bytes);
+  });
+}
+
+int32_t Watch::copy_box(const weft_check_site& site, int64_t block, int64_t thread,
+                        const weft_cpu_tensor_map& map, const weft_tma_tile& tile, const int32_t* indices,
+                        const void* word) noexcept {
+  return safely([&] {
+    WatchedBlock& own = this->block(block);
+    const auto number = static_cast<int32_t>(thread);
+    const Access access{site, own, number, begin_copy(site, own, number, word), true};
+    const int64_t first = indices[map.rank - 1], length = map.sizes[map.rank - 1];
+    int32_t found = 0;
+    visit_rows(map, tile, indices, [&](char* row, bool is_inside, int64_t, int64_t elements) {
+      const int64_t begin = std::clamp<int64_t>(first, 0, length);
+      const int64_t count = std::clamp<int64_t>(first + elements, begin, length) - begin;
+      if (!is_inside || count == 0 || found != 0) return;
+      found = check_range(access, row + begin * map.element_bytes, count * map.element_bytes);
+    });
+    return found;
   });
 }
 

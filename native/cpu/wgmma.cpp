@@ -131,8 +131,9 @@ const char* WarpgroupProducts::start(const Slots& threads) {
                       (own.accumulates != 0) == (first.accumulates != 0) && (of_fragment || own.a == first.a);
     if (!same) return "the threads of a warpgroup multiply different tiles";
   }
-  Product product{&shape, first.a, first.b, {}, find_sums(first.handle), first.accumulates != 0};
-  if (first.handle == 0) {
+  Product product{
+      &shape, first.a, first.b, {}, find_sums(std::max<int64_t>(first.handle, 0)), first.accumulates != 0};
+  if (first.handle <= 0) {
     if (product.sums == sums_.size()) sums_.emplace_back();
     Sums& sums = sums_[product.sums];
     sums.m = shape.m;
@@ -200,7 +201,7 @@ const char* WarpgroupProducts::wait(const Slots& threads) {
       return reinterpret_cast<weft_wgmma_fragment*>(&wait_of(thread) + 1)[number];
     };
     const int64_t handle = fragment_of(0).handle;
-    if (handle == 0 || handle > last) continue;
+    if (handle <= 0 || handle > last) continue;
     const size_t found = find_sums(handle);
     if (found == sums_.size()) return "a fragment is waited for after another product has taken it";
     Sums& sums = sums_[found];

@@ -95,6 +95,8 @@ std::string sentence(const weft_check_site& site, const int64_t* values) {
       return outside(site, values);
     case WEFT_CHECK_misaligned:
       return accessed(site, values) + ": their address is not a multiple of their size";
+    case WEFT_CHECK_uninitialized:
+      return std::string(site.array) + " is " + site.access + ", and no product has been added to it";
     case WEFT_CHECK_overflow:
       return operation_text(site, values, false) + " does not fit into " + site.array;
     case WEFT_CHECK_division_by_zero:

@@ -49,7 +49,7 @@ WITHOUT_CHECK = {
     **dict.fromkeys(
         (
             *("simt.printf", "simt.assert", "simt.assume", "simt.check", "simt.event"),
-            *("simt.watch", "simt.watch_copy", "simt.watch_event"),
+            *("simt.watch", "simt.watch_copy", "simt.watch_event", "nvgpu.watch_box"),
         ),
         "tells something",
     ),

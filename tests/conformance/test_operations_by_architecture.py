@@ -101,6 +101,7 @@ def loads_into_several(tensor, out):
 
 def fences(tensor, out):
     weft.fence_proxy()
+    weft.fence_proxy(space="global")
 
 
 def elects(tensor, out):

@@ -13,6 +13,7 @@ TILE = "!simt.tensor<f16, [64, 128], swizzled 128 panels 4096, shared, dims 32, 
 PLAIN = TILE.replace("swizzled 128 panels 4096", "contiguous")
 WORDS = "!simt.tensor<i64, [2], contiguous, shared, dims 32, offsets 32, align 8>"
 INDICES = "%i, %i, %i : i32, i32, i32"
+BOX = "%m[%i, %i, %i : i32, i32, i32] with %tile"
 TEXT = f"""builtin.module {{
   simt.kernel @k(%m: {MAP} {{weft.name = "m"}}, %i: i32 {{weft.name = "i"}}) {{
     %tile = simt.shared : {TILE}
@@ -20,6 +21,8 @@ TEXT = f"""builtin.module {{
     nvgpu.tma_load %m[%i, %i, %i : i32, i32, i32] to %tile for %full[%i] : {MAP}, {TILE}, {WORDS}
     nvgpu.tma_load %m[{INDICES}] to %tile for %full[%i] ranks %i, %i cache "evict_last" : {MAP}, {TILE}, {WORDS}
     nvgpu.fence_proxy
+    nvgpu.fence_proxy global
+    nvgpu.watch_box "reads async phase" "" "read" {BOX} for %full[%i] : {WORDS} : {MAP}, {TILE}
     nvgpu.tma_store %m[%i, %i, %i : i32, i32, i32] from %tile : {MAP}, {TILE}
     nvgpu.tma_store %m[%i, %i, %i : i32, i32, i32] from %tile cache "evict_first" : {MAP}, {TILE}
     nvgpu.tma_reduce "add" %m[%i, %i, %i : i32, i32, i32] from %tile : {MAP}, {TILE}

@@ -23,6 +23,7 @@ TEXT = f"""builtin.module {{
     %3 = nvgpu.wgmma_mma "bf16 bf16" %p, %b : {LEFT}, {B} -> {C}
     %4, %5 = nvgpu.wgmma_wait 1 in(%2, %3 : {C}, {C}) out({C}, {C})
     nvgpu.wgmma_wait 0
+    %6 = nvgpu.wgmma_holds_sums %4 : {C}
     simt.return
   }}
 }}"""

@@ -35,7 +35,7 @@ typedef struct weft_wgmma_product {
   const char* a;        // the tile, or the thread's elements of the fragment
   const char* b;        // the tile
   char* sums;           // the thread's elements of the accumulator; unused while a product of it is in flight
-  int64_t handle;       // in: the product in flight whose sums these are, or 0; out: this one
+  int64_t handle;       // in: the product in flight whose sums these are, 0, or -1: nothing; out: this one
   int32_t accumulates;  // whether it adds to the sums
   int32_t padding;
 } weft_wgmma_product;
@@ -43,7 +43,7 @@ typedef struct weft_wgmma_product {
 // A fragment that a thread waits for.
 typedef struct weft_wgmma_fragment {
   char* sums;      // receives its elements if its product is completed
-  int64_t handle;  // of its product, or 0; becomes 0 when it is completed
+  int64_t handle;  // of its product, 0, or -1: it holds nothing; becomes 0 when its product is completed
 } weft_wgmma_fragment;
 
 // One thread's part of a wait; its fragments follow.

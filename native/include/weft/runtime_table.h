@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 23
+#define WEFT_RUNTIME_TABLE_VERSION 24
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -242,17 +242,20 @@ enum weft_access_flag {
 // What else orders threads, or begins an array; for sanitizer_event.
 enum weft_watch_event {
   WEFT_EVENT_FENCE = 0,
-  WEFT_EVENT_ARRIVE = 1,       // at the mbarrier whose word is at the address
-  WEFT_EVENT_WAIT = 2,         // has ended, for a phase of it
-  WEFT_EVENT_DECLARE = 3,      // `bytes` of a thread's own array begin
-  WEFT_EVENT_PROXY_FENCE = 4,  // what is written so far is there for copies beside the threads
-  WEFT_EVENT_COMMIT = 5,       // the thread's copies of elements are a group
-  WEFT_EVENT_ELEMENTS = 6,     // all groups are complete but the newest `bytes` of them
-  WEFT_EVENT_STORES = 7,       // the same for copies out of shared memory
-  WEFT_EVENT_PRODUCT = 8,      // a product of its warpgroup begins
-  WEFT_EVENT_PRODUCTS = 9,     // as for stores
-  WEFT_EVENT_MEETING = 10,     // `bytes` threads from this one on have met
-  WEFT_EVENT_END = 11,         // the thread has returned; the address is that of a weft_check_site
+  WEFT_EVENT_ARRIVE = 1,        // at the mbarrier whose word is at the address
+  WEFT_EVENT_WAIT = 2,          // has ended, for a phase of it
+  WEFT_EVENT_DECLARE = 3,       // `bytes` of a thread's own array begin
+  WEFT_EVENT_PROXY_FENCE = 4,   // what is written so far to shared memory (`bytes`: 0) or global (1) is there
+                                // for copies beside the threads
+  WEFT_EVENT_COMMIT = 5,        // the thread's copies of elements are a group
+  WEFT_EVENT_ELEMENTS = 6,      // all groups are complete but the newest `bytes` of them
+  WEFT_EVENT_STORES = 7,        // the same for copies out of shared memory
+  WEFT_EVENT_PRODUCT = 8,       // a product of its warpgroup begins
+  WEFT_EVENT_PRODUCTS = 9,      // as for stores
+  WEFT_EVENT_MEETING = 10,      // `bytes` threads from this one on have met
+  WEFT_EVENT_END = 11,          // the thread has returned; the address is that of a weft_check_site
+  WEFT_EVENT_STORE = 12,        // a copy out of shared memory has begun
+  WEFT_EVENT_STORES_READ = 13,  // as for stores, of which only the reads are complete
 };
 
 // A place in a kernel that the sanitizer checks, constant data in the object. The texts are UTF-8 and live as
@@ -446,7 +449,12 @@ typedef struct weft_check_site {
   ROW(thread_event, void,                                                                                    \
       (weft_cpu_launch * launch, const char* text, int64_t block, int64_t thread, const int64_t* values,     \
        int32_t count),                                                                                       \
-      "void (ptr, ptr, i64, i64, ptr, i32)")
+      "void (ptr, ptr, i64, i64, ptr, i32)")                                                                 \
+  /* As sanitizer_copy for the elements of a tensor that a box of its map has. */                            \
+  ROW(sanitizer_box, int32_t,                                                                                \
+      (weft_cpu_launch * launch, const weft_check_site* site, int64_t block, int64_t thread,                 \
+       const void* map, const weft_tma_tile* tile, const int32_t* indices, const void* word),                \
+      "i32 (ptr, ptr, i64, i64, ptr, ptr, ptr, ptr)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

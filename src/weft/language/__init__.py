@@ -141,6 +141,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "mma.mma": "matrix.mma",
     "mma.zeros": "matrix.mma",
     "wgmma.accumulator": "matrix.wgmma",
+    "wgmma.zeros": "matrix.wgmma",
     "wgmma.mma": "matrix.wgmma",
     "wgmma.wait": "matrix.wgmma",
     "static": "control",

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that sums of products are read only when they are complete, and used once while they are not.
+"""Checks that sums of products are read only when there are some and they are complete, and used once until then.
 
 In: a traced module. Out: the same; an error names the place that reads and the place of the product. Follows each
-kernel's paths: a value is complete if it is on all of them.
+kernel's paths: a value is complete if it is on all of them, and holds nothing if it does so on all of them.
+Where some paths leave a value without sums, the sanitizer looks at it while the kernel runs.
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.dialects import scf
 
-from weft.dialects.builder import source_location
+from weft.dialects.builder import constant_integer, source_location
 from weft.dialects.flow import end_of, walk
 from weft.dialects.nvgpu.wgmma import (
     MOST_PENDING,
     WgmmaAccumulatorOp,
+    WgmmaHoldsSumsOp,
     WgmmaMmaOp,
     WgmmaWaitOp,
 )
@@ -29,8 +32,16 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Block, Operation, SSAValue
 
-# What passes a fragment on without a look into it.
-_CARRIERS: Final = (WgmmaWaitOp, scf.ForOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp)
+_MAKERS: Final = (WgmmaAccumulatorOp, WgmmaMmaOp)
+CARRIERS: Final = (
+    WgmmaWaitOp,
+    WgmmaHoldsSumsOp,
+    scf.ForOp,
+    scf.WhileOp,
+    scf.YieldOp,
+    scf.ConditionOp,
+)
+"""What passes a fragment on without a look into it."""
 
 
 def check_fragments(module: ModuleOp) -> None:
@@ -41,7 +52,7 @@ def check_fragments(module: ModuleOp) -> None:
             another operation has used up.
     """
     for kernel in module.body.block.ops:
-        if isinstance(kernel, KernelOp) and any(isinstance(op, WgmmaMmaOp) for op in walk(kernel)):
+        if isinstance(kernel, KernelOp) and any(isinstance(op, _MAKERS) for op in walk(kernel)):
             _Paths().follow(kernel.body.block)
 
 
@@ -52,15 +63,30 @@ class _Flight(NamedTuple):
     product: Operation
 
 
-_EMPTY: Final = "empty"
-_State = _Flight | str | None  # None: complete
+class _Nothing(IntEnum):
+    """Whether a fragment holds nothing."""
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+class _State(NamedTuple):
+    """What is known of a fragment."""
+
+    flight: _Flight | None = None
+    nothing: _Nothing = _Nothing.NO
+
+
+_COMPLETE: Final = _State()
+_EMPTY: Final = _State(nothing=_Nothing.YES)
 
 
 class _Paths:
     """What is known of fragments where the paths through a kernel have come to.
 
     Attributes:
-        states: of the fragments that are not complete.
+        states: of the fragments that are not complete, or may hold nothing.
         users: of those that were used up, by what.
     """
 
@@ -91,8 +117,11 @@ class _Paths:
             case scf.WhileOp():
                 self._while(op)
             case _:
+                for region in op.regions:
+                    for block in region.blocks:
+                        self.follow(block)
                 for result in op.results:
-                    self._define(result, None)
+                    self._define(result, _COMPLETE)
 
     def _check(self, value: SSAValue, op: Operation) -> None:
         user = self.users.get(value)
@@ -104,48 +133,53 @@ class _Paths:
                 hint="go on with what it returned, as in acc = weft.wgmma.mma(a, b, acc)",
                 location=source_location(op.location),
             )
-        state = self.states.get(value)
-        carries = isinstance(op, _CARRIERS)
-        if isinstance(op, WgmmaMmaOp) and value is op.acc:
-            carries = state is not _EMPTY or op.accumulate is not None
-        if state is None or carries:
+        state = self.state(value)
+        if isinstance(op, CARRIERS):
             return
-        if isinstance(state, _Flight):
+        adding = op if isinstance(op, WgmmaMmaOp) and value is op.acc else None
+        if state.flight is not None and adding is None:
             raise CompileError(
                 "FRAGMENT_IN_FLIGHT",
-                f"this fragment is read, but its product{_line(state.product)} may not be complete",
+                f"this fragment is read, but its product{_line(state.flight.product)} may not be complete",
                 hint="read what a wait returns: acc = weft.wgmma.wait(acc, pending=0)",
                 location=source_location(op.location),
             )
-        raise CompileError(
-            "FRAGMENT_EMPTY",
-            "this fragment is an accumulator that holds nothing yet",
-            hint="the first product is given accumulate=False, or a condition that is false then",
-            location=source_location(op.location),
-        )
+        if state.nothing is _Nothing.YES and (adding is None or _begins_anew(adding) is False):
+            raise CompileError(
+                "FRAGMENT_EMPTY",
+                "this fragment is an accumulator that holds nothing yet",
+                hint="the first product is given accumulate=False, or a condition that is false then; sums that begin "
+                "with 0 are weft.wgmma.zeros(shape)",
+                location=source_location(op.location),
+            )
+
+    def state(self, value: SSAValue) -> _State:
+        return self.states.get(value, _COMPLETE)
 
     def _define(self, value: SSAValue, state: _State) -> None:
         self.users.pop(value, None)
-        if state is None:
+        if state == _COMPLETE:
             self.states.pop(value, None)
         else:
             self.states[value] = state
 
     def _start(self, op: WgmmaMmaOp) -> None:
         for value, state in self.states.items():
-            if isinstance(state, _Flight):
-                self.states[value] = _Flight(min(state.age + 1, MOST_PENDING + 1), state.product)
-        if op.acc is not None and self.states.get(op.acc) is not _EMPTY:
+            if state.flight is not None:
+                age = min(state.flight.age + 1, MOST_PENDING + 1)
+                self.states[value] = state._replace(flight=_Flight(age, state.flight.product))
+        if op.acc is not None and self.state(op.acc).nothing is not _Nothing.YES:
             self.users[op.acc] = op
-        self._define(op.result, _Flight(0, op))
+        # It holds something: what a condition adds to nothing is found while the kernel runs.
+        self._define(op.result, _State(_Flight(0, op)))
 
     def _wait(self, op: WgmmaWaitOp) -> None:
         for value, result in zip(op.fragments, op.outputs, strict=True):
-            state = self.states.get(value)
-            if isinstance(state, _Flight):
+            state = self.state(value)
+            if state.flight is not None:
                 self.users[value] = op
-                if state.age >= op.pending.value.data:
-                    state = None
+                if state.flight.age >= op.pending.value.data:
+                    state = state._replace(flight=None)
             self._define(result, state)
 
     def _branch(self, op: scf.IfOp) -> None:
@@ -159,7 +193,7 @@ class _Paths:
             ends.append((path, end_of(region.block).operands))
         self._take(_joined_paths([path for path, _ in ends]))
         for number, result in enumerate(op.results):
-            of_ends = [path.states.get(values[number]) for path, values in ends]
+            of_ends = [path.state(values[number]) for path, values in ends]
             self._define(result, _joined(of_ends))
 
     def _for(self, op: scf.ForOp) -> None:
@@ -169,8 +203,14 @@ class _Paths:
             path.follow(block)
             return end_of(block).operands
 
-        self._repeat(op.iter_args, block.args[1:], run)
-        self._define_all(op.results, [self.states.get(value) for value in block.args[1:]])
+        initial = [self.state(value) for value in op.iter_args]
+        passed = self._repeat(op.iter_args, block.args[1:], run)
+        rounds = _rounds(op)
+        if rounds is None:
+            found = [_joined(list(both)) for both in zip(initial, passed, strict=True)]
+        else:
+            found = passed if rounds else initial
+        self._define_all(op.results, found)
 
     def _while(self, op: scf.WhileOp) -> None:
         before, after = op.before_region.block, op.after_region.block
@@ -181,30 +221,33 @@ class _Paths:
             nonlocal leaving
             path.follow(before)
             leaving = path._copy()
-            path._define_all(after.args, [path.states.get(value) for value in passed])
+            path._define_all(after.args, [path.state(value) for value in passed])
             path.follow(after)
             return end_of(after).operands
 
         self._repeat(op.operands, before.args, run)
         self._take(leaving)
-        self._define_all(op.results, [self.states.get(value) for value in passed])
+        self._define_all(op.results, [self.state(value) for value in passed])
 
     def _repeat(
         self,
         initial: Sequence[SSAValue],
         arguments: Sequence[SSAValue],
         run: Callable[[_Paths], Sequence[SSAValue]],
-    ) -> None:
-        """Follows rounds of a loop until another one teaches nothing; `run` returns what a round passes to the next."""
-        self._define_all(arguments, [self.states.get(value) for value in initial])
+    ) -> list[_State]:
+        """Follows rounds of a loop until another one teaches nothing; returns what the last one passes to the next.
+
+        `run` returns the values that a round passes on.
+        """
+        self._define_all(arguments, [self.state(value) for value in initial])
         while True:
             path = self._copy()
-            passed = [path.states.get(value) for value in run(path)]
+            passed = [path.state(value) for value in run(path)]
             path._define_all(arguments, passed)
             known = self._copy()
             self._take(_joined_paths([self, path]))
             if (self.states, self.users) == (known.states, known.users):
-                return
+                return passed
 
     def _define_all(self, values: Sequence[SSAValue], states: Sequence[_State]) -> None:
         for value, state in zip(values, states, strict=True):
@@ -223,8 +266,8 @@ def _joined_paths(paths: Sequence[_Paths]) -> _Paths:
     """What is known where several paths meet."""
     met = _Paths()
     for value in {value: None for path in paths for value in path.states}:
-        state = _joined([path.states.get(value) for path in paths])
-        if state is not None:
+        state = _joined([path.state(value) for path in paths])
+        if state != _COMPLETE:
             met.states[value] = state
     for path in paths:
         met.users.update(path.users)
@@ -233,10 +276,26 @@ def _joined_paths(paths: Sequence[_Paths]) -> _Paths:
 
 def _joined(states: Sequence[_State]) -> _State:
     """The state of a value that is one of several."""
-    flights = [state for state in states if isinstance(state, _Flight)]
-    if flights:
-        return min(flights, key=lambda flight: flight.age)
-    return None if None in states else _EMPTY
+    flights = [state.flight for state in states if state.flight is not None]
+    nothing = {state.nothing for state in states}
+    return _State(
+        min(flights, key=lambda flight: flight.age, default=None),
+        nothing.pop() if len(nothing) == 1 else _Nothing.MAYBE,
+    )
+
+
+def _begins_anew(op: WgmmaMmaOp) -> bool | None:
+    """Whether a product leaves out what it is given to add to; None if a condition says it when it runs."""
+    if op.accumulate is None:
+        return False
+    known = constant_integer(op.accumulate)
+    return None if known is None else not known
+
+
+def _rounds(op: scf.ForOp) -> bool | None:
+    """Whether a loop has rounds; None if that is known when it runs."""
+    first, end = constant_integer(op.lb), constant_integer(op.ub)
+    return None if first is None or end is None else first < end
 
 
 def _line(op: Operation) -> str:

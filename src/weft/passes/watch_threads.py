@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, i64
+from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, i1, i64
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from weft.dialects.builder import source_location
@@ -26,9 +26,18 @@ from weft.dialects.nvgpu.mbarrier import (
     MbarrierTryWaitOp,
     MbarrierWaitOp,
 )
-from weft.dialects.nvgpu.tma import FenceProxyOp, TmaLoadOp, TmaReduceOp, TmaStoreOp, TmaWaitOp
-from weft.dialects.nvgpu.wgmma import WgmmaMmaOp, WgmmaWaitOp
+from weft.dialects.nvgpu.tma import (
+    FenceProxyOp,
+    TmaLoadOp,
+    TmaReduceOp,
+    TmaStoreOp,
+    TmaWaitOp,
+    WatchBoxOp,
+)
+from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaHoldsSumsOp, WgmmaMmaOp, WgmmaWaitOp
 from weft.dialects.simt.barrier import FenceOp
+from weft.dialects.simt.check import CheckOp
+from weft.dialects.simt.fragment import FragmentType
 from weft.dialects.simt.kernel import ExitOp, KernelOp, ReturnOp
 from weft.dialects.simt.memory import (
     AllocaOp,
@@ -47,10 +56,11 @@ from weft.dialects.simt.types import DYNAMIC, TensorType
 from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp
 from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
 from weft.passes.check_accesses import tensor_name
+from weft.passes.check_fragments import CARRIERS
 from weft.passes.keep_awaited_loads import awaited_loads
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute, Operation, SSAValue
@@ -63,6 +73,7 @@ SCRATCH: Final = "scratch"
 """A word of `CHECKS_ATTRIBUTE`: unwritten memory of `weft.scratch` and `weft.global_scratch` is looked for."""
 CHECKS_ATTRIBUTE: Final = "weft.checks"
 """Of a kernel: the checks and modes, as the option has them."""
+_SUMS: Final = ("wgmma", "c")
 _READS: Final[tuple[str, ...]] = ("reads",)
 _WRITES: Final[tuple[str, ...]] = ("writes",)
 _UPDATES: Final = _READS + _WRITES
@@ -90,7 +101,6 @@ _ORDERS: Final = {
 }
 _EVENTS_BEFORE: Final[dict[type[Operation], str]] = {
     FenceOp: "fence",
-    FenceProxyOp: "proxy_fence",
     CpAsyncCommitOp: "commit",
 }
 _EVENTS_AFTER: Final[dict[type[Operation], str]] = {
@@ -144,10 +154,8 @@ def reaches_others(op: Operation) -> bool:
 
 
 def _knows_scratch(module: ModuleOp) -> bool:
-    """Whether calls have scratch memory, all of whose writes are watched: those through tensor maps are not."""
-    operations = list(walk(module))
-    has_scratch = any(isinstance(op, ScratchOp | GlobalScratchOp) for op in operations)
-    return has_scratch and not any(isinstance(op, TmaStoreOp | TmaReduceOp) for op in operations)
+    """Whether calls have scratch memory, all of whose writes are watched."""
+    return any(isinstance(op, ScratchOp | GlobalScratchOp) for op in walk(module))
 
 
 class _Watcher:
@@ -162,13 +170,32 @@ class _Watcher:
 
     def watch(self) -> None:
         """In text order."""
+        may_be_empty = any(isinstance(op, WgmmaAccumulatorOp) for op in self._operations)
         for op in self._operations:
+            if may_be_empty and "uninit" in self._wanted and not isinstance(op, CARRIERS):
+                self._check_fragments(op)
             if type(op) in _PLAIN:
                 self._watch_access(op)
             elif isinstance(op, _BESIDE):
                 self._watch_beside(op)
             else:
                 self._watch_event(op)
+
+    def _check_fragments(self, op: Operation) -> None:
+        """Fragments hold something when they are read, or added to."""
+        for value in op.operands:
+            kind = value.type
+            if not isinstance(kind, FragmentType) or (kind.unit.data, kind.role.data) != _SUMS:
+                continue
+            holds = self._before(op, WgmmaHoldsSumsOp(value)).result
+            word = "read"
+            if isinstance(op, WgmmaMmaOp) and value is op.acc:
+                word = "updated"
+                if op.accumulate is not None:
+                    true = self._before(op, arith.ConstantOp.from_int_and_width(1, i1)).result
+                    anew = self._before(op, arith.XOrIOp(op.accumulate, true)).result
+                    holds = self._before(op, arith.OrIOp(holds, anew)).result
+            self._before(op, CheckOp(holds, "uninitialized", "the accumulator", word, 1, []))
 
     def _checks(self, kind: TensorType) -> list[str]:
         """The checks of an access, and the memory it is in; empty if there is nothing to look for."""
@@ -229,13 +256,8 @@ class _Watcher:
             self._copy(op, ("phase", *_READS), _Range(op.source, [], 0, op.size), barrier)
         elif isinstance(op, BulkStoreOp):
             self._copy(op, ("store", *_READS), _Range(op.source, [], 0, op.size))
-            if SCRATCH in self._wanted:  # its writes are known, and not who races with them
-                self._copy(
-                    op,
-                    ("store", *_WRITES),
-                    _Range(op.to, [], 0, op.size),
-                    wanted={"uninit", SCRATCH},
-                )
+            self._copy(op, ("store", *_WRITES), _Range(op.to, [], 0, op.size))
+            self._before(op, WatchEventOp("store"))
         elif isinstance(op, StAsyncOp):
             size = len(op.elements) * _element_bytes(op.tensor)
             there = _Range(op.tensor, list(op.indices), 0, size)
@@ -245,6 +267,9 @@ class _Watcher:
         elif isinstance(op, TmaStoreOp | TmaReduceOp):
             for part in _ranges(op.tile):
                 self._copy(op, ("store", *_READS), part)
+            atomic = ("atomic",) if isinstance(op, TmaReduceOp) else ()
+            self._box(op, ("store", *_WRITES, *atomic))
+            self._before(op, WatchEventOp("store"))
         elif isinstance(op, WgmmaMmaOp):
             for tile in (op.a, op.b):
                 if isinstance(tile.type, TensorType):
@@ -262,6 +287,21 @@ class _Watcher:
         for tile, words in places:
             for part in _ranges(tile):
                 self._copy(op, ("phase", *_WRITES), part, (words, op.index))
+            self._box(op, ("phase", *_READS), (words, op.index))
+
+    def _box(
+        self,
+        op: TmaLoadOp | TmaStoreOp | TmaReduceOp,
+        what: tuple[str, ...],
+        barrier: tuple[SSAValue, SSAValue] | None = None,
+    ) -> None:
+        """The elements of the tensor; a load may read some of scratch memory that no one has written, nor uses."""
+        checks = sorted(self._wanted & {"races", "async"})
+        if SCRATCH in self._wanted and "writes" in what:
+            checks += ["uninit", SCRATCH]
+        if checks:
+            word = "read" if "reads" in what else "written"
+            self._before(op, WatchBoxOp((*what, *checks), word, op, barrier))
 
     def _mapped(self, op: Operation, tensor: SSAValue, rank: SSAValue) -> SSAValue:
         mapped = self._before(op, MapSharedOp(tensor, rank)).result
@@ -274,10 +314,9 @@ class _Watcher:
         what: tuple[str, ...],
         part: _Range,
         barrier: tuple[SSAValue, SSAValue] | None = None,
-        wanted: Collection[str] = (*WATCHED, SCRATCH, "shared"),
     ) -> None:
         kind = cast("TensorType", part.tensor.type)
-        checks = [word for word in self._checks(kind) if word in wanted]
+        checks = self._checks(kind)
         if not checks:
             return
         if isinstance(part.size, int):
@@ -299,6 +338,10 @@ class _Watcher:
     def _watch_event(self, op: Operation) -> None:
         if type(op) in _EVENTS_BEFORE:
             self._before(op, WatchEventOp(_EVENTS_BEFORE[type(op)]))
+        elif isinstance(op, FenceProxyOp):
+            self._before(op, WatchEventOp("proxy_fence", int(op.is_global is not None)))
+        elif isinstance(op, TmaWaitOp) and op.read is not None:
+            self._after(op, WatchEventOp("stores_read", op.pending.value.data))
         elif isinstance(op, CpAsyncWaitOp | TmaWaitOp | WgmmaWaitOp):
             pending = op.pending.value.data
             self._after(op, WatchEventOp(_EVENTS_AFTER[type(op)], pending))

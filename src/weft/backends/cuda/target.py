@@ -81,6 +81,7 @@ _COOPERATION: Final = (
 )
 _COPIES: Final = (
     "fence.proxy.async.shared_cta",
+    "fence.proxy.async.global",
     "prefetch.tensormap",
     *(f"cp.async.{name}" for name in ("commit.group", "wait.group")),
     *(

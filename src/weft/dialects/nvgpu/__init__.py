@@ -38,9 +38,10 @@ from weft.dialects.nvgpu.tma import (
     TmaReduceOp,
     TmaStoreOp,
     TmaWaitOp,
+    WatchBoxOp,
 )
 from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp, WarpgroupIdOp
-from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitOp
+from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaHoldsSumsOp, WgmmaMmaOp, WgmmaWaitOp
 
 NVGPU: Final = Dialect(
     "nvgpu",
@@ -78,10 +79,12 @@ NVGPU: Final = Dialect(
         TmaReduceOp,
         TmaStoreOp,
         TmaWaitOp,
+        WatchBoxOp,
         WaitForDependenciesOp,
         WarpgroupBarrierOp,
         WarpgroupIdOp,
         WgmmaAccumulatorOp,
+        WgmmaHoldsSumsOp,
         WgmmaMmaOp,
         WgmmaWaitOp,
     ],

@@ -13,6 +13,7 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     traits_def,
@@ -24,9 +25,10 @@ from xdsl.utils.exceptions import VerifyException
 from weft.dialects.definition import operation_definition
 from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.types import TensorType
+from weft.dialects.simt.watch import WatchedAccess, access_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from xdsl.ir import SSAValue
 
@@ -259,9 +261,58 @@ class TmaWaitOp(IRDLOperation):
 
 @operation_definition
 class FenceProxyOp(IRDLOperation):
-    """What this thread wrote to shared memory before is seen by copies and products that begin after it."""
+    """What this thread wrote to one memory before is seen by copies and products that begin after it.
+
+    The memory is shared, or global.
+    """
 
     name = "nvgpu.fence_proxy"
 
+    is_global = opt_prop_def(UnitAttr)
+
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "attr-dict"
+    assembly_format = "(`global` $is_global^)? attr-dict"
+
+    def __init__(self, *, is_global: bool) -> None:
+        super().__init__(properties={"is_global": UnitAttr() if is_global else None})
+
+
+@operation_definition
+class WatchBoxOp(WatchedAccess):
+    """The elements of a box are about to be accessed beside the threads: `simt.watch_copy` through a tensor map.
+
+    The array's name is the map's, the first argument of the call in the source.
+    """
+
+    name = "nvgpu.watch_box"
+
+    tensor_map = operand_def(TensorMapType)
+    tile = operand_def(TensorType)
+    indices = var_operand_def(i32)
+    offsets = var_operand_def(i32)
+    words = opt_operand_def(TensorType)
+    index = opt_operand_def(i32)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$how $array $access $tensor_map `[` $indices `:` type($indices) `]` (`offsets` $offsets^)? `with` $tile "
+        "(`for` $words^ `[` $index `]` `:` type($words))? attr-dict `:` type($tensor_map) `,` type($tile)"
+    )
+
+    def __init__(
+        self,
+        how: Iterable[str],
+        access: str,
+        copy: TmaLoadOp | TmaStoreOp | TmaReduceOp,
+        barrier: tuple[SSAValue, SSAValue] | None = None,
+    ) -> None:
+        offsets = copy.offsets if isinstance(copy, TmaLoadOp) else ()
+        words, index = ([barrier[0]], [barrier[1]]) if barrier else ([], [])
+        super().__init__(
+            operands=[copy.tensor_map, copy.tile, copy.indices, offsets, words, index],
+            properties={**access_properties(how, "", access)},
+        )
+
+    def verify_(self) -> None:
+        super().verify_()
+        _check_tile(self.tensor_map, self.indices, self.tile)

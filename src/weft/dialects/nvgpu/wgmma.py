@@ -85,6 +85,21 @@ class WgmmaAccumulatorOp(IRDLOperation):
 
 
 @operation_definition
+class WgmmaHoldsSumsOp(IRDLOperation):
+    """Whether sums hold something. The sanitizer alone asks, on the CPU."""
+
+    name = "nvgpu.wgmma_holds_sums"
+
+    fragment = operand_def(FragmentType)
+    result = result_def(i1)
+    traits = traits_def(Pure())
+    assembly_format = "$fragment attr-dict `:` type($fragment)"
+
+    def __init__(self, fragment: SSAValue) -> None:
+        super().__init__(operands=[fragment], result_types=[i1])
+
+
+@operation_definition
 class WgmmaMmaOp(IRDLOperation):
     """Starts `acc + a · b`, or `a · b` where `accumulate` is false or `acc` is missing: one group of products.
 

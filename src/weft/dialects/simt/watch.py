@@ -45,11 +45,12 @@ ACCESS_FLAGS: Final = {
 EVENTS: Final = (
     *("fence", "arrive", "wait", "declare", "proxy_fence"),
     *("commit", "elements", "stores", "product", "products", "meeting", "end"),
+    *("store", "stores_read"),
 )
 """Words for enum weft_watch_event."""
 
 
-class _Watch(IRDLOperation):
+class WatchedAccess(IRDLOperation):
     """Base: `how` are words of `ACCESS_FLAGS`; `array` and `access` are as of `simt.check`."""
 
     how = prop_def(StringAttr)
@@ -77,9 +78,10 @@ class _Watch(IRDLOperation):
             raise VerifyException(f"access {self.access.data!r} is not one of {ACCESSES}")
 
 
-def _properties(
+def access_properties(
     how: Iterable[str], array: str, access: str
 ) -> dict[str, StringAttr | IntegerAttr | None]:
+    """The properties of a `WatchedAccess`."""
     ordered = [word for word in ACCESS_FLAGS if word in set(how)]
     return {
         "how": StringAttr(" ".join(ordered)),
@@ -89,7 +91,7 @@ def _properties(
 
 
 @operation_definition
-class WatchOp(_Watch):
+class WatchOp(WatchedAccess):
     """The thread is about to access `count` neighbors from an element on; `sizes` are the tensor's dims."""
 
     name = "simt.watch"
@@ -117,12 +119,12 @@ class WatchOp(_Watch):
     ) -> None:
         super().__init__(
             operands=[tensor, indices, sizes],
-            properties={**_properties(how, array, access), "count": IntegerAttr(count, i32)},
+            properties={**access_properties(how, array, access), "count": IntegerAttr(count, i32)},
         )
 
 
 @operation_definition
-class WatchCopyOp(_Watch):
+class WatchCopyOp(WatchedAccess):
     """`size` bytes, `offset` bytes after an element, are about to be accessed beside the threads.
 
     `words` and `index` are the barrier whose phase ends that, for how ``"phase"``. The array's name is that argument of
@@ -164,7 +166,7 @@ class WatchCopyOp(_Watch):
                 *([[one] for one in barrier] if barrier else [[], []]),
             ],
             properties={
-                **_properties(how, array, access),
+                **access_properties(how, array, access),
                 "offset": IntegerAttr(offset, i64),
                 "argument": IntegerAttr(argument, i32),
             },

@@ -16,7 +16,7 @@ from weft.dialects.nvgpu.tma import (
     TmaStoreOp,
     TmaWaitOp,
 )
-from weft.errors import TypeMismatchError
+from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.asynchronous.boxes import (
     box_index,
     box_place,
@@ -294,7 +294,8 @@ def wait(builder: Builder, *, pending: object = 0, read: object = False) -> None
 
     Args:
         pending: how many may still run; a constant from 0 up.
-        read: whether it is enough that the tiles have been read, so that they can be overwritten; a constant.
+        read: whether it is enough that the tiles have been read, so that they can be overwritten; a constant. What was
+            written is then not there for anyone yet: before a flag for other blocks, wait without it.
 
     Raises:
         TypeMismatchError: for what is not such a constant.
@@ -320,20 +321,31 @@ def wait(builder: Builder, *, pending: object = 0, read: object = False) -> None
 
 
 @operation(name="fence_proxy")
-def fence_proxy(builder: Builder) -> None:
-    """Lets copies and products see what this thread wrote to shared memory before.
+def fence_proxy(builder: Builder, *, space: object = "shared") -> None:
+    """Lets copies and products see what this thread wrote to shared or global memory before, or learned of.
 
-    Copies and tensor cores read shared memory by another way than loads do. Each thread that wrote calls it, then they
-    meet at a barrier, then one thread begins the copy. A missing fence gives wrong results now and then on a GPU; on
-    the CPU there is one way to memory, so it finds none.
+    Copies and tensor cores reach memory by another way than loads and stores do. Each thread that wrote calls it, then
+    they meet at a barrier or pass a flag on, then one thread begins the copy. A missing fence gives wrong results now
+    and then on a GPU; on the CPU there is one way to memory, so that `weft.sanitize("async")` alone finds it. Between
+    launches none is needed.
+
+    Args:
+        space: the memory; a constant: "shared", for `tma.store`, `tma.reduce_add` and the like, `bulk_copy` and
+            `wgmma.mma` of tiles that threads wrote; "global", for `tma.load` and `bulk_copy` of arrays that threads of
+            the same launch wrote, and for `tma.store` and the like into them.
 
     Raises:
+        ValueRangeError: for another memory.
         UnavailableError: before sm_90.
 
     Example:
         ``tile[0] = 1.0; weft.fence_proxy(); weft.sync_threads()``
     """
-    builder.emit(FenceProxyOp())
+    if space not in ("shared", "global"):
+        raise ValueRangeError(
+            "FENCE_SPACE", f'fence_proxy: space is {describe(space)}; expected "shared" or "global"'
+        )
+    builder.emit(FenceProxyOp(is_global=space == "global"))
 
 
 def _reduce(

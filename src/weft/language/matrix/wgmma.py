@@ -19,6 +19,7 @@ from weft.dialects.nvgpu.wgmma import (
 from weft.dialects.simt.fragment import FragmentType
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
+from weft.language.matrix.fragment import filled
 from weft.language.memory.tiles import tile_facts
 from weft.language.numbers.convert import truth
 from weft.language.operation import operation
@@ -36,11 +37,32 @@ _STEP_BYTES: Final = 32
 _THREADS: Final = 128
 
 
+@operation(name="wgmma.zeros")
+def zeros(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) -> Fragment:
+    """Sums of products of a warpgroup that begin with 0, to which every product is added.
+
+    An `accumulator` saves the zeros where the first product is given ``accumulate=False``.
+
+    Args:
+        shape, dtype: as there.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `wgmma.accumulator`.
+
+    Example:
+        ``acc = weft.wgmma.zeros((64, 256), weft.f32)``
+    """
+    return filled(builder, _checked_sums("wgmma.zeros", shape, dtype), 0, dtype, "wgmma", "c")
+
+
 @operation(name="wgmma.accumulator")
 def accumulator(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) -> Fragment:
     """A fragment for sums of products of a warpgroup, which holds nothing yet.
 
-    The first product is given ``accumulate=False``, or a condition that is false then, and so needs no zeros.
+    The first product is given ``accumulate=False``, or a condition that is false then, and so needs no zeros. Reading
+    an accumulator before is an error where that is known at compile time. Elsewhere, as after a loop without a round,
+    it is NaN on the CPU, of integers -2147483648, and anything on a GPU; ``weft.sanitize("uninit")`` finds it. `zeros`
+    need no such care.
 
     Args:
         shape: rows, a multiple of 64, and columns, a multiple of 8 up to 256; constants.
@@ -53,21 +75,7 @@ def accumulator(builder: Builder, shape: tuple[int, int], dtype: DType = types.f
     Example:
         ``acc = weft.wgmma.accumulator((64, 256), weft.f32)``
     """
-    if dtype not in _SUMS.values():
-        raise TypeMismatchError(
-            "WGMMA_TYPE",
-            f"wgmma.accumulator: sums are f32 or i32, received {describe(dtype)}",
-            hint="convert a complete fragment, with acc.to(weft.bf16)",
-        )
-    parts: tuple[Any, ...] = shape if isinstance(shape, tuple) else ()  # pyright: ignore[reportUnnecessaryIsInstance]
-    if len(parts) != 2 or any(type(part) is not int for part in parts):
-        raise TypeMismatchError(
-            "WGMMA_SHAPE",
-            "wgmma.accumulator: the shape is two constants, rows and columns, "
-            f"received {describe(cast(object, shape))}",
-            hint="write accumulator((64, 256), weft.f32)",
-        )
-    _check_sums(parts[0], parts[1], "wgmma.accumulator")
+    parts = _checked_sums("wgmma.accumulator", shape, dtype)
     made = WgmmaAccumulatorOp(FragmentType.get(parts, ir_type(dtype), "wgmma", "c"))
     return Fragment(builder.emit(made).result, dtype)
 
@@ -170,6 +178,25 @@ def wait(builder: Builder, *fragments: object, pending: object = 0) -> object:
     made = builder.emit(WgmmaWaitOp([one.ssa for one in found], pending))
     returned = [Fragment(ssa, one.dtype) for ssa, one in zip(made.outputs, found, strict=True)]
     return returned[0] if len(returned) == 1 else tuple(returned) or None
+
+
+def _checked_sums(name: str, shape: object, dtype: DType) -> tuple[int, int]:
+    """The shape of the sums of a warpgroup."""
+    if dtype not in _SUMS.values():
+        raise TypeMismatchError(
+            "WGMMA_TYPE",
+            f"{name}: sums are f32 or i32, received {describe(dtype)}",
+            hint="convert a complete fragment, with acc.to(weft.bf16)",
+        )
+    parts = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple) else ()
+    if len(parts) != 2 or any(type(part) is not int for part in parts):
+        raise TypeMismatchError(
+            "WGMMA_SHAPE",
+            f"{name}: the shape is two constants, rows and columns, received {describe(cast('object', shape))}",
+            hint=f"write {name}((64, 256), weft.f32)",
+        )
+    _check_sums(parts[0], parts[1], name)
+    return parts[0], parts[1]
 
 
 def _left_fragment(fragment: Fragment) -> Fragment:

@@ -14,15 +14,17 @@ from xdsl.dialects import scf
 
 from weft import _native
 from weft.backends.cpu.lowering.debug import linear_thread
+from weft.backends.cpu.lowering.tma import box_arguments
 from weft.codegen.check_texts import array_text, places_text
 from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
+from weft.dialects.nvgpu.tma import WatchBoxOp
 from weft.dialects.simt.check import ARITHMETIC, CheckOp
 from weft.dialects.simt.event import EventOp
 from weft.dialects.simt.kernel import kernel_of
-from weft.dialects.simt.watch import EVENTS, WatchCopyOp, WatchEventOp, WatchOp
+from weft.dialects.simt.watch import EVENTS, WatchCopyOp, WatchedAccess, WatchEventOp, WatchOp
 from weft.location import UNKNOWN_LOCATION
 from weft.passes.watch_threads import CHECKS_ATTRIBUTE, SCRATCH, WATCHED
 
@@ -135,7 +137,7 @@ def _print_finding(
         printer.line(f"store i64 {value}, ptr {place}, align 8")
     code = _call(printer, "sanitizer_fail", f"ptr {site}", *_thread(printer), f"ptr {memory}")
     assert printer.failure_label is not None
-    if continues(kernel_of(op)) or isinstance(op, WatchOp | WatchCopyOp):
+    if continues(kernel_of(op)) or isinstance(op, WatchedAccess):
         ended = printer.let(f"icmp ne i32 {code}, 0")
         printer.branch_if(ended, printer.failure_label, goes_on)
     else:
@@ -189,6 +191,24 @@ def _print_watch_copy(printer: FunctionPrinter, op: WatchCopyOp) -> None:
         word = printer.tensors[op.words].address(printer, [op.index])
     range_arguments = f"ptr {address}", f"i64 {printer.values[op.size]}", f"ptr {word}"
     code = _call(printer, "sanitizer_copy", f"ptr {text}", *_thread(printer), *range_arguments)
+    _print_found(printer, op, text, code)
+
+
+def _print_watch_box(printer: FunctionPrinter, op: WatchBoxOp) -> None:
+    place = source_location(op.location) or UNKNOWN_LOCATION
+    array = array_text(place.span(), 0) or "the tensor"
+    kind: Any = op.tensor_map.type
+    site = _Site(op, _WATCHED_KIND, array, op.access.data, op.flags, kind.itemsize)
+    text = site.print(printer, 0, 1)
+    word = "null"
+    if op.words is not None and op.index is not None:
+        word = printer.tensors[op.words].address(printer, [op.index])
+    box = *box_arguments(printer, op), f"ptr {word}"
+    code = _call(printer, "sanitizer_box", f"ptr {text}", *_thread(printer), *box)
+    _print_found(printer, op, text, code)
+
+
+def _print_found(printer: FunctionPrinter, op: Operation, text: str, code: str) -> None:
     good, bad = printer.new_label("watched"), printer.new_label("found")
     printer.branch_if(printer.let(f"icmp eq i32 {code}, 0"), good, bad)
     printer.start(bad)
@@ -272,6 +292,7 @@ CHECKS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     CheckOp: _print_check,
     WatchOp: _print_watch,
     WatchCopyOp: _print_watch_copy,
+    WatchBoxOp: _print_watch_box,
     WatchEventOp: _print_watch_event,
     EventOp: _print_event,
 }

@@ -16,6 +16,7 @@ from weft.backends.cpu.lowering.guard import AffineTerm, GuardPrinter, find_guar
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import llvm_type
 from weft.dialects.flow import walk
+from weft.dialects.nvgpu.tma import WatchBoxOp
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.event import EventOp
@@ -36,7 +37,17 @@ if TYPE_CHECKING:
 
 _EFFECTS: Final = (
     *(StoreOp, StoreVectorOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp, RedAddOp),
-    *(PrintfOp, AssertOp, AssumeOp, RecordOp, CheckOp, WatchOp, WatchCopyOp, WatchEventOp),
+    *(
+        PrintfOp,
+        AssertOp,
+        AssumeOp,
+        RecordOp,
+        CheckOp,
+        WatchOp,
+        WatchCopyOp,
+        WatchBoxOp,
+        WatchEventOp,
+    ),
     EventOp,
 )
 

@@ -41,7 +41,7 @@ _ELEMENTS_FOUND: Final = 104
 
 
 def _box(printer: CoroutinePrinter, op: Any) -> tuple[str, ...]:
-    """The arguments that say where a box is, in its tensor and in a tile."""
+    """The arguments that say where a box is, after a check that the tensor has elements."""
     place = printer.let(
         f"getelementptr i8, ptr {printer.values[op.tensor_map]}, i64 {_ELEMENTS_FOUND}"
     )
@@ -49,7 +49,12 @@ def _box(printer: CoroutinePrinter, op: Any) -> tuple[str, ...]:
     name = op.tensor_map.name_hint or "the map"
     text = f"the tensor of {name} has elements; a GPU has no map of one without"
     print_check(printer, op, printer.let(f"icmp ne i64 {found}, 0"), text)
-    places = [*op.indices, *(op.offsets if isinstance(op, TmaLoadOp) else ())]
+    return box_arguments(printer, op)
+
+
+def box_arguments(printer: FunctionPrinter, op: Any) -> tuple[str, ...]:
+    """The arguments that say where a box is, in its tensor and in a tile."""
+    places = [*op.indices, *getattr(op, "offsets", ())]
     indices = printer.alloca(f"[{len(places)} x i32]", 4, "indices")
     for number, index in enumerate(places):
         slot = printer.let(f"getelementptr i32, ptr {indices}, i64 {number}")

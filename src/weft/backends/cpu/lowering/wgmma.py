@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from weft import _native
 from weft.backends.cpu.lowering.coroutine_printer import WARPGROUP
 from weft.backends.cpu.lowering.fragment import load_elements, release, stored_elements
-from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitOp
+from weft.codegen.llvm.types import fragment_chunks, memory_type
+from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaHoldsSumsOp, WgmmaMmaOp, WgmmaWaitOp
 from weft.dialects.simt.fragment import FragmentType
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ _OPERAND: Final = "{ i64, i32, i32, i32, i32 }"
 _SHAPE: Final = f"{{ i32, i32, i32, i32, {_OPERAND}, {_OPERAND} }}"
 _PRODUCT: Final = "{ ptr, ptr, ptr, ptr, i64, i32, i32 }"
 _PRODUCT_HANDLE: Final = 4
+_EMPTY_HANDLE: Final = "-1"  # of a fragment that holds nothing
+# What elements are then: NaN, or the integer that is farthest from all sums.
+_NOTHING: Final = {"float": "0x7FF8000000000000", "i32": "-2147483648"}
 
 
 def _operand(value: SSAValue, name: str, *, is_b: bool) -> str:
@@ -56,8 +60,18 @@ def _shape(printer: CoroutinePrinter, op: WgmmaMmaOp) -> str:
 
 
 def _print_accumulator(printer: FunctionPrinter, op: WgmmaAccumulatorOp) -> None:
-    parts = printer.fragment_parts(op.result.type)
-    printer.fragments[op.result] = ["0", *["poison"] * (len(parts) - 1)]
+    """Elements that spoil what is made of them, though no one may look."""
+    kind: Any = op.result.type
+    text = memory_type(kind.element_type)
+    parts = [_EMPTY_HANDLE]
+    for _, vector in fragment_chunks(kind):
+        count = int(vector[1 : vector.index(" ")])
+        parts.append(f"<{', '.join([f'{text} {_NOTHING[text]}'] * count)}>")
+    printer.fragments[op.result] = parts
+
+
+def _print_holds_sums(printer: FunctionPrinter, op: WgmmaHoldsSumsOp) -> None:
+    printer.define(op.result, f"icmp ne i64 {printer.fragments[op.fragment][0]}, {_EMPTY_HANDLE}")
 
 
 def _print_mma(printer: CoroutinePrinter, op: WgmmaMmaOp) -> None:
@@ -127,7 +141,8 @@ def _member(printer: CoroutinePrinter, kind: str, pointer: str, *path: int) -> s
 
 
 ACCUMULATOR: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
-    WgmmaAccumulatorOp: _print_accumulator
+    WgmmaAccumulatorOp: _print_accumulator,
+    WgmmaHoldsSumsOp: _print_holds_sums,
 }
 WGMMA: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {
     WgmmaMmaOp: _print_mma,

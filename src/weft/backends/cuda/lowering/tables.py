@@ -39,6 +39,8 @@ from weft.codegen.gpu.launch import launch_rows
 from weft.codegen.gpu.shared import SHARED
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
+from weft.dialects.nvgpu.tma import WatchBoxOp
+from weft.dialects.nvgpu.wgmma import WgmmaHoldsSumsOp
 from weft.dialects.simt.event import EventOp
 from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
 
@@ -79,7 +81,8 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **TMA,
 }
 UNSUPPORTED: Final[dict[type[Operation], str]] = dict.fromkeys(
-    (WatchOp, WatchCopyOp, WatchEventOp, EventOp), "threads are watched on the CPU alone"
+    (WatchOp, WatchCopyOp, WatchBoxOp, WatchEventOp, WgmmaHoldsSumsOp, EventOp),
+    "threads are watched on the CPU alone",
 )
 HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST_FUNCTION,

@@ -146,7 +146,8 @@ def _print_wait(printer: FunctionPrinter, op: TmaWaitOp) -> None:
 
 def _print_fence(printer: FunctionPrinter, op: FenceProxyOp) -> None:
     require(printer, op, _FIRST, "weft.fence_proxy")
-    call_convergent(printer, "void", "fence.proxy.async.shared_cta")
+    space = "global" if op.is_global is not None else "shared_cta"
+    call_convergent(printer, "void", f"fence.proxy.async.{space}")
 
 
 TMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
