@@ -15,6 +15,7 @@ import numpy as np
 import weft
 from tools.fuzz.compare import defined
 from tools.fuzz.gpu.arrays import Array, Placed
+from tools.fuzz.gpu.ptx_numbers import NotEmulatedError
 from tools.fuzz.machine import run
 from tools.fuzz.programs import program_of
 from tools.fuzz.values import UnspecifiedError
@@ -73,6 +74,8 @@ def compared(case: Case, run_on: Machine = on_gpu) -> Result:
         return Result(f"refused {getattr(error, 'code', type(error).__name__)}", str(error))
     try:
         got = run_on(case)
+    except NotEmulatedError as error:
+        return Result(f"not emulated: {error}")
     except Exception as error:
         return Result(f"{type(error).__name__} {getattr(error, 'code', '')}".strip(), str(error))
     arrays = [one for one in case.arguments if isinstance(one, Array)]

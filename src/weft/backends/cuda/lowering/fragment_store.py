@@ -107,7 +107,9 @@ def _print_stmatrix(printer: FunctionPrinter, op: FragmentStoreOp, stored_rows: 
     before = "0"
     if kind.layout.warps > 1:
         before = printer.let(f"sub i32 {printer.values[op.origin[0]]}, {group}")
-    rows = LaneRows(printer, op.tensor, stored_rows, before)
+    rows = LaneRows(
+        printer, op.tensor, stored_rows, first=("0", before) if stored_rows else (before, "0")
+    )
     words, places = registers(printer, op.fragment), _places(kind)
     suffix = ".trans" if stored_rows else ""
     while places:

@@ -42,7 +42,8 @@ class LaneRows:
         printer: where they are computed.
         tile: a matrix in shared memory.
         stored_rows: the dimension along which its rows lie one after the other.
-        first_row: further rows, an i32, such as those of the warps before; or "0".
+        first: further rows and columns, as they are stored, i32s, such as those of the warps before; or "0". Of
+            columns the places that are asked for lie in the panel of a first column without a carry.
         own: the row and column, as they are stored, of a thread that moves its own elements instead of a row.
     """
 
@@ -51,10 +52,11 @@ class LaneRows:
         printer: FunctionPrinter,
         tile: SSAValue,
         stored_rows: int,
-        first_row: str = "0",
+        first: tuple[str, str] = ("0", "0"),
         own: tuple[str, str] | None = None,
     ) -> None:
-        self.printer, self.stored_rows, self.first_row = printer, stored_rows, first_row
+        self.printer, self.stored_rows = printer, stored_rows
+        self.first_row, self.first_column = first
         self.tensor = printer.tensor(tile)
         kind = self.tensor.type
         self.size = size_in_bytes(memory_type(kind.element_type))
@@ -110,6 +112,7 @@ class LaneRows:
         offset = times(printer, row, self.row_bytes, "i32")
         inside = times(printer, self.column, str(self.size), "i32")
         offset = plus(printer, offset, inside, "i32")
+        offset = plus(printer, offset, self._first_column_bytes(), "i32")
         for bit, step in enumerate(steps):
             which = printer.let(f"lshr i32 {self.matrix}, {bit}") if bit else self.matrix
             which = printer.let(f"and i32 {which}, 1")
@@ -121,6 +124,17 @@ class LaneRows:
         linear = printer.let(f"add i32 {start}, {offset}", "lane_rows")
         moved = printer.let(f"lshr i32 {linear}, 3")
         return linear, printer.let(f"and i32 {moved}, {self.swizzle.mask}")
+
+    def _first_column_bytes(self) -> str:
+        """From the tile's first column to `first_column`, through panels."""
+        printer, column = self.printer, self.first_column
+        if column == "0" or self.swizzle is None:
+            return times(printer, column, str(self.size), "i32")
+        width = self.tensor.type.panel_columns
+        panel = printer.let(f"udiv i32 {column}, {width}")
+        inside = printer.let(f"urem i32 {column}, {width}")
+        panels = times(printer, panel, str(self.swizzle.panel_stride.data * self.size), "i32")
+        return plus(printer, panels, times(printer, inside, str(self.size), "i32"), "i32")
 
     def _distance(self, place: tuple[int, int]) -> _Distance:
         """Of a place from the tile's first element."""

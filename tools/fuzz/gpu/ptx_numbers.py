@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PTX computes from registers alone, for many threads at once.
+
+In: an instruction's parts, registers as arrays of 64 bits. Out: a register, or an error that names what is not known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+FLOATS = {
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "e5m2": np.dtype(ml_dtypes.float8_e5m2),
+}
+_INTEGER_OF = {"b": "u", "u": "u", "s": "i"}
+
+
+class NotEmulatedError(Exception):
+    """An instruction that is not known here."""
+
+
+def dtype_of(name: str) -> np.dtype:
+    """NumPy's type of one of PTX."""
+    if name in FLOATS:
+        return FLOATS[name]
+    if name[0] not in _INTEGER_OF or not name[1:].isdigit():
+        raise NotEmulatedError(name)
+    return np.dtype(f"{_INTEGER_OF[name[0]]}{int(name[1:]) // 8}")
+
+
+def typed(register: np.ndarray, name: str) -> np.ndarray:
+    """A register's numbers."""
+    kind = dtype_of(name)
+    return register.astype(f"u{kind.itemsize}").view(kind)
+
+
+def bits(numbers: np.ndarray) -> np.ndarray:
+    """A register with them."""
+    return np.ascontiguousarray(numbers).view(f"u{numbers.dtype.itemsize}").astype(np.uint64)
+
+
+def pair(register: np.ndarray, name: str) -> np.ndarray:
+    """The two numbers in it, the lower first, as columns."""
+    kind = dtype_of(name)
+    word = register.astype(f"u{2 * kind.itemsize}")
+    return word.view(kind).reshape(len(register), 2)
+
+
+def of_pair(numbers: np.ndarray) -> np.ndarray:
+    """A register with two numbers."""
+    size = numbers.dtype.itemsize
+    words = np.ascontiguousarray(numbers).view(f"u{2 * size}")
+    return words[:, 0].astype(np.uint64)
+
+
+def narrowed(numbers: np.ndarray, name: str, *, saturates: bool = False) -> np.ndarray:
+    """Numbers in another type; small floats rounded to even."""
+    kind = dtype_of(name)
+    if saturates and name in ("e4m3", "e5m2"):
+        most = float(ml_dtypes.finfo(kind).max)
+        numbers = np.where(np.isnan(numbers), numbers, np.clip(numbers, -most, most))
+    return numbers.astype(kind)
+
+
+def _shift(numbers: np.ndarray, count: np.ndarray, width: int, *, left: bool) -> np.ndarray:
+    amount = (count & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    is_signed = numbers.dtype.kind == "i"
+    clamped = np.minimum(amount, width - 1).astype(numbers.dtype)
+    found = numbers << clamped if left else numbers >> clamped
+    beyond = (numbers >> (width - 1)) if is_signed and not left else np.zeros_like(numbers)
+    return np.where(amount >= width, beyond, found)
+
+
+def _product(parts: Sequence[str], a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """`mul.lo`, `mul.hi` and `mul.wide`, and of floats."""
+    name = parts[-1]
+    one, two = typed(a, name), typed(b, name)
+    if "wide" in parts:
+        wide = f"{name[0]}{2 * int(name[1:])}"
+        kind = dtype_of(wide)
+        return bits(one.astype(kind) * two.astype(kind))
+    if "hi" in parts:
+        width = int(name[1:])
+        found = [int(x) * int(y) >> width for x, y in zip(one, two, strict=True)]
+        return np.array([value & (2**width - 1) for value in found], np.uint64)
+    return bits(one * two)
+
+
+_SETP: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "lo": np.less,
+    "ls": np.less_equal,
+    "hi": np.greater,
+    "hs": np.greater_equal,
+}
+_BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+
+
+def compute(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
+    """The result of an instruction.
+
+    Raises:
+        NotEmulatedError: for one that is not known.
+    """
+    operation, name = parts[0], parts[-1]
+    with np.errstate(all="ignore"):
+        match operation:
+            case "mov" | "cvta":
+                return given[0]
+            case "and" | "or" | "xor":
+                return _BITWISE[operation](given[0], given[1])
+            case "not" if name == "pred":
+                return given[0] ^ np.uint64(1)
+            case "not":
+                return bits(~typed(given[0], name))
+            case "neg":
+                return bits(-typed(given[0], name))
+            case "add":
+                return bits(typed(given[0], name) + typed(given[1], name))
+            case "sub":
+                return bits(typed(given[0], name) - typed(given[1], name))
+            case "mul":
+                return _product(parts, given[0], given[1])
+            case "mad":
+                wide = f"{name[0]}{2 * int(name[1:])}" if "wide" in parts else name
+                product = typed(_product(["mul", *parts[1:]], given[0], given[1]), wide)
+                return bits(product + typed(given[2], wide))
+            case "fma":
+                one, two, three = (typed(value, name).astype(np.longdouble) for value in given)
+                return bits((one * two + three).astype(dtype_of(name)))
+            case "min" | "max":
+                least = np.minimum if operation == "min" else np.maximum
+                return bits(least(typed(given[0], name), typed(given[1], name)))
+            case "shl" | "shr":
+                return bits(
+                    _shift(typed(given[0], name), given[1], int(name[1:]), left=operation == "shl")
+                )
+            case "setp" if len(parts) == 3:
+                return _SETP[parts[1]](typed(given[0], name), typed(given[1], name)).astype(
+                    np.uint64
+                )
+            case "selp":
+                return np.where(given[2] != 0, given[0], given[1])
+            case _:
+                return _rare(parts, given)
+
+
+def _rare(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
+    operation, name = parts[0], parts[-1]
+    match operation:
+        case "cvt":
+            return _converted(parts, given)
+        case "bfe":
+            return _field(given, name)
+        case "prmt" if len(parts) == 2:
+            return _permuted(given)
+        case "div" | "rem" if name[0] in "su":
+            one, two = (typed(value, name).astype(object) for value in given)
+            quotient = [
+                abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) if y else -1
+                for x, y in zip(one, two, strict=True)
+            ]
+            rests = [x - y * q for x, y, q in zip(one, two, quotient, strict=True)]
+            found = quotient if operation == "div" else rests
+            return np.array([int(x) & (2 ** int(name[1:]) - 1) for x in found], np.uint64)
+    raise NotEmulatedError(".".join(parts))
+
+
+def _converted(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
+    to, source = parts[-2], parts[-1]
+    saturates = "satfinite" in parts
+    if to.endswith("x2"):
+        if source == "f32":
+            high, low = (typed(value, "f32") for value in given)
+            both = np.stack([low, high], axis=1)
+        elif source.endswith("x2"):
+            both = pair(given[0], source[:-2]).astype(np.float32)
+        else:
+            raise NotEmulatedError(".".join(parts))
+        return of_pair(narrowed(both, to[:-2], saturates=saturates))
+    numbers = typed(given[0], source)
+    if numbers.dtype in FLOATS.values() and to not in FLOATS:
+        if "rzi" not in parts:
+            raise NotEmulatedError(".".join(parts))
+        limits = np.iinfo(dtype_of(to))
+        wide = np.nan_to_num(np.trunc(numbers.astype(np.float64)))
+        return bits(np.clip(wide, float(limits.min), float(limits.max)).astype(dtype_of(to)))
+    if to in ("f16", "bf16") and source == "f64":
+        raise NotEmulatedError(".".join(parts))
+    return bits(narrowed(numbers, to))
+
+
+def _field(given: Sequence[np.ndarray], name: str) -> np.ndarray:
+    value, start, length = given
+    width = int(name[1:])
+    number = typed(value, f"u{width}") >> start.astype(f"u{width // 8}")
+    size = length.astype(f"u{width // 8}")
+    one = number.dtype.type(1)
+    found = np.where(size >= width, number, number & ((one << size) - one))
+    if name[0] == "s":
+        top = one << (np.maximum(size, one) - one)
+        found = np.where(size >= width, found, (found ^ top) - top)
+    return found.astype(np.uint64)
+
+
+def _permuted(given: Sequence[np.ndarray]) -> np.ndarray:
+    low, high, selector = given
+    both = (low & np.uint64(0xFFFFFFFF)) | (high << np.uint64(32))
+    found = np.zeros_like(both)
+    for place in range(4):
+        nibble = (selector >> np.uint64(4 * place)) & np.uint64(15)
+        byte = (both >> ((nibble & np.uint64(7)) * np.uint64(8))) & np.uint64(0xFF)
+        byte = np.where(nibble >= 8, np.where(byte >= 128, 0xFF, 0), byte).astype(np.uint64)
+        found |= byte << np.uint64(8 * place)
+    return found
