@@ -3,9 +3,11 @@
 // The text of an error about threads that cannot continue.
 #include "cpu/stuck.h"
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cpu/mbarrier.h"
 #include "cpu/watch.h"
@@ -148,6 +150,53 @@ void raise_misfortune(const StuckBlock& stuck, const std::string& text, bool has
   watch->add(std::move(report));
 }
 
+// Threads of a block that wait for the same, as ranges of their numbers.
+struct Alike {
+  std::vector<std::pair<int32_t, int32_t>> ranges;
+  int32_t count = 0;
+
+  void add(int32_t thread) {
+    ++count;
+    if (!ranges.empty() && ranges.back().second + 1 == thread) {
+      ranges.back().second = thread;
+    } else {
+      ranges.emplace_back(thread, thread);
+    }
+  }
+
+  // `thread 3`, `threads 0..15, 32..47`, `threads 0, 2, 4, ... 254 (128 in all)`.
+  std::string text() const {
+    std::string text = count == 1 ? "thread " : "threads ";
+    for (std::size_t number = 0; number < ranges.size(); ++number) {
+      if (ranges.size() > kMostRanges && number == kMostRanges - 1) {
+        number = ranges.size() - 1;
+        text += "... ";
+      }
+      const auto& [first, last] = ranges[number];
+      text += std::to_string(first) + (first == last ? "" : ".." + std::to_string(last));
+      if (number + 1 < ranges.size()) text += ", ";
+    }
+    return text + (ranges.size() > kMostRanges ? " (" + std::to_string(count) + " in all)" : "");
+  }
+
+  static constexpr std::size_t kMostRanges = 4;
+};
+
+std::vector<Alike> alike_threads(const StuckBlock& stuck) {
+  std::vector<Alike> found;
+  for (int32_t thread = 0; thread < stuck.threads; ++thread) {
+    const auto is_alike = [&](const Alike& one) {
+      return waits_alike(slot_of(stuck, thread), slot_of(stuck, one.ranges.front().first));
+    };
+    auto alike = std::find_if(found.begin(), found.end(), is_alike);
+    if (alike == found.end()) alike = found.emplace(found.end());
+    alike->add(thread);
+  }
+  return found;
+}
+
+constexpr std::size_t kMostGroups = 8;
+
 }  // namespace
 
 int32_t raise_stuck(const StuckBlock* blocks, int32_t count, const char* what) {
@@ -156,15 +205,13 @@ int32_t raise_stuck(const StuckBlock* blocks, int32_t count, const char* what) {
     for (int32_t block = 0; block < count; ++block) {
       const StuckBlock& stuck = blocks[block];
       text += (block == 0 ? ", in block " : "\nin block ") + block_text(stuck) + ":";
-      for (int32_t first = 0; first < stuck.threads;) {
-        int32_t last = first;
-        const weft_thread_slot& slot = slot_of(stuck, first);
-        while (last + 1 < stuck.threads && waits_alike(slot_of(stuck, last + 1), slot)) ++last;
-        text += "\n  ";
-        text += first == last ? "thread " + std::to_string(first)
-                              : "threads " + std::to_string(first) + ".." + std::to_string(last);
-        text += " " + state_of(stuck, slot);
-        first = last + 1;
+      std::size_t told = 0;
+      for (const Alike& alike : alike_threads(stuck)) {
+        if (++told > kMostGroups) {
+          text += "\n  and others";
+          break;
+        }
+        text += "\n  " + alike.text() + " " + state_of(stuck, slot_of(stuck, alike.ranges.front().first));
       }
     }
     raise_misfortune(*blocks, text, true);

@@ -220,3 +220,41 @@ def test_ctrl_c_stops_a_kernel_that_never_ends(name, threads, tmp_path):
         assert child.communicate(timeout=20)[0] == "stopped\n"
     finally:
         child.kill()
+
+
+@weft.kernel
+def columns_at_barriers(a: weft.Tensor, every: weft.Constexpr):
+    x, y = weft.thread_idx.x, weft.thread_idx.y
+    if x % every == 0:
+        weft.sync_threads()  # first arm
+    else:
+        weft.sync_threads()  # second arm
+    a[x + y] = 1
+
+
+@pytest.mark.parametrize(
+    ("every", "first", "second"),
+    [
+        (
+            2,
+            "threads 0, 2, 4, ... 254 (128 in all)",
+            "threads 1, 3, 5, ... 255 (128 in all)",
+        ),
+        (
+            16,
+            "threads 0, 16, 32, ... 240 (16 in all)",
+            "threads 1..15, 17..31, 33..47, ... 241..255 (240 in all)",
+        ),
+    ],
+)
+def test_threads_that_wait_alike_are_told_in_one_line(every, first, second):
+    @weft.jit
+    def host(a: I32):
+        columns_at_barriers(a, every).launch(grid=1, block=(16, 16))
+
+    with pytest.raises(RuntimeError) as caught:
+        host(np.zeros(32, np.int32))
+    assert str(caught.value).splitlines()[1:] == [
+        f"  {first} at block barrier at {line_of(columns_at_barriers, 'first arm')}",
+        f"  {second} at block barrier at {line_of(columns_at_barriers, 'second arm')}",
+    ]

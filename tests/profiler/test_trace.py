@@ -344,6 +344,15 @@ def test_a_picture_has_a_row_per_track_and_a_bar_per_event(tmp_path):
         trace.plot(launch=3)
 
 
+@pytest.mark.parametrize(
+    ("tracks", "note"), [(6, ""), (2, "; 4 of 6 tracks are not drawn (tracks=2)")]
+)
+def test_a_picture_says_how_many_tracks_it_leaves_out(tracks, note):
+    label = captured().plot(tracks=tracks).axes[0].get_xlabel()
+    assert label.endswith(note)
+    assert ("not drawn" in label) is bool(note)
+
+
 def test_a_picture_of_a_window_has_what_lies_in_it():
     times = [(1, 0, 0), (3, 1, 0), (5, 0, 1), (12, 1, 1), (15, 2, 2), (17, 0, 0), (19, 1, 0)]
     entries = [Entry(time, kind, event) for time, kind, event in times]

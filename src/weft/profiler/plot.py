@@ -47,7 +47,7 @@ def plot(
         recordings: of the launches of a trace.
         path: of a PNG, SVG or PDF, or None.
         launch: which one.
-        tracks: how many at most; the first ones are drawn.
+        tracks: how many at most; the first ones are drawn, and the axis says how many are not.
         window: the part of the launch that is drawn, in nanoseconds since its first record; None for all of it.
         width: of the figure, in inches.
         title: instead of the kernel's name and grid.
@@ -85,7 +85,9 @@ def plot(
     axes.set_yticks(range(shown), [_track_label(recording, index) for index in range(shown)])
     axes.set_ylim(shown - 0.4, -0.6)
     axes.set_xlim(begin / scale, max(end / scale, begin / scale + 1e-9))
-    axes.set_xlabel(f"time, {unit}")
+    count = len(recording.tracks)
+    note = f"; {count - shown} of {count} tracks are not drawn (tracks={tracks})"
+    axes.set_xlabel(f"time, {unit}{note if shown < count else ''}")
     axes.set_title(_title(recording) if title is None else title, loc="left", fontsize=11)
     axes.tick_params(axis="y", length=0, labelsize=8)
     for side in ("top", "right", "left"):
