@@ -89,6 +89,35 @@ def test_an_operator_that_returns_what_it_writes_has_a_derivative(scaled):
     torch.library.opcheck(scaled, (a, 3.0))
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a, factor: torch.empty_like(a),
+        lambda x, k: torch.empty_like(x) if k == 2.0 else None,
+        torch.empty_like,
+        like,
+    ],
+)
+def test_what_makes_an_output_gets_a_default_that_was_left_out(make):
+    op = weft.torch.custom_op(scale, outputs={"out": make}, name="weft_tests::of_defaults")
+    assert op(torch.ones(3)).tolist() == [2, 2, 2]
+    assert whole(lambda a: op(a) + 1)(torch.ones(3)).tolist() == [3, 3, 3]
+
+
+def test_a_default_by_keyword_that_was_left_out_reaches_what_makes_an_output():
+    def shift(a, *, by):
+        return torch.empty_like(a) if by == 2 else None
+
+    @weft.jit
+    def divide_by_two(a: INTS, quotient: INTS, rest: INTS, *, by: weft.Constexpr[int] = 2):
+        divide_kernel(a, quotient, rest, by).launch(over=a.shape[0])
+
+    made = {"quotient": shift, "rest": shift}
+    op = weft.torch.custom_op(divide_by_two, outputs=made, name="weft_tests::by_default")
+    a = torch.arange(5, dtype=torch.int32)
+    assert torch.equal(op(a)[0], a // 2) and torch.equal(whole(op)(a)[1], a % 2)
+
+
 def test_several_outputs_and_a_constant_by_keyword():
     op = weft.torch.custom_op(
         divide, outputs={"quotient": like, "rest": like}, name="weft_tests::divide"

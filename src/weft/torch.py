@@ -2,14 +2,17 @@
 """Host functions as operators of torch, which `torch.compile`, autograd and export take for one node.
 
 In: a host function, or a compiled one. Out: an operator of `torch.library`. Plain calls need none of this: weft's
-functions take torch's tensors as they are.
+functions take torch's tensors as they are. The import makes the operators ``weft::<name>`` of all functions of
+`weft.kernels`, for programs that load graphs with them.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft import _native
 from weft.api import JitFunction
@@ -134,6 +137,10 @@ class _Operator:
         self._function = function
         self._names = [p.name for p in parameters if not p.keyword_only and p.name not in made]
         self._by_position = [p.name for p in parameters if p.positional_only]
+        given = [p for p in parameters if p.default is not MISSING and p.name not in made]
+        self._defaults = {p.name: p.default for p in given if not p.keyword_only}
+        self._named = {p.name: p.default for p in given if p.keyword_only}
+        self._makers = [(make, *_accepted_by(make)) for make in made.values()]
         self._made = made
         self._written = written
         self._checked = 0
@@ -141,7 +148,14 @@ class _Operator:
 
     def outputs(self, *arguments: Any, **keywords: Any) -> Any:
         """New tensors, one alone or several in a tuple; of fake arguments fake ones."""
-        made = tuple(make(*arguments, **keywords) for make in self._made.values())
+        # torch leaves away what is as by default.
+        by_place = [
+            self._defaults[name] for name in self._names[len(arguments) :] if name not in keywords
+        ]
+        by_name = {name: value for name, value in self._named.items() if name not in keywords}
+        made = tuple(
+            _made_by(make, arguments, keywords, by_place, by_name) for make in self._makers
+        )
         return made[0] if len(made) == 1 else made or None
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -174,6 +188,35 @@ class _Operator:
 
 def _compiled(function: Any) -> Sequence[Compiled]:
     return function.specializations if isinstance(function, JitFunction) else (function,)
+
+
+def _accepted_by(make: Callable[..., Any]) -> tuple[int, set[str] | None]:
+    """How many arguments a user's function takes by position, and which ones by name; None: any."""
+    try:
+        own = signature(make).parameters.values()
+    except ValueError:  # some functions of extensions do not tell
+        return 0, set()
+    kinds = {one.kind for one in own}
+    by_place = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in own)
+    names = {one.name for one in own if one.kind is one.KEYWORD_ONLY}
+    return (
+        sys.maxsize if Parameter.VAR_POSITIONAL in kinds else by_place,
+        None if Parameter.VAR_KEYWORD in kinds else names,
+    )
+
+
+def _made_by(
+    maker: tuple[Callable[..., Any], int, set[str] | None],
+    arguments: tuple[Any, ...],
+    keywords: dict[str, Any],
+    by_place: list[Any],
+    by_name: dict[str, Any],
+) -> Any:
+    """What a user's function makes of the arguments, and of those defaults that it takes."""
+    make, most, names = maker
+    places = by_place[: max(most - len(arguments), 0)]
+    named = {name: value for name, value in by_name.items() if names is None or name in names}
+    return make(*arguments, *places, **keywords, **named)
 
 
 def _parameters(function: Any) -> Iterator[_Parameter]:
@@ -256,6 +299,15 @@ def _schema(taken: Sequence[_Parameter], mutated: Sequence[str], results: int) -
     return f"({', '.join(parts)}) -> {returned if results == 1 else f'({returned})'}"
 
 
+def _register() -> None:
+    """Makes the operators of `weft.kernels`, if torch is installed."""
+    try:
+        import_module("torch")
+    except ModuleNotFoundError:
+        return
+    cast("Any", import_module("weft.kernels.operators")).make_operators()
+
+
 def _library() -> Any:
     try:
         return import_module("torch.library")
@@ -279,3 +331,6 @@ def _untyped(function: Any, name: str, annotation: str) -> SignatureError:
 
 def _error(function: Any, message: str, hint: str = "") -> SignatureError:
     return SignatureError("TORCH_OPERATOR", f"{function.__name__}: {message}", hint=hint)
+
+
+_register()
