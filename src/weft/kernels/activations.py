@@ -8,12 +8,14 @@ end with.
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.arrays import Array, Constant, Given, given, output_like
 from weft.kernels.calls import Call, remembered
+from weft.kernels.compositions import composed, pulled_back, widened
 from weft.kernels.gradients import WIDEST, differentiable, like_first, like_second
 from weft.kernels.rows import sum_type
 from weft.language.numbers.math import abs, divide, erf, exp, exp2, fma
@@ -69,7 +71,16 @@ def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
     return Call(_map, (function, x, out), out)
 
 
-@differentiable(like_second, rows={"gradient": 1, "x": 1})
+def _gelu_slope_by_torch(gradient: Any, x: Any, approximate: str) -> Any:
+    functional: Any = sys.modules["torch"].nn.functional
+
+    def own(x: Any) -> Any:
+        return functional.gelu(widened(x), approximate=approximate)
+
+    return pulled_back(own, gradient, x)[0]
+
+
+@differentiable(like_second, composed(_gelu_slope_by_torch), rows={"gradient": 1, "x": 1})
 @remembered
 def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = None) -> Any:
     """The derivative of `gelu`: `gradient` times that of x · Φ(x).
@@ -136,7 +147,18 @@ def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
     return Call(_map_2, (function, gate, up, out), out)
 
 
-@differentiable(_like_both, rows={"gradient": 1, "gate": 1, "up": 1})
+def _gated_slopes_by_torch(gradient: Any, gate: Any, up: Any) -> Any:
+    silu: Any = sys.modules["torch"].nn.functional.silu
+
+    def own(gate: Any, up: Any) -> Any:
+        return silu(widened(gate)) * widened(up)
+
+    return pulled_back(own, gradient, gate, up)
+
+
+@differentiable(
+    _like_both, composed(_gated_slopes_by_torch), rows={"gradient": 1, "gate": 1, "up": 1}
+)
 @remembered
 def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
     """The derivatives of `silu_mul` by `gate` and by `up`.

@@ -7,6 +7,7 @@ In: the gradient of the result, queries, keys and values. Out: the derivatives b
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, cast
 
 from weft.kernels.activations import check_alike
@@ -14,6 +15,7 @@ from weft.kernels.arrays import Given, given, number, output_like
 from weft.kernels.attention_dispatch import Options, backward, sums_of
 from weft.kernels.attention_shapes import attention_flops, check_shapes, check_starts, keys_of
 from weft.kernels.calls import remembered
+from weft.kernels.compositions import composed, pulled_back, widened
 from weft.kernels.gradients import differentiable
 
 
@@ -25,7 +27,55 @@ def _flops(_: Any, gradient: Any, *arguments: Any) -> int:
     return attention_flops(gradient, *arguments[:3], *arguments[5:7]) * 5 // 2
 
 
-@differentiable(_like, flops=_flops)
+def _slopes_by_torch(
+    gradient: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    causal: bool,
+    scale: float | None,
+    q_starts: Any,
+    k_starts: Any,
+    *_: Any,
+) -> Any:
+    """With the matrix of scores, as a second derivative needs it."""
+    torch: Any = sys.modules["torch"]
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    seen = _seen(q, k, causal, q_starts, k_starts)
+
+    def own(q: Any, k: Any, v: Any) -> Any:
+        shared = q.shape[-2] // k.shape[-2]
+        k, v = (widened(one).repeat_interleave(shared, -2) for one in (k, v))
+        scores = torch.einsum("...qhd,...khd->...hqk", scale * widened(q), k)
+        weights = scores.masked_fill(~seen, torch.finfo(scores.dtype).min).softmax(-1)
+        return torch.einsum("...hqk,...khd->...qhd", weights.masked_fill(~seen, 0), v)
+
+    return pulled_back(own, gradient, q, k, v)
+
+
+def _seen(q: Any, k: Any, causal: bool, q_starts: Any, k_starts: Any) -> Any:
+    """Which keys each query sees, a matrix of bools."""
+    (rows, of_rows, row_ends), (columns, of_columns, column_ends) = (
+        _places(q, q_starts),
+        _places(k, k_starts),
+    )
+    seen = (of_rows[:, None] == of_columns) & (of_rows[:, None] >= 0)
+    return seen & (columns - column_ends <= (rows - row_ends)[:, None]) if causal else seen
+
+
+def _places(tokens: Any, starts: Any) -> tuple[Any, Any, Any]:
+    """Each token's number, that of its sequence, -1 for none, and where this ends."""
+    torch: Any = sys.modules["torch"]
+    numbers = torch.arange(tokens.shape[-3], device=tokens.device)
+    if starts is None:
+        return numbers, torch.zeros_like(numbers), torch.full_like(numbers, len(numbers))
+    bounds = starts.long()
+    own = torch.searchsorted(bounds, numbers, right=True) - 1
+    own = own.masked_fill(numbers >= bounds[-1], -1)
+    return numbers, own, bounds[(own + 1).clamp(0)]
+
+
+@differentiable(_like, composed(_slopes_by_torch), flops=_flops)
 @remembered
 def attention_backward(
     gradient: Any,

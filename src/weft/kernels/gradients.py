@@ -66,11 +66,27 @@ def differentiable(
     def decorate(function: _F) -> _F:
         name = function.__name__
         declare(function, like, backward, kept, **rules)
-        parameters = list(signature(function).parameters)
+        declared = signature(function).parameters
+        parameters = list(declared)
+        # `accepted` gives derivatives by factors.
+        own = () if accepted is None else ("alpha", "beta")
+        numbers = [
+            one for one, p in declared.items() if p.annotation in _NUMBERS and one not in own
+        ]
         written = [one for one in ("out", kept and kept[0]) if one in parameters]
         most = min((parameters.index(one) for one in written), default=len(parameters))
 
-        through = _through(name, written, most, accepted, result or (_first if kept else None))
+        end = result or (_first if kept else None)
+        plain = _through(name, written, most, accepted, end)
+
+        def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            for one, value in (*zip(parameters, arguments, strict=False), *keywords.items()):
+                if one in numbers and getattr(value, "requires_grad", False):
+                    raise TypeError(
+                        f"{name}: {one} requires a gradient, but is a number, by which there is no derivative; "
+                        f"pass {one}.item()"
+                    )
+            return plain(torch, arguments, keywords)
 
         @wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
@@ -146,6 +162,7 @@ def _is_transformed(torch: Any) -> bool:
     return bool(stack) and all(one.key() != own.TransformType.Functionalize for one in stack)
 
 
+_NUMBERS: Final = ("int", "int | None", "float", "float | None", "Number")
 _WATCHED: Final = "watched"
 _PLAIN_KEYS: Final = ("BackendSelect", "ADInplaceOrView")
 
@@ -204,9 +221,11 @@ def _plain_keys(torch: Any) -> int:
 
 def _has_no_memory(torch: Any, values: tuple[Any, ...]) -> bool:
     """Whether a tensor has no memory with its values, which torch's operators make first."""
+    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # beyond its transformation
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     return any(
-        one.is_meta or one.is_neg() or one.is_conj() or one._is_zerotensor() for one in tensors
+        one.is_meta or is_wrapped(one) or one.is_neg() or one.is_conj() or one._is_zerotensor()
+        for one in tensors
     )
 
 

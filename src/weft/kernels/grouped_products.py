@@ -11,17 +11,21 @@ from typing import Any
 
 from weft.kernels.arrays import Given, given, number, output, output_like
 from weft.kernels.calls import remembered
+from weft.kernels.compositions import composed
 from weft.kernels.dispatch import multiply, product_of
 from weft.kernels.endings import Activation, Ending, activation_of, slope_of
 from weft.kernels.factors import factor
 from weft.kernels.gradients import NARROW, ElementType, differentiable
 from weft.kernels.products import (
     accepted_ending,
+    activated,
     like_gradient,
     like_product,
     result_type,
+    rounded_up,
     sum_name,
     wider,
+    with_factor,
 )
 from weft.types.dtype import i32
 
@@ -36,7 +40,8 @@ def _accepted(
     dtype: Any = None,
 ) -> tuple[Any, ...]:
     activation, dtype = accepted_ending(activation, dtype)
-    return a, b, starts, bias, activation, number(alpha, "alpha"), dtype
+    a, alpha = with_factor(a, alpha, "alpha")
+    return a, b, starts, bias, activation, alpha, dtype
 
 
 def _like(
@@ -82,16 +87,24 @@ def _backward(
         ones = slope.new_ones((a.shape[0], 1))
         sums = _grouped_sums(ones, slope, starts, dtype=sum_name(slope))
         by_bias = sums.squeeze(1).to(bias.dtype)
+    own, others = rounded_up(a), rounded_up(b)
     if a.requires_grad or b.requires_grad:
-        slope = slope.to(a.dtype)
+        slope = slope.to(own.dtype)
     if a.requires_grad:
-        by_a = grouped_gemm(slope, b.mT, starts, alpha=alpha)
+        by_a = grouped_gemm(slope, others.mT, starts, alpha=alpha)
     if b.requires_grad:
-        by_b = _grouped_sums(a, slope, starts, alpha)
+        by_b = _grouped_sums(own, slope, starts, alpha)
     return by_a, by_b, None, by_bias, None, None, None
 
 
-@differentiable(like_gradient, flops=_slope_flops)
+def _slope_by_torch(
+    gradient: Any, a: Any, b: Any, starts: Any, activation: str, bias: Any, alpha: float
+) -> Any:
+    total = grouped_gemm(a, b, starts, bias, alpha=alpha, dtype=sum_name(a))
+    return activated(activation, gradient, total).to(gradient.dtype)
+
+
+@differentiable(like_gradient, composed(_slope_by_torch), flops=_slope_flops)
 def _grouped_slope(
     gradient: Any,
     a: Any,
@@ -114,7 +127,15 @@ def _like_sums(a: Any, b: Any, starts: Any, alpha: float = 1.0, dtype: str | Non
     return product.new_empty((starts.shape[0] - 1, *product.shape))
 
 
-@differentiable(_like_sums, flops=_sum_flops)
+def _sums_backward(
+    gradient: Any, _: Any, a: Any, b: Any, starts: Any, alpha: float, __: Any
+) -> Any:
+    gradient = gradient.to(rounded_up(a).dtype)
+    by_a = grouped_gemm(rounded_up(b), gradient.mT, starts, alpha=alpha)
+    return by_a, grouped_gemm(rounded_up(a), gradient, starts, alpha=alpha), None, None, None
+
+
+@differentiable(_like_sums, _sums_backward, flops=_sum_flops)
 def _grouped_sums(
     a: Any, b: Any, starts: Any, alpha: float = 1.0, dtype: ElementType = None
 ) -> Any:

@@ -92,7 +92,11 @@ def _like_table(gradient: Any, indices: Any, rows: int, *_: Any) -> Any:
     return gradient.new_empty((rows, gradient.shape[-1]))
 
 
-@differentiable(_like_table)
+def _added_backward(gradient: Any, _: Any, __: Any, indices: Any, ___: int) -> Any:
+    return embedding(gradient, indices), None, None
+
+
+@differentiable(_like_table, _added_backward)
 @remembered
 def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) -> Any:
     """The derivative of `embedding` by its table: each row is the sum of the gradients of its uses.
@@ -134,7 +138,11 @@ def _like_gathered(x: Any, indices: Any, *_: Any) -> Any:
     return x.new_empty(indices.shape)
 
 
-@differentiable(_like_gathered)
+def _gather_backward(gradient: Any, _: Any, x: Any, indices: Any, axis: int) -> Any:
+    return scatter_add(x.new_zeros(x.shape), indices, gradient, axis), None, None
+
+
+@differentiable(_like_gathered, _gather_backward)
 @remembered
 def gather(x: Any, indices: Any, axis: int = -1, out: Any = None) -> Any:
     """Elements along a dimension: for ``axis=1`` of matrices ``out[i, j] = x[i, indices[i, j]]``.
@@ -179,7 +187,12 @@ def _kept(source: Given, places: Given) -> int:
     return 1 << (columns - 1).bit_length()
 
 
-@differentiable(like_first, autocast=WIDEST)
+def _scatter_backward(gradient: Any, _: Any, __: Any, indices: Any, values: Any, axis: int) -> Any:
+    by_values = gather(gradient, indices, axis) if values.requires_grad else None
+    return gradient, None, by_values, None
+
+
+@differentiable(like_first, _scatter_backward, autocast=WIDEST)
 def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = None) -> Any:
     """Adds values along a dimension; for ``axis=1`` of matrices: ``out[i, indices[i, j]] += values[i, j]``, out was x.
 

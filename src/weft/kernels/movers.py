@@ -34,7 +34,11 @@ _THREADS: Final = 256
 _TURNS: Final = 4  # elements that a thread has under way
 
 
-@differentiable(like_first, rows={"x": 1})
+def _copy_backward(gradient: Any, _: Any, __: Any) -> Any:
+    return (gradient,)
+
+
+@differentiable(like_first, _copy_backward, rows={"x": 1})
 @remembered
 def copy(x: Any, out: Any = None) -> Any:
     """The same elements in memory of their own, without gaps, or in `out`.
@@ -60,18 +64,27 @@ def copy(x: Any, out: Any = None) -> Any:
     return _move(x, out, tuple(range(len(source.shape))))
 
 
-def _like_turned(x: Any, axes: Sequence[int] | None = None) -> Any:
-    rank = x.ndim
+def _order_of(rank: int, axes: Sequence[int] | None) -> list[int]:
+    """The dimension of x that each dimension of the result is."""
     if axes is None:
-        axes = (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
-    return x.new_empty([x.shape[axis] for axis in axes])
+        return [*range(rank - 2), rank - 1, rank - 2] if rank > 1 else [0]
+    return [axis % rank for axis in axes]
+
+
+def _like_turned(x: Any, axes: Sequence[int] | None = None) -> Any:
+    return x.new_empty([x.shape[axis] for axis in _order_of(x.ndim, axes)])
+
+
+def _turn_backward(gradient: Any, _: Any, x: Any, axes: Sequence[int] | None) -> Any:
+    order = _order_of(x.ndim, axes)
+    return gradient.permute([order.index(axis) for axis in range(x.ndim)]), None
 
 
 def _turn_list(x: Any, axes: Sequence[int] | None = None) -> Any:
     return transpose(x, None if axes is None else tuple(axes))
 
 
-@differentiable(_like_turned, run=_turn_list)
+@differentiable(_like_turned, _turn_backward, run=_turn_list)
 @remembered
 def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any:
     """The elements with the dimensions in another order, in memory of their own: ``out[j, i] = x[i, j]``.

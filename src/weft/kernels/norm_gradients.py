@@ -24,6 +24,7 @@ from weft.kernels.arrays import (
     output_like,
     vector_of,
 )
+from weft.kernels.compositions import composed, pulled_back, widened
 from weft.kernels.gradients import differentiable
 from weft.kernels.row_rings import begin, begin_all, ring_of, wait
 from weft.kernels.rows import ROWS, SHORT, elements, put_elements, row_count, row_of, sum_type
@@ -75,7 +76,30 @@ def _like_two_slopes(*arguments: Any) -> tuple[Any, Any]:
     return _like_slopes(*arguments)[:2]
 
 
-@differentiable(_like_slopes)
+def _slopes_by_torch(gradient: Any, x: Any, weight: Any, eps: float) -> Any:
+    def norm(x: Any, weight: Any, bias: Any) -> Any:
+        wide = widened(x)
+        wide = wide - wide.mean(-1, keepdim=True)
+        return _scaled(wide, eps) * weight + bias
+
+    factor = x.new_ones(x.shape[-1:]) if weight is None else weight
+    return pulled_back(norm, gradient, x, factor, factor.new_zeros(factor.shape))
+
+
+def _two_slopes_by_torch(gradient: Any, x: Any, weight: Any, eps: float) -> Any:
+    factor = x.new_ones(x.shape[-1:]) if weight is None else weight
+
+    def norm(x: Any, weight: Any) -> Any:
+        return _scaled(widened(x), eps) * weight
+
+    return pulled_back(norm, gradient, x, factor)
+
+
+def _scaled(x: Any, eps: float) -> Any:
+    return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
+
+
+@differentiable(_like_slopes, composed(_slopes_by_torch))
 def layer_norm_backward(
     gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5
 ) -> tuple[Any, Any, Any]:
@@ -107,7 +131,7 @@ def layer_norm_backward(
     return _slopes(gradient, x, weight, eps, True)
 
 
-@differentiable(_like_two_slopes)
+@differentiable(_like_two_slopes, composed(_two_slopes_by_torch))
 def rms_norm_backward(
     gradient: Any, x: Any, weight: Any = None, eps: float = 1e-6
 ) -> tuple[Any, Any]:

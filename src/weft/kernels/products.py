@@ -14,6 +14,7 @@ from weft.errors import brief
 from weft.ffi.data_type import DataType
 from weft.kernels.arrays import Given, element_type, given, number, output, output_like
 from weft.kernels.calls import remembered
+from weft.kernels.compositions import composed, pulled_back
 from weft.kernels.dispatch import multiply, product_of
 from weft.kernels.endings import Activation, Ending, activation_of, slope_of
 from weft.kernels.factors import factor
@@ -46,17 +47,24 @@ def _like_gemm(
 def _by_factors(gradient: Any, a: Any, b: Any, alpha: float = 1.0) -> tuple[Any, Any]:
     """The derivatives of ``alpha · a @ b`` by the factors that need one."""
     by_left = by_right = None
-    if a.requires_grad or b.requires_grad:
+    of_left, of_right = a.requires_grad, b.requires_grad
+    if of_left or of_right:
+        a, b = rounded_up(a), rounded_up(b)
         gradient = gradient.to(a.dtype)
-    if a.requires_grad:
+    if of_left:
         by_left = gemm(gradient, b.mT, alpha=alpha)
         if a.ndim < by_left.ndim:
             by_left = by_left.flatten(0, -3).sum(0)
-    if b.requires_grad:
+    if of_right:
         if b.ndim < gradient.ndim:  # one matrix: the rows of all of a's together
             a, gradient = (one.reshape(-1, one.shape[-1]) for one in (a, gradient))
         by_right = gemm(a.mT, gradient, alpha=alpha)
     return by_left, by_right
+
+
+def rounded_up(factor: Any) -> Any:
+    """A factor as derivatives are computed from it: 8-bit floats, which hold no gradients without a scale, in bf16."""
+    return factor.bfloat16() if factor.itemsize == 1 else factor
 
 
 def _matmul_backward(gradient: Any, _: Any, a: Any, b: Any) -> Any:
@@ -116,7 +124,30 @@ def _accepted(
     dtype: Any = None,
 ) -> tuple[Any, ...]:
     activation, dtype = accepted_ending(activation, dtype)
-    return a, b, bias, activation, residual, number(alpha, "alpha"), number(beta, "beta"), dtype
+    a, alpha = with_factor(a, alpha, "alpha")
+    if residual is not None:
+        residual, beta = with_factor(residual, beta, "beta")
+    return a, b, bias, activation, residual, alpha, number(beta, "beta"), dtype
+
+
+def with_factor(tensor: Any, factor: Any, name: str) -> tuple[Any, float]:
+    """A tensor and its factor as torch's operators take them: a number, the derivative by which the tensor has.
+
+    Raises:
+        TypeError: for something else than a number; for one that has a derivative with 8-bit floats.
+    """
+    value = number(factor, name)
+    if not getattr(factor, "requires_grad", False):
+        return tensor, value
+    if tensor.itemsize == 1:
+        raise TypeError(
+            f"{name} requires a gradient, which products of 8-bit floats do not give; pass {name}.item(), or "
+            "multiply the result"
+        )
+    if value == 0:
+        return tensor * factor.to(tensor.dtype), 1.0
+    # One, of which the derivative is 1 / factor.
+    return tensor * (factor / value).to(tensor.dtype), value
 
 
 def accepted_ending(activation: Any, dtype: Any) -> tuple[str | None, str | None]:
@@ -173,7 +204,29 @@ def like_gradient(gradient: Any, *_: Any) -> Any:
     return gradient.new_empty(gradient.shape)
 
 
-@differentiable(like_gradient, flops=_slope_flops)
+def activated(name: str, gradient: Any, total: Any) -> Any:
+    """The gradient times an activation's derivative, by torch."""
+
+    def own(total: Any) -> Any:
+        return applied(name, total)
+
+    return pulled_back(own, gradient, total)[0]
+
+
+def applied(name: str, total: Any) -> Any:
+    """An activation, by torch."""
+    functional: Any = sys.modules["torch"].nn.functional
+    if name == "gelu_tanh":
+        return functional.gelu(total, approximate="tanh")
+    return getattr(functional, name)(total)
+
+
+def _slope_by_torch(gradient: Any, a: Any, b: Any, activation: str, bias: Any, alpha: float) -> Any:
+    total = gemm(a, b, bias, alpha=alpha, dtype=sum_name(a))
+    return activated(activation, gradient, total).to(gradient.dtype)
+
+
+@differentiable(like_gradient, composed(_slope_by_torch), flops=_slope_flops)
 def _gemm_slope(
     gradient: Any, a: Any, b: Any, activation: str, bias: Any = None, alpha: float = 1.0
 ) -> Any:

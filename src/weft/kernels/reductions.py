@@ -101,7 +101,29 @@ def _like_place(x: Any, axis: int | None = None) -> Any:
     return _like_one(x, axis).long()
 
 
-@differentiable(_like_sum, autocast=WIDE_ON_GPUS)
+def _spread(gradient: Any, x: Any, axis: int | None) -> Any:
+    """What belongs to a result, for each element of x that went into it."""
+    return (gradient if axis is None else gradient.unsqueeze(axis)).expand(x.shape)
+
+
+def _sum_backward(gradient: Any, _: Any, x: Any, axis: int | None) -> Any:
+    return _spread(gradient, x, axis), None
+
+
+def _mean_backward(gradient: Any, _: Any, x: Any, axis: int | None) -> Any:
+    count = x.numel() if axis is None else x.shape[axis]
+    return _spread(gradient, x, axis) / count if count else x.new_zeros(x.shape), None
+
+
+def _extreme_backward(gradient: Any, found: Any, x: Any, axis: int | None) -> Any:
+    """Equal elements share the gradient, as those of torch's `amax`; NaN counts as equal to NaN."""
+    found = _spread(found.detach(), x, axis)
+    is_found = (x == found) | (x.isnan() & found.isnan())
+    count = is_found.sum() if axis is None else is_found.sum(axis)
+    return _spread(gradient / count, x, axis).masked_fill(~is_found, 0), None
+
+
+@differentiable(_like_sum, _sum_backward, autocast=WIDE_ON_GPUS)
 @remembered
 def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The sum of all elements, or along a dimension.
@@ -132,7 +154,7 @@ def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "sum")
 
 
-@differentiable(_like_mean)
+@differentiable(_like_mean, _mean_backward)
 @remembered
 def mean(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The mean of all elements, or along a dimension: of floats in their type, of integers and bools as f64.
@@ -147,7 +169,7 @@ def mean(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "mean")
 
 
-@differentiable(_like_one)
+@differentiable(_like_one, _extreme_backward)
 @remembered
 def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The largest of all elements, or along a dimension; NaN if there is one.
@@ -163,7 +185,7 @@ def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "max")
 
 
-@differentiable(_like_one)
+@differentiable(_like_one, _extreme_backward)
 @remembered
 def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The smallest of all elements, or along a dimension; NaN if there is one.

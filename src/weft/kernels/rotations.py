@@ -13,6 +13,7 @@ from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.arrays import Array, Constant, Given, common_width, given, output_like
 from weft.kernels.calls import Call, remembered
+from weft.kernels.compositions import widened
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import elements, put_elements, sum_type
 from weft.kernels.views import aligned
@@ -26,7 +27,22 @@ _MOST_HEADS: Final = 2  # of a thread: four accesses of x are under way, and twi
 def _rope_backward(
     gradient: Any, _: Any, x: Any, cos: Any, sin: Any, style: str, inverse: bool
 ) -> Any:
-    return rope(gradient, cos, sin, style, not inverse), None, None, None, None
+    by_cos = by_sin = None
+    if cos.requires_grad or sin.requires_grad:
+        by_cos, by_sin = _by_angles(gradient, x, cos, style)
+        by_cos, by_sin = by_cos.to(cos.dtype), (-by_sin if inverse else by_sin).to(sin.dtype)
+    return rope(gradient, cos, sin, style, not inverse), by_cos, by_sin, None, None
+
+
+def _by_angles(gradient: Any, x: Any, cos: Any, style: str) -> tuple[Any, Any]:
+    """The derivatives by cosines and sines, in the type in which kernels compute."""
+    pairs = cos.shape[-1]
+    parts = [slice(pairs), slice(pairs, 2 * pairs)]
+    if style == "interleaved":
+        parts = [slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)]
+    (p, q), (by_p, by_q) = ([widened(one)[..., part] for part in parts] for one in (x, gradient))
+    others = [dim for dim in range(x.ndim) if dim not in (x.ndim - 3, x.ndim - 1)]
+    return (by_p * p + by_q * q).sum(others), (by_q * p - by_p * q).sum(others)
 
 
 @differentiable(like_first, _rope_backward, rows={"x": 3})

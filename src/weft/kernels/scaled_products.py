@@ -11,12 +11,14 @@ from typing import Any
 
 from weft.kernels.arrays import Given, given, output
 from weft.kernels.calls import remembered
+from weft.kernels.compositions import composed
 from weft.kernels.dispatch import product_of
 from weft.kernels.endings import Activation, Ending, activation_of
 from weft.kernels.factors import factor
 from weft.kernels.gradients import ElementType, differentiable
 from weft.kernels.products import (
     accepted_ending,
+    applied,
     check_bias,
     check_factors,
     check_residual,
@@ -55,7 +57,33 @@ def _like(
     return like_product(a, b, dtype)
 
 
-@differentiable(_like, None, _accepted, flops=product_flops)
+def _by_torch(
+    a: Any,
+    b: Any,
+    a_scales: Any,
+    b_scales: Any,
+    bias: Any,
+    activation: str | None,
+    residual: Any,
+    dtype: str | None,
+) -> Any:
+    left = a * a_scales.repeat_interleave(BLOCK, -1)[..., : a.shape[-1]]
+    by_rows = b_scales.repeat_interleave(BLOCK, -2)[..., : b.shape[-2], :]
+    right = b * by_rows.repeat_interleave(BLOCK, -1)[..., : b.shape[-1]]
+    total = left @ right
+    if bias is not None:
+        total = total + bias
+    if activation is not None:
+        total = applied(activation, total)
+    return total if residual is None else total + residual
+
+
+def _backward(gradient: Any, found: Any, a: Any, b: Any, *others: Any) -> Any:
+    """In f32, which holds what 8 bits would not."""
+    return composed(_by_torch)(gradient, found, a.float(), b.float(), *others)
+
+
+@differentiable(_like, _backward, _accepted, flops=product_flops)
 @remembered
 def scaled_gemm(
     a: Any,

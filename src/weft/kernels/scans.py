@@ -70,7 +70,11 @@ def _like_totals(x: Any, *_: Any) -> Any:
     return like_total(x, x.new_empty(x.shape))
 
 
-@differentiable(_like_totals, autocast=WIDE_ON_GPUS, rows={"x": 1})
+def _cumsum_backward(gradient: Any, _: Any, __: Any) -> Any:
+    return (cumsum(gradient.flip(-1)).flip(-1),)
+
+
+@differentiable(_like_totals, _cumsum_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
 @remembered
 def cumsum(x: Any, out: Any = None) -> Any:
     """The running totals of each row: element i is the sum of the elements up to i of the last dimension.

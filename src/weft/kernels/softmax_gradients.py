@@ -13,6 +13,7 @@ from weft.api import jit, kernel
 from weft.kernels.activations import check_alike
 from weft.kernels.arrays import Array, Constant, common_width, given, output_like
 from weft.kernels.calls import Call, remembered
+from weft.kernels.compositions import composed, widened
 from weft.kernels.gradients import differentiable, like_second
 from weft.kernels.row_rings import begin, begin_all, ring_of, step_of, wait
 from weft.kernels.rows import elements, put_elements, row_count, row_of, sum_type
@@ -41,7 +42,17 @@ from weft.types.dtype import i32
 _LIMITS: Final = Limits(items=16, threads=1024, streams_from=16384, arrays=2)
 
 
-@differentiable(like_second, rows={"gradient": 1, "y": 1})
+def _by_torch(gradient: Any, y: Any) -> Any:
+    slope, wide = widened(gradient), widened(y)
+    return (wide * (slope - (slope * wide).sum(-1, keepdim=True))).to(y.dtype)
+
+
+def _of_logarithms(gradient: Any, y: Any) -> Any:
+    slope = widened(gradient)
+    return (slope - widened(y).exp() * slope.sum(-1, keepdim=True)).to(y.dtype)
+
+
+@differentiable(like_second, composed(_by_torch), rows={"gradient": 1, "y": 1})
 @remembered
 def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     """The derivative of `softmax`: y · (gradient − Σ gradient · y) over the last dimension.
@@ -66,7 +77,7 @@ def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     return _slopes(gradient, y, out, False)
 
 
-@differentiable(like_second, rows={"gradient": 1, "y": 1})
+@differentiable(like_second, composed(_of_logarithms), rows={"gradient": 1, "y": 1})
 @remembered
 def log_softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     """The derivative of `log_softmax`: gradient − exp(y) · Σ gradient over the last dimension.

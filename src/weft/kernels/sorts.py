@@ -58,14 +58,19 @@ def _without_values(x: Any, values: Any = None, descending: bool = False) -> tup
     return x, bool(descending)
 
 
-def _with_values(found: Any, _: Any, values: Any = None, __: bool = False) -> Any:
+def _with_values(found: Any, _: Any, values: Any = None, *__: Any, **___: Any) -> Any:
     keys, places = found
     return keys if values is None else (keys, gather(values, places))
 
 
+def _sort_backward(gradient: Any, found: Any, x: Any, *others: Any) -> Any:
+    """Each element's gradient goes back to where it came from."""
+    return x.new_zeros(x.shape).scatter(-1, found[1], gradient), *[None] * len(others)
+
+
 @differentiable(
     _like_both,
-    None,
+    _sort_backward,
     _without_values,
     result=_with_values,
     run=_sort_with_places,
@@ -146,7 +151,7 @@ def _like_largest(x: Any, k: int, *_: Any) -> tuple[Any, Any]:
     return values, values.long()
 
 
-@differentiable(_like_largest, rows={"x": 1})
+@differentiable(_like_largest, _sort_backward, rows={"x": 1})
 @remembered
 def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
     """The k largest elements of each row in order, the largest first, and their indices.

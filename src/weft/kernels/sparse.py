@@ -13,6 +13,7 @@ from typing import Any, Final
 from weft.api import jit, kernel
 from weft.kernels.arrays import Array, Constant, Given, given, output
 from weft.kernels.calls import Call, remembered
+from weft.kernels.compositions import composed, widened
 from weft.kernels.gradients import differentiable
 from weft.kernels.rows import sum_type
 from weft.language.control import ceil_div
@@ -28,7 +29,15 @@ def _like_rows(first: Any, columns: Any, values: Any, x: Any) -> Any:
     return x.new_empty((first.shape[0] - 1,))
 
 
-@differentiable(_like_rows)
+def _by_torch(first: Any, columns: Any, values: Any, x: Any) -> Any:
+    rows, places = first.shape[0] - 1, columns.long()
+    numbers = first.new_ones(rows).cumsum(0) - 1
+    owners = numbers.repeat_interleave(first.diff().long(), output_size=values.shape[0])
+    terms = widened(values) * widened(x)[places]
+    return terms.new_zeros(rows).index_add(0, owners.long(), terms).to(x.dtype)
+
+
+@differentiable(_like_rows, composed(_by_torch))
 @remembered
 def sparse_matvec(first: Any, columns: Any, values: Any, x: Any, out: Any = None) -> Any:
     """The product of a matrix in compressed rows (CSR) with a vector.
