@@ -38,6 +38,7 @@ int add_mapping_items(PyObject* module);   // python/mapping_items.cpp
 int add_tensor(PyObject* module);          // python/tensor.cpp
 int add_tensor_view(PyObject* module);     // python/tensor_view.cpp
 int add_type_table(PyObject* module);      // python/type_table.cpp
+int add_unchanged(PyObject* module);       // python/unchanged.cpp
 int add_value_classes(PyObject* module);   // python/value_class.cpp
 int add_xla_handlers(PyObject* module);    // xla/python_handler.cpp
 

@@ -134,7 +134,11 @@ class JitFunction(HostFunction):
         """
         try:
             specializations = self._specializations
-            if specializations is None or overridden("sanitize") is not None:
+            if (
+                specializations is None
+                or specializations.code is not self.function.__code__
+                or overridden("sanitize") is not None
+            ):
                 specializations = self._prepare()
             return specializations.call(arguments, keywords)
         except Exception as error:
@@ -154,8 +158,11 @@ class JitFunction(HostFunction):
 
         # A call inside `with weft.sanitize()` has functions of its own.
         checks = overridden("sanitize")
-        made = Specializations(self.function, self._compile)
-        found = self._prepared.setdefault(checks, made)
+        found = self._prepared.get(checks)
+        if found is None or found.code is not self.function.__code__:
+            made = Specializations(self.function, self._compile)
+            found = made if found is not None else self._prepared.setdefault(checks, made)
+            self._prepared[checks] = found
         if checks is None:
             self._specializations = found
         return found

@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib.machinery
 import importlib.util
 import linecache
+import os
+import subprocess
+import sys
 import textwrap
+import types
 
 import numpy
 import pytest
@@ -15,6 +20,7 @@ import pytest
 import weft
 from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
 from weft.frontend.source.text import read_source
+from weft.language.source_text import SourceText
 
 
 def plain(a, b=2, *, c: weft.f32 = 1.0):
@@ -314,3 +320,103 @@ def test_an_annotation_that_was_set_later_is_told_as_it_was_set():
     host.__annotations__ = {"b": "Missing[int]"}
     with pytest.raises(NameResolutionError, match=r"the annotation of 'b', Missing\[int\], cannot"):
         _ = read_source(host).parameters
+
+
+@pytest.mark.parametrize("time", [0, 10**9], ids=["the epoch", "years ago"])
+@pytest.mark.parametrize(
+    ("body", "moved"),
+    [("return a + 2", False), ("return a + 1  # longer", True), ("return b", False)],
+)
+def test_a_file_with_an_old_time_is_compared_by_its_content(tmp_path, time, body, moved):
+    path = tmp_path / "old_time.py"
+    module = imported(path, "def f(a, b=1):\n    return a + 1\n")
+    path.write_text(f"# above\ndef f(a, b=1):\n    {body}\n")
+    os.utime(path, (time, time))
+    if moved:
+        assert read_source(module.f).first_line == 2
+        return
+    with pytest.raises(CompileError, match=r"SOURCE_CHANGED"):
+        read_source(module.f)
+
+
+def test_an_edit_of_the_same_size_and_time_is_noticed(tmp_path):
+    path = tmp_path / "same_time.py"
+    text = "def f(a):\n    return a + 1\n"
+    module = imported(path, text)
+    assert read_source(module.f).text == text
+    before = path.stat()
+    path.write_text(text.replace("+ 1", "+ 2"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    again = imported_again(path)
+    assert read_source(again.f).text == text.replace("+ 1", "+ 2")
+
+
+def imported_again(path):
+    """The module of a file as it is, without Python's own cache of bytecode."""
+    module = types.ModuleType(path.stem)
+    module.__loader__ = importlib.machinery.SourceFileLoader(path.stem, str(path))
+    exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), vars(module))
+    return module
+
+
+EARLY = """
+import os, sys
+import early_helper
+open(early_helper.__file__, "w").write("def f(x):\\n    return x + 2\\n")
+os.utime(early_helper.__file__, (0, 0))
+import weft
+from array import array
+
+@weft.kernel
+def work(a: weft.Tensor):
+    a[0] = early_helper.f(a[0])
+
+@weft.jit
+def run(a: weft.Tensor):
+    work(a).launch(grid=1, block=1)
+
+try:
+    run(array("f", [1.0]))
+except weft.CompileError as error:
+    print(error.code)
+"""
+
+
+def test_a_helper_edited_before_the_first_decorator_is_noticed(tmp_path):
+    (tmp_path / "early_helper.py").write_text("def f(x):\n    return x + 1\n")
+    (tmp_path / "program.py").write_text(EARLY)
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "SOURCE_CHANGED\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class A:\n    class B:\n        def f(self, a):\n            return __class__, self.__x\n",
+        "def around(k):\n    def f(a):\n        return a + k\n    return f\n",
+        "@decorated(\n    1,\n)\n@decorated(2)\ndef f(a):\n    return a\n",
+        "if True:\n    def f(a): return a\nelse:\n    f = None\n",
+        'text = """\ndef f(a):\n"""\ndef f(a):\n    return """\nnot a statement\n"""\n',
+        "f = [lambda a: a + 1,\n(lambda a: a + 2)][0]\n",
+        "async def other(): pass\ndef f(a):\n\n# a comment\n    return a\n",
+        "try:\n    pass\nfinally:\n    def f(a):\n        return a\n",
+        "x = 1; f = lambda a: a\n",
+        "def f(a): return a",
+    ],
+)
+def test_the_code_of_a_statement_is_that_of_the_whole_file(text):
+    text = "from __future__ import annotations\n" + text + "\n\nz = 1\n"
+    source = SourceText("a_file.py", text.splitlines(keepends=True))
+    module = compile(text, "a_file.py", "exec", dont_inherit=True)
+    waiting, checked = [module], 0
+    while waiting:
+        inner = [c for c in waiting.pop().co_consts if isinstance(c, types.CodeType)]
+        for code in inner:
+            assert source.has(code)
+            checked += 1
+        waiting += inner
+    assert checked
+    changed = SourceText("a_file.py", text.replace("a", "b").splitlines(keepends=True))
+    assert not all(changed.has(c) for c in module.co_consts if isinstance(c, types.CodeType))

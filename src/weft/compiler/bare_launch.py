@@ -40,11 +40,13 @@ class BareHost:
     Attributes:
         kernel: as given.
         names: of its extra parameters, by those of the launch's arguments.
+        made_of: the parts of the kernel's function that it repeats, which may be replaced in place.
     """
 
     def __init__(
         self, kernel: Any, sizes: Mapping[str, Any], make_host: Callable[..., Any]
     ) -> None:
+        self.made_of = _parts_of(kernel.function)
         code = kernel.function.__code__
         self.names = {size: _free(size, code) for size in sizes}
         function = _host_function(kernel, self.names)
@@ -142,8 +144,17 @@ def _launch(
 def _host_of(kernel: Any, sizes: tuple[str, ...], make_host: Callable[..., Any]) -> BareHost:
     kept, name = cast("dict[str, BareHost]", vars(kernel)), f"_bare_host_{sizes[0]}"
     host = kept.get(name)
-    # If two threads come first, both use the stored one.
-    return host or kept.setdefault(name, BareHost(kernel, _annotations(sizes), make_host))
+    if host is None:
+        # If two threads come first, both use the stored one.
+        host = kept.setdefault(name, BareHost(kernel, _annotations(sizes), make_host))
+    if not all(map(operator.is_, host.made_of, _parts_of(kernel.function))):
+        host = kept[name] = BareHost(kernel, _annotations(sizes), make_host)
+    return host
+
+
+def _parts_of(function: Any) -> tuple[Any, ...]:
+    named = cast("dict[str, Any]", function.__kwdefaults__ or {})
+    return function.__code__, function.__defaults__, *named.values(), len(named)
 
 
 def _place(error: WeftError, host: BareHost) -> None:

@@ -138,6 +138,7 @@ class Session:
         """The source of a kernel or a helper, read once per trace."""
         found = self.sources.get(function)
         if found is None:
+            self.captures.read_staged(function)
             found = self.sources[function] = read_source(function, self.texts)
         return found
 

@@ -94,6 +94,7 @@ def trace(
     session = Session(source.globals.get("__name__", ""), source.texts, inline)
     session.marks_signed = marks_signed
     session.tells_events = tells_events
+    session.captures.read_code(source.function)
     block = Block()
     builder = Builder(block)
     table = KernelTable(session)

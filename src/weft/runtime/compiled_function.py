@@ -14,15 +14,16 @@ from weft import _native
 from weft.driver.device import ordinal_of
 from weft.errors import brief
 from weft.runtime.call_times import CallTimes
+from weft.runtime.captured import grouped
 from weft.runtime.code_image import ENTRY_PREFIX
 from weft.tracebacks import one_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from weft.runtime.captured import Captured
     from weft.runtime.executor import Executor
     from weft.runtime.object_code import KernelInfo, Remark, ScratchInfo
-    from weft.runtime.specializations import Captured
 
 
 class InspectionProtocol(Protocol):
@@ -134,7 +135,7 @@ class CompiledDetails:
         self.signature = signature
         self.name: str = signature.name
         self.executor = executor
-        self.captured = tuple(captured)
+        self.captured = grouped(captured)
         self.constant_positions: tuple[int, ...] = signature.constant_positions
         self.remarks = tuple(remarks)
         self.scratch = tuple(scratch)

@@ -22,13 +22,7 @@ _Compiled = TypeVar("_Compiled")
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-
-class Captured(Protocol):
-    """A global or closure constant that a compilation read."""
-
-    def is_current(self) -> bool:
-        """Whether the name still has the same value."""
-        ...
+    from weft.runtime.captured import Captured
 
 
 class Compiled(Protocol):
@@ -111,18 +105,22 @@ class Specializations:
     Args:
         function: the user's Python function, for its parameters and defaults.
         compile_for: called with all arguments of a call, in the order of the parameters.
+
+    Attributes:
+        code: of the function, when this was made; after a change in place its parameters may be others.
     """
 
     def __init__(
         self, function: Callable[..., Any], compile_for: Callable[[tuple[Any, ...]], Compiled]
     ) -> None:
-        code = function.__code__
+        self.code = code = function.__code__
         if code.co_flags & _STARRED:
             compile_for(())  # raises an error with the parameter and its line
         self._name = function.__name__
         self._count = code.co_argcount + code.co_kwonlyargcount
         self._keyword_only = code.co_varnames[code.co_argcount : self._count]
-        self._bind = make_binder(function)
+        self._function: Any = function
+        self._bind: Any = make_binder(function)
         self._compile = compile_for
         self._first_turn = _CompileLock(self._name)
         self._by_key: dict[Hashable, _Specialization] = {}
@@ -141,7 +139,12 @@ class Specializations:
         """
         # With keyword-only parameters a matching count proves nothing: one may be positional.
         if keywords or self._keyword_only or len(arguments) != self._count:
-            arguments = self._bind(*arguments, **keywords)
+            function, bind = self._function, self._bind
+            if bind.__defaults__ is not function.__defaults__:
+                bind.__defaults__ = function.__defaults__
+            if bind.__kwdefaults__ is not function.__kwdefaults__:
+                bind.__kwdefaults__ = function.__kwdefaults__
+            arguments = bind(*arguments, **keywords)
         constants = self._constants
         if constants is None:
             constants = self._first(arguments)

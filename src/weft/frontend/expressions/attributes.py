@@ -11,7 +11,7 @@ import inspect
 import math
 import operator
 from enum import Enum
-from types import FunctionType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_dataclass
@@ -22,6 +22,7 @@ from weft.frontend.expressions import methods
 from weft.frontend.expressions.staging import holds_kernel_object, needs_tracing
 from weft.frontend.scope import resolved
 from weft.frontend.state import constants
+from weft.frontend.state.captured import class_attribute, is_constant
 from weft.frontend.state.reachable import is_fixed
 from weft.frontend.state.repeatable import is_repeatable
 from weft.frontend.structure import PLAIN, contains_staged
@@ -45,9 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from weft.frontend.context import Evaluator, Frame
+    from weft.frontend.state.captured import Captures
 
 _FACTS: Final = {"shape": access.dim, "strides": access.stride}
 _ABSENT: Final = object()
+_HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
 _CONTAINERS: Final = (list, dict, set)  # whose methods are Python's own
 _MOVERS: Final = ("_replace", "_asdict", "_make")  # of named tuples
 
@@ -88,11 +91,6 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
     return resolved(found)
 
 
-def class_attribute(kind: type, name: str, default: object = None) -> Any:
-    """What a class or its bases define under a name, without running descriptors."""
-    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), default)
-
-
 def _is_computed(value: Any, name: str) -> bool:
     """Whether an attribute is a method or a property of a user's class."""
     if isinstance(value, FrontendCallable):
@@ -113,13 +111,37 @@ def _is_stored(value: Any, name: str) -> bool:
     kind = cast("type[Any]", type(value))
     if isinstance(value, type | Enum):
         owners = (value, kind) if isinstance(value, type) else (kind,)
-        return not any(_is_users_code(class_attribute(owner, name)) for owner in owners)
+        found = [class_attribute(owner, name, _ABSENT) for owner in owners]
+        is_made = all(one is _ABSENT for one in found) and name not in getattr(
+            value, "__dict__", ()
+        )
+        return not ((is_made and _makes_attributes(kind)) or any(map(_is_users_code, found)))
     if is_fixed(value) or kind in _CONTAINERS:
         return True
     found: Any = class_attribute(kind, name, _ABSENT)
     if kind.__getattribute__ is not object.__getattribute__ or found is _ABSENT:
-        return not hasattr(kind, "__getattr__") and kind.__getattribute__ is object.__getattribute__
+        return not _makes_attributes(kind)
     return not _is_users_code(found)
+
+
+def _makes_attributes(kind: type) -> bool:
+    """Whether a class has code of its own for attributes that nothing defines, or for all; of a class its metaclass."""
+    own = kind.__getattribute__
+    return hasattr(kind, "__getattr__") or own not in (
+        *(object.__getattribute__, type.__getattribute__),
+    )
+
+
+def has(frame: Frame, value: Any, name: str) -> bool:
+    """``hasattr(value, name)`` of a compile-time object."""
+    run = constants.python if _is_stored(value, name) else frame.state.run
+    found = bool(run("hasattr()", hasattr, value, name))
+    kind = cast("type[Any]", type(value))
+    may_change = hasattr(value, "__dict__") or kind.__flags__ & _HEAP_TYPE
+    is_ours = is_of_weft(value if isinstance(value, ModuleType) else kind)
+    if may_change and not is_ours and not frame.state.is_made(value):
+        frame.context.session.captures.read_presence(value, name, found)
+    return found
 
 
 def _is_users_code(found: object) -> bool:
@@ -175,21 +197,41 @@ def refuse_misplaced(frame: Frame, value: Any) -> None:
 
 def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.AST) -> None:
     """Records the read if a later call could find another value."""
+    kind = cast("type[Any]", type(value))
     is_module = isinstance(value, ModuleType)
-    is_name = is_module and isinstance(found, LanguageName)
-    if is_name or is_of_weft(value if is_module else value.__class__):
+    if is_of_weft(value if is_module else kind) or frame.state.is_made(value):
         return
+    captures = frame.context.session.captures
     own: Any = getattr(value, "__dict__", ())
-    if frame.state.is_made(value):
-        return
-    if not is_module and (is_dataclass(cast("Any", type(value)), frozen=True) or name not in own):
-        return
-    frame.context.session.captures.read_attribute(value, name, found, node)
+    if is_module or name in own:
+        is_frozen = not is_module and is_dataclass(kind, frozen=True)
+        if not (is_frozen and name in kind.__dataclass_fields__ and is_constant(found)):
+            captures.read_attribute(value, name, found, node)
+    elif isinstance(value, type) or kind.__flags__ & _HEAP_TYPE:
+        _capture_of_class(captures, value, name, found, node)
+
+
+def _capture_of_class(captures: Captures, value: Any, name: str, found: Any, node: ast.AST) -> None:
+    """Records an attribute that the object itself does not have."""
+    kind = cast("type[Any]", type(value))
+    raw = class_attribute(value if isinstance(value, type) else kind, name, _ABSENT)
+    if raw is _ABSENT and isinstance(value, type):
+        raw = class_attribute(kind, name, _ABSENT)
+        value = kind if raw is not _ABSENT else value
+    if isinstance(raw, MemberDescriptorType) or (raw is _ABSENT and _makes_attributes(kind)):
+        captures.read_attribute(value, name, found, node)  # a slot, or made by __getattr__
+    elif raw is not _ABSENT:
+        captures.read_member(value, name, node)
+        if isinstance(raw, property) and isinstance(raw.fget, FunctionType):
+            captures.read_function(raw.fget)
 
 
 def _of_container(frame: Frame, value: Any, name: str) -> Any:
     """An attribute of a container with staged items: fields directly, methods and properties inlined."""
-    described = inspect.getattr_static(cast("Any", type(value)), name, None)
+    kind = cast("type[Any]", type(value))
+    described = inspect.getattr_static(kind, name, None)
+    if isinstance(described, property | FunctionType):
+        frame.context.session.captures.read_member(kind, name, name)
     if isinstance(described, property) and isinstance(described.fget, FunctionType):
         return frame.inline(described.fget, (value,))
     if isinstance(described, FunctionType) and not is_mover(value, name):

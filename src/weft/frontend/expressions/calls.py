@@ -145,6 +145,9 @@ def call_value(
     own_call = inspect.getattr_static(cast("Any", type(callee)), "__call__", None)
     staged = staged or contains_staged(callee)
     if isinstance(own_call, FunctionType) and needs_tracing(own_call, callee, arguments, keywords):
+        frame.context.session.captures.read_member(
+            cast("Any", type(callee)), "__call__", "__call__"
+        )
         return frame.inline(own_call, [callee, *arguments], keywords)
     made = instances.make(frame, callee, arguments, keywords)
     if made is not instances.NONE:

@@ -184,7 +184,7 @@ def _hasattr(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict
 def _has(visitor: Evaluator, node: ast.AST, value: Any, name: Any) -> bool:
     """Whether a value has an attribute in kernels, rather than on the compiler's object."""
     if not is_staged(value) and not isinstance(value, StagedNamespace):
-        return bool(visitor.frame.state.ask("hasattr()", hasattr, value, name))
+        return attributes.has(visitor.frame, value, name)
     if isinstance(value, Tensor):
         return name in attribute_names(value)
     try:

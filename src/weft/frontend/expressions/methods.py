@@ -79,6 +79,7 @@ def call(frame: Frame, owner: Any, name: str, *arguments: Any) -> Any:
         function, owner, *arguments
     ):
         return NONE
+    frame.context.session.captures.read_member(cast("Any", type(owner)), name, name)
     return frame.inline(function, (owner, *arguments), {})
 
 

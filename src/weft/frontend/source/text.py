@@ -12,10 +12,15 @@ from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.arguments.base import MISSING, DeclaredParameter
-from weft.blame import is_of_a_handler
+from weft.blame import is_of_a_handler, is_of_weft
 from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
 from weft.language.functions import BoundFunction, StagedFunction
-from weft.language.source_text import SourceTexts, may_have_changed, read_text
+from weft.language.source_text import (
+    SourceTexts,
+    is_compiled_as_written,
+    may_have_changed,
+    read_text,
+)
 from weft.location import SourceLocation
 
 if TYPE_CHECKING:
@@ -262,9 +267,10 @@ def _find(function: FunctionType, texts: SourceTexts) -> _Found:
         from weft.frontend.source.unsaved_text import find_unsaved
 
         return _Found(function, code, find_unsaved(code), texts)
-    if not may_have_changed(file) or known.has(code):
+    is_sure = is_compiled_as_written(module_globals) and not is_of_weft(function)
+    if not (is_sure or may_have_changed(file)) or known.has(code):
         return _Found(function, code, known.lines, texts)
-    now = read_text(file, module_globals)
+    now = read_text(file, module_globals, again=True)
     moved = code if now.has(code) else now.moved(code)
     if moved is None:
         raise _changed(function)

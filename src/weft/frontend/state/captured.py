@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python state read by a trace: globals, closure constants, attributes of modules and objects.
+"""Python state read by a trace: globals, closure constants, attributes present and absent, functions' code, defaults.
 
 In: each read. Out: `CapturedValue`s, which direct calls check for changes.
 """
@@ -7,13 +7,15 @@ In: each read. Out: `CapturedValue`s, which direct calls check for changes.
 from __future__ import annotations
 
 import builtins
+import functools
 import marshal
+from functools import partial
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from weft._native import constant_key
-from weft.language import LanguageName
-from weft.types.dtype import DType
+from weft._native import constant_key, is_unchanged
+from weft.blame import is_of_weft
+from weft.language.functions import KernelFunction
 
 if TYPE_CHECKING:
     import ast
@@ -21,8 +23,15 @@ if TYPE_CHECKING:
     from types import CellType
 
 _GONE: Final = object()
-# These names do not depend on the program's state.
-_FIXED: Final = (ModuleType, LanguageName, DType)
+_HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
+NOTHING: Final = object()
+"""Stands for a variable without a value, or an attribute that is not there."""
+_OF_A_KERNEL: Final = (
+    *("function", "max_threads", "min_blocks", "max_registers", "cluster", "fp_contract", "math"),
+)
+# The kinds of places of `_native.is_unchanged`.
+_ITEM, _CELL, _FUNCTION, _ATTRIBUTE, _MEMBER = range(5)
+Place = tuple[Any, ...]
 _OWN: Final = "weft."
 _MUTABLE: Final = (list, dict, set)
 # Objects of these types are immutable and compare by value.
@@ -35,17 +44,24 @@ class CapturedValue:
     Attributes:
         name: as written, such as ``"BLOCK"`` or ``"settings.BLOCK"``.
         value: when read; a copy of a list, dict or set.
+        places: if each of these still holds the same object, the value is what it was; see `_native.is_unchanged`.
+            Empty for values whose content may change.
     """
 
-    __slots__ = ("_content", "_read", "name", "value")
+    __slots__ = ("_content", "_read", "name", "places", "value")
 
-    def __init__(self, name: str, value: Any, read: Callable[[], Any]) -> None:
+    def __init__(
+        self, name: str, value: Any, read: Callable[[], Any], places: tuple[Place, ...] = ()
+    ) -> None:
         self.name = name
         self.value: Any = value.copy() if type(value) in _MUTABLE else value
         self._read = read
         # A deep copy of mutable containers; numbers, strings and other objects themselves.
-        content = None if _is_constant(value) else snapshot(value)
+        content = None if is_constant(value) else snapshot(value)
         self._content = None if content and isinstance(content[-1], _Itself) else content
+        # Some attributes are made anew by each read, such as methods of instances.
+        is_enough = self._content is None and bool(places) and is_unchanged(places)
+        self.places = places if is_enough else ()
 
     def __repr__(self) -> str:
         return f"CapturedValue({self.name}={self.value!r})"
@@ -60,12 +76,37 @@ class CapturedValue:
         return type(current) is type(self.value) and bool(snapshot(current) == snapshot(self.value))
 
 
+def _code_of(function: FunctionType) -> tuple[Any, ...]:
+    """What a call of a function runs: replaced in place by IPython's ``%autoreload 2``, among others."""
+    defaults, named = function.__defaults__, function.__kwdefaults__
+    return function.__code__, snapshot(defaults), snapshot(named)
+
+
+class _CapturedCode(CapturedValue):
+    """A function's own code and defaults."""
+
+    __slots__ = ()
+
+    def __init__(self, function: FunctionType) -> None:
+        code, defaults = function.__code__, function.__defaults__
+        self.name = f"{function.__qualname__}()"
+        self.value = function
+        self._read = lambda: _code_of(function)
+        self._content = self._read()
+        is_fixed = function.__kwdefaults__ is None and is_constant(defaults or ())
+        self.places = ((_FUNCTION, function, None, code, defaults, None),) if is_fixed else ()
+
+    def is_current(self) -> bool:
+        """Whether code and defaults are equal to those compiled."""
+        return bool(self._read() == self._content)
+
+
 class Read(NamedTuple):
     """One read of a trace, also of a name that the program's state does not change.
 
     Attributes:
         owner: the namespace, the cell, or the object with the attribute.
-        kind: ``"global"``, ``"cell"`` or ``"attribute"``.
+        kind: ``"global"``, ``"cell"``, ``"attribute"``, or ``"presence"``: whether there is such an attribute.
         name: of the variable or attribute.
         value: what was found.
     """
@@ -102,26 +143,104 @@ class Captures:
     def read_global(self, namespace: Mapping[str, Any], name: str, value: object) -> None:
         """Records that `name` was read from a module's namespace."""
         self.reads.setdefault((id(namespace), name), Read(namespace, "global", name, value))
-        if not (isinstance(value, _FIXED) or _is_own(namespace)):
-            self._note(namespace, name, name, value, lambda: namespace.get(name, _GONE))
+        if not (_is_weft(value) or _is_own(namespace)):
+            place = _ITEM, namespace, name, value
+            self._note(namespace, name, name, value, lambda: namespace.get(name, _GONE), place)
 
     def read_builtin(self, namespace: Mapping[str, Any], name: str, value: object) -> None:
         """Records that a module's namespace leaves `name` to Python."""
         self.reads.setdefault((id(namespace), name), Read(namespace, "global", name, value))
+        if _is_own(namespace):
+            return
+        everywhere = vars(builtins)
+        places = (_ITEM, namespace, name), (_ITEM, everywhere, name, value)
+        self._note(
+            *(namespace, name, name, value),
+            lambda: namespace.get(name, everywhere.get(name, _GONE)),
+            *places,
+        )
 
     def read_cell(self, cell: CellType, name: str, value: object) -> None:
-        """Records that the free variable `name` was read."""
+        """Records that the free variable `name` was read; `NOTHING` if it has no value yet."""
         self.reads.setdefault((id(cell), name), Read(cell, "cell", name, value))
-        if not isinstance(value, _FIXED):
-            self._note(cell, name, name, value, lambda: next(iter(cell_contents(cell)), _GONE))
+        place = (_CELL, cell, None, value) if value is not NOTHING else (_CELL, cell, None)
+        self._note(cell, name, name, value, lambda: next(iter(cell_contents(cell)), NOTHING), place)
 
     def read_attribute(self, owner: object, name: str, value: object, said: str | ast.AST) -> None:
-        """Records that an attribute of a mutable object was read."""
+        """Records that an attribute was read that an object or its class has, or its ``__getattr__`` makes."""
         self.reads.setdefault((id(owner), name), Read(owner, "attribute", name, value))
-        if isinstance(value, _FIXED):
-            return
         if not (isinstance(owner, ModuleType) and _is_own(vars(owner))):
-            self._note(owner, name, said, value, lambda: getattr(owner, name, _GONE))
+            place = _ATTRIBUTE, owner, name, value
+            if isinstance(owner, ModuleType) and name in vars(owner):
+                place = _ITEM, vars(owner), name, value
+            self._note(owner, name, said, value, lambda: getattr(owner, name, _GONE), place)
+
+    def read_member(self, owner: object, name: str, said: str | ast.AST) -> None:
+        """Records that what an object's class defines was read; descriptors are not run again.
+
+        The content of the class is that of the object, for a cache.
+
+        Args:
+            owner: the object, or a class.
+            name: of a method, a descriptor or a value that the object itself does not have.
+            said: as written.
+        """
+        kind: Any = owner if isinstance(owner, type) else type(owner)
+        if is_of_weft(kind):
+            return
+        raw = class_attribute(kind, name, NOTHING)
+        places: list[Place] = [(_MEMBER, kind, name, raw)]
+        found: Any = None if isinstance(owner, type) else getattr(owner, "__dict__", None)
+        own: dict[str, Any] | None = cast("Any", found) if type(found) is dict else None
+        if own is not None:
+            places.append((_ITEM, own, name))
+
+        def read() -> Any:
+            if own is not None and name in own:
+                return own[name]
+            return class_attribute(kind, name, NOTHING)
+
+        self._note(owner, name, said, raw, read, *places)
+
+    def read_presence(self, owner: object, name: str, is_there: bool) -> None:
+        """Records that an object was asked whether it has an attribute."""
+        self.reads.setdefault((id(owner), f"?{name}"), Read(owner, "presence", name, is_there))
+        places = () if is_there else ((_ATTRIBUTE, owner, name),)
+        key = f"?{name}"
+        self._note(owner, key, f"hasattr {name}", is_there, lambda: hasattr(owner, name), *places)
+
+    def read_staged(self, function: Any) -> None:
+        """Records the code of a function, and what a kernel says of its threads."""
+        plain: Any = getattr(function, "function", function)
+        if plain is not function and not _is_own(plain.__globals__):
+            for name in _OF_A_KERNEL if isinstance(function, KernelFunction) else ("function",):
+                value, place = getattr(function, name), (_ATTRIBUTE, function, name)
+                self._note(
+                    *(function, name, f"{plain.__qualname__}.{name}", value),
+                    partial(getattr, function, name),
+                    (*place, value),
+                )
+        self.read_code(plain)
+
+    def read_class(self, kind: type) -> None:
+        """Records all that a class defines or inherits from other users' classes."""
+        bases = [base for base in kind.__mro__ if base.__flags__ & _HEAP_TYPE]
+        for name, member in [pair for base in bases for pair in vars(base).items()]:
+            if name[:2] != "__" or isinstance(member, FunctionType):
+                self.read_member(kind, name, f"{kind.__qualname__}.{name}")
+
+    def read_names(self, item: Any) -> None:
+        """Records which attributes an object itself has."""
+        own = cast("dict[str, Any]", item.__dict__)
+        said = f"vars({type(item).__qualname__})"
+        self._note(item, "", said, tuple(own), lambda: tuple(own))
+
+    def read_code(self, function: FunctionType) -> None:
+        """Records that a function's code and defaults were read."""
+        if not _is_own(function.__globals__):
+            key = (id(function), "()")
+            if key not in self._found:
+                self._found[key] = _CapturedCode(function)
 
     def read_function(self, function: FunctionType) -> None:
         """Records the names that a function run by Python while tracing can read, and those of its callees.
@@ -145,30 +264,56 @@ class Captures:
             for name, cell in zip(
                 current.__code__.co_freevars, current.__closure__ or (), strict=True
             ):
-                for value in cell_contents(cell) or [_GONE]:
+                for value in cell_contents(cell) or [NOTHING]:
                     found.append(value)
                     self.read_cell(cell, name, value)
+            found += [*(current.__defaults__ or ()), *(current.__kwdefaults__ or {}).values()]
+            self.read_code(current)
             while found:
                 value = found.pop()
                 if isinstance(value, tuple):
                     found += cast("tuple[Any, ...]", value)
                 elif isinstance(value, ModuleType):
                     self._read_module(value, current.__code__)
+                elif isinstance(value, functools.partial):
+                    held = cast("Any", value)
+                    found += (held.func, *held.args, *held.keywords.values())
                 elif isinstance(value, FunctionType) and value.__globals__ is namespace:
                     pending.append(value)
 
     def _read_module(self, module: ModuleType, code: CodeType) -> None:
-        """Records the attributes of a module that code may read."""
+        """Records the attributes of a module that code may read, and those that it may look for."""
         for name in code_names(code):
             if name in vars(module):
                 self.read_attribute(module, name, vars(module)[name], name)
+        for name in _code_texts(code):
+            if name in vars(module):
+                self.read_attribute(module, name, vars(module)[name], name)
+            else:
+                self.read_presence(module, name, hasattr(module, name))
 
     def _note(
-        self, owner: object, name: str, said: str | ast.AST, value: object, read: Callable[[], Any]
+        self,
+        owner: object,
+        name: str,
+        said: str | ast.AST,
+        value: object,
+        read: Callable[[], Any],
+        *places: Place,
     ) -> None:
         key = (id(owner), name)  # `read` keeps the owner alive, so its id stays its own
         if key not in self._found:
-            self._found[key] = CapturedValue(_text_of(said), value, read)
+            self._found[key] = CapturedValue(_text_of(said), value, read, places)
+
+
+def _is_weft(value: object) -> bool:
+    """Whether it is the package, which programs name everywhere and bind nothing else to."""
+    return isinstance(value, ModuleType) and value.__name__ == "weft"
+
+
+def class_attribute(kind: type, name: str, default: object = None) -> Any:
+    """What a class or its bases define under a name, without running descriptors."""
+    return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), default)
 
 
 def _is_own(namespace: Mapping[str, Any]) -> bool:
@@ -203,12 +348,21 @@ def code_names(code: CodeType) -> Iterator[str]:
             yield from code_names(constant)
 
 
-def _is_constant(value: object) -> bool:
+def _code_texts(code: CodeType) -> Iterator[str]:
+    """The constants of a function and nested ones that may be names of attributes, as those of `getattr` are."""
+    if "getattr" not in code.co_names and "hasattr" not in code.co_names:
+        return
+    for constant in code.co_consts:
+        if isinstance(constant, str) and constant.isidentifier():
+            yield constant
+
+
+def is_constant(value: object) -> bool:
     """Whether an object is deeply immutable."""
     if isinstance(value, (*_SCALARS, FunctionType, type)):
         return True
     return isinstance(value, tuple | frozenset) and all(
-        _is_constant(item) for item in cast("Iterable[Any]", value)
+        is_constant(item) for item in cast("Iterable[Any]", value)
     )
 
 
@@ -233,6 +387,10 @@ def _snapshot(value: Any, around: tuple[int, ...]) -> tuple[Any, ...]:
         if _SCALARS.issuperset(map(type, value)):
             # Version 2 has no back references: equal values give equal bytes.
             return (kind, marshal.dumps(value, 2))
+    elif isinstance(value, functools.partial):
+        made = cast("Any", value)
+        parts: tuple[Any, ...] = (made.func, made.args, made.keywords, made.__dict__)
+        return (kind, *(_snapshot(part, around) for part in parts))
     elif not isinstance(value, list | tuple | dict | set | frozenset):
         return _of_object(value, kind)
     identity = id(cast("object", value))

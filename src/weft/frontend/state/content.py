@@ -64,10 +64,16 @@ class Content:
 
     Attributes:
         functions: the Python functions whose text is in the digest, by id.
+        kernels: those of them that weft's decorators made.
+        classes: the user's, whose members are in it.
+        objects: instances of these, whose attributes' names are in it.
     """
 
     def __init__(self, texts: SourceTexts) -> None:
         self.functions: dict[int, FunctionType] = {}
+        self.kernels: list[StagedFunction] = []
+        self.classes: list[type] = []
+        self.objects: list[Any] = []
         self._texts = texts
         self._hash = blake2b(digest_size=16)
         # What was added, kept alive, by id: that two names stand for one object is part of the content.
@@ -119,6 +125,7 @@ class Content:
         elif isinstance(value, StagedFunction):
             bounds = _BOUNDS if isinstance(value, KernelFunction) else ()
             self.say(kind.__name__, *(getattr(value, bound) for bound in bounds))
+            self.kernels.append(value)
             self._function(value.function, value)
         elif isinstance(value, BoundFunction):
             self._items(kind, (value.function, value.owner))
@@ -147,6 +154,8 @@ class Content:
     def _apart(self, value: Any) -> str:
         other = Content(self._texts)
         other.functions, other._known = self.functions, dict(self._known)
+        other.kernels, other.classes = self.kernels, self.classes
+        other.objects = self.objects
         other.add(value)
         return other.digest()
 
@@ -207,6 +216,7 @@ class Content:
         if isinstance(kind, enum.EnumMeta):
             self._items(kind, [(member.name, member.value) for member in cast("Any", kind)])
             return
+        self.classes.append(kind)
         for base in kind.__bases__:
             self.add(base)
         for name, value in sorted(vars(kind).items()):
@@ -253,6 +263,8 @@ class Content:
             raise Unknown(f"an object of {kind.__module__}.{kind.__qualname__}")
         self.add(kind)
         own = cast("dict[str, Any]", getattr(cast("Any", value), "__dict__", {}))
+        if type(own) is dict and not isinstance(value, tuple):
+            self.objects.append(value)
         self.say(*own)  # these names cover those of the class; reads of their values are recorded
         if isinstance(value, tuple):
             self._items(kind, cast("Any", value))

@@ -91,7 +91,8 @@ def describe(
             continue
         if owner is None:
             raise Unknown(f"{read.name}, which was not reached by a name")
-        _own(owners, read.value, len(steps))
+        if read.kind != "presence":
+            _own(owners, read.value, len(steps))
         steps.append((owner, read.kind, read.name))
         values.append(read.value)
         content.add(read.value)
@@ -136,7 +137,21 @@ def read_again(
         values.append(value)
         content.add(value)
     digest = content.digest()
+    _note_reached(captures, source, content)
     return Manifest(tuple(steps), digest, captures, content.functions, tuple(values))
+
+
+def _note_reached(captures: Captures, source: FunctionSource, content: Content) -> None:
+    """Records what a trace would have recorded beside names: the code of functions, what classes define."""
+    captures.read_code(source.function)
+    for function in content.functions.values():
+        captures.read_code(function)
+    for kernel in content.kernels:
+        captures.read_staged(kernel)
+    for kind in content.classes:
+        captures.read_class(kind)
+    for item in content.objects:
+        captures.read_names(item)
 
 
 def _say_paths(content: Content, source: FunctionSource) -> None:
@@ -150,13 +165,19 @@ def _read(captures: Captures, owner: Any, kind: str, name: str) -> Any:
         if value is not _ABSENT:
             captures.read_attribute(owner, name, value, name)
         return value
+    if kind == "presence":
+        captures.read_presence(owner, name, is_there := hasattr(owner, name))
+        return is_there
     function = plain_function(owner)
     if function is None:
         return _ABSENT
     if kind == "global":
         namespace = function.__globals__
         if name not in namespace:
-            return getattr(builtins, name, _ABSENT)
+            value = getattr(builtins, name, _ABSENT)
+            if value is not _ABSENT:
+                captures.read_builtin(namespace, name, value)
+            return value
         captures.read_global(namespace, name, namespace[name])
         return namespace[name]
     if name not in function.__code__.co_freevars or not function.__closure__:
