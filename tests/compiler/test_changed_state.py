@@ -416,7 +416,7 @@ def test_a_change_in_place_is_never_answered_from_disk(name, tmp_path, monkeypat
 
 
 def test_a_launch_without_a_host_function_notices_other_parameters(tmp_path, monkeypatch):
-    text = "def other(a, x=7, *, y=1):\n    a[0] = x + y"
+    text = "def other(a, x=7, *, y=1):\n    a[0] = weft.f32(x + y)"
     module = load(tmp_path, PROGRAM.replace("@@", text, 1).replace("@@", "3"), monkeypatch)
     launch = module.work
     launch[1, 1](a := array("f", [0.0]))

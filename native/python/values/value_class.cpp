@@ -151,7 +151,8 @@ PyObject* export_as(PyObject*, PyObject* arguments, PyObject* keywords) {
   Reference nothing(PyTuple_New(0));
   ExportOptions options;
   if (!nothing || parse_export_options(nothing.get(), keywords, changed, &options) != 0) return nullptr;
-  options.is_bare = false;  // weft takes the capsule itself, or passes it on to whoever asked by __dlpack__
+  options.is_bare =
+      false;  // weft takes the capsule itself, or passes it to the consumer that called __dlpack__
   uint64_t flags = describe_tensor(source).read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
   Keeper keeper{};
   if (keep_tensor(source, &keeper) != 0) return nullptr;

@@ -44,8 +44,8 @@ class CapturedValue:
     Attributes:
         name: as written, such as ``"BLOCK"`` or ``"settings.BLOCK"``.
         value: when read; a copy of a list, dict or set.
-        places: if each of these still holds the same object, the value is what it was; see `_native.is_unchanged`.
-            Empty for values whose content may change.
+        places: while each of these holds the same object, the value is unchanged; see `_native.is_unchanged`. Empty
+            for values whose content may change.
     """
 
     __slots__ = ("_content", "_read", "name", "places", "value")
