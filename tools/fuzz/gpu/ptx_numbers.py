@@ -108,6 +108,22 @@ _SETP: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "hi": np.greater,
     "hs": np.greater_equal,
 }
+
+
+def _compared(how: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """1 where it holds; names that end in `u` hold for a NaN, too."""
+    if how in _SETP and a.dtype.kind in "iu":
+        return _SETP[how](a, b).astype(np.uint64)
+    is_nan = np.isnan(a.astype(np.float64)) | np.isnan(b.astype(np.float64))
+    if how in ("num", "nan"):
+        return (is_nan == (how == "nan")).astype(np.uint64)
+    if how in _SETP:
+        return (_SETP[how](a, b) & ~is_nan).astype(np.uint64)
+    if how[:-1] not in _SETP or how[-1] != "u":
+        raise NotEmulatedError(f"setp.{how}")
+    return (_SETP[how[:-1]](a, b) | is_nan).astype(np.uint64)
+
+
 _BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
@@ -151,9 +167,7 @@ def compute(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
                     _shift(typed(given[0], name), given[1], int(name[1:]), left=operation == "shl")
                 )
             case "setp" if len(parts) == 3:
-                return _SETP[parts[1]](typed(given[0], name), typed(given[1], name)).astype(
-                    np.uint64
-                )
+                return _compared(parts[1], typed(given[0], name), typed(given[1], name))
             case "selp":
                 return np.where(given[2] != 0, given[0], given[1])
             case _:
