@@ -135,15 +135,24 @@ def test_a_device_that_cannot_be_left_fails_the_call():
     assert table.names() == ["environment_stream", "device_enter", "device_leave"]
 
 
-def test_without_a_place_for_the_result_arguments_are_checked_and_nothing_is_entered():
+def test_the_complement_of_the_count_asks_for_checks_and_nothing_is_entered():
     table = RecordingTable()
     f = on_cuda(Parameter("n", types.i32))
     values = (type(none()) * 1)(integer(5))
-    assert f._entry(table.state, values, 1, None) == 0
+    result = none()
+    assert f._entry(table.state, values, ~1, result) == 0
     assert "device_enter" not in table.names()
     values[0] = integer(2**40)
-    f._entry(table.state, values, 1, None)
+    f._entry(table.state, values, ~1, result)
     assert table.names()[-1] == "fail"
+
+
+def test_without_a_place_for_the_result_the_function_runs_and_none_is_made():
+    table = RecordingTable(make_u64=0)
+    f = on_cuda(Parameter("n", types.u64), returns=["n"], tree=scalar_result(0, types.u64))
+    values = (type(none()) * 1)(integer(5))
+    assert f._entry(table.state, values, 1, None) == 0
+    assert table.names() == ["environment_stream", "device_enter", "device_leave"]
 
 
 def test_the_result_is_made_after_the_device_was_left():
