@@ -42,6 +42,15 @@ int32_t check_ranges(const weft_launch& launch) {
   return 0;
 }
 
+// enum weft_together and enum weft_launch_check, of a grid that is known.
+int64_t together_of(const weft_launch& launch) {
+  if ((launch.together & 3) != WEFT_TOGETHER_FEW) return launch.together;
+  const bool is_cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2] > 1;
+  const int64_t fewer = is_cluster ? WEFT_TOGETHER_CLUSTER : WEFT_TOGETHER_BLOCK;
+  const bool few = are_few(launch.grid[0], launch.grid[1], launch.grid[2]);
+  return (launch.together & ~int64_t{3}) | (few ? int64_t{WEFT_TOGETHER_GRID} : fewer);
+}
+
 struct CpuLaunch {
   weft_call_frame* frame;
   weft_cpu_kernel kernel;
@@ -56,7 +65,8 @@ int32_t perform(const CpuLaunch& call) {
     if (check_ranges(launch) != 0) return -1;
     int64_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
     if (blocks == 0) return 0;
-    if ((launch.together & 3) == WEFT_TOGETHER_CLUSTER) {
+    const int64_t together = together_of(launch);
+    if ((together & 3) == WEFT_TOGETHER_CLUSTER) {
       blocks /= launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
     }
     weft_cpu_launch state{};
@@ -70,11 +80,11 @@ int32_t perform(const CpuLaunch& call) {
     const auto run = [&](bool whole) {
       return run_grid({call.kernel, call.parameters, &state, blocks, call.scratch_bytes, whole});
     };
-    if (WEFT_LIKELY(launch.together <= WEFT_TOGETHER_GRID)) return run(launch.together == WEFT_TOGETHER_GRID);
-    state.orders = static_cast<int32_t>(launch.together) & (WEFT_LAUNCH_ORDERED | WEFT_LAUNCH_BLOCKS);
-    if ((launch.together & WEFT_LAUNCH_TRACED) != 0) begin_traced_launch(state);
-    void* scratch = (launch.together & WEFT_LAUNCH_SCRATCH) != 0 ? call.frame->scratch : nullptr;
-    Watch watch(&state, launch.together, launch.cluster, scratch);
+    if (WEFT_LIKELY(together <= WEFT_TOGETHER_GRID)) return run(together == WEFT_TOGETHER_GRID);
+    state.orders = static_cast<int32_t>(together) & (WEFT_LAUNCH_ORDERED | WEFT_LAUNCH_BLOCKS);
+    if ((together & WEFT_LAUNCH_TRACED) != 0) begin_traced_launch(state);
+    void* scratch = (together & WEFT_LAUNCH_SCRATCH) != 0 ? call.frame->scratch : nullptr;
+    Watch watch(&state, together, launch.cluster, scratch);
     state.watch = &watch;
     return watch.finish(run(true));
   } catch (const std::bad_alloc&) {

@@ -8,6 +8,12 @@
 
 namespace weft {
 
+// Whether a grid has so few blocks that all of them may be alive at once.
+inline bool are_few(int64_t x, int64_t y, int64_t z) {
+  return x <= WEFT_MOST_TOGETHER && y <= WEFT_MOST_TOGETHER && z <= WEFT_MOST_TOGETHER &&
+         x * y * z <= WEFT_MOST_TOGETHER;
+}
+
 // Runs every block before it returns, on the pool's threads where that pays. CUDA's size limits apply, so
 // that programs stay portable; a grid with a zero is a no-op. 0, or -1 with the FFI error set. `parameters`
 // is laid out as the kernel expects; `scratch_bytes` are allocated for the launch.

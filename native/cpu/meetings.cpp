@@ -116,7 +116,9 @@ int32_t Meetings::open_warpgroup(int32_t first, const char** error) {
 }
 
 const char* Meetings::compute_warpgroup(int32_t first, const weft_cooperative_site& site) {
-  if (site.operation == WEFT_COOPERATIVE_warpgroup_barrier) return nullptr;
+  const bool computes =
+      site.operation == WEFT_COOPERATIVE_wgmma_mma || site.operation == WEFT_COOPERATIVE_wgmma_wait;
+  if (!computes) return nullptr;
   try {
     if (products_.empty()) products_.resize(static_cast<size_t>(threads_ / kWarpgroupSize));
     WarpgroupProducts& own = products_[static_cast<size_t>(first / kWarpgroupSize)];

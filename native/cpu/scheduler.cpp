@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cpu/collectives.h"
+#include "cpu/launch.h"
 #include "cpu/meetings.h"
 #include "cpu/order.h"
 #include "cpu/pool.h"
@@ -431,6 +432,10 @@ int32_t run_blocks(const weft_cooperative_kernel& kernel, const void* parameters
   return 0;
 }
 
+bool runs_whole(const weft_cooperative_kernel& kernel, const int64_t* grid) {
+  return kernel.runs_together == 1 || (kernel.runs_together == 2 && are_few(grid[0], grid[1], grid[2]));
+}
+
 }  // namespace
 
 int64_t cooperative_scratch_bytes(const weft_cooperative_kernel* kernel, const weft_launch* launch) {
@@ -443,7 +448,7 @@ int64_t cooperative_scratch_bytes(const weft_cooperative_kernel* kernel, const w
   const int64_t stride = thread_bytes(*kernel);
   const int64_t threads = launch->block[0] * launch->block[1] * launch->block[2];
   const int64_t bytes = block_bytes(stride, threads, launch->shared_memory_bytes);
-  const bool whole = kernel->uses_grid_barriers != 0;
+  const bool whole = runs_whole(*kernel, launch->grid);
   int64_t blocks = whole ? launch->grid[0] : cluster_size(*kernel);
   if (!whole && blocks == 1) return bytes;
   int64_t all = 0;
@@ -459,7 +464,8 @@ int32_t run_cooperative(const weft_cooperative_kernel* kernel, const void* param
   const int64_t threads = int64_t{launch->block[0]} * launch->block[1] * launch->block[2];
   const int64_t bytes = block_bytes(stride, threads, launch->shared_memory_bytes);
   auto* memory = static_cast<char*>(scratch);
-  if (kernel->uses_grid_barriers != 0) {
+  const int64_t grid[] = {launch->grid[0], launch->grid[1], launch->grid[2]};
+  if (runs_whole(*kernel, grid)) {
     return Together<Block>(*kernel, launch, last, memory, bytes, stride).run(parameters, 0);
   }
   const int32_t size = cluster_size(*kernel);

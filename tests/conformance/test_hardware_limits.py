@@ -302,3 +302,43 @@ def test_requests_that_are_met_together_or_of_unknown_warps_are_allowed():
 
     host(0)
     assert weft.compile(host, 0, options="--gpu-arch sm_90a").remarks == ()
+
+
+PARTS_OF_A_WARPGROUP = {
+    "one": lambda: weft.warp_id() == 0,
+    "all but one": lambda: weft.warp_id() > 0,
+    "across two": lambda: weft.warp_id() < 6,
+    "of the second": lambda: weft.warp_id() == 7,
+}
+
+
+@pytest.mark.parametrize("part", PARTS_OF_A_WARPGROUP.values(), ids=PARTS_OF_A_WARPGROUP)
+@pytest.mark.parametrize("options", ["", "--gpu-arch sm_90a"])
+def test_registers_that_some_warps_of_a_warpgroup_ask_for_are_refused(part, options):
+    @weft.kernel
+    def kernel(a: weft.Tensor):
+        if part():
+            weft.setmaxnreg(40)
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, (256,)]):
+        kernel(a).launch(grid=1, block=256)
+
+    with pytest.raises(weft.ValueRangeError, match="of the same warpgroup does not") as caught:
+        weft.compile(host, options=options)
+    assert caught.value.location is not None
+
+
+def test_registers_that_some_threads_of_a_warpgroup_ask_for_are_an_error_on_the_cpu():
+    @weft.kernel
+    def kernel(a: weft.Tensor):
+        if weft.thread_idx.x < 32:
+            weft.setmaxnreg(40)
+        a[weft.thread_idx.x] = 1.0
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, (128,)]):
+        kernel(a).launch(grid=1, block=128)
+
+    with pytest.raises(RuntimeError, match="a warpgroup waits for threads that have exited"):
+        host(np.zeros(128, np.float32))

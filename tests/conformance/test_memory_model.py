@@ -277,3 +277,64 @@ def test_a_wait_may_have_a_bound():
     out = np.zeros(1, np.int32)
     bounded_wait(np.zeros(1, np.int32), out)
     assert out[0] == 1000
+
+
+def spinning(way, cooperative):
+    """Each block waits for the next one; the last one begins the chain."""
+
+    @weft.kernel
+    def chain_kernel(flags: weft.Tensor, out: weft.Tensor):
+        block, last = weft.block_idx.x, weft.grid_dim.x - 1
+        if weft.thread_idx.x == 0:
+            if block < last:
+                while weft.atomic_load(flags, block + 1, order="acquire") == 0:
+                    pass
+                out[block] = out[block + 1] + 1
+            else:
+                out[block] = 1
+            weft.atomic_store(flags, block, 1, order="release")
+
+    @weft.kernel
+    def plain_kernel(flags: weft.Tensor, out: weft.Tensor):
+        block, last = weft.block_idx.x, weft.grid_dim.x - 1
+        weft.sync_threads()
+        if weft.thread_idx.x == 0:
+            if block < last:
+                while flags[block + 1] == 0:
+                    pass
+                weft.fence_device()
+                out[block] = out[block + 1] + 1
+            else:
+                out[block] = 1
+            weft.fence_device()
+            flags[block] = 1
+
+    kernel = {"atomic": chain_kernel, "plain": plain_kernel}[way]
+
+    @weft.jit
+    def host(flags: weft.Tensor[weft.i32, ("n",)], out: weft.Tensor[weft.i32, ("n",)]):
+        kernel(flags, out).launch(grid=out.shape[0], block=32, cooperative=cooperative)
+
+    return host
+
+
+@pytest.mark.parametrize("way", ["atomic", "plain"])
+@pytest.mark.parametrize("blocks", [2, 7, 64])
+def test_blocks_of_a_cooperative_launch_wait_for_later_ones(way, blocks):
+    flags, out = np.zeros(blocks, np.int32), np.zeros(blocks, np.int32)
+    spinning(way, True)(flags, out)
+    assert out.tolist() == list(range(blocks, 0, -1))
+
+
+@pytest.mark.parametrize("way", ["atomic", "plain"])
+@pytest.mark.parametrize("checks", ["all", "races", "barriers", "uninit"])
+def test_a_launch_that_is_checked_lets_blocks_wait_for_later_ones(way, checks):
+    flags, out = np.zeros(7, np.int32), np.zeros(7, np.int32)
+    with weft.sanitize(checks):
+        spinning(way, False)(flags, out)
+    assert out.tolist() == list(range(7, 0, -1))
+
+
+def test_orders_of_blocks_that_wait_for_later_ones_are_compared():
+    arrays = np.zeros(7, np.int32), np.zeros(7, np.int32)
+    weft.testing.check_orders(spinning("atomic", True), *arrays)

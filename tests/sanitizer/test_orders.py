@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.conftest import WITH_TORCH
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
 from weft.testing import (
     ORDERS,
@@ -171,3 +172,20 @@ def test_targets_are_compared_element_by_element(_fake: FakeCuda):
 def test_without_a_gpu_that_is_said(_fake: FakeCuda):
     with pytest.raises(weft.UnavailableError, match="there is none"):
         check_targets(halve, np.arange(8, dtype=np.float32), 3)
+
+
+@pytest.mark.skipif(not WITH_TORCH, reason="WEFT_TEST_TORCH is not set")
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float16", "bool"])
+def test_orders_of_tensors_of_types_that_numpy_lacks_are_compared(name):
+    import torch
+
+    @weft.kernel
+    def last_kernel(a: weft.Tensor, numbers: weft.Tensor):
+        a[0] = numbers[weft.thread_idx.x]
+
+    numbers = torch.arange(32).to(torch.float32).to(getattr(torch, name))
+    with pytest.raises(OrderError) as caught:
+        check_orders(last_kernel[1, 32], torch.zeros(1, dtype=numbers.dtype), numbers)
+    forward, other = caught.value.values
+    assert forward == float(numbers[31]) and other == float(numbers[0])
+    check_orders(last_kernel[1, 1], torch.zeros(1, dtype=numbers.dtype), numbers)

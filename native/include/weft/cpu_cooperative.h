@@ -47,7 +47,8 @@ enum weft_mbarrier_request {
   ROW(vote_any) ROW(vote_all) ROW(match_any) ROW(match_all) ROW(reduce_add) ROW(reduce_min) \
   ROW(reduce_max) ROW(reduce_umin) ROW(reduce_umax) ROW(reduce_and) ROW(reduce_or) ROW(reduce_xor) \
   ROW(mma) ROW(warpgroup_barrier) ROW(wgmma_mma) ROW(wgmma_wait) ROW(mbarrier_arrive) ROW(mbarrier_wait) \
-  ROW(cluster_barrier) ROW(named_barrier_sync) ROW(named_barrier_arrive) ROW(elect_one)
+  ROW(cluster_barrier) ROW(named_barrier_sync) ROW(named_barrier_arrive) ROW(elect_one) \
+  ROW(setmaxnreg)
 // clang-format on
 
 enum weft_cooperative_operation {
@@ -98,12 +99,12 @@ typedef struct weft_cooperative_kernel {
   void* (*start)(const void* parameters, weft_cpu_launch* launch, const weft_cpu_block* block,
                  int32_t thread_x, int32_t thread_y, int32_t thread_z, weft_thread_slot* slot, void* frame);
   const weft_cooperative_site* sites;
-  int32_t uses_collectives;    // warp barriers or collectives
-  int32_t uses_grid_barriers;  // then all blocks of the grid run at once, in one call
-  int32_t thread_work;         // operations of a thread, except in loops that count their own
-  int32_t local_bytes;         // of a thread's arrays too large for a stack; a multiple of 64
-  int32_t cluster[3];          // blocks of a cluster, which run at once; 1 each without clusters
-  int32_t maps_shared;         // threads access the shared memory of other blocks
+  int32_t uses_collectives;  // warp barriers or collectives
+  int32_t runs_together;     // 1: all blocks of the grid run at once, in one call; 2: as WEFT_TOGETHER_FEW
+  int32_t thread_work;       // operations of a thread, except in loops that count their own
+  int32_t local_bytes;       // of a thread's arrays too large for a stack; a multiple of 64
+  int32_t cluster[3];        // blocks of a cluster, which run at once; 1 each without clusters
+  int32_t maps_shared;       // threads access the shared memory of other blocks
 } weft_cooperative_kernel;
 
 #ifdef __cplusplus

@@ -73,7 +73,14 @@ typedef struct weft_launch {
 
 // Which blocks wait for each other: none; a cluster's, so that the kernel's "blocks" are clusters; the
 // grid's, in one call.
-enum weft_together { WEFT_TOGETHER_BLOCK = 0, WEFT_TOGETHER_CLUSTER = 1, WEFT_TOGETHER_GRID = 2 };
+enum weft_together {
+  WEFT_TOGETHER_BLOCK = 0,
+  WEFT_TOGETHER_CLUSTER = 1,
+  WEFT_TOGETHER_GRID = 2,
+  // The grid if it has at most WEFT_MOST_TOGETHER blocks, else as if its threads did not wait for others.
+  WEFT_TOGETHER_FEW = 3,
+};
+enum { WEFT_MOST_TOGETHER = 1024 };
 
 // How the sanitizer checks a launch on the CPU, besides what the kernel's own code does.
 enum weft_launch_check {

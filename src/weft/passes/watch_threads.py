@@ -350,6 +350,8 @@ class _Watcher:
         elif isinstance(op, MbarrierReleaseOp):
             words = [self._mapped(op, op.words, rank) for rank in op.ranks] or [op.words]
             for one in words:
+                if op.ranks and "races" in self._wanted:  # the other block's memory is there
+                    self._watch_word(op, one)
                 self._before(op, WatchEventOp("arrive", 0, one, op.index))
         elif isinstance(op, MbarrierWaitOp | MbarrierTryWaitOp):
             self._after(op, WatchEventOp("wait", 0, op.words, op.index))
@@ -359,6 +361,11 @@ class _Watcher:
             kind = op.result.type
             size = math.prod(kind.dims) * _element_bytes(op.result)
             self._after(op, WatchEventOp("declare", size, op.result))
+
+    def _watch_word(self, op: MbarrierReleaseOp, words: SSAValue) -> None:
+        how = (*_UPDATES, "atomic", "shared", "races")
+        sizes = [self._size(op, words, 0)]
+        self._before(op, WatchOp(how, "the barrier", _WORDS[_UPDATES], 1, words, [op.index], sizes))
 
     def _before(self, op: Operation, added: OperationT) -> OperationT:
         return self._insert(op, added, InsertPoint.before(op))

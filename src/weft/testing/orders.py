@@ -8,6 +8,7 @@ element that differs, the thread that wrote it, and the order, in which everythi
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -291,12 +292,21 @@ def _compare(fn: Callable[..., object], args: Any, expected: Any, given: Any, or
         place = _first_difference(one, other)
         if place is None:
             continue
-        values = one.reshape(-1)[place], other.reshape(-1)[place]
         index = tuple(int(axis) for axis in _unraveled(place, one.shape))
+        values = _element(expected, number, index), _element(given, number, index)
         writer, races = None, None
         if order.blocks in _NUMBERS or _SEEDED.fullmatch(order.blocks):
             writer, races = _writer(fn, copied(args), number, index, order)
         raise OrderError(order, number, index, values, writer, races)
+
+
+def _element(arrays: Any, number: int, index: tuple[int, ...]) -> Any:
+    """An element of an array, as NumPy's number or as a float."""
+    array = list(tensors_of(arrays))[number]
+    if type(array).__module__.partition(".")[0] != "torch":
+        return array[index]
+    element = array.detach()[index]
+    return float(element) if element.dtype.is_floating_point else element.item()
 
 
 def _writer(
@@ -333,7 +343,17 @@ def _arrays(value: Any) -> Iterator[np.ndarray[Any, Any]]:
 
         yield numpy.asarray(value)
     elif hasattr(value, "__dlpack__") and hasattr(value, "numpy"):  # torch
-        yield value.detach().numpy()
+        yield _numpy_of(value.detach())
+
+
+def _numpy_of(tensor: Any) -> np.ndarray[Any, Any]:
+    """A tensor of torch over the same memory; of a type that NumPy lacks, such as bf16, as integers."""
+    try:
+        return tensor.numpy()
+    except TypeError:
+        torch = sys.modules["torch"]
+        integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+        return tensor.view(integers[tensor.element_size()]).numpy()
 
 
 def _first_difference(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> int | None:

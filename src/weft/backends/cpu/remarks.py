@@ -26,6 +26,7 @@ from weft.dialects.nvgpu.mbarrier import (
 )
 from weft.dialects.nvgpu.mma import MmaOp
 from weft.dialects.nvgpu.named_barrier import NamedBarrierArriveOp, NamedBarrierSyncOp
+from weft.dialects.nvgpu.registers import SetmaxnregOp
 from weft.dialects.nvgpu.tma import TmaLoadOp, TmaReduceOp, TmaStoreOp, TmaWaitOp
 from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp
 from weft.dialects.nvgpu.wgmma import WgmmaMmaOp, WgmmaWaitOp
@@ -60,6 +61,7 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     WgmmaWaitOp: lambda op: "wgmma.wait",
     WarpgroupBarrierOp: lambda op: "sync_warpgroup",
     ElectOneOp: lambda op: "elect_one",
+    SetmaxnregOp: lambda op: "setmaxnreg",
     MbarrierInitOp: lambda op: "mbarrier",
     MbarrierArriveOp: lambda op: "Mbarrier.arrive",
     MbarrierReleaseOp: lambda op: "Mbarrier.release",

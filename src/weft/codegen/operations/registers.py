@@ -79,9 +79,13 @@ def register_share(kernel: KernelOp) -> int | None:
 def _check_sum(kernel: KernelOp, warps: int, share: int, requests: Sequence[SetmaxnregOp]) -> None:
     """Checks that what all warps have in the end is there, where branches on a warp's number alone tell who asks."""
     counts, met = [share] * warps, set[SetmaxnregOp]()
+    before: list[SetmaxnregOp] = []
     for warp in range(warps):
         passed: list[SetmaxnregOp] = []
         _pass(kernel.body.block, warp, passed)
+        if warp % _WARPGROUP and passed != before:
+            _refuse_parts(warp, before, passed)
+        before = passed
         met.update(passed)
         if passed:
             counts[warp] = passed[-1].count.value.data
@@ -96,6 +100,21 @@ def _check_sum(kernel: KernelOp, warps: int, share: int, requests: Sequence[Setm
         f"{len(groups) * share} together, so that they would wait forever",
         hint="ask for fewer where most are asked for, or hand on more",
         location=source_location(raised.location),
+    )
+
+
+def _refuse_parts(
+    warp: int, before: Sequence[SetmaxnregOp], passed: Sequence[SetmaxnregOp]
+) -> None:
+    """A warp and the one before it, of one warpgroup, come to different requests."""
+    other = next(op for op in (*passed, *before) if op not in before or op not in passed)
+    does, lacks = (warp, warp - 1) if other in passed else (warp - 1, warp)
+    raise ValueRangeError(
+        "REGISTER_SHARE",
+        f"setmaxnreg({other.count.value.data}): warp {does} executes it and warp {lacks} of the same warpgroup does "
+        "not; all four execute it together",
+        hint="branch on weft.warpgroup_id()",
+        location=source_location(other.location),
     )
 
 

@@ -24,9 +24,10 @@ def setmaxnreg(builder: Builder, count: object) -> None:
 
     A warpgroup that copies needs few registers, one that multiplies many. Every launch begins with equal shares: with
     384 threads per block 168 each. The compiler compares `count` with the share of the kernel's block, so the block's
-    size must be known: constant in every launch, or ``@weft.kernel(max_threads=384)``. All warps of the warpgroup
-    execute it. More than the others gave back would wait forever, and is refused where branches on `warpgroup_id` or
-    `warp_id` tell who asks. On the CPU it does nothing else.
+    size must be known: constant in every launch, or ``@weft.kernel(max_threads=384)``. All four warps of the
+    warpgroup execute it together: what a GPU does with one alone is undefined. That is refused where branches on
+    `warpgroup_id` or `warp_id` tell who asks, and so is more than the others gave back, which would wait forever. On
+    the CPU a warpgroup's threads meet here, which orders no memory, and nothing else happens.
 
     Args:
         count: registers per thread: a constant, 24 to 256, a multiple of 8.

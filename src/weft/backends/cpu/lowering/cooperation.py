@@ -24,6 +24,8 @@ from weft.backends.cpu.lowering.mma import MMA
 from weft.backends.cpu.lowering.named_barrier import NAMED_BARRIERS
 from weft.backends.cpu.lowering.tma import TMA_COPIES
 from weft.backends.cpu.lowering.wgmma import WGMMA
+from weft.codegen.operations.registers import register_share
+from weft.dialects.nvgpu.registers import SetmaxnregOp
 from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp
 from weft.dialects.simt.barrier import (
     BarrierOp,
@@ -31,6 +33,7 @@ from weft.dialects.simt.barrier import (
     GridBarrierOp,
     WarpBarrierOp,
 )
+from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 
 if TYPE_CHECKING:
@@ -96,6 +99,12 @@ def _print_warpgroup_barrier(printer: CoroutinePrinter, op: WarpgroupBarrierOp) 
     printer.suspend(WARPGROUP, printer.add_site("warpgroup_barrier", op.location))
 
 
+def _print_setmaxnreg(printer: CoroutinePrinter, op: SetmaxnregOp) -> None:
+    """Registers are the compiler's; but what a GPU would wait for without end, or leaves undefined, is refused."""
+    register_share(kernel_of(op))
+    printer.suspend(WARPGROUP, printer.add_site("setmaxnreg", op.location))
+
+
 COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {
     BarrierOp: _print_barrier,
     BarrierReduceOp: _print_barrier_reduce,
@@ -114,5 +123,6 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     **NAMED_BARRIERS,
     **TMA_COPIES,
     **WGMMA,
+    SetmaxnregOp: _print_setmaxnreg,
     WarpgroupBarrierOp: _print_warpgroup_barrier,
 }

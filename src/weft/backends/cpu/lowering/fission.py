@@ -17,7 +17,7 @@ from weft.backends.cpu.lowering.check import (
     needs_coroutines,
 )
 from weft.backends.cpu.lowering.cooperation import COOPERATION
-from weft.backends.cpu.lowering.loops import may_wait
+from weft.backends.cpu.lowering.loops import blocks_together, may_wait
 from weft.backends.cpu.lowering.sharing import Group, Sharing, is_full_mask
 from weft.dialects.flow import end_of, walk
 from weft.dialects.nvgpu.warpgroup import ElectOneOp
@@ -108,7 +108,8 @@ def find_obstacle(kernel: KernelOp, waits: Waits) -> Obstacle | None:
         return Obstacle(waits.inside)
     if waits.count > MOST_WAITS:
         return Obstacle(waits.first, others=waits.count - 1)
-    return _Search(kernel, waits).obstacle
+    found = _Search(kernel, waits).obstacle
+    return found or (Obstacle(waits.first) if blocks_together(kernel) else None)
 
 
 class _Search:

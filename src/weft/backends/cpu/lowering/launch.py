@@ -17,6 +17,7 @@ from weft.backends.cpu.lowering.check import launch_checks
 from weft.backends.cpu.lowering.coroutine import scratch_symbol, waiting_operation
 from weft.backends.cpu.lowering.fission import uses_coroutines
 from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
+from weft.backends.cpu.lowering.loops import blocks_together
 from weft.backends.cpu.lowering.shared import uses_shared_memory
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
 from weft.codegen import runtime_abi as abi
@@ -30,8 +31,6 @@ from weft.codegen.operations.launch import (
     scratch_bytes,
 )
 from weft.codegen.runtime_abi import call_row, table_of_frame
-from weft.dialects.flow import walk
-from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
 from weft.ffi_wrapper.wrapper import takes_scratch
 
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
-_BLOCK, _CLUSTER, _GRID = range(3)
+_BLOCK, _CLUSTER, _GRID, _FEW = range(4)
 _KERNEL_TYPE: Final = "i32 (ptr, ptr, i64, i64, ptr)"
 
 
@@ -100,8 +99,9 @@ def _has_scratch(op: LaunchExOp) -> bool:
 
 def _together(kernel: KernelOp) -> int:
     """Which blocks run at once: enum weft_together."""
-    if any(isinstance(inner, GridBarrierOp) for inner in walk(kernel)):
-        return _GRID
+    found = blocks_together(kernel)
+    if found:
+        return _GRID if found == 1 else _FEW
     in_clusters = math.prod(kernel.cluster or ()) > 1 and uses_coroutines(kernel)
     return _CLUSTER if in_clusters else _BLOCK
 

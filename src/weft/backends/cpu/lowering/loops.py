@@ -21,10 +21,14 @@ from weft.backends.cpu.lowering.budget import (
     short_trips,
     work,
 )
+from weft.backends.cpu.lowering.check import launch_checks
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import READY, CoroutinePrinter
 from weft.codegen.operations.control_flow import print_for, print_for_in_strips, print_while
+from weft.codegen.operations.launch import launched_kernel
 from weft.dialects.flow import end_of, sources, walk
+from weft.dialects.simt.barrier import GridBarrierOp
+from weft.dialects.simt.kernel import LaunchExOp
 from weft.dialects.simt.memory import AtomicCasOp, AtomicLoadOp, AtomicRmwOp, LoadOp
 from weft.dialects.simt.types import TensorType
 
@@ -34,8 +38,33 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
+    from weft.dialects.simt.kernel import KernelOp
 
 _LEAST_STRIP: Final = 256  # iterations, so that a strip is worth vectorizing
+
+
+def blocks_together(kernel: KernelOp) -> int:
+    """Which blocks are alive at once: those of the grid (1), of a grid of few (2), or as if none waited for others (0).
+
+    Blocks that wait in loops for later ones go on only beside them. A cooperative launch promises that, and one that
+    the sanitizer or a test of orders looks at runs on a single thread of the machine.
+    """
+    if any(isinstance(op, GridBarrierOp) for op in walk(kernel)):
+        return 1
+    if not any(isinstance(op, scf.WhileOp) and may_wait(op) for op in walk(kernel)):
+        return 0
+    if _is_cooperative(kernel):
+        return 1
+    return 2 if launch_checks(kernel, has_scratch=True) else 0
+
+
+def _is_cooperative(kernel: KernelOp) -> bool:
+    """Whether a launch of the kernel is cooperative."""
+    module = kernel.parent_op()
+    return module is not None and any(
+        isinstance(op, LaunchExOp) and op.is_cooperative and launched_kernel(op)[1] is kernel
+        for op in walk(module)
+    )
 
 
 def may_wait(loop: scf.WhileOp) -> bool:
