@@ -78,15 +78,7 @@ def differentiable(
 
         end = result or (_first if kept else None)
         plain = _through(name, written, most, accepted, end)
-
-        def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-            for one, value in (*zip(parameters, arguments, strict=False), *keywords.items()):
-                if one in numbers and getattr(value, "requires_grad", False):
-                    raise TypeError(
-                        f"{name}: {one} requires a gradient, but is a number, by which there is no derivative; "
-                        f"pass {one}.item()"
-                    )
-            return plain(torch, arguments, keywords)
+        through = _with_plain_numbers(name, parameters, numbers, plain)
 
         @wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Any:
@@ -117,6 +109,23 @@ def differentiable(
     return decorate
 
 
+def _with_plain_numbers(
+    name: str, parameters: list[str], numbers: list[str], plain: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The same calls without numbers that require a gradient, by which there is no derivative."""
+
+    def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        for one, value in (*zip(parameters, arguments, strict=False), *keywords.items()):
+            if one in numbers and getattr(value, "requires_grad", False):
+                raise TypeError(
+                    f"{name}: {one} requires a gradient, but is a number, by which there is no derivative; "
+                    f"pass {one}.item()"
+                )
+        return plain(torch, arguments, keywords)
+
+    return through
+
+
 def _through(
     name: str,
     written: list[str],
@@ -136,7 +145,7 @@ def _through(
                 targets.append(target)
         if targets:
             raise TypeError(
-                f"{name}: a result written to {written[0]}= has no derivative and is no part of a graph; leave it "
+                f"{name}: a result written to {written[0]}= has no derivative and no place in a graph; leave it "
                 "away, or call the function under torch.no_grad(), outside of torch.compile, modes and transforms"
             )
         given, named = arguments, keywords

@@ -282,7 +282,7 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
         outputs = _tupled(output)
         whole = [one for one in outputs if not _is_continuous(one)]
         is_graded = any(ctx.needs_input_grad) and (state is None or state[1])
-        # In a pass backward it may be that nobody asks for the second derivative.
+        # In a pass backward the second derivative may not be asked for.
         is_first = level._current_graph_task_id() == -1
         if derive is None and is_graded and is_first and len(whole) < len(outputs):
             raise _no_derivative(name)
