@@ -14,11 +14,12 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, SupportsIndex, cast
 
 from weft.arguments.constant import Constexpr
-from weft.arguments.tensor_spec import Tensor
+from weft.arguments.tensor_spec import MAX_RANK, Tensor
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.driver.memory import empty
 from weft.errors import brief
 from weft.ffi.data_type import DataType
+from weft.ffi.tensor import Tensor as HostTensor
 from weft.ffi.tensor import from_dlpack
 from weft.types.dtype import f64, i32, i64
 
@@ -170,6 +171,22 @@ def element_type(dtype: DataType) -> tuple[DType | None, str]:
     return DataType(dtype).weft, DataType(dtype).name
 
 
+def tensor_of(array: object, name: str) -> HostTensor:
+    """The memory of an argument.
+
+    Raises:
+        TypeError: if it is not an array, or has elements or a form that has no dense memory; with the argument's name.
+        ValueError: if the memory needs interpretation, such as a negative view's.
+    """
+    try:
+        return from_dlpack(array)
+    except (TypeError, ValueError) as error:
+        reason = str(error)
+        if reason.startswith("from_dlpack: "):
+            raise TypeError(f"{name} is {brief(array)}, expected an array") from None
+        raise type(error)(f"{name}: {reason}") from None
+
+
 def given(array: object, name: str, *, is_float: bool = False) -> Given:
     """What an argument is.
 
@@ -182,16 +199,14 @@ def given(array: object, name: str, *, is_float: bool = False) -> Given:
         TypeError: if it is not an array, or has other elements.
         ValueError: if it has no dimension.
     """
-    try:
-        tensor = from_dlpack(array)
-    except TypeError:
-        raise TypeError(f"{name} is {brief(array)}, expected an array") from None
+    tensor = tensor_of(array, name)
     dtype, type_name = element_type(tensor.dtype)
     if dtype is None or (is_float and not (dtype.is_float and dtype.bits >= 16)):
-        wanted = "16, 32 or 64-bit floats" if is_float else "numbers"
+        wanted = "16, 32 or 64-bit floats" if is_float else "real numbers"
         raise TypeError(f"{name} has elements of {tensor.dtype}, expected {wanted}")
-    if not tensor.shape:
-        raise ValueError(f"{name} has no dimension, expected one or more")
+    if not 0 < len(tensor.shape) <= MAX_RANK:
+        count = f"{len(tensor.shape)} dimensions" if tensor.shape else "no dimension"
+        raise ValueError(f"{name} has {count}, expected 1 to {MAX_RANK}")
     return Given(
         array,
         tensor.shape,
@@ -325,12 +340,9 @@ def checked_output(
 
     Raises:
         TypeError: if it is not an array, or has other elements.
-        ValueError: if it has another shape or device; if it is read-only.
+        ValueError: if it has another shape or device; if it is read-only; if it overlaps with itself.
     """
-    try:
-        tensor = from_dlpack(out)
-    except TypeError:
-        raise TypeError(f"{name} is {brief(out)}, expected an array") from None
+    tensor = tensor_of(out, name)
     if element_type(tensor.dtype)[0] is not dtype:
         raise TypeError(f"{name} has elements of {tensor.dtype}, expected {type_name}")
     if tensor.shape != tuple(shape):
@@ -339,6 +351,11 @@ def checked_output(
         raise ValueError(f"{name} is on {tensor.device}, expected {like.device}")
     if tensor.read_only:
         raise ValueError(f"{name} is read-only, expected writable memory")
+    if _may_overlap_itself(tensor.shape, tensor.strides):
+        raise ValueError(
+            f"{name} has strides {tensor.strides} for shape {tensor.shape}: several of its elements share memory, "
+            "expected an element of its own for each"
+        )
     return Given(
         out,
         tensor.shape,
@@ -348,6 +365,20 @@ def checked_output(
         tensor.strides,
         tensor.data + tensor.byte_offset,
     )
+
+
+def _may_overlap_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements of an array are not proven to have memory of their own: each stride beyond all shorter steps."""
+    if 0 in shape:
+        return False
+    beyond = 1
+    for stride, length in sorted(
+        (abs(stride), length) for stride, length in zip(strides, shape, strict=True) if length > 1
+    ):
+        if stride < beyond:
+            return True
+        beyond += stride * (length - 1)
+    return False
 
 
 def maker_of(array: Any) -> Callable[[], Any]:

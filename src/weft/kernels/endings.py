@@ -20,6 +20,7 @@ from weft.kernels.activations import (
     silu_backward,
 )
 from weft.kernels.arrays import Array, Constant, Float64
+from weft.language.control import select
 
 Activation = Any
 """A name, a function of a number, or None. torch's operators take names."""
@@ -88,7 +89,12 @@ class Ending(NamedTuple):
         if self.activation is not None:
             total = self.activation(total)
         if self.residual is not None:
-            total += wide(residual) if self.beta is None else wide(self.beta) * wide(residual)
+            beside = wide(residual)
+            if (
+                self.beta is not None
+            ):  # of a beta of 0 BLAS reads no residual, so that NaN there is nothing
+                beside = select(self.beta == 0, wide(0), wide(self.beta) * beside)
+            total += beside
         return total
 
     def bias_of(self, place: Any) -> Any:

@@ -6,10 +6,13 @@ In: a call of a function of arrays. Out: its result. JAX is not imported.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from weft.driver.device import synchronize
+from weft.driver.memory import copy, empty
 from weft.ffi.tensor import Tensor, from_dlpack
+from weft.types.dtype import i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,4 +49,29 @@ def _given_back(result: Any, kind: Any) -> Any:
     if not isinstance(result, Tensor):
         return result
     synchronize(str(result.device))
+    _check_precision(result)
     return result.to(kind)
+
+
+def _check_precision(result: Tensor) -> None:
+    """Raises where JAX, which has no 64-bit types unless `jax_enable_x64` is set, would change integers.
+
+    Raises:
+        OverflowError: for integers beyond 32 bits.
+    """
+    jax: Any = sys.modules["jax"]
+    kind = result.dtype.weft
+    if jax.config.jax_enable_x64 or kind not in (i64, u64) or 0 in result.shape:
+        return
+    from weft.kernels.reductions import max as largest
+    from weft.kernels.reductions import min as smallest
+
+    narrow = i32 if kind is i64 else u32
+    lowest = -(1 << 31) if narrow is i32 else 0
+    for reduced in (smallest, largest) if result.shape else (lambda same: same,):
+        number = copy(empty((), kind, "cpu"), reduced(result)).item()
+        if not lowest <= number < lowest + (1 << 32):
+            raise OverflowError(
+                f"the result has {number}, an {kind} that {narrow} cannot hold, and JAX has no 64-bit types now: "
+                'set jax.config.update("jax_enable_x64", True)'
+            )

@@ -25,7 +25,7 @@ from weft.language.memory.shared import shared
 from weft.language.threads.barrier import sync_threads, sync_threads_count
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.block import reductions as of_block
-from weft.primitives.radix import code_of, key_of, last_code
+from weft.primitives.radix import code_of, last_code, rank_of
 from weft.types.dtype import i32, i64, u32, u64
 from weft.types.launch_limits import MOST_THREADS
 
@@ -151,9 +151,9 @@ def part_kernel(
             if target is not None:
                 target[number, part * k + rank] = own
             else:
-                code = u32(~own >> wide(index_bits)) & last_code(x.dtype)
-                row_of(values, number)[rank] = key_of(code, x.dtype, plan.largest)
-                row_of(indices, number)[rank] = i64(~own & _low_bits(index_bits, wide))
+                index = i64(~own & _low_bits(index_bits, wide))
+                row_of(values, number)[rank] = row_of(x, number)[index]
+                row_of(indices, number)[rank] = index
     if target is not None:
         for rank in range(found + thread_idx.x, k, threads):
             target[number, part * k + rank] = 0
@@ -168,7 +168,10 @@ def _entries(x: Any, number: Any, part: Any, index_bits: Any, plan: Any) -> Any:
     for place in places(plan.items, plan.threads, width):
         own = tuple(wide(0) for _ in static_range(width))
         if place < len(row):
-            codes = [wide(code_of(value, plan.largest)) for value in elements(row, place, width)]
+            codes = [
+                wide(rank_of(code_of(value, plan.largest), x.dtype, plan.largest))
+                for value in elements(row, place, width)
+            ]
             own = tuple(
                 last - ((code << wide(index_bits)) | wide(first + place + k))
                 for k, code in enumerate(codes)

@@ -34,7 +34,7 @@ from weft.language.numbers.math import min as lesser
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.each import each
 from weft.language.threads.grid import block_idx, thread_idx
-from weft.types.dtype import f32, f64, i32, i64
+from weft.types.dtype import bool_, f32, f64, i32, i64
 
 _THREADS: Final = 256
 _AT_ONCE: Final = 4  # accesses of a thread that are under way
@@ -196,8 +196,8 @@ def _scatter_backward(gradient: Any, _: Any, __: Any, indices: Any, values: Any,
 def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = None) -> Any:
     """Adds values along a dimension; for ``axis=1`` of matrices: ``out[i, indices[i, j]] += values[i, j]``, out was x.
 
-    Values of one place are added in any order, each sum rounded to x's type: the last bits of floats may differ between
-    calls on a GPU.
+    Values of one place are added in any order, floats of 8 and 16 bits in f32 and rounded once: the last bits of floats
+    may differ between calls on a GPU.
 
     Args:
         x: an array of numbers of any rank from 1 on and any layout.
@@ -210,7 +210,7 @@ def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = No
         `out`, or the new array.
 
     Raises:
-        TypeError: as `gather`; for values of another type.
+        TypeError: as `gather`; for values of another type; for bools.
         ValueError: as `gather`.
         AssertionError: for an index out of range on the CPU. A GPU adds nothing for it.
 
@@ -220,6 +220,8 @@ def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = No
         [2.0, 0.0, 4.0]
     """
     source = given(x, "x")
+    if source.dtype is bool_:
+        raise TypeError("x has elements of bool, expected numbers that can be added")
     axis = _axis(source, axis)
     places = _along(source, indices, axis)
     added = given(values, "values")
@@ -258,7 +260,8 @@ def _axis(source: Given, axis: int) -> int:
 def _along(source: Given, indices: object, axis: int) -> Given:
     found = _indices(source, indices)
     expected = (*source.shape[:axis], ..., *source.shape[axis + 1 :])
-    if (*found.shape[:axis], ..., *found.shape[axis + 1 :]) != expected:
+    fits = len(found.shape) == len(expected)
+    if not fits or (*found.shape[:axis], ..., *found.shape[axis + 1 :]) != expected:
         text = ", ".join("any" if size is ... else str(size) for size in expected)
         raise ValueError(f"indices has shape {found.shape}, expected ({text})")
     return found
@@ -345,10 +348,10 @@ def add_rows_kernel(gradient: Array, indices: Array, sums: Array) -> None:
 
 
 @kernel
-def round_kernel(sums: Array, out: Array) -> None:
-    """A round: an element of the result."""
+def round_kernel(source: Array, out: Array) -> None:
+    """An iteration: an element, in the type of the result."""
     for place in each(out.shape):
-        out[place] = out.dtype(sums[place])
+        out[place] = out.dtype(source[place])
 
 
 def _with(place: Any, axis: Any, index: Any) -> Any:
@@ -412,7 +415,13 @@ def _one_of(board: Any, index: Any, count: Any) -> Any:
 
 @jit
 def _scatter_add(out: Array, indices: Array, values: Array, axis: Constant) -> None:
-    scatter_add_kernel(out, indices, values, axis).launch(over=indices.shape)
+    if out.dtype.is_float and out.dtype.bits < f32.bits:
+        sums = scratch(out.shape, f32)
+        round_kernel(out, sums).launch(over=sums.shape)
+        scatter_add_kernel(sums, indices, values, axis).launch(over=indices.shape)
+        round_kernel(sums, out).launch(over=out.shape)
+    else:
+        scatter_add_kernel(out, indices, values, axis).launch(over=indices.shape)
 
 
 @kernel
@@ -423,4 +432,4 @@ def scatter_add_kernel(out: Array, indices: Array, values: Array, axis: Constant
         inside = 0 <= index < out.shape[axis]
         assert inside, "an index of scatter_add is out of range"
         if inside:
-            atomic_add(out, _with(place, axis, index), values[place])
+            atomic_add(out, _with(place, axis, index), out.dtype(values[place]))

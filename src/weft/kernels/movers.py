@@ -19,6 +19,7 @@ from weft.kernels.factors import capability
 from weft.kernels.gradients import differentiable, like_first
 from weft.kernels.rows import elements, index_of, put_elements, row_count
 from weft.kernels.views import aligned
+from weft.kernels.words import Words, words_of
 from weft.language.control import ceil_div, select, static_range, unroll
 from weft.language.memory.shared import shared
 from weft.language.numbers.math import min as lesser
@@ -44,14 +45,14 @@ def copy(x: Any, out: Any = None) -> Any:
     """The same elements in memory of their own, without gaps, or in `out`.
 
     Args:
-        x: an array of any type, any rank from 1 on and any layout.
+        x: an array of any type, complex and 8-bit floats of every kind too, any rank from 1 on and any layout.
         out: an array of x's shape and type and of any layout that does not overlap `x`; None: a new one of x's library.
 
     Returns:
         `out`, or the new array.
 
     Raises:
-        TypeError: for something else than an array of numbers.
+        TypeError: for something else than an array.
         ValueError: for `out` of another shape or on another device.
 
     Example:
@@ -59,6 +60,8 @@ def copy(x: Any, out: Any = None) -> Any:
         >>> weft.kernels.copy(np.arange(6).reshape(2, 3).T).tolist()
         [[0, 3], [1, 4], [2, 5]]
     """
+    if (words := words_of(x, "x")) is not None:
+        return _move_words(words, out, tuple(range(words.rank)), x)
     source = given(x, "x")
     out = output_like(source, out, ("x",), x=x)
     return _move(x, out, tuple(range(len(source.shape))))
@@ -99,7 +102,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
         `out`, or the new array.
 
     Raises:
-        TypeError: for something else than an array of numbers.
+        TypeError: for something else than an array.
         ValueError: for axes that are not the dimensions of x, each once; as `copy`.
 
     Example:
@@ -109,20 +112,36 @@ def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any
         >>> weft.kernels.transpose(np.zeros((2, 3, 4)), (1, 2, 0)).shape
         (3, 4, 2)
     """
+    if (words := words_of(x, "x")) is not None:
+        return _move_words(words, out, _order(axes, words.rank), x)
     source = given(x, "x")
-    rank = len(source.shape)
-    if axes is None:
-        order = (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
-    else:
-        found = [integer(axis) for axis in axes] if isinstance(axes, tuple | list) else [None]
-        if None in found:
-            raise TypeError(f"axes is {brief(axes)}, expected a tuple of integers")
-        order = tuple(axis + rank if axis < 0 else axis for axis in found if axis is not None)
-        if sorted(order) != list(range(rank)):
-            raise ValueError(f"axes is {tuple(axes)}, expected each of {tuple(range(rank))} once")
+    order = _order(axes, len(source.shape))
     shape = [source.shape[axis] for axis in order]
     out = output(source, shape, source.dtype, source.type_name, out, x=x)
     return _move(x, out, order)
+
+
+def _order(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """The dimension of the argument that each dimension of a transposed array is."""
+    if axes is None:
+        return (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
+    found = [integer(axis) for axis in axes] if isinstance(axes, tuple | list) else [None]
+    if None in found:
+        raise TypeError(f"axes is {brief(axes)}, expected a tuple of integers")
+    order = tuple(axis + rank if axis < 0 else axis for axis in found if axis is not None)
+    if sorted(order) != list(range(rank)):
+        raise ValueError(f"axes is {tuple(axes)}, expected each of {tuple(range(rank))} once")
+    return order
+
+
+def _move_words(source: Words, out: Any, axes: tuple[int, ...], x: Any) -> Any:
+    """`_move` for elements of a type that kernels do not have, as unsigned integers of their size."""
+    result, target = source.output([source.shape[axis] for axis in axes], out, x)
+    pairs = range(source.rank, len(source.array.shape))  # of halves, where an element has 128 bits
+    made = _move(source.array, target, (*axes, *pairs))
+    if isinstance(made, Call):
+        made.function(*made.arguments)
+    return result
 
 
 def _move(x: Any, out: Any, axes: tuple[int, ...]) -> Any:

@@ -29,7 +29,7 @@ from weft.language.threads.barrier import sync_threads, sync_warp
 from weft.language.threads.grid import block_idx, grid_dim, thread_idx
 from weft.language.threads.warp import ballot, lane_id, warp_id
 from weft.primitives.block.scans import exclusive_scan
-from weft.primitives.radix import UNSIGNED, code_of, key_of, last_code
+from weft.primitives.radix import UNSIGNED, code_of, key_of, last_code, rank_of
 from weft.types.dtype import i32, i64, u32, u64
 from weft.types.launch_limits import WARP_SIZE
 
@@ -142,7 +142,7 @@ def count_kernel(x: Array, counts: Array, plan: Constant) -> None:
     first = (i64(block_idx.y) * _COUNTING + thread_idx.x) * width
     for i in range(first, len(row), i64(grid_dim.y) * (_COUNTING * width)):
         for key in elements(row, i, width):
-            code = code_of(key, plan.descending)
+            code = rank_of(code_of(key, plan.descending), x.dtype, plan.descending)
             for number, (shift, bits) in enumerate(plan.digits):
                 atomic_add(found, number * _DIGITS + _digit(code, shift, bits), 1)
     sync_threads()
@@ -206,12 +206,13 @@ def move_keys(
     dealt = [warp_id() * (WARP_SIZE * count) + k * WARP_SIZE + lane_id() for k in range(count)]
     own = row_of(source, row)[first:]
     codes = [_code(own, i, present, dtype, is_first, plan.descending) for i in dealt]
+    ranks = [rank_of(code, dtype, plan.descending) for code in codes]
     counts, offsets = shared((threads // WARP_SIZE, _DIGITS), i32), shared(_DIGITS, wide)
-    _count(counts, [_digit(code, shift, bits) for code in codes])
+    _count(counts, [_digit(rank, shift, bits) for rank in ranks])
     total, before = _published(counts, messages, block_idx.x, tile)
     keys, with_keys, places = shared(count * threads, codes[0].dtype), None, ()
-    for code in codes:
-        place = _place(counts, code, shift, bits)
+    for code, rank in zip(codes, ranks, strict=True):
+        place = _place(counts, rank, shift, bits)
         keys[place] = code
         places = (*places, place)
     if moved is not None:
@@ -228,7 +229,8 @@ def move_keys(
     for k in range(count):
         place = k * threads + thread
         code = keys[place]
-        goal = offsets[_digit(code, shift, bits)] + place
+        rank = rank_of(code, dtype, plan.descending)
+        goal = offsets[_digit(rank, shift, bits)] + place
         if place < present:
             if target is not None:
                 key = key_of(code, dtype, plan.descending) if is_last else code

@@ -80,8 +80,8 @@ def _sort_backward(gradient: Any, found: Any, x: Any, *others: Any) -> Any:
 def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) -> Any:
     """The elements of each row in order, along the last dimension.
 
-    Equal elements keep their order, in either direction. NaN comes last, in either direction, as one NaN; −0.0 counts
-    as smaller than 0.0.
+    Equal elements keep their order, in either direction, and -0.0 and 0.0 are equal, as in NumPy and CUB. NaN comes
+    last, in either direction, as one NaN.
 
     Args:
         x: an array of numbers of any rank from 1 on and any layout.

@@ -54,20 +54,24 @@ def radix_sorted(
         beyond = last_code(dtype)
         places = blocked(len(codes), scope)
         codes = [select(at < count, one, beyond) for at, one in zip(places, codes, strict=True)]
+
+    def order(code: Any) -> Any:
+        return rank_of(code, dtype, descending)
+
     if values is None:
-        codes = [one for (one,) in _sorted([(one,) for one in codes], first, end, scope)]
+        codes = [one for (one,) in _sorted([(one,) for one in codes], order, first, end, scope)]
         found = [key_of(one, dtype, descending) for one in codes]
         return found[0] if is_single else found
     with_keys = lists.counted([values] if is_single else values, name)
     static_assert(len(with_keys) == len(codes), f"{name}: each key needs a value")
-    pairs = _sorted([*zip(codes, with_keys, strict=True)], first, end, scope)
+    pairs = _sorted([*zip(codes, with_keys, strict=True)], order, first, end, scope)
     found = [key_of(code, dtype, descending) for code, _ in pairs]
     moved = [value for _, value in pairs]
     return (found[0], moved[0]) if is_single else (found, moved)
 
 
-def _sorted(items: Any, first: Any, end: Any, scope: Any) -> Any:
-    """Blocked records in the order of their first numbers, blocked again."""
+def _sorted(items: Any, order: Any, first: Any, end: Any, scope: Any) -> Any:
+    """Blocked records in the order of what `order` makes of their first numbers, blocked again."""
     count = len(items)
     on, start = thread_board(items[0], count), first_of(scope) * count
     own, dealt = blocked(count, scope), _dealt(count, scope)
@@ -77,7 +81,7 @@ def _sorted(items: Any, first: Any, end: Any, scope: Any) -> Any:
     items = [take(on, start + slot(place, count)) for place in dealt]
     for shift in range(first, end, _BITS):
         mask = _DIGITS - 1 if (end - first) % _BITS == 0 else (1 << min(_BITS, end - shift)) - 1
-        places = _places([i32(item[0] >> shift) & mask for item in items], scope)
+        places = _places([i32(order(item[0]) >> shift) & mask for item in items], scope)
         for item, place in zip(items, places, strict=True):
             put(on, start + place, item)
         meet(scope)
@@ -173,6 +177,16 @@ def code_of(key: Any, descending: Any) -> Any:
     if descending:
         code ^= last
     return select(key != key, last, code) if dtype.is_float else code
+
+
+def rank_of(code: Any, dtype: Any, descending: Any) -> Any:
+    """The code whose digits are sorted by: that of 0.0 for -0.0, which is equal and keeps its place and its sign."""
+    if not dtype.is_float:
+        return code
+    plus, minus = (code.dtype((1 << (dtype.bits - 1)) - below) for below in (0, 1))
+    if descending:
+        plus, minus = minus, plus
+    return select(code == minus, plus, code)
 
 
 def key_of(code: Any, dtype: Any, descending: Any) -> Any:

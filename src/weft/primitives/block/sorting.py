@@ -21,8 +21,8 @@ def radix_sort(
 ) -> Any:
     """The block's keys in order: the first thread gets the first ones, the second thread the next.
 
-    Equal keys keep their order. NaN comes last, in either direction, as one NaN; −0.0 is before 0.0. A round per four
-    bits of the keys, each with five barriers.
+    Equal keys keep their order. NaN comes last, in either direction, as one NaN; -0.0 and 0.0 are equal. An
+    iteration per four bits of the keys, each with five barriers.
 
     Args:
         keys: a number of any type; or a list of several, which follow each other thread by thread.
