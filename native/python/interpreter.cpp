@@ -48,7 +48,7 @@ PyObject* ask_source(const weft_scratch& wanted, int64_t bytes, const ScratchPla
   if (!memory || memory.get() == Py_None) return memory.release();
   ParameterType pointer{};
   uint64_t address = 0;
-  const ExtractionContext context{place.device, place.check};
+  const ExtractionContext context{place.device, place.check, true};
   if (!parse_parameter_type("*i8", &pointer)) return nullptr;
   if (extract_parameter(memory.get(), pointer, context, &address) != 0) {
     Reference name(PyUnicode_FromFormat("scratch of %s", place.name));

@@ -149,6 +149,15 @@ PyObject* preload(PyObject* self, PyObject* device) {
   return preload_device_program(program, static_cast<int32_t>(ordinal), state->load_policy);
 }
 
+PyObject* code_handle(PyObject* self, PyObject* device) {
+  const long ordinal = PyLong_AsLong(device);
+  if (ordinal == -1 && PyErr_Occurred()) return nullptr;
+  const weft_state* state = as_image(self)->state;
+  auto* program = static_cast<DeviceProgram*>(state->driver_state);
+  if (program == nullptr) Py_RETURN_NONE;
+  return loaded_code_handle(program, static_cast<int32_t>(ordinal), state->load_policy);
+}
+
 PyObject* get_state(PyObject* self, void*) { return PyLong_FromVoidPtr(as_image(self)->state); }
 
 PyObject* get_bound_device(PyObject* self, void*) {
@@ -188,6 +197,9 @@ PyMethodDef kMethods[] = {
      "arguments."},
     {"preload", preload, METH_O,
      "preload(device)\n--\n\nLoads the kernels on a device now; their handles by name, none on the CPU."},
+    {"code_handle", code_handle, METH_O,
+     "code_handle(device)\n--\n\nThe CUmodule or CUlibrary of the kernels on a device, loaded now; None on "
+     "the CPU."},
     {nullptr, nullptr, 0, nullptr},
 };
 

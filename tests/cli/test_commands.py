@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import weft
+from weft.backends.cuda.diagnostics import ASSEMBLER_CODES
 from weft.cli import COMMANDS, doctor, main, make_parser
 from weft.cli.completion import subparsers
 from weft.cli.explain import explanations
@@ -247,3 +248,17 @@ def test_a_wrong_option_is_a_wrong_command(command, words, said, capsys, tmp_pat
     shown = capsys.readouterr()
     assert said in shown.err
     assert shown.err.startswith(f"weft {command}: ")
+
+
+def test_explain_knows_the_assemblers_codes(capsys: pytest.CaptureFixture[str]):
+    for code, words in (
+        ("C7510", "printf"),
+        ("C7511", "setmaxnreg"),
+        ("c7513", "conversion"),
+        ("C7514", "sums"),
+    ):
+        assert main(["explain", code]) == 0
+        text = capsys.readouterr().out
+        assert text.startswith(code.upper()) and words in text
+    page = (Path(__file__).parents[2] / "docs" / "tensor-cores.md").read_text()
+    assert [code for code in ASSEMBLER_CODES if code not in page] == []

@@ -9,8 +9,9 @@ import weft
 
 ASKED = {
     "architecture", "as_tvm_ffi", "cubin", "device", "engine", "executor", "export", "handle_address", "host_llvm_ir",
-    "ir_module", "kernels", "llvm_ir", "name", "objects", "preload", "prepare", "ptx", "release_gil", "remarks",
-    "safe_call_address", "sass", "scratch", "signature", "stages", "target", "tensor_type", "to", "to_object", "writes",
+    "code_handle", "ir_module", "kernels", "llvm_ir", "name", "objects", "preload", "prepare", "ptx", "release_gil",
+    "remarks", "safe_call_address", "sass", "scratch", "signature", "stages", "target", "tensor_type", "to",
+    "to_object", "writes",
 }  # fmt: skip
 
 
@@ -61,17 +62,14 @@ def test_host_functions_show_their_function_options_and_specializations():
     }
 
 
-@pytest.mark.parametrize("method", ["to", "preload"])
 @pytest.mark.parametrize("arguments", [(), (None,)])
-def test_a_device_that_is_missing_is_asked_for(fn, method, arguments):
-    with pytest.raises(TypeError) as error:
-        getattr(fn, method)(*arguments)
-    assert str(error.value) == (
-        f"{method}() takes a device: an ordinal, 'cuda:<ordinal>' or a device object; received none"
-    )
+def test_no_device_is_the_current_one(fn, arguments):
+    assert fn.to(*arguments).device == 0
+    assert fn.preload(*arguments) == {}
+    assert fn.code_handle(*arguments) is None
 
 
-@pytest.mark.parametrize("method", ["to", "preload", "as_tvm_ffi"])
+@pytest.mark.parametrize("method", ["to", "preload", "code_handle", "as_tvm_ffi"])
 def test_methods_are_named_as_they_are_called(fn, method):
     with pytest.raises(TypeError, match=rf"^{method}\(\) "):
         getattr(fn, method)(1, 2, 3)

@@ -121,9 +121,9 @@ def test_tensors_of_two_devices_in_turn_need_no_rebinding(fake: FakeCuda, execut
 @on_fake(devices=2)
 def test_the_usual_call_asks_the_driver_twice(fake: FakeCuda):
     function = compiled("library").register(fake)
-    _native.set_launch_gil("hold")  # else some calls look whether the stream is idle
     a, b, _ = vectors(0)
     fake.set_current(fake.retain_primary(0))
+    _native.set_launch_gil("hold")  # else some calls look whether the stream is idle
     function(a, b)
     fake.forget_calls()
     function(a, b)
@@ -401,14 +401,33 @@ def test_a_forked_child_is_told_so_and_the_parent_goes_on(fake: FakeCuda):
 
 
 @on_fake(devices=2)
+def test_other_tools_get_the_module_or_the_library(fake: FakeCuda):
+    """The handles are those that the driver gave: it finds the kernels in them."""
+    for executor, find in (("context", "cuModuleGetFunction"), ("library", "cuLibraryGetKernel")):
+        function = compiled(executor).register(fake)
+        codes = [function.code_handle(device) for device in (0, 1)]
+        assert (codes[0] == codes[1]) == (executor == "library")
+        for code in codes:
+            found = ctypes.c_void_p()
+            fake.call(find, ctypes.byref(found), ctypes.c_void_p(code), b"add_one_kernel")
+            assert found.value
+        assert function.code_handle(0) == codes[0]
+
+
+@on_fake(devices=2)
 def test_a_device_is_bound_and_loaded_by_its_name(fake: FakeCuda):
     function = compiled("library").register(fake)
     assert function.to("cuda:1").device == 1
     assert list(function.preload("cuda:1")) == ["add_one_kernel"]
-    with pytest.raises(
-        TypeError, match=r"to\(\) takes a device: an ordinal, 'cuda:<ordinal>' or a device object"
-    ):
-        function.to(None)
+    assert function.to().device == function.to(None).device == 0
+    fake.set_current(fake.retain_primary(1))
+    assert function.to().device == function.to(None).device == 1
+    for device in (2, 7, "cuda:7"):
+        for method in (function.to, function.preload, function.code_handle):
+            with pytest.raises(
+                ValueError, match=r"there is no device cuda:\d; the driver sees 2 devices"
+            ):
+                method(device)
     with pytest.raises(ValueError, match="device is 'cpu', expected 'cuda'"):
         function.to("cpu")
 

@@ -201,6 +201,14 @@ def test_a_pointer_to_the_wrong_memory_is_refused_as_far_as_it_is_checked(fake: 
     with pytest.raises(ValueError, match="received memory of cuda:1"):
         passer(other)
     address = int.from_bytes(Passer(fake, "*i8", "off")(other), "little")
+    # An object with nothing but data_ptr(): only the driver knows what its address is of.
+    with pytest.raises(ValueError, match=r"which CUDA does not know \(host memory\?\)"):
+        passer(DataPointer(host.ctypes.data))
+    with pytest.raises(ValueError, match="received memory of cuda:1"):
+        passer(DataPointer(address))
+    assert passer(DataPointer(0)) == bytes(8)
+    unchecked = Passer(fake, "*i8", "off")
+    assert unchecked(DataPointer(host.ctypes.data)) == host.ctypes.data.to_bytes(8, "little")
     assert passer(address) == address.to_bytes(8, "little")
     with pytest.raises(ValueError, match="received memory of cuda:1"):
         passer(CudaArray(address))

@@ -223,7 +223,9 @@ def launch_under_capture(fake: FakeCuda) -> None:
     stream = fake.create_stream(fake.retain_primary(0))
     fake.begin_capture(stream)
     try:
-        launcher = driver.Launcher(["*i8"], driver.KernelMetadata(profile_scratch_size=8))
+        launcher = driver.Launcher(
+            ["*i8"], driver.KernelMetadata(global_scratch_size=8, profile_scratch_size=0)
+        )
         launcher(1, 1, 1, stream, function, (1, 1, 0), None, None, None, 0)
     finally:
         fake.destroy_graph(fake.end_capture(stream))

@@ -176,7 +176,7 @@ def addresses(fake: FakeCuda) -> tuple[int, int]:
 @on_fake()
 def test_scratch_is_allocated_for_the_grid_and_given_back_behind_the_kernel(fake: FakeCuda):
     stream = fake.create_stream(fake.retain_primary(0))
-    call = Call([Scratch(100, 16, 0, GLOBAL), Scratch(8, 8, 2, PROFILE)])
+    call = Call([Scratch(100, 16, 0, GLOBAL), Scratch(8, 8, 2, GLOBAL)])
     call(stream)
     assert order(fake) == [
         "MemAllocAsync", "MemAllocAsync", "LaunchKernelEx", "MemFreeAsync", "MemFreeAsync",
@@ -299,7 +299,8 @@ def test_users_allocators_are_asked_in_their_context_and_what_they_give_is_dropp
 
     def inside() -> None:
         set_allocator(allocate)
-        call()
+        with pytest.raises(RuntimeError, match="no allocator is set"):
+            call()
         assert asked == [(24, 8, 0)]
         set_profile_allocator(allocate)
         call()
@@ -308,7 +309,7 @@ def test_users_allocators_are_asked_in_their_context_and_what_they_give_is_dropp
     assert asked == [(24, 8, 0), (24, 8, 0), (12, 16, 0)]
     assert addresses(fake) == (0x2000, 0x3000)
     assert Memory.dropped == 3
-    call()
+    Call([Scratch(4, 8, 0, GLOBAL)])()
     assert len(asked) == 3  # this context has none: the pool
     assert fake.live("allocation") == 0
 

@@ -93,7 +93,7 @@ def run(launcher: Launcher, function: int, stream: object = None) -> None:
 def test_scratch_is_the_grids_size_from_the_pool_and_given_back_in_stream_order(fake: FakeCuda):
     stream = fake.create_stream(fake.retain_primary(0))
     launcher, function = with_scratch(
-        KernelMetadata(global_scratch_size=100, profile_scratch_size=16)
+        KernelMetadata(global_scratch_size=100, profile_scratch_size=0)
     )
     fake.forget_calls()
     run(launcher, function, stream)
@@ -101,12 +101,22 @@ def test_scratch_is_the_grids_size_from_the_pool_and_given_back_in_stream_order(
         call.split("(")[0]
         for call in fake.calls("cuMemAllocAsync", "cuLaunchKernelEx", "cuMemFreeAsync")
     ]
-    assert names == [
-        "cuMemAllocAsync", "cuMemAllocAsync", "cuLaunchKernelEx", "cuMemFreeAsync", "cuMemFreeAsync",
-    ]  # fmt: skip
+    assert names == ["cuMemAllocAsync", "cuLaunchKernelEx", "cuMemFreeAsync"]
     assert fake.calls("cuMemAllocAsync")[0].startswith("cuMemAllocAsync(600, ")
-    assert fake.calls("cuMemAllocAsync")[1].startswith("cuMemAllocAsync(96, ")
     assert fake.live("allocation") == 0
+
+
+@on_fake()
+def test_profile_scratch_needs_an_allocator_that_keeps_it(fake: FakeCuda):
+    """The launch would free the pool's memory before anyone could read it."""
+    launcher, function = with_scratch(
+        KernelMetadata(global_scratch_size=8, profile_scratch_size=16)
+    )
+    with pytest.raises(
+        RuntimeError, match=r"scratching: no allocator is set.*set_profile_allocator"
+    ):
+        run(launcher, function)
+    assert fake.launches() == [] and fake.live("allocation") == 0
 
 
 @on_fake()
@@ -152,7 +162,8 @@ def test_users_allocators_are_asked_for_bytes_alignment_and_stream_in_their_cont
     contextvars.copy_context().run(inside)
     assert asked == [(24, 8, 0), (12, 1, 0)]
     assert "parameters=[05000000 0010000000000000 0020000000000000]" in fake.launches()[0]
-    run(launcher, function)
+    with pytest.raises(RuntimeError, match="no allocator is set"):
+        run(launcher, function)
     assert len(asked) == 2
     with pytest.raises(TypeError, match="expected a function"):
         set_allocator(3)  # type: ignore[arg-type]

@@ -139,17 +139,31 @@ def test_scratch_that_a_kernel_declares_and_does_not_need_is_null(fake: FakeCuda
 @every_way
 @pytest.mark.parametrize("blocks", [1, 2, 4])
 def test_scratch_is_as_large_as_the_grid_that_is_launched(fake: FakeCuda, way: Way, blocks: int):
-    way(three(), (7,), ((100, 4096), (16, 1)), blocks)
+    asked: list[int] = []
+
+    def inside() -> None:
+        driver.set_profile_allocator(lambda size, *_: asked.append(size) or 0x2000)
+        way(three(), (7,), ((100, 4096), (16, 1)), blocks)
+
+    contextvars.copy_context().run(inside)
     sizes = [call.split("(")[1].split(",")[0] for call in fake.calls("cuMemAllocAsync")]
-    assert sizes == [str(600 * blocks + 4096), str(96 * blocks)]
+    assert (sizes, asked) == ([str(600 * blocks + 4096)], [96 * blocks])
     assert f"grid={2 * blocks},3,1" in fake.launches()[0]
     _, first, second = parameters(fake)
     assert first % 4096 == 0
-    assert second != 0
-    assert order(fake) == [
-        *["cuMemAllocAsync"] * 2, "cuLaunchKernelEx", *["cuMemFreeAsync"] * 2
-    ]  # fmt: skip
+    assert second == 0x2000
+    assert order(fake) == ["cuMemAllocAsync", "cuLaunchKernelEx", "cuMemFreeAsync"]
     assert fake.live("allocation") == 0
+
+
+@on_fake()
+@every_way
+def test_profile_scratch_is_not_taken_from_the_pool_which_would_be_freed_unread(
+    fake: FakeCuda, way: Way
+):
+    with pytest.raises(RuntimeError, match="no allocator is set"):
+        way(three(), (7,), (0, (16, 1)))
+    assert order(fake) == []
 
 
 class Memory:

@@ -71,6 +71,7 @@ class DeviceProgram {
   const std::string& function_name() const { return function_name_; }
   const std::vector<std::string>& kernel_names() const { return kernel_names_; }
   const std::string& missing_driver() const { return missing_driver_; }
+  cuda::CUlibrary library() const { return library_; }  // once loaded under another policy than context
 
  private:
   ~DeviceProgram();

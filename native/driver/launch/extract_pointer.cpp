@@ -75,7 +75,8 @@ int read_array(PyObject* object, const TypeEntry& entry, const ExtractionContext
   return read_view(view.tensor, context, address);
 }
 
-int read_data_ptr(PyObject* object, uint64_t* address) {
+// An object that says nothing of its device: the driver does, of the address.
+int read_data_ptr(PyObject* object, const ExtractionContext& context, uint64_t* address) {
   Reference method(PyObject_GetAttrString(object, "data_ptr"));
   if (!method) {
     PyErr_Clear();
@@ -85,7 +86,11 @@ int read_data_ptr(PyObject* object, uint64_t* address) {
   }
   Reference value(PyObject_CallNoArgs(method.get()));
   if (!value) return -1;
-  if (PyLong_Check(value.get())) return read_address(value.get(), address);
+  if (PyLong_Check(value.get())) {
+    if (read_address(value.get(), address) != 0) return -1;
+    const bool asks = context.check == kPointerDevice && !context.trusts_addresses && *address != 0;
+    return asks ? check_with_driver(address, context) : 0;
+  }
   return refuse(PyExc_TypeError, "expected an int from data_ptr() of %s, received %s",
                 Py_TYPE(object)->tp_name, Py_TYPE(value.get())->tp_name);
 }
@@ -99,7 +104,7 @@ int find_address(PyObject* object, const ExtractionContext& context, uint64_t* a
     TVMFFIObject* handle = reinterpret_cast<Object*>(object)->handle;
     if (handle->type_index == kTVMFFITensor) return read_view(*tensor_of(handle), context, address);
   }
-  return read_data_ptr(object, address);
+  return read_data_ptr(object, context, address);
 }
 
 }  // namespace

@@ -26,8 +26,9 @@ struct ParameterType {
 static_assert(sizeof(ParameterType) == 4, "the metadata is an array of these");
 
 struct ExtractionContext {
-  int32_t device;  // the ordinal where the kernel will run
-  int check;       // enum PointerCheck
+  int32_t device;                 // the ordinal where the kernel will run
+  int check;                      // enum PointerCheck
+  bool trusts_addresses = false;  // of objects that say nothing of their device
 };
 
 // Parses a type name: "*fp32", "i32", "bf16", "nvTmaDesc", "struct[12:4]", ... False with ValueError.

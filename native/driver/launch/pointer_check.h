@@ -6,8 +6,8 @@
 
 namespace weft {
 
-// How a pointer is checked: not at all, against its object's device (free), or by asking the driver about the
-// address.
+// How a pointer is checked: not at all, against its object's device (free; the driver is asked about the
+// address of an object that has no device, only data_ptr()), or by asking the driver about every address.
 enum PointerCheck { kPointerOff = 0, kPointerDevice = 1, kPointerDriver = 2 };
 
 }  // namespace weft

@@ -38,6 +38,8 @@ bool read_handle(PyObject* object, const char* name, void** handle);
 
 // Loads a program on a device now: a dict from kernel names to handles, or nullptr with an exception.
 PyObject* preload_device_program(DeviceProgram* program, int32_t ordinal, int32_t policy);
+// The CUmodule (context policy) or CUlibrary of the code on a device, loaded now if it is not; an int.
+PyObject* loaded_code_handle(DeviceProgram* program, int32_t ordinal, int32_t policy);
 
 }  // namespace weft
 

@@ -157,14 +157,32 @@ DeviceProgram* device_program_of(PyObject* object) {
   return nullptr;
 }
 
-PyObject* preload_device_program(DeviceProgram* program, int32_t ordinal, int32_t policy) {
+namespace {
+
+// nullptr with an exception.
+LoadedProgram* preload_without_gil(DeviceProgram* program, int32_t ordinal, int32_t policy) {
   DriverError error;
   LoadedProgram* loaded;
   {
     WithoutGil released;
     loaded = preload_program(program, ordinal, policy, &error);
   }
-  if (loaded == nullptr) return set_python_error(error);
+  if (loaded == nullptr) set_python_error(error);
+  return loaded;
+}
+
+}  // namespace
+
+PyObject* loaded_code_handle(DeviceProgram* program, int32_t ordinal, int32_t policy) {
+  const LoadedProgram* loaded = preload_without_gil(program, ordinal, policy);
+  if (loaded == nullptr) return nullptr;
+  return PyLong_FromVoidPtr(loaded->module != nullptr ? static_cast<void*>(loaded->module)
+                                                      : static_cast<void*>(program->library()));
+}
+
+PyObject* preload_device_program(DeviceProgram* program, int32_t ordinal, int32_t policy) {
+  const LoadedProgram* loaded = preload_without_gil(program, ordinal, policy);
+  if (loaded == nullptr) return nullptr;
   PyObject* handles = PyDict_New();
   for (size_t index = 0; handles != nullptr && index < loaded->kernel_count; ++index) {
     PyObject* handle = PyLong_FromVoidPtr(loaded->kernels[index].handle);

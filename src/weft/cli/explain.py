@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft explain``: what the code of an error means.
+"""``weft explain``: what the code of an error, or of an assembler's remark, means.
 
-In: a code. Out: its messages, its cause and its cure, from the tables of docs/errors.md.
+In: a code. Out: its messages, its cause and its cure, from the tables of docs/errors.md; ptxas's from the CUDA backend.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from weft.backends.cuda.diagnostics import ASSEMBLER_CODES
 from weft.cli.functions import WrongCommandError
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def explanations() -> dict[str, Explanation]:
             code, messages, cause, cure = (cell.replace("\\|", "|") for cell in row.groups())
             before = found[code].messages if code in found else ()
             found[code] = Explanation((*before, *messages.split("<br>")), cause, cure)
+    for code, meaning in ASSEMBLER_CODES.items():
+        found[code] = Explanation((meaning.message,), meaning.cause, meaning.cure)
     return dict(sorted(found.items()))
 
 

@@ -69,7 +69,7 @@ def find_or_compile(
         found = _find(request, options)
         if found is not None:
             store.stats().hits += 1
-            _tell(request.source.name, found)
+            _tell(request.source.name, found, options)
             return found
         store.stats().misses += 1
     compile_function = _compiler()
@@ -96,12 +96,13 @@ def _is_wanted(options: CompileOptions) -> bool:
     return KNOWS_THIS_MACHINE and not (options.no_cache or config.no_cache or effects or config.log)
 
 
-def _tell(name: str, found: Any) -> None:
+def _tell(name: str, found: Any, options: CompileOptions) -> None:
     """What the compiler says in any case, without importing `logging` if nothing is to be said."""
     if "logging" in sys.modules or misspelled_variables():
         from weft.compiler.logs import log_found
 
-        log_found(name, found.executor.name)
+        _, reason = choose_executor(options.executor, options.enable_tvm_ffi)
+        log_found(name, found.executor.name, reason)
 
 
 class _Request(NamedTuple):

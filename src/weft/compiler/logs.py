@@ -49,7 +49,7 @@ def _warn_of_misspelled_variables() -> None:
         _log.warning("weft has no environment variable %s; did you mean %s?", name, meant)
 
 
-def log_found(name: str, executor: str) -> None:
+def log_found(name: str, executor: str, reason: str) -> None:
     """Shows the log, and says that a function was found in the cache on disk."""
     show_logs()
-    _log.info("%s: executor %s, found in the cache", name, executor)
+    _log.info("%s: executor %s, because of %s; found in the cache", name, executor, reason)

@@ -142,7 +142,8 @@ def launch_ex(
         arg_annotations: the `annotations` of `parse_signature`; None passes everything.
         metadata, enter_hook, exit_hook: as in `launch`.
         scratch: ``(global_scratch, profile_scratch)`` as in `launch`, or None: the kernel declares neither.
-        pointer_check: ``"off"``, ``"device"`` (against the object's own device, free) or ``"driver"``: the driver is
+        pointer_check: ``"off"``, ``"device"`` (against the object's own device, free;
+            of an object with `data_ptr()` alone the driver checks the address) or ``"driver"``: the driver is
             asked about each address, ints too. Unknown addresses and those of other devices are refused; pinned host
             memory is passed at its device address. The driver does not know memory that a graph under capture
             allocates. device: properties that the attributes are first checked against, so that errors show both

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft import _native
-from weft.driver.device import ordinal_of
-from weft.errors import brief
+from weft.driver.device import current_device, device_count, ordinal_of
+from weft.errors import CudaError, brief
 from weft.runtime.call_times import CallTimes
 from weft.runtime.captured import grouped
 from weft.runtime.code_image import ENTRY_PREFIX
@@ -294,16 +294,17 @@ class CompiledDetails:
         """The same code, bound to one device: tensors on other devices are refused.
 
         Args:
-            device: an ordinal, ``"cuda:1"``, or a device object; required.
+            device: an ordinal, ``"cuda:1"``, or a device object; None: the current device.
 
         Raises:
             TypeError: it names no device.
-            ValueError: it names a non-CUDA device, or is negative.
+            ValueError: it names a non-CUDA device, is negative, or there is no such device here. Where there is no
+                driver, any ordinal is taken.
 
         Example:
             >>> fn.to(0)(a, b)
         """
-        image = self.image.bind(_ordinal("to", device))
+        image = self.image.bind(self._ordinal(device))
         times = None if self.times is None else CallTimes(self.name, image)
         bound = object.__new__(CompiledDetails)
         for name in self.__slots__:
@@ -316,7 +317,7 @@ class CompiledDetails:
         """Load the kernels on a device now, so that calls need not: under graph capture they cannot.
 
         Args:
-            device: an ordinal, ``"cuda:1"``, or a device object; required.
+            device: an ordinal, ``"cuda:1"``, or a device object; None: the current device.
 
         Returns:
             Kernel name → CUkernel or CUfunction handle, by executor; empty on the CPU. The function owns them.
@@ -330,10 +331,45 @@ class CompiledDetails:
             >>> fn.preload(0)  # on the CPU there is nothing to load
             {}
         """
-        handles = self.image.preload(_ordinal("preload", device))
+        handles = self.image.preload(self._ordinal(device))
         if self.times is not None:
             self.times.preloaded()
         return handles
+
+    @one_frame("code_handle")
+    def code_handle(self, device: object = None) -> int | None:
+        """What the driver's functions take for the code on a device, loaded now if it is not: for other tools.
+
+        Args:
+            device: an ordinal, ``"cuda:1"``, or a device object; None: the current device.
+
+        Returns:
+            A CUmodule of the context executor, a CUlibrary of the others, which the function owns; None on the CPU.
+
+        Raises:
+            weft.CudaError, TypeError, ValueError: as for `preload`.
+
+        Example:
+            >>> fn.code_handle() is None  # on the CPU
+            True
+        """
+        return self.image.code_handle(self._ordinal(device))
+
+    def _ordinal(self, device: object) -> int:
+        """The device's ordinal: one that is here, if its functions are for a GPU and there is a driver."""
+        ordinal = None if device is None else ordinal_of(device)
+        if self.target == "cpu":
+            return ordinal or 0
+        try:
+            count = device_count()
+        except CudaError:
+            return ordinal or 0
+        if ordinal is None:
+            return current_device()
+        if ordinal >= count:
+            devices = f"{count} device{'s' * (count > 1)}"
+            raise ValueError(f"there is no device cuda:{ordinal}; the driver sees {devices}")
+        return ordinal
 
     @one_frame("export")
     def export(self, path: Any, *, gpu_arch: Any = None, cpu: str | None = None) -> Any:
@@ -375,14 +411,6 @@ class CompiledDetails:
 def _exported(module: str) -> Any:
     """A module of the compiler, by name: running a function requires none of it."""
     return import_module(f"weft.compiler.exported.{module}")
-
-
-def _ordinal(method: str, device: object) -> int:
-    if device is None:
-        raise TypeError(
-            f"{method}() takes a device: an ordinal, 'cuda:<ordinal>' or a device object; received none"
-        )
-    return ordinal_of(device)
 
 
 def make_compiled_function(details: CompiledDetails) -> _native.Function:

@@ -19,7 +19,7 @@ class KernelInfo(Frozen):
         parameter_sizes: bytes of each parameter, in order.
         parameter_bytes: bytes of the parameter buffer, with padding.
         max_threads: per block.
-        registers: per thread, 32 bits each.
+        registers: per thread, 32 bits each, as the kernel starts; `setmaxnreg` gives and takes others.
         spill_store_bytes, spill_load_bytes: per thread, moved to and from local memory.
         stack_bytes: local memory per thread.
         shared_memory_bytes: of the kernel's own shared arrays, per block; launches add their request to it.

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.backends.cuda.line_table import Place, local_accesses, read_sections
 from weft.codegen.llvm.debug_info import path_in_ptx
@@ -47,13 +47,71 @@ _CAUSES: Final = (
     ("defining input registers", r"\bwgmma\.mma_async[^;]*\}, *\{"),
     ("wgmma", r"\bwgmma\.mma_async\b"),
 )
-_ADVICE: Final = {
-    "C7510": "leave out printf, which is a call",
-    "C7511": "make the tiles smaller, or allow more registers",
-    "C7512": "make the tiles smaller, or allow more registers",
-    "C7513": "make the next operand after the wait",
-    "C7515": "give each product a fragment that no branch or other product has a part in",
-    "C7517": "wait before fragments change places, and after the loop's last product",
+
+
+class AssemblerCode(NamedTuple):
+    """What one of ptxas's codes means.
+
+    Attributes:
+        message: ptxas's own words.
+        cause: in the words of a kernel's source.
+        cure: what to do.
+    """
+
+    message: str
+    cause: str
+    cure: str
+
+
+_SERIALIZED: Final = "wgmma.mma_async instructions are serialized due to"
+_FEWER: Final = (
+    "make the tiles smaller, or allow more registers: fewer threads in a block, or setmaxnreg, which a kernel's "
+    "registers, those it starts with, do not show"
+)
+ASSEMBLER_CODES: Final = {
+    "C7510": AssemblerCode(
+        f"{_SERIALIZED} wgmma pipeline crossing function boundary at a function call",
+        "a call between products, so that each product waits",
+        "leave out printf, which is a call; an assert takes none",
+    ),
+    "C7511": AssemblerCode(
+        f"{_SERIALIZED} insufficient register resources for the wgmma pipeline",
+        "too few registers to keep the products in flight",
+        _FEWER,
+    ),
+    "C7512": AssemblerCode(
+        f"{_SERIALIZED} insufficient register resources for the function",
+        "too few registers to keep the products in flight",
+        _FEWER,
+    ),
+    "C7513": AssemblerCode(
+        f"{_SERIALIZED} non wgmma instructions defining input registers of a wgmma between start and end of the "
+        "pipeline stage",
+        "an operand in registers is made while products are in flight, be it by a conversion alone, or in the next "
+        "round of a loop while those of the last are in flight",
+        "make the next operand after the wait, its conversion too, and let no product stay in flight from one round of "
+        "a loop to the next, or put the operand into shared memory",
+    ),
+    "C7514": AssemblerCode(
+        f"{_SERIALIZED} non wgmma instructions reading accumulator registers of a wgmma between start and end of the "
+        "pipeline stage",
+        "sums are read, stored or converted while products into them are in flight, or in the next round of a loop",
+        "wait for the product before its sums are read, and let no product stay in flight from one round of a loop to "
+        "the next whose sums that round reads",
+    ),
+    "C7515": AssemblerCode(
+        f"{_SERIALIZED} non wgmma instructions defining accumulator registers of a wgmma between start and end of the "
+        "pipeline stage",
+        "sums in flight are written by something other than a product: the parts of two branches, or zeros, come "
+        "together",
+        "give each product a fragment that no branch or other product has a part in: wait before branches meet, and "
+        "begin with an accumulator",
+    ),
+    "C7517": AssemblerCode(
+        "wgmma.wait_group is injected by compiler to allow use of registers defined by GMMA",
+        "a wait that you did not write, since sums in flight change places",
+        "wait before fragments change places, and after the loop's last product",
+    ),
 }
 _ENTRY: Final = re.compile(r"\.entry\s+([\w$]+)")
 # Lines with sizes and times, which are not warnings.
@@ -138,11 +196,11 @@ def _diagnostics(log: str, ptx: str) -> Iterator[Remark]:
         inside = re.search(r"(?:in|for) (?:the )?function '([\w$]+)'", line)
         kernel_here = inside[1] if inside else (_entry_of(ptx, number) if number else kernel)
         file, place = source_line(ptx, number or _cause(ptx, kernel_here, line))
-        advice = _ADVICE.get(code[1]) if code else None
+        known = ASSEMBLER_CODES.get(code[1]) if code else None
         message = re.sub(r"^(ptxas|nvlink|info)?\s*(info|warning)?\s*:\s*", "", line)
         yield Remark(
             code=code[1] if code else "",
-            message=_IN_PTX.sub("", message).strip() + (f"; {advice}" if advice else ""),
+            message=_IN_PTX.sub("", message).strip() + (f"; {known.cure}" if known else ""),
             kernel=kernel_here,
             file=file,
             line=place,
