@@ -276,8 +276,10 @@ def test_pointers_are_verified_with_the_driver_where_it_is_asked(fake: FakeCuda,
     assert (first, second) == (third, 0)
     check((first, Memory(first), 0))
     assert parameters(fake) == [first, first, 0]
+    way(function, (0x1234, 0, 0))
+    with pytest.raises(ValueError, match=r"argument #0: .*0x1234, which CUDA does not know"):
+        way(function, (Memory(0x1234), 0, 0))  # nothing but the driver knows its device
     for wrong in (0x1234, Memory(0x1234)):
-        way(function, (wrong, 0, 0))
         with pytest.raises(ValueError, match=r"argument #1: .*0x1234, which CUDA does not know"):
             check((0, wrong, 0))
     with pytest.raises(ValueError, match="received memory of cuda:1"):
