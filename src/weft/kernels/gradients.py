@@ -173,6 +173,9 @@ def _is_transformed(torch: Any) -> bool:
 
 _NUMBERS: Final = ("int", "int | None", "float", "float | None", "Number")
 _WATCHED: Final = "watched"
+_ORDINARY: Final = frozenset(
+    (int, float, bool, str, tuple, list, type(None))
+)  # asked sooner than others
 _PLAIN_KEYS: Final = ("BackendSelect", "ADInplaceOrView")
 
 
@@ -195,7 +198,7 @@ def _concerns(torch: Any, values: tuple[Any, ...]) -> str:
         if kind is torch.Tensor or kind is torch.nn.Parameter:
             has_tensors = True
             is_tracked = is_tracked or value.requires_grad
-        elif hasattr(kind, "__torch_function__"):
+        elif kind not in _ORDINARY and hasattr(kind, "__torch_function__"):
             return kind.__name__
     if not has_tensors:
         return ""
