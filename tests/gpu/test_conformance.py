@@ -74,6 +74,8 @@ ON_CPU_ONLY = (
     "test_groups_that_never_meet_are_an_error_that_names_both",  # a GPU waits forever
     "test_aligned_vectors_are_accessed_16_bytes_at_a_time",  # compiled ahead of time, for the CPU
     "test_shared_memory_is_for_the_threads_that_a_block_has_or_may_have",
+    "test_a_launch_that_is_checked_lets_blocks_wait_for_later_ones",  # by the sanitizer
+    "test_orders_of_blocks_that_wait_for_later_ones_are_compared",
 )
 WORKERS = 8
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from weft.driver.device import synchronize
 from weft.driver.memory import copy, empty
+from weft.ffi.data_type import DataType
 from weft.ffi.tensor import Tensor, from_dlpack
 from weft.types.dtype import i32, i64, u32, u64
 
@@ -60,7 +61,7 @@ def _check_precision(result: Tensor) -> None:
         OverflowError: for integers beyond 32 bits.
     """
     jax: Any = sys.modules["jax"]
-    kind = result.dtype.weft
+    kind = DataType(result.dtype).weft
     if jax.config.jax_enable_x64 or kind not in (i64, u64) or 0 in result.shape:
         return
     from weft.kernels.reductions import max as largest
@@ -68,8 +69,9 @@ def _check_precision(result: Tensor) -> None:
 
     narrow = i32 if kind is i64 else u32
     lowest = -(1 << 31) if narrow is i32 else 0
-    for reduced in (smallest, largest) if result.shape else (lambda same: same,):
-        number = copy(empty((), kind, "cpu"), reduced(result)).item()
+    ends = [smallest(result), largest(result)] if result.shape else [result]
+    for end in ends:
+        number = copy(empty((), kind, "cpu"), end).item()
         if not lowest <= number < lowest + (1 << 32):
             raise OverflowError(
                 f"the result has {number}, an {kind} that {narrow} cannot hold, and JAX has no 64-bit types now: "

@@ -13,7 +13,7 @@ from weft import _native
 from weft.driver.memory import empty
 from weft.ffi.data_type import DataType
 from weft.ffi.tensor import Tensor, from_dlpack
-from weft.kernels.arrays import checked_output, element_type, given, refuse_overlap, tensor_of
+from weft.kernels.arrays import checked_output, given, refuse_overlap, tensor_of
 from weft.types.dtype import u8, u16, u32, u64
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Words(NamedTuple):
         """
         whole = tuple(shape)
         if out is None:
-            pair = self.array.shape[self.rank :]
-            words = empty((*whole, *pair), _WORDS[self.bits], str(self.array.device))
+            pair: tuple[int, ...] = self.array.shape[self.rank :]
+            words = empty([*whole, *pair], _WORDS[self.bits], str(self.array.device))
             code, bits, _ = self.dtype
             made = from_dlpack(_native.export_as(words, code, bits, max_version=(1, 1)))
             return made if isinstance(made, type(x)) else made.to(type(x)), words
@@ -61,7 +61,7 @@ class Words(NamedTuple):
         found = words_of(out, "out")
         if found is None or found.dtype != self.dtype:
             raise TypeError(
-                f"out has elements of {tensor_of(out, 'out').dtype.name}, expected {self.dtype.name}"
+                f"out has elements of {DataType(tensor_of(out, 'out').dtype).name}, expected {self.dtype.name}"
             )
         if found.shape != whole:
             raise ValueError(f"out has shape {found.shape}, expected {whole}")
@@ -80,15 +80,16 @@ def words_of(array: Any, name: str) -> Words | None:
         ValueError: if it has no dimension.
     """
     tensor = tensor_of(array, name)
-    if element_type(tensor.dtype)[0] is not None:
+    dtype = DataType(tensor.dtype)
+    if dtype.weft is not None:
         return None
-    bits = tensor.dtype.bits
+    bits = dtype.bits
     size = bits // 2 if bits == _HALVED else bits
-    if size not in _WORDS or tensor.dtype.lanes != 1:
+    if size not in _WORDS or dtype.lanes != 1:
         raise TypeError(
-            f"{name} has elements of {tensor.dtype.name}, expected single ones of 8 to 128 bits"
+            f"{name} has elements of {dtype.name}, expected single ones of 8 to 128 bits"
         )
     if not tensor.shape:
         raise ValueError(f"{name} has no dimension, expected one or more")
     words = from_dlpack(_native.export_as(tensor, _UNSIGNED, size, max_version=(1, 1)))
-    return Words(words, tensor.shape, tensor.dtype, size)
+    return Words(words, tensor.shape, dtype, size)

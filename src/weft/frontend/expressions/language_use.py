@@ -19,7 +19,7 @@ from weft.frontend.state.captured import cell_contents, code_names
 from weft.frontend.state.reachable import CACHED
 from weft.frontend.structure import PLAIN
 from weft.language import LanguageName
-from weft.language.functions import BoundFunction, DeviceFunction, StagedFunction
+from weft.language.functions import BoundFunction, DeviceFunction, HostFunction, StagedFunction
 from weft.language.operation import Operation
 from weft.language.values import StagedNamespace
 from weft.types.dtype import DType
@@ -87,8 +87,10 @@ class _Search:
         self._objects: list[Any] = []
         self._seen: dict[int, Any] = {}  # alive, so that an id stays its own
         self._pending: list[Any] = []
+        self._first: FunctionType | None = None
 
     def finds(self, function: FunctionType, given: Iterable[object]) -> bool:
+        self._first = function
         self._pending = [function, *given]
         asked = 0, 0, 0
         while True:
@@ -123,7 +125,13 @@ class _Search:
 
     def _add_function(self, function: FunctionType) -> bool:
         named = list(_named_values(function))
-        if any(map(_is_language, named)):
+        # Other functions call a host function as Python does: with arrays, while it compiles this one.
+        called = [
+            value
+            for value in named
+            if function is self._first or not isinstance(value, HostFunction)
+        ]
+        if any(map(_is_language, called)):
             return True
         self._pending += named
         self._names.update(code_names(function.__code__))
