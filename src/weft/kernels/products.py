@@ -136,9 +136,9 @@ def with_factor(tensor: Any, factor: Any, name: str) -> tuple[Any, float]:
     Raises:
         TypeError: for something else than a number; for one that has a derivative with 8-bit floats.
     """
-    value = number(factor, name)
     if not getattr(factor, "requires_grad", False):
-        return tensor, value
+        return tensor, number(factor, name)
+    value = number(factor.detach(), name)
     if tensor.itemsize == 1:
         raise TypeError(
             f"{name} requires a gradient, which products of 8-bit floats do not give; pass {name}.item(), or "
