@@ -149,8 +149,8 @@ _OF_WARPS, _OF_WARPGROUPS = warp_attention_gradients, hopper_attention_gradients
 @pytest.mark.parametrize(
     ("call", "plan", "hdim", "columns", "packed"),
     [
-        (_OF_WARPS.differentiate, _OF_WARPS.Plan(2, 16, 16, 16, 2), 9, 9, False),
-        (_OF_WARPS.differentiate_chunks, _OF_WARPS.Plan(2, 16, 16, 16, 2), 24, 24, True),
+        (_OF_WARPS.differentiate, _OF_WARPS.Plan(2, 16, 16, 16, 2), 9, (16, False), False),
+        (_OF_WARPS.differentiate_chunks, _OF_WARPS.Plan(2, 16, 16, 16, 2), 24, (32, False), True),
         (_OF_WARPGROUPS.differentiate, _OF_WARPGROUPS.Plan(1, 2), 40, 64, True),
     ],
     ids=["elements", "copies", "warpgroups"],
@@ -226,7 +226,7 @@ def test_each_kernel_assembles_for_a_gpu():
     indices = weft.fake_tensor(weft.i64, ("k",))
     vector = weft.fake_tensor(weft.f32, ("k",))
     for function, *arguments in (
-        (row_attention.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, 64),
+        (row_attention.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, 128),
         (hopper_attention.attention, *[aligned] * 4, sums, None, None, 7, 1.0, True, 64),
         (losses._losses_backward, of_rows, logits, indices, logits, -100, Spread(1, 256, 0, 1)),
         (sparse._sparse_matvec, indices, indices, vector, vector, vector, 8),
@@ -243,7 +243,7 @@ def test_attention_of_warps():
         *np.ones((2, 4, 100), "f"),
     )
     given, out = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in (q, k, v)], q * 0 + 7
-    warp_attention.attention_of_chunks(*given, out, lse, *starts, 0.2, True, 24, plan)
+    warp_attention.attention_of_chunks(*given, out, lse, *starts, 0.2, True, (32, False), plan)
     exact = kernels.attention(q, k, v, True, 0.2, *starts, lse=other)
     assert np.allclose(out, exact, atol=2e-3) and np.allclose(lse, other)
 

@@ -124,7 +124,7 @@ def test_integers_and_all_elements(shape):
 def test_each_kernel_assembles_for_a_gpu():
     x = weft.fake_tensor(weft.bf16, ("n", "m"))
     row, of_rows = weft.fake_tensor(weft.f32, ("m",)), weft.fake_tensor(weft.bf16, ("n",))
-    cut, how = Plan(256, 8, False, True, False, False), How("sum", None, None)
+    cut, how = Plan(256, 8, False, True, False, False), How("sum")
     for accesses, function, *arguments in (
         (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, Spread(1, 32, 8, 8), False),
         (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, Spread(1, 1024, 0, 8), True),
@@ -140,7 +140,18 @@ def test_each_kernel_assembles_for_a_gpu():
             True,
         ),
         (("LDG.E.128",), reductions._reduce, x, of_rows, 7, 1, 1 << 20, cut, how),
-        (("LDG.E.128", "STRONG.GPU"), scans._scan, x, x, 9, 256, 16, 8, True, None, False, None),
+        (
+            ("LDG.E.128", "STRONG.GPU"),
+            scans._scan,
+            x,
+            x,
+            9,
+            256,
+            16,
+            8,
+            True,
+            scans.Way(None, False, None),
+        ),
     ):
         compiled = weft.compile(function, *arguments, options="--gpu-arch sm_90a")
         assert compiled.cubin and all(access in compiled.sass for access in accesses)

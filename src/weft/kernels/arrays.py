@@ -124,16 +124,39 @@ def integer(value: object) -> int | None:
     return index(cast("SupportsIndex", value))
 
 
-def check_number(value: object, name: str, dtype: DType) -> None:
-    """Raises for what is not a number that elements of the type hold.
+class Scalar(NamedTuple):
+    """A number of any element type as an argument of kernels; one of the two is there.
+
+    Attributes:
+        bits: an integer's 64 bits, signed.
+        real: a float.
+    """
+
+    bits: Int64 | None = None
+    real: Float64 | None = None
+
+    def of(self, dtype: Any) -> Any:
+        """The number in its type; traced in kernels."""
+        return dtype(self.bits if self.real is None else self.real)
+
+
+def number_of(value: object, name: str, dtype: DType) -> Scalar:
+    """A number that elements of the type hold.
 
     Raises:
         TypeError: for something else than a number, or a float for integers.
+        ValueError: for an integer that is too large or too small.
     """
     if not isinstance(value, int | float):
         raise TypeError(f"{name} is {brief(value)}, expected a number")
-    if isinstance(value, float) and not dtype.is_float:
+    if dtype.is_float:
+        return Scalar(real=float(value))
+    if isinstance(value, float):
         raise TypeError(f"{name} is {brief(value)}, expected an integer for elements of {dtype}")
+    least, most = int(dtype.minimum), int(dtype.maximum)
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}, expected an integer from {least} to {most}")
+    return Scalar((value + (1 << 63)) % (1 << 64) - (1 << 63))
 
 
 def integer_from(value: object, name: str, least: int, beyond: int) -> int:

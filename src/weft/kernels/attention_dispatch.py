@@ -61,9 +61,15 @@ def forward(
             return Call(hopper_attention.attention, arguments, out)
         own = warp_attention
         call = own.attention_of_chunks if _have_chunks(*arrays) else own.attention
-        return Call(call, (*arguments, scale, causal, hdim, own.plan_for(hdim)), out)
+        return Call(
+            call, (*arguments, scale, causal, own.columns_for(hdim), own.plan_for(hdim)), out
+        )
     group = heads // max(keys.shape[-2], 1)
-    return Call(row_attention.attention, (*arguments, longest, group, scale, causal, hdim), out)
+    return Call(
+        row_attention.attention,
+        (*arguments, longest, group, scale, causal, row_attention.width_for(hdim)),
+        out,
+    )
 
 
 def backward(arrays: tuple[Given, ...], found: Any, by: tuple[Any, ...], options: Options) -> Call:
@@ -83,7 +89,8 @@ def backward(arrays: tuple[Given, ...], found: Any, by: tuple[Any, ...], options
     causal, scale, *starts = options
     own = warp_attention_gradients
     if not _suit_tensor_cores(queries) or 0 in (queries.size, keys.size):
-        arguments = *inputs, *by, *starts, scale, causal, hdim
+        width = row_attention.width_for(hdim)
+        arguments = *inputs, *by, *starts, scale, causal, width
         return Call(row_attention_gradients.differentiate, arguments, by)
     if found is None:
         out, lse = output_like(queries), sums_for(queries)
@@ -92,10 +99,12 @@ def backward(arrays: tuple[Given, ...], found: Any, by: tuple[Any, ...], options
         found = out, lse
     if _suit_copy_engine(*arrays):
         own, call = hopper_attention_gradients, hopper_attention_gradients.differentiate
-        hdim = _width_of(hdim)
+        columns: Any
+        columns = hdim = _width_of(hdim)
     else:
+        columns = warp_attention.columns_for(hdim)
         call = own.differentiate_chunks if _have_chunks(*arrays) else own.differentiate
-    arguments = *inputs, *found, *by, *starts, scale, causal, hdim, own.plans_for(hdim)
+    arguments = *inputs, *found, *by, *starts, scale, causal, columns, own.plans_for(hdim)
     return Call(call, arguments, by)
 
 

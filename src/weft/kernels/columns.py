@@ -103,7 +103,7 @@ def reduce_columns(
     count: Int64,
     axis: Constant,
     plan: Constant,
-    how: Constant,
+    how: How,
 ) -> None:
     """One launch, or two where columns are cut into parts; arguments as of `columns_kernel`."""
     at, columns = None, out.size
@@ -130,7 +130,7 @@ def columns_kernel(
     count: Int64,
     axis: Constant,
     plan: Constant,
-    how: Constant,
+    how: How,
 ) -> None:
     """A block: `width` columns for each lane, or a part of them; each line takes some of their elements.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final, NamedTuple
 
+from weft.kernels.arrays import Constant, Scalar
 from weft.kernels.rows import sum_type
 from weft.language.control import select
 from weft.language.memory.scratch import scratch
@@ -18,17 +19,17 @@ PLACES: Final = frozenset(("argmax", "argmin"))
 
 
 class How(NamedTuple):
-    """A reduction; constants.
+    """A reduction.
 
     Attributes:
-        kind: ``"sum"``, ``"mean"``, ``"max"``, ``"min"``, ``"argmax"``, ``"argmin"`` or ``"function"``.
-        function: of a user, for the last one.
-        neutral: what changes none of its results.
+        kind: ``"sum"``, ``"mean"``, ``"max"``, ``"min"``, ``"argmax"``, ``"argmin"`` or ``"function"``; a constant.
+        function: of a user, for the last one; a constant.
+        neutral: what changes none of its results, an argument.
     """
 
-    kind: Any
-    function: Any
-    neutral: Any
+    kind: Constant
+    function: Constant = None
+    neutral: Scalar | None = None
 
 
 def carried_type(how: How, dtype: Any) -> Any:
@@ -54,7 +55,7 @@ def begin(how: How, dtype: Any, first: Any, end: Any) -> Any:
         return wide(extreme(dtype, how.kind == "argmin")), place
     if how.kind in ("sum", "mean"):
         return wide(0)
-    return wide(how.neutral if how.kind == "function" else extreme(dtype, how.kind == "min"))
+    return wide(extreme(dtype, how.kind == "min")) if how.neutral is None else how.neutral.of(wide)
 
 
 def partial_results(how: How, dtype: Any, shape: Any) -> Any:

@@ -16,7 +16,7 @@ from weft.kernels.gradients import differentiable
 from weft.kernels.rows import elements, index_of
 from weft.kernels.views import aligned, flat
 from weft.language.memory.atomics import atomic_add
-from weft.language.memory.shared import shared
+from weft.language.memory.shared import dynamic_shared
 from weft.language.numbers.math import floor
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.each import each
@@ -82,8 +82,7 @@ def histogram(x: Any, bins: int, range: tuple[float, float] | None = None, out: 
     blocks = -(-source.size // _ELEMENTS)
     blocks = blocks if blocks < _MOST_BLOCKS else _MOST_BLOCKS
     is_shared = bins <= _MOST_SHARED
-    size = bins if is_shared else 0
-    plan = blocks, size, width, is_flat, range is not None
+    plan = blocks, is_shared, width, is_flat, range is not None
     return Call(_histogram, (x, out, low, high, *plan), out)
 
 
@@ -94,14 +93,18 @@ def _histogram(
     low: Float64,
     high: Float64,
     blocks: Int32,
-    bins: Constant,
+    is_shared: Constant,
     width: Constant,
     is_flat: Constant,
     has_range: Constant,
 ) -> None:
     x = flat(x) if is_flat else x
     zero_kernel(out).launch(over=out.shape[0])
-    histogram_kernel(x, out, low, high, bins, width, has_range).launch(grid=blocks, block=_THREADS)
+    histogram_kernel(x, out, low, high, is_shared, width, has_range).launch(
+        grid=blocks,
+        block=_THREADS,
+        shared_memory_bytes=i32(out.shape[0]) * i32.itemsize if is_shared else 0,
+    )
 
 
 @kernel
@@ -117,7 +120,7 @@ def histogram_kernel(
     out: Array,
     low: Float64,
     high: Float64,
-    bins: Constant,
+    is_shared: Constant,
     width: Constant,
     has_range: Constant,
 ) -> None:
@@ -127,13 +130,13 @@ def histogram_kernel(
         x: an array; one of several dimensions is read element by element.
         out: the counts, which are added to.
         low, high: the range.
-        bins: the counts that fit into shared memory; 0: they do not.
+        is_shared: whether the counts fit into shared memory.
         width: neighbors of an access.
         has_range: whether bins are of the range; else integers are counted.
     """
-    counts = out
-    if bins:
-        counts = shared(bins, i32)
+    counts, bins = out, i32(out.shape[0])
+    if is_shared:
+        counts = dynamic_shared(bins, i32)
         for i in range(thread_idx.x, bins, _THREADS):
             counts[i] = 0
         sync_threads()
@@ -146,7 +149,7 @@ def histogram_kernel(
             found = [x[index_of(i, x.shape)]]
         for value in found:
             _count(counts, out.shape[0], value, low, high, scale, has_range)
-    if bins:
+    if is_shared:
         sync_threads()
         for i in range(thread_idx.x, bins, _THREADS):
             if counts[i] > 0:

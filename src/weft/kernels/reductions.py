@@ -18,9 +18,9 @@ from weft.kernels.arrays import (
     Given,
     Int32,
     Int64,
-    check_number,
     given,
     integer,
+    number_of,
     output,
 )
 from weft.kernels.calls import Call, remembered
@@ -281,8 +281,8 @@ def reduce(
     """
     if not callable(function):
         raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
-    check_number(neutral, "neutral", given(x, "x").dtype)
-    return _reduced(x, axis, out, "function", function, neutral)
+    unchanged = number_of(neutral, "neutral", given(x, "x").dtype)
+    return _reduced(x, axis, out, "function", function, unchanged)
 
 
 def _reduced(
@@ -370,7 +370,7 @@ def _parts(length: int, size: int, most: int) -> int:
 
 @jit
 def _reduce(
-    x: Array, out: Array, parts: Int32, again: Int32, count: Int64, plan: Constant, how: Constant
+    x: Array, out: Array, parts: Int32, again: Int32, count: Int64, plan: Constant, how: How
 ) -> None:
     threads, width = plan.threads, plan.width
     x, at = flat(x) if plan.is_flat else x, None
@@ -403,7 +403,7 @@ def rows_kernel(
     threads: Constant,
     width: Constant,
     is_joined: Constant,
-    how: Constant,
+    how: How,
 ) -> None:
     """A warp or a block: a part of a row, whose results go to `out` and `places`, rows x parts.
 
@@ -442,7 +442,7 @@ def last_rows_kernel(
     count: Int64,
     threads: Constant,
     width: Constant,
-    how: Constant,
+    how: How,
 ) -> None:
     """A warp or a block: a row, and its result; arguments as of `rows_kernel`."""
     number = row_number(threads)

@@ -26,6 +26,11 @@ from weft.primitives.block.reductions import sum as block_sum
 _THREADS: Final = 128
 
 
+def width_for(hdim: int) -> int:
+    """The elements of shared memory for a head of so many, a multiple of a block's threads."""
+    return -(-hdim // _THREADS) * _THREADS
+
+
 @jit
 def attention(
     q: Array,
@@ -39,11 +44,11 @@ def attention(
     group: Int32,
     scale: Float64,
     causal: Constant,
-    hdim: Constant,
+    width: Constant,
 ) -> None:
     """``out = softmax(scale · q · kᵀ) · v``, by head and sequence; `longest` is the most queries of one."""
     sequences = q.shape[0] if q_starts is None else q_starts.shape[0] - 1
-    attention_kernel(q, k, v, out, lse, q_starts, k_starts, group, scale, causal, hdim).launch(
+    attention_kernel(q, k, v, out, lse, q_starts, k_starts, group, scale, causal, width).launch(
         grid=(longest, q.shape[-2], sequences), block=_THREADS
     )
 
@@ -60,10 +65,10 @@ def attention_kernel(
     group: Int32,
     scale: Float64,
     causal: Constant,
-    hdim: Constant,
+    width: Constant,
 ) -> None:
     """A block: a query of a head. Its threads take a key each, then some elements of the result each."""
-    wide = sum_type(q.dtype)
+    wide, hdim = sum_type(q.dtype), q.shape[-1]
     head, batch, thread = block_idx.y, block_idx.z, thread_idx.x
     sizes = q.shape[-3], k.shape[-3]
     own, first, start, queries, keys = hopper_attention.sequence_of(
@@ -77,13 +82,13 @@ def attention_kernel(
     hopper_attention.clear_outside(out, (q_starts, k_starts), first, first + queries)
     if number >= queries:
         return
-    query = shared(hdim, wide)
+    query = shared(width, wide)
     weights = shared(_THREADS, wide)
     for d in range(thread, hdim, _THREADS):
         query[d] = wide(q[(*own, first + number, head, d)]) * wide(scale)
     last = lesser(keys, number + 1 + keys - queries) if causal else keys
     largest, total = wide(-math.inf), wide(0.0)
-    parts = static_range((hdim + _THREADS - 1) // _THREADS)
+    parts = static_range(width // _THREADS)
     sums = [wide(0.0) for _ in parts]
     for begin in range(0, last, _THREADS):
         sync_threads()

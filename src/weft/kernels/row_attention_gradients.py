@@ -42,13 +42,13 @@ def differentiate(
     k_starts: Array | None,
     scale: Float64,
     causal: Constant,
-    hdim: Constant,
+    width: Constant,
 ) -> None:
     """Writes the derivatives of attention."""
     batches = q.shape[0] if q_starts is None else 1
     found = scratch((*q.shape[:-1], 2), sum_type(q.dtype))
     group = q.shape[-2] // k.shape[-2]
-    inputs, options = (gradient, q, k, v), (q_starts, k_starts, group, scale, causal, hdim)
+    inputs, options = (gradient, q, k, v), (q_starts, k_starts, group, scale, causal, width)
     query_kernel(*inputs, by_q, found, *options).launch(
         grid=(greater(q.shape[-3], 1), greater(q.shape[-2], 1), batches), block=_THREADS
     )
@@ -92,13 +92,13 @@ def dot(row: Any, a: Any, at: Any, hdim: Any) -> Any:
 
 def keep(row: Any, a: Any, at: Any, scale: Any) -> None:
     """Copies a row to shared memory, scaled; traced in kernels."""
-    for d in range(thread_idx.x, row.shape[0], _THREADS):
+    for d in range(thread_idx.x, a.shape[-1], _THREADS):
         row[d] = row.dtype(a[(*at, d)]) * row.dtype(scale)
 
 
-def elements_of(hdim: Any) -> Any:
+def elements_of(width: Any) -> Any:
     """The elements of a row that a thread adds up, some beyond its end; traced in kernels."""
-    return [thread_idx.x + first for first in static_range(0, hdim, _THREADS)]
+    return [thread_idx.x + first for first in static_range(0, width, _THREADS)]
 
 
 @kernel(max_threads=_THREADS)
@@ -114,18 +114,24 @@ def query_kernel(
     group: Int32,
     scale: Float64,
     causal: Constant,
-    hdim: Constant,
+    width: Constant,
 ) -> None:
     """A block: a query of a head. Its threads take a key each, then some elements of the derivative each."""
     if block_idx.x >= q.shape[-3] or block_idx.y >= q.shape[-2]:
         return
-    wide, thread, token, head = found.dtype, thread_idx.x, block_idx.x, block_idx.y
+    hdim, wide, thread, token, head = (
+        q.shape[-1],
+        found.dtype,
+        thread_idx.x,
+        block_idx.x,
+        block_idx.y,
+    )
     own = (block_idx.z,) if q_starts is None else ()
     sizes = q.shape[-3], k.shape[-3]
     first, end, start, stop = sequence_of(token, q_starts, k_starts, sizes)
     if causal:
         stop = lesser(stop, start + token - first + 1 + (stop - start) - (end - first))
-    query, slope, weights = shared(hdim, wide), shared(hdim, wide), shared(_THREADS, wide)
+    query, slope, weights = shared(width, wide), shared(width, wide), shared(_THREADS, wide)
     keep(query, q, (*own, token, head), scale)
     keep(slope, gradient, (*own, token, head), 1.0)
     sync_threads()
@@ -145,7 +151,7 @@ def query_kernel(
     sees = total != 0
     lse = base + log(total) if sees else wide(math.inf)
     mean = products / total if sees else wide(0.0)
-    places = elements_of(hdim)
+    places = elements_of(width)
     sums = [wide(0.0) for _ in places]
     for begin in range(start, stop, _THREADS):
         key = begin + thread
@@ -180,22 +186,22 @@ def key_kernel(
     group: Int32,
     scale: Float64,
     causal: Constant,
-    hdim: Constant,
+    width: Constant,
 ) -> None:
     """A block: a key. Its threads take a query each, then some elements of both derivatives each."""
     if block_idx.x >= k.shape[-3]:
         return
-    wide, thread, token = found.dtype, thread_idx.x, block_idx.x
+    hdim, wide, thread, token = q.shape[-1], found.dtype, thread_idx.x, block_idx.x
     own = (block_idx.z,) if q_starts is None else ()
     sizes = k.shape[-3], q.shape[-3]
     first, end, start, stop = sequence_of(token, k_starts, q_starts, sizes)
     if causal:
         start = greater(start, start + token - first + (stop - start) - (end - first))
-    key, value = shared(hdim, wide), shared(hdim, wide)
+    key, value = shared(width, wide), shared(width, wide)
     weights, slopes = shared(_THREADS, wide), shared(_THREADS, wide)
     keep(key, k, (*own, token, block_idx.y), scale)
     keep(value, v, (*own, token, block_idx.y), 1.0)
-    places = elements_of(hdim)
+    places = elements_of(width)
     of_key, of_value = [wide(0.0) for _ in places], [wide(0.0) for _ in places]
     for member in range(group):
         head = block_idx.y * group + member

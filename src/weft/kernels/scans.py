@@ -7,7 +7,7 @@ what is before it, so that each element is read once and written once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.api import jit, kernel
 from weft.dialects.simt.views import VECTOR_BYTES
@@ -17,8 +17,9 @@ from weft.kernels.arrays import (
     Constant,
     Given,
     Int32,
-    check_number,
+    Scalar,
     given,
+    number_of,
     output,
 )
 from weft.kernels.calls import Call, remembered
@@ -163,24 +164,27 @@ def _scanned(x: Any, function: Any, exclusive: Any, initial: Any, out: Any) -> A
     source = given(x, "x")
     if function is not None and not callable(function):
         raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
-    if initial is not None:
-        check_number(initial, "initial", source.dtype)
     if exclusive and initial is None:
         if function is not None:
             raise ValueError("initial is None: an exclusive scan with a function needs a number")
         initial = 0
+    wide = sum_type(source.dtype) if function is None else source.dtype
+    if initial is not None:
+        initial = number_of(initial, "initial", wide)
     dtype, name = source.dtype, source.type_name
     if function is None:
         dtype, name = result_name(dtype, name)
     out = output(source, source.shape, dtype, name, out, ("x",), x=x)
     if source.shape[-1] and source.rows:
-        wide = sum_type(source.dtype) if function is None else source.dtype
         threads, items = _geometry(source.shape[-1], wide.itemsize)
         parts = -(-source.shape[-1] // (threads * items))
         is_aligned = parts > 1 and _is_aligned(source) and _is_aligned(given(out, "out"))
         width = min(source.width, items) if is_aligned else 1
-        plan = parts, threads, items, width, parts > 1
-        return Call(_scan, (x, out, *plan, function, bool(exclusive), initial), out)
+        plan, way = (
+            (parts, threads, items, width, parts > 1),
+            Way(function, bool(exclusive), initial),
+        )
+        return Call(_scan, (x, out, *plan, way), out)
     return out
 
 
@@ -195,6 +199,20 @@ def _geometry(columns: int, item_bytes: int) -> tuple[int, int]:
     return min(threads_for(columns, items), _MOST_THREADS), items
 
 
+class Way(NamedTuple):
+    """How rows are scanned.
+
+    Attributes:
+        function: combines two values; None: the sum. A constant.
+        exclusive: whether an element's own value is left out; a constant.
+        initial: a number before each row, an argument, or None.
+    """
+
+    function: Constant
+    exclusive: Constant
+    initial: Scalar | None = None
+
+
 @jit
 def _scan(
     x: Array,
@@ -204,18 +222,14 @@ def _scan(
     items: Constant,
     width: Constant,
     is_cut: Constant,
-    function: Constant,
-    exclusive: Constant,
-    initial: Constant,
+    way: Way,
 ) -> None:
-    wide = x.dtype if function is not None else sum_type(x.dtype)
+    wide = x.dtype if way.function is not None else sum_type(x.dtype)
     rows, words = row_count(x.shape), None
     if is_cut:
         words = scratch((rows, slots_of(parts) * words_of(wide)), u64)
         clear_kernel(words).launch(over=words.size)
-    scan_kernel(x, out, words, parts, items, width, function, exclusive, initial).launch(
-        grid=rows * parts, block=threads
-    )
+    scan_kernel(x, out, words, parts, items, width, way).launch(grid=rows * parts, block=threads)
 
 
 @kernel
@@ -233,9 +247,7 @@ def scan_kernel(
     parts: Int32,
     items: Constant,
     width: Constant,
-    function: Constant,
-    exclusive: Constant,
-    initial: Constant,
+    way: Way,
 ) -> None:
     """A block: a part of a row.
 
@@ -246,10 +258,9 @@ def scan_kernel(
         parts: of a row.
         items: elements of a thread.
         width: neighbors of an access, as many as 16 bytes have; or 1.
-        function: combines two values; None: the sum.
-        exclusive: whether an element's own value is left out.
-        initial: a number before each row, or None.
+        way: how they are scanned.
     """
+    function, exclusive, initial = way
     number, part = block_idx.x, 0
     if words is not None:
         number, part = divmod(block_idx.x, parts)
@@ -257,7 +268,7 @@ def scan_kernel(
     source = row_of(x, number, width)
     target = row_of(out, number, VECTOR_BYTES // out.dtype.itemsize if width > 1 else 1)
     first = source.shape[0].dtype(part) * (items * block_dim.x)
-    base = (initial is not None, wide(0) if initial is None else wide(initial))
+    base = (initial is not None, wide(0) if initial is None else initial.of(wide))
     at: Any = ()
     before: Any = ()
     if width > 1:

@@ -62,27 +62,33 @@ def plan_for(hdim: int) -> Plan:
     return Plan(4, 32, 64, 32, 2) if hdim <= 64 else Plan(8, 16, 64, 64, 2)
 
 
+def columns_for(hdim: int) -> tuple[int, bool]:
+    """Columns of tiles for heads of so many elements, and whether heads fill them: `Heads.width` and `is_full`."""
+    return -(-hdim // 16) * 16, hdim % 16 == 0
+
+
 class Heads(NamedTuple):
     """What both kernels know of heads.
 
     Attributes:
         group: how many heads share a head of keys.
-        hdim: elements of a head.
+        width: columns of tiles, the elements of a head and zeros: a multiple of 16.
+        is_full: whether there are no such zeros.
         causal: whether a query sees the keys up to its own alone.
         by_copies: whether rows are whole chunks of 16 bytes.
     """
 
     group: Int32
-    hdim: Constant
+    width: Constant
+    is_full: Constant
     causal: Constant
     by_copies: Constant
 
 
 def rings_of(dtype: Any, plan: Any, heads: Any) -> Any:
     """Two rings of tiles, whose rows are multiples of 16 elements; traced in kernels."""
-    width = -(-heads.hdim // 16) * 16
-    swizzle = 128 if width % 64 == 0 else 64 if width % 32 == 0 else 32
-    shape = plan.stages, plan.tile, width
+    swizzle = 128 if heads.width % 64 == 0 else 64 if heads.width % 32 == 0 else 32
+    shape = plan.stages, plan.tile, heads.width
     return shared(shape, dtype, swizzle=swizzle), shared(shape, dtype, swizzle=swizzle)
 
 
@@ -104,7 +110,9 @@ def fetch(tile: Any, source: Any, place: Any, end: Any, heads: Any, warps: Any) 
         number = thread_idx.x + threads * part
         r, c = divmod(number, chunks)
         if threads * (part + 1) <= rows * chunks or number < rows * chunks:
-            inside = (first + r < end) & (chunk * c < heads.hdim)
+            inside = first + r < end
+            if not heads.is_full:
+                inside = inside & (chunk * c < source.shape[-1])
             index = (*own, first + r, head, chunk * c)
             if heads.by_copies:
                 cp_async.copy(tile, (r, chunk * c), source, index, chunk, when=inside)
@@ -234,11 +242,11 @@ def attention(
     k_starts: Array | None,
     scale: Float64,
     causal: Constant,
-    hdim: Constant,
+    columns: Constant,
     plan: Constant,
 ) -> None:
     """``out = softmax(scale · q · kᵀ) · v`` of arrays that lie in any way, by head and sequence."""
-    heads = Heads(q.shape[-2] // k.shape[-2], hdim, causal, False)
+    heads = Heads(q.shape[-2] // k.shape[-2], columns[0], columns[1], causal, False)
     _launch(q, k, v, out, lse, (q_starts, k_starts), scale, heads, plan)
 
 
@@ -253,9 +261,9 @@ def attention_of_chunks(
     k_starts: Array | None,
     scale: Float64,
     causal: Constant,
-    hdim: Constant,
+    columns: Constant,
     plan: Constant,
 ) -> None:
     """The same of arrays whose rows are whole chunks of 16 bytes."""
-    heads = Heads(q.shape[-2] // k.shape[-2], hdim, causal, True)
+    heads = Heads(q.shape[-2] // k.shape[-2], columns[0], columns[1], causal, True)
     _launch(q, k, v, out, lse, (q_starts, k_starts), scale, heads, plan)

@@ -269,7 +269,7 @@ def _launch(
     starts: Any,
     scale: Any,
     causal: Any,
-    hdim: Any,
+    columns: Any,
     plans: Any,
     by_copies: Any,
 ) -> None:
@@ -277,7 +277,10 @@ def _launch(
     batches = q.shape[0] if q.ndim == 4 else 1
     tokens, count = q.shape[-3], q.shape[-2]
     stats = launch_means(gradient, result, lse)
-    heads, scale = Heads(count // k.shape[-2], hdim, causal, by_copies), f32(scale)
+    heads, scale = (
+        Heads(count // k.shape[-2], columns[0], columns[1], causal, by_copies),
+        f32(scale),
+    )
     inputs, options = (gradient, q, k, v), (stats, starts, scale, heads)
     of_queries, of_keys = plans
     query_kernel(*inputs, by[0], *options, of_queries).launch(
@@ -305,12 +308,12 @@ def differentiate(
     k_starts: Array | None,
     scale: Float64,
     causal: Constant,
-    hdim: Constant,
+    columns: Constant,
     plans: Constant,
 ) -> None:
     """Writes the derivatives of attention of arrays that lie in any way."""
     by, starts = (by_q, by_k, by_v), (q_starts, k_starts)
-    _launch(gradient, q, k, v, result, lse, by, starts, scale, causal, hdim, plans, False)
+    _launch(gradient, q, k, v, result, lse, by, starts, scale, causal, columns, plans, False)
 
 
 @jit
@@ -328,9 +331,9 @@ def differentiate_chunks(
     k_starts: Array | None,
     scale: Float64,
     causal: Constant,
-    hdim: Constant,
+    columns: Constant,
     plans: Constant,
 ) -> None:
     """The same of arrays whose rows are whole chunks of 16 bytes."""
     by, starts = (by_q, by_k, by_v), (q_starts, k_starts)
-    _launch(gradient, q, k, v, result, lse, by, starts, scale, causal, hdim, plans, True)
+    _launch(gradient, q, k, v, result, lse, by, starts, scale, causal, columns, plans, True)
