@@ -120,6 +120,9 @@ struct ThreadClock {
   Shared<Clock> known;
   Shared<Clock> released;  // what its last fence lets others learn from its atomics since
   Shared<Clock> pending;   // what its atomics have read, of which it learns at its next fence
+  // The first epoch of the rounds of weft.each that it runs: each round has one, and none comes after
+  // another. 0: it runs none.
+  uint64_t rounds = 0;
 };
 
 // The clocks of a block that is alive.

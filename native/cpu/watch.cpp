@@ -30,6 +30,12 @@ bool raised_by_signal() {
   return is_signal;
 }
 
+// Whether a finding may come of unwritten memory that was read before.
+bool may_follow(int32_t kind) {
+  return kind != WEFT_CHECK_race && kind != WEFT_CHECK_asynchrony && kind != WEFT_CHECK_lifetime &&
+         kind != WEFT_CHECK_uninitialized;
+}
+
 const char* verb(const std::string& access) {
   if (access == "read") return "reads";
   return access == "written" ? "writes" : "updates";
@@ -75,7 +81,10 @@ WatchedBlock& Watch::block(int64_t number) {
     made->is_alone = (together_ & 3) == WEFT_TOGETHER_BLOCK;
     clocks_.start(*made);
     // Blocks of other groups have ended: nothing asks for their clocks again.
-    if (recent_ != nullptr && group_of(recent_->number) != group_of(number)) blocks_.clear();
+    if (recent_ != nullptr && group_of(recent_->number) != group_of(number)) {
+      blocks_.clear();
+      settle_unwritten(kEvery);
+    }
     recent_ = made.get();
     blocks_[number] = std::move(made);
     return *recent_;
@@ -189,6 +198,10 @@ void Watch::event(int32_t event, int64_t block, int64_t thread, const void* addr
       case WEFT_EVENT_PRODUCTS:
         complete(3 * threads_ + number / 128, own.products[at(thread)]);
         break;
+      case WEFT_EVENT_ROUND:
+        clock.epoch = epochs_.begin(block, number);
+        if (bytes == 0 || clock.rounds == 0) clock.rounds = bytes == 0 ? 0 : clock.epoch;
+        break;
       default:
         break;
     }
@@ -209,8 +222,11 @@ bool Watch::settle_doubts() {
 }
 
 bool Watch::add(Report report) {
-  const bool continues = (together_ & WEFT_LAUNCH_CONTINUES) != 0;
   if (is_ended_) return false;
+  if (!continues() && !unwritten_.empty() && may_follow(report.kind)) {
+    report = std::move(unwritten_.front().report);
+    unwritten_.clear();
+  }
   auto found =
       std::find_if(reports_.begin(), reports_.end(), [&](const Report& one) { return one.equals(report); });
   if (found != reports_.end()) {
@@ -218,12 +234,12 @@ bool Watch::add(Report report) {
   } else {
     reports_.push_back(std::move(report));
   }
-  if (!continues) {
+  if (!continues()) {
     is_ended_ = true;
     end_quick();
     launch_->failed = 1;
   }
-  return continues;
+  return continues();
 }
 
 // The sentence and the other place of what was seen at an access.
@@ -250,6 +266,8 @@ void Watch::complete(const Access& access, const int64_t* values, Report& report
   const bool is_product = (there.flags & WEFT_ACCESS_PRODUCT) != 0;
   std::string who = "thread " + triple_text(report.other.thread);
   if (block != access.block.number) who += " of block " + triple_text(report.other.block);
+  const bool is_own = block == access.block.number && thread == access.thread;
+  if (is_own && access.clock().rounds != 0) who = "another round of weft.each";
   if (is_other_copy) who = is_product ? "a product" : "a copy";
   const std::string by = (site.flags & WEFT_ACCESS_PRODUCT) != 0 ? " by a product"
                          : access.is_copy                        ? " by a copy"
@@ -276,7 +294,14 @@ int32_t Watch::found(const weft_check_site& site, int64_t block, int64_t thread,
     if (seen_.memory != nullptr) return tell_lifetime(site, block, thread, values, std::move(report));
     if (seen_.kind < 0) return 0;
     const bool is_beside = (site.flags & kBeside) != 0;
-    complete({site, this->block(block), static_cast<int32_t>(thread), {}, is_beside}, values, report);
+    const Access access{site, this->block(block), static_cast<int32_t>(thread), {}, is_beside};
+    complete(access, values, report);
+    constexpr int32_t kWaits = WEFT_ACCESS_RACES | WEFT_ACCESS_ASYNC;
+    if (seen_.kind != WEFT_CHECK_uninitialized) {
+      drop_unwritten(access);
+    } else if ((site.flags & kWaits) != 0 && (site.flags & WEFT_ACCESS_AWAITED) == 0) {
+      return keep_unwritten(access, std::move(report)) ? 0 : 1;
+    }
     if (seen_.address != nullptr) {
       const bool is_shared = (site.flags & WEFT_ACCESS_SHARED) != 0;
       end_quick();
@@ -314,9 +339,14 @@ int32_t Watch::finish(int32_t code) noexcept {
   // Shared memory is gone: what is not read after the last block is of no interest.
   const auto is_gone = [](const Doubt& doubt) { return doubt.is_shared; };
   doubts_.erase(std::remove_if(doubts_.begin(), doubts_.end(), is_gone), doubts_.end());
-  safely([&] { return settle() ? 1 : 0; });
+  const bool was_ended = is_ended_;
+  safely([&] {
+    settle();
+    settle_unwritten(kEvery, true);
+    return 0;
+  });
   if (has_no_memory_) return raise_error("MemoryError", "no memory to watch a launch");
-  if (reports_.empty() || (code != 0 && !is_ended_ && raised_by_signal())) return code;
+  if (reports_.empty() || (code != 0 && !was_ended && raised_by_signal())) return code;
   return safely([&] {
            raise_reports(launch_->kernel_name, reports_);
            return 0;

@@ -123,6 +123,17 @@ class Watch {
     const char* address = nullptr;  // of a write that may change nothing
     int64_t bytes = 0;              // 0: another finding
     Memory* memory = nullptr;       // of another block, by an access whose record is `other`
+    const char* begin = nullptr;    // of the access
+    int64_t length = 0;
+  };
+  // A read of memory that no thread had written: a race if one writes it yet, and nothing orders the two.
+  struct Unwritten {
+    Record read;
+    const char* address;
+    int64_t bytes;
+    int64_t block;   // of the thread that reads
+    bool is_shared;  // memory that ends with its block
+    Report report;   // unless it is a race
   };
   // A write that races with another write, unless it changes nothing.
   struct Doubt {
@@ -164,6 +175,14 @@ class Watch {
   ReportPlace end_of(const Memory& memory) const;
   void note_end(const weft_check_site& site, int64_t block, int64_t thread);
   void doubt(const Access& access);
+  // Keeps what is to be said of an access that read unwritten memory; false: the launch ends.
+  bool keep_unwritten(const Access& access, Report report);
+  // Forgets those reads that race with an access, which is a finding by itself.
+  void drop_unwritten(const Access& access);
+  // Reports the reads that no write can race with any more: of a block whose threads have met or returned (of
+  // every one: kEvery), or at the launch's end of all memory.
+  static constexpr int64_t kEvery = -1;
+  void settle_unwritten(int64_t block, bool is_end = false);
   bool check_record(const Record& other, const Access& access) {
     // A thread's own accesses come one after the other.
     if (other.bits == 0 || (other.epoch() == access.record.epoch() && !access.is_copy)) return true;
@@ -172,6 +191,7 @@ class Watch {
   bool check_other(const Record& other, const Access& access);
   void order_atomics(const Access& access, const void* address);
   int32_t check_range(const Access& access, const void* address, int64_t bytes);
+  bool continues() const { return (together_ & WEFT_LAUNCH_CONTINUES) != 0; }
   void see(int32_t kind, const Record& other);
   void answer();
   // Lets the accesses of the block that runs be quick, unless something has to be settled before.
@@ -204,7 +224,9 @@ class Watch {
   std::unordered_map<const void*, Shared<Clock>> atomics_;
   const weft_check_site* first_site_ = nullptr;
   Seen seen_;
+  bool is_unwritten_ = false;  // what of the last element was read
   std::vector<Doubt> doubts_;
+  std::vector<Unwritten> unwritten_;
   std::vector<Report> reports_;
   bool is_quiet_ = true;   // no doubts, not ended, enough memory
   bool is_ended_ = false;  // by a finding

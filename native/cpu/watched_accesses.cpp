@@ -56,7 +56,8 @@ bool Watch::is_past(const Record& record, const Access& access) const {
       if (epoch < block.first || own.epoch == block.met + static_cast<uint64_t>(access.thread)) return false;
     }
     const Owner owner = owner_of(record);
-    if (owner.block == block.number && owner.thread == access.thread) return true;
+    const bool is_own = owner.block == block.number && owner.thread == access.thread;
+    if (is_own && (own.rounds == 0 || epoch < own.rounds)) return true;
   }
   return knows(own, record, 0);
 }
@@ -81,7 +82,9 @@ bool Watch::is_together(const Record& record, const weft_check_site& site, int64
 }
 
 void Watch::see(int32_t kind, const Record& other) {
-  if (seen_.kind < 0) seen_ = {kind, other, nullptr, 0, nullptr};
+  // A race says more than that other elements are unwritten.
+  const bool says_more = seen_.kind == WEFT_CHECK_uninitialized && kind != WEFT_CHECK_uninitialized;
+  if (seen_.kind < 0 || says_more) seen_ = {kind, other};
 }
 
 // Whether an access and an earlier one, of which one writes, are in order or of no interest.
@@ -129,7 +132,8 @@ void Watch::check_history(History& cell, const Access& access) {
   const bool has_beginning = (flags & (WEFT_ACCESS_SHARED | WEFT_ACCESS_LOCAL)) != 0;
   if ((flags & WEFT_ACCESS_READS) != 0 && (flags & WEFT_ACCESS_UNINIT) != 0 && has_beginning &&
       !cell.is_written()) {
-    see(WEFT_CHECK_uninitialized, {});
+    is_unwritten_ = true;
+    see(WEFT_CHECK_uninitialized, access.record);
   }
   if ((flags & WEFT_ACCESS_LOCAL) == 0) {
     const bool is_first = seen_.kind < 0;
@@ -199,7 +203,10 @@ void Watch::check_scratch(const Access& access, const char* address, int64_t byt
   if (pass_scratch(access.site.flags, address, bytes)) return;
   const HostScratch array = find_host_scratch(scratch_, address);
   if (array.written == nullptr) throw std::bad_alloc();
-  see(WEFT_CHECK_uninitialized, {});
+  see(WEFT_CHECK_uninitialized, access.record);
+  for (int64_t byte = 0; byte < bytes && !continues(); ++byte) {
+    if (array.written[address + byte - array.begin] == 0) const_cast<char*>(address)[byte] = 0;
+  }
   pass_scratch(access.site.flags & ~WEFT_ACCESS_READS, address, bytes);
 }
 
@@ -210,12 +217,17 @@ int32_t Watch::check_range(const Access& access, const void* address, int64_t by
   if (!memories_.empty() && (access.site.flags & WEFT_ACCESS_SHARED) != 0) check_lifetime(access, place);
   if ((access.site.flags & WEFT_ACCESS_SCRATCH) != 0) check_scratch(access, place, bytes);
   for (int64_t done = 0; done < bytes; done += access.site.bytes) {
+    is_unwritten_ = false;
     shadow_->for_each(place + done, access.site.bytes, [&](Cell& cell) { check_cell(cell, access); });
     if (seen_.bytes != 0 && seen_.address == nullptr) {
       seen_.address = place + done;
       seen_.bytes = bytes - done;
     }
+    // What the thread reads is not left to chance, since it goes on for a while.
+    if (is_unwritten_ && !continues()) std::memset(const_cast<char*>(place) + done, 0, at(access.site.bytes));
   }
+  seen_.begin = place;
+  seen_.length = bytes;
   if (!access.is_copy && (access.site.flags & kOrders) != 0) order_atomics(access, address);
   return seen_.kind >= 0 || seen_.memory != nullptr ? 1 : 0;
 }

@@ -28,6 +28,7 @@ void Watch::meet_threads(int64_t block, int32_t first, int32_t count) noexcept {
   safely([&] {
     clocks_.meet({{&this->block(block), first, count}});
     begin_quick();
+    if (count == threads_ && memories_.empty()) settle_unwritten(block);
     return 0;
   });
 }
@@ -40,6 +41,7 @@ void Watch::meet_blocks(const int64_t* blocks, int32_t count) noexcept {
     }
     clocks_.meet(members);
     begin_quick();
+    for (int32_t number = 0; number < count; ++number) settle_unwritten(blocks[number]);
     return 0;
   });
 }

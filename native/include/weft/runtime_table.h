@@ -263,6 +263,7 @@ enum weft_watch_event {
   WEFT_EVENT_END = 11,          // the thread has returned; the address is that of a weft_check_site
   WEFT_EVENT_STORE = 12,        // a copy out of shared memory has begun
   WEFT_EVENT_STORES_READ = 13,  // as for stores, of which only the reads are complete
+  WEFT_EVENT_ROUND = 14,  // a round of weft.each begins (`bytes`: 1), or all of the thread's have ended (0)
 };
 
 // A place in a kernel that the sanitizer checks, constant data in the object. The texts are UTF-8 and live as

@@ -38,6 +38,7 @@ from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaHoldsSumsOp, Wgmm
 from weft.dialects.simt.barrier import FenceOp
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.fragment import FragmentType
+from weft.dialects.simt.grid import EachOp
 from weft.dialects.simt.kernel import ExitOp, KernelOp, ReturnOp
 from weft.dialects.simt.memory import (
     AllocaOp,
@@ -355,6 +356,9 @@ class _Watcher:
                 self._before(op, WatchEventOp("arrive", 0, one, op.index))
         elif isinstance(op, MbarrierWaitOp | MbarrierTryWaitOp):
             self._after(op, WatchEventOp("wait", 0, op.words, op.index))
+        elif isinstance(op, EachOp) and "races" in self._wanted:
+            self._insert(op, WatchEventOp("round", 1), InsertPoint.at_start(op.body.block))
+            self._after(op, WatchEventOp("round"))
         elif isinstance(op, ExitOp | ReturnOp) and self._is_reached:
             self._before(op, WatchEventOp("end")).location = _end(op)  # pyright: ignore
         elif isinstance(op, AllocaOp) and "uninit" in self._wanted:

@@ -45,7 +45,7 @@ ACCESS_FLAGS: Final = {
 EVENTS: Final = (
     *("fence", "arrive", "wait", "declare", "proxy_fence"),
     *("commit", "elements", "stores", "product", "products", "meeting", "end"),
-    *("store", "stores_read"),
+    *("store", "stores_read", "round"),
 )
 """Words for enum weft_watch_event."""
 

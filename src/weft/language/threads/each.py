@@ -71,7 +71,7 @@ def each(builder: Builder, extent: object) -> Rounds:
 
     The promise: no round reads what another writes, and no two write the same element, except by atomics. The rounds'
     order is not defined, nor is what a broken promise gives: overlapping views of one tensor may break it, the same
-    tensor read and written at the same index does not.
+    tensor read and written at the same index does not. ``--sanitize=races`` finds it.
 
     All threads of the grid must reach the loop. Inside, a thread has no identity, so indices of threads and blocks,
     barriers, warp operations, a profiler's marks, and stores to shared memory or to arrays made outside are errors, as
