@@ -109,7 +109,7 @@ EXAMPLE = Example(
     size=1 << 22,
     test_size=50_000,
     tolerance=1e-5,  # sums of many numbers in another order
-    instructions=("cp.async.bulk.shared::cluster.global", "mbarrier.try_wait", "ld.shared.v4"),
+    instructions=("cp.async.bulk.shared::", "mbarrier.try_wait", "ld.shared.v4"),
 )
 
 if __name__ == "__main__":

@@ -203,7 +203,7 @@ class Fragment:
             f"cooperative={'sync_grid' in self.code}, "
             f"cluster={2 if re.search('map_shared|st_async', self.code) else None})"
         )
-        if "warpgroup" in self.code or "wgmma" in self.code:
+        if re.search("warpgroup|wgmma|setmaxnreg", self.code):
             launch = launch.replace("block=32", "block=128")
         text = f"@weft.kernel\n{kernel}\n\n@weft.jit\ndef host({listed}):\n{launch}\n"
         file = f"<example of {name}>"

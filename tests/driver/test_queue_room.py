@@ -2,7 +2,7 @@
 """A launch may wait for the device, and the device for Python: the GIL is free meanwhile, on every path.
 
 The fake's queue takes so much work and no more until a thread of Python has made room, as a callback in a stream
-would. A launch that waited with the GIL held would keep that thread out for ever: the test's child would be ended.
+would. A launch that waited with the GIL held would keep that thread out forever: the test's child would be ended.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def test_what_a_gpu_refuses_of_addresses_is_an_error():
             memory.read(np.array([memory.address(0) + distance], np.uint64), 4)
 
 
-def test_expected_ends_are_no_differences():
+def test_expected_ends_are_not_differences():
     found = Found()
     found.add(1, "same", "", "fragments")
     found.add(2, "refused TILE_PANEL", "text", "tiles")

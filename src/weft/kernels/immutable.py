@@ -7,7 +7,8 @@ In: a call of a function of arrays. Out: its result. JAX is not imported.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.driver.device import synchronize
 from weft.driver.memory import copy, empty
@@ -17,6 +18,8 @@ from weft.types.dtype import i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_SUMS: Final = ("sum", "cumsum")  # of narrower integers they have 64 bits
 
 
 def with_jax(
@@ -40,6 +43,8 @@ def with_jax(
         *map(memory_of, arguments),
         **{name: memory_of(value) for name, value in keywords.items()},
     )
+    if function.__name__ in _SUMS:
+        _check_precision(result)
     if isinstance(result, tuple):
         results = cast("tuple[Any, ...]", result)
         return tuple(_given_back(one, kinds[0]) for one in results)
@@ -50,28 +55,25 @@ def _given_back(result: Any, kind: Any) -> Any:
     if not isinstance(result, Tensor):
         return result
     synchronize(str(result.device))
-    _check_precision(result)
     return result.to(kind)
 
 
-def _check_precision(result: Tensor) -> None:
+def _check_precision(result: Any) -> None:
     """Raises where JAX, which has no 64-bit types unless `jax_enable_x64` is set, would change integers.
 
     Raises:
         OverflowError: for integers beyond 32 bits.
     """
     jax: Any = sys.modules["jax"]
-    kind = DataType(result.dtype).weft
-    if jax.config.jax_enable_x64 or kind not in (i64, u64) or 0 in result.shape:
+    if jax.config.jax_enable_x64 or not isinstance(result, Tensor) or 0 in result.shape:
         return
-    from weft.kernels.reductions import max as largest
-    from weft.kernels.reductions import min as smallest
-
+    kind = DataType(result.dtype).weft
+    if kind not in (i64, u64):
+        return
     narrow = i32 if kind is i64 else u32
     lowest = -(1 << 31) if narrow is i32 else 0
-    ends = [smallest(result), largest(result)] if result.shape else [result]
-    for end in ends:
-        number = copy(empty((), kind, "cpu"), end).item()
+    numbers: Any = import_module("numpy").asarray(copy(empty(result.shape, kind, "cpu"), result))
+    for number in (int(numbers.min()), int(numbers.max())):
         if not lowest <= number < lowest + (1 << 32):
             raise OverflowError(
                 f"the result has {number}, an {kind} that {narrow} cannot hold, and JAX has no 64-bit types now: "

@@ -187,8 +187,7 @@ def move_keys(
         x: the keys that are sorted, for their type.
         source: the keys of this pass: x itself, or codes.
         values: what goes with them; None: their indices, if `moved` is there.
-        target: codes, or at last keys, as many of a row as it has; or None.
-        moved: what goes with them, likewise.
+        target, moved: codes, or at last keys, and what goes with them, as many of a row as they have; or None.
         begins: where each digit's keys begin in their row.
         messages: of blocks to later ones: keys of each digit, and in the top bits 1, or 2 with those of all before.
         tiles: blocks of a row.
@@ -229,8 +228,7 @@ def move_keys(
     for k in range(count):
         place = k * threads + thread
         code = keys[place]
-        rank = rank_of(code, dtype, plan.descending)
-        goal = offsets[_digit(rank, shift, bits)] + place
+        goal = offsets[_digit(rank_of(code, dtype, plan.descending), shift, bits)] + place
         if place < present:
             if target is not None:
                 key = key_of(code, dtype, plan.descending) if is_last else code

@@ -7,7 +7,7 @@ elements.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft import _native
 from weft.driver.memory import empty
@@ -56,7 +56,8 @@ class Words(NamedTuple):
             words = empty([*whole, *pair], _WORDS[self.bits], str(self.array.device))
             code, bits, _ = self.dtype
             made = from_dlpack(_native.export_as(words, code, bits, max_version=(1, 1)))
-            return made if isinstance(made, type(x)) else made.to(type(x)), words
+            kind = cast("type[Any]", type(x))
+            return made if isinstance(made, kind) else made.to(kind), words
         source = given(self.array, "x")
         found = words_of(out, "out")
         if found is None or found.dtype != self.dtype:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft import _native
+from weft.blame import package_of
 from weft.config import config, override
 from weft.driver.device import device_count
 from weft.driver.memory import copy as copy_array
@@ -303,7 +304,7 @@ def _compare(fn: Callable[..., object], args: Any, expected: Any, given: Any, or
 def _element(arrays: Any, number: int, index: tuple[int, ...]) -> Any:
     """An element of an array, as NumPy's number or as a float."""
     array = list(tensors_of(arrays))[number]
-    if type(array).__module__.partition(".")[0] != "torch":
+    if package_of(type(array)) != "torch":
         return array[index]
     element = array.detach()[index]
     return float(element) if element.dtype.is_floating_point else element.item()

@@ -2,7 +2,7 @@
 """The memory that emulated threads reach: arrays in global memory, a block's shared memory.
 
 In: addresses of many threads. Out: bits; an error for what a GPU refuses: an address outside of all arrays, or one that
-is no multiple of the access's size.
+is not a multiple of the access's size.
 """
 
 from __future__ import annotations

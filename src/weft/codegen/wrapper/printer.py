@@ -178,7 +178,7 @@ class WrapperPrinter(FunctionPrinter):
         """Returns 0 if the caller passed the complement of the count."""
         self._return_if(self.let("icmp slt i32 %count, 0"), "checked")
 
-    def return_if_nobody_wants_the_result(self) -> None:
+    def return_if_no_result_is_wanted(self) -> None:
         """Returns 0 if the caller passed a null pointer for the result."""
         self._return_if(self.let("icmp eq ptr %result, null"), "unwanted")
 

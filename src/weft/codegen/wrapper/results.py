@@ -145,6 +145,6 @@ def _text(attribute: Any) -> str:
 
 def print_return(printer: WrapperPrinter, op: ReturnOp) -> None:
     """`ffi.return`; nothing is made for a caller that passed no place for it."""
-    printer.return_if_nobody_wants_the_result()
+    printer.return_if_no_result_is_wanted()
     _Return(printer, op).store(op.result, "%result")
     printer.line("ret i32 0")

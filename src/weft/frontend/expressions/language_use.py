@@ -214,7 +214,7 @@ def _named_members(item: Any, names: set[str]) -> Iterator[Any]:
     if type(own) is dict:
         found = cast("dict[str, Any]", own)
         yield from (found[name] for name in names & found.keys())
-    for name in names & _slots_of(kind):
+    for name in () if isinstance(item, type) else names & _slots_of(kind):
         try:
             yield inspect.getattr_static(kind, name).__get__(item)
         except AttributeError:
