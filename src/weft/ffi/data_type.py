@@ -58,6 +58,8 @@ class Numbers:
 
 def as_integer(value: object) -> int | None:
     """An int, also NumPy's; None for anything else, a bool and a class too."""
+    if type(value) is int:
+        return value
     if isinstance(value, bool | type) or not hasattr(value, "__index__"):
         return None
     try:
@@ -87,6 +89,10 @@ def _checked(name: str, value: object, least: int, most: int) -> int:
     return number
 
 
+def _fits(code: int, bits: int, lanes: int) -> bool:
+    return 0 <= code <= 255 and 0 <= bits <= 255 and _SCALABLE <= lanes < -_SCALABLE
+
+
 class DataType(Numbers):
     """An element type: (DLDataTypeCode, bits, lanes). Equal to the tuple of these numbers.
 
@@ -108,7 +114,9 @@ class DataType(Numbers):
 
     def __new__(cls, dtype: object, bits: int | None = None, lanes: int = 1) -> DataType:
         code = as_integer(dtype)
-        if code is not None and bits is not None:
+        if type(code) is type(bits) is type(lanes) is int and _fits(code, bits, lanes):
+            numbers = code, bits, lanes  # as tensors ask for it
+        elif code is not None and bits is not None:
             numbers = tuple(
                 _checked(name, value, least, most)
                 for name, value, least, most in (

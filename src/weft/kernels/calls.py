@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that cost as little as one of weft's own: what a function of ``weft.kernels`` decides it decides once.
+"""Calls that cost as little as one of weft's own: a function of ``weft.kernels`` decides the same at most twice.
 
 In: a function that checks its arguments and answers with a `Call`. Out: one that makes it. Calls that differ only in
-elements and addresses, as `weft._native.call_key` says, are made again without asking the function.
+elements and addresses, as `weft._native.call_key` says, are made again without asking the function, from the third one
+on: a shape that came once, of something that grows, may never return.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Call(NamedTuple):
 
 
 def remembered(function: _F) -> _F:
-    """Makes the `Call` that a function answers with, and remembers it; another answer is the result."""
+    """Makes the `Call` that a function answers with, and remembers a second one; another answer is the result."""
     return remembered_for_any()(function)
 
 
@@ -74,6 +75,7 @@ def remembered_for_any(*names: str) -> Callable[[_F], _F]:
 
     def decorate(function: _F) -> _F:
         known: dict[Hashable, _Known] = {}
+        seen: set[int] = set()
         places = {name: list(signature(function).parameters).index(name) for name in names}
 
         @wraps(function)
@@ -91,16 +93,28 @@ def remembered_for_any(*names: str) -> Callable[[_F], _F]:
             if not isinstance(answer, Call):
                 return answer
             answer.function(*answer.arguments)
-            made = None if key is None else known_call(answer, (*arguments, *keywords.values()))
-            if made is not None:
-                if len(known) >= _MOST:
-                    known.clear()
-                known[key] = made
+            if key is not None and _is_second(key, seen):
+                made = known_call(answer, (*arguments, *keywords.values()))
+                if made is not None:
+                    if len(known) >= _MOST:
+                        known.clear()
+                    known[key] = made
             return answer.result
 
         return cast("_F", call)
 
     return decorate
+
+
+def _is_second(key: Hashable, seen: set[int]) -> bool:
+    """Whether a key has been seen, which is noted otherwise: most shapes that grow never come again."""
+    number = hash(key)
+    if number in seen:
+        return True
+    if len(seen) >= _MOST:
+        seen.clear()
+    seen.add(number)
+    return False
 
 
 class _Any(int):
