@@ -93,15 +93,24 @@ def test_fragments_of_any_number_of_rows_go_where_their_layout_says(unit, shape,
     ("unit", "shape", "dtype", "swizzle", "turned"),
     sampled(
         itertools.product(
-            UNITS, [(64, 64), (128, 64)], ["f32", "bf16"], [None, 64, 128], [False, True]
+            UNITS,
+            [(64, 64), (128, 64)],
+            ["f32", "bf16", "f64"],
+            [None, 32, 64, 128],
+            [False, True],
         ),
-        7,
+        17,
         several=True,
     ),
 )
 def test_fragments_in_tiles_lie_where_their_layout_says(unit, shape, dtype, swizzle, turned):
     case = through_shared(unit, shape, dtype, swizzle, turned)
     assert compared(case, on_emulator) == Result("same")
+
+
+@pytest.mark.parametrize("swizzle", [None, 32, 64, 128])
+def test_wide_elements_in_tiles_of_narrow_panels_lie_where_their_layout_says(swizzle):
+    test_fragments_in_tiles_lie_where_their_layout_says("wgmma", (64, 16), "f64", swizzle, False)
 
 
 def test_registers_that_lie_as_in_a_warp_are_seen(monkeypatch):

@@ -304,7 +304,7 @@ def _compare(fn: Callable[..., object], args: Any, expected: Any, given: Any, or
 def _element(arrays: Any, number: int, index: tuple[int, ...]) -> Any:
     """An element of an array, as NumPy's number or as a float."""
     array = list(tensors_of(arrays))[number]
-    if package_of(type(array)) != "torch":
+    if package_of(cast("type[Any]", type(array))) != "torch":
         return array[index]
     element = array.detach()[index]
     return float(element) if element.dtype.is_floating_point else element.item()

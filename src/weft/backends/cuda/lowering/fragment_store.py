@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _FIRST_WITH_STMATRIX: Final = 90
 _VECTOR_BYTES: Final = 16
+_BLOCK_COLUMNS: Final = 8
 _LETTERS: Final = {"float": "f", "double": "d", "i16": "h", "i32": "r", "i64": "l"}
 
 
@@ -58,8 +59,8 @@ def _print_store(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
         capability = printer.module.target.compute_capability
         if size == 2 and capability >= _FIRST_WITH_STMATRIX:
             _print_stmatrix(printer, op, stored_rows=int(is_turned))
-        elif is_turned:
-            _print_each(printer, op)
+        elif is_turned or (panels is not None and panels.row_bytes.data < _BLOCK_COLUMNS * size):
+            _print_each(printer, op)  # a block's columns of f64 lie in two panels of 32 bytes
         else:
             _print_pairs(printer, op)
     elif space == "global" and size >= 2:
