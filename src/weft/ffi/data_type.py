@@ -114,7 +114,13 @@ class DataType(Numbers):
 
     def __new__(cls, dtype: object, bits: int | None = None, lanes: int = 1) -> DataType:
         code = as_integer(dtype)
-        if type(code) is type(bits) is type(lanes) is int and _fits(code, bits, lanes):
+        numbers: tuple[int, ...]
+        if (
+            code is not None
+            and type(bits) is int
+            and type(lanes) is int
+            and _fits(code, bits, lanes)
+        ):
             numbers = code, bits, lanes  # as tensors ask for it
         elif code is not None and bits is not None:
             numbers = tuple(

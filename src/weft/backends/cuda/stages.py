@@ -21,6 +21,7 @@ from weft.backends.cuda.fast_math import FAST
 from weft.backends.cuda.lowering.kernel import entry_name, print_kernel, refuse_clusters
 from weft.backends.cuda.lowering.reports import RECORDERS
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
+from weft.backends.cuda.negations import wrap_negations
 from weft.backends.cuda.target import CudaMachine, cuda_machine, take_register_limit
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
 from weft.backends.cuda.units import units
@@ -95,7 +96,7 @@ def emit_ptx(text: str, machine: CudaMachine, level: int) -> str:
     """PTX of kernels in LLVM text."""
     module = parse(text, "kernels")
     run_pipeline(module, machine.machine, level, vectorize=False)
-    return place_wide_products(emit_assembly(module, machine.machine))
+    return wrap_negations(place_wide_products(emit_assembly(module, machine.machine)))
 
 
 def _emit_ptx(job: Job, text: str) -> str:
