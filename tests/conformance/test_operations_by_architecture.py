@@ -220,11 +220,16 @@ def test_each_operation_is_refused_by_name_where_a_gpu_lacks_it(name):
         assert compiled(host, architecture).cubin
 
 
-@pytest.mark.parametrize("architecture", ["sm_90a", "sm_100a", "sm_120a", "sm_121a"])
-@pytest.mark.parametrize("name", OPERATIONS)
+def having(name: str) -> list[str]:
+    """Of the newest architectures those that have an operation; only sm_90a multiplies by warpgroup."""
+    newest = ["sm_90a", "sm_100a", "sm_120a", "sm_121a"]
+    return newest[:1] if name.startswith("wgmma") else newest
+
+
+@pytest.mark.parametrize(
+    ("name", "architecture"), [(name, one) for name in OPERATIONS for one in having(name)]
+)
 def test_no_operation_is_a_call_that_keeps_a_stack(name, architecture):
-    if architecture not in OPERATIONS[name][1] and name.startswith("wgmma"):
-        pytest.skip("only sm_90a multiplies by warpgroup")
     found = compiled(host_of(name), architecture)
     # What ptxas warns of: sm_120 has no copy into several blocks.
     calls = name == "tma.load to several" and architecture.startswith("sm_12")

@@ -15,6 +15,7 @@ from tests.native.fake_cuda.code import assemble, parameter_kernel
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
 from tests.sampling import sampled
 from weft import driver
+from weft.driver import launch_attributes
 
 # Three pointers: one argument and two of scratch, or three arguments.
 CODE = parameter_kernel("three", [".u64", ".u64", ".u64"])
@@ -48,7 +49,7 @@ def by_launch_ex(
     **options: Any,
 ) -> None:
     signature = driver.make_kernel_signature(["*i8"] * len(args))
-    attributes = [driver.launch_attributes.Cluster(blocks)] if blocks > 1 else []
+    attributes = [launch_attributes.Cluster(blocks)] if blocks > 1 else []
     driver.launch_ex(
         function,
         (2 * blocks, 3),
