@@ -82,6 +82,18 @@ def test_elements_of_every_type_are_copied_and_transposed(name):
             weft.kernels.copy(x, np.empty((*shape, 1), dtype))
 
 
+@pytest.mark.parametrize(
+    "dtype", [np.complex64, np.complex128, ml_dtypes.float8_e5m2fnuz, np.float32]
+)
+def test_only_a_copy_may_be_written_to_its_own_array(dtype):
+    x = bytes_of((3, 3), np.dtype(dtype))
+    kept = x.tobytes()
+    assert weft.kernels.copy(x, out=x) is x
+    with pytest.raises(ValueError, match="out overlaps with x, expected memory of its own"):
+        weft.kernels.transpose(x, out=x)
+    assert x.tobytes() == kept
+
+
 @pytest.mark.torch
 def test_tensors_of_every_type_are_copied_and_transposed():
     import torch

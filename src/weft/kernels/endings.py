@@ -90,9 +90,8 @@ class Ending(NamedTuple):
             total = self.activation(total)
         if self.residual is not None:
             beside = wide(residual)
-            if (
-                self.beta is not None
-            ):  # of a beta of 0 BLAS reads no residual, so that NaN there is nothing
+            if self.beta is not None:
+                # A beta of 0 leaves the residual out, NaN too, as BLAS does.
                 beside = select(self.beta == 0, wide(0), wide(self.beta) * beside)
             total += beside
         return total

@@ -67,19 +67,12 @@ def copy(x: Any, out: Any = None) -> Any:
     return _move(x, out, tuple(range(len(source.shape))))
 
 
-def _order_of(rank: int, axes: Sequence[int] | None) -> list[int]:
-    """The dimension of x that each dimension of the result is."""
-    if axes is None:
-        return [*range(rank - 2), rank - 1, rank - 2] if rank > 1 else [0]
-    return [axis % rank for axis in axes]
-
-
 def _like_turned(x: Any, axes: Sequence[int] | None = None) -> Any:
-    return x.new_empty([x.shape[axis] for axis in _order_of(x.ndim, axes)])
+    return x.new_empty([x.shape[axis] for axis in _order(axes, x.ndim)])
 
 
 def _turn_backward(gradient: Any, _: Any, x: Any, axes: Sequence[int] | None) -> Any:
-    order = _order_of(x.ndim, axes)
+    order = _order(axes, x.ndim)
     return gradient.permute([order.index(axis) for axis in range(x.ndim)]), None
 
 
@@ -136,7 +129,8 @@ def _order(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
 
 def _move_words(source: Words, out: Any, axes: tuple[int, ...], x: Any) -> Any:
     """`_move` for elements of a type that kernels do not have, as unsigned integers of their size."""
-    result, target = source.output([source.shape[axis] for axis in axes], out, x)
+    shape, is_copy = [source.shape[axis] for axis in axes], axes == tuple(range(source.rank))
+    result, target = source.output(shape, out, x, may_be_same=is_copy)
     pairs = range(source.rank, len(source.array.shape))  # of halves, where an element has 128 bits
     made = _move(source.array, target, (*axes, *pairs))
     if isinstance(made, Call):

@@ -44,8 +44,10 @@ class Words(NamedTuple):
         """The number of dimensions of the array."""
         return len(self.shape)
 
-    def output(self, shape: Sequence[int], out: Any, x: Any) -> tuple[Any, Tensor]:
-        """The array to write to, the user's or a new one of x's library, and its words.
+    def output(
+        self, shape: Sequence[int], out: Any, x: Any, *, may_be_same: bool
+    ) -> tuple[Any, Tensor]:
+        """The array to write to, the user's, which may be x itself or not, or a new one of x's library; and its words.
 
         Raises:
             TypeError, ValueError: as `weft.kernels.arrays.output`.
@@ -69,7 +71,7 @@ class Words(NamedTuple):
         target = checked_output(
             source, found.array.shape, source.dtype, source.type_name, found.array
         )
-        refuse_overlap(source, target, may_be_same=whole == self.shape)
+        refuse_overlap(source, target, may_be_same=may_be_same)
         return out, found.array
 
 
