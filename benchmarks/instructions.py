@@ -97,8 +97,8 @@ def launches() -> Iterator[tuple[str, str, dict[str, Any]]]:
 def ready() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Case → the call, its names: functions of weft.kernels on arrays of the fake GPU, and what they call."""
     import weft
-    from weft.kernels import softmaxes
-    from weft.kernels.spreads import Spread
+    from weft.kernels.device.row_mapping import Spread
+    from weft.kernels.nn import softmax as softmaxes
 
     x, y, row, product = (
         weft.empty(shape, weft.f32, "cuda:0") for shape in ((64, 64), (64, 64), (64,), (64, 64))

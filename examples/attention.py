@@ -7,8 +7,8 @@ each key head serves as many query heads. Sequences lie one after the other: tho
 query all. Tokens of no sequence get zeros. After the last key of a sequence v is read, and multiplied by 0: it may
 not be infinite there.
 
-The kernel is that of `weft.kernels.attention`, in `src/weft/kernels/hopper_attention.py`; this host function makes the
-tensor maps and the grid.
+The kernel is that of `weft.kernels.attention`, in `src/weft/kernels/flash_attention/fwd_sm90.py`; this host function
+makes the tensor maps and the grid.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 import weft
 from examples.common import Arguments, Arrays, Example, show
-from weft.kernels.hopper_attention import HIDDEN, LOG2_E, attention_kernel, maps_of
+from weft.kernels.flash_attention.fwd_sm90 import HIDDEN, LOG2_E, attention_kernel, maps_of
 
 
 def attention_for(hdim: int):

@@ -3,8 +3,8 @@
 
 Shapes: `a` is m x k, `b` is n x k, of bfloat16, float16 or 8-bit floats; `c` is m x n = a · bᵀ, float16 or bfloat16,
 summed in float32; rows are multiples of 16 bytes. The kernel is that of `weft.kernels.gemm`, some 150 lines in
-`src/weft/kernels/hopper_products.py`. A block has three warpgroups. One copies tiles of `a` and `b` into a ring of four
-stages; two multiply, 64 rows each. A stage goes around by two barriers: `full` counts its bytes, `empty` the warps
+`src/weft/kernels/linalg/gemm_sm90.py`. A block has three warpgroups. One copies tiles of `a` and `b` into a ring of
+four stages; two multiply, 64 rows each. A stage goes around by two barriers: `full` counts its bytes, `empty` the warps
 that are done with it. Every multiprocessor has one block, which takes tile after tile. This host function makes the
 tensor maps: the boxes that TMA copies, and how their rows lie in shared memory.
 """
@@ -15,8 +15,8 @@ import numpy as np
 
 import weft
 from examples.common import Arguments, Arrays, Example, show
-from weft.kernels.hopper_plans import COLUMNS, ROW_BYTES, ROWS, Plan
-from weft.kernels.hopper_products import gemm_kernel
+from weft.kernels.linalg.gemm_config_sm90 import COLUMNS, ROW_BYTES, ROWS, Plan
+from weft.kernels.linalg.gemm_sm90 import gemm_kernel
 
 
 @weft.jit

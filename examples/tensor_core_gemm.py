@@ -2,8 +2,8 @@
 """The matrix product of any GPU from sm_80 on: threads copy tiles ahead of time, warps multiply them.
 
 Shapes: `a` is m x k, `b` is n x k, `c` is m x n = a · bᵀ, float16, summed in float32; rows are multiples of
-16 bytes. The kernel is that of `weft.kernels.gemm`, in `src/weft/kernels/warp_products.py`. A block computes 128 x 128
-elements with eight warps. Its tiles go around in a ring of four stages: while the warps multiply one, copies of the
+16 bytes. The kernel is that of `weft.kernels.gemm`, in `src/weft/kernels/linalg/gemm_sm80.py`. A block computes 128 x
+128 elements with eight warps. Its tiles go around in a ring of four stages: while the warps multiply one, copies of the
 next three are under way, which pass no register. The annotations promise what such copies need.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 import weft
 from examples.common import Arguments, Arrays, Example, show
-from weft.kernels.warp_products import BM, BN, THREADS, gemm_kernel
+from weft.kernels.linalg.gemm_sm80 import BM, BN, THREADS, gemm_kernel
 
 CHUNK = 8  # elements of a copy: 16 bytes
 DTYPE = weft.f16  # or weft.bf16

@@ -14,7 +14,10 @@ from tests.cache.test_processes import ROOT, environment
 from tests.sampling import sampled
 from weft.driver.device import device_properties
 from weft.frontend.state.repeatable import holds_foreign_code, is_repeatable
-from weft.kernels import combining, factors, passes, spreads
+from weft.kernels.algorithms import operators as combining
+from weft.kernels.device import row_mapping as spreads
+from weft.kernels.fourier import stockham as passes
+from weft.kernels.host import devices
 
 PROGRAM = """
 import sys, weft
@@ -53,7 +56,7 @@ def of_user(a, b):
 def test_what_weft_runs_in_python_is_repeatable_unless_it_reads_a_device():
     for function in (spreads.block_of, passes.gaps_of, combining.combiner):
         assert is_repeatable(function)
-    for function in (factors.capability, device_properties, spreads.spread_for, weft.compile):
+    for function in (devices.capability, device_properties, spreads.spread_for, weft.compile):
         assert not is_repeatable(function)
 
 

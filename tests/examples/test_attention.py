@@ -12,7 +12,7 @@ import pytest
 import weft
 from examples.attention import EXAMPLE, attention_for, fake_arguments, reference, starts_of
 from tests.examples.lines import code_lines
-from weft.kernels.hopper_attention import attention_kernel, exp2, masked, softmax_step
+from weft.kernels.flash_attention.fwd_sm90 import attention_kernel, exp2, masked, softmax_step
 
 # Queries and keys of each sequence, query heads, key heads.
 BATCHES = {

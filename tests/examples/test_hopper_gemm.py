@@ -15,7 +15,7 @@ import weft
 from examples.hopper_gemm import EXAMPLE, fake_arguments, gemm, gemm_kernel
 from tests.examples.lines import code_lines
 from weft.errors import UnavailableError
-from weft.kernels.hopper_products import copy_tiles, multiply, write
+from weft.kernels.linalg.gemm_sm90 import copy_tiles, multiply, write
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (64, 256, 64), (129, 264, 200), (300, 520, 72)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft import _native, kernels
 from weft.api import JitFunction
-from weft.kernels import calls
+from weft.kernels.host import calls
 
 if TYPE_CHECKING:
     import pytest

@@ -9,17 +9,15 @@ import pytest
 import weft
 from examples.attention import reference, starts_of
 from weft import kernels
-from weft.kernels import (
-    attention_dispatch,
-    hopper_attention,
-    hopper_attention_gradients,
-    losses,
-    row_attention,
-    sparse,
-    warp_attention,
-    warp_attention_gradients,
-)
-from weft.kernels.spreads import Spread
+from weft.kernels.device.row_mapping import Spread
+from weft.kernels.flash_attention import bwd_sm80 as warp_attention_gradients
+from weft.kernels.flash_attention import bwd_sm90 as hopper_attention_gradients
+from weft.kernels.flash_attention import dispatch as attention_dispatch
+from weft.kernels.flash_attention import fwd_simt as row_attention
+from weft.kernels.flash_attention import fwd_sm80 as warp_attention
+from weft.kernels.flash_attention import fwd_sm90 as hopper_attention
+from weft.kernels.linalg import spmv as sparse
+from weft.kernels.nn import cross_entropy as losses
 
 RANDOM = np.random.default_rng(4)
 

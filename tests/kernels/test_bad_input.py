@@ -42,7 +42,7 @@ def refusal(name: str, arguments: dict[str, Any], parameter: str, value: Any, na
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Host functions do nothing: what they would refuse is refused too late."""
     monkeypatch.setattr(Specializations, "call", lambda self, arguments, keywords: None)
-    monkeypatch.setattr("weft.kernels.calls.known_call", lambda call, values: None)
+    monkeypatch.setattr("weft.kernels.host.calls.known_call", lambda call, values: None)
 
 
 BY_TRUTH = {"causal", "descending", "exclusive", "inverse", "largest"}

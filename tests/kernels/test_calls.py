@@ -12,9 +12,9 @@ import pytest
 
 import weft
 from weft import _native, kernels
-from weft.kernels import dispatch
-from weft.kernels.arrays import Array, Constant, given, output, refuse_overlap
-from weft.kernels.calls import Call, View, remembered, remembered_for_any
+from weft.kernels.host.arrays import Array, Constant, given, output, refuse_overlap
+from weft.kernels.host.calls import Call, View, remembered, remembered_for_any
+from weft.kernels.linalg import dispatch
 
 
 @weft.kernel
@@ -188,7 +188,7 @@ def test_views_are_made_again():
 
 def test_products_with_what_follows_them_are_decided_twice(monkeypatch: pytest.MonkeyPatch):
     decide, asked = dispatch.product_of, []
-    for module in ("products", "grouped_products", "scaled_products"):
+    for module in ("linalg.gemm", "linalg.grouped", "linalg.scaled"):
         monkeypatch.setattr(
             f"weft.kernels.{module}.product_of", lambda *a: asked.append(a) or decide(*a)
         )

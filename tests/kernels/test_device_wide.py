@@ -8,8 +8,8 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import radix
-from weft.kernels.arrays import given
+from weft.kernels.algorithms import radix_sort as radix
+from weft.kernels.host.arrays import given
 
 
 def is_positive(value):

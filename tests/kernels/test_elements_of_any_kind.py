@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from tests.kernels.calls import CALLS
-from weft.kernels.arrays import _may_overlap_itself
+from weft.kernels.host.arrays import _may_overlap_itself
 
 FLOATS = [np.float16, np.float32, np.float64, ml_dtypes.bfloat16]
 

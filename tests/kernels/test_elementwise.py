@@ -10,7 +10,11 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import activations, dropouts, lookups, movers, rotations
+from weft.kernels.algorithms import transpose as movers
+from weft.kernels.nn import activation as activations
+from weft.kernels.nn import dropout as dropouts
+from weft.kernels.nn import embedding as lookups
+from weft.kernels.nn import rope as rotations
 
 RANDOM = np.random.default_rng(5)
 

@@ -11,10 +11,10 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import transforms
-from weft.kernels.chirps import Plan, factors_of
-from weft.kernels.passes import Pass, board_size, gaps_of
-from weft.kernels.points import Ends
+from weft.kernels.fourier import fft as transforms
+from weft.kernels.fourier.bluestein import Plan, factors_of
+from weft.kernels.fourier.io import Ends
+from weft.kernels.fourier.stockham import Pass, board_size, gaps_of
 
 RANDOM = np.random.default_rng(23)
 

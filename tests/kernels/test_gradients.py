@@ -11,7 +11,7 @@ import pytest
 
 from tests.sampling import sampled
 from weft import kernels
-from weft.kernels import products
+from weft.kernels.linalg import gemm as products
 
 pytestmark = pytest.mark.torch
 

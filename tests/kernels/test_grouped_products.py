@@ -11,8 +11,11 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import hopper_plans, hopper_products, tiled_products, warp_products
-from weft.kernels.endings import Ending
+from weft.kernels.linalg import gemm_config_sm90 as hopper_plans
+from weft.kernels.linalg import gemm_simt as tiled_products
+from weft.kernels.linalg import gemm_sm80 as warp_products
+from weft.kernels.linalg import gemm_sm90 as hopper_products
+from weft.kernels.linalg.epilogue import Ending
 
 RANDOM = np.random.default_rng(9)
 STARTS = np.array([2, 2, 5, 5, 140, 300, 301], np.int32)

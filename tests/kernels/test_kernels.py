@@ -11,10 +11,13 @@ import pytest
 import weft
 import weft.ffi
 from weft import kernels
-from weft.kernels import normalization, reductions, scans, softmaxes
-from weft.kernels.combining import How
-from weft.kernels.reductions import Plan
-from weft.kernels.spreads import Spread
+from weft.kernels.algorithms import reduce as reductions
+from weft.kernels.algorithms import scan as scans
+from weft.kernels.algorithms.operators import How
+from weft.kernels.algorithms.reduce import Plan
+from weft.kernels.device.row_mapping import Spread
+from weft.kernels.nn import norm as normalization
+from weft.kernels.nn import softmax as softmaxes
 
 
 def numbers(*shape: int, dtype: object = np.float32) -> np.ndarray:

@@ -9,8 +9,8 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import norm_gradients
-from weft.kernels.spreads import Spread
+from weft.kernels.device.row_mapping import Spread
+from weft.kernels.nn import norm_backward as norm_gradients
 
 RANDOM = np.random.default_rng(11)
 

@@ -11,20 +11,18 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import (
-    dispatch,
-    factors,
-    hopper_plans,
-    hopper_products,
-    thread_products,
-    tiled_products,
-    warp_products,
-)
-from weft.kernels.activations import relu
-from weft.kernels.arrays import given
-from weft.kernels.cuts import parts_for
-from weft.kernels.endings import Ending
-from weft.kernels.factors import stored
+from weft.kernels.host import devices
+from weft.kernels.host.arrays import given
+from weft.kernels.linalg import dispatch
+from weft.kernels.linalg import gemm_config_sm90 as hopper_plans
+from weft.kernels.linalg import gemm_simt as tiled_products
+from weft.kernels.linalg import gemm_simt_f32 as thread_products
+from weft.kernels.linalg import gemm_sm80 as warp_products
+from weft.kernels.linalg import gemm_sm90 as hopper_products
+from weft.kernels.linalg.epilogue import Ending
+from weft.kernels.linalg.operands import stored
+from weft.kernels.linalg.split_k import parts_for
+from weft.kernels.nn.activation import relu
 
 RANDOM = np.random.default_rng(8)
 
@@ -230,11 +228,11 @@ def test_a_gpu_is_asked_for_its_capability(monkeypatch):
         compute_capability = (9, 0)
 
     monkeypatch.setattr(
-        factors, "device_properties", lambda ordinal: asked.append(ordinal) or Found
+        devices, "device_properties", lambda ordinal: asked.append(ordinal) or Found
     )
-    assert factors.capability.__wrapped__(weft.ffi.Device("cuda:1")) == (9, 0) and asked == [1]
-    assert factors.capability(weft.ffi.Device("cpu")) == (0, 0)
-    assert factors.multiprocessors_of(weft.ffi.Device("cpu")) == 0
+    assert devices.capability.__wrapped__(weft.ffi.Device("cuda:1")) == (9, 0) and asked == [1]
+    assert devices.capability(weft.ffi.Device("cpu")) == (0, 0)
+    assert devices.multiprocessors_of(weft.ffi.Device("cpu")) == 0
 
 
 def test_narrow_floats_are_summed_in_f32():

@@ -11,9 +11,11 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels import hopper_plans, hopper_products, tiled_products
-from weft.kernels.endings import Ending
-from weft.kernels.scales import Scales
+from weft.kernels.linalg import gemm_config_sm90 as hopper_plans
+from weft.kernels.linalg import gemm_simt as tiled_products
+from weft.kernels.linalg import gemm_sm90 as hopper_products
+from weft.kernels.linalg.epilogue import Ending
+from weft.kernels.linalg.scales import Scales
 
 RANDOM = np.random.default_rng(10)
 E4M3 = ml_dtypes.float8_e4m3fn

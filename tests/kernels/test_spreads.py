@@ -12,15 +12,13 @@ import weft
 from tests.kernels.test_kernels import layer_norm, rms_norm, softmax
 from tests.kernels.test_norm_gradients import reference
 from weft.dialects.simt.views import VECTOR_BYTES
-from weft.kernels import (
-    losses,
-    norm_gradients,
-    normalization,
-    softmax_gradients,
-    softmaxes,
-    spreads,
-)
-from weft.kernels.spreads import Spread
+from weft.kernels.device import row_mapping as spreads
+from weft.kernels.device.row_mapping import Spread
+from weft.kernels.nn import cross_entropy as losses
+from weft.kernels.nn import norm as normalization
+from weft.kernels.nn import norm_backward as norm_gradients
+from weft.kernels.nn import softmax as softmaxes
+from weft.kernels.nn import softmax_backward as softmax_gradients
 
 RANDOM = np.random.default_rng(5)
 COLUMNS = 1500  # the last of four blocks has fewer of them than the others

@@ -9,104 +9,104 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
-    from weft.kernels.activations import gelu as gelu
-    from weft.kernels.activations import gelu_backward as gelu_backward
-    from weft.kernels.activations import silu_mul as silu_mul
-    from weft.kernels.activations import silu_mul_backward as silu_mul_backward
-    from weft.kernels.attention_gradients import attention_backward as attention_backward
-    from weft.kernels.attentions import attention as attention
-    from weft.kernels.dropouts import dropout as dropout
-    from weft.kernels.grouped_products import grouped_gemm as grouped_gemm
-    from weft.kernels.histograms import histogram as histogram
-    from weft.kernels.lookups import embedding as embedding
-    from weft.kernels.lookups import embedding_backward as embedding_backward
-    from weft.kernels.lookups import gather as gather
-    from weft.kernels.lookups import scatter_add as scatter_add
-    from weft.kernels.losses import cross_entropy as cross_entropy
-    from weft.kernels.losses import cross_entropy_backward as cross_entropy_backward
-    from weft.kernels.movers import copy as copy
-    from weft.kernels.movers import transpose as transpose
-    from weft.kernels.norm_gradients import layer_norm_backward as layer_norm_backward
-    from weft.kernels.norm_gradients import rms_norm_backward as rms_norm_backward
-    from weft.kernels.normalization import layer_norm as layer_norm
-    from weft.kernels.normalization import rms_norm as rms_norm
-    from weft.kernels.products import gemm as gemm
-    from weft.kernels.products import matmul as matmul
-    from weft.kernels.reductions import argmax as argmax
-    from weft.kernels.reductions import argmin as argmin
-    from weft.kernels.reductions import max as max
-    from weft.kernels.reductions import mean as mean
-    from weft.kernels.reductions import min as min
-    from weft.kernels.reductions import reduce as reduce
-    from weft.kernels.reductions import sum as sum
-    from weft.kernels.rotations import rope as rope
-    from weft.kernels.scaled_products import scaled_gemm as scaled_gemm
-    from weft.kernels.scans import cumsum as cumsum
-    from weft.kernels.scans import scan as scan
-    from weft.kernels.selections import partition as partition
-    from weft.kernels.selections import run_length as run_length
-    from weft.kernels.selections import select as select
-    from weft.kernels.softmax_gradients import log_softmax_backward as log_softmax_backward
-    from weft.kernels.softmax_gradients import softmax_backward as softmax_backward
-    from weft.kernels.softmaxes import log_softmax as log_softmax
-    from weft.kernels.softmaxes import softmax as softmax
-    from weft.kernels.sorts import argsort as argsort
-    from weft.kernels.sorts import sort as sort
-    from weft.kernels.sorts import top_k as top_k
-    from weft.kernels.sparse import sparse_matvec as sparse_matvec
-    from weft.kernels.transforms import fft as fft
-    from weft.kernels.transforms import irfft as irfft
-    from weft.kernels.transforms import rfft as rfft
+    from weft.kernels.algorithms.compaction import partition as partition
+    from weft.kernels.algorithms.compaction import run_length as run_length
+    from weft.kernels.algorithms.compaction import select as select
+    from weft.kernels.algorithms.histogram import histogram as histogram
+    from weft.kernels.algorithms.reduce import argmax as argmax
+    from weft.kernels.algorithms.reduce import argmin as argmin
+    from weft.kernels.algorithms.reduce import max as max
+    from weft.kernels.algorithms.reduce import mean as mean
+    from weft.kernels.algorithms.reduce import min as min
+    from weft.kernels.algorithms.reduce import reduce as reduce
+    from weft.kernels.algorithms.reduce import sum as sum
+    from weft.kernels.algorithms.scan import cumsum as cumsum
+    from weft.kernels.algorithms.scan import scan as scan
+    from weft.kernels.algorithms.sort import argsort as argsort
+    from weft.kernels.algorithms.sort import sort as sort
+    from weft.kernels.algorithms.sort import top_k as top_k
+    from weft.kernels.algorithms.transpose import copy as copy
+    from weft.kernels.algorithms.transpose import transpose as transpose
+    from weft.kernels.flash_attention.api import attention as attention
+    from weft.kernels.flash_attention.backward import attention_backward as attention_backward
+    from weft.kernels.fourier.fft import fft as fft
+    from weft.kernels.fourier.fft import irfft as irfft
+    from weft.kernels.fourier.fft import rfft as rfft
+    from weft.kernels.linalg.gemm import gemm as gemm
+    from weft.kernels.linalg.gemm import matmul as matmul
+    from weft.kernels.linalg.grouped import grouped_gemm as grouped_gemm
+    from weft.kernels.linalg.scaled import scaled_gemm as scaled_gemm
+    from weft.kernels.linalg.spmv import sparse_matvec as sparse_matvec
+    from weft.kernels.nn.activation import gelu as gelu
+    from weft.kernels.nn.activation import gelu_backward as gelu_backward
+    from weft.kernels.nn.activation import silu_mul as silu_mul
+    from weft.kernels.nn.activation import silu_mul_backward as silu_mul_backward
+    from weft.kernels.nn.cross_entropy import cross_entropy as cross_entropy
+    from weft.kernels.nn.cross_entropy import cross_entropy_backward as cross_entropy_backward
+    from weft.kernels.nn.dropout import dropout as dropout
+    from weft.kernels.nn.embedding import embedding as embedding
+    from weft.kernels.nn.embedding import embedding_backward as embedding_backward
+    from weft.kernels.nn.embedding import gather as gather
+    from weft.kernels.nn.embedding import scatter_add as scatter_add
+    from weft.kernels.nn.norm import layer_norm as layer_norm
+    from weft.kernels.nn.norm import rms_norm as rms_norm
+    from weft.kernels.nn.norm_backward import layer_norm_backward as layer_norm_backward
+    from weft.kernels.nn.norm_backward import rms_norm_backward as rms_norm_backward
+    from weft.kernels.nn.rope import rope as rope
+    from weft.kernels.nn.softmax import log_softmax as log_softmax
+    from weft.kernels.nn.softmax import softmax as softmax
+    from weft.kernels.nn.softmax_backward import log_softmax_backward as log_softmax_backward
+    from weft.kernels.nn.softmax_backward import softmax_backward as softmax_backward
 
 _MODULES = {
-    "argmax": "reductions",
-    "argmin": "reductions",
-    "argsort": "sorts",
-    "attention": "attentions",
-    "attention_backward": "attention_gradients",
-    "copy": "movers",
-    "cross_entropy": "losses",
-    "cross_entropy_backward": "losses",
-    "cumsum": "scans",
-    "dropout": "dropouts",
-    "embedding": "lookups",
-    "embedding_backward": "lookups",
-    "fft": "transforms",
-    "gather": "lookups",
-    "gelu": "activations",
-    "gelu_backward": "activations",
-    "gemm": "products",
-    "grouped_gemm": "grouped_products",
-    "histogram": "histograms",
-    "irfft": "transforms",
-    "layer_norm": "normalization",
-    "layer_norm_backward": "norm_gradients",
-    "log_softmax": "softmaxes",
-    "log_softmax_backward": "softmax_gradients",
-    "matmul": "products",
-    "max": "reductions",
-    "mean": "reductions",
-    "min": "reductions",
-    "partition": "selections",
-    "reduce": "reductions",
-    "rfft": "transforms",
-    "rms_norm": "normalization",
-    "rms_norm_backward": "norm_gradients",
-    "rope": "rotations",
-    "run_length": "selections",
-    "scaled_gemm": "scaled_products",
-    "scan": "scans",
-    "scatter_add": "lookups",
-    "select": "selections",
-    "silu_mul": "activations",
-    "silu_mul_backward": "activations",
-    "softmax": "softmaxes",
-    "softmax_backward": "softmax_gradients",
-    "sort": "sorts",
-    "sparse_matvec": "sparse",
-    "sum": "reductions",
-    "top_k": "sorts",
-    "transpose": "movers",
+    "argmax": "algorithms.reduce",
+    "argmin": "algorithms.reduce",
+    "argsort": "algorithms.sort",
+    "attention": "flash_attention.api",
+    "attention_backward": "flash_attention.backward",
+    "copy": "algorithms.transpose",
+    "cross_entropy": "nn.cross_entropy",
+    "cross_entropy_backward": "nn.cross_entropy",
+    "cumsum": "algorithms.scan",
+    "dropout": "nn.dropout",
+    "embedding": "nn.embedding",
+    "embedding_backward": "nn.embedding",
+    "fft": "fourier.fft",
+    "gather": "nn.embedding",
+    "gelu": "nn.activation",
+    "gelu_backward": "nn.activation",
+    "gemm": "linalg.gemm",
+    "grouped_gemm": "linalg.grouped",
+    "histogram": "algorithms.histogram",
+    "irfft": "fourier.fft",
+    "layer_norm": "nn.norm",
+    "layer_norm_backward": "nn.norm_backward",
+    "log_softmax": "nn.softmax",
+    "log_softmax_backward": "nn.softmax_backward",
+    "matmul": "linalg.gemm",
+    "max": "algorithms.reduce",
+    "mean": "algorithms.reduce",
+    "min": "algorithms.reduce",
+    "partition": "algorithms.compaction",
+    "reduce": "algorithms.reduce",
+    "rfft": "fourier.fft",
+    "rms_norm": "nn.norm",
+    "rms_norm_backward": "nn.norm_backward",
+    "rope": "nn.rope",
+    "run_length": "algorithms.compaction",
+    "scaled_gemm": "linalg.scaled",
+    "scan": "algorithms.scan",
+    "scatter_add": "nn.embedding",
+    "select": "algorithms.compaction",
+    "silu_mul": "nn.activation",
+    "silu_mul_backward": "nn.activation",
+    "softmax": "nn.softmax",
+    "softmax_backward": "nn.softmax_backward",
+    "sort": "algorithms.sort",
+    "sparse_matvec": "linalg.spmv",
+    "sum": "algorithms.reduce",
+    "top_k": "algorithms.sort",
+    "transpose": "algorithms.transpose",
 }
 __all__ = (
     "argmax",

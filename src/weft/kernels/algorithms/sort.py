@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.sort``, ``argsort`` and ``top_k``: the rows of an array in order.
+
+In: an array of any rank and layout. Out: sorted rows, and what goes with each element. Short rows are a block's
+(`weft.block.radix_sort`); longer ones take a pass over memory for each eight bits of the keys (`radix`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weft.api import jit, kernel
+from weft.errors import brief
+from weft.kernels.algorithms.radix_sort import plan_of, sort_long
+from weft.kernels.algorithms.topk import are_few, put_largest
+from weft.kernels.device.row import row_count, row_of, threads_for
+from weft.kernels.host.arrays import (
+    Array,
+    Constant,
+    Given,
+    given,
+    integer,
+    output,
+    output_like,
+)
+from weft.kernels.host.autograd import differentiable
+from weft.kernels.host.calls import Call, remembered
+from weft.kernels.nn.embedding import gather
+from weft.language.threads.grid import block_idx, thread_idx
+from weft.primitives.block.exchanges import to_blocked, to_striped
+from weft.primitives.block.sorting import radix_sort
+from weft.primitives.exchanging import striped
+from weft.types.dtype import i64
+
+_SHORT: Final = 2048  # elements of the longest row that a block sorts by itself
+_ITEMS: Final = 8
+_BLOCKS: Final = 1056  # that count digits, of all rows
+
+
+def _sort_with_places(x: Any, descending: bool = False) -> tuple[Any, Any]:
+    source = given(x, "x")
+    keys, places = output_like(source), output(source, source.shape, i64, "int64")
+    found = _sorted(source, None, keys, places, descending, (keys, places))
+    if isinstance(found, Call):
+        found.function(*found.arguments)
+    return keys, places
+
+
+def _like_both(x: Any, *_: Any) -> tuple[Any, Any]:
+    return x.new_empty(x.shape), _like_places(x)
+
+
+def _like_places(x: Any, *_: Any) -> Any:
+    return x.new_empty(x.shape).long()
+
+
+def _without_values(x: Any, values: Any = None, descending: bool = False) -> tuple[Any, ...]:
+    return x, bool(descending)
+
+
+def _with_values(found: Any, _: Any, values: Any = None, *__: Any, **___: Any) -> Any:
+    keys, places = found
+    return keys if values is None else (keys, gather(values, places))
+
+
+def _sort_backward(gradient: Any, found: Any, x: Any, *others: Any) -> Any:
+    """Each element's gradient goes back to where it came from."""
+    return x.new_zeros(x.shape).scatter(-1, found[1], gradient), *[None] * len(others)
+
+
+@differentiable(
+    _like_both,
+    _sort_backward,
+    _without_values,
+    result=_with_values,
+    run=_sort_with_places,
+    rows={"x": 1},
+)
+@remembered
+def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) -> Any:
+    """The elements of each row in order, along the last dimension.
+
+    Equal elements keep their order, in either direction, and -0.0 and 0.0 are equal, as in NumPy and CUB. NaN comes
+    last, in either direction, as one NaN.
+
+    Args:
+        x: an array of numbers of any rank from 1 on and any layout.
+        values: None, or an array of x's shape: what goes with each element and changes places with it.
+        descending: whether the largest comes first.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array; with values a pair, of which the second one is new.
+
+    Raises:
+        TypeError: for something else than arrays of numbers.
+        ValueError: for values of another shape or device; for `out` of another shape or on another device, or one that
+            overlaps in part.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.sort(np.array([3, 1, 2])).tolist()
+        [1, 2, 3]
+        >>> keys, names = weft.kernels.sort(np.array([3.0, 1.0]), np.array([7, 8]), descending=True)
+        >>> names.tolist()
+        [7, 8]
+    """
+    source = given(x, "x")
+    out = output_like(source, out, ("x",), x=x, values=values)
+    if values is None:
+        return _sorted(source, None, out, None, descending, out)
+    with_keys = given(values, "values")
+    if with_keys.shape != source.shape:
+        raise ValueError(f"values has shape {with_keys.shape}, expected {source.shape}")
+    if with_keys.device != source.device:
+        raise ValueError(f"values is on {with_keys.device}, expected {source.device}")
+    moved = output_like(with_keys)
+    return _sorted(source, values, out, moved, descending, (out, moved))
+
+
+@differentiable(_like_places, rows={"x": 1})
+@remembered
+def argsort(x: Any, descending: bool = False, out: Any = None) -> Any:
+    """Where the elements of each sorted row come from: indices of the last dimension, i64.
+
+    Equal elements keep their order; NaN comes last.
+
+    Args:
+        x: as in `sort`.
+        descending: as in `sort`.
+        out: an array of x's shape of i64; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError, ValueError: as `sort`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.argsort(np.array([3, 1, 2])).tolist()
+        [1, 2, 0]
+    """
+    source = given(x, "x")
+    out = output(source, source.shape, i64, "int64", out, x=x)
+    return _sorted(source, None, None, out, descending, out)
+
+
+def _like_largest(x: Any, k: int, *_: Any) -> tuple[Any, Any]:
+    values = x.new_empty((*x.shape[:-1], k))
+    return values, values.long()
+
+
+@differentiable(_like_largest, _sort_backward, rows={"x": 1})
+@remembered
+def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
+    """The k largest elements of each row in order, the largest first, and their indices.
+
+    Of equal elements the first ones; NaN comes after all numbers.
+
+    Args:
+        x: as in `sort`.
+        k: how many, from 0 to the length of the rows.
+        largest: whether they are the largest; else the smallest, the smallest first.
+
+    Returns:
+        ``(values, indices)``: arrays whose last dimension is `k`; indices are i64.
+
+    Raises:
+        TypeError: as `sort`.
+        ValueError: for another `k`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> values, indices = weft.kernels.top_k(np.array([3, 1, 4, 1, 5]), 2)
+        >>> values.tolist(), indices.tolist()
+        ([5, 4], [4, 2])
+    """
+    source = given(x, "x")
+    count = integer(k)
+    if count is None or not 0 <= count <= source.shape[-1]:
+        raise ValueError(f"k is {brief(k)}, expected 0 to {source.shape[-1]}")
+    shape = (*source.shape[:-1], count)
+    values = output(source, shape, source.dtype, source.type_name)
+    indices = output(source, shape, i64, "int64")
+    if not count or not source.rows:
+        return values, indices
+    if are_few(source, count):
+        put_largest(source, values, indices, count, bool(largest))
+        return values, indices
+    return _sorted(source, None, values, indices, bool(largest), (values, indices))
+
+
+def _sorted(source: Given, values: Any, out: Any, moved: Any, descending: bool, result: Any) -> Any:
+    """Sorts into `out` and `moved`, as many of each row as these have; of no values, indices."""
+    rows, columns = source.rows, source.shape[-1]
+    if not rows or not columns:
+        return result
+    if columns <= _SHORT:
+        threads = threads_for(columns, _ITEMS)
+        items = 1
+        while threads * items < columns:
+            items *= 2
+        arguments = source.array, values, out, moved, threads, items, bool(descending)
+        return Call(_sort_short, arguments, result)
+    moved_bytes = 0
+    if moved is not None:
+        moved_bytes = given(values, "values").dtype.itemsize if values is not None else 4
+    plan = plan_of(source, moved_bytes, bool(descending))
+    blocks = min(-(-_BLOCKS // rows), -(-columns // _SHORT))
+    return Call(sort_long, (source.array, values, out, moved, blocks, plan), result)
+
+
+@jit
+def _sort_short(
+    x: Array,
+    values: Array | None,
+    out: Array | None,
+    moved: Array | None,
+    threads: Constant,
+    items: Constant,
+    descending: Constant,
+) -> None:
+    row_kernel(x, values, out, moved, items, descending).launch(
+        grid=row_count(x.shape), block=threads
+    )
+
+
+@kernel(max_threads=256)
+def row_kernel(
+    x: Array,
+    values: Array | None,
+    out: Array | None,
+    moved: Array | None,
+    items: Constant,
+    descending: Constant,
+) -> None:
+    """A block: a row.
+
+    Args:
+        x: the keys.
+        values: what goes with them; None: their indices, if they are asked for.
+        out: sorted keys, or None.
+        moved: what went with them, or None.
+        items: elements of a thread.
+        descending: whether the largest comes first.
+    """
+    row = row_of(x, block_idx.x)
+    n, places = len(row), striped(items)
+    keys = to_blocked([row[i] if i < n else row.dtype(0) for i in places])
+    found = None
+    if moved is not None:
+        if values is None:
+            found = [thread_idx.x * items + k for k in range(items)]
+        else:
+            own = row_of(values, block_idx.x)
+            found = to_blocked([own[i] if i < n else own.dtype(0) for i in places])
+        keys, found = radix_sort(keys, found, descending, n)
+    else:
+        keys = radix_sort(keys, None, descending, n)
+    if out is not None:
+        _store(row_of(out, block_idx.x), keys, places, n)
+    if moved is not None:
+        _store(row_of(moved, block_idx.x), found, places, n)
+
+
+def _store(row: Any, items: Any, places: Any, n: Any) -> None:
+    for value, i in zip(to_striped(items), places, strict=True):
+        if i < min(len(row), n):
+            row[i] = row.dtype(value)

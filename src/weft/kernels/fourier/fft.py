@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.fft``, ``rfft``, ``irfft``: discrete Fourier transforms of rows of complex or real numbers.
+
+In: an array of complex numbers, of pairs of floats, or of floats. Out: one of the same library. `chirps` and `spectra`
+have the launches.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from weft import _native
+from weft.api import jit
+from weft.errors import brief
+from weft.ffi.tensor import Tensor, from_dlpack
+from weft.kernels.fourier.bluestein import plan_of, transform
+from weft.kernels.fourier.io import Ends
+from weft.kernels.fourier.rfft import half_spectra
+from weft.kernels.host.arrays import (
+    Array,
+    Constant,
+    Given,
+    given,
+    integer_from,
+    output,
+    output_like,
+)
+from weft.kernels.host.autograd import differentiable, like_first
+from weft.kernels.host.calls import Call, remembered
+
+_LONGEST: Final = 1 << 26
+_FLOAT, _COMPLEX = 2, 5  # DLPack's codes
+_OPPOSITE: Final = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+"""The norms; the derivative of a transform is the other one with this norm."""
+
+
+def _fft_backward(gradient: Any, _: Any, x: Any, inverse: bool, norm: str) -> Any:
+    return fft(gradient.resolve_conj(), not inverse, _OPPOSITE[norm]), None, None
+
+
+@differentiable(like_first, _fft_backward)
+def fft(x: Any, inverse: bool = False, norm: str = "backward", out: Any = None) -> Any:
+    """The discrete Fourier transform of each row of complex numbers: X[k] = Σ x[j] exp(−2πi jk / n).
+
+    Rows of up to 2¹⁴ numbers (2¹³ of f64; half of that, or a quarter, where a block has less than 160 kB of shared
+    memory) are read and written once, longer ones twice, and three times beyond 2²², if the length has no prime factor
+    above 7. Other lengths are padded to a little more than twice theirs, and transformed there and back, in one kernel
+    where that fits a block.
+
+    Args:
+        x: complex64 or complex128 numbers of any library, any rank from 1 on and any layout; or f32 or f64 pairs of a
+            real and an imaginary part, (..., n, 2). n is at most 2²⁶.
+        inverse: whether to transform back: exp(+2πi jk / n), and the sum divided by n.
+        norm: ``"backward"``: only the inverse is divided by n; ``"forward"``: only the other one is; ``"ortho"``: both
+            are divided by √n.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than such an array.
+        ValueError: for rows of no or too many numbers; another `norm`; `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.fft(np.array([1, 0, 0, 0], np.complex64)).tolist()
+        [(1+0j), (1+0j), (1+0j), (1+0j)]
+        >>> weft.kernels.fft(np.array([[0.0, 4.0], [0.0, 0.0]]), inverse=True).tolist()  # pairs
+        [[0.0, 2.0], [0.0, 2.0]]
+    """
+    _check_norm(norm)
+    return _on_pairs(_of_pairs, x, out, bool(inverse), norm)
+
+
+def _rfft_like(x: Any, *_: Any) -> Any:
+    """A new tensor like half the spectra of x's rows."""
+    return x.new_empty((*x.shape[:-1], x.shape[-1] // 2 + 1), dtype=x.dtype.to_complex())
+
+
+def _rfft_backward(gradient: Any, _: Any, x: Any, norm: str) -> Any:
+    gradient, n = gradient.resolve_conj().clone(), x.shape[-1]
+    gradient[..., 1 : (n + 1) // 2] /= 2  # `irfft` counts them twice
+    return irfft(gradient, n, _OPPOSITE[norm]), None
+
+
+@differentiable(_rfft_like, _rfft_backward, rows={"x": 1})
+def rfft(x: Any, norm: str = "backward", out: Any = None) -> Any:
+    """Half of `fft` of each row of real numbers, as NumPy's: X[0] to X[n // 2]; the others are their conjugates.
+
+    Of an even length n the transform is one of n / 2 complex numbers.
+
+    Args:
+        x: an array of f32 or f64, any rank from 1 on and any layout.
+        norm: as in `fft`.
+        out: complex numbers, or pairs, (..., n // 2 + 1), of x's precision; None: a new array of x's library.
+
+    Returns:
+        `out`, or a new array of complex numbers.
+
+    Raises:
+        TypeError, ValueError: as `fft`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> found = weft.kernels.rfft(np.array([1, 2, 3, 4], np.float32))
+        >>> np.allclose(found, [10, -2 + 2j, -2])
+        True
+    """
+    _check_norm(norm)
+    if out is None:
+        return _complex_of(_half_of_reals(x, norm))
+    target = _pairs_of(out, "out")
+    _half_of_reals(x, norm, out if target is None else target)
+    return out
+
+
+def _irfft_like(x: Any, n: int | None = None, *_: Any) -> Any:
+    """A new tensor like the rows of which x has half the spectra."""
+    outer = x.shape[:-1] if x.is_complex() else x.shape[:-2]
+    count = 2 * (x.shape[len(outer)] - 1) if n is None else n
+    return x.new_empty((*outer, count), dtype=x.dtype.to_real())
+
+
+def _irfft_backward(gradient: Any, _: Any, x: Any, n: int | None, norm: str) -> Any:
+    found = rfft(gradient, _OPPOSITE[norm])
+    twice = found.new_ones(found.shape[-1])
+    twice[1 : (gradient.shape[-1] + 1) // 2] = 2
+    found = found * twice
+    if not x.is_complex():
+        found = sys.modules["torch"].view_as_real(found)
+    return found, None, None
+
+
+@differentiable(_irfft_like, _irfft_backward)
+def irfft(x: Any, n: int | None = None, norm: str = "backward", out: Any = None) -> Any:
+    """The rows of real numbers of which `rfft` gives these halves of spectra.
+
+    The imaginary parts of X[0], and of X[n / 2] for an even n, count as 0.
+
+    Args:
+        x: complex numbers, or pairs, as in `fft`: (..., n // 2 + 1).
+        n: real numbers of a row; None: the even number of the two that are possible.
+        norm: as in `fft`.
+        out: an array (..., n) of x's precision; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError, ValueError: as `fft`; for another `n`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.irfft(np.array([10, -2 + 2j, -2], np.complex64)).tolist()
+        [1.0, 2.0, 3.0, 4.0]
+    """
+    _check_norm(norm)
+    pairs = _pairs_of(x, "x")
+    return _reals_of_half(x if pairs is None else pairs, n, norm, out)
+
+
+def _check_norm(norm: object) -> None:
+    if norm not in _OPPOSITE:
+        raise ValueError(
+            f"norm is {brief(norm)}, expected one of {', '.join(map(repr, _OPPOSITE))}"
+        )
+
+
+def _scale(n: int, norm: str, *, is_inverse: bool) -> float:
+    """What results of a transform of n points are multiplied by."""
+    if norm == "ortho":
+        return n**-0.5
+    return 1 / n if is_inverse == (norm == "backward") else 1.0
+
+
+def _on_pairs(function: Any, x: Any, out: Any, *arguments: Any) -> Any:
+    """A function of pairs, and of arguments, on pairs or complex numbers."""
+    pairs = _pairs_of(x, "x")
+    if pairs is None:
+        return function(x, *arguments, out)
+    if out is None:
+        return _complex_of(function(pairs, *arguments))
+    target = _pairs_of(out, "out")
+    if target is None:
+        raise TypeError(f"out is {brief(out)}, expected an array of {x.dtype} as x")
+    function(pairs, *arguments, target)
+    return out
+
+
+def _pairs_of(array: Any, name: str) -> Any:
+    """A view of complex numbers as pairs of floats; None for anything else than an array of complex numbers.
+
+    Raises:
+        TypeError: for complex numbers of which there is no such view.
+        ValueError: for a number without a dimension.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        if not array.is_complex():
+            return None
+        pairs = torch.view_as_real(array.resolve_conj() if name == "x" else array)
+    elif "complex" not in str(getattr(array, "dtype", "")):
+        return None
+    else:
+        pairs = _viewed(array, name)
+    if len(pairs.shape) < 2:
+        raise ValueError(f"{name} has no dimension, expected one or more")
+    return pairs
+
+
+def _viewed(array: Any, name: str) -> Any:
+    numpy, cupy = sys.modules.get("numpy"), sys.modules.get("cupy")
+    if numpy is not None and isinstance(array, numpy.ndarray):
+        return array.view((array.real.dtype, 2))
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        kind = array.real.dtype
+        return cupy.ndarray((*array.shape, 2), kind, array.data, (*array.strides, kind.itemsize))
+    if isinstance(array, Tensor):
+        return _with_elements(array, _FLOAT, array.dtype[1] // 2)
+    raise TypeError(f"{name} has elements of {array.dtype}, expected pairs of floats, (..., n, 2)")
+
+
+def _complex_of(pairs: Any) -> Any:
+    """New pairs as complex numbers of their library."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(pairs, torch.Tensor):
+        return torch.view_as_complex(pairs)
+    if isinstance(pairs, Tensor):
+        return _with_elements(pairs, _COMPLEX, pairs.dtype[1] * 2)
+    return pairs.view(f"complex{16 * pairs.itemsize}")[..., 0]
+
+
+def _with_elements(tensor: Tensor, code: int, bits: int) -> Tensor:
+    """The same memory with elements of another kind, in DLPack's numbers."""
+    return from_dlpack(_native.export_as(tensor, code, bits, max_version=(1, 1)))
+
+
+def _source(x: Any, name: str, *, has_pairs: bool) -> Given:
+    """What an array of rows is."""
+    source = given(x, name, is_float=True)
+    if source.dtype.itemsize < 4:
+        raise TypeError(f"{name} has elements of {source.type_name}, expected float32 or float64")
+    if has_pairs and (len(source.shape) < 2 or source.shape[-1] != 2):
+        raise ValueError(f"{name} has shape {source.shape}, expected pairs of floats, (..., n, 2)")
+    return source
+
+
+def _check_length(n: int, what: str) -> None:
+    if not 0 < n <= _LONGEST:
+        raise ValueError(f"x has rows of {n} {what} numbers, expected from 1 to {_LONGEST}")
+
+
+def _width(array: Given) -> int:
+    """Elements of an access to a point of two neighbors."""
+    return min(array.width, 2)
+
+
+@remembered
+def _of_pairs(x: Any, inverse: bool, norm: str, out: Any = None) -> Any:
+    source = _source(x, "x", has_pairs=True)
+    n = source.shape[-2]
+    _check_length(n, "complex")
+    out = output_like(source, out, ("x",), x=x)
+    if not source.size:
+        return out
+    ends = Ends(n, widths=(_width(source), _width(given(out, "out"))))
+    scale, sign = _scale(n, norm, is_inverse=inverse), 1 if inverse else -1
+    plan = plan_of(ends, source.device, source.dtype.itemsize, sign, scale)
+    return Call(_transform, (x, out, plan), out)
+
+
+@remembered
+def _half_of_reals(x: Any, norm: str, out: Any = None) -> Any:
+    source = _source(x, "x", has_pairs=False)
+    n = source.shape[-1]
+    _check_length(n, "real")
+    shape = (*source.shape[:-1], n // 2 + 1, 2)
+    out = output(source, shape, source.dtype, source.type_name, out, x=x)
+    if not source.size:
+        return out
+    widths, scale = (_width(source), _width(given(out, "out"))), _scale(n, norm, is_inverse=False)
+    ends = Ends(n, "reals", "half", widths) if n % 2 else Ends(n // 2, "neighbors", "pairs", widths)
+    plan = plan_of(ends, source.device, source.dtype.itemsize, -1, scale)
+    return Call(_transform if n % 2 else _half_spectra, (x, out, plan), out)
+
+
+@remembered
+def _reals_of_half(x: Any, n: int | None, norm: str, out: Any = None) -> Any:
+    source = _source(x, "x", has_pairs=True)
+    even = 2 * (source.shape[-2] - 1)
+    n = even if n is None else integer_from(n, "n", max(even, 1), even + 2)
+    _check_length(n, "real")
+    shape = (*source.shape[:-2], n)
+    out = output(source, shape, source.dtype, source.type_name, out, x=x)
+    if not source.size:
+        return out
+    widths, scale = (_width(source), _width(given(out, "out"))), _scale(n, norm, is_inverse=True)
+    ends = Ends(n, "mirrored", "reals", widths)
+    if n % 2 == 0:
+        ends = Ends(n // 2, "folded", "neighbors", widths)
+    plan = plan_of(ends, source.device, source.dtype.itemsize, 1, scale)
+    return Call(_transform, (x, out, plan), out)
+
+
+@jit
+def _transform(x: Array, out: Array, plan: Constant) -> None:
+    transform(x, out, plan)
+
+
+@jit
+def _half_spectra(x: Array, out: Array, plan: Constant) -> None:
+    half_spectra(x, out, plan)

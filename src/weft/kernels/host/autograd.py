@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of arrays in torch's programs: when a call is one of an operator of torch, and when a plain one.
+
+In: a function of ``weft.kernels``, shapes of its result, and its derivative. Out: the same function. Plain calls with
+tensors of torch run as they are, as those with other arrays do. Where torch has to know of a call, since it
+differentiates, transforms, traces, casts or watches, the call is one of the operator ``weft::<name>``, made by
+`operators`. torch is imported by nothing here.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import wraps
+from importlib import import_module
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.errors import brief
+from weft.kernels.host.jax import with_jax
+from weft.kernels.host.operators import declare, is_inside, make_operators, transformed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
+
+ElementType = Any
+"""An element type, by any name; torch's operators take names."""
+Function = Any
+"""A function that kernels call; torch's operators take its name, as `name_of_function` says."""
+Number = Any
+"""A number of an array's type."""
+
+NARROW: Final = {"cpu": "narrow", "cuda": "narrow"}
+"""Under `torch.autocast`: in the type of 16 bits that it is asked for, as torch's products."""
+WIDE_ON_GPUS: Final = {"cuda": "wide"}
+"""Under `torch.autocast`: on a GPU in f32, as torch's exponentials and norms."""
+WIDEST: Final = {"cpu": "widest", "cuda": "widest"}
+"""Under `torch.autocast`: all in the type of the widest."""
+
+
+def differentiable(
+    like: Callable[..., Any],
+    backward: Callable[..., Any] | None = None,
+    accepted: Callable[..., tuple[Any, ...]] | None = None,
+    kept: tuple[str, Callable[..., Any]] | None = None,
+    result: Callable[..., Any] | None = None,
+    **rules: Any,
+) -> Callable[[_F], _F]:
+    """Makes a function of arrays one that torch knows.
+
+    Args:
+        like: makes new tensors like the results, from the function's arguments.
+        backward: the derivatives by the arguments, a tuple with None for those that have none, from the result's
+            gradient (of several floating-point results: a tuple of theirs), the result, or all, and the arguments;
+            None: it has no derivative.
+        accepted: makes the operator's arguments of a call's, or refuses them; None: they are the same.
+        kept: a parameter that is written to, which the operator returns besides the result, as `like` does, and what
+            makes an array for it from the other arguments; it has no gradient.
+        result: makes a call's result of the operator's and the call's arguments; None: it is the same.
+        rules: `run`, what the operator is instead of the function, and `autocast`, `rows` and `flops`, as in
+            `operators.Declaration`.
+    """
+
+    def decorate(function: _F) -> _F:
+        name = function.__name__
+        declare(function, like, backward, kept, **rules)
+        declared = signature(function).parameters
+        parameters = list(declared)
+        # `accepted` gives derivatives by factors.
+        own = () if accepted is None else ("alpha", "beta")
+        numbers = [
+            one for one, p in declared.items() if p.annotation in _NUMBERS and one not in own
+        ]
+        written = [one for one in ("out", kept and kept[0]) if one in parameters]
+        most = min((parameters.index(one) for one in written), default=len(parameters))
+
+        end = result or (_first if kept else None)
+        plain = _through(name, written, most, accepted, end)
+        through = _with_plain_numbers(name, parameters, numbers, plain)
+
+        @wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            torch: Any = sys.modules.get("torch")
+            jax: Any = sys.modules.get("jax")
+            if torch is None:
+                if jax is not None:
+                    return with_jax(jax, function, arguments, keywords)
+                return function(*arguments, **keywords)
+            if torch.compiler.is_compiling():
+                return through(torch, arguments, dict(keywords))
+            values = (*arguments, *keywords.values())
+            reason = _concerns(torch, values)
+            is_left = reason is _WATCHED and _writes(keywords, arguments, written, most)
+            if reason and not is_left and not is_inside():
+                return through(torch, arguments, keywords)
+            try:
+                if jax is not None:
+                    return with_jax(jax, function, arguments, keywords)
+                return function(*arguments, **keywords)
+            except (TypeError, ValueError):
+                if not _has_no_memory(torch, values):
+                    raise
+            return through(torch, arguments, keywords)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _with_plain_numbers(
+    name: str, parameters: list[str], numbers: list[str], plain: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The same calls without numbers that require a gradient, by which there is no derivative."""
+
+    def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        for one, value in (*zip(parameters, arguments, strict=False), *keywords.items()):
+            if one in numbers and getattr(value, "requires_grad", False):
+                raise TypeError(
+                    f"{name}: {one} requires a gradient, but is a number, by which there is no derivative; "
+                    f"pass {one}.item()"
+                )
+        return plain(torch, arguments, keywords)
+
+    return through
+
+
+def _through(
+    name: str,
+    written: list[str],
+    most: int,
+    accepted: Callable[..., tuple[Any, ...]] | None,
+    result: Callable[..., Any] | None,
+) -> Callable[..., Any]:
+    """A function's calls as ones of its operator; torch's tracer follows them."""
+
+    def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        make_operators()
+        arguments, rest = arguments[:most], arguments[most:]
+        targets = [one for one in rest if one is not None]
+        for one in written:
+            target = keywords.pop(one, None)
+            if target is not None:
+                targets.append(target)
+        if targets:
+            raise TypeError(
+                f"{name}: a result written to {written[0]}= has no derivative and no place in a graph; leave it "
+                "away, or call the function under torch.no_grad(), outside of torch.compile, modes and transforms"
+            )
+        given, named = arguments, keywords
+        if accepted is not None:
+            arguments, keywords = accepted(*arguments, **keywords), {}
+        if torch.compiler.is_compiling() or not _is_transformed(torch):
+            found = getattr(torch.ops.weft, name)(*arguments, **keywords)
+        else:
+            found = transformed(name, arguments, keywords)
+        return found if result is None else result(found, *given, **named)
+
+    return through
+
+
+def _first(found: Any, *_: Any, **__: Any) -> Any:
+    return found[0]
+
+
+def _is_transformed(torch: Any) -> bool:
+    """Whether transformations of `torch.func` are under way; functionalization takes operators as they are."""
+    own = torch._C._functorch
+    stack = own.get_interpreter_stack() or ()
+    return bool(stack) and all(one.key() != own.TransformType.Functionalize for one in stack)
+
+
+_NUMBERS: Final = ("int", "int | None", "float", "float | None", "Number")
+_WATCHED: Final = "watched"
+_ORDINARY: Final = frozenset(
+    (int, float, bool, str, tuple, list, type(None))
+)  # asked sooner than others
+_PLAIN_KEYS: Final = ("BackendSelect", "ADInplaceOrView")
+
+
+def _writes(
+    keywords: dict[str, Any], arguments: tuple[Any, ...], written: list[str], most: int
+) -> bool:
+    """Whether a call has a result to write to."""
+    rest = (*arguments[most:], *[keywords.get(one) for one in written])
+    return any(one is not None for one in rest)
+
+
+def _concerns(torch: Any, values: tuple[Any, ...]) -> str:
+    """Why torch has to know of a call, or nothing.
+
+    ``"watched"``: it only watches, or casts, which it does to no call that writes to a tensor of the user's.
+    """
+    has_tensors = is_tracked = False
+    for value in values:
+        kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
+        if kind is torch.Tensor or kind is torch.nn.Parameter:
+            has_tensors = True
+            is_tracked = is_tracked or value.requires_grad
+        elif kind not in _ORDINARY and hasattr(kind, "__torch_function__"):
+            return kind.__name__
+    if not has_tensors:
+        return ""
+    level = torch._C
+    if is_tracked and level.is_grad_enabled():
+        return "gradient"
+    if level._dispatch_tls_local_include_set().raw_repr() & ~_plain_keys(torch):
+        return "mode"
+    if level._len_torch_function_stack():
+        stack = torch.overrides._get_current_function_mode_stack()
+        device_alone = all(type(mode).__name__ == "DeviceContext" for mode in stack)
+        return _WATCHED if device_alone else "mode"
+    forward_mode = sys.modules.get("torch.autograd.forward_ad")
+    if forward_mode is not None and forward_mode._current_level >= 0:
+        return "tangent"
+    is_watched = level._is_any_autocast_enabled() or torch.autograd._profiler_enabled()
+    return _WATCHED if is_watched else ""
+
+
+_KNOWN_KEYS: Final[list[int]] = []
+
+
+def _plain_keys(torch: Any) -> int:
+    """The dispatch keys of a thread in which nothing but torch itself looks at calls, as bits."""
+    if not _KNOWN_KEYS:
+        key, bits = torch._C.DispatchKey, 0
+        for name in _PLAIN_KEYS:
+            bits |= torch._C.DispatchKeySet(getattr(key, name)).raw_repr()
+        _KNOWN_KEYS.append(bits)
+    return _KNOWN_KEYS[0]
+
+
+def _has_no_memory(torch: Any, values: tuple[Any, ...]) -> bool:
+    """Whether a tensor has no memory with its values, which torch's operators make first."""
+    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # beyond its transformation
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    return any(
+        one.is_meta or is_wrapped(one) or one.is_neg() or one.is_conj() or one._is_zerotensor()
+        for one in tensors
+    )
+
+
+def name_of_function(function: Any) -> str:
+    """The name by which torch's operators take a function that kernels call.
+
+    Raises:
+        TypeError: for one that has no name in a module, or none at all.
+    """
+    name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '<')}"
+    if not callable(function) or "<" in name or function_of(name) is not function:
+        raise TypeError(
+            f"function is {brief(function)}, expected one that a module has by name: torch's operators take "
+            "names, so that a graph can be kept; define it at the top of a module"
+        )
+    return name
+
+
+# torch's tracer calls it: a graph is of one function.
+name_of_function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def function_of(name: str) -> Any:
+    """The function of a name as `name_of_function` gives it; None where it is not there."""
+    module, _, path = name.partition(":")
+    found: Any = import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def like_first(x: Any, *_: Any, **__: Any) -> Any:
+    """A new tensor like the first argument."""
+    return x.new_empty(x.shape)
+
+
+def like_total(x: Any, like: Any) -> Any:
+    """A tensor like another one, of the type in which x's elements are added up: 64 bits for integers."""
+    if x.is_floating_point():
+        return like
+    torch: Any = sys.modules["torch"]
+    unsigned = torch.uint8, torch.uint16, torch.uint32, torch.uint64
+    return like.to(torch.uint64 if x.dtype in unsigned else torch.int64)
+
+
+def like_second(_: Any, x: Any, *__: Any, **___: Any) -> Any:
+    """A new tensor like the second argument, of which the first one is the result's gradient."""
+    return x.new_empty(x.shape)

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that cost as little as one of weft's own: a function of ``weft.kernels`` decides the same at most twice.
+
+In: a function that checks its arguments and answers with a `Call`. Out: one that makes it. Calls that differ only in
+elements and addresses, as `weft._native.call_key` says, are made again without asking the function, from the third one
+on: a shape that came once, of something that grows, may never return.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from inspect import signature
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from weft import _native
+from weft.config import overridden
+from weft.kernels.host.arrays import maker_of
+from weft.tracebacks import leave_the_users_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+    from typing import TypeVar
+
+    from weft.api import JitFunction
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
+
+_Step = tuple["Callable[..., Any]", tuple[int, ...]]
+
+_MOST: Final = 1024  # calls that a function remembers
+_BEYOND: Final = 1 << 64
+
+
+class View(NamedTuple):
+    """An array that was made of another one without copying.
+
+    Attributes:
+        array: what was made.
+        source: of which: the user's array, a result, or a view.
+        make: makes it.
+    """
+
+    array: Any
+    source: Any
+    make: Callable[[Any], Any]
+
+
+class Call(NamedTuple):
+    """What a call comes to.
+
+    Attributes:
+        function: the host function.
+        arguments: its arguments, in order: the user's arrays, results, views, constants, and tuples of them.
+        result: what the user gets: an array or several, each of them among the arguments.
+        views: among the arguments, or that these are views of.
+    """
+
+    function: JitFunction
+    arguments: tuple[Any, ...]
+    result: Any
+    views: tuple[View, ...] = ()
+
+
+def remembered(function: _F) -> _F:
+    """Makes the `Call` that a function answers with, and remembers a second one; another answer is the result."""
+    return remembered_for_any()(function)
+
+
+def remembered_for_any(*names: str) -> Callable[[_F], _F]:
+    """As `remembered`; calls may also differ in what parameters of these names are, integers below 2⁶⁴.
+
+    Nothing may depend on them but the arguments of the `Call` that are these very objects.
+    """
+
+    def decorate(function: _F) -> _F:
+        known: dict[Hashable, _Known] = {}
+        seen: set[int] = set()
+        places = {name: list(signature(function).parameters).index(name) for name in names}
+
+        @wraps(function)
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            shown, others = arguments, keywords
+            if places:
+                shown, others, arguments, keywords = _marked(places, arguments, keywords)
+            key = None if overridden("sanitize") else _native.call_key(shown, others)
+            found = known.get(key)
+            if found is not None and found.is_current():
+                new = found.new_arrays()
+                if new is not None:
+                    return found.run((*arguments, *keywords.values(), *new))
+            answer = function(*arguments, **keywords)
+            if not isinstance(answer, Call):
+                return answer
+            answer.function(*answer.arguments)
+            if key is not None and _is_second(key, seen):
+                made = known_call(answer, (*arguments, *keywords.values()))
+                if made is not None:
+                    if len(known) >= _MOST:
+                        known.clear()
+                    known[key] = made
+            return answer.result
+
+        return cast("_F", call)
+
+    return decorate
+
+
+def _is_second(key: Hashable, seen: set[int]) -> bool:
+    """Whether a key has been seen, which is noted otherwise: most shapes that grow never come again."""
+    number = hash(key)
+    if number in seen:
+        return True
+    if len(seen) >= _MOST:
+        seen.clear()
+    seen.add(number)
+    return False
+
+
+class _Any(int):
+    """An integer that no other object of its value is taken for."""
+
+
+def _marked(places: dict[str, int], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Arguments and keywords as the key has them, and as the function gets them."""
+    shown, own = list(arguments), list(arguments)
+    others, own_keywords = keywords, keywords
+    for name, place in places.items():
+        value = arguments[place] if place < len(arguments) else keywords.get(name)
+        if type(value) is not int or not 0 <= value < _BEYOND:
+            continue
+        if place < len(arguments):
+            shown[place], own[place] = _Any, _Any(value)
+        else:
+            others, own_keywords = {**others, name: _Any}, {**own_keywords, name: _Any(value)}
+    return tuple(shown), others, tuple(own), own_keywords
+
+
+class _Known:
+    """A call that has been made, for arguments with the same key.
+
+    Args:
+        compiled: the compiled function.
+        makers: of the new arrays.
+        key: of the new arrays.
+        constants: other arguments of the compiled function.
+        steps: what makes further values, one after the other, of those before: views, and tuples.
+        chosen: of the user's values, the new arrays, the constants and those made, those that the function gets.
+        result: likewise, what the user gets.
+    """
+
+    __slots__ = (
+        "_captured",
+        "_chosen",
+        "_compiled",
+        "_constants",
+        "_key",
+        "_makers",
+        "_result",
+        "_steps",
+    )
+
+    def __init__(
+        self,
+        compiled: Any,
+        makers: list[Callable[[], Any]],
+        key: Hashable,
+        constants: Sequence[Any],
+        steps: Sequence[_Step],
+        chosen: Callable[[Sequence[Any]], tuple[Any, ...]],
+        result: Callable[[Sequence[Any]], Any],
+    ) -> None:
+        self._compiled, self._captured = compiled, compiled.captured
+        self._makers, self._key, self._constants = makers, key, constants
+        self._steps, self._chosen, self._result = steps, chosen, result
+
+    def is_current(self) -> bool:
+        """Whether what the code has read from the user's names is still there."""
+        return not self._captured or all(item.is_current() for item in self._captured)
+
+    def new_arrays(self) -> tuple[Any, ...] | None:
+        """New arrays for the results, or None if they do not lie as those of the first call did."""
+        if not self._makers:
+            return ()
+        made = tuple([make() for make in self._makers])
+        return made if _native.call_key(made, {}) == self._key else None
+
+    def run(self, values: tuple[Any, ...]) -> Any:
+        """Runs it with the user's values and the new arrays; its result."""
+        everything = [*values, *self._constants]
+        for make, places in self._steps:
+            everything.append(make(*[everything[place] for place in places]))
+        try:
+            self._compiled(*self._chosen(everything))
+        except Exception as error:
+            leave_the_users_frames(error)
+            raise
+        return self._result(everything)
+
+
+def known_call(call: Call, values: tuple[Any, ...]) -> _Known | None:
+    """What is remembered of a call.
+
+    None where it has an array that is neither the user's nor a result, or where the user gave one that it has not: its
+    elements, which are not in the key, were read as numbers.
+    """
+    result = cast("Any", call).result
+    results = cast("tuple[Any, ...]", result if isinstance(result, tuple) else (result,))
+    new = tuple(one for one in results if all(one is not value for value in values))
+    compiled, places = call.function.compiled_for(call.arguments)
+    taken = [call.arguments[place] for place in places]
+    parts = _Parts((*values, *new), call.views)
+    for one in taken:
+        parts.add(one)
+    if any(_has_array(value) and not _is_among(value, parts.leaves) for value in values):
+        return None
+    if any(_has_array(constant) for constant in parts.constants):
+        return None
+    chosen = [parts.place(one) for one in taken]
+    # An array that is given twice is the last, `out`, in the result.
+    everything = (*values, *new)
+    made = itemgetter(*(max(k for k, v in enumerate(everything) if v is one) for one in results))
+    makers, key = [maker_of(one) for one in new], _native.call_key(new, {})
+    others = parts.constants, tuple(parts.steps), itemgetter(*chosen), made
+    return _Known(compiled, makers, key, *others)
+
+
+class _Parts:
+    """Of what arguments are made again: values, constants, and steps that make more of those before.
+
+    First all arguments are added, then they have places.
+    """
+
+    def __init__(self, values: tuple[Any, ...], views: tuple[View, ...]) -> None:
+        self.values, self.views = values, views
+        self.constants, self.leaves = list[Any](), list[Any]()
+        self.made, self.steps = list[Any](), list[_Step]()
+
+    def add(self, one: Any) -> None:
+        """Notes the values and constants in an argument."""
+        if _is_among(one, self.values):
+            self.leaves.append(one)
+        elif inside := self._inside(one):
+            for item in inside[1]:
+                self.add(item)
+        elif not _is_among(one, self.constants):
+            self.constants.append(one)
+
+    def place(self, one: Any) -> int:
+        """Where an argument is among the values, the constants and what steps make."""
+        known = (*self.values, *self.constants, *self.made)
+        for number, other in enumerate(known):
+            if other is one:
+                return number
+        make, items = cast("tuple[Any, tuple[Any, ...]]", self._inside(one))
+        self.steps.append((make, tuple([self.place(item) for item in items])))
+        self.made.append(one)
+        return len(self.values) + len(self.constants) + len(self.made) - 1
+
+    def _inside(self, one: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        """What makes a view, or a tuple that has arrays, and of what."""
+        for view in self.views:
+            if view.array is one:
+                return view.make, (view.source,)
+        if isinstance(one, tuple) and _has_array(one):
+            items = cast("tuple[Any, ...]", one)
+            return cast("Any", _tuple_of if type(items) is tuple else type(items)), items
+        return None
+
+
+def _tuple_of(*items: Any) -> tuple[Any, ...]:
+    return items
+
+
+def _is_among(one: Any, values: Sequence[Any]) -> bool:
+    return any(value is one for value in values)
+
+
+def _has_array(one: Any) -> bool:
+    if isinstance(one, tuple):
+        return any(map(_has_array, cast("tuple[Any, ...]", one)))
+    return _native.describe(one)[0] == "tensor"

@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.gelu`` and ``silu_mul``, and their derivatives: each element by itself.
+
+In: arrays of floats of one shape. Out: an array of that shape. The functions of a number are also what a product may
+end with.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.api import jit, kernel
+from weft.errors import brief
+from weft.kernels.device.row import sum_type
+from weft.kernels.host.arrays import Array, Constant, Given, given, output_like
+from weft.kernels.host.autograd import WIDEST, differentiable, like_first, like_second
+from weft.kernels.host.calls import Call, remembered
+from weft.kernels.host.compositions import composed, pulled_back, widened
+from weft.language.numbers.math import abs, divide, erf, exp, exp2, fma
+from weft.language.numbers.math import min as lesser
+from weft.language.threads.each import each
+from weft.types.dtype import f32
+
+if TYPE_CHECKING:
+    from weft.types.dtype import DType
+
+_ROOT_HALF: Final = math.sqrt(0.5)
+_ROOT_2_OVER_PI: Final = math.sqrt(2 / math.pi)
+_CUBIC: Final = 0.044715
+_LOG2_E: Final = math.log2(math.e)
+
+# The binary logarithm of Φ(−x), for 0 ≤ x ≤ 9 within 2⁻¹³·³, highest power first; a least maximum of errors.
+_LOG2_TAIL: Final = (
+    *(-9.77758335e-07, 4.03974117e-05, -0.00072360875, 0.00750289259),
+    *(-0.0514463504, -0.461469721, -1.14989286, -1.00009845),
+)
+_FAR: Final = 16.0  # where the polynomial is below -149
+
+
+def _gelu_backward(gradient: Any, _: Any, x: Any, approximate: str) -> Any:
+    return gelu_backward(gradient, x, approximate), None
+
+
+@differentiable(like_first, _gelu_backward, rows={"x": 1})
+@remembered
+def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
+    """The Gaussian error linear unit of each element: x · Φ(x), where Φ is the normal distribution's integral.
+
+    Args:
+        x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
+        approximate: ``"none"``: by the error function; ``"tanh"``: x · ½(1 + tanh(√(2/π) (x + 0.044715 x³))).
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array of floats.
+        ValueError: for another `approximate`; for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.gelu(np.array([-100.0, 0.0, 100.0])).tolist()
+        [-0.0, 0.0, 100.0]
+    """
+    source = given(x, "x", is_float=True)
+    function = _form(approximate, source.dtype)[0]
+    out = output_like(source, out, ("x",), x=x)
+    return Call(_map, (function, x, out), out)
+
+
+def _gelu_slope_by_torch(gradient: Any, x: Any, approximate: str) -> Any:
+    functional: Any = sys.modules["torch"].nn.functional
+
+    def own(x: Any) -> Any:
+        return functional.gelu(widened(x), approximate=approximate)
+
+    return pulled_back(own, gradient, x)[0]
+
+
+@differentiable(like_second, composed(_gelu_slope_by_torch), rows={"gradient": 1, "x": 1})
+@remembered
+def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = None) -> Any:
+    """The derivative of `gelu`: `gradient` times that of x · Φ(x).
+
+    Args:
+        gradient: of the result, an array of x's shape and type.
+        x: as in `gelu`.
+        approximate: as in `gelu`.
+        out: as in `gelu`; it may be `gradient` itself.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: as `gelu`.
+        ValueError: as `gelu`; for a gradient of another shape.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.gelu_backward(np.ones(3), np.array([-100.0, 0.0, 100.0])).tolist()
+        [0.0, 0.5, 1.0]
+    """
+    source = given(x, "x", is_float=True)
+    derivative = _form(approximate, source.dtype)[1]
+    check_alike(source, gradient, "gradient")
+    out = output_like(source, out, ("gradient", "x"), gradient=gradient, x=x)
+    return Call(_map_2, (derivative, gradient, x, out), out)
+
+
+def _like_both(gradient: Any, gate: Any, up: Any) -> Any:
+    return gate.new_empty(gate.shape), up.new_empty(up.shape)
+
+
+def _silu_mul_backward(gradient: Any, _: Any, gate: Any, up: Any) -> Any:
+    return silu_mul_backward(gradient, gate, up)
+
+
+@differentiable(like_first, _silu_mul_backward, autocast=WIDEST, rows={"gate": 1, "up": 1})
+@remembered
+def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
+    """The gated unit of a transformer's middle layer: gate / (1 + exp(−gate)) · up.
+
+    Args:
+        gate: as x of `gelu`.
+        up: an array of gate's shape and type. Both may be halves of one array: ``h[:, :n], h[:, n:]``.
+        out: as in `gelu`.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: as `gelu`.
+        ValueError: for arrays of different shapes or devices.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.silu_mul(np.array([0.0, 100.0]), np.array([1.0, 2.0])).tolist()
+        [0.0, 200.0]
+    """
+    source = given(gate, "gate", is_float=True)
+    check_alike(source, up, "up")
+    out = output_like(source, out, ("gate", "up"), gate=gate, up=up)
+    function = short_gated if is_short_float(source.dtype) else gated
+    return Call(_map_2, (function, gate, up, out), out)
+
+
+def _gated_slopes_by_torch(gradient: Any, gate: Any, up: Any) -> Any:
+    silu: Any = sys.modules["torch"].nn.functional.silu
+
+    def own(gate: Any, up: Any) -> Any:
+        return silu(widened(gate)) * widened(up)
+
+    return pulled_back(own, gradient, gate, up)
+
+
+@differentiable(
+    _like_both, composed(_gated_slopes_by_torch), rows={"gradient": 1, "gate": 1, "up": 1}
+)
+@remembered
+def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
+    """The derivatives of `silu_mul` by `gate` and by `up`.
+
+    Args:
+        gradient: of the result, an array of gate's shape and type.
+        gate: as in `silu_mul`.
+        up: as in `silu_mul`.
+
+    Returns:
+        Two new arrays of gate's shape and type.
+
+    Raises:
+        TypeError: as `silu_mul`.
+        ValueError: as `silu_mul`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> by_gate, by_up = weft.kernels.silu_mul_backward(np.ones(1), np.zeros(1), np.ones(1))
+        >>> float(by_gate[0]), float(by_up[0])
+        (0.5, 0.0)
+    """
+    source = given(gate, "gate", is_float=True)
+    check_alike(source, up, "up")
+    check_alike(source, gradient, "gradient")
+    results = output_like(source), output_like(source)
+    return Call(_gated_backward, (gradient, gate, up, *results), results)  # type: ignore[return-value]
+
+
+def check_alike(source: Given, array: object, name: str) -> None:
+    """Raises an error unless an array has the shape, type and device of another one."""
+    found = given(array, name)
+    if found.dtype is not source.dtype:
+        raise TypeError(f"{name} has elements of {found.type_name}, expected {source.type_name}")
+    if found.shape != source.shape:
+        raise ValueError(f"{name} has shape {found.shape}, expected {source.shape}")
+    if found.device != source.device:
+        raise ValueError(f"{name} is on {found.device}, expected {source.device}")
+
+
+# Of numbers in f32 or f64; traced in kernels.
+
+
+def relu(x: Any) -> Any:
+    """The number, or 0 if it is negative; NaN stays."""
+    return 0.0 if x < 0 else x
+
+
+def relu_backward(gradient: Any, x: Any) -> Any:
+    """The gradient where the number is positive; 0 elsewhere."""
+    return gradient if x > 0 else 0.0
+
+
+def ratio(x: Any, y: Any) -> Any:
+    """x / y, of f32 within 2 units in the last place on a GPU."""
+    return divide(x, y, approx=x.dtype is f32)
+
+
+def sigmoid(x: Any, is_short: bool = False) -> Any:
+    """1 / (1 + exp(−x)); `is_short`: of 16 bits that were widened, as exact as these are."""
+    return ratio(x.dtype(1.0), 1.0 + exp(-x, approx=is_short))
+
+
+def silu(x: Any, is_short: bool = False) -> Any:
+    """X times its sigmoid."""
+    return ratio(x, 1.0 + exp(-x, approx=is_short))
+
+
+def silu_backward(gradient: Any, x: Any) -> Any:
+    """The gradient times s(1 + x(1 − s)), where s is the sigmoid."""
+    share = sigmoid(x)
+    return gradient * share * (1.0 + x * (1.0 - share))
+
+
+def gated(gate: Any, up: Any) -> Any:
+    """``silu(gate) · up``."""
+    return silu(gate) * up
+
+
+def short_gated(gate: Any, up: Any) -> Any:
+    """The same of 16-bit floats."""
+    return silu(gate, True) * up
+
+
+def gelu_erf(x: Any) -> Any:
+    """x · Φ(x)."""
+    return 0.5 * x * (1.0 + erf(_ROOT_HALF * x))
+
+
+def gelu_tanh(x: Any) -> Any:
+    """x · ½(1 + tanh(v)), which is x · sigmoid(2v), without a difference of near numbers."""
+    return ratio(x, 1.0 + exp(-_twice_v(x)))
+
+
+def gelu_erf_backward(gradient: Any, x: Any) -> Any:
+    """The gradient times Φ(x) + x · exp(−x²/2) / √(2π)."""
+    slope = 0.5 * (1.0 + erf(_ROOT_HALF * x))
+    return gradient * (slope + x * exp(-0.5 * x * x) * (0.5 * _ROOT_2_OVER_PI))
+
+
+def gelu_tanh_backward(gradient: Any, x: Any) -> Any:
+    """The gradient times s + x · s(1 − s) · 2v′, where s is the sigmoid of 2v."""
+    return _tanh_slope(gradient, x, False)
+
+
+# Of 16-bit floats, widened to f32: the error function and an exact `exp` would take longer than memory does.
+
+
+def short_gelu_erf(x: Any) -> Any:
+    """max(x, 0) − |x| · Φ(−|x|)."""
+    size = lesser(abs(x), _FAR)  # of ∞ times 0 would be NaN
+    return relu(x) - size * _tail(size)
+
+
+def short_gelu_erf_backward(gradient: Any, x: Any) -> Any:
+    """As `gelu_erf_backward`."""
+    tail = _tail(lesser(abs(x), _FAR))
+    slope = tail if x < 0 else 1.0 - tail
+    density = exp2((-0.5 * _LOG2_E) * x * x, approx=True) * (0.5 * _ROOT_2_OVER_PI)
+    return gradient * (slope + x * density)
+
+
+def short_gelu_tanh(x: Any) -> Any:
+    """As `gelu_tanh`."""
+    return ratio(x, 1.0 + exp2(_twice_v(x, -_LOG2_E), approx=True))
+
+
+def short_gelu_tanh_backward(gradient: Any, x: Any) -> Any:
+    """As `gelu_tanh_backward`."""
+    return _tanh_slope(gradient, x, True)
+
+
+def _twice_v(x: Any, scale: float = 1.0) -> Any:
+    """2√(2/π) (x + 0.044715 x³), times a constant."""
+    scale *= 2.0 * _ROOT_2_OVER_PI
+    return x * (scale + scale * _CUBIC * (x * x))
+
+
+def _tanh_slope(gradient: Any, x: Any, is_short: bool) -> Any:
+    share = sigmoid(_twice_v(x), is_short)
+    inner = 2.0 * _ROOT_2_OVER_PI * (1.0 + 3.0 * _CUBIC * x * x)
+    return gradient * (share + x * share * (1.0 - share) * inner)
+
+
+def _tail(size: Any) -> Any:
+    """Φ(−size), from 0 to 9 within 2⁻¹³ in relative terms, and beyond to 0."""
+    power = size.dtype(_LOG2_TAIL[0])
+    for coefficient in _LOG2_TAIL[1:]:
+        power = fma(power, size, size.dtype(coefficient))
+    return exp2(power, approx=True)
+
+
+_FORMS: Final = {
+    "none": (
+        (gelu_erf, gelu_erf_backward),
+        (short_gelu_erf, short_gelu_erf_backward),
+    ),
+    "tanh": (
+        (gelu_tanh, gelu_tanh_backward),
+        (short_gelu_tanh, short_gelu_tanh_backward),
+    ),
+}
+
+
+def _form(approximate: str, dtype: DType) -> tuple[Any, Any]:
+    """The function and its derivative."""
+    if approximate not in _FORMS:
+        raise ValueError(f"approximate is {brief(approximate)}, expected 'none' or 'tanh'")
+    return _FORMS[approximate][is_short_float(dtype)]
+
+
+def is_short_float(dtype: Any) -> bool:
+    """Whether numbers have so few bits that one instruction for an exponential is as exact."""
+    return dtype.bits == 16
+
+
+@jit
+def _map(function: Constant, x: Array, out: Array) -> None:
+    map_kernel(x, out, function).launch(over=x.shape)
+
+
+@jit
+def _map_2(function: Constant, x: Array, y: Array, out: Array) -> None:
+    map_2_kernel(x, y, out, function).launch(over=x.shape)
+
+
+@kernel
+def map_kernel(x: Array, out: Array, function: Constant) -> None:
+    """A round: a function of an element."""
+    wide = sum_type(x.dtype)
+    for place in each(x.shape):
+        out[place] = x.dtype(function(wide(x[place])))
+
+
+@kernel
+def map_2_kernel(x: Array, y: Array, out: Array, function: Constant) -> None:
+    """A round: a function of two elements."""
+    wide = sum_type(x.dtype)
+    for place in each(x.shape):
+        out[place] = x.dtype(function(wide(x[place]), wide(y[place])))
+
+
+@jit
+def _gated_backward(gradient: Array, gate: Array, up: Array, by_gate: Array, by_up: Array) -> None:
+    gated_backward_kernel(gradient, gate, up, by_gate, by_up).launch(over=gate.shape)
+
+
+@kernel
+def gated_backward_kernel(
+    gradient: Array, gate: Array, up: Array, by_gate: Array, by_up: Array
+) -> None:
+    """A round: both derivatives of an element."""
+    wide = sum_type(gate.dtype)
+    for place in each(gate.shape):
+        given_gradient, x = wide(gradient[place]), wide(gate[place])
+        share = sigmoid(x, is_short_float(gate.dtype))
+        slope = share * (1.0 + x * (1.0 - share))
+        by_gate[place] = gate.dtype(given_gradient * wide(up[place]) * slope)
+        by_up[place] = gate.dtype(given_gradient * x * share)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.dropout``: whether an element stays is a function of a seed and its place.
+
+In: an array of floats of any rank and layout. Out: one of its shape. Nothing is kept for the derivative: the same call
+of the gradient, with the same seed, drops the same elements. Eight neighbors share one random draw, 16 bits of it each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from weft.api import jit, kernel
+from weft.dialects.simt.views import VECTOR_BYTES
+from weft.errors import brief
+from weft.kernels.device.row import elements, put_elements, sum_type
+from weft.kernels.device.views import aligned, flat
+from weft.kernels.host.arrays import (
+    Array,
+    Constant,
+    Float64,
+    Given,
+    Int32,
+    common_width,
+    given,
+    integer_from,
+    number,
+    output_like,
+)
+from weft.kernels.host.autograd import differentiable, like_first
+from weft.kernels.host.calls import Call, remembered_for_any
+from weft.language.control import ceil_div, select, static_range
+from weft.language.threads.each import each
+from weft.primitives.random.philox import words
+from weft.types.dtype import i64, u32, u64
+
+if TYPE_CHECKING:
+    Seed = Any
+else:
+    Seed = u64
+
+_DRAWN: Final = 8  # elements of one draw
+_STEPS: Final = 1 << 16
+
+
+def _dropout_backward(gradient: Any, _: Any, x: Any, p: float, seed: int, stream: int) -> Any:
+    return dropout(gradient, p, seed, stream), None, None, None
+
+
+@differentiable(like_first, _dropout_backward)
+@remembered_for_any("seed", "stream")
+def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> Any:
+    """Each element is 0 with probability p, else x / (1 − p).
+
+    Which ones are dropped is a function of the seed, the stream and each element's number, counted row by row: the same
+    elements in every call, on every device, in every layout and type. So the derivative is `dropout` of the gradient
+    with the same seed, and the mask that of an array of ones.
+
+    Args:
+        x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
+        p: the probability, from 0 to 1, in steps of 2⁻¹⁶.
+        seed: an integer from 0 below 2⁶⁴; each gives other elements.
+        stream: like the seed, a second number: the layer's, say.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array of floats.
+        ValueError: for another p, seed or stream; for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> x = weft.kernels.dropout(np.ones(10000, np.float32), 0.25, seed=42)
+        >>> float(x.max()), bool(0.24 < (x == 0).mean() < 0.26)
+        (1.3333333730697632, True)
+    """
+    source = given(x, "x", is_float=True)
+    share = number(p, "p")
+    if not 0 <= share <= 1:
+        raise ValueError(f"p is {brief(p)}, expected a probability from 0 to 1")
+    for name, value in (("seed", seed), ("stream", stream)):
+        integer_from(value, name, 0, 1 << 64)
+    out = output_like(source, out, ("x",), x=x)
+    if source.size:
+        dropped = round(share * _STEPS)
+        scale = 1 / (1 - share) if share < 1 else 0.0
+        target = given(out, "out")
+        is_flat = source.is_contiguous and target.is_contiguous
+        together = _width_of(source, target) if is_flat else common_width(source, target)
+        numbers = dropped, scale, seed, stream
+        return Call(_drop, (x, out, *numbers, min(together, _DRAWN), is_flat), out)
+    return out
+
+
+def _width_of(source: Given, target: Given) -> int:
+    """Neighbors of an access to vectors of any length."""
+    bits = source.address | target.address | VECTOR_BYTES
+    return (bits & -bits) // source.dtype.itemsize or 1
+
+
+@jit
+def _drop(
+    x: Array,
+    out: Array,
+    dropped: Int32,
+    scale: Float64,
+    seed: Seed,
+    stream: Seed,
+    width: Constant,
+    is_flat: Constant,
+) -> None:
+    if is_flat:
+        x, out = flat(x), flat(out)
+    rounds = (*x.shape[:-1], ceil_div(x.shape[-1], width))
+    drop_kernel(x, out, dropped, scale, seed, stream, width).launch(over=rounds)
+
+
+@kernel
+def drop_kernel(
+    x: Array,
+    out: Array,
+    dropped: Int32,
+    scale: Float64,
+    seed: Seed,
+    stream: Seed,
+    width: Constant,
+) -> None:
+    """A round: `width` neighbors, a power of two up to 8; the last ones of a vector may be fewer."""
+    wide, columns = sum_type(x.dtype), x.shape[-1]
+    factor = wide(scale)
+    for place in each((*x.shape[:-1], ceil_div(columns, width))):
+        first = i64(0)  # the number of the first element
+        for index, size in zip(place[:-1], x.shape[:-1], strict=True):
+            first = first * size + index
+        first = first * columns + width * place[-1]
+        drawn = _drawn(seed, stream, first, width)
+        row, column = place[:-1], width * place[-1]
+
+        def kept(value: Any, k: Any, drawn: Any = drawn) -> Any:
+            return x.dtype(wide(value) * factor if drawn[k] >= u32(dropped) else wide(0.0))
+
+        if width > 1 and (x.ndim > 1 or column + width <= columns):
+            values = elements(_aligned_row(x, row, width), column, width)
+            found = [kept(value, k) for k, value in enumerate(values)]
+            put_elements(_aligned_row(out, row, width), column, found)
+        else:
+            for k in static_range(width):
+                if column + k < columns:
+                    out[(*row, column + k)] = kept(x[(*row, column + k)], k)
+
+
+def _aligned_row(a: Any, row: Any, width: Any) -> Any:
+    return aligned(a[row] if row else a, width)
+
+
+def _drawn(seed: Any, stream: Any, first: Any, count: Any) -> Any:
+    """What is drawn for so many elements, from a multiple of `count` on: 16 bits each."""
+    number = first // _DRAWN
+    counter = u32(number), u32(number >> 32), u32(stream), u32(stream >> 32)
+    found = words(counter, (u32(seed), u32(seed >> 32)))
+    parts = [(word & 0xFFFF, word >> 16) for word in found]
+    parts = [part for pair in parts for part in pair]
+    # Of fewer elements, those of the words that are theirs.
+    half = _DRAWN
+    while half > count:
+        half //= 2
+        is_second = (first & half) != 0
+        parts = [select(is_second, parts[half + k], parts[k]) for k in range(half)]
+    return parts

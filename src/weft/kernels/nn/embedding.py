@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.embedding``, ``gather`` and ``scatter_add``: elements at places that an array of integers says.
+
+In: an array, and indices into one of its dimensions. Out: what is there, or the array with values added there. The CPU
+reports an index that is out of range; a GPU reads zeros there and adds nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from weft.api import jit, kernel
+from weft.kernels.algorithms.transpose import copy, row_plan_for
+from weft.kernels.device.row import elements, index_of, put_elements, row_count, row_of
+from weft.kernels.device.views import aligned
+from weft.kernels.host.arrays import (
+    Array,
+    Constant,
+    Given,
+    common_width,
+    given,
+    integer_from,
+    output,
+    output_like,
+)
+from weft.kernels.host.autograd import WIDEST, differentiable, like_first
+from weft.kernels.host.calls import Call, remembered
+from weft.kernels.host.devices import capability
+from weft.language.control import ceil_div, select, static_range, unroll
+from weft.language.memory.atomics import atomic_add
+from weft.language.memory.scratch import scratch
+from weft.language.memory.shared import shared
+from weft.language.numbers.math import min as lesser
+from weft.language.threads.barrier import sync_threads
+from weft.language.threads.each import each
+from weft.language.threads.grid import block_idx, thread_idx
+from weft.types.dtype import bool_, f32, f64, i32, i64
+
+_THREADS: Final = 256
+_AT_ONCE: Final = 4  # accesses of a thread that are under way
+_SECTOR: Final = 32  # bytes that a GPU reads for an element
+_LONG: Final = 4096  # bytes of a row that the first cache does not keep for some blocks at once
+_KEPT_BYTES: Final = 1 << 15  # of a row in shared memory; six blocks then run at once
+
+
+def _like_rows(table: Any, indices: Any, *_: Any) -> Any:
+    return table.new_empty((*indices.shape, table.shape[1]))
+
+
+def _embedding_backward(gradient: Any, _: Any, table: Any, indices: Any) -> Any:
+    return embedding_backward(gradient, indices, table.shape[0]), None
+
+
+@differentiable(_like_rows, _embedding_backward)
+@remembered
+def embedding(table: Any, indices: Any, out: Any = None) -> Any:
+    """Rows of a table: ``out[..., :] = table[indices[...], :]``.
+
+    Args:
+        table: a matrix of numbers of any layout.
+        indices: an array of integers of any rank from 1 on and any layout, each from 0 below the number of rows.
+        out: an array of the shape of `indices` with the table's columns, of the table's type, that does not overlap
+            the table; None: a new one of its library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than arrays; for indices that are not integers.
+        ValueError: for a table that is not a matrix; for arrays on different devices; for `out` of another shape.
+        AssertionError: for an index out of range on the CPU. A GPU writes a row of zeros for it.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.embedding(np.array([[1, 2], [3, 4]]), np.array([1, 1, 0])).tolist()
+        [[3, 4], [3, 4], [1, 2]]
+    """
+    source = _matrix(table, "table")
+    places = _indices(source, indices)
+    columns = source.shape[1]
+    shape = (*places.shape, columns)
+    inputs = {"table": table, "indices": indices}
+    out = output(source, shape, source.dtype, source.type_name, out, **inputs)
+    width = common_width(source, given(out, "out"))
+    if width > 1 and columns * places.size and capability(source.device) > (0, 0):
+        plan = row_plan_for(columns // width, width)
+        return Call(_embed_rows, (table, indices, out, plan), out)
+    return Call(_embed, (table, indices, out), out)
+
+
+def _like_table(gradient: Any, indices: Any, rows: int, *_: Any) -> Any:
+    return gradient.new_empty((rows, gradient.shape[-1]))
+
+
+def _added_backward(gradient: Any, _: Any, __: Any, indices: Any, ___: int) -> Any:
+    return embedding(gradient, indices), None, None
+
+
+@differentiable(_like_table, _added_backward)
+@remembered
+def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) -> Any:
+    """The derivative of `embedding` by its table: each row is the sum of the gradients of its uses.
+
+    Sums are in f32, or f64 for f64, in any order: the last bits may differ between calls on a GPU.
+
+    Args:
+        gradient: of the result, an array of floats of the shape of `indices` with the table's columns, any layout.
+        indices: as in `embedding`.
+        rows: of the table.
+        out: a matrix of so many rows, of gradient's type; None: a new one of its library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: as `embedding`; for a gradient that has no floats.
+        ValueError: for a gradient of another shape; as `embedding`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.embedding_backward(np.ones((3, 1)), np.array([1, 1, 0]), 3).tolist()
+        [[1.0], [2.0], [0.0]]
+    """
+    source = given(gradient, "gradient", is_float=True)
+    places = _indices(source, indices)
+    if source.shape[:-1] != places.shape:
+        raise ValueError(
+            f"gradient has shape {source.shape}, expected {(*places.shape, 'columns')}"
+        )
+    rows = integer_from(rows, "rows", 0, 1 << 31)
+    shape, inputs = (rows, source.shape[-1]), {"gradient": gradient, "indices": indices}
+    out = output(source, shape, source.dtype, source.type_name, out, **inputs)
+    return Call(_embed_backward, (gradient, indices, out), out)
+
+
+def _like_gathered(x: Any, indices: Any, *_: Any) -> Any:
+    return x.new_empty(indices.shape)
+
+
+def _gather_backward(gradient: Any, _: Any, x: Any, indices: Any, axis: int) -> Any:
+    return scatter_add(x.new_zeros(x.shape), indices, gradient, axis), None, None
+
+
+@differentiable(_like_gathered, _gather_backward)
+@remembered
+def gather(x: Any, indices: Any, axis: int = -1, out: Any = None) -> Any:
+    """Elements along a dimension: for ``axis=1`` of matrices ``out[i, j] = x[i, indices[i, j]]``.
+
+    Args:
+        x: an array of numbers of any rank from 1 on and any layout.
+        indices: an array of integers with x's shape but along `axis`, each from 0 below x's length there.
+        axis: the dimension; negative ones count from the end.
+        out: an array of the shape of `indices` and x's type, that does not overlap x; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than arrays; for indices that are not integers.
+        ValueError: for shapes that do not fit; for arrays on different devices; for an axis that x lacks.
+        AssertionError: for an index out of range on the CPU. A GPU gives 0 for it.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.gather(np.array([[1, 2], [3, 4]]), np.array([[1], [0]])).tolist()
+        [[2], [3]]
+    """
+    source = given(x, "x")
+    axis = _axis(source, axis)
+    places = _along(source, indices, axis)
+    inputs = {"x": x, "indices": indices}
+    out = output(source, places.shape, source.dtype, source.type_name, out, **inputs)
+    if axis == len(source.shape) - 1 and (kept := _kept(source, places)):
+        width = common_width(places, given(out, "out"))
+        return Call(_gather_rows, (x, indices, out, kept, source.width, width), out)
+    return Call(_gather, (x, indices, out, axis), out)
+
+
+def _kept(source: Given, places: Given) -> int:
+    """Elements of shared memory for rows that a GPU reads once as a whole; 0 where single elements are fewer bytes."""
+    columns, size = source.shape[-1], source.dtype.itemsize
+    if capability(source.device) == (0, 0) or source.width < 2 or size < 2 or not places.size:
+        return 0
+    if not _LONG <= columns * size <= _KEPT_BYTES or columns * size > _SECTOR * places.shape[-1]:
+        return 0
+    return 1 << (columns - 1).bit_length()
+
+
+def _scatter_backward(gradient: Any, _: Any, __: Any, indices: Any, values: Any, axis: int) -> Any:
+    by_values = gather(gradient, indices, axis) if values.requires_grad else None
+    return gradient, None, by_values, None
+
+
+@differentiable(like_first, _scatter_backward, autocast=WIDEST)
+def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = None) -> Any:
+    """Adds values along a dimension; for ``axis=1`` of matrices: ``out[i, indices[i, j]] += values[i, j]``, out was x.
+
+    Values of one place are added in any order, floats of 8 and 16 bits in f32 and rounded once: the last bits of floats
+    may differ between calls on a GPU.
+
+    Args:
+        x: an array of numbers of any rank from 1 on and any layout.
+        indices: as in `gather`.
+        values: an array of the shape of `indices` and of x's type.
+        axis: as in `gather`.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: as `gather`; for values of another type; for bools.
+        ValueError: as `gather`.
+        AssertionError: for an index out of range on the CPU. A GPU adds nothing for it.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.scatter_add(np.zeros(3), np.array([2, 0, 2]), np.array([1.0, 2.0, 3.0])).tolist()
+        [2.0, 0.0, 4.0]
+    """
+    source = given(x, "x")
+    if source.dtype is bool_:
+        raise TypeError("x has elements of bool, expected numbers that can be added")
+    axis = _axis(source, axis)
+    places = _along(source, indices, axis)
+    added = given(values, "values")
+    if added.dtype is not source.dtype:
+        raise TypeError(f"values has elements of {added.type_name}, expected {source.type_name}")
+    if added.shape != places.shape:
+        raise ValueError(f"values has shape {added.shape}, expected {places.shape}")
+    out = output_like(source, out, ("x",), x=x, indices=indices, values=values)
+    if out is not x:
+        copy(x, out)
+    _scatter_add(out, indices, values, axis)
+    return out
+
+
+def _matrix(array: object, name: str) -> Given:
+    found = given(array, name)
+    if len(found.shape) != 2:
+        raise ValueError(f"{name} has shape {found.shape}, expected a matrix")
+    return found
+
+
+def _indices(source: Given, indices: object) -> Given:
+    found = given(indices, "indices")
+    if not found.dtype.is_integer:
+        raise TypeError(f"indices has elements of {found.type_name}, expected integers")
+    if found.device != source.device:
+        raise ValueError(f"indices is on {found.device}, expected {source.device}")
+    return found
+
+
+def _axis(source: Given, axis: int) -> int:
+    rank = len(source.shape)
+    return integer_from(axis, "axis", -rank, rank) % rank
+
+
+def _along(source: Given, indices: object, axis: int) -> Given:
+    found = _indices(source, indices)
+    expected = (*source.shape[:axis], ..., *source.shape[axis + 1 :])
+    fits = len(found.shape) == len(expected)
+    if not fits or (*found.shape[:axis], ..., *found.shape[axis + 1 :]) != expected:
+        text = ", ".join("any" if size is ... else str(size) for size in expected)
+        raise ValueError(f"indices has shape {found.shape}, expected ({text})")
+    return found
+
+
+@jit
+def _embed(table: Array, indices: Array, out: Array) -> None:
+    embed_kernel(table, indices, out).launch(over=out.shape)
+
+
+@kernel
+def embed_kernel(table: Array, indices: Array, out: Array) -> None:
+    """A round: an element."""
+    for place in each(out.shape):
+        index = indices[place[:-1]]
+        inside = 0 <= index < len(table)
+        assert inside, "an index of embedding is out of range"
+        out[place] = table[index, place[-1]] if inside else table.dtype(0)
+
+
+@jit
+def _embed_rows(table: Array, indices: Array, out: Array, plan: Constant) -> None:
+    embed_rows_kernel(table, indices, out, plan).launch(
+        grid=(
+            ceil_div(indices.size, plan.lines * plan.rows),
+            ceil_div(table.shape[1], plan.lanes * plan.several * plan.width),
+        ),
+        block=(plan.lanes, plan.lines),
+    )
+
+
+@kernel
+def embed_rows_kernel(table: Array, indices: Array, out: Array, plan: Constant) -> None:
+    """A thread: some accesses to some rows, all under way at once."""
+    lines, width, count = plan.lines, plan.width, row_count(out.shape)
+    first = i64(block_idx.x) * (lines * plan.rows) + thread_idx.y
+    numbers = [first + k * lines for k in static_range(plan.rows)]
+    start = (block_idx.y * (plan.lanes * plan.several) + thread_idx.x) * width
+    starts = [start + k * (plan.lanes * width) for k in static_range(plan.several)]
+    rows = [indices[index_of(lesser(number, count - 1), indices.shape)] for number in numbers]
+    found: Any = []
+    for index in rows:
+        inside = 0 <= index < len(table)
+        assert inside, "an index of embedding is out of range"
+        for place in starts:
+            values = (table.dtype(0),) * width
+            if inside and place < table.shape[1]:
+                values = tuple(elements(aligned(table[index], width), place, width))
+            found.append(values)
+    for k, number in enumerate(numbers):
+        for j, place in enumerate(starts):
+            if number < count and place < table.shape[1]:
+                put_elements(row_of(out, number, width), place, found[k * plan.several + j])
+
+
+@jit
+def _embed_backward(gradient: Array, indices: Array, out: Array) -> None:
+    if out.dtype is f32 or out.dtype is f64:
+        fill_kernel(out).launch(over=out.shape)
+        add_rows_kernel(gradient, indices, out).launch(over=gradient.shape)
+    else:
+        sums = scratch(out.shape, f32)
+        fill_kernel(sums).launch(over=sums.shape)
+        add_rows_kernel(gradient, indices, sums).launch(over=gradient.shape)
+        round_kernel(sums, out).launch(over=out.shape)
+
+
+@kernel
+def fill_kernel(out: Array) -> None:
+    """A round: a zero."""
+    for place in each(out.shape):
+        out[place] = out.dtype(0)
+
+
+@kernel
+def add_rows_kernel(gradient: Array, indices: Array, sums: Array) -> None:
+    """A round: an element of the gradient."""
+    for place in each(gradient.shape):
+        index = indices[place[:-1]]
+        inside = 0 <= index < len(sums)
+        assert inside, "an index of embedding_backward is out of range"
+        if inside:
+            atomic_add(sums, (index, place[-1]), sums.dtype(gradient[place]))
+
+
+@kernel
+def round_kernel(source: Array, out: Array) -> None:
+    """An iteration: an element, in the type of the result."""
+    for place in each(out.shape):
+        out[place] = out.dtype(source[place])
+
+
+def _with(place: Any, axis: Any, index: Any) -> Any:
+    """A place with another index along a dimension; traced in kernels."""
+    return (*place[:axis], index, *place[axis + 1 :])
+
+
+@jit
+def _gather(x: Array, indices: Array, out: Array, axis: Constant) -> None:
+    gather_kernel(x, indices, out, axis).launch(over=indices.shape)
+
+
+@kernel
+def gather_kernel(x: Array, indices: Array, out: Array, axis: Constant) -> None:
+    """A round: an index."""
+    for place in each(indices.shape):
+        index = indices[place]
+        inside = 0 <= index < x.shape[axis]
+        assert inside, "an index of gather is out of range"
+        out[place] = x[_with(place, axis, index)] if inside else x.dtype(0)
+
+
+@jit
+def _gather_rows(
+    x: Array, indices: Array, out: Array, kept: Constant, width: Constant, index_width: Constant
+) -> None:
+    gather_rows_kernel(x, indices, out, kept, width, index_width).launch(
+        grid=row_count(out.shape), block=_THREADS
+    )
+
+
+@kernel
+def gather_rows_kernel(
+    x: Array, indices: Array, out: Array, kept: Constant, width: Constant, index_width: Constant
+) -> None:
+    """A block: a row, in shared memory."""
+    row, places = row_of(x, block_idx.x, width), row_of(indices, block_idx.x, index_width)
+    target, board = row_of(out, block_idx.x, index_width), shared(kept, x.dtype)
+    for i in unroll(range(thread_idx.x * width, len(row), _THREADS * width), _AT_ONCE):
+        put_elements(board, i, elements(row, i, width))
+    sync_threads()
+    step = _THREADS * index_width
+    whole = len(places) // (step * _AT_ONCE) * (step * _AT_ONCE)
+    first = thread_idx.x * index_width
+    for i in unroll(range(first, whole, step * _AT_ONCE), 1):
+        found = [elements(places, i + k * step, index_width) for k in static_range(_AT_ONCE)]
+        for k, several in enumerate(found):
+            values = [_one_of(board, index, len(row)) for index in several]
+            put_elements(target, i + k * step, values)
+    for i in unroll(range(whole + first, len(places), step), 1):
+        values = [_one_of(board, index, len(row)) for index in elements(places, i, index_width)]
+        put_elements(target, i, values)
+
+
+def _one_of(board: Any, index: Any, count: Any) -> Any:
+    """An element of shared memory, or 0 where the index is out of range."""
+    inside = 0 <= index < count
+    assert inside, "an index of gather is out of range"
+    return select(inside, board[i32(select(inside, index, 0))], board.dtype(0))
+
+
+@jit
+def _scatter_add(out: Array, indices: Array, values: Array, axis: Constant) -> None:
+    if out.dtype.is_float and out.dtype.bits < f32.bits:
+        sums = scratch(out.shape, f32)
+        round_kernel(out, sums).launch(over=sums.shape)
+        scatter_add_kernel(sums, indices, values, axis).launch(over=indices.shape)
+        round_kernel(sums, out).launch(over=out.shape)
+    else:
+        scatter_add_kernel(out, indices, values, axis).launch(over=indices.shape)
+
+
+@kernel
+def scatter_add_kernel(out: Array, indices: Array, values: Array, axis: Constant) -> None:
+    """A round: a value."""
+    for place in each(indices.shape):
+        index = indices[place]
+        inside = 0 <= index < out.shape[axis]
+        assert inside, "an index of scatter_add is out of range"
+        if inside:
+            atomic_add(out, _with(place, axis, index), out.dtype(values[place]))

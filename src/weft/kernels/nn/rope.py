@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``weft.kernels.rope``: rotary positions, pairs of elements turned by an angle of the token.
+
+In: an array of tokens and heads, and the angles' cosines and sines. Out: an array of its shape.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, NamedTuple
+
+from weft.api import jit, kernel
+from weft.errors import brief
+from weft.kernels.device.row import elements, put_elements, sum_type
+from weft.kernels.device.views import aligned
+from weft.kernels.host.arrays import Array, Constant, Given, common_width, given, output_like
+from weft.kernels.host.autograd import differentiable, like_first
+from weft.kernels.host.calls import Call, remembered
+from weft.kernels.host.compositions import widened
+from weft.language.control import static_range
+from weft.language.threads.each import each
+
+_STYLES: Final = ("half", "interleaved")
+_MOST_HEADS: Final = 2  # of a thread: four accesses of x are under way, and twice as many of angles
+
+
+def _rope_backward(
+    gradient: Any, _: Any, x: Any, cos: Any, sin: Any, style: str, inverse: bool
+) -> Any:
+    by_cos = by_sin = None
+    if cos.requires_grad or sin.requires_grad:
+        by_cos, by_sin = _by_angles(gradient, x, cos, style)
+        by_cos, by_sin = by_cos.to(cos.dtype), (-by_sin if inverse else by_sin).to(sin.dtype)
+    return rope(gradient, cos, sin, style, not inverse), by_cos, by_sin, None, None
+
+
+def _by_angles(gradient: Any, x: Any, cos: Any, style: str) -> tuple[Any, Any]:
+    """The derivatives by cosines and sines, in the type in which kernels compute."""
+    pairs = cos.shape[-1]
+    parts = [slice(pairs), slice(pairs, 2 * pairs)]
+    if style == "interleaved":
+        parts = [slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)]
+    (p, q), (by_p, by_q) = ([widened(one)[..., part] for part in parts] for one in (x, gradient))
+    others = [dim for dim in range(x.ndim) if dim not in (x.ndim - 3, x.ndim - 1)]
+    return (by_p * p + by_q * q).sum(others), (by_q * p - by_p * q).sum(others)
+
+
+@differentiable(like_first, _rope_backward, rows={"x": 3})
+@remembered
+def rope(
+    x: Any, cos: Any, sin: Any, style: str = "half", inverse: bool = False, out: Any = None
+) -> Any:
+    """Turns pairs of each head's elements: (p, q) becomes (p cos − q sin, q cos + p sin).
+
+    Args:
+        x: an array of 16, 32 or 64-bit floats, (..., tokens, heads, hdim), of any layout: of (..., heads, tokens,
+            hdim) pass a view with the two exchanged. Computed in f32, or f64 for f64.
+        cos: an array of floats, (tokens, pairs), the cosine of each token's angle for each pair. Of other positions
+            than 0, 1, … take the rows with `embedding`.
+        sin: an array of cos's shape.
+        style: which elements make a pair: ``"half"``: d and d + pairs, as in Llama and GPT-NeoX; ``"interleaved"``: 2d
+            and 2d + 1, as in GPT-J. Elements beyond 2 · pairs stay as they are.
+        inverse: whether to turn the other way, which is also the derivative.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than arrays of floats.
+        ValueError: for shapes that do not fit, another style; for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> x, quarter = np.array([[[1.0, 2.0]]]), np.array([[np.pi / 2]])
+        >>> weft.kernels.rope(x, np.cos(quarter), np.sin(quarter)).round(6).tolist()
+        [[[-2.0, 1.0]]]
+    """
+    source = given(x, "x", is_float=True)
+    if style not in _STYLES:
+        raise ValueError(f"style is {brief(style)}, expected 'half' or 'interleaved'")
+    if len(source.shape) < 3:
+        raise ValueError(f"x has shape {source.shape}, expected (..., tokens, heads, hdim)")
+    tokens, hdim = source.shape[-3], source.shape[-1]
+    tables = [given(table, name, is_float=True) for name, table in (("cos", cos), ("sin", sin))]
+    for name, table in zip(("cos", "sin"), tables, strict=True):
+        if len(table.shape) != 2 or table.shape[0] != tokens or 2 * table.shape[1] > hdim:
+            raise ValueError(
+                f"{name} has shape {table.shape}, expected ({tokens}, pairs), at most {hdim // 2} pairs"
+            )
+    pairs = tables[0].shape[1]
+    if tables[1].shape[1] != pairs:
+        raise ValueError(f"cos has {pairs} pairs, and sin {tables[1].shape[1]}")
+    out = output_like(source, out, ("x",), x=x, cos=cos, sin=sin)
+    plan = _plan_for(source, given(out, "out"), tables, style == "half")
+    return Call(_rope, (x, cos, sin, out, plan, -1 if inverse else 1, 2 * pairs < hdim), out)
+
+
+class Plan(NamedTuple):
+    """How a round turns pairs; constants.
+
+    Attributes:
+        is_half: whether a pair's elements are half of the turned ones apart, else they are neighbors.
+        pairs: of a head in a round, neighbors.
+        heads: in a round, turned by the same angles.
+        width: neighbors of an access to x.
+        table_width: of one to cos and sin.
+    """
+
+    is_half: bool
+    pairs: int
+    heads: int
+    width: int
+    table_width: int
+
+
+def _plan_for(source: Given, target: Given, tables: list[Given], is_half: bool) -> Plan:
+    """Accesses of 16 bytes, as far as everything lies so."""
+    count = tables[0].shape[1]
+    width = math.gcd(common_width(source, target), count if is_half else 2 * count)
+    pairs = width if is_half else max(width // 2, 1)
+    heads = math.gcd(source.shape[-2], _MOST_HEADS)
+    return Plan(is_half, pairs, heads, width, math.gcd(pairs, common_width(*tables)))
+
+
+@jit
+def _rope(
+    x: Array,
+    cos: Array,
+    sin: Array,
+    out: Array,
+    plan: Constant,
+    sign: Constant,
+    has_rest: Constant,
+) -> None:
+    turn_kernel(x, cos, sin, out, plan, sign).launch(over=_turns(x.shape, cos.shape, plan))
+    if has_rest:
+        rest = x[..., 2 * cos.shape[1] :]
+        keep_kernel(rest, out[..., 2 * cos.shape[1] :]).launch(over=rest.shape)
+
+
+def _turns(shape: Any, table_shape: Any, plan: Any) -> Any:
+    """The rounds; traced in host functions and kernels."""
+    return (*shape[:-2], shape[-2] // plan.heads, table_shape[1] // plan.pairs)
+
+
+@kernel
+def turn_kernel(
+    x: Array, cos: Array, sin: Array, out: Array, plan: Constant, sign: Constant
+) -> None:
+    """A round: neighboring pairs of some heads, all by the same angles."""
+    wide, count = sum_type(x.dtype), cos.shape[1]
+    for place in each(_turns(x.shape, cos.shape, plan)):
+        *leading, token, head, first = place
+        first *= plan.pairs
+        heads = [(*leading, token, head * plan.heads + k) for k in static_range(plan.heads)]
+        found = [_pairs_of(x[one], first, count, plan) for one in heads]
+        c = _neighbors(cos[token], first, plan.pairs, plan.table_width)
+        s = _neighbors(sin[token], first, plan.pairs, plan.table_width)
+        c, s = [wide(one) for one in c], [sign * wide(one) for one in s]
+        for one, (p, q) in zip(heads, found, strict=True):
+            p, q = [wide(value) for value in p], [wide(value) for value in q]
+            angles = [*zip(p, q, c, s, strict=True)]
+            turned = [x.dtype(p * c - q * s) for p, q, c, s in angles]
+            others = [x.dtype(q * c + p * s) for p, q, c, s in angles]
+            _put_pairs(out[one], first, count, turned, others, plan)
+
+
+def _pairs_of(row: Any, first: Any, count: Any, plan: Any) -> tuple[Any, Any]:
+    """The first and the second elements of neighboring pairs."""
+    if plan.is_half:
+        p = _neighbors(row, first, plan.pairs, plan.width)
+        return p, _neighbors(row, first + count, plan.pairs, plan.width)
+    both = _neighbors(row, 2 * first, 2 * plan.pairs, plan.width)
+    return both[::2], both[1::2]
+
+
+def _put_pairs(row: Any, first: Any, count: Any, p: Any, q: Any, plan: Any) -> None:
+    if plan.is_half:
+        _put_neighbors(row, first, p, plan.width)
+        _put_neighbors(row, first + count, q, plan.width)
+    else:
+        both = [value for pair in zip(p, q, strict=True) for value in pair]
+        _put_neighbors(row, 2 * first, both, plan.width)
+
+
+def _neighbors(row: Any, first: Any, count: Any, width: Any) -> Any:
+    """So many elements of a row, in accesses of `width`."""
+    found: Any = []
+    for k in static_range(0, count, width):
+        found += elements(aligned(row, width), first + k, width)
+    return found
+
+
+def _put_neighbors(row: Any, first: Any, values: Any, width: Any) -> None:
+    for k in static_range(0, len(values), width):
+        put_elements(aligned(row, width), first + k, values[k : k + width])
+
+
+@kernel
+def keep_kernel(x: Array, out: Array) -> None:
+    """A round: an element without a pair."""
+    for place in each(x.shape):
+        out[place] = x[place]
