@@ -2,10 +2,10 @@
 """Attention as FlashAttention-3 computes it on a Hopper GPU: the tensor cores never wait for the softmax.
 
 Shapes: `q` and `out` are query tokens x heads x hdim, `k` and `v` key tokens x key heads x hdim, float16 or bfloat16;
-each key head serves as many query heads. Sequences lie one after the other: those of batch i are the tokens from
-`q_starts[i]` to `q_starts[i + 1]`, and their keys likewise. With `causal` a query sees the keys up to its own, the last
-query all. Tokens of no sequence get zeros. After the last key of a sequence v is read, and multiplied by 0: it may
-not be infinite there.
+key heads divide heads (GQA). Sequences are packed: batch i has the tokens from `cu_seqlens_q[i]` to
+`cu_seqlens_q[i + 1]`, and keys likewise. With `causal` a query sees the keys up to its own, the last
+query all. Tokens outside of all sequences get zeros. After the last key of a sequence v is read
+and multiplied by 0: it may not be infinite there.
 
 The kernel is that of `weft.kernels.attention`, in `src/weft/kernels/flash_attention/fwd_sm90.py`; this host function
 makes the tensor maps and the grid.
@@ -31,19 +31,19 @@ def attention_for(hdim: int):
         k: weft.Tensor[None, ("k_tokens", "k_heads", hdim)],
         v: weft.Tensor[None, ("k_tokens", "k_heads", hdim)],
         out: weft.Tensor[None, ("q_tokens", "heads", hdim)],
-        q_starts: weft.Tensor[weft.i32, ("bounds",)],
-        k_starts: weft.Tensor[weft.i32, ("bounds",)],
-        longest: weft.i32,
+        cu_seqlens_q: weft.Tensor[weft.i32, ("bounds",)],
+        cu_seqlens_k: weft.Tensor[weft.i32, ("bounds",)],
+        max_seqlen_q: weft.i32,
         scale: weft.f32,
         causal: weft.Constexpr[bool] = True,
         profiled: weft.Constexpr[bool] = False,
     ):
-        """out = softmax(scale · q · kᵀ) · v, by head and sequence; `longest` is the most queries of one."""
+        """out = softmax(scale · q · kᵀ) · v, by head and sequence; `max_seqlen_q` is the most queries of one."""
         attention_kernel(
             maps_of(q, k, v, bm, hdim),
             out,
             None,
-            (q_starts, k_starts),
+            (cu_seqlens_q, cu_seqlens_k),
             q.shape[1] // k.shape[1],
             scale * LOG2_E,
             hdim,
@@ -51,7 +51,7 @@ def attention_for(hdim: int):
             multiply,
             profiled=profiled,
         ).launch(
-            grid=(weft.ceil_div(longest, bm), q.shape[1], q_starts.shape[0] - 1),
+            grid=(weft.ceil_div(max_seqlen_q, bm), q.shape[1], cu_seqlens_q.shape[0] - 1),
             block=128 * (multiply + 1),
         )
 
@@ -70,7 +70,7 @@ def make_arguments(size: int) -> Arguments:
     """Three sequences of up to that many queries, with four query heads to two key heads."""
     random = np.random.default_rng(34)
     queries, keys = (size, size // 2 + 3, 1), (size, size + 7, 2 * size)
-    q_starts, k_starts = starts_of(queries), starts_of(keys)
+    cu_seqlens_q, cu_seqlens_k = starts_of(queries), starts_of(keys)
     shapes = (sum(queries), 4, 128), (sum(keys), 2, 128), (sum(keys), 2, 128)
     q, k, v = (
         random.standard_normal(shape, dtype=np.float32).astype(np.float16) for shape in shapes
@@ -80,9 +80,9 @@ def make_arguments(size: int) -> Arguments:
         "k": k,
         "v": v,
         "out": np.empty_like(q),
-        "q_starts": q_starts,
-        "k_starts": k_starts,
-        "longest": max(queries),
+        "cu_seqlens_q": cu_seqlens_q,
+        "cu_seqlens_k": cu_seqlens_k,
+        "max_seqlen_q": max(queries),
         "scale": 128**-0.5,
     }
 
@@ -99,12 +99,12 @@ def fake_arguments(hdim: int = 128):
     return (*tensors, starts, starts, 1, 1.0)
 
 
-def reference(q, k, v, out, q_starts, k_starts, longest, scale, causal=True) -> Arrays:
+def reference(q, k, v, out, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, scale, causal=True) -> Arrays:
     """What NumPy says, in float64; zeros for queries that see nothing."""
     result = np.zeros(q.shape)
-    for batch in range(len(q_starts) - 1):
-        own = slice(*q_starts[batch : batch + 2])
-        theirs = slice(*k_starts[batch : batch + 2])
+    for batch in range(len(cu_seqlens_q) - 1):
+        own = slice(*cu_seqlens_q[batch : batch + 2])
+        theirs = slice(*cu_seqlens_k[batch : batch + 2])
         for head in range(q.shape[1]):
             where = theirs, head * k.shape[1] // q.shape[1]
             keys, values = k[where].astype(np.float64), v[where].astype(np.float64)

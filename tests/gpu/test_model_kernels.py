@@ -235,7 +235,9 @@ def test_attention_of_batches(dtype: Any, hdim: int, causal: bool):
     check(kernels.attention(*packed, causal), expected, 2 * ROUNDING[dtype])
     starts = torch.arange(3, device="cuda", dtype=torch.int32) * tokens
     flat = [one.flatten(0, 1) for one in packed]
-    found = kernels.attention(*flat, causal, q_starts=starts, k_starts=starts, longest=tokens)
+    found = kernels.attention(
+        *flat, causal, cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=tokens
+    )
     check(found.view_as(expected), expected, 2 * ROUNDING[dtype])
 
 

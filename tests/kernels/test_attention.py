@@ -43,14 +43,20 @@ def test_batches_and_sequences(causal):
     assert np.allclose(kernels.attention(*turned, causal), found)
     starts = starts_of([3, 0, 2]), starts_of([0, 10, 190])
     expected = reference(q[0], k[0], v[0], q[0], *starts, 3, 0.5, causal)["out"]
-    packed = kernels.attention(q[0], k[0], v[0], causal, 0.5, *starts, longest=3)
+    packed = kernels.attention(q[0], k[0], v[0], causal, 0.5, *starts, max_seqlen_q=3)
     assert np.allclose(packed, expected)
-    for q_starts, k_starts in (([0, 6], [0, 200]), ([0, 5], [-1, 200]), ([0, 4, 2], [0, 9, 9])):
-        bounds = np.array(q_starts, np.int32), np.array(k_starts, np.int32)
-        with pytest.raises(AssertionError, match="is not a row of bounds"):
-            kernels.attention(q[0], k[0], v[0], causal, 0.5, *bounds, longest=6)
-    with pytest.raises(AssertionError, match="longest is below a sequence's queries"):
-        kernels.attention(q[0], k[0], v[0], causal, 0.5, *starts, longest=2)
+    for cu_seqlens_q, cu_seqlens_k in (
+        ([0, 6], [0, 200]),
+        ([0, 5], [-1, 200]),
+        ([0, 4, 2], [0, 9, 9]),
+    ):
+        bounds = np.array(cu_seqlens_q, np.int32), np.array(cu_seqlens_k, np.int32)
+        with pytest.raises(AssertionError, match="decreases or is outside of"):
+            kernels.attention(q[0], k[0], v[0], causal, 0.5, *bounds, max_seqlen_q=6)
+    with pytest.raises(
+        AssertionError, match="max_seqlen_q is smaller than the longest sequence of q"
+    ):
+        kernels.attention(q[0], k[0], v[0], causal, 0.5, *starts, max_seqlen_q=2)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -92,9 +98,11 @@ def test_nan_and_infinity_are_not_hidden(wrong):
 
 def test_tokens_of_no_sequence_are_zeros():
     q, starts = np.ones((8, 1, 2)), np.array([1, 1, 4, 6], np.int32)
-    for longest in (None, 3):
+    for max_seqlen_q in (None, 3):
         out = np.full_like(q, 7)
-        kernels.attention(q, q, q, q_starts=starts, k_starts=starts, longest=longest, out=out)
+        kernels.attention(
+            q, q, q, cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=max_seqlen_q, out=out
+        )
         assert out[:, 0, 0].tolist() == [0, 1, 1, 1, 1, 1, 0, 0]
 
 
@@ -270,10 +278,18 @@ def test_bad_input_is_refused_by_name():
         (
             ValueError,
             "expected 3 dimensions",
-            lambda: kernels.attention(q, q, q, q_starts=starts, k_starts=starts),
+            lambda: kernels.attention(q, q, q, cu_seqlens_q=starts, cu_seqlens_k=starts),
         ),
-        (ValueError, "given together", lambda: kernels.attention(q, q, q, k_starts=starts)),
-        (ValueError, "longest is 2, expected None", lambda: kernels.attention(q, q, q, longest=2)),
+        (
+            ValueError,
+            "expected both or neither",
+            lambda: kernels.attention(q, q, q, cu_seqlens_k=starts),
+        ),
+        (
+            ValueError,
+            "max_seqlen_q is 2, expected None",
+            lambda: kernels.attention(q, q, q, max_seqlen_q=2),
+        ),
         *(
             (
                 ValueError,
@@ -287,9 +303,9 @@ def test_bad_input_is_refused_by_name():
         *(
             (
                 ValueError,
-                r"q_starts has shape \(1,\), expected one bound more than sequences",
+                r"cu_seqlens_q has shape \(1,\), expected shape \(batch \+ 1,\), batch ≥ 1, equal for q and k",
                 lambda function=function, count=count: function(
-                    *[q[0]] * count, q_starts=starts[:1], k_starts=starts[:1]
+                    *[q[0]] * count, cu_seqlens_q=starts[:1], cu_seqlens_k=starts[:1]
                 ),
             )
             for function, count in ((kernels.attention, 3), (kernels.attention_backward, 4))
@@ -307,7 +323,11 @@ def test_bad_input_is_refused_by_name():
                 ),
             )
         ),
-        (ValueError, "given together", lambda: kernels.attention_backward(q, q, q, q, lse=sums)),
+        (
+            ValueError,
+            "expected both or neither",
+            lambda: kernels.attention_backward(q, q, q, q, lse=sums),
+        ),
         (
             ValueError,
             r"lse has shape \(2, 4\), expected",
@@ -316,9 +336,9 @@ def test_bad_input_is_refused_by_name():
         (ValueError, "gradient has shape", lambda: kernels.attention_backward(q[:1], q, q, q)),
         (
             TypeError,
-            "k_starts has elements of int64",
+            "cu_seqlens_k has elements of int64",
             lambda: kernels.attention(
-                q[0], q[0], q[0], q_starts=starts, k_starts=starts.astype(int)
+                q[0], q[0], q[0], cu_seqlens_q=starts, cu_seqlens_k=starts.astype(int)
             ),
         ),
         (ValueError, r"classes has shape \(2,\)", lambda: kernels.cross_entropy(logits, row[:2])),

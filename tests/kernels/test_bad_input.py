@@ -65,8 +65,10 @@ def test_what_an_option_cannot_be_is_refused_by_its_name():
         ("cross_entropy", {"logits": x[0], "classes": starts[:2]}, "ignored", 1 << 31),
         ("embedding_backward", {"gradient": x[0], "indices": starts[:2]}, "rows", -1),
     ]
-    attention = {"q": x, "k": x, "v": x, "q_starts": starts, "k_starts": starts}
-    cases += [("attention", attention, "longest", wrong) for wrong in (0, -1, 1 << 31, 2.0, True)]
+    attention = {"q": x, "k": x, "v": x, "cu_seqlens_q": starts, "cu_seqlens_k": starts}
+    cases += [
+        ("attention", attention, "max_seqlen_q", wrong) for wrong in (0, -1, 1 << 31, 2.0, True)
+    ]
     assert [found for case in cases if (found := refusal(*case, case[2]))] == []
 
 

@@ -78,9 +78,11 @@ def of_heads(dtype: Any) -> dict[str, Any]:
         several = [heads(keys, shared, hdim, **others) for _ in "kv"]
         return kernels.attention(heads(tokens, count, hdim, **others), *several, **more)
 
-    def packed(longest: int) -> Any:
+    def packed(max_seqlen_q: int) -> Any:
         q, k, v = (of(tokens, 2, 64, dtype=dtype) for tokens in (5, 9, 9))
-        return kernels.attention(q, k, v, q_starts=starts, k_starts=starts, longest=longest)
+        return kernels.attention(
+            q, k, v, cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=max_seqlen_q
+        )
 
     name = np.dtype(dtype).name
     return {
@@ -91,7 +93,7 @@ def of_heads(dtype: Any) -> dict[str, Any]:
         f"group {name}": (2, FEWER, lambda n: call(count=n, shared=1)),
         f"hdim {name}": (20, HEADS, lambda n: call(hdim=n)),
         f"scale {name}": (2, FACTORS, lambda x: call(scale=x)),
-        f"longest {name}": (2, FEWER, packed),
+        f"max_seqlen_q {name}": (2, FEWER, packed),
     }
 
 

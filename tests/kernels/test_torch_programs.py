@@ -178,7 +178,10 @@ def test_operations_are_counted_as_those_of_torch():
     packed = [one.reshape(12, -1, 8) for one in (q, k, k)]
     lengths = torch.tensor([0, 6, 12], dtype=torch.int32)
     assert (
-        count(lambda *some: kernels.attention(*some, q_starts=lengths, k_starts=lengths), *packed)
+        count(
+            lambda *some: kernels.attention(*some, cu_seqlens_q=lengths, cu_seqlens_k=lengths),
+            *packed,
+        )
         == expected
     )
     a.requires_grad_()

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.attention``: of batches, or of sequences that lie one after the other.
-
-In: queries, keys and values of any layout. Out: an array of the queries' shape.
-"""
+"""``weft.kernels.attention``: of batches or packed sequences (varlen), of any float type and layout."""
 
 from __future__ import annotations
 
@@ -38,11 +35,13 @@ def _backward(
     v: Any,
     causal: bool,
     scale: float | None,
-    q_starts: Any,
-    k_starts: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
     __: Any,
 ) -> Any:
-    slopes = attention_backward(gradient, q, k, v, causal, scale, q_starts, k_starts, *found)
+    slopes = attention_backward(
+        gradient, q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, *found
+    )
     return *slopes, None, None, None, None, None
 
 
@@ -62,40 +61,39 @@ def attention(
     v: Any,
     causal: bool = False,
     scale: float | None = None,
-    q_starts: Any = None,
-    k_starts: Any = None,
-    longest: int | None = None,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_k: Any = None,
+    max_seqlen_q: int | None = None,
     out: Any = None,
     lse: Any = None,
 ) -> Any:
-    """Attention of each head: softmax(scale · q · kᵀ) · v, computed without the matrix of scores.
+    """Attention of each head, softmax(scale · q · kᵀ) · v, by online softmax: no matrix of scores is stored.
 
     Args:
-        q: an array of 16, 32 or 64-bit floats, (batch, tokens, heads, hdim), or with starts (tokens, heads, hdim); any
-            layout: of (batch, heads, tokens, hdim) pass a view with the two exchanged. Computed in f32, or f64 for
-            f64; the weights of 16-bit floats are rounded to their type.
-        k: an array of q's type, (batch, keys, key heads, hdim), or with starts (keys, key heads, hdim). Each key head
-            serves as many heads.
-        v: an array of k's shape.
-        causal: whether a query sees the keys up to its own alone; the last query of a sequence sees all.
-        scale: of the scores; None: 1 / √hdim.
-        q_starts: sequences that lie one after the other: where each begins, and where the last one ends, an array of
-            32-bit integers; None: batches.
-        k_starts: the same of the keys.
-        longest: with starts alone, the most queries of a sequence; None: of all together, which costs empty blocks.
-        out: an array of q's shape and type that does not overlap q, k or v; None: a new one of q's library.
-        lse: an array of f32, of f64 for f64, (batch, heads, tokens), or with starts (heads, tokens), which gets the
-            logarithms of the sums of exp(scale · q · kᵀ), for `attention_backward`; None: they are not written.
+        q: 16, 32 or 64-bit floats, (batch, tokens, heads, hdim), or with `cu_seqlens_q` (tokens, heads, hdim), of any
+            strides: pass (batch, heads, tokens, hdim) as a transposed view. Computed in f32, for f64 in f64; P is
+            rounded to q's type if that has 16 bits.
+        k: (batch, keys, key heads, hdim), or with `cu_seqlens_k` (keys, key heads, hdim), of q's type. Key heads divide
+            heads (GQA, MQA).
+        v: same shape and type as k.
+        causal: hide keys after a query's own; the last query of a sequence sees all keys.
+        scale: multiplies the scores; None: 1 / √hdim.
+        cu_seqlens_q: packed sequences: cumulative lengths of q's, int32, shape (batch + 1,); None: a batch dimension.
+        cu_seqlens_k: cumulative lengths of k's, int32, shape (batch + 1,).
+        max_seqlen_q: longest sequence of q, for `cu_seqlens_q` alone; None: q.shape[0], which launches empty blocks.
+        out: written, of q's shape and type, without overlap with q, k or v; None: a new array of q's library.
+        lse: written, logsumexp of the scaled scores, f32 (f64 for f64), (batch, heads, tokens), or with `cu_seqlens_q`
+            (heads, tokens): an input of `attention_backward`; None: not computed.
 
     Returns:
-        `out`, or the new array; zeros for a query that sees no key, and for one of no sequence.
+        `out`, or the new array; 0 for a query that sees no key, and for a token outside of all sequences.
 
     Raises:
-        TypeError: for something else than arrays of floats of one type; for starts that are not of 32-bit integers.
-        ValueError: for shapes that do not fit, more than 1024 elements of a head, arrays on different devices,
-            `longest` without starts, `out` that overlaps another array.
-        AssertionError: on the CPU, for starts beyond `q` or `k` or that decrease, and for a sequence of more queries
-            than `longest`. A GPU does not check them.
+        TypeError: for anything but arrays of one float type; for `cu_seqlens` of another type than int32.
+        ValueError: for shapes that do not fit, hdim above 1024, arrays on different devices, `max_seqlen_q` without
+            `cu_seqlens_q`, `out` or `lse` that overlaps another array.
+        AssertionError: on the CPU, for `cu_seqlens` that decrease or are outside of q or k, and for sequences of q
+            longer than `max_seqlen_q`. A GPU does not check them.
 
     Example:
         >>> import numpy as np, weft
@@ -105,16 +103,22 @@ def attention(
         >>> weft.kernels.attention(q, q, v, causal=True)[0, :, 0].tolist()
         [[1.0, 3.0], [2.0, 4.0]]
     """
-    rank = 3 if q_starts is not None else 4
+    rank = 3 if cu_seqlens_q is not None else 4
     queries = given(q, "q", is_float=True)
-    check_starts(queries, q_starts, k_starts)
+    check_starts(queries, cu_seqlens_q, cu_seqlens_k)
     keys, values = keys_of(queries, k, "k", rank), keys_of(queries, v, "v", rank)
     check_shapes(queries, keys, values, rank)
     tokens, _, hdim = queries.shape[-3:]
-    most = tokens if longest is None else integer_from(longest, "longest", 1, 1 << 31)
-    if longest is not None and q_starts is None:
-        raise ValueError(f"longest is {longest}, expected None without q_starts and k_starts")
-    out = output_like(queries, out, q=q, k=k, v=v, q_starts=q_starts, k_starts=k_starts)
+    most = (
+        tokens if max_seqlen_q is None else integer_from(max_seqlen_q, "max_seqlen_q", 1, 1 << 31)
+    )
+    if max_seqlen_q is not None and cu_seqlens_q is None:
+        raise ValueError(
+            f"max_seqlen_q is {max_seqlen_q}, expected None without cu_seqlens_q and cu_seqlens_k"
+        )
+    out = output_like(
+        queries, out, q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k
+    )
     if lse is not None:
         sums = checked_output(queries, *sums_of(queries), lse, "lse")
         for name, one in {"q": q, "k": k, "v": v, "out": out}.items():
@@ -123,5 +127,5 @@ def attention(
     if 0 in queries.shape:
         return out
     scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
-    options = Options(bool(causal), scale, q_starts, k_starts)
+    options = Options(bool(causal), scale, cu_seqlens_q, cu_seqlens_k)
     return forward(queries, keys, values, out, lse, most, options)

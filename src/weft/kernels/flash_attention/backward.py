@@ -34,14 +34,14 @@ def _slopes_by_torch(
     v: Any,
     causal: bool,
     scale: float | None,
-    q_starts: Any,
-    k_starts: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
     *_: Any,
 ) -> Any:
     """With the matrix of scores, as a second derivative needs it."""
     torch: Any = sys.modules["torch"]
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    seen = _seen(q, k, causal, q_starts, k_starts)
+    seen = _seen(q, k, causal, cu_seqlens_q, cu_seqlens_k)
 
     def own(q: Any, k: Any, v: Any) -> Any:
         shared = q.shape[-2] // k.shape[-2]
@@ -53,11 +53,11 @@ def _slopes_by_torch(
     return pulled_back(own, gradient, q, k, v)
 
 
-def _seen(q: Any, k: Any, causal: bool, q_starts: Any, k_starts: Any) -> Any:
+def _seen(q: Any, k: Any, causal: bool, cu_seqlens_q: Any, cu_seqlens_k: Any) -> Any:
     """Which keys each query sees, a matrix of bools."""
     (rows, of_rows, row_ends), (columns, of_columns, column_ends) = (
-        _places(q, q_starts),
-        _places(k, k_starts),
+        _places(q, cu_seqlens_q),
+        _places(k, cu_seqlens_k),
     )
     seen = (of_rows[:, None] == of_columns) & (of_rows[:, None] >= 0)
     return seen & (columns - column_ends <= (rows - row_ends)[:, None]) if causal else seen
@@ -84,51 +84,51 @@ def attention_backward(
     v: Any,
     causal: bool = False,
     scale: float | None = None,
-    q_starts: Any = None,
-    k_starts: Any = None,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_k: Any = None,
     result: Any = None,
     lse: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """The derivatives of `attention` by `q`, `k` and `v`.
+    """Gradients of `attention` with respect to q, k and v: P is recomputed from the scores and `lse`.
 
-    The weights are computed once more, and the order of additions is always the same. On GPUs from sm_80 on tensor
-    cores multiply 16-bit floats of heads of up to 128 elements.
+    Deterministic: every sum has one order, without atomics. Tensor cores compute 16-bit floats of hdim up to 128 on
+    GPUs from sm_80 on.
 
     Args:
-        gradient: of the result, an array of q's shape and type.
+        gradient: gradient of the result, of q's shape and type.
         q: as in `attention`.
         k: as in `attention`.
         v: as in `attention`.
         causal: as in `attention`.
         scale: as in `attention`.
-        q_starts: as in `attention`.
-        k_starts: as in `attention`.
-        result: of `attention`.
-        lse: what `attention` wrote to its `lse`; without `result` and `lse` both are computed where they are needed.
+        cu_seqlens_q: as in `attention`.
+        cu_seqlens_k: as in `attention`.
+        result: result of `attention`.
+        lse: as `attention` wrote it; without `result` and `lse` both are recomputed where needed.
 
     Returns:
-        Three new arrays, of the shapes and the type of `q`, `k` and `v`; zeros for tokens of no sequence.
+        dq, dk, dv: new arrays of the shapes and the type of q, k and v; 0 for tokens outside of all sequences.
 
     Raises:
         TypeError: as `attention`; for a gradient, `result` or `lse` of another type.
-        ValueError: as `attention`; for a gradient, `result` or `lse` of another shape, or one of the two
+        ValueError: as `attention`; for a gradient, `result` or `lse` of another shape, or one of `result` and `lse`
             without the other.
 
     Example:
         >>> import numpy as np, weft
         >>> q, v = np.zeros((1, 2, 1, 2)), np.array([[[[1.0, 3.0]], [[3.0, 5.0]]]])
-        >>> by_q, by_k, by_v = weft.kernels.attention_backward(np.ones((1, 2, 1, 2)), q, q, v)
-        >>> by_v[0, :, 0].tolist()
+        >>> dq, dk, dv = weft.kernels.attention_backward(np.ones((1, 2, 1, 2)), q, q, v)
+        >>> dv[0, :, 0].tolist()
         [[1.0, 1.0], [1.0, 1.0]]
     """
-    rank = 3 if q_starts is not None else 4
+    rank = 3 if cu_seqlens_q is not None else 4
     queries = given(q, "q", is_float=True)
-    check_starts(queries, q_starts, k_starts)
+    check_starts(queries, cu_seqlens_q, cu_seqlens_k)
     keys, values = keys_of(queries, k, "k", rank), keys_of(queries, v, "v", rank)
     check_shapes(queries, keys, values, rank)
     check_alike(queries, gradient, "gradient")
     if (result is None) != (lse is None):
-        raise ValueError("result and lse are given together, or neither")
+        raise ValueError("result and lse: expected both or neither")
     found = None
     if result is not None:
         check_alike(queries, result, "result")
@@ -138,7 +138,7 @@ def attention_backward(
     hdim = queries.shape[-1]
     scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
     arrays = given(gradient, "gradient"), queries, keys, values
-    options = Options(bool(causal), scale, q_starts, k_starts)
+    options = Options(bool(causal), scale, cu_seqlens_q, cu_seqlens_k)
     if 0 in queries.shape[:-3]:
         return by_q, by_k, by_v
     return cast("Any", backward(arrays, found, (by_q, by_k, by_v), options))

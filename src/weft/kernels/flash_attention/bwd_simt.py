@@ -38,17 +38,17 @@ def differentiate(
     by_q: Array,
     by_k: Array,
     by_v: Array,
-    q_starts: Array | None,
-    k_starts: Array | None,
+    cu_seqlens_q: Array | None,
+    cu_seqlens_k: Array | None,
     scale: Float64,
     causal: Constant,
     width: Constant,
 ) -> None:
     """Writes the derivatives of attention."""
-    batches = q.shape[0] if q_starts is None else 1
+    batches = q.shape[0] if cu_seqlens_q is None else 1
     found = scratch((*q.shape[:-1], 2), sum_type(q.dtype))
     group = q.shape[-2] // k.shape[-2]
-    inputs, options = (gradient, q, k, v), (q_starts, k_starts, group, scale, causal, width)
+    inputs, options = (gradient, q, k, v), (cu_seqlens_q, cu_seqlens_k, group, scale, causal, width)
     query_kernel(*inputs, by_q, found, *options).launch(
         grid=(greater(q.shape[-3], 1), greater(q.shape[-2], 1), batches), block=_THREADS
     )
@@ -75,7 +75,7 @@ def sequence_of(token: Any, starts: Any, others: Any, sizes: Any) -> Any:
         others[number + 1],
     )
     assert 0 <= first <= end <= sizes[0] and 0 <= other <= other_end <= sizes[1], (
-        "q_starts and k_starts are not rows of bounds"
+        "cu_seqlens_q or cu_seqlens_k decreases or is outside of the tokens"
     )
     if token < first or token >= end:
         other_end = other
@@ -109,8 +109,8 @@ def query_kernel(
     v: Array,
     by_q: Array,
     found: Array,
-    q_starts: Array | None,
-    k_starts: Array | None,
+    cu_seqlens_q: Array | None,
+    cu_seqlens_k: Array | None,
     group: Int32,
     scale: Float64,
     causal: Constant,
@@ -126,9 +126,9 @@ def query_kernel(
         block_idx.x,
         block_idx.y,
     )
-    own = (block_idx.z,) if q_starts is None else ()
+    own = (block_idx.z,) if cu_seqlens_q is None else ()
     sizes = q.shape[-3], k.shape[-3]
-    first, end, start, stop = sequence_of(token, q_starts, k_starts, sizes)
+    first, end, start, stop = sequence_of(token, cu_seqlens_q, cu_seqlens_k, sizes)
     if causal:
         stop = lesser(stop, start + token - first + 1 + (stop - start) - (end - first))
     query, slope, weights = shared(width, wide), shared(width, wide), shared(_THREADS, wide)
@@ -181,8 +181,8 @@ def key_kernel(
     by_k: Array,
     by_v: Array,
     found: Array,
-    q_starts: Array | None,
-    k_starts: Array | None,
+    cu_seqlens_q: Array | None,
+    cu_seqlens_k: Array | None,
     group: Int32,
     scale: Float64,
     causal: Constant,
@@ -192,9 +192,9 @@ def key_kernel(
     if block_idx.x >= k.shape[-3]:
         return
     hdim, wide, thread, token = q.shape[-1], found.dtype, thread_idx.x, block_idx.x
-    own = (block_idx.z,) if q_starts is None else ()
+    own = (block_idx.z,) if cu_seqlens_q is None else ()
     sizes = k.shape[-3], q.shape[-3]
-    first, end, start, stop = sequence_of(token, k_starts, q_starts, sizes)
+    first, end, start, stop = sequence_of(token, cu_seqlens_k, cu_seqlens_q, sizes)
     if causal:
         start = greater(start, start + token - first + (stop - start) - (end - first))
     key, value = shared(width, wide), shared(width, wide)

@@ -130,7 +130,7 @@ def query_kernel(
     head = block_idx.y
     of_keys = head // heads.group
     clear_outside(by_q, starts[0])
-    # The longest of causal rows begin.
+    # Of a causal grid the blocks with the most keys start first.
     own, first, start, queries, other, keys = tile_of(
         grid_dim.x - 1 - block_idx.x, plan.warps * plan.rows, starts, (q.shape[-3], k.shape[-3])
     )
@@ -304,15 +304,15 @@ def differentiate(
     by_q: Array,
     by_k: Array,
     by_v: Array,
-    q_starts: Array | None,
-    k_starts: Array | None,
+    cu_seqlens_q: Array | None,
+    cu_seqlens_k: Array | None,
     scale: Float64,
     causal: Constant,
     columns: Constant,
     plans: Constant,
 ) -> None:
     """Writes the derivatives of attention of arrays that lie in any way."""
-    by, starts = (by_q, by_k, by_v), (q_starts, k_starts)
+    by, starts = (by_q, by_k, by_v), (cu_seqlens_q, cu_seqlens_k)
     _launch(gradient, q, k, v, result, lse, by, starts, scale, causal, columns, plans, False)
 
 
@@ -327,13 +327,13 @@ def differentiate_chunks(
     by_q: Array,
     by_k: Array,
     by_v: Array,
-    q_starts: Array | None,
-    k_starts: Array | None,
+    cu_seqlens_q: Array | None,
+    cu_seqlens_k: Array | None,
     scale: Float64,
     causal: Constant,
     columns: Constant,
     plans: Constant,
 ) -> None:
     """The same of arrays whose rows are whole chunks of 16 bytes."""
-    by, starts = (by_q, by_k, by_v), (q_starts, k_starts)
+    by, starts = (by_q, by_k, by_v), (cu_seqlens_q, cu_seqlens_k)
     _launch(gradient, q, k, v, result, lse, by, starts, scale, causal, columns, plans, True)

@@ -125,7 +125,7 @@ def query_kernel(
     empty = mbarrier(plan.stages, arrivals=4 * plan.multiply)
     clear_outside(by_q, starts[0])
     count = ROWS * plan.multiply
-    # The longest of causal rows begin.
+    # Of a causal grid the blocks with the most keys start first.
     own, first, start, queries, other, keys = tile_of(
         grid_dim.x - 1 - block_idx.x, count, starts, (heads.queries, heads.keys)
     )
@@ -359,16 +359,16 @@ def differentiate(
     by_q: Array,
     by_k: Array,
     by_v: Array,
-    q_starts: Array | None,
-    k_starts: Array | None,
+    cu_seqlens_q: Array | None,
+    cu_seqlens_k: Array | None,
     scale: Float64,
     causal: Constant,
     hdim: Constant,
     plans: Constant,
 ) -> None:
     """Writes the derivatives of attention."""
-    batches = q.shape[0] if q_starts is None else 1
-    stats, starts = launch_means(gradient, result, lse), (q_starts, k_starts)
+    batches = q.shape[0] if cu_seqlens_q is None else 1
+    stats, starts = launch_means(gradient, result, lse), (cu_seqlens_q, cu_seqlens_k)
     group = q.shape[-2] // k.shape[-2]
     options = stats, starts, f32(scale), Heads(group, q.shape[-3], k.shape[-3], hdim, causal)
     of_queries, of_keys = plans

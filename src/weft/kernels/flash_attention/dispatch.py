@@ -32,17 +32,23 @@ class Options(NamedTuple):
     Attributes:
         causal: whether a query sees the keys up to its own alone.
         scale: of the scores.
-        q_starts, k_starts: where sequences begin, or None.
+        cu_seqlens_q, cu_seqlens_k: where sequences begin, or None.
     """
 
     causal: bool
     scale: float
-    q_starts: Any = None
-    k_starts: Any = None
+    cu_seqlens_q: Any = None
+    cu_seqlens_k: Any = None
 
 
 def forward(
-    queries: Given, keys: Given, values: Given, out: Any, lse: Any, longest: int, options: Options
+    queries: Given,
+    keys: Given,
+    values: Given,
+    out: Any,
+    lse: Any,
+    max_seqlen_q: int,
+    options: Options,
 ) -> Call:
     """What writes attention, and the logarithms of its sums of weights unless `lse` is None.
 
@@ -55,7 +61,7 @@ def forward(
     if keys.shape[-3] and scale > 0 and _suit_tensor_cores(queries):
         arrays = queries, keys, values
         if _suit_copy_engine(*arrays):
-            arguments = *arguments, longest, scale, causal, _width_of(hdim)
+            arguments = *arguments, max_seqlen_q, scale, causal, _width_of(hdim)
             return Call(hopper_attention.attention, arguments, out)
         own = warp_attention
         call = own.attention_of_chunks if _have_chunks(*arrays) else own.attention
@@ -65,7 +71,7 @@ def forward(
     group = heads // max(keys.shape[-2], 1)
     return Call(
         row_attention.attention,
-        (*arguments, longest, group, scale, causal, row_attention.width_for(hdim)),
+        (*arguments, max_seqlen_q, group, scale, causal, row_attention.width_for(hdim)),
         out,
     )
 

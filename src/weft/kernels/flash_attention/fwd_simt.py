@@ -38,19 +38,19 @@ def attention(
     v: Array,
     out: Array,
     lse: Array | None,
-    q_starts: Array | None,
-    k_starts: Array | None,
-    longest: Int32,
+    cu_seqlens_q: Array | None,
+    cu_seqlens_k: Array | None,
+    max_seqlen_q: Int32,
     group: Int32,
     scale: Float64,
     causal: Constant,
     width: Constant,
 ) -> None:
-    """``out = softmax(scale · q · kᵀ) · v``, by head and sequence; `longest` is the most queries of one."""
-    sequences = q.shape[0] if q_starts is None else q_starts.shape[0] - 1
-    attention_kernel(q, k, v, out, lse, q_starts, k_starts, group, scale, causal, width).launch(
-        grid=(longest, q.shape[-2], sequences), block=_THREADS
-    )
+    """``out = softmax(scale · q · kᵀ) · v``, by head and sequence; `max_seqlen_q` is the most queries of one."""
+    sequences = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
+    attention_kernel(
+        q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, group, scale, causal, width
+    ).launch(grid=(max_seqlen_q, q.shape[-2], sequences), block=_THREADS)
 
 
 @kernel
@@ -60,8 +60,8 @@ def attention_kernel(
     v: Array,
     out: Array,
     lse: Array | None,
-    q_starts: Array | None,
-    k_starts: Array | None,
+    cu_seqlens_q: Array | None,
+    cu_seqlens_k: Array | None,
     group: Int32,
     scale: Float64,
     causal: Constant,
@@ -72,14 +72,16 @@ def attention_kernel(
     head, batch, thread = block_idx.y, block_idx.z, thread_idx.x
     sizes = q.shape[-3], k.shape[-3]
     own, first, start, queries, keys = hopper_attention.sequence_of(
-        batch, (q_starts, k_starts), sizes
+        batch, (cu_seqlens_q, cu_seqlens_k), sizes
     )
     number = block_idx.x
-    if q_starts is not None:
-        assert 0 <= first <= first + queries <= sizes[0], "q_starts is not a row of bounds"
-        assert 0 <= start <= start + keys <= sizes[1], "k_starts is not a row of bounds"
-        assert queries <= grid_dim.x, "longest is below a sequence's queries"
-    hopper_attention.clear_outside(out, (q_starts, k_starts), first, first + queries)
+    if cu_seqlens_q is not None:
+        assert 0 <= first <= first + queries <= sizes[0], (
+            "cu_seqlens_q decreases or is outside of q"
+        )
+        assert 0 <= start <= start + keys <= sizes[1], "cu_seqlens_k decreases or is outside of k"
+        assert queries <= grid_dim.x, "max_seqlen_q is smaller than the longest sequence of q"
+    hopper_attention.clear_outside(out, (cu_seqlens_q, cu_seqlens_k), first, first + queries)
     if number >= queries:
         return
     query = shared(width, wide)

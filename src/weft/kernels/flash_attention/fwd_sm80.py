@@ -179,7 +179,7 @@ def attention_kernel(
     p.init(warp_id(), lane_id() == 0)
     head = block_idx.y
     clear_outside(out, starts[0])
-    # The longest of causal rows begin.
+    # Of a causal grid the blocks with the most keys start first.
     own, first, start, queries, other, keys = tile_of(
         grid_dim.x - 1 - block_idx.x, plan.warps * plan.rows, starts, (q.shape[-3], k.shape[-3])
     )
@@ -238,8 +238,8 @@ def attention(
     v: Array,
     out: Array,
     lse: Array | None,
-    q_starts: Array | None,
-    k_starts: Array | None,
+    cu_seqlens_q: Array | None,
+    cu_seqlens_k: Array | None,
     scale: Float64,
     causal: Constant,
     columns: Constant,
@@ -247,7 +247,7 @@ def attention(
 ) -> None:
     """``out = softmax(scale · q · kᵀ) · v`` of arrays that lie in any way, by head and sequence."""
     heads = Heads(q.shape[-2] // k.shape[-2], columns[0], columns[1], causal, False)
-    _launch(q, k, v, out, lse, (q_starts, k_starts), scale, heads, plan)
+    _launch(q, k, v, out, lse, (cu_seqlens_q, cu_seqlens_k), scale, heads, plan)
 
 
 @jit
@@ -257,8 +257,8 @@ def attention_of_chunks(
     v: Aligned,
     out: Array,
     lse: Array | None,
-    q_starts: Array | None,
-    k_starts: Array | None,
+    cu_seqlens_q: Array | None,
+    cu_seqlens_k: Array | None,
     scale: Float64,
     causal: Constant,
     columns: Constant,
@@ -266,4 +266,4 @@ def attention_of_chunks(
 ) -> None:
     """The same of arrays whose rows are whole chunks of 16 bytes."""
     heads = Heads(q.shape[-2] // k.shape[-2], columns[0], columns[1], causal, True)
-    _launch(q, k, v, out, lse, (q_starts, k_starts), scale, heads, plan)
+    _launch(q, k, v, out, lse, (cu_seqlens_q, cu_seqlens_k), scale, heads, plan)

@@ -126,11 +126,17 @@ def blocks_of(keys: Any) -> Any:
 
 def sequence_of(batch: Any, starts: Any, sizes: Any) -> Any:
     """Indices of a batch, where the queries and keys of a sequence begin, and how many there are; traced in kernels."""
-    q_starts, k_starts = starts
-    if q_starts is None:
+    cu_seqlens_q, cu_seqlens_k = starts
+    if cu_seqlens_q is None:
         return (batch,), 0, 0, *sizes
-    q_start, k_start = q_starts[batch], k_starts[batch]
-    return (), q_start, k_start, q_starts[batch + 1] - q_start, k_starts[batch + 1] - k_start
+    q_start, k_start = cu_seqlens_q[batch], cu_seqlens_k[batch]
+    return (
+        (),
+        q_start,
+        k_start,
+        cu_seqlens_q[batch + 1] - q_start,
+        cu_seqlens_k[batch + 1] - k_start,
+    )
 
 
 def clear_outside(out: Any, starts: Any, first: Any, end: Any) -> None:
@@ -210,7 +216,9 @@ def attention_kernel(
     q_full, k_full, v_full = (mbarrier(count, arrivals=1) for count in (1, STAGES, STAGES))
     empty = k_empty, v_empty = tuple(mbarrier(STAGES, arrivals=4 * multiply) for _ in "kv")
     batches, q_start, k_start, queries, keys = sequence_of(batch, starts, (out.shape[-3], keys))
-    first = bm * (grid_dim.x - 1 - block_idx.x)  # the longest of causal rows begin
+    first = bm * (
+        grid_dim.x - 1 - block_idx.x
+    )  # of a causal grid the blocks with the most keys start first
     ahead, role, leader = keys - queries, warpgroup_id(), elect_one(warpgroup)
     p.init(role, leader)
     clear_outside(out, starts, q_start, q_start + queries)
@@ -277,22 +285,24 @@ def attention(
     v: Array,
     out: Array,
     lse: Array | None,
-    q_starts: Array | None,
-    k_starts: Array | None,
-    longest: Int32,
+    cu_seqlens_q: Array | None,
+    cu_seqlens_k: Array | None,
+    max_seqlen_q: Int32,
     scale: Float64,
     causal: Constant,
     hdim: Constant,
 ) -> None:
-    """``out = softmax(scale · q · kᵀ) · v``, by head and sequence; `longest` is the most queries of one.
+    """``out = softmax(scale · q · kᵀ) · v``, by head and sequence; `max_seqlen_q` is the most queries of one.
 
     `lse` has the tokens of a head together, the logarithms of its sums of weights; `hdim` are the columns of tiles.
     """
     multiply = 2 if hdim == 128 else 3  # warpgroups
     rows = 64 * multiply
-    sequences = q.shape[0] if q_starts is None else q_starts.shape[0] - 1
+    sequences = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
     attention_kernel(
         maps_of(q, k, v, rows, hdim),
-        *(out, lse, (q_starts, k_starts), q.shape[-2] // k.shape[-2], f32(scale * LOG2_E)),
+        *(out, lse, (cu_seqlens_q, cu_seqlens_k), q.shape[-2] // k.shape[-2], f32(scale * LOG2_E)),
         *(hdim, causal, multiply, k.shape[-3]),
-    ).launch(grid=(ceil_div(longest, rows), q.shape[-2], sequences), block=128 * (multiply + 1))
+    ).launch(
+        grid=(ceil_div(max_seqlen_q, rows), q.shape[-2], sequences), block=128 * (multiply + 1)
+    )

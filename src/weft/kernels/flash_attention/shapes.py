@@ -48,22 +48,21 @@ def check_shapes(queries: Given, keys: Given, values: Given, rank: int) -> None:
         raise ValueError(f"hdim is {queries.shape[-1]}, expected 1 to {MOST_HDIM}")
 
 
-def check_starts(queries: Given, q_starts: object, k_starts: object) -> None:
+def check_starts(queries: Given, cu_seqlens_q: object, cu_seqlens_k: object) -> None:
     """Raises an error unless both are None, or bounds of as many sequences."""
-    if (q_starts is None) != (k_starts is None):
-        raise ValueError("q_starts and k_starts are given together, or neither")
-    if q_starts is None:
+    if (cu_seqlens_q is None) != (cu_seqlens_k is None):
+        raise ValueError("cu_seqlens_q and cu_seqlens_k: expected both or neither")
+    if cu_seqlens_q is None:
         return
-    first, second = given(q_starts, "q_starts"), given(k_starts, "k_starts")
-    for name, found in (("q_starts", first), ("k_starts", second)):
+    first, second = given(cu_seqlens_q, "cu_seqlens_q"), given(cu_seqlens_k, "cu_seqlens_k")
+    for name, found in (("cu_seqlens_q", first), ("cu_seqlens_k", second)):
         if found.dtype is not i32:
             raise TypeError(f"{name} has elements of {found.type_name}, expected int32")
         if found.device != queries.device:
             raise ValueError(f"{name} is on {found.device}, expected {queries.device}")
         if len(found.shape) != 1 or found.shape != first.shape or found.shape[0] < 2:
             raise ValueError(
-                f"{name} has shape {found.shape}, expected one bound more than sequences, of which"
-                " there is one at least, in both"
+                f"{name} has shape {found.shape}, expected shape (batch + 1,), batch ≥ 1, equal for q and k"
             )
 
 
@@ -100,7 +99,7 @@ def tile_of(number: Any, rows: Any, starts: Any, sizes: Any) -> Any:
         other[sequence + 1],
     )
     assert 0 <= start <= end <= sizes[0] and 0 <= others <= others_end <= sizes[1], (
-        "q_starts and k_starts are not rows of bounds"
+        "cu_seqlens_q or cu_seqlens_k decreases or is outside of the tokens"
     )
     return (), first, start, end - start, others, others_end - others
 
@@ -115,10 +114,10 @@ def clear_outside(out: Any, starts: Any) -> None:
                 out[token, block_idx.y, d] = out.dtype(0.0)
 
 
-def attention_flops(out: Any, q: Any, k: Any, _: Any, q_starts: Any, k_starts: Any) -> int:
+def attention_flops(out: Any, q: Any, k: Any, _: Any, cu_seqlens_q: Any, cu_seqlens_k: Any) -> int:
     """The operations of both products of an attention without its mask, as torch counts them; of tensors of torch."""
     *batches, tokens, heads, hdim = out.shape
-    if q_starts is None:
+    if cu_seqlens_q is None:
         return 4 * math.prod(batches) * heads * hdim * tokens * k.shape[-3]
-    lengths = q_starts.diff() * (q_starts if k_starts is None else k_starts).diff()
+    lengths = cu_seqlens_q.diff() * (cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k).diff()
     return 4 * heads * hdim * int(lengths.sum())
