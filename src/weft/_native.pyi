@@ -10,7 +10,7 @@ RUNTIME_TABLE_VERSION: int
 
 # native/runtime/launch/launch_limits.h: blocks of a grid and threads of a block along x, y and z; threads of a block,
 # bytes that they share, threads of a warp.
-LAUNCH_LIMITS: tuple[tuple[int, int, int], tuple[int, int, int], int, int, int]
+LAUNCH_LIMITS: tuple[tuple[int, int, int], tuple[int, int, int], int, int, int, int]
 
 # Capsules that JAX registers, by its name of a platform; see weft.jax.
 XLA_HANDLERS: dict[str, object]

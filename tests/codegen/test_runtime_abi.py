@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets in generated code are those of the C header, as a C compiler sees them."""
+"""Offsets and numbers in generated code are those of the C headers, as a C compiler sees them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,27 @@ from pathlib import Path
 import pytest
 
 from weft import _native
+from weft.backends.cpu.lowering import (
+    check,
+    coroutine,
+    coroutine_printer,
+    launch,
+    map_edits,
+    mbarrier,
+    mma,
+    wgmma,
+)
 from weft.codegen import runtime_abi as abi
+from weft.codegen.gpu import launch as gpu_launch
+from weft.codegen.operations.kernel_parameters import MAP_BYTES
+from weft.codegen.wrapper import calls
+from weft.compiler import call_plan
+from weft.dialects.nvgpu.tensor_map import MOST_RANK
+from weft.dialects.nvgpu.tma import REDUCTIONS
+from weft.dialects.simt.watch import ACCESS_FLAGS, EVENTS
+from weft.frontend.state import captured
+from weft.passes.watch_threads import SCRATCH
+from weft.runtime.executor import EXECUTORS
 
 ROOT = Path(__file__).resolve().parents[2]
 FIELDS = {
@@ -34,48 +54,131 @@ FIELDS = {
     "weft_cpu_launch.block": abi.CPU_LAUNCH_BLOCK,
     "weft_cpu_launch.shared_memory_bytes": abi.CPU_LAUNCH_SHARED_MEMORY,
     **{f"weft_runtime_table.{row}": offset for row, (offset, _) in abi.ROWS.items()},
+    "weft_call_frame.device_type": calls._DEVICE_TYPE,
+    "weft_call_frame.device": calls._DEVICE,
+    "weft_call_frame.driver_kernels": calls._DRIVER_KERNELS,
+    "weft_call_frame.saved_context": calls._SAVED_CONTEXT,
+    "weft_call_frame.must_restore": calls._MUST_RESTORE,
+    "weft_thread_slot.site": coroutine_printer._SITE,
+    "weft_thread_slot.mask": coroutine_printer._MASK,
+    "weft_thread_slot.lane": coroutine_printer._LANE,
+    "weft_thread_slot.value": coroutine_printer._VALUE,
+    "weft_thread_slot.result": coroutine_printer._RESULT,
+    "weft_cpu_block.budget": coroutine._BLOCK_BUDGET,
+    "weft_cpu_block.linear": coroutine._BLOCK_LINEAR,
+    "weft_cpu_block.shared": coroutine._BLOCK_SHARED,
+    "weft_cpu_block.cluster_bytes": coroutine._BLOCK_CLUSTER,
+    "weft_cpu_tensor_map.sizes": map_edits._SIZES,
+    "weft_cpu_tensor_map.pitches": map_edits._PITCHES,
+    "weft_cpu_tensor_map.elements_found": map_edits._ELEMENTS_FOUND,
+    "weft_wgmma_product.handle": 8 * wgmma._PRODUCT_HANDLE,  # four pointers precede it
+}
+
+
+def _bytes(text: str) -> int:
+    """The size of a structure in LLVM text."""
+    widths = {"ptr": 8, "i64": 8, "i32": 4}
+    return sum(widths[word] for word in re.findall(r"ptr|i64|i32", text))
+
+
+# What generated code and Python's tables say → the same in C.
+NUMBERS = {
+    "sizeof(weft_launch)": abi.LAUNCH_BYTES,
+    "sizeof(weft_call_frame)": calls._FRAME_BYTES,
+    "sizeof(weft_thread_slot)": coroutine._SLOT_BYTES,
+    "sizeof(weft_cooperative_site)": _bytes(coroutine_printer.SITE),
+    "sizeof(weft_mma_operands)": _bytes(mma._OPERANDS),
+    "sizeof(weft_wgmma_shape)": _bytes(wgmma._SHAPE),
+    "sizeof(weft_wgmma_product)": _bytes(wgmma._PRODUCT),
+    "sizeof(weft_cpu_tensor_map)": MAP_BYTES,
+    "WEFT_TENSOR_MAP_RANK": MOST_RANK,
+    **{
+        f"WEFT_THREAD_{name}": getattr(coroutine_printer, name)
+        for name in (
+            *("READY", "BARRIER", "COLLECTIVE", "GRID", "EXITED", "FAILED"),
+            *("WARPGROUP", "MBARRIER", "NAMED", "CLUSTER"),
+        )
+    },
+    **{f"WEFT_VALUE_{name.upper()}": code for name, code in coroutine_printer._VALUE_TYPES.items()},
+    "WEFT_MBARRIER_WAIT": int(mbarrier._WAIT),
+    "WEFT_MBARRIER_TRY": int(mbarrier._TRY),
+    **{f"WEFT_MMA_{name}": code for name, code in mma._TYPES.items()},
+    "WEFT_LAUNCH_WATCHED": check._LAUNCH_WATCHED,
+    "WEFT_LAUNCH_ORDERED": check._LAUNCH_ORDERED,
+    "WEFT_LAUNCH_BLOCKS": check._LAUNCH_BLOCKS,
+    "WEFT_LAUNCH_CONTINUES": check._LAUNCH_WORDS["continue"],
+    "WEFT_LAUNCH_BARRIERS": check._LAUNCH_WORDS["barriers"],
+    "WEFT_LAUNCH_SAME_VALUES": check._LAUNCH_WORDS["benign"],
+    "WEFT_LAUNCH_TRACED": check._LAUNCH_WORDS["trace"],
+    "WEFT_LAUNCH_SCRATCH": check._LAUNCH_WORDS[SCRATCH],
+    "WEFT_TOGETHER_BLOCK": launch._BLOCK,
+    "WEFT_TOGETHER_CLUSTER": launch._CLUSTER,
+    "WEFT_TOGETHER_GRID": launch._GRID,
+    "WEFT_TOGETHER_FEW": launch._FEW,
+    "WEFT_SCRATCH_GLOBAL": gpu_launch._GLOBAL_SCRATCH,
+    **{
+        f"WEFT_LOAD_{name.upper().replace('-', '_')}": executor.load_policy
+        for name, executor in EXECUTORS.items()
+    },
+    **{f"WEFT_ACCESS_{word.upper()}": bit for word, bit in ACCESS_FLAGS.items()},
+    **{f"WEFT_EVENT_{word.upper()}": number for number, word in enumerate(EVENTS)},
+    **{f"WEFT_TMA_{word.upper()}": number for number, word in enumerate(REDUCTIONS, 1)},
 }
 
 
 @pytest.fixture(scope="module")
-def offsets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
     assert compiler is not None, "building weft needs a C++ compiler"
     folder = tmp_path_factory.mktemp("abi")
-    lines = [
-        f'std::printf("{f} %zu\\n", offsetof({f.split(".")[0]}, {f.split(".")[1]}));'
-        for f in FIELDS
-    ]
-    lines.append('std::printf("weft_launch %zu\\n", sizeof(weft_launch));')
-    source = folder / "offsets.cpp"
+    asked = {field: "offsetof({}, {})".format(*field.split(".")) for field in FIELDS}
+    asked |= {expression: expression for expression in NUMBERS}
+    lines = [f'std::printf("{name} %lld\\n", (long long)({c}));' for name, c in asked.items()]
+    headers = ("cpu_cooperative", "cpu_mma", "cpu_wgmma", "runtime_table", "tensor_map")
+    includes = "".join(f"#include <weft/{name}.h>\n" for name in headers)
     body = "\n".join(lines)
-    source.write_text(
-        f"#include <cstddef>\n#include <cstdio>\n#include <weft/runtime_table.h>\nint main() {{ {body} }}\n"
-    )
+    source = folder / "numbers.cpp"
+    source.write_text(f"#include <cstddef>\n#include <cstdio>\n{includes}int main() {{ {body} }}\n")
     spec = find_spec("tvm_ffi")
     assert spec is not None
     assert spec.submodule_search_locations
     include = Path(spec.submodule_search_locations[0]) / "include"
-    program = folder / "offsets"
-    subprocess.run(
-        [
-            compiler,
-            "-std=c++17",
-            f"-I{ROOT / 'native/include'}",
-            f"-I{include}",
-            source,
-            "-o",
-            program,
-        ],
-        check=True,
-    )
+    program = folder / "numbers"
+    folders = (f"-I{ROOT / 'native/include'}", f"-I{include}")
+    subprocess.run([compiler, "-std=c++17", *folders, source, "-o", program], check=True)
     printed = subprocess.run([program], capture_output=True, text=True, check=True).stdout
-    return {name: int(value) for name, value in (line.split() for line in printed.splitlines())}
+    lines = [line.rpartition(" ") for line in printed.splitlines()]
+    return {name: int(value) for name, _, value in lines}
 
 
-def test_every_offset_is_the_headers(offsets: dict[str, int]):
-    assert {name: offsets[name] for name in FIELDS} == FIELDS
-    assert offsets["weft_launch"] == abi.LAUNCH_BYTES
+def test_every_offset_is_the_headers(numbers: dict[str, int]):
+    assert {name: numbers[name] for name in FIELDS} == FIELDS
+
+
+def test_every_number_is_the_headers(numbers: dict[str, int]):
+    assert {name: numbers[name] for name in NUMBERS} == NUMBERS
+
+
+def test_no_value_of_the_headers_enums_is_left_out():
+    text = "".join(path.read_text() for path in sorted((ROOT / "native/include/weft").glob("*.h")))
+    named = set(re.findall(r"\b(WEFT_[A-Z_0-9]+) = \d+", text))
+    # What generated code never says: the runtime's own requests, and its limits.
+    own = {
+        *("WEFT_MBARRIER_MANY_ARRIVALS", "WEFT_MBARRIER_MANY_BYTES", "WEFT_MOST_TOGETHER"),
+        *("WEFT_SCRATCH_PROFILE", "WEFT_TENSOR_MAP_BYTES", "WEFT_TENSOR_MAP_SPATIAL"),
+        "WEFT_TMA_REPLACE",
+    }
+    assert named - NUMBERS.keys() == own
+
+
+def test_numbers_of_sources_without_a_header_are_pythons():
+    """Enums of the extension's own sources, which C++ programs cannot include."""
+    plan = (ROOT / "native/python/call/call_plan.h").read_text()
+    assert f"kArgumentWritten = {call_plan._WRITTEN}," in plan
+    assert f"kArgumentStream = {call_plan._STREAM}," in plan
+    places = (ROOT / "native/python/call/unchanged.cpp").read_text()
+    for name, value in re.findall(r"k(Item|Cell|Function|Attribute|Member) = (\d)", places):
+        assert getattr(captured, f"_{name.upper()}") == int(value)
 
 
 def test_rows_are_those_of_the_extension_in_order():

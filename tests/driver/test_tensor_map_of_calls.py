@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 
+import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import weft
 from tests.native.fake_cuda.cpu_builds import Compiled
 from tests.native.fake_cuda.fake import FakeCuda, build, on_fake
 from weft.driver.memory import empty
+from weft.driver.tensor_map import _check_tensor
 from weft.errors import CudaError
 
 
@@ -109,3 +113,41 @@ def test_a_refusal_of_the_driver_is_an_error_of_the_call(fake: FakeCuda):
         function(*given)
     fake.forget_failures()
     function(*given)
+
+
+@weft.kernel
+def ignore_map(a: weft.TensorMap):
+    pass
+
+
+ADDRESSES = (0, 4, 8, 16)
+SIZES = (2, 3, 2**32 - 1, 2**32, 2**32 + 1)
+STEPS = (0, 4, 6, 8, -4, 1000, 1001, 2**38 - 4, 2**38, 2**38 + 4)
+
+
+def test_calls_and_the_driver_refuse_the_same_tensors():
+    """`make_tensor_map.cpp` and `driver/tensor_map.py` have the same limits, where every stride matters."""
+    memory = np.zeros(64, np.uint8)
+    start = -memory.ctypes.data % 16
+
+    @weft.jit
+    def make(a: weft.fake_tensor(weft.f32, ("n", "m", "k"), strides=("s", "t", 1))):  # type: ignore[valid-type]
+        ignore_map(weft.tensor_map(a, box=(1, 1, 8))).launch(grid=1, block=1)
+
+    for offset, first, second in itertools.product(ADDRESSES, SIZES, STEPS):
+        for third, step in ((8, 8), (2, 2**38 - 4), (3, 6)):
+            data = memory[start + offset :][:4].view("f4")
+            shape, strides = (first, 2, third), (second, step, 1)
+            tensor = as_strided(data, shape, [4 * stride for stride in strides])
+            address = tensor.ctypes.data
+            refused = []
+            for call in (
+                lambda t=tensor: make(t),
+                lambda a=address, s=shape, t=strides: _check_tensor(a, s, t, 4, "none", 1),
+            ):
+                try:
+                    call()
+                    refused.append(False)
+                except ValueError:
+                    refused.append(True)
+            assert refused[0] == refused[1], (offset, shape, strides, refused)

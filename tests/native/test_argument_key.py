@@ -15,8 +15,8 @@ BASE = np.zeros((8, 8), "f4")
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        ((1,), (2**40,)),
-        ((1,), (-(2**70),)),
+        ((1,), (2**31 - 1,)),
+        ((2**40,), (-(2**70),)),
         ((1.0,), (2.0,)),
         ((True,), (False,)),
         (("a",), ("a longer text",)),
@@ -61,6 +61,11 @@ def test_a_dimension_beyond_31_bits_is_a_class_of_its_own():
     wide = np.lib.stride_tricks.as_strided(np.zeros(1, "u1"), (2**31,), (0,))
     narrow = np.lib.stride_tricks.as_strided(np.zeros(1, "u1"), (2**31 - 1,), (0,))
     assert key((wide,)) != key((narrow,))
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.uint64])
+def test_an_int_beyond_32_bits_is_a_class_of_its_own_since_it_may_be_a_size(kind):
+    assert key((kind(2**31 - 1),)) != key((kind(2**31),))
 
 
 def test_a_type_that_cannot_be_an_argument_is_named():

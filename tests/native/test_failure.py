@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 
 import pytest
 
@@ -26,21 +27,21 @@ def wrapped() -> Wrapped:
     return Wrapped(signature_of("f", Parameter("a", Tensor[types.f32, (None,)])))
 
 
-CODES = [(dtype.dlpack_code, dtype.bits, 1) for dtype in types.DTYPES if dtype is not types.f32]
-CODES += [(5, 128, 1), (0, 4, 1), (2, 32, 4), (3, 64, 1), (200, 8, 2)]
-
-
-@pytest.mark.parametrize("code", CODES, ids=str)
+@pytest.mark.parametrize("code", [*range(20), 200])
 def test_dtypes_are_called_as_in_python(wrapped, code):
-    assert f"dtype is {types.dlpack_name(*code)}, expected" in wrapped.fails(
-        Memory(dtype=code).argument
-    )
+    for bits, lanes in itertools.product((1, 2, 4, 6, 8, 16, 32, 64, 128), (1, 2, 4)):
+        if (code, bits, lanes) == (2, 32, 1):
+            continue
+        name = types.dlpack_name(code, bits, lanes)
+        assert f"dtype is {name}, expected" in wrapped.fails(
+            Memory(dtype=(code, bits, lanes)).argument
+        )
 
 
-@pytest.mark.parametrize("device_type", [*range(2, 20), 99])
-def test_devices_are_called_as_in_python(wrapped, device_type):
-    message = wrapped.fails(Memory(device=(device_type, 1)).argument)
-    assert f"device is {device_name(device_type, 1)}, expected cpu" in message
+def test_devices_are_called_as_in_python(wrapped):
+    for device_type in (*range(2, 30), 99):
+        message = wrapped.fails(Memory(device=(device_type, 1)).argument)
+        assert f"device is {device_name(device_type, 1)}, expected cpu" in message
 
 
 def call_failing(wrapped: Wrapped) -> None:

@@ -33,18 +33,17 @@ struct Row {
 
 const Row& row_of(const ParameterType& type);
 
-// NumPy's bool is not an index, but a flag may be one.
-bool is_numpy_flag(PyObject* object, const Row& row) {
-  if (row.maximum != 1) return false;
+// NumPy's bool is not an index, but an int as Python's is.
+bool is_numpy_flag(PyObject* object) {
   const TypeEntry* entry = find_type(object);
   return entry != nullptr && entry->kind == Kind::kNumpyScalar && entry->dtype.code == kDLBool;
 }
 
 int extract_integer(PyObject* object, const ParameterType& type, const ExtractionContext&, void* target) {
   const Row& row = row_of(type);
-  if (is_numpy_flag(object, row)) {
-    const int truth = PyObject_IsTrue(object);
-    memcpy(target, &truth, sizeof(truth));
+  if (is_numpy_flag(object)) {
+    const int64_t truth = PyObject_IsTrue(object);
+    memcpy(target, &truth, type.bytes);
     return truth < 0 ? -1 : 0;
   }
   if (!PyIndex_Check(object)) {

@@ -29,7 +29,6 @@ namespace {
 constexpr int64_t kMostDriverShared =
     2147483647;  // the driver's int; smaller limits are the driver's to check
 constexpr int64_t kMostAttributes = 64;
-constexpr int64_t kPortableCluster = 8;
 
 std::string describe_triple(const int64_t* values) {
   return "(" + std::to_string(values[0]) + ", " + std::to_string(values[1]) + ", " +
@@ -166,8 +165,8 @@ bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch
   if (has_no_blocks(launch)) return true;
   if (!allow_shared_memory(kernel, &device, launch.shared_memory_bytes, error)) return false;
   if (launch.attribute_count != 0 &&
-      (cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) > kPortableCluster ||
-       cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION) > kPortableCluster) &&
+      (cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) > kPortableClusterBlocks ||
+       cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION) > kPortableClusterBlocks) &&
       !allow_large_clusters(kernel, &device, error)) {
     return false;
   }

@@ -13,7 +13,6 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t kPortableCluster = 8;
 
 // The count, or 0 with an error.
 int32_t ask(const weft_call_frame& frame, const LoadedProgram& program, LoadedKernel* kernel,
@@ -21,7 +20,7 @@ int32_t ask(const weft_call_frame& frame, const LoadedProgram& program, LoadedKe
   const uint32_t* const cluster = shape.cluster;
   const uint32_t blocks = cluster[0] * cluster[1] * cluster[2];
   if (!allow_shared_memory(kernel, program.device, shape.shared_memory_bytes, error)) return 0;
-  if (blocks > kPortableCluster && !allow_large_clusters(kernel, program.device, error)) return 0;
+  if (blocks > kPortableClusterBlocks && !allow_large_clusters(kernel, program.device, error)) return 0;
   cuda::CUlaunchAttribute attribute{};
   attribute.id = cuda::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
   std::memcpy(attribute.value, cluster, sizeof shape.cluster);

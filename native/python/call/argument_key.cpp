@@ -23,11 +23,11 @@ constexpr const char* kLayoutNames[] = {"contiguous", "inner", "strided"};
 
 struct TensorFacts {
   DLDataType dtype;
+  uint32_t wide;  // bits of the dims, and from 16 on of the strides, that need more than 32 bits
   uint8_t rank;
   uint8_t device_type;
   uint8_t layout;
   uint8_t aligned;  // 0 when the address is not a multiple of the element size
-  uint8_t wide;     // 1 when a dimension needs more than 31 bits
   uint8_t major;    // compute capability of a GPU, 0 without a GPU or driver
   uint8_t minor;
 };
@@ -49,6 +49,27 @@ LayoutClass layout_of(const DLTensor& tensor) {
   return tensor.shape[last] == 1 || tensor.strides[last] == 1 ? kInner : kStrided;
 }
 
+// Sizes beyond 32 bits are compiled for in 64 (`Symbols.observe` of `arguments/base.py`).
+bool is_wide(int64_t size) { return size > INT32_MAX || size < INT32_MIN; }
+
+// Whether an int, which may be a size, is wide: 1, 0, or -1 with an exception.
+int is_wide_int(PyObject* object) {
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+  if (value == -1 && PyErr_Occurred()) return -1;
+  return overflow != 0 || is_wide(value) ? 1 : 0;
+}
+
+int add_numpy_scalar(PyObject* object, const TypeEntry& entry, Key& key) {
+  key.add_value(entry.dtype);
+  const bool is_integer = entry.dtype.code == kDLInt || entry.dtype.code == kDLUInt;
+  if (!is_integer || entry.dtype.bits < 32) return 0;
+  Reference number(PyNumber_Index(object));
+  const int wide = number ? is_wide_int(number.get()) : -1;
+  if (wide >= 0) key.add(static_cast<uint8_t>(wide));
+  return wide < 0 ? -1 : 0;
+}
+
 TensorFacts facts_of(const DLTensor& tensor) {
   TensorFacts facts{};
   facts.dtype = tensor.dtype;
@@ -59,7 +80,9 @@ TensorFacts facts_of(const DLTensor& tensor) {
   uint64_t address = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset;
   facts.aligned = bytes == 0 || address % bytes == 0;
   for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
-    if (tensor.shape[axis] > INT32_MAX) facts.wide = 1;
+    const uint32_t bit = uint32_t{1} << (axis & 15);
+    if (is_wide(tensor.shape[axis])) facts.wide |= bit;
+    if (tensor.shape[axis] > 1 && is_wide(tensor.strides[axis])) facts.wide |= bit << 16;
   }
   // Code is compiled for one compute capability, from the driver's table of devices.
   if (tensor.device.device_type == kDLCUDA && driver_is_ready()) {
@@ -139,16 +162,19 @@ int add_argument(PyObject* object, Scratch& scratch, Key& key) {
   switch (entry->kind) {
     case Kind::kNone:
     case Kind::kBool:
-    case Kind::kInt:
     case Kind::kFloat:
     case Kind::kStr:
     case Kind::kBytes:
     case Kind::kStream:
     case Kind::kPointer:
       return 0;
+    case Kind::kInt: {
+      const int wide = is_wide_int(object);
+      if (wide >= 0) key.add(static_cast<uint8_t>(wide));
+      return wide < 0 ? -1 : 0;
+    }
     case Kind::kNumpyScalar:
-      key.add_value(entry->dtype);
-      return 0;
+      return add_numpy_scalar(object, *entry, key);
     case Kind::kTuple:
     case Kind::kList:
     case Kind::kShape:
@@ -299,8 +325,8 @@ PyMethodDef kMethods[] = {
     {"argument_key", argument_key, METH_O,
      "argument_key(arguments: tuple) -> bytes | tuple\n--\n\n"
      "The types of a call's arguments: Python types, dtypes, ranks, device types with the GPU's compute\n"
-     "capability, and layout classes, never a value, a dimension or an address. TypeError names a type that "
-     "cannot be an argument. Valid in this\n"
+     "capability, layout classes, and whether ints, dims and strides need more than 32 bits, but no value, "
+     "dimension or address. TypeError names a type that cannot be an argument. Valid in this\n"
      "process only. A tuple, with the values of compile-time fields, if records have such."},
     {"constant_key", constant_key_method, METH_O,
      "constant_key(value) -> tuple\n--\n\n"

@@ -9,6 +9,7 @@
 
 #include "python/readers/readers.h"
 #include "python/values/encode/encode.h"
+#include "runtime/scalar.h"
 
 namespace weft {
 namespace {
@@ -18,22 +19,6 @@ T stored(PyObject* object) {
   T value;
   std::memcpy(&value, reinterpret_cast<const char*>(object) + sizeof(PyObject), sizeof(T));
   return value;
-}
-
-double of_bfloat16(uint16_t bits) {
-  uint32_t wide = static_cast<uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, sizeof(value));
-  return static_cast<double>(value);
-}
-
-double of_float16(uint16_t bits) {
-  int exponent = (bits >> 10) & 31;
-  double fraction = bits & 1023;
-  double size = exponent == 0 ? fraction * 0x1p-24 : (1024.0 + fraction) * 0x1p-25;
-  for (int step = 0; step < exponent; ++step) size *= 2.0;
-  if (exponent == 31) size = fraction == 0 ? __builtin_inf() : __builtin_nan("");
-  return (bits & 0x8000) != 0 ? -size : size;
 }
 
 int set_float(double number, TVMFFIAny* value) {
@@ -75,13 +60,12 @@ int read_in_place(PyObject* object, DLDataType dtype, TVMFFIAny* value) {
       return number > INT64_MAX ? 1 : set_int(static_cast<int64_t>(number), value);
     }
     case kDLFloat << 8 | 16:
-      return set_float(of_float16(stored<uint16_t>(object)), value);
+    case kDLBfloat << 8 | 16:
+      return set_float(widen_float(dtype.code | 16 << 8 | 1 << 16, stored<uint16_t>(object)), value);
     case kDLFloat << 8 | 32:
       return set_float(static_cast<double>(stored<float>(object)), value);
     case kDLFloat << 8 | 64:
       return set_float(stored<double>(object), value);
-    case kDLBfloat << 8 | 16:
-      return set_float(of_bfloat16(stored<uint16_t>(object)), value);
     default:
       return 1;
   }

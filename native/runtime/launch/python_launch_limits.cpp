@@ -8,10 +8,10 @@
 namespace weft {
 
 // LAUNCH_LIMITS: blocks of a grid and threads of a block along each axis, threads of a block, bytes that they
-// share, threads of a warp.
+// share, threads of a warp, blocks of a cluster.
 int add_launch_limits(PyObject* module) {
-  Reference limits(Py_BuildValue("((LLL)(LLL)LLi)", kMostGrid[0], kMostGrid[1], kMostGrid[2], kMostBlock[0],
-                                 kMostBlock[1], kMostBlock[2], kMostThreads, kMostShared, kWarpSize));
+  Reference limits(Py_BuildValue("((LLL)(LLL)LLiL)", kMostGrid[0], kMostGrid[1], kMostGrid[2], kMostBlock[0],
+                                 kMostBlock[1], kMostBlock[2], kMostThreads, kMostShared, kWarpSize, kMostClusterBlocks));
   return limits ? PyModule_AddObjectRef(module, "LAUNCH_LIMITS", limits.get()) : -1;
 }
 

@@ -14,12 +14,12 @@ from typing import Any, Final
 from weft._native import LAUNCH_LIMITS
 from weft.errors import brief
 
-_MOST_GRID, _MOST_BLOCK, MOST_THREADS, MOST_SHARED_BYTES, WARP_SIZE = LAUNCH_LIMITS
+_MOST_GRID, _MOST_BLOCK, MOST_THREADS, MOST_SHARED_BYTES, WARP_SIZE, _MOST_CLUSTER = LAUNCH_LIMITS
 
 # The least of a size, the most along x, y and z, and the most of all three together.
 GRID: Final = 0, _MOST_GRID, math.prod(_MOST_GRID)  # of no blocks: nothing is launched
 BLOCK: Final = 1, _MOST_BLOCK, MOST_THREADS
-CLUSTER: Final = 1, (16, 16, 16), 16
+CLUSTER: Final = 1, (_MOST_CLUSTER,) * 3, _MOST_CLUSTER
 
 
 def padded(value: Any) -> tuple[Any, ...] | None:
