@@ -283,6 +283,39 @@ def test_stores_and_loads_leave_out_what_the_tensor_does_not_have(shape, place, 
     np.testing.assert_array_equal(total, sums)
 
 
+@pytest.mark.parametrize("is_static", [False, True])
+@pytest.mark.parametrize("place", [(-3, 0), (0, -3), (-40, 0), (0, 60), (3, 8), (-70, -50), (0, 0)])
+@pytest.mark.parametrize("unit", [weft.mma, weft.wgmma])
+@pytest.mark.parametrize("way", ["store", "red_add"])
+def test_constant_places_before_and_beyond_the_edges_are_left_out(is_static, place, unit, way):
+    rows, columns = shape = (64, 48)
+    annotation = weft.Tensor[weft.f32, shape] if is_static else weft.Tensor
+
+    @weft.kernel
+    def kernel(a: annotation, b: annotation):
+        f = (unit.zeros if unit is weft.mma else unit.accumulator)(shape, weft.f32).load(a, place)
+        if way == "store":
+            f.store(b, place)
+        else:
+            f.red_add(b, place)
+
+    @weft.jit
+    def host(a: annotation, b: annotation):
+        kernel(a, b).launch(grid=1, block=128)
+
+    a, whole = np.full(shape, 2.0, np.float32), np.full((rows + 256, columns), 5.0, np.float32)
+    expected = whole.copy()
+    inside = expected[128 : 128 + rows]
+    part = tuple(
+        slice(max(0, one), max(0, size + min(0, one)))
+        for one, size in zip(place, shape, strict=True)
+    )
+    warps = 1 if unit is weft.wgmma else 4
+    inside[part] = 2.0 if way == "store" else 5.0 + 2.0 * warps
+    host(a, whole[128 : 128 + rows])
+    np.testing.assert_array_equal(whole, expected)
+
+
 @pytest.mark.parametrize(
     ("swizzle", "dtype", "turned"),
     sampled(

@@ -165,14 +165,16 @@ def test_bytes_beside_an_array_count():
     array = Array("f32", (3, 2), (4, 1), 8)
     case = Case(1, "layouts", moving("mma", (16, 8), "f32", 8, 8).source, (array, array, array))
 
-    def outside(one: Case) -> list[np.ndarray]:
-        found = on_cpu(one)
-        found[1][8 + 2 * 4] ^= 255
-        return found
+    for place in (8, -4, 52):  # between two rows, before the first element, after the last
 
-    assert compared(case, outside).text == (
-        "array 1 (f32 (3, 2)) changed at byte 8, outside its elements"
-    )
+        def outside(one: Case, place: int = place) -> list[np.ndarray]:
+            found = on_cpu(one)
+            found[1][array.origin + place] ^= 255
+            return found
+
+        assert compared(case, outside).text == (
+            f"array 1 (f32 (3, 2)) changed at byte {place}, outside its elements"
+        )
 
 
 def test_what_a_gpu_refuses_of_addresses_is_an_error():

@@ -16,7 +16,7 @@ import numpy as np
 import weft
 
 ALIGNMENT = 256
-_SLACK = 64  # bytes after an array, which nothing may change
+_MARGIN = 4096  # bytes before and after an array, which nothing may change; a multiple of ALIGNMENT
 _CANARY = 0x5A
 _HOST, _DEVICE = 1, 2
 NUMPY = {
@@ -51,6 +51,11 @@ class Array:
     seed: int = 0
 
     @property
+    def origin(self) -> int:
+        """The first element's place in the array's memory, in bytes."""
+        return _MARGIN + self.offset
+
+    @property
     def itemsize(self) -> int:
         """Bytes of an element."""
         return np.dtype(NUMPY[self.dtype]).itemsize
@@ -59,16 +64,24 @@ class Array:
         """The bytes that hold it, and those around it."""
         span = sum((size - 1) * step for size, step in zip(self.shape, self.strides, strict=True))
         count = (span + 1) * self.itemsize if all(self.shape) else 0
-        raw = np.full(ALIGNMENT + self.offset + count + _SLACK, _CANARY, np.uint8)
+        size = self.origin + count + _MARGIN
+        raw = np.full(ALIGNMENT + size, _CANARY, np.uint8)
         first = -raw.ctypes.data % ALIGNMENT
-        memory = raw[first : first + self.offset + count + _SLACK]
+        memory = raw[first : first + size]
         self.view(memory)[...] = self._numbers()
         return memory
+
+    def outside(self, memory: np.ndarray) -> int | None:
+        """Find a changed byte that belongs to no element; its distance from the first element."""
+        untouched = np.full_like(memory, _CANARY)
+        self.view(untouched)[...] = self.view(memory)
+        changed = np.flatnonzero(untouched != memory)
+        return int(changed[0]) - self.origin if changed.size else None
 
     def view(self, memory: np.ndarray) -> np.ndarray:
         """Its elements in such bytes."""
         steps = [step * self.itemsize for step in self.strides]
-        return np.ndarray(self.shape, NUMPY[self.dtype], memory, self.offset, steps)
+        return np.ndarray(self.shape, NUMPY[self.dtype], memory, self.origin, steps)
 
     def _numbers(self) -> np.ndarray:
         if self.numbers is not None:
@@ -138,7 +151,7 @@ class Placed:
         self._shape = (ctypes.c_int64 * rank)(*array.shape)
         self._strides = (ctypes.c_int64 * rank)(*array.strides)
         tensor = _Tensor(
-            address + array.offset,
+            address + array.origin,
             _DEVICE if on_device else _HOST,
             0,
             rank,

@@ -117,10 +117,10 @@ def _unlike(array: Array, expected: np.ndarray, got: np.ndarray) -> str:
             f"({array.dtype} {array.shape}) is {other[first]} at {first}, {mine[first]} on the CPU; "
             f"{int((~same).sum())} of {same.size} differ: {places}"
         )
-    other[...] = mine
-    if (expected != got).any():
-        place = int(np.argmax(expected != got))
-        return f"({array.dtype} {array.shape}) changed at byte {place - array.offset}, outside its elements"
+    for memory, where in ((expected, " on the CPU"), (got, "")):
+        place = array.outside(memory)
+        if place is not None:
+            return f"({array.dtype} {array.shape}) changed at byte {place}, outside its elements{where}"
     return ""
 
 

@@ -76,7 +76,7 @@ def _value(parameter: KernelParameter, argument: Any, memory: Memory, arrays: li
         return int(argument) & (1 << 64) - 1
     array = argument.array
     if parameter.part == POINTER:
-        return memory.address(arrays.index(argument)) + array.offset
+        return memory.address(arrays.index(argument)) + array.origin
     if parameter.part == DIM:
         return array.shape[parameter.dimension]
     if parameter.part == STRIDE:

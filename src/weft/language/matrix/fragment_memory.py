@@ -244,8 +244,11 @@ def _fits(fragment: Fragment, tensor: Tensor, start: tuple[Scalar, Scalar], name
         )
     if DYNAMIC in dims or None in known:
         return False
-    ends = [int(place or 0) + size for place, size in zip(known, shape, strict=True)]
-    fits = all(end <= dim for end, dim in zip(ends, dims, strict=True))
+    places = [int(place or 0) for place in known]
+    fits = all(
+        place >= 0 and place + size <= dim
+        for place, size, dim in zip(places, shape, dims, strict=True)
+    )
     if not fits and tensor.type.space.data != "global":
         raise ValueRangeError(
             "FRAGMENT_PLACE",
