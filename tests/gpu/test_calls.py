@@ -179,6 +179,38 @@ def test_arrays_and_streams_of_cupy():
     assert cupy.asnumpy(b).tolist() == list(range(11, 1011))
 
 
+@pytest.mark.parametrize("path", ["direct", "compiled", "prepared", "kernel", "ready"])
+def test_work_is_in_the_order_of_cupys_current_stream(path: str):
+    cupy = pytest.importorskip("cupy", reason="needs CuPy")
+    a, b = cupy.zeros(1000, cupy.float32), cupy.zeros(1000, cupy.float32)
+    compiled = weft.compile(add_one, a, b)
+    calls = {
+        "direct": lambda: add_one(a, b),
+        "compiled": lambda: compiled(a, b),
+        "prepared": compiled.prepare(a, b),
+        "kernel": lambda: add_one_kernel[8, 128](a, b),
+        "ready": lambda: weft.kernels.copy(a + 1, out=b),
+    }
+    slow = cupy.RawKernel(
+        """extern "C" __global__ void slow(float* x, float value) {
+          long long start = clock64();
+          while (clock64() - start < 20000000) {}
+          for (int i = 0; i < 1000; ++i) x[i] = value;
+        }""",
+        "slow",
+    )
+    calls[path]()
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.Device().synchronize()
+    with stream:
+        for value in (3.0, 5.0):
+            slow((1,), (1,), (a, np.float32(value)))  # what comes before
+            calls[path]()
+            slow((1,), (1,), (a, np.float32(-1.0)))
+            copied = b + 0  # what comes after
+            assert cupy.asnumpy(copied, stream=stream).tolist() == [value + 1.0] * 1000
+
+
 def test_arrays_and_streams_of_numba():
     try:
         from numba import cuda

@@ -115,6 +115,39 @@ def test_a_cuda_producer_is_told_the_stream_that_the_call_runs_on(clean_stream):
     assert [asked["stream"] for asked in producer.asked] == [1, 0x66]
 
 
+class Named(Producer):
+    """As CuPy's arrays are: exported by DLPack, with the library's current stream in the interface."""
+
+    stream: object = 0x77
+
+    @property
+    def __cuda_array_interface__(self):
+        if isinstance(self.stream, BaseException):
+            raise self.stream
+        return {"shape": (2, 3), "typestr": "<f4", "data": (0x1000, False), "stream": self.stream}
+
+
+def test_a_call_runs_on_the_stream_that_a_dlpack_producer_names(clean_stream):
+    library().callee_set_environment_stream(0, ctypes.c_void_p(0x66))
+    producer = Named(device_type=CUDA)
+    call = planned("record", "a").prepare(producer)
+    for stream, expected in (
+        (0x77, 0x77),
+        (None, 0x66),
+        (0x78, 0x78),
+        (AttributeError("no such type"), 0x66),
+    ):
+        producer.stream = stream
+        seen_tensor(producer)
+        assert library().callee_stream(0) == expected
+        call()
+        assert library().callee_stream(0) == expected
+        assert library().callee_environment_stream(0) == 0x66
+    producer.stream = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        seen_tensor(producer)
+
+
 @pytest.mark.parametrize("flag", [1, 2], ids=["read-only", "copied"])
 def test_what_must_not_be_written_is_refused_where_it_is(flag):
     planned("record", "a")(Producer(flags=flag))

@@ -97,6 +97,11 @@ int current_stream(PyObject* object, const TypeEntry& entry, DLDevice device, vo
     return 0;
   }
   if (entry.family == Family::kCudaArray) return interface_stream(object, stream, found);
+  // DLPack orders the producer's work before the call; what follows the call is in order on its stream alone.
+  if (entry.names_stream && device.device_type == kDLCUDA && interface_stream(object, stream, found) != 0) {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return -1;
+    PyErr_Clear();  // an array that DLPack describes and the interface does not, such as JAX's of bfloat16
+  }
   return 0;
 }
 

@@ -207,6 +207,7 @@ void choose_general_reader(TypeEntry* entry) {
   } else if ((g_rungs & kRungDlpack) != 0 && has_attribute(type, g_names.__dlpack__)) {
     entry->read = read_dlpack;
     family = Family::kDlpack;
+    entry->names_stream = has_attribute(type, g_names.__cuda_array_interface__);
   } else if ((g_rungs & kRungCudaArray) != 0 && has_attribute(type, g_names.__cuda_array_interface__)) {
     entry->read = read_cuda_array;
     family = Family::kCudaArray;
@@ -247,6 +248,7 @@ void resolve(TypeEntry* entry) {
   entry->settled = true;
   entry->family = Family::kNone;
   entry->immutable = false;
+  entry->names_stream = false;
   entry->check = nullptr;
   entry->read = nullptr;
   entry->kind = builtin_kind(type);

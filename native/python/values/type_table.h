@@ -72,8 +72,10 @@ struct TypeEntry {
   bool settled = true;        // false: examined again at the next call
   DLDataType dtype{0, 0, 0};  // of a NumPy scalar
   bool immutable = false;     // arrays that their library never changes, whatever their export's flags
-  bool in_place = false;      // a NumPy scalar whose value follows the object's header
-  uint32_t serial = 0;        // tells types apart in argument keys
+  bool names_stream =
+      false;  // arrays read by DLPack whose __cuda_array_interface__ may name their library's stream
+  bool in_place = false;  // a NumPy scalar whose value follows the object's header
+  uint32_t serial = 0;    // tells types apart in argument keys
   TensorCheck check = nullptr;
   TensorReader read = nullptr;
   const DLPackExchangeAPI* exchange = nullptr;
