@@ -21,7 +21,8 @@ from xdsl.dialects.builtin import (
 )
 
 from weft.codegen.llvm.names import quoted
-from weft.codegen.llvm.types import float8_bits, float_text, integer_text
+from weft.codegen.llvm.types import float_text, integer_text
+from weft.types.dtype_info import INFO
 
 finite = st.floats(allow_nan=False, width=64)
 
@@ -62,7 +63,7 @@ def test_every_8_bit_float_and_what_lies_between_keeps_its_bits(dtype: type, nam
         [exact[:-1] + np.diff(exact) * part for part in (0.0, 0.25, 0.5, 0.75)]
     )
     for value in np.float32(between):
-        assert float8_bits(float(value), name) == int(value.astype(dtype).view(np.uint8))
+        assert INFO[name].format.bits_of(float(value)) == int(value.astype(dtype).view(np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -75,15 +76,15 @@ def test_every_8_bit_float_and_what_lies_between_keeps_its_bits(dtype: type, nam
 @given(value=st.floats(width=32, allow_nan=False))
 def test_8_bit_floats_saturate(kind: type, dtype: type, name: str, largest: float, value: float):
     clipped = np.float32(max(-largest, min(largest, value)))
-    assert float8_bits(value, name) == int(clipped.astype(dtype).view(np.uint8))
-    assert float_text(value, kind()) == integer_text(float8_bits(value, name), 8)
+    assert INFO[name].format.bits_of(value) == int(clipped.astype(dtype).view(np.uint8))
+    assert float_text(value, kind()) == integer_text(INFO[name].format.bits_of(value), 8)
 
 
 def test_nan_and_infinities_have_their_bits():
     assert float_text(math.inf, Float16Type()) == integer_text(0x7C00, 16)
     assert float_text(-math.inf, BFloat16Type()) == integer_text(0xFF80, 16)
     assert math.isnan(bits_of_double(float_text(math.nan, Float32Type())))
-    assert float8_bits(math.nan, "f8e4m3") == 0x7F
+    assert INFO["f8e4m3"].format.bits_of(math.nan) == 0x7F
 
 
 @pytest.mark.parametrize(

@@ -11,31 +11,13 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.arguments.base import MISSING, ArgumentKind, annotation_text, describe
-from weft.types.dtype import DType, bool_, dtype_named, f32, i32
+from weft.types.dtype import DType, bool_, dtype_of_numpy, f32, i32
 
 if TYPE_CHECKING:
     from weft.arguments.base import Place, Symbols
 
 # Python's own types, as annotations and as examples.
 _PYTHON_TYPES: Final = {bool: bool_, int: i32, float: f32}
-
-_NUMPY_NAMES: Final = {
-    "bool": "bool_",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "uint8": "u8",
-    "uint16": "u16",
-    "uint32": "u32",
-    "uint64": "u64",
-    "float16": "f16",
-    "bfloat16": "bf16",
-    "float32": "f32",
-    "float64": "f64",
-    "float8_e4m3fn": "f8e4m3",
-    "float8_e5m2": "f8e5m2",
-}
 
 
 def numpy_scalar_dtype(value: Any) -> DType | None:
@@ -48,8 +30,7 @@ def numpy_scalar_dtype(value: Any) -> DType | None:
 
 def numpy_dtype(dtype: object) -> DType | None:
     """weft's element type for a dtype of NumPy or ml_dtypes, or None where weft has none; imports nothing."""
-    name = _NUMPY_NAMES.get(str(dtype))
-    return None if name is None else dtype_named(name)
+    return dtype_of_numpy(str(dtype))
 
 
 class ScalarKind(ArgumentKind):

@@ -26,7 +26,6 @@ _SIZE: Final = re.compile(r"\d+|[^\W\d]\w*")
 _VALUE: Final = re.compile(r"""\([^()]*\)|'[^']*'|"[^"]*"|[^,]+""")
 # Python's numbers are examples of these types; the other types need NumPy's.
 _PYTHON_ZEROS: Final = {bool_: False, i32: 0, f32: 0.0}
-_NUMPY_NAMES: Final = {"i": "int", "u": "uint", "f": "float"}
 
 
 class Value(NamedTuple):
@@ -164,10 +163,7 @@ def numpy_type(dtype: DType) -> Any:
     """
     import importlib
 
-    names = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
-    numpy = importlib.import_module("numpy")
-    if dtype.name in names:
-        return numpy.dtype(getattr(importlib.import_module("ml_dtypes"), names[dtype.name]))
-    if dtype is bool_:
-        return numpy.dtype("bool")
-    return numpy.dtype(f"{_NUMPY_NAMES[dtype.name[0]]}{dtype.bits}")
+    numpy, info = importlib.import_module("numpy"), dtype.info
+    if info.is_of_ml_dtypes:
+        return numpy.dtype(getattr(importlib.import_module("ml_dtypes"), info.numpy))
+    return numpy.dtype(info.numpy)

@@ -13,6 +13,7 @@ from weft import _native
 from weft.driver.library import open_driver
 from weft.driver.numbers import as_int, as_ints
 from weft.errors import brief
+from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,20 +21,11 @@ if TYPE_CHECKING:
 
 # Element types by name: the driver's number, and bytes of an element.
 ELEMENTS: Final[Mapping[str, tuple[int, int]]] = {
-    "u8": (0, 1),
-    "i8": (0, 1),
-    "f8e4m3": (0, 1),
-    "f8e5m2": (0, 1),
-    "u16": (1, 2),
-    "i16": (1, 2),
-    "u32": (2, 4),
-    "i32": (3, 4),
-    "u64": (4, 8),
-    "i64": (5, 8),
-    "f16": (6, 2),
-    "f32": (7, 4),
-    "f64": (8, 8),
-    "bf16": (9, 2),
+    **{
+        name: (info.tensor_map, info.storage_bytes(1))
+        for name, info in INFO.items()
+        if info.tensor_map is not None and name != "bool_"
+    },
     "f32_ftz": (10, 4),
     "tf32": (11, 4),
     "tf32_ftz": (12, 4),

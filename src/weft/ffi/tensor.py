@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft import _native
 from weft.ffi.object import Object
+from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Types that ml_dtypes adds to NumPy, by DLPack code: the dtype's name, and the NumPy type of the same size.
+# Types that ml_dtypes adds to NumPy, by DLPack code and bits: weft's own, and those that only pass through.
 _ML_DTYPES: Final = {
-    4: ("bfloat16", "uint16"),
-    7: ("float8_e3m4", "uint8"),
-    8: ("float8_e4m3", "uint8"),
-    9: ("float8_e4m3b11fnuz", "uint8"),
-    10: ("float8_e4m3fn", "uint8"),
-    11: ("float8_e4m3fnuz", "uint8"),
-    12: ("float8_e5m2", "uint8"),
-    13: ("float8_e5m2fnuz", "uint8"),
-    14: ("float8_e8m0fnu", "uint8"),
+    **{(info.dlpack_code, info.bits): info.numpy for info in INFO.values() if info.is_of_ml_dtypes},
+    (7, 8): "float8_e3m4",
+    (8, 8): "float8_e4m3",
+    (9, 8): "float8_e4m3b11fnuz",
+    (11, 8): "float8_e4m3fnuz",
+    (13, 8): "float8_e5m2fnuz",
+    (14, 8): "float8_e8m0fnu",
 }
 
 
@@ -193,8 +192,8 @@ def to_numpy(
 def _ml_dtype(source: _native.Tensor | _native.TensorView) -> Any:
     """The type that ml_dtypes adds to NumPy for a tensor's elements; None where there is none."""
     code, bits, lanes = source.dtype
-    name, storage = _ML_DTYPES.get(code, ("", ""))
-    if not name or lanes != 1 or bits != {"uint16": 16, "uint8": 8}[storage]:
+    name = _ML_DTYPES.get((code, bits))
+    if name is None or lanes != 1:
         return None
     try:
         return getattr(import_module("ml_dtypes"), name, None)

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    IntegerType,
-)
+from xdsl.dialects.builtin import AnyFloat, IntegerType
 
 from weft.arguments.pointer import PointerKind
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
-from weft.dialects.simt.types import DYNAMIC, UNBOUNDED, StreamType, Swizzle, TensorType
+from weft.dialects.simt.types import (
+    DYNAMIC,
+    FLOAT_TYPES,
+    UNBOUNDED,
+    StreamType,
+    Swizzle,
+    TensorType,
+)
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -35,17 +33,11 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 _FLOATS: Final[dict[DType, AnyFloat]] = {
-    types.f16: Float16Type(),
-    types.bf16: BFloat16Type(),
-    types.f32: Float32Type(),
-    types.f64: Float64Type(),
-    types.f8e4m3: Float8E4M3FNType(),
-    types.f8e5m2: Float8E5M2Type(),
+    dtype: FLOAT_TYPES[dtype.name]() for dtype in types.DTYPES if dtype.is_float
 }
 
 _TYPES: Final[dict[DType, Attribute]] = {
-    dtype: _FLOATS.get(dtype) or IntegerType(1 if dtype.is_bool else dtype.bits)
-    for dtype in types.DTYPES
+    dtype: _FLOATS.get(dtype) or IntegerType(int(dtype.info.mlir[1:])) for dtype in types.DTYPES
 }
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from weft.types.dtype_info import INFO
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Container
 
 # In lower case, without the underscores around it and without `_sync`.
 _NAMES: Final = {
+    **{alias: name for name, info in INFO.items() for alias in info.aliases},
     "threadidx": "thread_idx",
     "blockidx": "block_idx",
     "blockdim": "block_dim",
@@ -42,15 +45,6 @@ _NAMES: Final = {
     "int_as_float": "bitcast",
     "uint_as_float": "bitcast",
     "fmaf": "math.fma",
-    "half": "f16",
-    "bfloat16": "bf16",
-    "nv_bfloat16": "bf16",
-    "double": "f64",
-    "float8_e4m3fn": "f8e4m3",
-    "float8e4nv": "f8e4m3",
-    "float8_e5m2": "f8e5m2",
-    "float8e5": "f8e5m2",
-    "uchar": "u8",
     "cp_async_bulk": "bulk_copy",
     "memcpy_async": "cp_async",
     "copy_async": "cp_async",

@@ -22,7 +22,7 @@ from weft.errors import CudaError, OptionError, UnavailableError, brief
 from weft.sanitizer.report import ReportPlace, SanitizerError, location_of
 from weft.sanitizer.switch import sanitize
 from weft.testing.copies import copied, tensors_of
-from weft.types import dtype as types
+from weft.types.dtype import dtype_of_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -266,25 +266,13 @@ def _on_gpu(value: Any) -> Any:
         return moved if isinstance(value, list) else tuple(moved)
     if not hasattr(value, "__array_interface__"):
         return value
-    dtype = _DTYPES.get(value.dtype.name)
+    dtype = dtype_of_numpy(value.dtype.name)
     if dtype is None:
         raise OptionError(
             "TESTING_DTYPE",
             f"check_targets takes arrays of weft's element types, received {value.dtype}",
         )
     return copy_array(empty(value.shape, dtype, 0), value.copy(order="C"))
-
-
-_DTYPES: Final[dict[str, Any]] = {
-    **{f"int{bits}": getattr(types, f"i{bits}") for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": getattr(types, f"u{bits}") for bits in (8, 16, 32, 64)},
-    **{f"float{bits}": getattr(types, f"f{bits}") for bits in (16, 32, 64)},
-    "bool": types.bool_,
-    "bfloat16": types.bf16,
-    "float8_e4m3fn": types.f8e4m3,
-    "float8_e5m2": types.f8e5m2,
-}
-"""By the names of NumPy and of ml_dtypes."""
 
 
 def _compare(fn: Callable[..., object], args: Any, expected: Any, given: Any, order: Order) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import math
 import re
-import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.codegen.check_texts import array_text
 from weft.sanitizer.report import location_of
+from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,37 +114,13 @@ def _number(kind: str, bits: int) -> bool | int | float:
     if kind.startswith(("i", "u")):
         is_negative = kind[0] == "i" and bits >> (width - 1)
         return bits - (1 << width) if is_negative else bits
-    if kind == "f8e4m3":
-        return _f8e4m3(bits)
-    letter, size = _FLOATS[kind]
-    (value,) = struct.unpack(letter, (bits << (8 * size - width)).to_bytes(size, "little"))
-    return value
+    kind_format = INFO[kind].format
+    assert kind_format is not None
+    return kind_format.value_of(bits)
 
 
 _WIDTH: Final = re.compile(r"\d+")
-# The letter of `struct` for a type, or for the one whose upper bits it has, and that one's bytes.
-_FLOATS: Final = {
-    "f64": ("d", 8),
-    "f32": ("f", 4),
-    "bf16": ("f", 4),
-    "f16": ("e", 2),
-    "f8e5m2": ("e", 2),
-}
-# Bits of the fraction, and the least exponent; numbers of other types are written out.
-_FRACTIONS: Final = {
-    "f32": (23, -126),
-    "f16": (10, -14),
-    "bf16": (7, -126),
-}
-
-
-def _f8e4m3(bits: int) -> float:
-    sign, exponent, fraction = (-1.0 if bits & 0x80 else 1.0), bits >> 3 & 15, bits & 7
-    if bits & 0x7F == 0x7F:
-        return float("nan")
-    return sign * (
-        fraction / 8 * 2.0**-6 if exponent == 0 else (1 + fraction / 8) * 2.0 ** (exponent - 7)
-    )
+_SHORTEST: Final = ("f16", "bf16", "f32")  # written with the fewest digits; others in full
 
 
 def number_text(number: object, kind: str) -> str:
@@ -156,11 +132,13 @@ def number_text(number: object, kind: str) -> str:
     """
     if isinstance(number, bool):
         return "true" if number else "false"
-    if not isinstance(number, float) or kind not in _FRACTIONS or not math.isfinite(number):
+    if not isinstance(number, float) or kind not in _SHORTEST or not math.isfinite(number):
         return repr(number)
     if number.is_integer() and abs(number) < 1e7:
         return repr(number)
-    fraction, least = _FRACTIONS[kind]
+    kind_format = INFO[kind].format
+    assert kind_format is not None
+    fraction, least = kind_format.mantissa_bits, 1 - kind_format.bias
     distance = 2.0 ** (max(math.frexp(number)[1] - 1, least) - fraction)  # to the next number
     texts = (f"{number:.{digits}g}" for digits in range(1, 17))
     return next(repr(float(text)) for text in texts if abs(float(text) - number) < distance / 2)

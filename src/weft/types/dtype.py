@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element types: name, kind, width in bits and the DLPack code.
+"""Element types, as users name them; `dtype_info` has their facts.
 
 In: a name, a DLPack triple or a Python scalar type. Out: one `DType` object per type, compared by identity.
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Optional
 
-if TYPE_CHECKING:
-    pass
+from weft.types.dtype_info import INFO
 
-# DLPack type codes (dlpack.h, DLDataTypeCode).
-_INT, _UINT, _FLOAT, _BFLOAT, _BOOL, _FLOAT8_E4M3FN, _FLOAT8_E5M2 = 0, 1, 2, 4, 6, 10, 12
+if TYPE_CHECKING:
+    from weft.types.dtype_info import DTypeInfo
 
 
 class DType:
@@ -31,18 +30,21 @@ class DType:
         ('bf16', 'float', 16)
     """
 
-    __slots__ = ("bits", "dlpack_code", "kind", "name")
+    __slots__ = ("bits", "dlpack_code", "info", "kind", "name")
 
     name: str
     kind: str
     bits: int
     dlpack_code: int
+    info: DTypeInfo
 
-    def __init__(self, name: str, kind: str, bits: int, dlpack_code: int) -> None:
+    def __init__(self, name: str) -> None:
+        info = INFO[name]
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "kind", kind)
-        object.__setattr__(self, "bits", bits)
-        object.__setattr__(self, "dlpack_code", dlpack_code)
+        object.__setattr__(self, "kind", info.kind)
+        object.__setattr__(self, "bits", info.bits)
+        object.__setattr__(self, "dlpack_code", info.dlpack_code)
+        object.__setattr__(self, "info", info)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"weft.{self.name} cannot be changed")
@@ -111,25 +113,26 @@ class DType:
         return (1 << (self.bits - 1)) - 1 if self.is_signed else (1 << self.bits) - 1
 
 
-bool_: Final = DType("bool_", "bool", 8, _BOOL)
-i8: Final = DType("i8", "int", 8, _INT)
-i16: Final = DType("i16", "int", 16, _INT)
-i32: Final = DType("i32", "int", 32, _INT)
-i64: Final = DType("i64", "int", 64, _INT)
-u8: Final = DType("u8", "uint", 8, _UINT)
-u16: Final = DType("u16", "uint", 16, _UINT)
-u32: Final = DType("u32", "uint", 32, _UINT)
-u64: Final = DType("u64", "uint", 64, _UINT)
-f16: Final = DType("f16", "float", 16, _FLOAT)
-bf16: Final = DType("bf16", "float", 16, _BFLOAT)
-f32: Final = DType("f32", "float", 32, _FLOAT)
-f64: Final = DType("f64", "float", 64, _FLOAT)
-f8e4m3: Final = DType("f8e4m3", "float", 8, _FLOAT8_E4M3FN)
-f8e5m2: Final = DType("f8e5m2", "float", 8, _FLOAT8_E5M2)
+bool_: Final = DType("bool_")
+i8: Final = DType("i8")
+i16: Final = DType("i16")
+i32: Final = DType("i32")
+i64: Final = DType("i64")
+u8: Final = DType("u8")
+u16: Final = DType("u16")
+u32: Final = DType("u32")
+u64: Final = DType("u64")
+f16: Final = DType("f16")
+bf16: Final = DType("bf16")
+f32: Final = DType("f32")
+f64: Final = DType("f64")
+f8e4m3: Final = DType("f8e4m3")
+f8e5m2: Final = DType("f8e5m2")
 
 DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, f8e4m3, f8e5m2)
 
 _BY_NAME: Final = {dtype.name: dtype for dtype in DTYPES}
+_BY_NUMPY: Final = {dtype.info.numpy: dtype for dtype in DTYPES}
 _BY_DLPACK: Final = {(dtype.dlpack_code, dtype.bits): dtype for dtype in DTYPES}
 
 
@@ -149,6 +152,16 @@ def dtype_named(name: str) -> DType:
         raise KeyError(
             f"unknown element type {name!r}, expected one of {', '.join(_BY_NAME)}"
         ) from None
+
+
+def dtype_of_numpy(name: str) -> DType | None:
+    """The type that NumPy, ml_dtypes and JAX call by that name, or None where weft has none.
+
+    Example:
+        >>> dtype_of_numpy("bfloat16"), dtype_of_numpy("complex64")
+        (weft.bf16, None)
+    """
+    return _BY_NUMPY.get(name)
 
 
 def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DType | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.codegen.math_library.formula import Formula
+from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
 _LOG2_E: Final = 1.4426950408889634
 _LN2: Final = 0.6931471805599453
 _FIRST_WITH_TANH: Final = 75
-FIRST_WITH_BYTE_FLOATS: Final = 89
 # 8-bit float → PTX's name of two.
-BYTE_PAIRS: Final = {"f8e4m3": "e4m3x2", "f8e5m2": "e5m2x2"}
+BYTE_PAIRS: Final = {
+    name: info.ptx_pair for name, info in INFO.items() if info.format and info.bits == 8
+}
+FIRST_WITH_BYTE_FLOATS: Final = max(INFO[name].converts_from for name in BYTE_PAIRS)
+# Elements of a matrix operand → PTX's name; of 32-bit floats the tensor cores read the highest 19 bits.
+OPERANDS: Final = {**{name: info.ptx for name, info in INFO.items()}, "f32": "tf32"}
 
 # name → instruction, number of operands
 _INSTRUCTIONS: Final = {

@@ -10,20 +10,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float16Type,
-    Float32Type,
-    Float64Type,
-    IndexType,
-    IntegerType,
-)
+from xdsl.dialects.builtin import Float32Type, Float64Type, IndexType, IntegerType
 
 from weft.dialects.nvgpu.tensor_map import TensorMapType
-from weft.dialects.simt.types import StreamType
+from weft.dialects.simt.types import FLOAT_TYPES, StreamType
 from weft.errors import REPORT_HINT, InternalCompilerError
+from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute
@@ -34,26 +26,14 @@ if TYPE_CHECKING:
 # without these types, LLVM carries them between blocks as floats, and converts back by calling functions that no C
 # library has, or with instructions that flush subnormals to zero.
 _TEXTS: Final[dict[type[Attribute], str]] = {
-    Float8E4M3FNType: "i8",
-    Float8E5M2Type: "i8",
-    Float16Type: "i16",
-    BFloat16Type: "i16",
-    Float32Type: "float",
-    Float64Type: "double",
+    **{kind: INFO[name].llvm for name, kind in FLOAT_TYPES.items()},
     IndexType: "i64",
     StreamType: "ptr",
     TensorMapType: "ptr",
 }
 
 # Users' names of the float types, also used in names of conversion functions.
-FLOAT_NAMES: Final[dict[type[Attribute], str]] = {
-    Float8E4M3FNType: "f8e4m3",
-    Float8E5M2Type: "f8e5m2",
-    Float16Type: "f16",
-    BFloat16Type: "bf16",
-    Float32Type: "f32",
-    Float64Type: "f64",
-}
+FLOAT_NAMES: Final[dict[type[Attribute], str]] = {kind: name for name, kind in FLOAT_TYPES.items()}
 
 _BYTES: Final = {"float": 4, "double": 8, "ptr": 8}
 
@@ -107,49 +87,6 @@ def integer_text(value: int, bits: int) -> str:
     return str(value - (1 << bits) if value >> (bits - 1) else value)
 
 
-def _rounded_bits(
-    value: float, explicit: int, exponent_bits: int, largest: int | None = None
-) -> int:
-    """Bits of `value` in a small float format with `explicit` mantissa bits, round to nearest even.
-
-    Finite values out of range give the bits `largest`, or infinity's: all exponent bits set, which in a format without
-    infinities are the bits of an ordinary number.
-    """
-    bias = (1 << (exponent_bits - 1)) - 1
-    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
-    sign, magnitude = bits >> 63, bits & ((1 << 63) - 1)
-    top = sign << (exponent_bits + explicit)
-    infinity = ((1 << exponent_bits) - 1) << explicit
-    if magnitude > 0x7FF << 52:
-        return top | infinity | 1 << (explicit - 1)
-    if magnitude in (0, 0x7FF << 52):
-        return top | (infinity if magnitude else 0)
-    exponent = max((magnitude >> 52) - 1023, 1 - bias)
-    # The value in units of the last place, rounded to even by Python's round.
-    scaled = abs(value) * 2.0 ** min(explicit - exponent, 1023)
-    units = round(scaled)
-    result = units + ((exponent + bias - 1) << explicit)
-    return top | min(result, infinity if largest is None else largest)
-
-
-def float8_bits(value: float, name: str) -> int:
-    """Byte of an 8-bit float, round to nearest even, saturating to the largest finite value.
-
-    Example:
-        >>> hex(float8_bits(1.0, "f8e4m3")), hex(float8_bits(1e9, "f8e5m2"))
-        ('0x38', '0x7b')
-    """
-    explicit, exponent_bits, largest, quiet = (
-        (3, 4, 0x7E, 0x7F) if name == "f8e4m3" else (2, 5, 0x7B, 0x7E)
-    )
-    sign = struct.pack(">d", value)[0] & 0x80
-    if value != value:
-        return sign | quiet
-    if abs(value) >= (448.0 if name == "f8e4m3" else 57344.0):
-        return sign | largest
-    return sign | _rounded_bits(abs(value), explicit, exponent_bits, largest)
-
-
 def float_text(value: float, value_type: Attribute) -> str:
     """A constant of a float type, as the bits of its nearest value in that type."""
     kind = type(value_type)
@@ -157,11 +94,9 @@ def float_text(value: float, value_type: Attribute) -> str:
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
     if kind is Float32Type:
         return f32_text(value)
-    if kind is Float16Type:
-        return integer_text(_rounded_bits(value, 10, 5), 16)
-    if kind is BFloat16Type:
-        return integer_text(_rounded_bits(value, 7, 8), 16)
-    return integer_text(float8_bits(value, FLOAT_NAMES[kind]), 8)
+    info = INFO[FLOAT_NAMES[kind]]
+    assert info.format is not None
+    return integer_text(info.format.bits_of(value), info.bits)
 
 
 def f32_text(value: float) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.codegen.math_library.formula import Formula
+from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
@@ -81,7 +82,11 @@ def f32_to_f16(module: ModulePrinter) -> str:
     return f.finish(f.let(f"trunc i32 {f.integer_op('or', chosen, sign)} to i16"))
 
 
-def _f32_to_f8(name: str, explicit: int, bias: int, largest: float, nan: int) -> LibraryEntry:
+def _f32_to_f8(name: str) -> LibraryEntry:
+    kind = INFO[name].format
+    assert kind is not None
+    largest, nan = kind.largest, kind.nan_bits
+
     def entry(module: ModulePrinter) -> str:
         f = Formula(module, f"f32_to_{name}", "i8", "float")
         bits = f.bits("%x0")
@@ -90,7 +95,7 @@ def _f32_to_f8(name: str, explicit: int, bias: int, largest: float, nan: int) ->
         limit = f.bits(largest)
         is_large = f.integer_op("icmp ugt", magnitude, limit)
         clamped = f.let(f"select i1 {is_large}, i32 {limit}, i32 {magnitude}")
-        rounded = _rounded_magnitude(f, clamped, explicit, bias)
+        rounded = _rounded_magnitude(f, clamped, kind.mantissa_bits, kind.bias)
         is_nan = f.integer_op("icmp ugt", magnitude, 0x7F800000)
         chosen = f.let(f"select i1 {is_nan}, i32 {nan}, i32 {rounded}")
         return f.finish(f.let(f"trunc i32 {f.integer_op('or', chosen, sign)} to i8"))
@@ -98,8 +103,11 @@ def _f32_to_f8(name: str, explicit: int, bias: int, largest: float, nan: int) ->
     return entry
 
 
-def _f8_to_f32(name: str, explicit: int, bias: int, first_special: int) -> LibraryEntry:
-    """`first_special`: the lowest magnitude that is infinity (f8e5m2) or NaN (f8e4m3)."""
+def _f8_to_f32(name: str) -> LibraryEntry:
+    kind = INFO[name].format
+    assert kind is not None
+    explicit, bias = kind.mantissa_bits, kind.bias
+    first_special = kind.largest_bits + 1  # infinity (f8e5m2) or NaN (f8e4m3)
 
     def entry(module: ModulePrinter) -> str:
         f = Formula(module, f"{name}_to_f32", "float", "i8")
@@ -137,14 +145,14 @@ def f64_to_f32_odd(module: ModulePrinter) -> str:
     return f.finish(f.from_bits(f.let(f"select i1 {use_other}, i32 {other}, i32 {bits}")))
 
 
+_BYTE_FLOATS = [name for name, info in INFO.items() if info.format is not None and info.bits == 8]
+
 SMALL_FLOATS: dict[str, LibraryEntry] = {
     "bf16_to_f32": bf16_to_f32,
     "f32_to_bf16": f32_to_bf16,
     "f16_to_f32": f16_to_f32,
     "f32_to_f16": f32_to_f16,
-    "f32_to_f8e4m3": _f32_to_f8("f8e4m3", explicit=3, bias=7, largest=448.0, nan=0x7F),
-    "f32_to_f8e5m2": _f32_to_f8("f8e5m2", explicit=2, bias=15, largest=57344.0, nan=0x7E),
-    "f8e4m3_to_f32": _f8_to_f32("f8e4m3", explicit=3, bias=7, first_special=0x7F),
-    "f8e5m2_to_f32": _f8_to_f32("f8e5m2", explicit=2, bias=15, first_special=0x7C),
+    **{f"f32_to_{name}": _f32_to_f8(name) for name in _BYTE_FLOATS},
+    **{f"{name}_to_f32": _f8_to_f32(name) for name in _BYTE_FLOATS},
     "f64_to_f32_odd": f64_to_f32_odd,
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import arith
 
 from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type
+from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,16 +166,9 @@ def _print_bitcast(printer: FunctionPrinter, op: Operation) -> None:
 
 
 # The representation of each float type, as in `types.llvm_type`.
-_LLVM: Final = {
-    "f8e4m3": "i8",
-    "f8e5m2": "i8",
-    "f16": "i16",
-    "bf16": "i16",
-    "f32": "float",
-    "f64": "double",
-}
+_LLVM: Final = {name: info.llvm for name, info in INFO.items() if info.format is not None}
 # LLVM's own types, for machines that have them.
-_NATIVE: Final = {"f16": "half", "bf16": "bfloat"}
+_NATIVE: Final = {name: info.llvm_float for name, info in INFO.items() if info.llvm_float}
 
 CONVERSIONS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     arith.ExtFOp: _print_float_cast,

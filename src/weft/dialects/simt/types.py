@@ -7,18 +7,28 @@ In: an element type and the facts of a signature. Out: `!simt.tensor<...>`, `!si
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from xdsl.dialects import builtin
 from xdsl.dialects.builtin import ArrayAttr, FixedBitwidthType, IntAttr, NoneAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
+from weft.types.dtype_info import INFO
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from xdsl.dialects.builtin import AnyFloat
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
+
+_BY_MLIR: Final[dict[str, Any]] = {kind.name: kind for kind in builtin.Builtin.attributes}
+FLOAT_TYPES: Final[dict[str, type[AnyFloat]]] = {
+    name: _BY_MLIR[info.mlir] for name, info in INFO.items() if info.format is not None
+}
+"""The classes of the float types in the IR, by users' names."""
 
 DYNAMIC: Final = -1
 """A dimension known only at run time; prints as `?`."""

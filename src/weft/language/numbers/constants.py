@@ -7,22 +7,20 @@ In: a Python int, float or bool, and a `DType`. Out: the number in that type, or
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING
 
 from weft.errors import TypeMismatchError, ValueRangeError, brief
 from weft.types import dtype as types
 from weft.types.dtype import DType
 
-# Float type → bits of the significand, exponent of the smallest subnormal, largest value, whether it has
-# infinities (f8e4m3 is the "fn" format: finite values and NaN only).
-_FORMATS: Final[dict[DType, tuple[int, int, float, bool]]] = {
-    types.f64: (53, -1074, 1.7976931348623157e308, True),
-    types.f32: (24, -149, 3.4028234663852886e38, True),
-    types.bf16: (8, -133, 3.3895313892515355e38, True),
-    types.f16: (11, -24, 65504.0, True),
-    types.f8e4m3: (4, -9, 448.0, False),
-    types.f8e5m2: (3, -16, 57344.0, True),
-}
+if TYPE_CHECKING:
+    from weft.types.dtype_info import FloatFormat
+
+
+def _format(dtype: DType) -> FloatFormat:
+    found = dtype.info.format
+    assert found is not None, f"{dtype} is not a float type"
+    return found
 
 
 def significand_bits(dtype: DType) -> int:
@@ -32,7 +30,7 @@ def significand_bits(dtype: DType) -> int:
         >>> significand_bits(types.f32)
         24
     """
-    return _FORMATS[dtype][0]
+    return _format(dtype).precision
 
 
 def default_dtype(constant: object) -> DType:
@@ -93,7 +91,7 @@ def constant_of(constant: int | float | bool, dtype: DType) -> int | float | boo
 
 
 def _float_constant(constant: int | float | bool, dtype: DType) -> float:
-    maximum, has_infinity = _FORMATS[dtype][2:]
+    maximum, has_infinity = _format(dtype).largest, _format(dtype).has_infinity
     if isinstance(constant, float) and not math.isfinite(constant):
         if math.isnan(constant) or has_infinity:
             return constant
@@ -123,7 +121,7 @@ def round_to(constant: int | float | bool, dtype: DType) -> float:
         >>> round_to(16777217, types.f32), round_to(1e-9, types.f16)
         (16777216.0, 0.0)
     """
-    precision, smallest_exponent, _, _ = _FORMATS[dtype]
+    precision, smallest_exponent = _format(dtype).precision, _format(dtype).smallest_exponent
     if not isinstance(constant, float):
         return _round_integer(int(constant), precision)
     if constant == 0.0:

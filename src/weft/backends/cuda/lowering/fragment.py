@@ -10,15 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
-    Float16Type,
-    Float32Type,
-)
+from xdsl.dialects.builtin import Float32Type
 
-from weft.backends.cuda.units import FIRST_WITH_BYTE_FLOATS
+from weft.backends.cuda.units import BYTE_PAIRS, FIRST_WITH_BYTE_FLOATS
 from weft.codegen.llvm.types import fragment_registers, memory_type, size_in_bytes
 from weft.codegen.operations.fragments import as_value, fragment_rows, in_memory, print_element
 from weft.dialects.simt.fragment import (
@@ -28,6 +22,8 @@ from weft.dialects.simt.fragment import (
     FragmentType,
     yielded,
 )
+from weft.dialects.simt.types import FLOAT_TYPES
+from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,10 +32,11 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
-_NATIVE_PAIRS: Final[dict[type[Attribute], str]] = {Float16Type: "half", BFloat16Type: "bfloat"}
+_NATIVE_PAIRS: Final[dict[type[Attribute], str]] = {
+    FLOAT_TYPES[name]: info.llvm_float for name, info in INFO.items() if info.llvm_float
+}
 _BYTE_PAIRS: Final[dict[type[Attribute], str]] = {
-    Float8E4M3FNType: "e4m3x2",
-    Float8E5M2Type: "e5m2x2",
+    FLOAT_TYPES[name]: pair for name, pair in BYTE_PAIRS.items()
 }
 
 

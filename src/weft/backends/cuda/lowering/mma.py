@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.backends.cuda.lowering.convergent import require
 from weft.backends.cuda.lowering.fragment import define_registers, registers
 from weft.backends.cuda.lowering.lane_rows import LaneRows
+from weft.backends.cuda.units import FIRST_WITH_BYTE_FLOATS, OPERANDS
 from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers
 from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
+from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,24 +24,14 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
-# Types of elements → PTX's names.
-_PTX: Final = {
-    "i8": "s8",
-    "u8": "u8",
-    "i32": "s32",
-    "f8e4m3": "e4m3",
-    "f8e5m2": "e5m2",
-    "f32": "tf32",
-}
 _LETTERS: Final = {"float": "f", "double": "d", "i32": "r"}
 _FIRST: Final = 80
-_FIRST_WITH_BYTE_FLOATS: Final = 89
 
 
 def _print_mma(printer: FunctionPrinter, op: MmaOp) -> None:
     kinds = op.kinds.data.split()
     if kinds[0].startswith("f8"):
-        require(printer, op, _FIRST_WITH_BYTE_FLOATS, f"weft.mma.mma of {kinds[0]}")
+        require(printer, op, FIRST_WITH_BYTE_FLOATS, f"weft.mma.mma of {kinds[0]}")
     require(printer, op, _FIRST, "weft.mma.mma")
     types: Any = [value.type for value in op.operands]
     a, b, sums = (registers(printer, value) for value in op.operands)
@@ -68,9 +60,9 @@ class _Instruction:
     ) -> None:
         self.printer, self.text = printer, text
         name = FLOAT_NAMES.get(type(cast("Attribute", sums.element_type)), "i32")
-        self.sums = _PTX.get(name, name) if name != "f32" else "f32"
-        self.a, self.b = (_PTX.get(kind, kind) for kind in kinds)
-        self.size = {"f64": 8, "tf32": 4, "bf16": 2, "f16": 2}.get(self.a, 1)
+        self.sums = INFO[name].ptx
+        self.a, self.b = (OPERANDS[kind] for kind in kinds)
+        self.size = INFO[kinds[0]].storage_bytes(1)
         self.emulates = self.a[0] == "e" and printer.module.target.compute_capability == 90
 
     def print(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from weft.backends.cuda.lowering.atomics import ATOMICS
 from weft.codegen.llvm.types import FLOAT_NAMES
 from weft.codegen.operations.memory import print_vector
 from weft.dialects.simt.reductions import RedAddOp
+from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 FIRST_WITH_VECTORS: Final = 90
 _FIRST_WITH_HALVES: Final = 60
 # Element → PTX's type of a register, and how many elements it has.
-PACKED: Final = {"f32": ("f32", 1), "f16": ("f16x2", 2), "bf16": ("bf16x2", 2)}
+PACKED: Final = {
+    "f32": ("f32", 1),
+    **{name: (INFO[name].ptx_pair, 2) for name in ("f16", "bf16")},
+}
 
 
 def red_add(element: str, registers: int) -> str:

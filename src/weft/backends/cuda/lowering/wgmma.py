@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.backends.cuda.lowering.fragment import define_registers, registers
+from weft.backends.cuda.units import OPERANDS
 from weft.codegen.llvm.types import fragment_registers
 from weft.dialects.builder import constant_integer, source_location
 from weft.dialects.nvgpu.wgmma import ROWS, WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitOp
 from weft.dialects.simt.fragment import FragmentMapOp, FragmentType
 from weft.errors import UnavailableError
+from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,8 +29,6 @@ _ARCHITECTURE: Final = "sm_90a"
 _UNIT: Final = 16  # bytes, of addresses and distances in descriptors
 _STEP_BYTES: Final = 32  # of one instruction along K
 _REGISTERS_OF_STEP: Final = 4  # of A
-_PTX_NAMES: Final = {"f32": "tf32", "f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "s8"}
-_SUMS: Final = {"f32": "f32", "i32": "s32"}
 _LETTERS: Final = {"float": "f", "i32": "r"}
 # Bytes of a swizzle → its code in a descriptor's highest bits.
 _SWIZZLES: Final = {128: 1, 64: 2, 32: 3}
@@ -163,7 +163,7 @@ class _Group:
         flags = ", 1, 1" if elements.sums == "f32" else ""
         if elements.bits == 16:
             flags += "".join(f", {int(tile.is_major)}" for tile in (a_tile, b_tile) if tile)
-        types = ".".join((_SUMS[elements.sums], *(_PTX_NAMES.get(name, name) for name in op.names)))
+        types = ".".join((INFO[elements.sums].ptx, *(OPERANDS[name] for name in op.names)))
         for step in range(steps):
             for begin, width in _widths(columns, elements.sums):
                 right = self._descriptor(b, b_tile, b_tile.along(step) + b_tile.across(begin))

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each column of `INFO` is what its owner says, and no table of types elsewhere lacks one."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import struct
+from importlib.util import find_spec
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin
+from xdsl.parser import Parser
+
+import weft
+from weft import _native
+from weft.cli.spec import numpy_type
+from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type
+from weft.codegen.operations import conversions
+from weft.driver.tensor_map import ELEMENTS
+from weft.ffi.data_type import DataType
+from weft.language.ir_types import ir_type
+from weft.language.other_names import meant
+from weft.types.dtype import DTYPES, dtype_from_dlpack, dtype_named, dtype_of_numpy
+from weft.types.dtype_info import INFO
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOATS = [dtype for dtype in DTYPES if dtype.is_float]
+
+
+def test_every_dtype_is_complete():
+    """Both ways: a row for each type, a type for each row, and every name in each library of one type only."""
+    assert [dtype.name for dtype in DTYPES] == list(dict.fromkeys(dtype.name for dtype in DTYPES))
+    assert {dtype.name for dtype in DTYPES} == set(INFO)
+    for column in ("numpy", "torch", "xla"):
+        said = [getattr(info, column) for info in INFO.values() if getattr(info, column)]
+        assert len(said) == len(set(said)), column
+    for dtype in DTYPES:
+        info = dtype.info
+        assert getattr(weft, dtype.name) is dtype is dtype_named(dtype.name)
+        assert (dtype.kind, dtype.bits, dtype.dlpack_code) == info[:3]
+        assert (info.format is not None) == dtype.is_float
+        assert info.format is None or info.format.sign_bit << 1 == 1 << dtype.bits
+        assert info.is_packed == (dtype.bits < 8)
+        assert info.storage_bytes(24) * 8 == 24 * dtype.bits
+    stubs = (ROOT / "src/weft/__init__.pyi").read_text()
+    pages = (ROOT / "docs/language.md").read_text()
+    for dtype in DTYPES:
+        assert re.search(rf"\b{dtype.name}\b", stubs), dtype
+        assert re.search(rf"`[^`]*\b{dtype.name}\b[^`]*`", pages), dtype
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_dlpack_and_the_extension_agree(dtype):
+    triple = (dtype.dlpack_code, dtype.bits, 1)
+    assert dtype_from_dlpack(*triple) is dtype
+    assert _native.data_type_triple(dtype) == triple
+    assert DataType(dtype).weft is dtype
+
+
+def test_the_codes_are_those_of_dlpack():
+    spec = find_spec("tvm_ffi")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    header = Path(spec.submodule_search_locations[0]) / "include/dlpack/dlpack.h"
+    codes = dict(re.findall(r"kDL(\w+) = (\d+)U", header.read_text()))
+    words = {"bool": "Bool", "int": "Int", "uint": "UInt"}
+    for dtype in DTYPES:
+        name = words.get(dtype.kind) or dtype.info.numpy.removesuffix(str(dtype.bits)).capitalize()
+        assert dtype.dlpack_code == int(codes[name.replace("Bfloat", "Bfloat")]), dtype
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if not d.info.is_packed], ids=str)
+def test_numpy_and_ml_dtypes_agree(dtype):
+    kind = numpy_type(dtype)
+    assert dtype_of_numpy(kind.name) is dtype
+    assert 8 * kind.itemsize == dtype.bits
+    if dtype.is_float:
+        facts = ml_dtypes.finfo(kind)
+        assert float(facts.max) == dtype.info.format.largest
+        assert float(facts.smallest_subnormal) == 2.0**dtype.info.format.smallest_exponent
+    elif not dtype.is_bool:
+        assert (np.iinfo(kind).min, np.iinfo(kind).max) == (dtype.minimum, dtype.maximum)
+    found = _native.tensor_info(np.zeros(2, kind))
+    assert (found.dtype_code, found.dtype_bits, found.dtype_lanes) == (*dtype.info[2:0:-1], 1)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.info.torch], ids=str)
+def test_torch_agrees(dtype):
+    kind = getattr(torch, dtype.info.torch)
+    assert _native.data_type_triple(kind) == (dtype.dlpack_code, dtype.bits, 1)
+    assert 8 * kind.itemsize == dtype.bits
+    found = _native.tensor_info(torch.zeros(2, dtype=kind))
+    assert (found.dtype_code, found.dtype_bits) == (dtype.dlpack_code, dtype.bits)
+
+
+def test_xlas_numbers_are_those_of_the_handler_for_jax():
+    text = (ROOT / "native/xla/handler.cpp").read_text()
+    table = text[text.index("kTypes[] = {") : text.index("for (const auto& row : kTypes)")]
+    codes = {"Bool": 6, "Int": 0, "UInt": 1, "Float": 2, "Bfloat": 4}
+    codes |= {"Float8_e5m2": 12, "Float8_e4m3fn": 10}
+    rows = {
+        int(number): (codes[code], int(bits))
+        for number, code, bits in re.findall(r"\{(\d+), kDL(\w+), (\d+)\}", table)
+        if code != "Complex"
+    }
+    assert rows == {
+        info.xla: (info.dlpack_code, info.bits) for info in INFO.values() if info.xla is not None
+    }
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_mlir_and_llvm_have_the_type(dtype):
+    context = Context()
+    context.load_dialect(Builtin)
+    assert Parser(context, dtype.info.mlir).parse_type() == ir_type(dtype)
+    assert llvm_type(ir_type(dtype)) == dtype.info.llvm
+    if dtype.is_float:
+        assert FLOAT_NAMES[type(ir_type(dtype))] == dtype.name
+        assert conversions._LLVM[dtype.name] == dtype.info.llvm
+
+
+def test_tensor_maps_have_every_whole_type():
+    own = {name: row for name, row in ELEMENTS.items() if name in INFO}
+    whole = {name for name, info in INFO.items() if not info.is_packed}
+    assert own.keys() | {"bool_"} == whole
+    assert all(INFO[name].storage_bytes(1) == size for name, (_, size) in own.items())
+    assert len({number for number, _ in ELEMENTS.values()}) == 13
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_other_languages_names_lead_to_the_type(dtype):
+    assert {meant(alias, [dtype.name]) for alias in dtype.info.aliases} <= {dtype.name}
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_format_reads_and_writes_its_numbers(dtype):
+    kind = dtype.info.format
+    letter = {64: "d", 32: "f"}.get(dtype.bits)
+    generator = random.Random(3)
+    patterns = range(1 << dtype.bits) if dtype.bits <= 16 else ()
+    patterns = patterns or [generator.getrandbits(dtype.bits) for _ in range(2000)]
+    unsigned = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[dtype.bits]
+    with np.errstate(invalid="ignore"):  # of signaling NaNs
+        values = np.array(patterns, unsigned).view(numpy_type(dtype)).astype(np.float64)
+    for bits, value in zip(patterns, values.tolist(), strict=True):
+        found = kind.value_of(bits)
+        assert found == value or (math.isnan(found) and math.isnan(value)), hex(bits)
+        assert (
+            math.isnan(value)
+            or (kind.saturates and math.isinf(value))
+            or kind.bits_of(value) == bits
+        )
+    for _ in range(2000):
+        value = math.ldexp(generator.uniform(-2, 2), generator.randint(-20, 15))
+        if letter:
+            (wanted,) = struct.unpack(
+                f"<{'Q' if letter == 'd' else 'I'}", struct.pack(letter, value)
+            )
+        else:
+            limit = kind.largest if kind.saturates else math.inf
+            clipped = min(max(value, -limit), limit)
+            wanted = int(np.float64(clipped).astype(numpy_type(dtype)).view(unsigned))
+        assert kind.bits_of(value) == wanted, value
+
+
+PRIVATE = re.compile(r"""["'](?:bfloat16|float8_e4m3fn|e4m3x2|f8E4M3FN)["']""")
+
+
+def test_no_other_module_has_a_table_of_types():
+    """A name of a type in another language stands in `dtype_info` alone."""
+    found = [
+        path.relative_to(ROOT / "src/weft").as_posix()
+        for path in sorted((ROOT / "src/weft").rglob("*.py"))
+        if PRIVATE.search(re.sub(r'"""(.|\n)*?"""', "", path.read_text()))
+    ]
+    assert [name for name in found if not name.startswith("kernels/")] == ["types/dtype_info.py"]
