@@ -61,6 +61,7 @@ def scale_into():
     return weft.torch.custom_op(scale, mutates_args="out", name="weft_tests::scale_into")
 
 
+@pytest.mark.slow
 def test_an_operator_that_writes_into_an_argument(scale_into):
     a, out = torch.arange(5.0), torch.zeros(5)
     assert str(scale_into._opoverload._schema) == (
@@ -128,6 +129,7 @@ def test_several_outputs_and_a_constant_by_keyword():
     torch.library.opcheck(op, (a,), {"by": 2})
 
 
+@pytest.mark.slow
 def test_dims_that_change_do_not_compile_again(scaled):
     graphs = []
 
@@ -220,6 +222,7 @@ def beside(a, b):
     return x + b
 
 
+@pytest.mark.slow
 def test_direct_calls_stand_beside_the_graph_and_warn_of_nothing():
     torch._dynamo.reset()
     with warnings.catch_warnings():

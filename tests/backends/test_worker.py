@@ -67,6 +67,7 @@ def test_without_another_thread_the_call_runs_here(monkeypatch):
         Worker(lambda: int("mine")).result()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Interrupt, RuntimeError])
 def test_a_signal_at_any_moment_of_the_start_is_raised_and_the_call_runs_once(kind):
     calls = []

@@ -144,6 +144,7 @@ class Peer:
         return one
 
 
+@pytest.mark.slow
 @on_fake()
 def test_every_row_is_measured_and_wrong_and_missing_peers_are_said(
     fake: FakeCuda, monkeypatch: pytest.MonkeyPatch

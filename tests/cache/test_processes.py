@@ -110,6 +110,7 @@ def test_importing_the_compiler_leaves_garbage_collection_as_it_was(tmp_path, ch
     assert run(tmp_path, "-c", program).endswith(str(change == "enable"))
 
 
+@pytest.mark.slow
 def test_the_command_line_and_packs(warm, tmp_path):
     assert run(warm, "-m", "weft", "cache", "info").splitlines()[:2] == [
         f"folder   {warm}",
@@ -128,6 +129,7 @@ def test_the_command_line_and_packs(warm, tmp_path):
     assert run(pack, "-m", "weft", "cache", "clear") == "1 entries were removed"
 
 
+@pytest.mark.slow
 def test_processes_killed_at_random_moments_leave_only_whole_entries(tmp_path):
     chance = random.Random(7)
     command = [sys.executable, "-c", PROGRAM]

@@ -34,6 +34,7 @@ KEPT = sorted(set(weft.kernels.__all__) - NOT_KEPT)
 GROUPS = [KEPT[first::8] for first in range(8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", sampled(GROUPS, 8), ids=" ".join)
 def test_a_second_process_finds_every_function(names, tmp_path):
     def run() -> str:

@@ -76,6 +76,7 @@ QUICK = ("elif", "sum")
 EACH = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in PROGRAMS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EACH)
 def test_generated_programs_are_compiled(name):
     host = host_of(PROGRAMS[name], HELPER if "helper" in name else "")

@@ -41,6 +41,7 @@ def test_nothing_is_said_unless_asked():
     assert said() == ""
 
 
+@pytest.mark.slow
 def test_the_log_says_which_executor_was_created_for_which_function_and_why():
     expected = "weft: INFO: add_one: executor library, because of the default\n"
     assert said(WEFT_LOG="info") == expected

@@ -18,6 +18,7 @@ ROUNDS = int(os.environ.get("WEFT_TEST_ROUNDS", "2"))
 PROGRAM = Path(__file__).with_name("threads_program.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_eight_threads_compile_at_once_and_each_key_once(number: int):
     done = subprocess.run([sys.executable, str(PROGRAM)], capture_output=True, text=True)

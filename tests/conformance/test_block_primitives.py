@@ -157,6 +157,7 @@ def types_of(dtype: weft.DType, wide: weft.DType):
     return host
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "wide"),
     sampled(

@@ -58,6 +58,7 @@ def test_keys_of_a_block_of_any_size_are_sorted_and_stay_in_order_where_equal(th
     check(keys.astype(np.int32), threads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype",
     sampled([weft.u8, weft.i64, weft.f16, weft.f32], 2),
@@ -89,6 +90,7 @@ def by_bits(keys: weft.Tensor):
     by_bits_kernel(keys).launch(grid=1, block=keys.shape[1])
 
 
+@pytest.mark.slow
 def test_keys_sort_by_some_bits_in_a_loop():
     keys = np.random.default_rng(8).integers(0, 1 << 10, (4, 90)).astype(np.uint32)
     expected = [row[np.argsort((row >> 3) & 63, kind="stable")] for row in keys]

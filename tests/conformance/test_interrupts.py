@@ -308,6 +308,7 @@ time.sleep(0.15)
 """
 
 
+@pytest.mark.slow
 def test_a_process_ends_while_a_daemon_thread_is_in_a_launch():
     for _ in range(2):
         ran = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True)

@@ -193,6 +193,7 @@ def look_back(values: I32, sums: I32, ready: I32, tickets: weft.Tensor[weft.i32,
     look_back_kernel(values, sums, ready, tickets).launch(grid=values.shape[0], block=32)
 
 
+@pytest.mark.slow
 def test_a_chain_of_blocks_adds_up():
     values = np.random.default_rng(3).integers(-100, 100, 4096, np.int32)
     for _ in range(LAUNCHES):

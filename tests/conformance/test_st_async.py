@@ -77,6 +77,7 @@ def test_each_block_gets_what_the_one_before_sends(dtype):
         assert not part[:, 8 * count :].any()
 
 
+@pytest.mark.slow
 def test_every_width_is_one_instruction():
     found = set()
     for dtype in (weft.i8, weft.f32, weft.f64):

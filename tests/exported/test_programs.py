@@ -101,6 +101,7 @@ def test_a_rust_program_is_linked_with_a_library():
     assert output([made]) == ["0 3 2997"]
 
 
+@pytest.mark.slow
 def test_python_without_weft_calls_a_library():
     code = (
         "import sys; sys.modules['weft'] = None\n"

@@ -26,6 +26,7 @@ def test_the_c_plus_plus_of_the_page_is_the_file_that_is_built():
     assert (FOLDER / "guide.cpp").read_text().endswith("\n" + shown)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_guide_function")
 def test_the_python_of_the_page_runs_with_it(tmp_path, monkeypatch):
     shutil.copy(build("guide.cpp"), tmp_path / "guide.so")

@@ -133,6 +133,7 @@ def test_the_gil_can_be_held_for_all_foreign_functions():
     assert run_python(program, WEFT_HOLD_GIL="1") == "False\n"
 
 
+@pytest.mark.slow
 def test_a_cpp_program_calls_functions_of_weft_and_outlives_them():
     folder, name = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("LDLIBRARY")
     if not (Path(folder) / name).exists() or not name.endswith(".so"):

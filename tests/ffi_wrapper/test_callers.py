@@ -73,6 +73,7 @@ def test_the_package_gets_a_function_of_its_own_kind(package_function):
     assert isinstance(package_function, tvm_ffi.Function)
 
 
+@pytest.mark.slow
 def test_the_package_is_imported_when_a_function_is_asked_for():
     pytest.importorskip("tvm_ffi")
     program = (
@@ -185,6 +186,7 @@ print(*said, answer.value.decode(), sep="\\n")
 """
 
 
+@pytest.mark.slow
 def test_every_caller_is_told_that_there_is_no_driver():
     done = subprocess.run(
         [sys.executable, "-c", NO_DRIVER],

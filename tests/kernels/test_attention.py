@@ -152,6 +152,7 @@ def test_derivatives_of_batches_and_sequences(causal):
 _OF_WARPS, _OF_WARPGROUPS = warp_attention_gradients, hopper_attention_gradients
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "plan", "hdim", "columns", "packed"),
     [
@@ -184,6 +185,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return weights / weights.sum(-1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_losses_and_their_derivatives():
     logits, classes = numbers(2, 5, 300), RANDOM.integers(0, 300, (2, 5))
     classes[0, 0] = -100
@@ -224,6 +226,7 @@ def test_rows_of_a_sparse_matrix():
             kernels.sparse_matvec(starts, columns, values, x)
 
 
+@pytest.mark.slow
 def test_each_kernel_assembles_for_a_gpu():
     tokens = weft.fake_tensor(weft.bf16, ("b", "n", "h", 64))
     aligned = weft.fake_tensor(weft.bf16, ("b", "n", "h", 64), alignment_bytes=16)

@@ -186,6 +186,7 @@ def test_views_are_made_again():
     assert len(asked) == 2
 
 
+@pytest.mark.slow
 def test_products_with_what_follows_them_are_decided_twice(monkeypatch: pytest.MonkeyPatch):
     decide, asked = dispatch.product_of, []
     for module in ("linalg.gemm", "linalg.grouped", "linalg.scaled"):

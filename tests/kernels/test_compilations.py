@@ -330,6 +330,7 @@ def test_every_function_and_every_number_has_an_axis():
     assert {one for one in numbers - known if one[1] not in ("axis", "axes")} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64, np.uint64, np.bool_, np.float32])
 def test_numbers_that_are_arguments_are_of_the_elements_type(dtype):
     x = np.array([[1, 0, 1, 1]]).astype(dtype)

@@ -11,7 +11,7 @@ from tests.sampling import sampled
 from weft import kernels
 
 torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 def bigger(a, b):

@@ -126,6 +126,7 @@ def test_bad_input_is_refused_by_name():
             call()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(3, 100), (2, 5000)], ids=str)
 def test_rows_are_sorted_and_equal_elements_keep_their_order(shape):
     x = np.random.default_rng(4).integers(-9, 9, shape).astype(np.float32)
@@ -143,6 +144,7 @@ def test_rows_are_sorted_and_equal_elements_keep_their_order(shape):
     assert np.array_equal(largest, np.take_along_axis(x, descending, -1))
 
 
+@pytest.mark.slow
 def test_bytes_are_sorted_in_place_by_blocks_of_any_size(monkeypatch):
     monkeypatch.setattr(radix, "_FEW", 0)  # as if there were many tiles
     x = np.random.default_rng(5).integers(-128, 128, 12_301).astype(np.int8)

@@ -21,6 +21,7 @@ def rows_of_zeros(dtype, columns):
     return random.choice(np.array([0.0, -0.0, 1, -1], np.float32), (2, columns)).astype(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [5, 300, 5000])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_zeros_of_both_signs_are_equal_and_keep_their_places_and_signs(dtype, columns):

@@ -45,6 +45,7 @@ def test_transforms_are_numpys(length: int, rows: int):
     assert_close(found, np.fft.fft(x.astype(np.complex128)), length)
 
 
+@pytest.mark.slow
 def test_transforms_in_f64_and_back():
     x = numbers(2, 56, dtype=np.complex128)
     found = kernels.fft(x)
@@ -54,6 +55,7 @@ def test_transforms_in_f64_and_back():
     assert_close(kernels.fft(x, inverse=True), np.fft.ifft(x), 11)
 
 
+@pytest.mark.slow
 def test_any_layout_goes_in_and_out():
     memory = numbers(3, 12, 5)
     x, out = memory.transpose(2, 0, 1)[::-2, :, ::-1], np.zeros((3, 3, 12, 3), np.complex64)[..., 1]
@@ -80,6 +82,7 @@ def test_transforms_of_real_numbers_are_numpys(length: int):
     assert_close(back, x, length)
 
 
+@pytest.mark.slow
 def test_real_numbers_of_any_layout_and_ends_of_spectra():
     x = RANDOM.standard_normal((11, 4, 2))[::-1, 1:, 0].T  # 3 x 11
     out = np.zeros((3, 6, 2), np.complex128)[..., 1]
@@ -92,6 +95,7 @@ def test_real_numbers_of_any_layout_and_ends_of_spectra():
     assert kernels.rfft(np.ones((0, 4))).shape == (0, 3)
 
 
+@pytest.mark.slow
 def test_norms_are_numpys():
     x, real = numbers(2, 12), RANDOM.standard_normal((2, 12)).astype(np.float32)
     assert_close(kernels.fft(x, norm="forward"), np.fft.fft(x, norm="forward"), 12)
@@ -100,6 +104,7 @@ def test_norms_are_numpys():
     assert_close(found, np.fft.irfft(x[:, :7], norm="forward"), 12)
 
 
+@pytest.mark.slow
 def test_pairs_and_tensors_of_weft_are_complex_numbers_too():
     x = numbers(2, 12)
     pairs = x.view(np.float32).reshape(2, 12, 2)
@@ -115,6 +120,7 @@ def test_pairs_and_tensors_of_weft_are_complex_numbers_too():
     assert np.array_equal(np.asarray(half), kernels.rfft(x.real))
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_complex_tensors_of_torch():
     torch: Any = pytest.importorskip("torch")
@@ -145,6 +151,7 @@ def test_complex_arrays_of_jax():
         assert np.array_equal(np.asarray(found), function(argument))
 
 
+@pytest.mark.slow
 def test_nothing_leaves_its_arrays(length: int = 11):
     """Of 11 numbers the radices there and back leave out different places of shared memory."""
     x = numbers(3, length)

@@ -13,7 +13,7 @@ from tests.sampling import sampled
 from weft import kernels
 from weft.kernels.linalg import gemm as products
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 def cases(torch: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:

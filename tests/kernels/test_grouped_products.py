@@ -85,6 +85,7 @@ def test_no_group():
     assert (found == np.zeros((3, 4))).all()
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_it_is_differentiated():
     import torch
@@ -104,6 +105,7 @@ def test_it_is_differentiated():
     assert not slopes[0].any()
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_wide_bias_has_a_wide_derivative_of_narrow_rows():
     import torch

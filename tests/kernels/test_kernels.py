@@ -68,6 +68,7 @@ def test_rows_of_any_length_are_added(shape):
         assert np.array_equal(kernels.max(x, axis=-1), x.max(axis=-1))
 
 
+@pytest.mark.slow
 def test_any_dimension_is_reduced():
     x = numbers(3, 600, 4)
     x[1, 77, 2] = x[2, 5, 1] = np.nan
@@ -95,6 +96,7 @@ def later(one, other):
     return other
 
 
+@pytest.mark.slow
 def test_places_are_those_of_the_first_of_equals():
     x = np.zeros((2, 40_000), np.int8)
     x[1, 123] = x[1, 39_000] = -1
@@ -124,6 +126,7 @@ def test_integers_and_all_elements(shape):
             assert found.dtype == x.dtype and found == expected
 
 
+@pytest.mark.slow
 def test_each_kernel_assembles_for_a_gpu():
     x = weft.fake_tensor(weft.bf16, ("n", "m"))
     row, of_rows = weft.fake_tensor(weft.f32, ("m",)), weft.fake_tensor(weft.bf16, ("n",))

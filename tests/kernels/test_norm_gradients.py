@@ -12,6 +12,8 @@ from weft import kernels
 from weft.kernels.device.row_mapping import Spread
 from weft.kernels.nn import norm_backward as norm_gradients
 
+pytestmark = pytest.mark.slow
+
 RANDOM = np.random.default_rng(11)
 
 

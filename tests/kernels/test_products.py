@@ -49,6 +49,7 @@ def test_stacks_and_single_matrices():
         assert np.allclose(found, left @ right)
 
 
+@pytest.mark.slow
 def test_a_product_ends_with_bias_activation_and_residual():
     a, b, bias, residual = numbers(9, 7), numbers(7, 10), numbers(10), numbers(9, 10)
     sums = 0.5 * a @ b + bias
@@ -244,6 +245,7 @@ def test_narrow_floats_are_summed_in_f32():
     assert np.allclose(found.astype(np.float64), expected, 2**-8, 1e-2)
 
 
+@pytest.mark.slow
 def test_kernels_assemble_for_gpus():
     half, whole = (weft.fake_tensor(t, (None, None)) for t in (weft.bf16, weft.f32))
     of_columns = tiled_products.OF_F32, (True, False)

@@ -132,6 +132,7 @@ def test_bad_input_is_refused_by_name():
             refused()
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_tensors_of_torch_and_its_compiler():
     import torch

@@ -14,7 +14,7 @@ from weft import kernels
 from weft.kernels.host.operators import _DECLARED, make_operators
 
 torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 def bigger(a, b):

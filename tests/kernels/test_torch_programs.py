@@ -13,7 +13,7 @@ import pytest
 from weft import kernels
 
 torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 TRAINING = """
 import torch

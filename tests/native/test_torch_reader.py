@@ -159,6 +159,7 @@ def test_tensors_inside_a_transform_are_refused():
     torch.func.grad(inside)(torch.zeros(3))
 
 
+@pytest.mark.slow
 def test_a_tensor_first_seen_inside_a_fake_mode_is_read_afterwards():
     import subprocess
     import sys

@@ -192,6 +192,7 @@ def test_in_the_forward_of_a_function_of_autograd_arguments_are_written():
     assert x.grad.tolist() == [2.0] * 4
 
 
+@pytest.mark.slow
 def test_in_an_operator_declared_arguments_are_written_though_gradients_are_on():
     @torch.library.custom_op("weft_tests::scale_in_place", mutates_args=["a"])
     def in_place(a: torch.Tensor) -> None:

@@ -188,6 +188,7 @@ def test_fork_while_another_thread_is_launching(compiled, threads):
     assert results == [True] * 5
 
 
+@pytest.mark.slow
 def test_launches_leave_nothing_behind(compiled):
     a, b = np.ones(64, np.float32), np.zeros(64, np.float32)
     for _ in range(1000):

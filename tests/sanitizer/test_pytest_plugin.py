@@ -55,6 +55,7 @@ def run(*arguments):
     )
 
 
+@pytest.mark.slow
 def test_a_finding_ends_the_test_like_an_assert(tmp_path):
     file = tmp_path / "test_shift.py"
     file.write_text(TESTS)

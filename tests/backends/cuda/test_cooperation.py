@@ -58,6 +58,7 @@ def every_operation() -> str:
     return kernel(*lines)
 
 
+@pytest.mark.slow
 def test_every_architecture_selects_every_operation():
     # In a process of its own: LLVM ends the process on what it cannot select.
     code = (
