@@ -217,8 +217,9 @@ def with_eps(name: str, arrays: int) -> dict[str, Any]:
     return rows_of(name, arrays) | {"eps": (1, FACTORS, lambda e: function(*[x] * arrays, eps=e))}
 
 
-SMOOTH = sum(map(is_smooth, SIZES))
-ODD = tuple(n for n in range(11, 4000, 2) if not is_smooth(n))
+OTHERS = tuple(n for n in range(11, 1 << 12) if not is_smooth(n))
+"""Lengths of Fourier transforms that are padded, to 24, 28, 32, 40 and so on up to 7 << 10: 34 of them."""
+SMOOTH = tuple(filter(is_smooth, range(1, 300)))
 AXES: dict[str, dict[str, Any]] = {
     **{name: along_axes(name) for name in ("argmax", "argmin", "max", "mean", "min", "sum")},
     **{name: rows_of(name) for name in ("argsort", "copy", "cumsum", "gelu", "log_softmax")},
@@ -300,8 +301,28 @@ AXES: dict[str, dict[str, Any]] = {
         "columns": (ROWS, SIZES, lambda n: kernels.top_k(of(3, n), min(n, 3))),
     },
 }
-FOURIER = ("fft", "irfft", "rfft")
-AXES |= {name: {} for name in FOURIER}
+AXES |= {
+    "fft": {
+        "rows": (2, SIZES, lambda n: kernels.fft(of(n, 8, 2))),
+        "length": (36, OTHERS, lambda n: kernels.fft(of(2, n, 2))),
+        "smooth": (len(SMOOTH), SMOOTH, lambda n: kernels.fft(of(2, n, 2))),
+        "norm": (
+            3,
+            ("backward", "forward", "ortho"),
+            lambda one: kernels.fft(of(2, 8, 2), norm=one),
+        ),
+    },
+    "rfft": {
+        "rows": (2, SIZES, lambda n: kernels.rfft(of(n, 8))),
+        "odd": (36, [n for n in OTHERS if n % 2], lambda n: kernels.rfft(of(2, n))),
+        "even": (36, OTHERS, lambda n: kernels.rfft(of(2, 2 * n))),
+    },
+    "irfft": {
+        "rows": (2, SIZES, lambda n: kernels.irfft(of(n, 8, 2))),
+        "n": (36, [n for n in OTHERS if n % 2], lambda n: kernels.irfft(of(2, n // 2 + 1, 2), n)),
+        "even": (36, OTHERS, lambda n: kernels.irfft(of(2, n + 1, 2))),
+    },
+}
 
 
 @pytest.mark.parametrize("device", ["cpu", "hopper"])
@@ -322,7 +343,7 @@ def test_every_function_and_every_number_has_an_axis():
     assert AXES.keys() == set(kernels.__all__)
     numbers = {
         (name, parameter.name)
-        for name in AXES.keys() - set(FOURIER)
+        for name in AXES
         for parameter in signature(getattr(kernels, name)).parameters.values()
         if any(kind in str(parameter.annotation) for kind in ("int", "float"))
     }

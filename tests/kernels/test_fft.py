@@ -12,7 +12,7 @@ import pytest
 import weft
 from weft import kernels
 from weft.kernels.fourier import fft as transforms
-from weft.kernels.fourier.bluestein import Plan, factors_of
+from weft.kernels.fourier.bluestein import Plan, factors_of, plan_of
 from weft.kernels.fourier.io import Ends
 from weft.kernels.fourier.stockham import Pass, board_size, gaps_of
 
@@ -226,6 +226,25 @@ def test_points_stay_in_registers():
     for length, dtype, most in ((1 << 14, weft.f32, 1 << 14), (8 * 3 * 5 * 7, weft.f64, 1 << 13)):
         x = weft.fake_tensor(dtype, (weft.sym("rows"), length, 2), alignment_bytes=16)
         plan = Plan(Ends(length), (length,), most, -1, 1.0)
-        found = weft.compile(transforms._transform, x, x, plan, options="--gpu-arch sm_90a")
+        found = weft.compile(transforms._transform, x, x, plan, None, options="--gpu-arch sm_90a")
         assert found.remarks == ()
         assert found.kernels["pass_kernel"].spill_load_bytes == 0
+
+
+def test_convolutions_stay_in_registers_and_take_all_lengths_that_are_padded_alike():
+    x = weft.fake_tensor(weft.f32, (weft.sym("rows"), weft.sym("n"), 2), alignment_bytes=8)
+    for few, many in ((449, 479), (4099, 5003)):
+        (plan, sizes), (other, _) = (
+            plan_of(Ends(n), weft.ffi.Device("cpu"), 4, -1, 1.0) for n in (few, many)
+        )
+        assert plan == other and sizes is not None and plan.ends.points == 0
+        found = weft.compile(transforms._transform, x, x, plan, sizes, options="--gpu-arch sm_90a")
+        assert found.remarks == ()
+    for length in (1013, 1021, 1023, 967):  # 2048 points, and 1792 of the last
+        x = numbers(2, length)
+        assert_close(kernels.fft(x), np.fft.fft(x.astype(np.complex128)), length)
+    before = len(transforms._transform.specializations)
+    for length in (1014, 1015, 1018, 1022):
+        x = numbers(2, length)
+        assert_close(kernels.fft(x), np.fft.fft(x.astype(np.complex128)), length)
+    assert len(transforms._transform.specializations) == before

@@ -126,14 +126,17 @@ def turned_by(point: Any, k: Any, n: Any, sign: Any) -> Any:
     return point.times(Complex(math.cos(angle), sign * math.sin(angle)))
 
 
-def unit(place: Any, length: Any, sign: Any, dtype: Any) -> Any:
-    """The root of unity of place / length turns; place is from 0 below length, a constant of at most 2²⁷.
+def unit(place: Any, length: Any, sign: Any, dtype: Any, step: Any = None) -> Any:
+    """The root of unity of place / length turns; place is from 0 below length, which is at most 2²⁷.
+
+    `step` is π / (2 length), None for a length that is a constant.
 
     The angle is reduced in integers to an eighth of a turn, where Taylor's series ends soon: there is no rounding
     before, and no code for large angles.
     """
     quarter = (8 * place + length) // (2 * length)
-    angle = dtype(4 * place - quarter * length) * (math.pi / (2 * length))
+    step = math.pi / (2 * length) if step is None else dtype(step)
+    angle = dtype(4 * place - quarter * length) * step
     square, sine, cosine = angle * angle, 1.0, 1.0
     for k in static_range(10 if dtype is f32 else 18, 0, -2):
         sine = 1.0 - square * sine * (1 / (k * (k + 1)))

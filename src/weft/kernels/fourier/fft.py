@@ -14,7 +14,7 @@ from weft import _native
 from weft.api import jit
 from weft.errors import brief
 from weft.ffi.tensor import Tensor, from_dlpack
-from weft.kernels.fourier.bluestein import plan_of, transform
+from weft.kernels.fourier.bluestein import Sizes, plan_of, transform
 from weft.kernels.fourier.io import Ends
 from weft.kernels.fourier.rfft import half_spectra
 from weft.kernels.host.arrays import (
@@ -268,7 +268,7 @@ def _of_pairs(x: Any, inverse: bool, norm: str, out: Any = None) -> Any:
     ends = Ends(n, widths=(_width(source), _width(given(out, "out"))))
     scale, sign = _scale(n, norm, is_inverse=inverse), 1 if inverse else -1
     plan = plan_of(ends, source.device, source.dtype.itemsize, sign, scale)
-    return Call(_transform, (x, out, plan), out)
+    return Call(_transform, (x, out, *plan), out)
 
 
 @remembered
@@ -283,7 +283,7 @@ def _half_of_reals(x: Any, norm: str, out: Any = None) -> Any:
     widths, scale = (_width(source), _width(given(out, "out"))), _scale(n, norm, is_inverse=False)
     ends = Ends(n, "reals", "half", widths) if n % 2 else Ends(n // 2, "neighbors", "pairs", widths)
     plan = plan_of(ends, source.device, source.dtype.itemsize, -1, scale)
-    return Call(_transform if n % 2 else _half_spectra, (x, out, plan), out)
+    return Call(_transform if n % 2 else _half_spectra, (x, out, *plan), out)
 
 
 @remembered
@@ -301,14 +301,14 @@ def _reals_of_half(x: Any, n: int | None, norm: str, out: Any = None) -> Any:
     if n % 2 == 0:
         ends = Ends(n // 2, "folded", "neighbors", widths)
     plan = plan_of(ends, source.device, source.dtype.itemsize, 1, scale)
-    return Call(_transform, (x, out, plan), out)
+    return Call(_transform, (x, out, *plan), out)
 
 
 @jit
-def _transform(x: Array, out: Array, plan: Constant) -> None:
-    transform(x, out, plan)
+def _transform(x: Array, out: Array, plan: Constant, sizes: Sizes | None) -> None:
+    transform(x, out, plan, sizes)
 
 
 @jit
-def _half_spectra(x: Array, out: Array, plan: Constant) -> None:
-    half_spectra(x, out, plan)
+def _half_spectra(x: Array, out: Array, plan: Constant, sizes: Sizes | None) -> None:
+    half_spectra(x, out, plan, sizes)

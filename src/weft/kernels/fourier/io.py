@@ -19,10 +19,10 @@ Target = Literal["pairs", "half", "reals", "neighbors"]
 
 
 class Ends(NamedTuple):
-    """How arrays have the points that a transform reads and writes; constants.
+    """How arrays have the points that a transform reads and writes; constants, but for the points of convolutions.
 
     Attributes:
-        points: of a transform.
+        points: of a transform; 0 where kernels are told.
         source: ``"pairs"``: (…, points, 2); ``"reals"``: (…, points), imaginary parts are 0; ``"neighbors"``: (…, 2
             points), two for each point; ``"mirrored"``: (…, points // 2 + 1, 2), the others are their conjugates, of an
             odd number of points; ``"folded"``: (…, points + 1, 2), half the spectrum of twice as many real numbers,
@@ -30,12 +30,14 @@ class Ends(NamedTuple):
         target: ``"pairs"``, ``"neighbors"``, ``"reals"``: as `source`, imaginary parts are left away; ``"half"``: (…,
             points // 2 + 1, 2), the others are left away.
         widths: whether a pair is read, and written, in one access of 2 elements, or 1.
+        step: π / (4 points) where kernels are told, else None.
     """
 
     points: int
     source: Source = "pairs"
     target: Target = "pairs"
     widths: tuple[int, int] = (2, 2)
+    step: Any = None
 
 
 def rows_of(a: Any, form: Any) -> Any:
@@ -62,7 +64,7 @@ def read_point(x: Any, row: Any, place: Any, ends: Any, turn: Any = None) -> Any
     is_end, zero = place == 0, x.dtype(0.0)  # where the imaginary parts are 0, whatever is stored
     near = Complex(near.real, select(is_end, zero, near.imaginary))
     far = Complex(far.real, select(is_end, zero, -far.imaginary))
-    turn = unit(place, 2 * points, 1, x.dtype) if turn is None else turn
+    turn = unit(place, 2 * points, 1, x.dtype, ends.step) if turn is None else turn
     turned = near.minus(far).times(turn)
     return near.plus(far).plus(Complex(-turned.imaginary, turned.real))
 

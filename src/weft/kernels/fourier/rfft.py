@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.api import kernel
 from weft.kernels.device.row import elements, put_elements
-from weft.kernels.fourier.bluestein import transform
+from weft.kernels.fourier.bluestein import Sizes, transform
 from weft.kernels.fourier.butterfly import Complex, unit
 from weft.kernels.fourier.io import Ends, rows_of, write_point
 from weft.kernels.fourier.stockham import (
@@ -32,19 +32,21 @@ from weft.language.threads.grid import block_idx, thread_idx
 from weft.types.dtype import i64
 
 
-def half_spectra(x: Any, out: Any, plan: Any) -> None:
-    """Launches the transforms of rows of 2 `plan.ends.points` real numbers; traced in host functions."""
-    rows, points, size = rows_of(x, plan.ends.source), plan.ends.points, x.dtype.itemsize
-    if plan.factors == (points,):
+def half_spectra(x: Any, out: Any, plan: Any, sizes: Any) -> None:
+    """Launches the transforms of rows of twice as many real numbers as there are points; traced in host functions."""
+    rows, size = rows_of(x, plan.ends.source), x.dtype.itemsize
+    points = plan.told(sizes).ends.points
+    if sizes is None and plan.factors == (points,):
         one = Pass(points, plan.ends, points, 1, -1, plan.scale, size, plan.most)
         grid = ceil_div(rows, one.together)
         half_spectrum_kernel(x, out, one).launch(grid=grid, block=one.threads)
         return
     ends = plan.ends
     middle = scratch((rows, points, 2), x.dtype)
-    inner = Ends(points, ends.source, "pairs", (ends.widths[0], 2))
-    transform(x, middle, plan._replace(ends=inner, scale=1.0))
-    part_kernel(middle, out, plan).launch(over=(rows, points // 2 + 1))
+    inner = Ends(ends.points, ends.source, "pairs", (ends.widths[0], 2))
+    unscaled = None if sizes is None else sizes._replace(scale=1.0)
+    transform(x, middle, plan._replace(ends=inner, scale=1.0), unscaled)
+    part_kernel(middle, out, sizes, plan).launch(over=(rows, points // 2 + 1))
 
 
 @kernel
@@ -75,8 +77,9 @@ def half_spectrum_kernel(x: Array, out: Array, plan: Constant) -> None:
 
 
 @kernel
-def part_kernel(spectrum: Array, out: Array, plan: Constant) -> None:
+def part_kernel(spectrum: Array, out: Array, sizes: Sizes | None, plan: Constant) -> None:
     """A round: a pair of places as far from both ends of a row."""
+    plan = plan.told(sizes)
     points = plan.ends.points
     for row, place in each((spectrum.shape[0], points // 2 + 1)):
         near = Complex(spectrum[row, place, 0], spectrum[row, place, 1])
@@ -96,10 +99,10 @@ def write_parts(out: Any, row: Any, place: Any, near: Any, far: Any, plan: Any) 
     With Z[k] = E[k] + iO[k], where E and O are spectra of real numbers, X[k] = E[k] + exp(−πi k / points) O[k], and
     likewise X[points − k], with the conjugates of both.
     """
-    points, half = plan.ends.points, plan.scale / 2
+    points, half = plan.ends.points, out.dtype(plan.scale) / 2
     even = Complex((near.real + far.real) * half, (near.imaginary - far.imaginary) * half)
     odd = Complex((near.imaginary + far.imaginary) * half, (far.real - near.real) * half)
-    odd = odd.times(unit(place, 2 * points, -1, out.dtype))
+    odd = odd.times(unit(place, 2 * points, -1, out.dtype, plan.ends.step))
     low, high = even.plus(odd), even.minus(odd)
     write_point(out, row, place, low, plan.ends)
     write_point(out, row, points - place, Complex(high.real, -high.imaginary), plan.ends)
