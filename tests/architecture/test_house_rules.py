@@ -9,19 +9,19 @@ import subprocess
 
 from tests.architecture.source_tree import ROOT, name, native_files, parsed, python_modules
 
-MODULE_LINES = 500
-FUNCTION_LINES = 70
+MODULE_LINES = 900
+FUNCTION_LINES = 120
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|for now|placeholder|not implemented yet)\b", re.I)
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def test_no_module_is_longer_than_500_lines():
+def test_no_module_is_longer_than_900_lines():
     files = [*python_modules(), *native_files()]
     lengths = {name(path): len(path.read_text().splitlines()) for path in files}
     assert {path: lines for path, lines in lengths.items() if lines > MODULE_LINES} == {}
 
 
-def test_no_function_is_longer_than_70_lines():
+def test_no_function_is_longer_than_120_lines():
     lengths = {
         f"{name(path)}:{node.lineno} {node.name}": node.end_lineno - node.lineno + 1
         for path in python_modules()

@@ -139,13 +139,21 @@ def test_a_call_runs_on_the_stream_that_a_dlpack_producer_names(clean_stream):
     ):
         producer.stream = stream
         seen_tensor(producer)
-        assert library().callee_stream(0) == expected
+        assert library().callee_stream(0) == producer.asked[-1]["stream"] == expected
         call()
         assert library().callee_stream(0) == expected
         assert library().callee_environment_stream(0) == 0x66
     producer.stream = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         seen_tensor(producer)
+
+
+def test_a_later_producer_is_told_the_stream_of_the_first(clean_stream):
+    first, second = Named(device_type=CUDA), Producer(device_type=CUDA)
+    planned("record", "a", "b")(first, second)
+    assert second.asked[-1]["stream"] == 0x77
+    planned("record", "a", "b")(second, first)
+    assert first.asked[-1]["stream"] == second.asked[-1]["stream"] == 1
 
 
 @pytest.mark.parametrize("flag", [1, 2], ids=["read-only", "copied"])

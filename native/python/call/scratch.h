@@ -26,6 +26,10 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
+  // The stream that the call runs on, as far as it is known: producers order their work before it.
+  void* stream = nullptr;
+  DLDevice stream_device{kDLCPU, 0};  // kDLCPU: not known
+
   // Memory that lives until the end of the call, 16-byte aligned; nullptr with MemoryError set.
   void* take(size_t bytes) {
     bytes = (bytes + 15) & ~static_cast<size_t>(15);

@@ -102,15 +102,23 @@ PyObject* call_dlpack(PyObject* object, PyObject* method, PyObject* stream, bool
   return call_dlpack(object, method, stream, false);
 }
 
-// The stream to give the producer: the one the kernel will run on.
-int consumer_stream(PyObject* object, Reference* stream) {
+// The stream to give the producer: the call's, which is the producer's own if its array is the first.
+int consumer_stream(PyObject* object, const TypeEntry& entry, const Scratch& scratch, Reference* stream) {
   Reference device(PyObject_CallMethodNoArgs(object, g_names.__dlpack_device__));
   if (!device) return -1;
   int type = 0;
   int id = 0;
   if (!PyArg_ParseTuple(device.get(), "ii", &type, &id)) return -1;
   if (type != kDLCUDA && type != kDLCUDAManaged && type != kDLROCM) return 0;
-  void* current = environment_stream(type == kDLROCM ? kDLROCM : kDLCUDA, id);
+  const DLDeviceType kind = type == kDLROCM ? kDLROCM : kDLCUDA;
+  void* current = nullptr;
+  bool found = scratch.stream_device.device_type == kind && scratch.stream_device.device_id == id;
+  if (found) {
+    current = scratch.stream;
+  } else if (entry.names_stream && current_stream(object, entry, {kind, id}, &current, &found) != 0) {
+    return -1;
+  }
+  if (!found) current = environment_stream(kind, id);
   // 1 is the legacy default stream of CUDA in the protocol, 0 that of ROCm.
   long long number = reinterpret_cast<long long>(current);
   stream->reset(PyLong_FromLongLong(number == 0 && type != kDLROCM ? 1 : number));
@@ -202,7 +210,7 @@ int read_dlpack(PyObject* object, const TypeEntry& entry, Scratch& scratch, Tens
     if (!source) return refuse_export(object);
   }
   Reference stream;
-  if (consumer_stream(source.get(), &stream) != 0) return refuse_export(object);
+  if (consumer_stream(source.get(), entry, scratch, &stream) != 0) return refuse_export(object);
   Reference method(PyObject_GetAttr(source.get(), g_names.__dlpack__));
   Reference capsule(method ? call_dlpack(source.get(), method.get(), stream.get(), true) : nullptr);
   if (!capsule) return refuse_export(object);

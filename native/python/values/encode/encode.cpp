@@ -20,6 +20,7 @@
 #include "python/values/any.h"
 #include "python/values/interop.h"
 #include "python/values/moved.h"
+#include "runtime/environment_stream.h"
 
 namespace weft {
 namespace {
@@ -85,6 +86,9 @@ int ask_stream(PyObject* object, const TypeEntry& entry, DLDevice device, CallFr
     frame.stream_device = device.device_id;
     frame.stream = stream;
   }
+  const DLDeviceType kind = device.device_type == kDLROCM ? kDLROCM : kDLCUDA;
+  frame.scratch.stream = found ? stream : environment_stream(kind, device.device_id);
+  frame.scratch.stream_device = {kind, device.device_id};
   return 0;
 }
 
