@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from examples import (
     add_one,
-    attention,
     bitonic_sort,
     black_scholes,
     block_reduction,
@@ -49,6 +48,7 @@ from examples import (
     transpose,
     warp_reduction,
 )
+from examples.checks import attention
 
 EXAMPLES = (
     add_one.EXAMPLE,

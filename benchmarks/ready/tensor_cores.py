@@ -77,15 +77,13 @@ def attention_case(torch: Any, hdim: int, length: int, causal: bool, tokens: int
     def make(seed: int) -> list[Any]:
         shape = batch, length, heads, hdim
         q, k, v = (normal(torch, "bfloat16", seed + one, *shape) for one in range(3))
-        starts = torch.arange(0, tokens + 1, length, dtype=torch.int32)
-        return [q, k, v, torch.empty_like(q), starts]
+        return [q, k, v, torch.empty_like(q)]
 
-    def ours(q: Any, k: Any, v: Any, out: Any, starts: Any) -> Any:
-        rows = (one.view(tokens, heads, hdim) for one in (q, k, v, out))
-        attention(*rows, starts, starts, length, scale, causal)
+    def ours(q: Any, k: Any, v: Any, out: Any) -> Any:
+        attention(q, k, v, out, scale, causal)
         return out
 
-    def theirs(q: Any, k: Any, v: Any, out: Any, starts: Any) -> Any:
+    def theirs(q: Any, k: Any, v: Any, out: Any) -> Any:
         views = (one.transpose(1, 2) for one in (q, k, v))
         # On a CPU there is no cuDNN, and the rows are only compared.
         known = [SDPBackend.CUDNN_ATTENTION] if q.is_cuda else [SDPBackend.MATH]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention: right on the CPU for all lengths, heads and masks, and on sm_90a the loop that it is meant to be."""
+"""Attention: right on the CPU for lengths, heads and masks; on sm_90a softmax overlaps with the tensor cores."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ import numpy as np
 import pytest
 
 import weft
-from examples.attention import EXAMPLE, attention_for, fake_arguments, reference, starts_of
+from examples.attention import attention_for, attention_kernel, mask, online_softmax
+from examples.checks.attention import EXAMPLE, fake_arguments, reference
 from tests.examples.lines import code_lines
-from weft.kernels.flash_attention.fwd_sm90 import attention_kernel, exp2, masked, softmax_step
+from weft.kernels.flash_attention import fwd_sm90
 
-# Queries and keys of each sequence, query heads, key heads.
-BATCHES = {
-    "one query": ([1], [1], 1, 1),
-    "two blocks": ([130], [129], 1, 1),
-    "more keys": ([3, 70], [500, 131], 2, 1),
-    "fewer keys": ([200, 5], [10, 2], 1, 1),
-    "no keys": ([4, 3], [0, 300], 1, 1),
-    "no queries": ([0, 129, 0], [7, 128, 0], 4, 2),
+# Queries, keys, heads, key heads.
+SHAPES = {
+    "one query": (1, 1, 1, 1),
+    "two blocks": (130, 129, 1, 1),
+    "more keys": (70, 500, 2, 1),
+    "fewer keys": (200, 10, 4, 2),
 }
 
 
@@ -32,41 +31,55 @@ def function_for(hdim: int):
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("hdim", [64, 128])
-@pytest.mark.parametrize("batch", BATCHES)
-def test_every_batch_is_right(batch, hdim, causal):
-    queries, keys, heads, k_heads = BATCHES[batch]
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_is_right(shape, hdim, causal):
+    queries, keys, heads, k_heads = SHAPES[shape]
     random = np.random.default_rng(8)
 
     def tokens(count, heads):
-        return random.standard_normal((count, heads, hdim)).astype(np.float16)
+        return random.standard_normal((2, count, heads, hdim)).astype(np.float16)
 
-    q = tokens(2 + sum(queries) + 3, heads)  # those before and after are of no sequence
-    k, v = tokens(sum(keys), k_heads), tokens(sum(keys), k_heads)
-    rest = starts_of(queries) + np.int32(2), starts_of(keys), max(queries), hdim**-0.5, causal
-    out = np.full_like(q, np.nan)
+    q, k, v = tokens(queries, heads), tokens(keys, k_heads), tokens(keys, k_heads)
+    out, rest = np.full_like(q, np.nan), (hdim**-0.5, causal)
     function_for(hdim)(q, k, v, out, *rest)
     np.testing.assert_allclose(out, reference(q, k, v, out, *rest)["out"], rtol=2e-3, atol=2e-3)
 
 
 @functools.cache
-def compiled(hdim, causal):
-    arguments = *fake_arguments(hdim), causal
-    return weft.compile(attention_for(hdim), *arguments, options="--gpu-arch sm_90a")
+def compiled(hdim, causal, of):
+    if of == "example":
+        function, arguments = attention_for(hdim), (*fake_arguments(hdim), causal)
+    else:  # weft.kernels.attention, of packed sequences
+        q, k, o = (
+            weft.fake_tensor(weft.bf16, (n, h, hdim), alignment_bytes=16)
+            for n, h in ("qh", "kg", "qh")
+        )
+        cu_seqlens = weft.fake_tensor(weft.i32, ("b",))
+        rest = None, cu_seqlens, cu_seqlens, 1, 1.0, causal, hdim
+        function, arguments = fwd_sm90.attention, (q, k, k, o, *rest)
+    return weft.compile(function, *arguments, options="--gpu-arch sm_90a")
 
 
-ALL = pytest.mark.parametrize(("hdim", "causal"), [(64, False), (128, False), (128, True)])
+ALL = pytest.mark.parametrize(
+    ("hdim", "causal", "of"),
+    [
+        *((hdim, causal, "example") for hdim, causal in ((64, False), (128, False), (128, True))),
+        *((hdim, causal, "kernels") for hdim, causal in ((64, False), (128, True))),
+    ],
+)
 
 
 @ALL
-def test_the_assembler_has_nothing_to_remark(hdim, causal):
-    found = compiled(hdim, causal)
-    kernel = found.kernels[attention_kernel.function.__name__]
+def test_the_assembler_has_nothing_to_remark(hdim, causal, of):
+    found = compiled(hdim, causal, of)
+    (kernel,) = found.kernels.values()
     assert (found.remarks, kernel.spill_load_bytes, kernel.registers) == (
         (),
         0,
         128 if hdim == 64 else 168,
     )
-    assert [text for text in EXAMPLE.instructions if text not in found.ptx] == []
+    if of == "example":
+        assert [text for text in EXAMPLE.instructions if text not in found.ptx] == []
 
 
 def loop(sass: str, products: int) -> list[str]:
@@ -83,10 +96,10 @@ def loop(sass: str, products: int) -> list[str]:
 
 
 @ALL
-def test_the_softmax_runs_while_the_tensor_cores_do(hdim, causal):
+def test_the_softmax_runs_while_the_tensor_cores_do(hdim, causal, of):
     """Per block of 128 keys: Q·Kᵀ and P·V, and all exponentials before the wait for P·V."""
     products = hdim // 16 + 128 // 16
-    body = loop(compiled(hdim, causal).sass, products)
+    body = loop(compiled(hdim, causal, of).sass, products)
     order = [
         found[1]
         for line in body
@@ -101,6 +114,6 @@ def test_the_softmax_runs_while_the_tensor_cores_do(hdim, causal):
     )  # descriptors are uniform
 
 
-def test_the_source_is_at_most_140_lines():
-    functions = exp2, masked, softmax_step, attention_kernel.function, attention_for
-    assert sum(code_lines(function) for function in functions) <= 140
+def test_the_source_is_at_most_112_lines():
+    functions = mask, online_softmax, attention_kernel.function, attention_for
+    assert sum(code_lines(function) for function in functions) <= 112

@@ -7,15 +7,10 @@ import numpy as np
 import pytest
 
 import weft
-from examples.attention import reference, starts_of
+from examples.checks.attention import attend
 from weft import kernels
 from weft.kernels.device.row_mapping import Spread
-from weft.kernels.flash_attention import bwd_sm80 as warp_attention_gradients
-from weft.kernels.flash_attention import bwd_sm90 as hopper_attention_gradients
-from weft.kernels.flash_attention import dispatch as attention_dispatch
-from weft.kernels.flash_attention import fwd_simt as row_attention
-from weft.kernels.flash_attention import fwd_sm80 as warp_attention
-from weft.kernels.flash_attention import fwd_sm90 as hopper_attention
+from weft.kernels.flash_attention import api, bwd_sm80, bwd_sm90, fwd_simt, fwd_sm80, fwd_sm90
 from weft.kernels.linalg import spmv as sparse
 from weft.kernels.nn import cross_entropy as losses
 
@@ -27,10 +22,21 @@ def numbers(*shape: int, dtype: object = np.float64) -> np.ndarray:
 
 
 def of_batches(q, k, v, causal, scale):
-    every = zip(q, k, v, strict=True)
-    bounds = [0, q.shape[1]], [0, k.shape[1]]
-    found = [reference(*one, one[0], *bounds, 0, scale, causal)["out"] for one in every]
-    return np.stack(found)
+    return np.stack([attend(*one, scale, causal) for one in zip(q, k, v, strict=True)])
+
+
+def cumulative(lengths) -> np.ndarray:
+    """`cu_seqlens` of packed sequences."""
+    return np.cumsum([0, *lengths]).astype(np.int32)
+
+
+def of_sequences(q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale):
+    """Zeros for tokens outside of all sequences."""
+    found = np.zeros(q.shape)
+    for i in range(len(cu_seqlens_q) - 1):
+        own, other = slice(*cu_seqlens_q[i : i + 2]), slice(*cu_seqlens_k[i : i + 2])
+        found[own] = attend(q[own], k[other], v[other], scale, causal)
+    return found
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -41,8 +47,8 @@ def test_batches_and_sequences(causal):
     assert np.allclose(found, of_batches(q, k, v, causal, scale))
     turned = (one.transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3) for one in (q, k, v))
     assert np.allclose(kernels.attention(*turned, causal), found)
-    starts = starts_of([3, 0, 2]), starts_of([0, 10, 190])
-    expected = reference(q[0], k[0], v[0], q[0], *starts, 3, 0.5, causal)["out"]
+    starts = cumulative([3, 0, 2]), cumulative([0, 10, 190])
+    expected = of_sequences(q[0], k[0], v[0], *starts, causal, 0.5)
     packed = kernels.attention(q[0], k[0], v[0], causal, 0.5, *starts, max_seqlen_q=3)
     assert np.allclose(packed, expected)
     for cu_seqlens_q, cu_seqlens_k in (
@@ -59,23 +65,49 @@ def test_batches_and_sequences(causal):
         kernels.attention(q[0], k[0], v[0], causal, 0.5, *starts, max_seqlen_q=2)
 
 
+# Queries and keys of each sequence, heads, key heads.
+PACKED = {
+    "one query": ([1], [1], 1, 1),
+    "two blocks": ([130], [129], 1, 1),
+    "more keys": ([3, 70], [500, 131], 2, 1),
+    "fewer keys": ([200, 5], [10, 2], 1, 1),
+    "no keys": ([4, 3], [0, 300], 1, 1),
+    "no queries": ([0, 129, 0], [7, 128, 0], 4, 2),
+}
+
+
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_kernel_of_hopper_takes_batches(causal):
+@pytest.mark.parametrize("hdim", [64, 128])
+@pytest.mark.parametrize("packed", PACKED)
+def test_hopper_kernel_of_packed_sequences(packed, hdim, causal):
+    queries, keys, heads, k_heads = PACKED[packed]
+    # The first two and the last three tokens of q are outside of all sequences.
+    counts = (2 + sum(queries) + 3, heads), (sum(keys), k_heads), (sum(keys), k_heads)
+    q, k, v = (numbers(*count, hdim, dtype=np.float16) for count in counts)
+    cu_seqlens, scale = (cumulative(queries) + np.int32(2), cumulative(keys)), hdim**-0.5
+    arrays = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in (q, k, v, q * np.nan)]
+    fwd_sm90.attention(*arrays, None, *cu_seqlens, max(queries), scale, causal, hdim)
+    expected = of_sequences(q, k, v, *cu_seqlens, causal, scale)
+    assert np.allclose(np.asarray(arrays[3]), expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_hopper_kernel_of_batches(causal):
     q, k, v = (numbers(2, n, h, 40, dtype=np.float16) for n, h in ((130, 2), (200, 1), (200, 1)))
     copies = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in (q, k, v, q)]
-    hopper_attention.attention(*copies, None, None, None, 130, 0.125, causal, 64)
+    fwd_sm90.attention(*copies, None, None, None, 130, 0.125, causal, 64)
     expected = of_batches(q, k, v, causal, 0.125)
     assert np.allclose(np.asarray(copies[3]), expected, atol=2e-3)
     k[0, 100, 0, 3] = np.nan
     weft.copy(copies[1], k)
-    hopper_attention.attention(*copies, None, None, None, 130, 0.125, causal, 64)
+    fwd_sm90.attention(*copies, None, None, None, 130, 0.125, causal, 64)
     expected = of_batches(q, k, v, causal, 0.125)  # with causal some queries do not see it
     assert np.allclose(np.asarray(copies[3]), expected, atol=2e-3, equal_nan=True)
 
 
 @pytest.mark.parametrize("scale", [0.0, -0.125])
-def test_the_kernel_of_hopper_takes_scales_above_0_alone(scale, monkeypatch):
-    monkeypatch.setattr(attention_dispatch, "capability", lambda _: (9, 0))
+def test_scales_up_to_0_go_around_tensor_cores(scale, monkeypatch):
+    monkeypatch.setattr(api, "capability", lambda _: (9, 0))
     q, k, v = (numbers(1, n, 1, 64, dtype=np.float16) for n in (2, 3, 3))
     found = kernels.attention(q, k, v, scale=scale)
     assert np.allclose(found, of_batches(q, k, v, False, scale), atol=2e-3)
@@ -91,12 +123,12 @@ def test_nan_and_infinity_are_not_hidden(wrong):
     found = kernels.attention(q, k, v, True)
     assert np.allclose(found[0, :, 0], expected, equal_nan=True)
     summed = np.array([1.0, 1.0, 0.0] if wrong < 0 else [np.nan] * 3)
-    by_q, _, by_v = kernels.attention_backward(q, q, k, v, True)
-    assert np.isfinite(by_q[0, 0]).all() and np.isnan(by_q[0, 1]).all()
-    assert np.allclose(by_v[0, :, 0, 0], summed, equal_nan=True)
+    dq, _, dv = kernels.attention_backward(q, q, k, v, True)
+    assert np.isfinite(dq[0, 0]).all() and np.isnan(dq[0, 1]).all()
+    assert np.allclose(dv[0, :, 0, 0], summed, equal_nan=True)
 
 
-def test_tokens_of_no_sequence_are_zeros():
+def test_tokens_outside_of_all_sequences_are_zeros():
     q, starts = np.ones((8, 1, 2)), np.array([1, 1, 4, 6], np.int32)
     for max_seqlen_q in (None, 3):
         out = np.full_like(q, 7)
@@ -106,39 +138,39 @@ def test_tokens_of_no_sequence_are_zeros():
         assert out[:, 0, 0].tolist() == [0, 1, 1, 1, 1, 1, 0, 0]
 
 
-def slopes_of(gradient, q, k, v, causal, scale):
-    """The derivatives of one batch, in f64; key heads serve several."""
-    by_q, by_k, by_v = (np.zeros(one.shape) for one in (q, k, v))
+def grads_of(gradient, q, k, v, causal, scale):
+    """Gradients of one batch, in f64; key heads serve several."""
+    dq, dk, dv = (np.zeros(one.shape) for one in (q, k, v))
     gradient, q, k, v = (one.astype(np.float64) for one in (gradient, q, k, v))
     queries, keys = len(q), len(k)
-    seen = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
+    visible = np.arange(keys) <= np.arange(queries)[:, None] + keys - queries
     for head in range(q.shape[1]):
         h = head * k.shape[1] // q.shape[1]
-        weights = np.exp(scale * q[:, head] @ k[:, h].T) * (seen if causal else 1)
-        weights /= np.maximum(weights.sum(-1, keepdims=True), 1e-300)
-        slopes = gradient[:, head] @ v[:, h].T
-        slopes = weights * (slopes - (weights * slopes).sum(-1, keepdims=True))
-        by_q[:, head] = scale * slopes @ k[:, h]
-        by_k[:, h] += scale * slopes.T @ q[:, head]
-        by_v[:, h] += weights.T @ gradient[:, head]
-    return by_q, by_k, by_v
+        p = np.exp(scale * q[:, head] @ k[:, h].T) * (visible if causal else 1)
+        p /= np.maximum(p.sum(-1, keepdims=True), 1e-300)
+        dp = gradient[:, head] @ v[:, h].T
+        ds = p * (dp - (p * dp).sum(-1, keepdims=True))
+        dq[:, head] = scale * ds @ k[:, h]
+        dk[:, h] += scale * ds.T @ q[:, head]
+        dv[:, h] += p.T @ gradient[:, head]
+    return dq, dk, dv
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_derivatives_of_batches_and_sequences(causal):
+def test_gradients_of_batches_and_sequences(causal):
     shapes = (2, 140, 4, 130), (2, 140, 4, 130), (2, 9, 2, 130), (2, 9, 2, 130)
     arrays = [numbers(*shape) for shape in shapes]
-    batches = [slopes_of(*one, causal, 0.1) for one in zip(*arrays, strict=True)]
+    batches = [grads_of(*one, causal, 0.1) for one in zip(*arrays, strict=True)]
     found = kernels.attention_backward(*arrays, causal, 0.1)
     for one, *others in zip(found, *batches, strict=True):
         assert np.allclose(one, others)
     flat = [one.reshape(-1, *one.shape[2:])[::-1] for one in arrays]
-    starts, others = starts_of([150, 0, 100]), starts_of([3, 5, 9])  # the last tokens have none
+    starts, others = cumulative([150, 0, 100]), cumulative([3, 5, 9])  # the last tokens have none
     found = kernels.attention_backward(*flat, causal, 0.1, starts, others)
     expected = [np.zeros(one.shape) for one in found]
     for i in range(3):
         mine = [slice(bounds[i], bounds[i + 1]) for bounds in (starts, starts, others, others)]
-        parts = slopes_of(*(a[part] for a, part in zip(flat, mine, strict=True)), causal, 0.1)
+        parts = grads_of(*(a[part] for a, part in zip(flat, mine, strict=True)), causal, 0.1)
         for target, rows, part in zip(expected, mine[1:], parts, strict=True):
             target[rows] = part
     for one, other in zip(found, expected, strict=True):
@@ -146,34 +178,43 @@ def test_derivatives_of_batches_and_sequences(causal):
     q, k = arrays[0], arrays[2]
     for one, other in ((q[:, :0], k), (q, k[:, :0]), (q[:, :, :0], k), (q[:0], k[:0])):
         found = kernels.attention_backward(one, one, other, other, causal)
-        assert all((slope == 0).all() for slope in found)
-
-
-_OF_WARPS, _OF_WARPGROUPS = warp_attention_gradients, hopper_attention_gradients
+        assert all((grad == 0).all() for grad in found)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("call", "plan", "hdim", "columns", "packed"),
+    ("call", "config", "hdim", "columns", "packed"),
     [
-        (_OF_WARPS.differentiate, _OF_WARPS.Plan(2, 16, 16, 16, 2), 9, (16, False), False),
-        (_OF_WARPS.differentiate_chunks, _OF_WARPS.Plan(2, 16, 16, 16, 2), 24, (32, False), True),
-        (_OF_WARPGROUPS.differentiate, _OF_WARPGROUPS.Plan(1, 2), 40, 64, True),
+        (
+            bwd_sm80.attention_backward,
+            bwd_sm80.AttentionConfig(2, 16, 16, 16, 2),
+            9,
+            (16, True),
+            False,
+        ),
+        (
+            bwd_sm80.attention_backward_aligned,
+            bwd_sm80.AttentionConfig(2, 16, 16, 16, 2),
+            24,
+            (32, True),
+            True,
+        ),
+        (bwd_sm90.attention_backward, bwd_sm90.AttentionConfig(1, 2), 40, 64, True),
     ],
-    ids=["elements", "copies", "warpgroups"],
+    ids=["sm80", "sm80 aligned", "sm90"],
 )
-def test_derivatives_by_tensor_cores(call, plan, hdim, columns, packed):
-    """Small blocks, key heads that serve two; of sequences some tokens have none, and some queries see no key."""
+def test_gradients_by_tensor_cores(call, config, hdim, columns, packed):
+    """Small blocks, key heads that serve two; of sequences some tokens are outside, and some queries see no key."""
     shapes = (2, 50, 4, hdim), (2, 50, 4, hdim), (2, 45, 2, hdim), (2, 45, 2, hdim)
     arrays, starts = [numbers(*shape, dtype=np.float16) for shape in shapes], (None, None)
     if packed:
         arrays = [one.reshape(-1, *one.shape[2:]) for one in arrays]
-        starts = starts_of([40, 0, 55]), starts_of([30, 5, 50])
+        starts = cumulative([40, 0, 55]), cumulative([30, 5, 50])
     result, lse = arrays[1].copy(), np.zeros((4, 100) if packed else (2, 4, 50), np.float32)
     kernels.attention(*arrays[1:], packed, 0.2, *starts, out=result, lse=lse)
     found = [np.full_like(one, 7) for one in arrays[1:]]
     given = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in arrays]  # aligned
-    call(*given, result, lse, *found, *starts, 0.2, packed, columns, (plan, plan))
+    call(*given, result, lse, *found, *starts, 0.2, packed, columns, (config, config))
     wide = [one.astype(np.float64) for one in arrays]
     exact = kernels.attention_backward(*wide, packed, 0.2, *starts)
     for one, other in zip(found, exact, strict=True):
@@ -235,36 +276,37 @@ def test_each_kernel_assembles_for_a_gpu():
     indices = weft.fake_tensor(weft.i64, ("k",))
     vector = weft.fake_tensor(weft.f32, ("k",))
     for function, *arguments in (
-        (row_attention.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, 128),
-        (hopper_attention.attention, *[aligned] * 4, sums, None, None, 7, 1.0, True, 64),
+        (fwd_simt.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, 128),
+        (fwd_sm90.attention, *[aligned] * 4, sums, None, None, 7, 1.0, True, 64),
         (losses._losses_backward, of_rows, logits, indices, logits, -100, Spread(1, 256, 0, 1)),
         (sparse._sparse_matvec, indices, indices, vector, vector, vector, 8),
     ):
         assert weft.compile(function, *arguments, options="--gpu-arch sm_90a").cubin
 
 
-def test_attention_of_warps():
-    """Sequences, causal, as the kernel of threads has them; tokens of none, and queries without keys."""
-    plan = warp_attention.Plan(2, 16, 16, 16, 2)
+def test_sm80_kernel_agrees_with_the_simt_kernel():
+    """Packed sequences, causal, tokens outside of all, and queries that see no key."""
+    config = fwd_sm80.AttentionConfig(2, 16, 16, 16, 2)
     q, k, v = (numbers(100, h, 24, dtype=np.float16) for h in (4, 2, 2))
     starts, lse, other = (
-        (starts_of([40, 0, 55]), starts_of([30, 5, 50])),
+        (cumulative([40, 0, 55]), cumulative([30, 5, 50])),
         *np.ones((2, 4, 100), "f"),
     )
     given, out = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in (q, k, v)], q * 0 + 7
-    warp_attention.attention_of_chunks(*given, out, lse, *starts, 0.2, True, (32, False), plan)
+    fwd_sm80.attention_aligned(*given, out, lse, *starts, 0.2, True, (32, True), config)
     exact = kernels.attention(q, k, v, True, 0.2, *starts, lse=other)
     assert np.allclose(out, exact, atol=2e-3) and np.allclose(lse, other)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hdim", [64, 128])
-def test_warpgroups_keep_derivatives_in_registers(hdim):
+def test_hopper_gradients_stay_in_registers(hdim):
     tokens = weft.fake_tensor(weft.bf16, ("b", "n", "h", hdim), alignment_bytes=16)
     sums = weft.fake_tensor(weft.f32, ("b", "h", "n"))
-    own, others = hopper_attention_gradients, (None, None, 0.1, True, hdim)
-    arguments = *[tokens] * 5, sums, *[tokens] * 3, *others, own.plans_for(hdim)
-    assert weft.compile(own.differentiate, *arguments, options="--gpu-arch sm_90a").remarks == ()
+    arrays, configs = (*[tokens] * 5, sums, *[tokens] * 3), bwd_sm90.configs_for(hdim)
+    arguments = *arrays, None, None, 0.1, True, hdim, configs
+    found = weft.compile(bwd_sm90.attention_backward, *arguments, options="--gpu-arch sm_90a")
+    assert found.remarks == ()
 
 
 def test_bad_input_is_refused_by_name():

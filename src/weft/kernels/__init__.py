@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from weft.kernels.algorithms.transpose import copy as copy
     from weft.kernels.algorithms.transpose import transpose as transpose
     from weft.kernels.flash_attention.api import attention as attention
-    from weft.kernels.flash_attention.backward import attention_backward as attention_backward
+    from weft.kernels.flash_attention.api import attention_backward as attention_backward
     from weft.kernels.fourier.fft import fft as fft
     from weft.kernels.fourier.fft import irfft as irfft
     from weft.kernels.fourier.fft import rfft as rfft
@@ -63,7 +63,7 @@ _MODULES = {
     "argmin": "algorithms.reduce",
     "argsort": "algorithms.sort",
     "attention": "flash_attention.api",
-    "attention_backward": "flash_attention.backward",
+    "attention_backward": "flash_attention.api",
     "copy": "algorithms.transpose",
     "cross_entropy": "nn.cross_entropy",
     "cross_entropy_backward": "nn.cross_entropy",

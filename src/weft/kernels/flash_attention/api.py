@@ -1,35 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.attention``: of batches or packed sequences (varlen), of any float type and layout."""
+"""``weft.kernels.attention`` and ``attention_backward``: of batches or packed sequences (varlen), of any float type.
+
+O = softmax(scale · Q Kᵀ) V without storing the matrix of scores, and its gradients. Arguments are validated, then one
+of three kernels is launched: `*_sm90` (Hopper, by TMA and wgmma), `*_sm80` (mma, 16-bit floats in any layout) or
+`*_simt` (everything else, and the CPU).
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from weft.kernels.flash_attention.backward import attention_backward
-from weft.kernels.flash_attention.dispatch import Options, forward, sums_for, sums_of
-from weft.kernels.flash_attention.shapes import attention_flops, check_shapes, check_starts, keys_of
+from weft.kernels.device.row import sum_type
+from weft.kernels.flash_attention import (
+    bwd_simt,
+    bwd_sm80,
+    bwd_sm90,
+    fwd_simt,
+    fwd_sm80,
+    fwd_sm90,
+)
 from weft.kernels.host.arrays import (
+    Given,
     checked_output,
     given,
     integer_from,
     number,
+    output,
     output_like,
     refuse_overlap,
 )
 from weft.kernels.host.autograd import NARROW, differentiable
-from weft.kernels.host.calls import remembered
+from weft.kernels.host.calls import Call, remembered
+from weft.kernels.host.compositions import composed, pulled_back, widened
+from weft.kernels.host.devices import capability
+from weft.kernels.nn.activation import check_alike
+from weft.types.dtype import i32
+
+if TYPE_CHECKING:
+    from weft.types.dtype import DType
+
+MAX_HDIM: Final = 1024
+_SM90_HDIMS: Final = (64, 128)
+_CHUNK_BYTES: Final = 16  # alignment of rows for TMA and cp.async
+
+
+class Problem(NamedTuple):
+    """Validated arguments of `attention` and `attention_backward`.
+
+    Attributes:
+        q, k, v: inputs, validated.
+        cu_seqlens_q, cu_seqlens_k: arrays, or None for batches.
+        causal: whether a query sees the keys up to its own alone.
+        scale: of the scores.
+    """
+
+    q: Given
+    k: Given
+    v: Given
+    cu_seqlens_q: Any
+    cu_seqlens_k: Any
+    causal: bool
+    scale: float
+
+    @property
+    def hdim(self) -> int:
+        """Elements per head."""
+        return self.q.shape[-1]
+
+
+def _lse_like(q: Given) -> tuple[tuple[int, ...], DType, str]:
+    """Shape, type and its name of lse: (*batch, heads, tokens), f32, or f64 for f64."""
+    tokens, heads = q.shape[-3:-1]
+    dtype = sum_type(q.dtype)
+    name = "float64" if dtype.itemsize == 8 else "float32"
+    return (*q.shape[:-3], heads, tokens), dtype, name
 
 
 def _like(q: Any, *_: Any) -> Any:
-    *batches, tokens, heads, _ = q.shape
-    lse = q.new_empty((*batches, heads, tokens))
+    *batch, tokens, heads, _ = q.shape
+    lse = q.new_empty((*batch, heads, tokens))
     return q.new_empty(q.shape), lse if q.dtype.itemsize == 8 else lse.float()
 
 
 def _backward(
     gradient: Any,
-    found: Any,
+    results: Any,
     q: Any,
     k: Any,
     v: Any,
@@ -37,23 +94,24 @@ def _backward(
     scale: float | None,
     cu_seqlens_q: Any,
     cu_seqlens_k: Any,
-    __: Any,
+    max_seqlen_q: int | None,
 ) -> Any:
-    slopes = attention_backward(
-        gradient, q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, *found
+    grads = attention_backward(
+        gradient, q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, *results
     )
-    return *slopes, None, None, None, None, None
+    return *grads, None, None, None, None, None
 
 
-def _sums(q: Any, *_: Any) -> Any:
-    return sums_for(given(q, "q", is_float=True))
+def _new_lse(q: Any, *_: Any) -> Any:
+    queries = given(q, "q", is_float=True)
+    return output(queries, *_lse_like(queries))
 
 
 def _flops(out: Any, q: Any, k: Any, v: Any, *options: Any) -> int:
-    return attention_flops(out, q, k, v, *options[2:4])
+    return _matmul_flops(out, k, *options[2:4])
 
 
-@differentiable(_like, _backward, kept=("lse", _sums), autocast=NARROW, flops=_flops)
+@differentiable(_like, _backward, kept=("lse", _new_lse), autocast=NARROW, flops=_flops)
 @remembered
 def attention(
     q: Any,
@@ -103,29 +161,292 @@ def attention(
         >>> weft.kernels.attention(q, q, v, causal=True)[0, :, 0].tolist()
         [[1.0, 3.0], [2.0, 4.0]]
     """
-    rank = 3 if cu_seqlens_q is not None else 4
-    queries = given(q, "q", is_float=True)
-    check_starts(queries, cu_seqlens_q, cu_seqlens_k)
-    keys, values = keys_of(queries, k, "k", rank), keys_of(queries, v, "v", rank)
-    check_shapes(queries, keys, values, rank)
-    tokens, _, hdim = queries.shape[-3:]
-    most = (
-        tokens if max_seqlen_q is None else integer_from(max_seqlen_q, "max_seqlen_q", 1, 1 << 31)
-    )
-    if max_seqlen_q is not None and cu_seqlens_q is None:
-        raise ValueError(
-            f"max_seqlen_q is {max_seqlen_q}, expected None without cu_seqlens_q and cu_seqlens_k"
-        )
+    problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k)
+    if max_seqlen_q is None:
+        most = problem.q.shape[-3]
+    else:
+        most = integer_from(max_seqlen_q, "max_seqlen_q", 1, 1 << 31)
+        if cu_seqlens_q is None:
+            raise ValueError(
+                f"max_seqlen_q is {max_seqlen_q}, expected None without cu_seqlens_q and cu_seqlens_k"
+            )
+    inputs = {"q": q, "k": k, "v": v}
     out = output_like(
-        queries, out, q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k
+        problem.q, out, **inputs, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k
     )
     if lse is not None:
-        sums = checked_output(queries, *sums_of(queries), lse, "lse")
-        for name, one in {"q": q, "k": k, "v": v, "out": out}.items():
-            other = given(one, name)
-            refuse_overlap(other, sums, may_be_same=False, name=name, target_name="lse")
-    if 0 in queries.shape:
-        return out
-    scale = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
-    options = Options(bool(causal), scale, cu_seqlens_q, cu_seqlens_k)
-    return forward(queries, keys, values, out, lse, most, options)
+        target = checked_output(problem.q, *_lse_like(problem.q), lse, "lse")
+        for name, array in {**inputs, "out": out}.items():
+            source = given(array, name)
+            refuse_overlap(source, target, may_be_same=False, name=name, target_name="lse")
+    return out if 0 in problem.q.shape else _forward(problem, out, lse, most)
+
+
+def _like_inputs(gradient: Any, q: Any, k: Any, v: Any, *_: Any) -> tuple[Any, Any, Any]:
+    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
+
+
+def _backward_flops(_: Any, gradient: Any, q: Any, k: Any, v: Any, *options: Any) -> int:
+    return _matmul_flops(gradient, k, *options[2:4]) * 5 // 2
+
+
+def _backward_by_torch(
+    gradient: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    causal: bool,
+    scale: float | None,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+    *_: Any,
+) -> Any:
+    """`attention_backward` with the matrix of scores, by torch, for second derivatives."""
+    torch: Any = sys.modules["torch"]
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    visible = _visible(q, k, causal, cu_seqlens_q, cu_seqlens_k)
+
+    def forward(q: Any, k: Any, v: Any) -> Any:
+        group_size = q.shape[-2] // k.shape[-2]
+        k, v = (widened(one).repeat_interleave(group_size, -2) for one in (k, v))
+        scores = torch.einsum("...qhd,...khd->...hqk", scale * widened(q), k)
+        p = scores.masked_fill(~visible, torch.finfo(scores.dtype).min).softmax(-1)
+        return torch.einsum("...hqk,...khd->...qhd", p.masked_fill(~visible, 0), v)
+
+    return pulled_back(forward, gradient, q, k, v)
+
+
+@differentiable(_like_inputs, composed(_backward_by_torch), flops=_backward_flops)
+@remembered
+def attention_backward(
+    gradient: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    causal: bool = False,
+    scale: float | None = None,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_k: Any = None,
+    result: Any = None,
+    lse: Any = None,
+) -> tuple[Any, Any, Any]:
+    """Gradients of `attention` with respect to q, k and v: P is recomputed from the scores and `lse`.
+
+    Deterministic: every sum has one order, without atomics. Tensor cores compute 16-bit floats of hdim up to 128 on
+    GPUs from sm_80 on.
+
+    Args:
+        gradient: gradient of the result, of q's shape and type.
+        q: as in `attention`.
+        k: as in `attention`.
+        v: as in `attention`.
+        causal: as in `attention`.
+        scale: as in `attention`.
+        cu_seqlens_q: as in `attention`.
+        cu_seqlens_k: as in `attention`.
+        result: result of `attention`.
+        lse: as `attention` wrote it; without `result` and `lse` both are recomputed where needed.
+
+    Returns:
+        dq, dk, dv: new arrays of the shapes and the type of q, k and v; 0 for tokens outside of all sequences.
+
+    Raises:
+        TypeError: as `attention`; for a gradient, `result` or `lse` of another type.
+        ValueError: as `attention`; for a gradient, `result` or `lse` of another shape, or one of `result` and `lse`
+            without the other.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> q, v = np.zeros((1, 2, 1, 2)), np.array([[[[1.0, 3.0]], [[3.0, 5.0]]]])
+        >>> dq, dk, dv = weft.kernels.attention_backward(np.ones((1, 2, 1, 2)), q, q, v)
+        >>> dv[0, :, 0].tolist()
+        [[1.0, 1.0], [1.0, 1.0]]
+    """
+    problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k)
+    check_alike(problem.q, gradient, "gradient")
+    if (result is None) != (lse is None):
+        raise ValueError("result and lse: expected both or neither")
+    if result is not None:
+        check_alike(problem.q, result, "result")
+        _check_lse(problem, lse)
+    grads = output_like(problem.q), output_like(problem.k), output_like(problem.v)
+    if 0 in problem.q.shape[:-3]:
+        return grads
+    call = _backward_call(problem, given(gradient, "gradient"), result, lse, grads)
+    return cast("Any", call)
+
+
+def _validate(
+    q: Any,
+    k: Any,
+    v: Any,
+    causal: bool,
+    scale: float | None,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any,
+) -> Problem:
+    """Arguments that fit each other.
+
+    Raises:
+        TypeError, ValueError: for others, with the argument's name.
+    """
+    rank = 4 if cu_seqlens_q is None else 3
+    queries = given(q, "q", is_float=True)
+    _check_cu_seqlens(queries, cu_seqlens_q, cu_seqlens_k)
+    keys, values = _keys(queries, k, "k", rank), _keys(queries, v, "v", rank)
+    if len(queries.shape) != rank:
+        raise ValueError(f"q has shape {queries.shape}, expected {rank} dimensions")
+    if values.shape != keys.shape:
+        raise ValueError(f"v has shape {values.shape}, expected {keys.shape} as k")
+    if queries.shape[:-3] != keys.shape[:-3] or queries.shape[-1] != keys.shape[-1]:
+        raise ValueError(
+            f"k has shape {keys.shape}, expected the batches and the hdim of q, {queries.shape}"
+        )
+    heads, key_heads, hdim = queries.shape[-2], keys.shape[-2], queries.shape[-1]
+    if key_heads == 0 or heads % key_heads:
+        raise ValueError(f"k has {key_heads} heads, expected a divisor of q's {heads}")
+    if not 0 < hdim <= MAX_HDIM:
+        raise ValueError(f"hdim is {hdim}, expected 1 to {MAX_HDIM}")
+    factor = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
+    return Problem(queries, keys, values, cu_seqlens_q, cu_seqlens_k, bool(causal), factor)
+
+
+def _keys(queries: Given, array: object, name: str, rank: int) -> Given:
+    """Keys or values, of q's type, device and rank."""
+    keys = given(array, name)
+    if keys.dtype is not queries.dtype:
+        raise TypeError(f"{name} has elements of {keys.type_name}, expected {queries.type_name}")
+    if keys.device != queries.device:
+        raise ValueError(f"{name} is on {keys.device}, expected {queries.device}")
+    if len(keys.shape) != rank:
+        raise ValueError(f"{name} has shape {keys.shape}, expected {rank} dimensions")
+    return keys
+
+
+def _check_cu_seqlens(queries: Given, cu_seqlens_q: object, cu_seqlens_k: object) -> None:
+    if (cu_seqlens_q is None) != (cu_seqlens_k is None):
+        raise ValueError("cu_seqlens_q and cu_seqlens_k: expected both or neither")
+    if cu_seqlens_q is None:
+        return
+    first, second = given(cu_seqlens_q, "cu_seqlens_q"), given(cu_seqlens_k, "cu_seqlens_k")
+    for name, lengths in (("cu_seqlens_q", first), ("cu_seqlens_k", second)):
+        if lengths.dtype is not i32:
+            raise TypeError(f"{name} has elements of {lengths.type_name}, expected int32")
+        if lengths.device != queries.device:
+            raise ValueError(f"{name} is on {lengths.device}, expected {queries.device}")
+        if len(lengths.shape) != 1 or lengths.shape != first.shape or lengths.shape[0] < 2:
+            raise ValueError(
+                f"{name} has shape {lengths.shape}, expected shape (batch + 1,), batch ≥ 1, equal for q and k"
+            )
+
+
+def _check_lse(problem: Problem, lse: object) -> None:
+    found, (shape, dtype, name) = given(lse, "lse"), _lse_like(problem.q)
+    if found.dtype is not dtype:
+        raise TypeError(f"lse has elements of {found.type_name}, expected {name}")
+    if found.shape != shape:
+        raise ValueError(f"lse has shape {found.shape}, expected {shape}")
+    if found.device != problem.q.device:
+        raise ValueError(f"lse is on {found.device}, expected {problem.q.device}")
+
+
+def _forward(problem: Problem, out: Any, lse: Any, max_seqlen_q: int) -> Call:
+    """Dispatch `attention`."""
+    q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale = problem
+    arrays = q.array, k.array, v.array, out, lse, cu_seqlens_q, cu_seqlens_k
+    hdim = problem.hdim
+    # Tensor cores: with a scale of 0 or less, the largest score is not the largest weight.
+    if k.shape[-3] and scale > 0 and _has_tensor_cores(q):
+        if _suits_sm90(q, k, v):
+            arguments = *arrays, max_seqlen_q, scale, causal, _sm90_hdim(hdim)
+            return Call(fwd_sm90.attention, arguments, out)
+        aligned = _is_aligned(q, k, v)
+        function = fwd_sm80.attention_aligned if aligned else fwd_sm80.attention
+        config = fwd_sm80.config_for(hdim)
+        return Call(function, (*arrays, scale, causal, fwd_sm80.padded(hdim), config), out)
+    group_size = q.shape[-2] // max(k.shape[-2], 1)
+    arguments = *arrays, max_seqlen_q, group_size, scale, causal, fwd_simt.padded(hdim)
+    return Call(fwd_simt.attention, arguments, out)
+
+
+def _backward_call(
+    problem: Problem, gradient: Given, out: Any, lse: Any, grads: tuple[Any, Any, Any]
+) -> Call:
+    """Dispatch `attention_backward`; `out` and `lse` are recomputed if they are None and needed."""
+    q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale = problem
+    inputs, hdim = (gradient.array, q.array, k.array, v.array), problem.hdim
+    options = cu_seqlens_q, cu_seqlens_k, scale, causal
+    if not _has_tensor_cores(q) or 0 in (q.size, k.size):
+        arguments = *inputs, *grads, *options, fwd_simt.padded(hdim)
+        return Call(bwd_simt.attention_backward, arguments, grads)
+    if out is None:
+        out, lse = output_like(q), output(q, *_lse_like(q))
+        forward = _forward(problem, out, lse, q.shape[-3])
+        forward.function(*forward.arguments)
+    arrays = *inputs, out, lse, *grads, *options
+    if _suits_sm90(gradient, q, k, v):
+        columns = _sm90_hdim(hdim)
+        configs = bwd_sm90.configs_for(columns)
+        return Call(bwd_sm90.attention_backward, (*arrays, columns, configs), grads)
+    aligned = _is_aligned(gradient, q, k, v)
+    function = bwd_sm80.attention_backward_aligned if aligned else bwd_sm80.attention_backward
+    configs = bwd_sm80.configs_for(hdim)
+    return Call(function, (*arrays, fwd_sm80.padded(hdim), configs), grads)
+
+
+def _sm90_hdim(hdim: int) -> int:
+    """Columns of a tile on Hopper."""
+    return next(columns for columns in _SM90_HDIMS if hdim <= columns)
+
+
+def _has_tensor_cores(q: Given) -> bool:
+    return (
+        capability(q.device) >= (8, 0)
+        and q.dtype.itemsize == 2
+        and q.shape[-1] <= fwd_sm80.MAX_HDIM
+    )
+
+
+def _suits_sm90(*arrays: Given) -> bool:
+    return capability(arrays[0].device) == (9, 0) and _is_aligned(*arrays)
+
+
+def _is_aligned(*arrays: Given) -> bool:
+    """Whether rows of 16-bit elements are whole chunks of 16 bytes."""
+    return all(
+        array.dtype.itemsize == 2
+        and 2 * array.shape[-1] % _CHUNK_BYTES == 0
+        and array.address % _CHUNK_BYTES == 0
+        and array.strides[-1] == 1
+        and all(stride > 0 and 2 * stride % _CHUNK_BYTES == 0 for stride in array.strides[:-1])
+        for array in arrays
+    )
+
+
+def _matmul_flops(out: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any) -> int:
+    """FLOPs of Q·Kᵀ and P·V without a mask, as torch's FlopCounterMode counts; of tensors of torch."""
+    *batch, tokens, heads, hdim = out.shape
+    if cu_seqlens_q is None:
+        return 4 * math.prod(batch) * heads * hdim * tokens * k.shape[-3]
+    lengths = cu_seqlens_q.diff() * (cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k).diff()
+    return 4 * heads * hdim * int(lengths.sum())
+
+
+def _visible(q: Any, k: Any, causal: bool, cu_seqlens_q: Any, cu_seqlens_k: Any) -> Any:
+    """Mask (queries, keys) of a tensor of torch: which keys each query sees."""
+    rows, row_sequences, row_ends = _sequences(q, cu_seqlens_q)
+    columns, column_sequences, column_ends = _sequences(k, cu_seqlens_k)
+    visible = (row_sequences[:, None] == column_sequences) & (row_sequences[:, None] >= 0)
+    return visible & (columns - column_ends <= (rows - row_ends)[:, None]) if causal else visible
+
+
+def _sequences(tokens: Any, cu_seqlens: Any) -> tuple[Any, Any, Any]:
+    """Index of each token, its sequence (-1 for none) and the sequence's end, as tensors of torch."""
+    torch: Any = sys.modules["torch"]
+    indices = torch.arange(tokens.shape[-3], device=tokens.device)
+    if cu_seqlens is None:
+        return indices, torch.zeros_like(indices), torch.full_like(indices, len(indices))
+    bounds = cu_seqlens.long()
+    sequences = torch.searchsorted(bounds, indices, right=True) - 1
+    sequences = sequences.masked_fill(indices >= bounds[-1], -1)
+    return indices, sequences, bounds[(sequences + 1).clamp(0)]

@@ -1,227 +1,198 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The derivative of attention of any float type and layout, on any target, without tensor cores.
+"""Attention backward of any float type, layout and target, without tensor cores, deterministic.
 
-In: the gradient of the result, queries, keys and values. Out: the derivatives by the three. A block takes a query: it
-finds the sum of its weights and its mean slope, then the query's derivative. Then a block takes a key: it adds what
-each query that sees it gives to the key and to its value.
+With P = exp(scale · Q Kᵀ - lse), dP = dO Vᵀ and delta = rowsum(P ∘ dP):
+
+    dV = Pᵀ dO,    dS = P ∘ (dP - delta),    dQ = scale · dS K,    dK = scale · dSᵀ Q
+
+The first kernel has a block per query, which computes lse, delta and its row of dQ; the second one a block per key,
+which sums its rows of dK and dV over the queries that see it.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
-from weft.api import jit, kernel
+import weft
 from weft.kernels.device.row import sum_type
-from weft.kernels.host.arrays import Array, Constant, Float64, Int32
-from weft.language.control import static_range
-from weft.language.memory.scratch import scratch
-from weft.language.memory.shared import shared
-from weft.language.numbers.math import exp, log
-from weft.language.numbers.math import max as greater
-from weft.language.numbers.math import min as lesser
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.block.reductions import max as block_max
-from weft.primitives.block.reductions import sum as block_sum
+from weft.kernels.flash_attention.varlen import sequence_of
 
-_THREADS: Final = 128
-LSE, MEAN = range(2)  # of a query: the logarithm of its weights' sum, and the mean of its slopes
+THREADS: Final = 128
 
 
-@jit
-def differentiate(
-    gradient: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    by_q: Array,
-    by_k: Array,
-    by_v: Array,
-    cu_seqlens_q: Array | None,
-    cu_seqlens_k: Array | None,
-    scale: Float64,
-    causal: Constant,
-    width: Constant,
-) -> None:
-    """Writes the derivatives of attention."""
-    batches = q.shape[0] if cu_seqlens_q is None else 1
-    found = scratch((*q.shape[:-1], 2), sum_type(q.dtype))
-    group = q.shape[-2] // k.shape[-2]
-    inputs, options = (gradient, q, k, v), (cu_seqlens_q, cu_seqlens_k, group, scale, causal, width)
-    query_kernel(*inputs, by_q, found, *options).launch(
-        grid=(greater(q.shape[-3], 1), greater(q.shape[-2], 1), batches), block=_THREADS
-    )
-    key_kernel(*inputs, by_k, by_v, found, *options).launch(
-        grid=(greater(k.shape[-3], 1), k.shape[-2], batches), block=_THREADS
-    )
-
-
-def sequence_of(token: Any, starts: Any, others: Any, sizes: Any) -> Any:
-    """Where the sequence of a token begins and ends, and that of the others it meets; traced in kernels.
-
-    Nothing for a token of no sequence. `sizes` are how many tokens and others there are where starts are None.
-    """
-    if starts is None:
-        return 0, sizes[0], 0, sizes[1]
-    number, last = 0, starts.shape[0] - 1
-    for one in range(1, last):
-        if starts[one] <= token:
-            number = one
-    first, end, other, other_end = (
-        starts[number],
-        starts[number + 1],
-        others[number],
-        others[number + 1],
-    )
-    assert 0 <= first <= end <= sizes[0] and 0 <= other <= other_end <= sizes[1], (
-        "cu_seqlens_q or cu_seqlens_k decreases or is outside of the tokens"
-    )
-    if token < first or token >= end:
-        other_end = other
-    return first, end, other, other_end
-
-
-def dot(row: Any, a: Any, at: Any, hdim: Any) -> Any:
-    """The product of a row in shared memory and one of an array; traced in kernels."""
+def dot(row: weft.Tensor, a: weft.Tensor, at: tuple[weft.i32, ...], hdim: weft.i32) -> weft.f32:
+    """Dot product of a row in shared memory and one of an array."""
     total = row.dtype(0.0)
     for d in range(hdim):
-        total += row[d] * row.dtype(a[(*at, d)])
+        total += row[d] * row.dtype(a[*at, d])
     return total
 
 
-def keep(row: Any, a: Any, at: Any, scale: Any) -> None:
-    """Copies a row to shared memory, scaled; traced in kernels."""
-    for d in range(thread_idx.x, a.shape[-1], _THREADS):
-        row[d] = row.dtype(a[(*at, d)]) * row.dtype(scale)
-
-
-def elements_of(width: Any) -> Any:
-    """The elements of a row that a thread adds up, some beyond its end; traced in kernels."""
-    return [thread_idx.x + first for first in static_range(0, width, _THREADS)]
-
-
-@kernel(max_threads=_THREADS)
-def query_kernel(
-    gradient: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    by_q: Array,
-    found: Array,
-    cu_seqlens_q: Array | None,
-    cu_seqlens_k: Array | None,
-    group: Int32,
-    scale: Float64,
-    causal: Constant,
-    width: Constant,
+def load_row(
+    row: weft.Tensor, a: weft.Tensor, at: tuple[weft.i32, ...], scale: weft.f64 = 1.0
 ) -> None:
-    """A block: a query of a head. Its threads take a key each, then some elements of the derivative each."""
-    if block_idx.x >= q.shape[-3] or block_idx.y >= q.shape[-2]:
+    """Load a row of an array to shared memory, times `scale`."""
+    for d in range(weft.thread_idx.x, a.shape[-1], THREADS):
+        row[d] = row.dtype(a[*at, d]) * row.dtype(scale)
+
+
+def columns_of(padded_hdim: int) -> list[weft.i32]:
+    """Elements of hdim that a thread sums, some of them beyond it."""
+    return [weft.thread_idx.x + first for first in weft.static_range(0, padded_hdim, THREADS)]
+
+
+@weft.kernel(max_threads=THREADS)
+def dq_kernel(
+    grad_out: weft.Tensor,
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    dq: weft.Tensor,
+    lse: weft.Tensor,
+    delta: weft.Tensor,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    group_size: weft.i32,
+    scale: weft.f64,
+    causal: weft.Constexpr[bool],
+    padded_hdim: weft.Constexpr[int],
+) -> None:
+    """A block: a query of a head. Each thread takes a key for dS, then elements of hdim for dQ."""
+    if weft.block_idx.x >= q.shape[-3] or weft.block_idx.y >= q.shape[-2]:
         return
-    hdim, wide, thread, token, head = (
-        q.shape[-1],
-        found.dtype,
-        thread_idx.x,
-        block_idx.x,
-        block_idx.y,
+    hdim, acc_type, thread = q.shape[-1], lse.dtype, weft.thread_idx.x
+    token, head = weft.block_idx.x, weft.block_idx.y
+    batch = (weft.block_idx.z,) if cu_seqlens_q is None else ()
+    q_start, q_end, k_start, k_end = sequence_of(
+        token, cu_seqlens_q, cu_seqlens_k, q.shape[-3], k.shape[-3]
     )
-    own = (block_idx.z,) if cu_seqlens_q is None else ()
-    sizes = q.shape[-3], k.shape[-3]
-    first, end, start, stop = sequence_of(token, cu_seqlens_q, cu_seqlens_k, sizes)
     if causal:
-        stop = lesser(stop, start + token - first + 1 + (stop - start) - (end - first))
-    query, slope, weights = shared(width, wide), shared(width, wide), shared(_THREADS, wide)
-    keep(query, q, (*own, token, head), scale)
-    keep(slope, gradient, (*own, token, head), 1.0)
-    sync_threads()
-    largest, total, products = wide(-math.inf), wide(0.0), wide(0.0)
-    for key in range(start + thread, stop, _THREADS):
-        at = (*own, key, head // group)
-        score, product = dot(query, k, at, hdim), dot(slope, v, at, hdim)
-        new = greater(largest, score)
-        base = wide(0.0) if new == -math.inf else new
-        factor, weight = exp(largest - base), exp(score - base)
-        total, products = total * factor + weight, products * factor + weight * product
-        largest = new
-    top = block_max(largest)
-    base = wide(0.0) if top == -math.inf else top
-    factor = exp(largest - base)
-    total, products = block_sum((total * factor, products * factor))
-    sees = total != 0
-    lse = base + log(total) if sees else wide(math.inf)
-    mean = products / total if sees else wide(0.0)
-    places = elements_of(width)
-    sums = [wide(0.0) for _ in places]
-    for begin in range(start, stop, _THREADS):
-        key = begin + thread
-        sync_threads()
-        if key < stop:
-            at = (*own, key, head // group)
-            score, product = dot(query, k, at, hdim), dot(slope, v, at, hdim)
-            weights[thread] = exp(score - lse) * (product - mean)
-        sync_threads()
-        for step in range(lesser(_THREADS, stop - begin)):
-            for i, d in enumerate(places):
+        k_end = min(k_end, k_start + token - q_start + 1 + (k_end - k_start) - (q_end - q_start))
+    q_row, do_row = weft.shared(padded_hdim, acc_type), weft.shared(padded_hdim, acc_type)
+    ds = weft.shared(THREADS, acc_type)
+    load_row(q_row, q, (*batch, token, head), scale)
+    load_row(do_row, grad_out, (*batch, token, head))
+    weft.sync_threads()
+    # Online softmax of the thread's keys: their maximum, sum of weights, and sum of weight · dP.
+    maximum, total, weighted = acc_type(-math.inf), acc_type(0.0), acc_type(0.0)
+    for key in range(k_start + thread, k_end, THREADS):
+        at = (*batch, key, head // group_size)
+        score, dp = dot(q_row, k, at, hdim), dot(do_row, v, at, hdim)
+        new = max(maximum, score)
+        base = acc_type(0.0) if new == -math.inf else new
+        alpha, weight = weft.math.exp(maximum - base), weft.math.exp(score - base)
+        total, weighted = total * alpha + weight, weighted * alpha + weight * dp
+        maximum = new
+    row_max = weft.block.max(maximum)
+    base = acc_type(0.0) if row_max == -math.inf else row_max
+    alpha = weft.math.exp(maximum - base)
+    total, weighted = weft.block.sum((total * alpha, weighted * alpha))
+    sees_keys = total != 0
+    logsumexp = base + weft.math.log(total) if sees_keys else acc_type(math.inf)
+    row_delta = weighted / total if sees_keys else acc_type(0.0)
+    columns = columns_of(padded_hdim)
+    sums = [acc_type(0.0) for _ in columns]
+    for first in range(k_start, k_end, THREADS):
+        key = first + thread
+        weft.sync_threads()
+        if key < k_end:
+            at = (*batch, key, head // group_size)
+            score, dp = dot(q_row, k, at, hdim), dot(do_row, v, at, hdim)
+            ds[thread] = weft.math.exp(score - logsumexp) * (dp - row_delta)
+        weft.sync_threads()
+        for j in range(min(THREADS, k_end - first)):
+            for i, d in enumerate(columns):
                 if d < hdim:
-                    sums[i] += weights[step] * wide(k[(*own, begin + step, head // group, d)])
-    for i, d in enumerate(places):
+                    sums[i] += ds[j] * acc_type(k[*batch, first + j, head // group_size, d])
+    for i, d in enumerate(columns):
         if d < hdim:
-            by_q[(*own, token, head, d)] = q.dtype(sums[i] * wide(scale))
+            dq[*batch, token, head, d] = q.dtype(sums[i] * acc_type(scale))
     if thread == 0:
-        found[(*own, token, head, LSE)], found[(*own, token, head, MEAN)] = lse, mean
+        lse[*batch, token, head], delta[*batch, token, head] = logsumexp, row_delta
 
 
-@kernel(max_threads=_THREADS)
-def key_kernel(
-    gradient: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    by_k: Array,
-    by_v: Array,
-    found: Array,
-    cu_seqlens_q: Array | None,
-    cu_seqlens_k: Array | None,
-    group: Int32,
-    scale: Float64,
-    causal: Constant,
-    width: Constant,
+@weft.kernel(max_threads=THREADS)
+def dkdv_kernel(
+    grad_out: weft.Tensor,
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    dk: weft.Tensor,
+    dv: weft.Tensor,
+    lse: weft.Tensor,
+    delta: weft.Tensor,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    group_size: weft.i32,
+    scale: weft.f64,
+    causal: weft.Constexpr[bool],
+    padded_hdim: weft.Constexpr[int],
 ) -> None:
-    """A block: a key. Its threads take a query each, then some elements of both derivatives each."""
-    if block_idx.x >= k.shape[-3]:
+    """A block: a key of a key head. Each thread takes a query for P and dS, then elements of hdim for dK and dV."""
+    if weft.block_idx.x >= k.shape[-3]:
         return
-    hdim, wide, thread, token = q.shape[-1], found.dtype, thread_idx.x, block_idx.x
-    own = (block_idx.z,) if cu_seqlens_q is None else ()
-    sizes = k.shape[-3], q.shape[-3]
-    first, end, start, stop = sequence_of(token, cu_seqlens_k, cu_seqlens_q, sizes)
+    hdim, acc_type, thread = q.shape[-1], lse.dtype, weft.thread_idx.x
+    token, k_head = weft.block_idx.x, weft.block_idx.y
+    batch = (weft.block_idx.z,) if cu_seqlens_q is None else ()
+    k_start, k_end, q_start, q_end = sequence_of(
+        token, cu_seqlens_k, cu_seqlens_q, k.shape[-3], q.shape[-3]
+    )
     if causal:
-        start = greater(start, start + token - first + (stop - start) - (end - first))
-    key, value = shared(width, wide), shared(width, wide)
-    weights, slopes = shared(_THREADS, wide), shared(_THREADS, wide)
-    keep(key, k, (*own, token, block_idx.y), scale)
-    keep(value, v, (*own, token, block_idx.y), 1.0)
-    places = elements_of(width)
-    of_key, of_value = [wide(0.0) for _ in places], [wide(0.0) for _ in places]
-    for member in range(group):
-        head = block_idx.y * group + member
-        for begin in range(start, stop, _THREADS):
-            query = begin + thread
-            sync_threads()
-            if query < stop:
-                at = (*own, query, head)
-                weight = exp(dot(key, q, at, hdim) - found[(*at, LSE)])
-                weights[thread] = weight
-                slopes[thread] = weight * (dot(value, gradient, at, hdim) - found[(*at, MEAN)])
-            sync_threads()
-            for step in range(lesser(_THREADS, stop - begin)):
-                for i, d in enumerate(places):
+        q_start = max(q_start, q_start + token - k_start + (q_end - q_start) - (k_end - k_start))
+    k_row, v_row = weft.shared(padded_hdim, acc_type), weft.shared(padded_hdim, acc_type)
+    p, ds = weft.shared(THREADS, acc_type), weft.shared(THREADS, acc_type)
+    load_row(k_row, k, (*batch, token, k_head), scale)
+    load_row(v_row, v, (*batch, token, k_head))
+    columns = columns_of(padded_hdim)
+    dk_sums, dv_sums = [acc_type(0.0) for _ in columns], [acc_type(0.0) for _ in columns]
+    for member in range(group_size):
+        head = k_head * group_size + member
+        for first in range(q_start, q_end, THREADS):
+            query = first + thread
+            weft.sync_threads()
+            if query < q_end:
+                at = (*batch, query, head)
+                weight = weft.math.exp(dot(k_row, q, at, hdim) - lse[at])
+                p[thread] = weight
+                ds[thread] = weight * (dot(v_row, grad_out, at, hdim) - delta[at])
+            weft.sync_threads()
+            for j in range(min(THREADS, q_end - first)):
+                for i, d in enumerate(columns):
                     if d < hdim:
-                        at = (*own, begin + step, head, d)
-                        of_key[i] += slopes[step] * wide(q[at])
-                        of_value[i] += weights[step] * wide(gradient[at])
-    for i, d in enumerate(places):
+                        at = (*batch, first + j, head, d)
+                        dk_sums[i] += ds[j] * acc_type(q[at])
+                        dv_sums[i] += p[j] * acc_type(grad_out[at])
+    for i, d in enumerate(columns):
         if d < hdim:
-            at = (*own, token, block_idx.y, d)
-            by_k[at] = k.dtype(of_key[i] * wide(scale))
-            by_v[at] = v.dtype(of_value[i])
+            dk[*batch, token, k_head, d] = k.dtype(dk_sums[i] * acc_type(scale))
+            dv[*batch, token, k_head, d] = v.dtype(dv_sums[i])
+
+
+@weft.jit
+def attention_backward(
+    grad_out: weft.Tensor,
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    dq: weft.Tensor,
+    dk: weft.Tensor,
+    dv: weft.Tensor,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f64,
+    causal: weft.Constexpr[bool],
+    padded_hdim: weft.Constexpr[int],
+) -> None:
+    """dQ, dK and dV; `padded_hdim` as `fwd_simt.padded` says."""
+    batch = q.shape[0] if cu_seqlens_q is None else 1
+    acc_type, group_size = sum_type(q.dtype), q.shape[-2] // k.shape[-2]
+    lse = weft.scratch(q.shape[:-1], acc_type)
+    delta = weft.scratch(q.shape[:-1], acc_type)
+    cu_seqlens = cu_seqlens_q, cu_seqlens_k
+    dq_kernel(
+        grad_out, q, k, v, dq, lse, delta, *cu_seqlens, group_size, scale, causal, padded_hdim
+    ).launch(grid=(max(q.shape[-3], 1), max(q.shape[-2], 1), batch), block=THREADS)
+    dkdv_kernel(
+        grad_out, q, k, v, dk, dv, lse, delta, *cu_seqlens, group_size, scale, causal, padded_hdim
+    ).launch(grid=(max(k.shape[-3], 1), k.shape[-2], batch), block=THREADS)

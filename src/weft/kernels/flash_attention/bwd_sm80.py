@@ -1,339 +1,312 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The derivative of attention on any GPU from sm_80 on, as FlashAttention-2 computes it, by tensor cores.
+"""Attention backward from sm_80 on (FlashAttention-2), deterministic: dQ in one kernel, dK and dV in another.
 
-In: the gradient of the result, queries, keys and values of 16-bit floats, the result and the logarithms of its weights'
-sums. Out: the derivatives by queries, keys and values, always added in the same order.
+With P = exp(scale · Q Kᵀ - lse), dP = dO Vᵀ and delta = rowsum(dO ∘ O) (Dao, 2023, arXiv:2307.08691):
 
-Each of the two kernels computes the weights once more from the scores: one has the queries of a block in registers and
-goes through the keys, the other has keys and values and goes through the queries. So no sum is of several blocks, and
-none needs atomics; the price is seven products instead of five. What a block goes through is copied ahead of time into
-a ring of tiles, in which its own rows lie before, on their way to registers.
+    dV = Pᵀ dO,    dS = P ∘ (dP - delta),    dQ = scale · dS K,    dK = scale · dSᵀ Q
+
+Both kernels recompute P. One has queries of a block in registers and walks through the keys, the other has keys and
+values and walks through the queries: no sum is over several blocks, so none needs atomics, at the price of seven
+products for five. cp.async loads rings of tiles ahead; a block's own rows come through them first.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
 
-from weft.api import jit, kernel
+import weft
 from weft.kernels.device.vector import Aligned
+from weft.kernels.flash_attention.bwd_preprocess import preprocess
 from weft.kernels.flash_attention.fwd_sm80 import (
-    Heads,
-    Plan,
-    add_rows,
-    fetch,
-    held,
-    rings_of,
-    scores_of,
+    AttentionConfig,
+    HeadConfig,
+    load_block,
+    load_operand_a,
+    load_tile,
+    matmul_add,
+    matmul_transposed,
+    ring,
 )
-from weft.kernels.flash_attention.fwd_sm90 import LOG2_E, scaled
-from weft.kernels.flash_attention.shapes import clear_outside, tile_of, tiles_of
-from weft.kernels.host.arrays import Array, Constant, Float64
-from weft.language.asynchronous import cp_async
-from weft.language.control import ceil_div, select, static_range
-from weft.language.matrix import mma
-from weft.language.memory.scratch import scratch
-from weft.language.memory.shared import shared
-from weft.language.numbers.math import exp2
-from weft.language.numbers.math import max as greater
-from weft.language.numbers.math import min as lesser
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.grid import block_idx, grid_dim, thread_idx
-from weft.language.threads.warp import lane_id, warp_id
-from weft.primitives.warp.reductions import sum as warp_sum
-from weft.types.dtype import f32
-
-_MEANS_WARPS: Final = 8
+from weft.kernels.flash_attention.softmax import (
+    LOG2_E,
+    mask_gradients,
+    multiply,
+    probability,
+    score_gradient,
+)
+from weft.kernels.flash_attention.varlen import num_tiles, tile_at, zero_padding
 
 
-def plans_for(hdim: int) -> tuple[Plan, Plan]:
-    """How blocks of queries, and how blocks of keys, of so many elements work."""
+def configs_for(hdim: int) -> tuple[AttentionConfig, AttentionConfig]:
+    """Tile sizes that were fastest, for dQ, and for dK and dV."""
     if hdim <= 64:
-        return Plan(4, 32, 64, 32, 2), Plan(8, 32, 128, 16, 2)
-    return Plan(8, 16, 64, 64, 2), Plan(8, 16, 32, 16, 4)
+        return AttentionConfig(4, 32, 64, 32, 2), AttentionConfig(8, 32, 128, 16, 2)
+    return AttentionConfig(8, 16, 64, 64, 2), AttentionConfig(8, 16, 32, 16, 4)
 
 
-def of_columns(scores: Any, row: Any, first: Any, plan: Any) -> Any:
-    """What a row in shared memory has for the columns of a piece; traced in kernels."""
-
-    def at(column: Any) -> Any:
-        return row[plan.piece * first + column]
-
-    return scores.cols(at)
-
-
-def shown(weights: Any, places: Any, sizes: Any, causal: Any, rows_are_keys: Any) -> Any:
-    """Weights, 0 where a query does not see a key and from the last column on; traced in kernels.
-
-    Args:
-        weights: a fragment.
-        places: the query and the key of its first element.
-        sizes: how many queries and keys there are.
-        causal: whether a query sees the keys up to its own alone.
-        rows_are_keys: or queries.
-    """
-    (first_query, first_key), (queries, keys) = places, sizes
-
-    def one(x: Any, row: Any, column: Any) -> Any:
-        query, key = (column, row) if rows_are_keys else (row, column)
-        query, key = first_query + query, first_key + key
-        inside = query < queries if rows_are_keys else key < keys
-        if causal:
-            inside = inside & (key <= query + keys - queries)
-        return select(inside, x, 0.0)
-
-    return weights.map(one, coordinates=True)
+def load_operands_a(
+    rings: tuple[weft.Tensor, weft.Tensor],
+    sources: tuple[weft.Tensor, weft.Tensor],
+    batch: tuple[weft.i32, ...],
+    first: weft.i32,
+    end: weft.i32,
+    head: weft.i32,
+    heads: HeadConfig,
+    config: AttentionConfig,
+) -> list[weft.Fragment]:
+    """This warp's rows of two arrays, through the rings, which are free afterwards."""
+    for stages, source in zip(rings, sources, strict=True):
+        load_block(stages, source, batch, first, end, head, heads, config)
+    weft.cp_async.commit()
+    weft.cp_async.wait(pending=0)
+    weft.sync_threads()
+    operands = [load_operand_a(stages, config) for stages in rings]
+    weft.sync_threads()
+    return operands
 
 
-def weight_of(score: Any, total: Any, scale: Any) -> Any:
-    """exp(scale · score) / the sum of such; scale and the sum's logarithm are to the base of 2."""
-    return exp2(score * scale - total, approx=True)
-
-
-def slope_of(weight: Any, product: Any, mean: Any) -> Any:
-    """The derivative by a score."""
-    return weight * (product - mean)
-
-
-@kernel(max_threads=32 * _MEANS_WARPS)
-def means_kernel(gradient: Array, result: Array, lse: Array, sums: Array, means: Array) -> None:
-    """A warp: of a query of a head the mean of its slopes, and the logarithm of its sum of weights to the base of 2."""
-    own = (block_idx.z,) if gradient.ndim == 4 else ()
-    token, head = _MEANS_WARPS * block_idx.x + warp_id(), block_idx.y
-    if token < gradient.shape[-3]:
-        total = f32(0.0)
-        for d in range(lane_id(), gradient.shape[-1], 32):
-            at = (*own, token, head, d)
-            total += f32(gradient[at]) * f32(result[at])
-        total = warp_sum(total)
-        if lane_id() == 0:
-            at = (*own, head, token)
-            means[at] = total
-            # With a sum of no weights there are none.
-            sums[at] = math.inf if lse[at] == -math.inf else lse[at] * LOG2_E
-
-
-@kernel
-def query_kernel(
-    gradient: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    by_q: Array,
-    stats: Any,
-    starts: Any,
-    scale: Any,
-    heads: Heads,
-    plan: Plan,
+@weft.kernel
+def dq_kernel(
+    grad_out: weft.Tensor,
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    dq: weft.Tensor,
+    lse_log2: weft.Tensor,
+    delta: weft.Tensor,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f32,
+    heads: HeadConfig,
+    config: AttentionConfig,
 ) -> None:
-    """A block: queries of a head."""
-    head = block_idx.y
-    of_keys = head // heads.group
-    clear_outside(by_q, starts[0])
+    """A block: dQ of `tile_m` queries of a head."""
+    head, tile_n, stages = weft.block_idx.y, config.tile_n, config.stages
+    k_head = head // heads.group_size
+    zero_padding(dq, cu_seqlens_q)
     # Of a causal grid the blocks with the most keys start first.
-    own, first, start, queries, other, keys = tile_of(
-        grid_dim.x - 1 - block_idx.x, plan.warps * plan.rows, starts, (q.shape[-3], k.shape[-3])
+    tile = weft.grid_dim.x - 1 - weft.block_idx.x
+    sequence, first = tile_at(
+        tile, config.tile_m, cu_seqlens_q, cu_seqlens_k, q.shape[-3], k.shape[-3]
     )
+    batch, q_start, queries, k_start, keys = sequence
     if first >= queries:
         return
-    k_ring, v_ring = rings = rings_of(q.dtype, plan, heads)
-    ahead, mine = keys - queries, first + plan.rows * warp_id()
-    place, end = (*own, start + first, head), start + queries
-    rows, slopes = held(rings, (q, gradient), place, end, heads, plan)
-
-    def fetch_both(step: Any) -> None:
-        at = (*own, other + plan.tile * step, of_keys)
-        for ring, source in ((k_ring, k), (v_ring, v)):
-            fetch(ring[step % plan.stages], source, at, other + keys, heads, plan.warps)
-        cp_async.commit()
-
-    def found_in(source: Any, beyond: Any) -> Any:
-        at = source[(*own, head)]
-
-        def of_row(row: Any) -> Any:
-            return at[start + mine + row] if mine + row < queries else f32(beyond)
-
-        return mma.zeros((plan.rows, plan.piece), f32).rows(of_row)
-
-    total, mean = found_in(stats[0], math.inf), found_in(stats[1], 0.0)
-    base = scale * LOG2_E
-    last = lesser(keys, first + plan.warps * plan.rows + ahead) if heads.causal else keys
-    for step in static_range(plan.stages - 1):
-        fetch_both(step)
-    acc = mma.zeros((plan.rows, k_ring.shape[-1]), f32)
-    for step in range(ceil_div(last, plan.tile)):
-        cp_async.wait(pending=plan.stages - 2)
-        sync_threads()  # this tile is there for all, and the one before it is free
-        fetch_both(step + plan.stages - 1)
-        k_tile, v_tile = k_ring[step % plan.stages], v_ring[step % plan.stages]
-        for piece in static_range(plan.tile // plan.piece):
-            key = plan.tile * step + plan.piece * piece
-            weights = scores_of(rows, k_tile, piece, plan).map(weight_of, total, base)
-            by_score = weights.map(slope_of, scores_of(slopes, v_tile, piece, plan), mean)
-            if key + plan.piece > (lesser(keys, mine + ahead + 1) if heads.causal else keys):
-                by_score = shown(by_score, (mine, key), (queries, keys), heads.causal, False)
-            acc = add_rows(acc, by_score, k_tile, piece, plan)
-    target = by_q[(*own, slice(start, end), head)]
-    acc.map(scaled, scale).store(target, (mine, 0))
-
-
-@kernel
-def key_kernel(
-    gradient: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    by: Any,
-    stats: Any,
-    starts: Any,
-    scale: Any,
-    heads: Heads,
-    plan: Plan,
-) -> None:
-    """A block: keys of a head of keys."""
-    of_keys, dtype = block_idx.y, q.dtype
-    for one in by:
-        clear_outside(one, starts[1])
-    own, first, start, keys, other, queries = tile_of(
-        block_idx.x, plan.warps * plan.rows, starts[::-1], (k.shape[-3], q.shape[-3])
+    k_ring, v_ring = ring(q.dtype, config, heads), ring(q.dtype, config, heads)
+    ahead, own = keys - queries, first + config.warp_m * weft.warp_id()
+    q_own, do_own = load_operands_a(
+        (k_ring, v_ring),
+        (q, grad_out),
+        batch,
+        q_start + first,
+        q_start + queries,
+        head,
+        heads,
+        config,
     )
+
+    def load_keys(block: weft.i32) -> None:
+        row, end = k_start + tile_n * block, k_start + keys
+        load_tile(k_ring[block % stages], k, batch, row, end, k_head, heads, config.warps)
+        load_tile(v_ring[block % stages], v, batch, row, end, k_head, heads, config.warps)
+        weft.cp_async.commit()
+
+    def per_row(source: weft.Tensor, beyond: float) -> weft.Fragment:
+        values = source[*batch, head]
+
+        def value_of(row: weft.i32) -> weft.f32:
+            return values[q_start + own + row] if own + row < queries else weft.f32(beyond)
+
+        return weft.mma.zeros((config.warp_m, config.step_n), weft.f32).rows(value_of)
+
+    lse_rows, delta_rows = per_row(lse_log2, math.inf), per_row(delta, 0.0)
+    scale_log2 = scale * LOG2_E
+    visible = min(keys, first + config.tile_m + ahead) if heads.causal else keys
+    for block in weft.static_range(stages - 1):
+        load_keys(block)
+    acc = weft.mma.zeros((config.warp_m, heads.hdim), weft.f32)
+    for block in range(weft.ceil_div(visible, tile_n)):
+        weft.cp_async.wait(pending=stages - 2)
+        weft.sync_threads()  # this tile is there for all, and the one before it is free
+        load_keys(block + stages - 1)
+        k_tile, v_tile = k_ring[block % stages], v_ring[block % stages]
+        for step in weft.static_range(tile_n // config.step_n):
+            key = tile_n * block + config.step_n * step
+            s = matmul_transposed(q_own, k_tile, step, config)
+            p = s.map(probability, lse_rows, scale_log2)
+            dp = matmul_transposed(do_own, v_tile, step, config)
+            ds = p.map(score_gradient, dp, delta_rows)
+            if key + config.step_n > (min(keys, own + ahead + 1) if heads.causal else keys):
+                ds = mask_gradients(ds, own, key, queries, keys, heads.causal, transposed=False)
+            acc = matmul_add(acc, ds, k_tile, step, config)
+    acc.map(multiply, scale).store(dq[*batch, q_start : q_start + queries, head], (own, 0))
+
+
+@weft.kernel
+def dkdv_kernel(
+    grad_out: weft.Tensor,
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    dk: weft.Tensor,
+    dv: weft.Tensor,
+    lse_log2: weft.Tensor,
+    delta: weft.Tensor,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f32,
+    heads: HeadConfig,
+    config: AttentionConfig,
+) -> None:
+    """A block: dK and dV of `tile_m` keys of a key head."""
+    k_head, dtype, tile_n, stages = weft.block_idx.y, q.dtype, config.tile_n, config.stages
+    zero_padding(dk, cu_seqlens_k)
+    zero_padding(dv, cu_seqlens_k)
+    sequence, first = tile_at(
+        weft.block_idx.x, config.tile_m, cu_seqlens_k, cu_seqlens_q, k.shape[-3], q.shape[-3]
+    )
+    batch, k_start, keys, q_start, queries = sequence
     if first >= keys:
         return
-    q_ring, g_ring = rings = rings_of(dtype, plan, heads)
-    stat_rings = tuple(shared((plan.stages, plan.tile), f32) for _ in stats)
-    ahead, mine = keys - queries, first + plan.rows * warp_id()
-    place, end = (*own, start + first, of_keys), start + keys
-    rows, values = held(rings, (k, v), place, end, heads, plan)
-    begin = greater(first - ahead, 0) if heads.causal else 0  # the first query that sees a key
-    steps = ceil_div(greater(queries - begin, 0), plan.tile)  # for each head
-    count = heads.group * steps
+    q_ring, do_ring = ring(dtype, config, heads), ring(dtype, config, heads)
+    lse_ring = weft.shared((stages, tile_n), weft.f32)
+    delta_ring = weft.shared((stages, tile_n), weft.f32)
+    ahead, own = keys - queries, first + config.warp_m * weft.warp_id()
+    k_own, v_own = load_operands_a(
+        (q_ring, do_ring),
+        (k, v),
+        batch,
+        k_start + first,
+        k_start + keys,
+        k_head,
+        heads,
+        config,
+    )
+    first_query = max(first - ahead, 0) if heads.causal else 0  # that sees a key of this block
+    blocks = weft.ceil_div(max(queries - first_query, 0), tile_n)  # per head
+    iterations = heads.group_size * blocks
 
-    def fetch_all(step: Any) -> None:
-        member, number = divmod(step, greater(steps, 1))
-        stage, head = step % plan.stages, heads.group * of_keys + member
-        query = other + begin + plan.tile * number
-        last = select(step < count, other + queries, 0)
-        for ring, source in ((q_ring, q), (g_ring, gradient)):
-            fetch(ring[stage], source, (*own, query, head), last, heads, plan.warps)
-        for ring, source in zip(stat_rings, stats, strict=True):
-            if thread_idx.x < plan.tile:
-                at, row = (*own, head, query + thread_idx.x), thread_idx.x
-                cp_async.copy(ring[stage], row, source, at, 1, when=query + row < last)
-        cp_async.commit()
+    def load_queries(iteration: weft.i32) -> None:
+        member, block = divmod(iteration, max(blocks, 1))
+        stage, head = iteration % stages, heads.group_size * k_head + member
+        row = q_start + first_query + tile_n * block
+        end = weft.select(iteration < iterations, q_start + queries, 0)
+        load_tile(q_ring[stage], q, batch, row, end, head, heads, config.warps)
+        load_tile(do_ring[stage], grad_out, batch, row, end, head, heads, config.warps)
+        for stat_ring, source in ((lse_ring, lse_log2), (delta_ring, delta)):
+            if weft.thread_idx.x < tile_n:
+                at, i = (*batch, head, row + weft.thread_idx.x), weft.thread_idx.x
+                weft.cp_async.copy(stat_ring[stage], i, source, at, 1, when=row + i < end)
+        weft.cp_async.commit()
 
-    base = scale * LOG2_E
-    for step in static_range(plan.stages - 1):
-        fetch_all(step)
-    of_key, of_value = (mma.zeros((plan.rows, q_ring.shape[-1]), f32) for _ in "kv")
-    for step in range(count):
-        cp_async.wait(pending=plan.stages - 2)
-        sync_threads()  # this tile is there for all, and the one before it is free
-        fetch_all(step + plan.stages - 1)
-        stage = step % plan.stages
-        for piece in static_range(plan.tile // plan.piece):
-            query = begin + plan.tile * (step % greater(steps, 1)) + plan.piece * piece
-            total, mean = (ring[stage] for ring in stat_rings)
-            scores = scores_of(rows, q_ring[stage], piece, plan)
-            weights = scores.map(weight_of, of_columns(scores, total, piece, plan), base)
-            products = scores_of(values, g_ring[stage], piece, plan)
-            is_edge = query + plan.piece > queries
+    def per_column(x: weft.Fragment, values: weft.Tensor, step: int) -> weft.Fragment:
+        def value_of(column: weft.i32) -> weft.f32:
+            return values[config.step_n * step + column]
+
+        return x.cols(value_of)
+
+    scale_log2 = scale * LOG2_E
+    for iteration in weft.static_range(stages - 1):
+        load_queries(iteration)
+    dk_acc = weft.mma.zeros((config.warp_m, heads.hdim), weft.f32)
+    dv_acc = weft.mma.zeros((config.warp_m, heads.hdim), weft.f32)
+    for iteration in range(iterations):
+        weft.cp_async.wait(pending=stages - 2)
+        weft.sync_threads()  # this tile is there for all, and the one before it is free
+        load_queries(iteration + stages - 1)
+        stage = iteration % stages
+        for step in weft.static_range(tile_n // config.step_n):
+            block = iteration % max(blocks, 1)
+            query = first_query + tile_n * block + config.step_n * step
+            s = matmul_transposed(k_own, q_ring[stage], step, config)
+            p = s.map(probability, per_column(s, lse_ring[stage], step), scale_log2)
+            dp = matmul_transposed(v_own, do_ring[stage], step, config)
+            is_edge = query + config.step_n > queries
             if heads.causal:
-                is_edge = is_edge or query + ahead < mine + plan.rows - 1
+                is_edge = is_edge or query + ahead < own + config.warp_m - 1
             if is_edge:
-                places, sizes = (query, mine), (queries, keys)
-                weights = shown(weights, places, sizes, heads.causal, True)
-            by_score = weights.map(slope_of, products, of_columns(scores, mean, piece, plan))
-            of_value = add_rows(of_value, weights, g_ring[stage], piece, plan)
-            of_key = add_rows(of_key, by_score, q_ring[stage], piece, plan)
-    for found, one in zip((of_key.map(scaled, scale), of_value), by, strict=True):
-        found.store(one[(*own, slice(start, end), of_keys)], (mine, 0))
+                p = mask_gradients(p, query, own, queries, keys, heads.causal, transposed=True)
+            ds = p.map(score_gradient, dp, per_column(s, delta_ring[stage], step))
+            dv_acc = matmul_add(dv_acc, p, do_ring[stage], step, config)
+            dk_acc = matmul_add(dk_acc, ds, q_ring[stage], step, config)
+    dk_acc.map(multiply, scale).store(dk[*batch, k_start : k_start + keys, k_head], (own, 0))
+    dv_acc.store(dv[*batch, k_start : k_start + keys, k_head], (own, 0))
 
 
-def launch_means(gradient: Any, result: Any, lse: Any) -> Any:
-    """The logarithms of sums and the mean slopes of queries, tokens of a head together; traced in host functions."""
-    *batches, tokens, count, _ = gradient.shape
-    sums, means = (scratch((*batches, count, tokens), f32) for _ in "sm")
-    grid = greater(ceil_div(tokens, _MEANS_WARPS), 1), count, batches[0] if batches else 1
-    means_kernel(gradient, result, lse, sums, means).launch(grid=grid, block=32 * _MEANS_WARPS)
-    return sums, means
-
-
-def _launch(
-    gradient: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    result: Any,
-    lse: Any,
-    by: Any,
-    starts: Any,
-    scale: Any,
-    causal: Any,
-    columns: Any,
-    plans: Any,
-    by_copies: Any,
+@weft.jit
+def attention_backward(
+    grad_out: weft.Tensor,
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    out: weft.Tensor,
+    lse: weft.Tensor,
+    dq: weft.Tensor,
+    dk: weft.Tensor,
+    dv: weft.Tensor,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f64,
+    causal: weft.Constexpr[bool],
+    hdim: weft.Constexpr[tuple[int, bool]],
+    configs: weft.Constexpr[tuple[AttentionConfig, AttentionConfig]],
 ) -> None:
-    """Traced in host functions."""
-    batches = q.shape[0] if q.ndim == 4 else 1
-    tokens, count = q.shape[-3], q.shape[-2]
-    stats = launch_means(gradient, result, lse)
-    heads, scale = (
-        Heads(count // k.shape[-2], columns[0], columns[1], causal, by_copies),
-        f32(scale),
-    )
-    inputs, options = (gradient, q, k, v), (stats, starts, scale, heads)
-    of_queries, of_keys = plans
-    query_kernel(*inputs, by[0], *options, of_queries).launch(
-        grid=(tiles_of(tokens, of_queries.warps * of_queries.rows, starts), count, batches),
-        block=32 * of_queries.warps,
-    )
-    key_kernel(*inputs, by[1:], *options, of_keys).launch(
-        grid=(tiles_of(k.shape[-3], of_keys.warps * of_keys.rows, starts), k.shape[-2], batches),
-        block=32 * of_keys.warps,
-    )
+    """dQ, dK and dV of arrays with any strides; `hdim` as `fwd_sm80.padded` says."""
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned=False)
+    cu_seqlens = cu_seqlens_q, cu_seqlens_k
+    launch(grad_out, q, k, v, out, lse, dq, dk, dv, cu_seqlens, scale, heads, configs)
 
 
-@jit
-def differentiate(
-    gradient: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    result: Array,
-    lse: Array,
-    by_q: Array,
-    by_k: Array,
-    by_v: Array,
-    cu_seqlens_q: Array | None,
-    cu_seqlens_k: Array | None,
-    scale: Float64,
-    causal: Constant,
-    columns: Constant,
-    plans: Constant,
-) -> None:
-    """Writes the derivatives of attention of arrays that lie in any way."""
-    by, starts = (by_q, by_k, by_v), (cu_seqlens_q, cu_seqlens_k)
-    _launch(gradient, q, k, v, result, lse, by, starts, scale, causal, columns, plans, False)
-
-
-@jit
-def differentiate_chunks(
-    gradient: Aligned,
+@weft.jit
+def attention_backward_aligned(
+    grad_out: Aligned,
     q: Aligned,
     k: Aligned,
     v: Aligned,
-    result: Array,
-    lse: Array,
-    by_q: Array,
-    by_k: Array,
-    by_v: Array,
-    cu_seqlens_q: Array | None,
-    cu_seqlens_k: Array | None,
-    scale: Float64,
-    causal: Constant,
-    columns: Constant,
-    plans: Constant,
+    out: weft.Tensor,
+    lse: weft.Tensor,
+    dq: weft.Tensor,
+    dk: weft.Tensor,
+    dv: weft.Tensor,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f64,
+    causal: weft.Constexpr[bool],
+    hdim: weft.Constexpr[tuple[int, bool]],
+    configs: weft.Constexpr[tuple[AttentionConfig, AttentionConfig]],
 ) -> None:
-    """The same of arrays whose rows are whole chunks of 16 bytes."""
-    by, starts = (by_q, by_k, by_v), (cu_seqlens_q, cu_seqlens_k)
-    _launch(gradient, q, k, v, result, lse, by, starts, scale, causal, columns, plans, True)
+    """As `attention_backward`, for rows that are whole chunks of 16 bytes."""
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned=True)
+    cu_seqlens = cu_seqlens_q, cu_seqlens_k
+    launch(grad_out, q, k, v, out, lse, dq, dk, dv, cu_seqlens, scale, heads, configs)
+
+
+def launch(
+    grad_out: weft.Tensor,
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    out: weft.Tensor,
+    lse: weft.Tensor,
+    dq: weft.Tensor,
+    dk: weft.Tensor,
+    dv: weft.Tensor,
+    cu_seqlens: tuple[weft.Tensor | None, weft.Tensor | None],
+    scale: weft.f64,
+    heads: HeadConfig,
+    configs: tuple[AttentionConfig, AttentionConfig],
+) -> None:
+    """Launch preprocessing and both kernels, in a host function."""
+    batch, scale = q.shape[0] if q.ndim == 4 else 1, weft.f32(scale)
+    lse_log2, delta = preprocess(grad_out, out, lse)
+    dq_config, dkdv_config = configs
+    dq_kernel(grad_out, q, k, v, dq, lse_log2, delta, *cu_seqlens, scale, heads, dq_config).launch(
+        grid=(num_tiles(q.shape[-3], dq_config.tile_m, cu_seqlens[0]), q.shape[-2], batch),
+        block=32 * dq_config.warps,
+    )
+    dkdv_kernel(
+        grad_out, q, k, v, dk, dv, lse_log2, delta, *cu_seqlens, scale, heads, dkdv_config
+    ).launch(
+        grid=(num_tiles(k.shape[-3], dkdv_config.tile_m, cu_seqlens[1]), k.shape[-2], batch),
+        block=32 * dkdv_config.warps,
+    )

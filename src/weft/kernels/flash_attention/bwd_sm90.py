@@ -1,386 +1,372 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The derivative of attention on a Hopper GPU: warpgroups multiply what one more of them copies.
+"""Attention backward on Hopper, deterministic: warp specialization, dQ in one kernel, dK and dV in another.
 
-In: tensor maps of the gradient of the result, queries, keys and values, float16 or bfloat16; the result and the
-logarithms of its sums of weights. Out: the derivatives, as `warp_attention_gradients` divides the work: a block of
-queries goes through the keys, a block of keys through the queries. The last rows of a block may be another sequence's:
-these have weights of 0, and may not be infinite.
+With P = exp(scale · Q Kᵀ - lse), dP = dO Vᵀ and delta = rowsum(dO ∘ O) (Shah et al., 2024, arXiv:2407.08608):
 
-A warpgroup has 64 rows of a block, of 64 or 128 columns; beyond a head's elements copies write zeros. The
-tensor cores multiply for one while others compute weights: to start the next scores of the same one early was slower.
+    dV = Pᵀ dO,    dS = P ∘ (dP - delta),    dQ = scale · dS K,    dK = scale · dSᵀ Q
+
+Both kernels recompute P, so that no sum is over several blocks and none needs atomics. A producer warpgroup loads by
+TMA, which fills columns beyond hdim with zeros; consumer warpgroups have 64 rows of a block each. The tensor cores work
+for one while others compute P: issuing the next scores of the same one early was slower. The last rows of a tile may be
+another sequence's: P is 0 there, and they may not be infinite.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from weft.api import jit, kernel
-from weft.kernels.flash_attention.bwd_sm80 import (
-    launch_means,
-    shown,
-    slope_of,
-    weight_of,
+import weft
+from weft.kernels.flash_attention.bwd_preprocess import preprocess
+from weft.kernels.flash_attention.softmax import (
+    LOG2_E,
+    mask_gradients,
+    multiply,
+    probability,
+    score_gradient,
 )
-from weft.kernels.flash_attention.fwd_sm90 import LOG2_E, scaled
-from weft.kernels.flash_attention.shapes import clear_outside, tile_of, tiles_of
-from weft.kernels.host.arrays import Array, Constant, Float64, Int32
-from weft.language.asynchronous import tma
-from weft.language.asynchronous.mbarrier import mbarrier
-from weft.language.asynchronous.pipeline import PipelineState
-from weft.language.asynchronous.tensor_map import tensor_map
-from weft.language.control import ceil_div, select
-from weft.language.matrix import wgmma
-from weft.language.memory.shared import shared
-from weft.language.numbers.math import max as greater
-from weft.language.numbers.math import min as lesser
-from weft.language.threads.grid import block_idx, grid_dim, thread_idx
-from weft.language.threads.registers import setmaxnreg
-from weft.language.threads.warp import lane_id, warp_id
-from weft.language.threads.warpgroup import elect_one, warpgroup, warpgroup_id
-from weft.types.dtype import f32
+from weft.kernels.flash_attention.varlen import num_tiles, tile_at, zero_padding
 
-ROWS: Final = 64  # of a warpgroup
-TILE: Final = 64  # rows that a block goes through at a time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WARPGROUP_M: Final = 64  # rows of a consumer
+TILE_N: Final = 64  # rows of a stage of the rings
 
 
-class Plan(NamedTuple):
-    """How a block works; known when the kernel is compiled.
+class AttentionConfig(NamedTuple):
+    """Warpgroups and stages of a block, known at compile time.
 
     Attributes:
-        multiply: warpgroups that do.
-        stages: tiles in a ring.
+        consumers: warpgroups that multiply.
+        stages: of the rings.
     """
 
-    multiply: Constant
-    stages: Constant
+    consumers: weft.Constexpr[int]
+    stages: weft.Constexpr[int]
+
+    @property
+    def tile_m(self) -> int:
+        """Rows per block."""
+        return WARPGROUP_M * self.consumers
 
 
-def plans_for(hdim: int) -> tuple[Plan, Plan]:
-    """How blocks of queries, and how blocks of keys, of so many elements work."""
-    plan = Plan(3 if hdim == 64 else 2, 2)
-    return plan, plan
-
-
-class Heads(NamedTuple):
-    """What both kernels know of heads.
+class HeadConfig(NamedTuple):
+    """Heads, as both kernels see them.
 
     Attributes:
-        group: how many heads share a head of keys.
-        queries, keys: how many tokens there are, of a batch or of all sequences.
+        group_size: heads per key head.
+        queries, keys: tokens of a batch, or of all packed sequences.
         hdim: columns of a tile, 64 or 128.
         causal: whether a query sees the keys up to its own alone.
     """
 
-    group: Int32
-    queries: Int32
-    keys: Int32
-    hdim: Constant
-    causal: Constant
+    group_size: weft.i32
+    queries: weft.i32
+    keys: weft.i32
+    hdim: weft.Constexpr[int]
+    causal: weft.Constexpr[bool]
 
 
-def registers(plan: Any, multiplies: Any) -> None:
-    """The registers of a warpgroup that multiplies, or copies; traced in kernels."""
-    if multiplies:
-        setmaxnreg(240 if plan.multiply == 2 else 160)
-    else:
-        setmaxnreg(24 if plan.multiply == 2 else 32)
+def configs_for(hdim: int) -> tuple[AttentionConfig, AttentionConfig]:
+    """Configurations that were fastest, for dQ, and for dK and dV."""
+    config = AttentionConfig(3 if hdim == 64 else 2, 2)
+    return config, config
 
 
-def tiles_for(dtype: Any, plan: Any, heads: Any) -> Any:
-    """The block's rows, two arrays of them, and two rings; traced in kernels."""
-    rows = ROWS * plan.multiply, heads.hdim
-    ring = plan.stages, TILE, heads.hdim
-    own = shared(rows, dtype, swizzle=128), shared(rows, dtype, swizzle=128)
-    return own, (shared(ring, dtype, swizzle=128), shared(ring, dtype, swizzle=128))
-
-
-def copy_tile(maps: Any, place: Any, tiles: Any, barrier: Any) -> None:
-    """Begins to copy a tile of two arrays; traced in the kernel, for one thread."""
+def load_pair(
+    maps: tuple[weft.TensorMap, weft.TensorMap],
+    at: tuple[weft.i32, ...],
+    tiles: tuple[weft.Tensor, weft.Tensor],
+    barrier: weft.Mbarrier,
+) -> None:
+    """Start to load a tile of two arrays, in one thread."""
     barrier.arrive(expect_bytes=2 * tiles[0].nbytes)
     for source, tile in zip(maps, tiles, strict=True):
-        tma.load(source, place, tile, barrier)
+        weft.tma.load(source, at, tile, barrier)
 
 
-def products_of(rows: Any, rings: Any, stage: Any) -> Any:
-    """Starts the scores of the block's rows with a tile's, and the products with gradients; traced in kernels."""
-    return tuple(wgmma.mma(own, ring[stage].T) for own, ring in zip(rows, rings, strict=True))
-
-
-@kernel
-def query_kernel(
-    own_maps: Any,
-    maps: Any,
-    by_q: Array,
-    stats: Any,
-    starts: Any,
-    scale: Any,
-    heads: Heads,
-    plan: Plan,
-) -> None:
-    """A block: queries of a head."""
-    head, of_keys, dtype = block_idx.y, block_idx.y // heads.group, by_q.dtype
-    own_tiles, rings = tiles_for(dtype, plan, heads)
-    own_full, full = mbarrier(1, arrivals=1), mbarrier(plan.stages, arrivals=1)
-    empty = mbarrier(plan.stages, arrivals=4 * plan.multiply)
-    clear_outside(by_q, starts[0])
-    count = ROWS * plan.multiply
-    # Of a causal grid the blocks with the most keys start first.
-    own, first, start, queries, other, keys = tile_of(
-        grid_dim.x - 1 - block_idx.x, count, starts, (heads.queries, heads.keys)
-    )
-    if first >= queries:
-        return
-    ahead, role, leader = keys - queries, warpgroup_id(), elect_one(warpgroup)
-    steps = ceil_div(lesser(keys, first + count + ahead) if heads.causal else keys, TILE)
-    if role == 0:
-        registers(plan, False)
-        if leader:
-            copy_tile(own_maps, (*own, start + first, head, 0), own_tiles, own_full[0])
-            stage = PipelineState(plan.stages, producer=True)
-            for step in range(steps):
-                empty[stage].wait()
-                tiles = tuple(ring[stage] for ring in rings)
-                copy_tile(maps, (*own, other + TILE * step, of_keys, 0), tiles, full[stage])
-                stage = stage.next()
-    else:
-        registers(plan, True)
-        mine = first + ROWS * (role - 1)
-        rows = tuple(tile.tile((ROWS, heads.hdim), (role - 1, 0)) for tile in own_tiles)
-        own_full[0].wait(0)
-
-        row = mine + 16 * (warp_id() % 4) + lane_id() // 4
-        total, mean = (
-            found_in(source[(*own, head)], start, row, queries, beyond)
-            for source, beyond in zip(stats, (math.inf, 0.0), strict=True)
-        )
-        loop = steps, (mine, 0), (queries, keys)
-        acc = add_keys(rows, rings, (total, mean), (full, empty), loop, scale, heads, plan)
-        target = by_q[(*own, slice(start, start + queries), head)]
-        if steps > 0:
-            acc.map(scaled, scale).store(target, (mine, 0))
-        else:
-            clear(target, mine)
-
-
-def add_keys(
-    rows: Any,
-    rings: Any,
-    stats: Any,
-    barriers: Any,
-    loop: Any,
-    scale: Any,
-    heads: Any,
-    plan: Any,
-) -> Any:
-    """The derivatives by a warpgroup's queries, to be scaled; traced in the kernel."""
-    (steps, (query, key), sizes), (full, empty) = loop, barriers
-    stage, acc = PipelineState(plan.stages), wgmma.accumulator((ROWS, heads.hdim), f32)
-    for step in range(steps):
-        full[stage].wait()
-        products = wgmma.wait(*products_of(rows, rings, stage), pending=0)
-        left = slopes_of(products, stats, (query, key + TILE * step), sizes, scale, heads)
-        left = left.to(rings[0].dtype).as_a()
-        acc = wgmma.wait(wgmma.mma(left, rings[0][stage], acc, accumulate=step > 0), pending=0)
-        empty[stage].release()
-        stage = stage.next()
-    return acc
-
-
-def slopes_of(products: Any, stats: Any, places: Any, sizes: Any, scale: Any, heads: Any) -> Any:
-    """The derivatives by the scores of a warpgroup's queries and a tile's keys; traced in kernels."""
-    (scores, products), (total, mean), (query, key) = products, stats, places
-    weights = scores.map(weight_of, scores.rows(total), scale * LOG2_E)
-    by_score = weights.map(slope_of, products, scores.rows(mean))
-    last = sizes[1]
-    if heads.causal:
-        last = lesser(last, query + sizes[1] - sizes[0] + 1)
-    if key + TILE > last:
-        by_score = shown(by_score, places, sizes, heads.causal, False)
-    return by_score
-
-
-def found_in(source: Any, start: Any, row: Any, rows: Any, beyond: Any) -> Any:
-    """A function of a row of this thread, of which one is 8 below the other: what is known of it; traced in kernels.
-
-    Args:
-        source: what is known of tokens.
-        start: the sequence's first token.
-        row: the first of the thread's rows in the sequence.
-        rows: of the sequence.
-        beyond: for other rows.
-    """
-    upper = source[start + row] if row < rows else f32(beyond)
-    lower = source[start + row + 8] if row + 8 < rows else f32(beyond)
-
-    def of_row(row: Any) -> Any:
-        return select(row % 16 < 8, upper, lower)
-
-    return of_row
-
-
-def clear(target: Any, first: Any) -> None:
-    """Writes zeros to the rows of a warpgroup; traced in the kernel."""
-    for row in range(first, lesser(first + ROWS, target.shape[0])):
-        for d in range(thread_idx.x % 128, target.shape[1], 128):
+def zero_tile(target: weft.Tensor, first: weft.i32) -> None:
+    """Zero the rows of a warpgroup."""
+    for row in range(first, min(first + WARPGROUP_M, target.shape[0])):
+        for d in range(weft.thread_idx.x % 128, target.shape[1], 128):
             target[row, d] = target.dtype(0.0)
 
 
-@kernel
-def key_kernel(
-    own_maps: Any,
-    maps: Any,
-    by: Any,
-    stats: Any,
-    starts: Any,
-    scale: Any,
-    heads: Heads,
-    plan: Plan,
+def row_values(
+    source: weft.Tensor, start: weft.i32, row: weft.i32, rows: weft.i32, beyond: float
+) -> Callable[[weft.i32], weft.f32]:
+    """Values for `Fragment.rows`, loaded once: a thread has two rows of a fragment, 8 apart.
+
+    Args:
+        source: a value for each token.
+        start: first token of the sequence.
+        row: the thread's first row in the sequence.
+        rows: length of the sequence.
+        beyond: value of further rows.
+    """
+    upper = source[start + row] if row < rows else weft.f32(beyond)
+    lower = source[start + row + 8] if row + 8 < rows else weft.f32(beyond)
+
+    def value_of(row: weft.i32) -> weft.f32:
+        return weft.select(row % 16 < 8, upper, lower)
+
+    return value_of
+
+
+def column_values(values: weft.Tensor) -> Callable[[weft.i32], weft.f32]:
+    """Values for `Fragment.cols`, from shared memory."""
+
+    def value_of(column: weft.i32) -> weft.f32:
+        return values[column]
+
+    return value_of
+
+
+@weft.kernel
+def dq_kernel(
+    q_map: weft.TensorMap,
+    do_map: weft.TensorMap,
+    k_map: weft.TensorMap,
+    v_map: weft.TensorMap,
+    dq: weft.Tensor,
+    lse_log2: weft.Tensor,
+    delta: weft.Tensor,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f32,
+    heads: HeadConfig,
+    config: AttentionConfig,
 ) -> None:
-    """A block: keys of a head of keys."""
-    of_keys, dtype = block_idx.y, by[0].dtype
-    own_tiles, rings = tiles_for(dtype, plan, heads)
-    stat_rings = tuple(shared((plan.stages, TILE), f32) for _ in stats)
-    own_full, full = mbarrier(1, arrivals=1), mbarrier(plan.stages, arrivals=2)
-    empty = mbarrier(plan.stages, arrivals=4 * plan.multiply)
-    for one in by:
-        clear_outside(one, starts[1])
-    own, first, start, keys, other, queries = tile_of(
-        block_idx.x, ROWS * plan.multiply, starts[::-1], (heads.keys, heads.queries)
+    """A block: dQ of `tile_m` queries of a head."""
+    head, dtype, stages, hdim = weft.block_idx.y, dq.dtype, config.stages, heads.hdim
+    k_head = head // heads.group_size
+    q_tile = weft.shared((config.tile_m, hdim), dtype, swizzle=128)
+    do_tile = weft.shared((config.tile_m, hdim), dtype, swizzle=128)
+    k_ring = weft.shared((stages, TILE_N, hdim), dtype, swizzle=128)
+    v_ring = weft.shared((stages, TILE_N, hdim), dtype, swizzle=128)
+    own_full, full = weft.mbarrier(1, arrivals=1), weft.mbarrier(stages, arrivals=1)
+    empty = weft.mbarrier(stages, arrivals=4 * config.consumers)
+    zero_padding(dq, cu_seqlens_q)
+    # Of a causal grid the blocks with the most keys start first.
+    tile = weft.grid_dim.x - 1 - weft.block_idx.x
+    sequence, first = tile_at(
+        tile, config.tile_m, cu_seqlens_q, cu_seqlens_k, heads.queries, heads.keys
     )
+    batch, q_start, queries, k_start, keys = sequence
+    if first >= queries:
+        return
+    ahead, role, leader = keys - queries, weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
+    visible = min(keys, first + config.tile_m + ahead) if heads.causal else keys
+    blocks = weft.ceil_div(visible, TILE_N)
+    if role == 0:  # producer
+        weft.setmaxnreg(24 if config.consumers == 2 else 32)
+        if leader:
+            at = (*batch, q_start + first, head, 0)
+            load_pair((q_map, do_map), at, (q_tile, do_tile), own_full[0])
+            stage = weft.PipelineState(stages, producer=True)
+            for block in range(blocks):
+                empty[stage].wait()
+                at = (*batch, k_start + TILE_N * block, k_head, 0)
+                load_pair((k_map, v_map), at, (k_ring[stage], v_ring[stage]), full[stage])
+                stage = stage.next()
+    else:  # consumer
+        weft.setmaxnreg(240 if config.consumers == 2 else 160)
+        own = first + WARPGROUP_M * (role - 1)
+        q_own = q_tile.tile((WARPGROUP_M, hdim), (role - 1, 0))
+        do_own = do_tile.tile((WARPGROUP_M, hdim), (role - 1, 0))
+        own_full[0].wait(0)
+        row = own + 16 * (weft.warp_id() % 4) + weft.lane_id() // 4
+        lse_of = row_values(lse_log2[*batch, head], q_start, row, queries, math.inf)
+        delta_of = row_values(delta[*batch, head], q_start, row, queries, 0.0)
+        stage = weft.PipelineState(stages)
+        acc = weft.wgmma.accumulator((WARPGROUP_M, hdim), weft.f32)
+        for block in range(blocks):
+            full[stage].wait()
+            s = weft.wgmma.mma(q_own, k_ring[stage].T)
+            dp = weft.wgmma.mma(do_own, v_ring[stage].T)
+            s, dp = weft.wgmma.wait(s, dp, pending=0)
+            p = s.map(probability, s.rows(lse_of), scale * LOG2_E)
+            ds = p.map(score_gradient, dp, s.rows(delta_of))
+            key, last = TILE_N * block, keys
+            if heads.causal:
+                last = min(last, own + keys - queries + 1)
+            if key + TILE_N > last:
+                ds = mask_gradients(ds, own, key, queries, keys, heads.causal, transposed=False)
+            ds = ds.to(dtype).as_a()
+            acc = weft.wgmma.mma(ds, k_ring[stage], acc, accumulate=block > 0)
+            acc = weft.wgmma.wait(acc, pending=0)
+            empty[stage].release()
+            stage = stage.next()
+        target = dq[*batch, q_start : q_start + queries, head]
+        if blocks > 0:
+            acc.map(multiply, scale).store(target, (own, 0))
+        else:
+            zero_tile(target, own)
+
+
+@weft.kernel
+def dkdv_kernel(
+    k_map: weft.TensorMap,
+    v_map: weft.TensorMap,
+    q_map: weft.TensorMap,
+    do_map: weft.TensorMap,
+    dk: weft.Tensor,
+    dv: weft.Tensor,
+    lse_log2: weft.Tensor,
+    delta: weft.Tensor,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f32,
+    heads: HeadConfig,
+    config: AttentionConfig,
+) -> None:
+    """A block: dK and dV of `tile_m` keys of a key head."""
+    k_head, dtype, stages, hdim = weft.block_idx.y, dk.dtype, config.stages, heads.hdim
+    k_tile = weft.shared((config.tile_m, hdim), dtype, swizzle=128)
+    v_tile = weft.shared((config.tile_m, hdim), dtype, swizzle=128)
+    q_ring = weft.shared((stages, TILE_N, hdim), dtype, swizzle=128)
+    do_ring = weft.shared((stages, TILE_N, hdim), dtype, swizzle=128)
+    lse_ring = weft.shared((stages, TILE_N), weft.f32)
+    delta_ring = weft.shared((stages, TILE_N), weft.f32)
+    own_full, full = weft.mbarrier(1, arrivals=1), weft.mbarrier(stages, arrivals=2)
+    empty = weft.mbarrier(stages, arrivals=4 * config.consumers)
+    zero_padding(dk, cu_seqlens_k)
+    zero_padding(dv, cu_seqlens_k)
+    sequence, first = tile_at(
+        weft.block_idx.x, config.tile_m, cu_seqlens_k, cu_seqlens_q, heads.keys, heads.queries
+    )
+    batch, k_start, keys, q_start, queries = sequence
     if first >= keys:
         return
-    ahead, role, leader = keys - queries, warpgroup_id(), elect_one(warpgroup)
-    begin = greater(first - ahead, 0) if heads.causal else 0  # the first query that sees a key
-    steps = ceil_div(greater(queries - begin, 0), TILE)  # for each head
-    count, each = heads.group * steps, greater(steps, 1)
-    if role == 0:
-        registers(plan, False)
-        stage = PipelineState(plan.stages, producer=True)
+    ahead, role, leader = keys - queries, weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
+    first_query = max(first - ahead, 0) if heads.causal else 0  # that sees a key of this block
+    blocks = weft.ceil_div(max(queries - first_query, 0), TILE_N)  # per head
+    iterations, divisor = heads.group_size * blocks, max(blocks, 1)
+    if role == 0:  # producer: a thread loads tiles, a warp lse and delta
+        weft.setmaxnreg(24 if config.consumers == 2 else 32)
+        stage = weft.PipelineState(stages, producer=True)
         if leader:
-            copy_tile(own_maps, (*own, start + first, of_keys, 0), own_tiles, own_full[0])
-            for step in range(count):
-                head, query = heads.group * of_keys + step // each, begin + TILE * (step % each)
+            at = (*batch, k_start + first, k_head, 0)
+            load_pair((k_map, v_map), at, (k_tile, v_tile), own_full[0])
+            for i in range(iterations):
+                head = heads.group_size * k_head + i // divisor
+                query = first_query + TILE_N * (i % divisor)
                 empty[stage].wait()
-                tiles = tuple(ring[stage] for ring in rings)
-                copy_tile(maps, (*own, other + query, head, 0), tiles, full[stage])
+                at = (*batch, q_start + query, head, 0)
+                load_pair((q_map, do_map), at, (q_ring[stage], do_ring[stage]), full[stage])
                 stage = stage.next()
-        elif warp_id() == 1:
-            for step in range(count):
-                head, query = heads.group * of_keys + step // each, begin + TILE * (step % each)
+        elif weft.warp_id() == 1:
+            for i in range(iterations):
+                head = heads.group_size * k_head + i // divisor
+                query = first_query + TILE_N * (i % divisor)
                 empty[stage].wait()
-                for row in range(lane_id(), TILE, 32):
-                    for ring, source, beyond in zip(
-                        stat_rings, stats, (math.inf, 0.0), strict=True
-                    ):
-                        at = (*own, head, other + query + row)
-                        ring[stage, row] = source[at] if query + row < queries else f32(beyond)
+                for row in range(weft.lane_id(), TILE_N, 32):
+                    at = (*batch, head, q_start + query + row)
+                    inside = query + row < queries
+                    lse_ring[stage, row] = lse_log2[at] if inside else weft.f32(math.inf)
+                    delta_ring[stage, row] = delta[at] if inside else weft.f32(0.0)
                 full[stage].release()
                 stage = stage.next()
-    else:
-        registers(plan, True)
-        rows = tuple(tile.tile((ROWS, heads.hdim), (role - 1, 0)) for tile in own_tiles)
+    else:  # consumer
+        weft.setmaxnreg(240 if config.consumers == 2 else 160)
+        own = first + WARPGROUP_M * (role - 1)
+        k_own = k_tile.tile((WARPGROUP_M, hdim), (role - 1, 0))
+        v_own = v_tile.tile((WARPGROUP_M, hdim), (role - 1, 0))
         own_full[0].wait(0)
-        places = begin, first + ROWS * (role - 1)
-        barriers, sizes = (full, empty), (queries, keys)
-        loop = count, each, places, sizes
-        sums = add_queries(rows, rings, stat_rings, barriers, loop, scale, heads, plan)
-        for found, one in zip(sums, by, strict=True):
-            target = one[(*own, slice(start, start + keys), of_keys)]
-            if count > 0:
-                found.store(target, (places[1], 0))
-            else:
-                clear(target, places[1])
+        stage = weft.PipelineState(stages)
+        dk_acc = weft.wgmma.accumulator((WARPGROUP_M, hdim), weft.f32)
+        dv_acc = weft.wgmma.accumulator((WARPGROUP_M, hdim), weft.f32)
+        for i in range(iterations):
+            full[stage].wait()
+            s = weft.wgmma.mma(k_own, q_ring[stage].T)
+            dp = weft.wgmma.mma(v_own, do_ring[stage].T)
+            s = weft.wgmma.wait(s, pending=1)
+            lse_columns = s.cols(column_values(lse_ring[stage]))
+            p = s.map(probability, lse_columns, scale * LOG2_E)
+            query = first_query + TILE_N * (i % divisor)
+            is_edge = query + TILE_N > queries
+            if heads.causal:
+                is_edge = is_edge or query + keys - queries < own + WARPGROUP_M - 1
+            if is_edge:
+                p = mask_gradients(p, query, own, queries, keys, heads.causal, transposed=True)
+            a = p.to(dtype).as_a()
+            dv_acc = weft.wgmma.mma(a, do_ring[stage], dv_acc, accumulate=i > 0)
+            dp = weft.wgmma.wait(dp, pending=1)
+            ds = p.map(score_gradient, dp, p.cols(column_values(delta_ring[stage])))
+            a = ds.to(dtype).as_a()
+            dk_acc = weft.wgmma.mma(a, q_ring[stage], dk_acc, accumulate=i > 0)
+            dv_acc, dk_acc = weft.wgmma.wait(dv_acc, dk_acc, pending=0)
+            empty[stage].release()
+            stage = stage.next()
+        dk_rows = dk[*batch, k_start : k_start + keys, k_head]
+        dv_rows = dv[*batch, k_start : k_start + keys, k_head]
+        if iterations > 0:
+            dk_acc.map(multiply, scale).store(dk_rows, (own, 0))
+            dv_acc.store(dv_rows, (own, 0))
+        else:
+            zero_tile(dk_rows, own)
+            zero_tile(dv_rows, own)
 
 
-def add_queries(
-    rows: Any,
-    rings: Any,
-    stat_rings: Any,
-    barriers: Any,
-    loop: Any,
-    scale: Any,
-    heads: Any,
-    plan: Any,
-) -> Any:
-    """The derivatives by a warpgroup's keys and values; traced in the kernel."""
-    (count, each, (begin, key), sizes), (full, empty) = loop, barriers
-    stage, dtype, shape = PipelineState(plan.stages), rings[0].dtype, (ROWS, heads.hdim)
-    of_key, of_value = wgmma.accumulator(shape, f32), wgmma.accumulator(shape, f32)
-    for step in range(count):
-        full[stage].wait()
-        scores, products = products_of(rows, rings, stage)
-        scores = wgmma.wait(scores, pending=1)
-        total, mean = (reader(ring[stage]) for ring in stat_rings)
-        weights = scores.map(weight_of, scores.cols(total), scale * LOG2_E)
-        query = begin + TILE * (step % each)
-        is_edge = query + TILE > sizes[0]
-        if heads.causal:
-            is_edge = is_edge or query + sizes[1] - sizes[0] < key + ROWS - 1
-        if is_edge:
-            weights = shown(weights, (query, key), sizes, heads.causal, True)
-        left = weights.to(dtype).as_a()
-        of_value = wgmma.mma(left, rings[1][stage], of_value, accumulate=step > 0)
-        products = wgmma.wait(products, pending=1)
-        by_score = weights.map(slope_of, products, weights.cols(mean))
-        left = by_score.to(dtype).as_a()
-        of_key = wgmma.mma(left, rings[0][stage], of_key, accumulate=step > 0)
-        of_value, of_key = wgmma.wait(of_value, of_key, pending=0)
-        empty[stage].release()
-        stage = stage.next()
-    return of_key.map(scaled, scale), of_value
-
-
-def reader(row: Any) -> Any:
-    """A function of a column, an element of a row in shared memory; traced in kernels."""
-
-    def at(column: Any) -> Any:
-        return row[column]
-
-    return at
-
-
-def maps_of(arrays: Any, rows: Any, hdim: Any) -> Any:
-    """Tensor maps of so many rows of a head; traced in host functions."""
-    found = [
-        tensor_map(one, box=(*(1,) * (one.ndim - 3), rows, 1, hdim), swizzle=128) for one in arrays
-    ]
-    return tuple(found)
-
-
-@jit
-def differentiate(
-    gradient: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    result: Array,
-    lse: Array,
-    by_q: Array,
-    by_k: Array,
-    by_v: Array,
-    cu_seqlens_q: Array | None,
-    cu_seqlens_k: Array | None,
-    scale: Float64,
-    causal: Constant,
-    hdim: Constant,
-    plans: Constant,
+@weft.jit
+def attention_backward(
+    grad_out: weft.Tensor,
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    out: weft.Tensor,
+    lse: weft.Tensor,
+    dq: weft.Tensor,
+    dk: weft.Tensor,
+    dv: weft.Tensor,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f64,
+    causal: weft.Constexpr[bool],
+    hdim: weft.Constexpr[int],
+    configs: weft.Constexpr[tuple[AttentionConfig, AttentionConfig]],
 ) -> None:
-    """Writes the derivatives of attention."""
-    batches = q.shape[0] if cu_seqlens_q is None else 1
-    stats, starts = launch_means(gradient, result, lse), (cu_seqlens_q, cu_seqlens_k)
-    group = q.shape[-2] // k.shape[-2]
-    options = stats, starts, f32(scale), Heads(group, q.shape[-3], k.shape[-3], hdim, causal)
-    of_queries, of_keys = plans
-    rows = ROWS * of_queries.multiply
-    own, others = maps_of((q, gradient), rows, hdim), maps_of((k, v), TILE, hdim)
-    query_kernel(own, others, by_q, *options, of_queries).launch(
-        grid=(tiles_of(q.shape[-3], rows, starts), q.shape[-2], batches),
-        block=128 * (of_queries.multiply + 1),
+    """dQ, dK and dV; `hdim`: 64 or 128 columns of a tile."""
+    lse_log2, delta = preprocess(grad_out, out, lse)
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], q.shape[-3], k.shape[-3], hdim, causal)
+    batch, scale = q.shape[0] if cu_seqlens_q is None else 1, weft.f32(scale)
+    dq_config, dkdv_config = configs
+    own = (*(1,) * (q.ndim - 3), dq_config.tile_m, 1, hdim)
+    other = (*(1,) * (q.ndim - 3), TILE_N, 1, hdim)
+    dq_kernel(
+        weft.tensor_map(q, box=own, swizzle=128),
+        weft.tensor_map(grad_out, box=own, swizzle=128),
+        weft.tensor_map(k, box=other, swizzle=128),
+        weft.tensor_map(v, box=other, swizzle=128),
+        dq,
+        lse_log2,
+        delta,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        scale,
+        heads,
+        dq_config,
+    ).launch(
+        grid=(num_tiles(q.shape[-3], dq_config.tile_m, cu_seqlens_q), q.shape[-2], batch),
+        block=128 * (dq_config.consumers + 1),
     )
-    rows = ROWS * of_keys.multiply
-    own, others = maps_of((k, v), rows, hdim), maps_of((q, gradient), TILE, hdim)
-    key_kernel(own, others, (by_k, by_v), *options, of_keys).launch(
-        grid=(tiles_of(k.shape[-3], rows, starts), k.shape[-2], batches),
-        block=128 * (of_keys.multiply + 1),
+    own = (*(1,) * (q.ndim - 3), dkdv_config.tile_m, 1, hdim)
+    dkdv_kernel(
+        weft.tensor_map(k, box=own, swizzle=128),
+        weft.tensor_map(v, box=own, swizzle=128),
+        weft.tensor_map(q, box=other, swizzle=128),
+        weft.tensor_map(grad_out, box=other, swizzle=128),
+        dk,
+        dv,
+        lse_log2,
+        delta,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        scale,
+        heads,
+        dkdv_config,
+    ).launch(
+        grid=(num_tiles(k.shape[-3], dkdv_config.tile_m, cu_seqlens_k), k.shape[-2], batch),
+        block=128 * (dkdv_config.consumers + 1),
     )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of any float type and layout, on any target: a block takes a query.
+"""Attention forward of any float type, layout and target, without tensor cores: a block per query.
 
-In: queries, keys and values. Out: their attention, and maybe the logarithms of its sums of weights.
+Computes O = softmax(scale · q Kᵀ) V and lse = logsumexp(scale · q Kᵀ) by online softmax (Milakov and Gimelshein, 2018),
+in f32, or f64 for f64.
 """
 
 from __future__ import annotations
@@ -9,115 +10,106 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from weft.api import jit, kernel
+import weft
 from weft.kernels.device.row import sum_type
-from weft.kernels.flash_attention import fwd_sm90 as hopper_attention
-from weft.kernels.host.arrays import Array, Constant, Float64, Int32
-from weft.language.control import static_range
-from weft.language.memory.shared import shared
-from weft.language.numbers.math import exp, log
-from weft.language.numbers.math import max as greater
-from weft.language.numbers.math import min as lesser
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.grid import block_idx, grid_dim, thread_idx
-from weft.primitives.block.reductions import max as block_max
-from weft.primitives.block.reductions import sum as block_sum
+from weft.kernels.flash_attention.varlen import sequence_at, zero_padding_around
 
-_THREADS: Final = 128
+THREADS: Final = 128
 
 
-def width_for(hdim: int) -> int:
-    """The elements of shared memory for a head of so many, a multiple of a block's threads."""
-    return -(-hdim // _THREADS) * _THREADS
+def padded(hdim: int) -> int:
+    """hdim rounded up to a multiple of a block's threads."""
+    return -(-hdim // THREADS) * THREADS
 
 
-@jit
-def attention(
-    q: Array,
-    k: Array,
-    v: Array,
-    out: Array,
-    lse: Array | None,
-    cu_seqlens_q: Array | None,
-    cu_seqlens_k: Array | None,
-    max_seqlen_q: Int32,
-    group: Int32,
-    scale: Float64,
-    causal: Constant,
-    width: Constant,
-) -> None:
-    """``out = softmax(scale · q · kᵀ) · v``, by head and sequence; `max_seqlen_q` is the most queries of one."""
-    sequences = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
-    attention_kernel(
-        q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, group, scale, causal, width
-    ).launch(grid=(max_seqlen_q, q.shape[-2], sequences), block=_THREADS)
-
-
-@kernel
+@weft.kernel
 def attention_kernel(
-    q: Array,
-    k: Array,
-    v: Array,
-    out: Array,
-    lse: Array | None,
-    cu_seqlens_q: Array | None,
-    cu_seqlens_k: Array | None,
-    group: Int32,
-    scale: Float64,
-    causal: Constant,
-    width: Constant,
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    out: weft.Tensor,
+    lse: weft.Tensor | None,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    group_size: weft.i32,
+    scale: weft.f64,
+    causal: weft.Constexpr[bool],
+    padded_hdim: weft.Constexpr[int],
 ) -> None:
-    """A block: a query of a head. Its threads take a key each, then some elements of the result each."""
-    wide, hdim = sum_type(q.dtype), q.shape[-1]
-    head, batch, thread = block_idx.y, block_idx.z, thread_idx.x
-    sizes = q.shape[-3], k.shape[-3]
-    own, first, start, queries, keys = hopper_attention.sequence_of(
-        batch, (cu_seqlens_q, cu_seqlens_k), sizes
+    """A block: a query of a head. Each thread takes a key for the scores, then elements of hdim for O."""
+    acc_type, hdim = sum_type(q.dtype), q.shape[-1]
+    query, head, thread = weft.block_idx.x, weft.block_idx.y, weft.thread_idx.x
+    batch, q_start, queries, k_start, keys = sequence_at(
+        weft.block_idx.z, cu_seqlens_q, cu_seqlens_k, q.shape[-3], k.shape[-3]
     )
-    number = block_idx.x
     if cu_seqlens_q is not None:
-        assert 0 <= first <= first + queries <= sizes[0], (
+        assert 0 <= q_start <= q_start + queries <= q.shape[-3], (
             "cu_seqlens_q decreases or is outside of q"
         )
-        assert 0 <= start <= start + keys <= sizes[1], "cu_seqlens_k decreases or is outside of k"
-        assert queries <= grid_dim.x, "max_seqlen_q is smaller than the longest sequence of q"
-    hopper_attention.clear_outside(out, (cu_seqlens_q, cu_seqlens_k), first, first + queries)
-    if number >= queries:
+        assert 0 <= k_start <= k_start + keys <= k.shape[-3], (
+            "cu_seqlens_k decreases or is outside of k"
+        )
+        assert queries <= weft.grid_dim.x, "max_seqlen_q is smaller than the longest sequence of q"
+    zero_padding_around(out, cu_seqlens_q, q_start, q_start + queries)
+    if query >= queries:
         return
-    query = shared(width, wide)
-    weights = shared(_THREADS, wide)
-    for d in range(thread, hdim, _THREADS):
-        query[d] = wide(q[(*own, first + number, head, d)]) * wide(scale)
-    last = lesser(keys, number + 1 + keys - queries) if causal else keys
-    largest, total = wide(-math.inf), wide(0.0)
-    parts = static_range(width // _THREADS)
-    sums = [wide(0.0) for _ in parts]
-    for begin in range(0, last, _THREADS):
-        sync_threads()
-        key, score = begin + thread, wide(-math.inf)
-        if key < last:
-            score = wide(0.0)
+    q_row = weft.shared(padded_hdim, acc_type)
+    weights = weft.shared(THREADS, acc_type)
+    for d in range(thread, hdim, THREADS):
+        q_row[d] = acc_type(q[*batch, q_start + query, head, d]) * acc_type(scale)
+    visible = min(keys, query + 1 + keys - queries) if causal else keys
+    row_max, row_sum = acc_type(-math.inf), acc_type(0.0)
+    columns = weft.static_range(padded_hdim // THREADS)
+    o = [acc_type(0.0) for _ in columns]
+    for first in range(0, visible, THREADS):
+        weft.sync_threads()
+        key, score = first + thread, acc_type(-math.inf)
+        if key < visible:
+            score = acc_type(0.0)
             for d in range(hdim):
-                score += query[d] * wide(k[(*own, start + key, head // group, d)])
-        new = greater(largest, block_max(score))
-        base = wide(0.0) if new == -math.inf else new
-        weight, factor = exp(score - base), exp(largest - base)
+                score += q_row[d] * acc_type(k[*batch, k_start + key, head // group_size, d])
+        new_max = max(row_max, weft.block.max(score))
+        base = acc_type(0.0) if new_max == -math.inf else new_max
+        weight, alpha = weft.math.exp(score - base), weft.math.exp(row_max - base)
         weights[thread] = weight
-        total = total * factor + block_sum(weight)
-        largest = new
-        sync_threads()
-        for part in parts:
-            sums[part] *= factor
-        for step in range(lesser(_THREADS, last - begin)):
-            for part in parts:
-                d = thread + _THREADS * part
+        row_sum = row_sum * alpha + weft.block.sum(weight)
+        row_max = new_max
+        weft.sync_threads()
+        for i in columns:
+            o[i] *= alpha
+        for j in range(min(THREADS, visible - first)):
+            for i in columns:
+                d = thread + THREADS * i
                 if d < hdim:
-                    at = (*own, start + begin + step, head // group, d)
-                    sums[part] += weights[step] * wide(v[at])
-    for part in parts:
-        d = thread + _THREADS * part
+                    at = (*batch, k_start + first + j, head // group_size, d)
+                    o[i] += weights[j] * acc_type(v[at])
+    for i in columns:
+        d = thread + THREADS * i
         if d < hdim:
-            result = sums[part] / total if total != 0 else wide(0.0)
-            out[(*own, first + number, head, d)] = q.dtype(result)
+            result = o[i] / row_sum if row_sum != 0 else acc_type(0.0)
+            out[*batch, q_start + query, head, d] = q.dtype(result)
     if lse is not None and thread == 0:
-        lse[(*own, head, first + number)] = log(total) + largest if total != 0 else wide(-math.inf)
+        logsumexp = weft.math.log(row_sum) + row_max if row_sum != 0 else acc_type(-math.inf)
+        lse[*batch, head, q_start + query] = logsumexp
+
+
+@weft.jit
+def attention(
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    out: weft.Tensor,
+    lse: weft.Tensor | None,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    max_seqlen_q: weft.i32,
+    group_size: weft.i32,
+    scale: weft.f64,
+    causal: weft.Constexpr[bool],
+    padded_hdim: weft.Constexpr[int],
+) -> None:
+    """O and, unless None, lse."""
+    batch = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
+    attention_kernel(
+        q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, group_size, scale, causal, padded_hdim
+    ).launch(grid=(max_seqlen_q, q.shape[-2], batch), block=THREADS)

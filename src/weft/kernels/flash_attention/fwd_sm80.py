@@ -1,269 +1,291 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention on any GPU from sm_80 on: warps multiply what threads copy ahead of time.
+"""Attention forward from sm_80 on (FlashAttention-2): warps multiply by mma, cp.async loads ahead.
 
-In: queries, keys and values of 16-bit floats in any layout. Out: their attention, and maybe the logarithms of its sums
-of weights. A block has queries of a head in registers and goes through the keys and values, which lie in rings of
-tiles; its own rows lie there before, on their way to registers.
+Computes O = softmax(scale · Q Kᵀ) V and lse = logsumexp(scale · Q Kᵀ) of 16-bit floats in any layout, for each
+sequence and head, by online softmax over blocks of keys (Dao, 2023, arXiv:2307.08691).
+
+A block has queries of a head, in registers as operands A, and walks through K and V, which are loaded into rings of
+tiles. Q comes through the same rings first.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from weft.api import jit, kernel
+import weft
 from weft.kernels.device.vector import Aligned
-from weft.kernels.flash_attention.fwd_sm90 import (
+from weft.kernels.flash_attention.softmax import (
+    HIDDEN,
     LOG2_E,
-    hidden,
-    inverse,
-    masked,
-    nothing,
-    scaled,
-    softmax_step,
-    write_sums,
+    mask_scores,
+    multiply,
+    online_softmax,
+    reciprocal,
+    write_lse,
 )
-from weft.kernels.flash_attention.shapes import clear_outside, tile_of, tiles_of
-from weft.kernels.host.arrays import Array, Constant, Float64, Int32
-from weft.language.asynchronous import cp_async
-from weft.language.control import ceil_div, static_range
-from weft.language.matrix import mma
-from weft.language.memory.shared import shared
-from weft.language.numbers.math import min as lesser
-from weft.language.profiling.profiler import Profiler
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.grid import block_idx, grid_dim, thread_idx
-from weft.language.threads.warp import lane_id, warp_id
-from weft.types.dtype import f32
+from weft.kernels.flash_attention.varlen import num_tiles, tile_at, zero_padding
 
-CHUNK: Final = 8  # elements of a copy: 16 bytes
-MOST_HDIM: Final = 128
+CHUNK: Final = 8  # elements per cp.async: 16 bytes
+MAX_HDIM: Final = 128
 
 
-class Plan(NamedTuple):
-    """How a block works; known when the kernel is compiled.
+class AttentionConfig(NamedTuple):
+    """Tile sizes of a block, known at compile time; the backward kernels have them too.
 
     Attributes:
-        warps: of a block.
-        rows: that a warp has: keys, or queries.
-        tile: rows of a tile of the ring.
-        piece: of these, how many a warp has scores with at a time.
-        stages: tiles in a ring; together they hold as many rows as the block has.
+        warps: per block.
+        warp_m: rows per warp: queries, or keys for dK and dV.
+        tile_n: rows of a stage of the ring.
+        step_n: columns of a fragment of scores, which divide `tile_n`.
+        stages: of the ring; together they have as many rows as a block, warps · warp_m.
     """
 
-    warps: Constant
-    rows: Constant
-    tile: Constant
-    piece: Constant
-    stages: Constant
+    warps: weft.Constexpr[int]
+    warp_m: weft.Constexpr[int]
+    tile_n: weft.Constexpr[int]
+    step_n: weft.Constexpr[int]
+    stages: weft.Constexpr[int]
+
+    @property
+    def tile_m(self) -> int:
+        """Rows per block."""
+        return self.warps * self.warp_m
 
 
-def plan_for(hdim: int) -> Plan:
-    """How blocks of queries of so many elements work."""
-    return Plan(4, 32, 64, 32, 2) if hdim <= 64 else Plan(8, 16, 64, 64, 2)
-
-
-def columns_for(hdim: int) -> tuple[int, bool]:
-    """Columns of tiles for heads of so many elements, and whether heads fill them: `Heads.width` and `is_full`."""
-    return -(-hdim // 16) * 16, hdim % 16 == 0
-
-
-class Heads(NamedTuple):
-    """What both kernels know of heads.
+class HeadConfig(NamedTuple):
+    """Heads, as the forward and backward kernels see them.
 
     Attributes:
-        group: how many heads share a head of keys.
-        width: columns of tiles, the elements of a head and zeros: a multiple of 16.
-        is_full: whether there are no such zeros.
+        group_size: heads per key head.
+        hdim: columns of tiles: hdim rounded up to 16.
+        is_padded: whether that adds columns, which are zeros.
         causal: whether a query sees the keys up to its own alone.
-        by_copies: whether rows are whole chunks of 16 bytes.
+        aligned: whether rows are whole chunks of 16 bytes, for cp.async.
     """
 
-    group: Int32
-    width: Constant
-    is_full: Constant
-    causal: Constant
-    by_copies: Constant
+    group_size: weft.i32
+    hdim: weft.Constexpr[int]
+    is_padded: weft.Constexpr[bool]
+    causal: weft.Constexpr[bool]
+    aligned: weft.Constexpr[bool]
 
 
-def rings_of(dtype: Any, plan: Any, heads: Any) -> Any:
-    """Two rings of tiles, whose rows are multiples of 16 elements; traced in kernels."""
-    swizzle = 128 if heads.width % 64 == 0 else 64 if heads.width % 32 == 0 else 32
-    shape = plan.stages, plan.tile, heads.width
-    return shared(shape, dtype, swizzle=swizzle), shared(shape, dtype, swizzle=swizzle)
+def config_for(hdim: int) -> AttentionConfig:
+    """Tile sizes that were fastest."""
+    return AttentionConfig(4, 32, 64, 32, 2) if hdim <= 64 else AttentionConfig(8, 16, 64, 64, 2)
 
 
-def fetch(tile: Any, source: Any, place: Any, end: Any, heads: Any, warps: Any) -> None:
-    """This thread's part of a tile; zeros from a row's end and from the last row on. Traced in kernels.
+def padded(hdim: int) -> tuple[int, bool]:
+    """`HeadConfig.hdim` and `HeadConfig.is_padded`."""
+    return -(-hdim // 16) * 16, hdim % 16 != 0
 
-    Args:
-        tile: where it goes.
-        source: tokens of heads.
-        place: its index in `source`, of a token and a head.
-        end: of tokens.
-        heads: what is known of them.
-        warps: of the block.
-    """
-    (*own, first, head), (rows, columns) = place, tile.shape
-    chunk, threads = CHUNK if heads.by_copies else 1, 32 * warps
-    chunks = columns // chunk
-    for part in static_range(ceil_div(rows * chunks, threads)):
-        number = thread_idx.x + threads * part
-        r, c = divmod(number, chunks)
-        if threads * (part + 1) <= rows * chunks or number < rows * chunks:
+
+def ring(dtype: weft.DType, config: AttentionConfig, heads: HeadConfig) -> weft.Tensor:
+    """Shared memory of (stages, tile_n, hdim), in the widest swizzle that rows are a multiple of."""
+    swizzle = 128 if heads.hdim % 64 == 0 else 64 if heads.hdim % 32 == 0 else 32
+    return weft.shared((config.stages, config.tile_n, heads.hdim), dtype, swizzle=swizzle)
+
+
+def load_tile(
+    tile: weft.Tensor,
+    source: weft.Tensor,
+    batch: tuple[weft.i32, ...],
+    first: weft.i32,
+    end: weft.i32,
+    head: weft.i32,
+    heads: HeadConfig,
+    warps: int,
+) -> None:
+    """Start to load a tile of a head, rows from `first` on; zeros from `end` on and beyond hdim."""
+    rows, columns = tile.shape
+    width, threads = CHUNK if heads.aligned else 1, 32 * warps
+    chunks = columns // width
+    for i in weft.static_range(weft.ceil_div(rows * chunks, threads)):
+        chunk = weft.thread_idx.x + threads * i
+        r, c = divmod(chunk, chunks)
+        if threads * (i + 1) <= rows * chunks or chunk < rows * chunks:
             inside = first + r < end
-            if not heads.is_full:
-                inside = inside & (chunk * c < source.shape[-1])
-            index = (*own, first + r, head, chunk * c)
-            if heads.by_copies:
-                cp_async.copy(tile, (r, chunk * c), source, index, chunk, when=inside)
+            if heads.is_padded:
+                inside = inside & (width * c < source.shape[-1])
+            index = (*batch, first + r, head, width * c)
+            if heads.aligned:
+                weft.cp_async.copy(tile, (r, width * c), source, index, width, when=inside)
             else:
                 tile[r, c] = source[index] if inside else source.dtype(0.0)
 
 
-def own_rows(ring: Any, plan: Any) -> Any:
-    """The rows of this warp as a left operand, from a ring that holds those of the block; traced in kernels."""
-    each = plan.tile // plan.rows
-    tile = ring[warp_id() // each]
-    return mma.load_a(tile.tile((plan.rows, ring.shape[-1]), (warp_id() % each, 0)))
+def load_operand_a(stages: weft.Tensor, config: AttentionConfig) -> weft.Fragment:
+    """This warp's rows of those that a ring holds, as operand A."""
+    warps_per_stage = config.tile_n // config.warp_m
+    tile = stages[weft.warp_id() // warps_per_stage]
+    own = tile.tile((config.warp_m, tile.shape[1]), (weft.warp_id() % warps_per_stage, 0))
+    return weft.mma.load_a(own)
 
 
-def held(rings: Any, sources: Any, place: Any, end: Any, heads: Any, plan: Any) -> Any:
-    """The rows of this warp, of a block's in each source; traced in kernels."""
-    *own, first, head = place
-    for ring, source in zip(rings, sources, strict=True):
-        for stage in static_range(plan.stages):
-            at = (*own, first + plan.tile * stage, head)
-            fetch(ring[stage], source, at, end, heads, plan.warps)
-    cp_async.commit()
-    cp_async.wait(pending=0)
-    sync_threads()
-    found = [own_rows(ring, plan) for ring in rings]
-    sync_threads()  # the ring is free
-    return found
-
-
-def scores_of(rows: Any, tile: Any, first: Any, plan: Any) -> Any:
-    """The products of this warp's rows and a piece of those in a tile; traced in kernels."""
-    acc = mma.zeros((plan.rows, plan.piece), f32)
-    columns = tile.tile((plan.piece, tile.shape[1]), (first, 0)).T
-    for k in static_range(tile.shape[1] // 16):
-        right = mma.load_b(columns.tile((16, plan.piece), (k, 0)))
-        acc = mma.mma(rows[:, 16 * k : 16 * k + 16], right, acc)
-    return acc
-
-
-def add_rows(acc: Any, weights: Any, tile: Any, first: Any, plan: Any) -> Any:
-    """Adds the rows of a tile's piece, weighted; traced in kernels."""
-    rows, left = tile.tile((plan.piece, tile.shape[1]), (first, 0)), weights.to(tile.dtype).as_a()
-    for k in static_range(plan.piece // 16):
-        right = mma.load_b(rows.tile((16, tile.shape[1]), (k, 0)))
-        acc = mma.mma(left[:, 16 * k : 16 * k + 16], right, acc)
-    return acc
-
-
-@kernel
-def attention_kernel(
-    q: Array,
-    k: Array,
-    v: Array,
-    out: Array,
-    lse: Any,
-    starts: Any,
-    scale: Any,
-    heads: Heads,
-    plan: Plan,
-    profiled: Constant = False,
+def load_block(
+    stages: weft.Tensor,
+    source: weft.Tensor,
+    batch: tuple[weft.i32, ...],
+    first: weft.i32,
+    end: weft.i32,
+    head: weft.i32,
+    heads: HeadConfig,
+    config: AttentionConfig,
 ) -> None:
-    """A block: queries of a head."""
-    p = Profiler(groups=[f"warp {i}" for i in range(plan.warps)], enabled=profiled)
-    p.init(warp_id(), lane_id() == 0)
-    head = block_idx.y
-    clear_outside(out, starts[0])
+    """Start to load a block's own rows into a ring."""
+    for stage in weft.static_range(config.stages):
+        row = first + config.tile_n * stage
+        load_tile(stages[stage], source, batch, row, end, head, heads, config.warps)
+
+
+def matmul_transposed(
+    a: weft.Fragment, tile: weft.Tensor, step: int, config: AttentionConfig
+) -> weft.Fragment:
+    """A · Bᵀ, B `step_n` rows of a tile."""
+    acc = weft.mma.zeros((config.warp_m, config.step_n), weft.f32)
+    b = tile.tile((config.step_n, tile.shape[1]), (step, 0)).T
+    for k in weft.static_range(tile.shape[1] // 16):
+        operand = weft.mma.load_b(b.tile((16, config.step_n), (k, 0)))
+        acc = weft.mma.mma(a[:, 16 * k : 16 * k + 16], operand, acc)
+    return acc
+
+
+def matmul_add(
+    acc: weft.Fragment, p: weft.Fragment, tile: weft.Tensor, step: int, config: AttentionConfig
+) -> weft.Fragment:
+    """acc + P · B, B `step_n` rows of a tile, P rounded to its type."""
+    b, a = tile.tile((config.step_n, tile.shape[1]), (step, 0)), p.to(tile.dtype).as_a()
+    for k in weft.static_range(config.step_n // 16):
+        operand = weft.mma.load_b(b.tile((16, tile.shape[1]), (k, 0)))
+        acc = weft.mma.mma(a[:, 16 * k : 16 * k + 16], operand, acc)
+    return acc
+
+
+@weft.kernel
+def attention_kernel(
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    out: weft.Tensor,
+    lse: weft.Tensor | None,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f32,
+    heads: HeadConfig,
+    config: AttentionConfig,
+    profiled: weft.Constexpr[bool] = False,
+) -> None:
+    """A block: `tile_m` queries of a head."""
+    p = weft.profiler.Profiler(groups=[f"warp {i}" for i in range(config.warps)], enabled=profiled)
+    p.init(weft.warp_id(), weft.lane_id() == 0)
+    head, tile_n, stages = weft.block_idx.y, config.tile_n, config.stages
+    zero_padding(out, cu_seqlens_q)
     # Of a causal grid the blocks with the most keys start first.
-    own, first, start, queries, other, keys = tile_of(
-        grid_dim.x - 1 - block_idx.x, plan.warps * plan.rows, starts, (q.shape[-3], k.shape[-3])
+    tile = weft.grid_dim.x - 1 - weft.block_idx.x
+    sequence, first = tile_at(
+        tile, config.tile_m, cu_seqlens_q, cu_seqlens_k, q.shape[-3], k.shape[-3]
     )
+    batch, q_start, queries, k_start, keys = sequence
     if first >= queries:
         return
-    k_ring, v_ring = rings = rings_of(q.dtype, plan, heads)
-    ahead, mine = keys - queries, first + plan.rows * warp_id()
-    place, end = (*own, start + first, head), start + queries
-    (rows,) = held((k_ring,), (q,), place, end, heads, plan)
+    k_ring, v_ring = ring(q.dtype, config, heads), ring(q.dtype, config, heads)
+    ahead, own = keys - queries, first + config.warp_m * weft.warp_id()
+    load_block(k_ring, q, batch, q_start + first, q_start + queries, head, heads, config)
+    weft.cp_async.commit()
+    weft.cp_async.wait(pending=0)
+    weft.sync_threads()
+    q_own = load_operand_a(k_ring, config)
+    weft.sync_threads()  # the ring is free
 
-    def fetch_both(step: Any) -> None:
-        at = (*own, other + plan.tile * step, head // heads.group)
-        for ring, source in zip(rings, (k, v), strict=True):
-            fetch(ring[step % plan.stages], source, at, other + keys, heads, plan.warps)
-        cp_async.commit()
+    def load_keys(block: weft.i32) -> None:
+        row, end, k_head = k_start + tile_n * block, k_start + keys, head // heads.group_size
+        load_tile(k_ring[block % stages], k, batch, row, end, k_head, heads, config.warps)
+        load_tile(v_ring[block % stages], v, batch, row, end, k_head, heads, config.warps)
+        weft.cp_async.commit()
 
-    last = lesser(keys, first + plan.warps * plan.rows + ahead) if heads.causal else keys
-    for step in static_range(plan.stages - 1):
-        fetch_both(step)
-    acc = mma.zeros((plan.rows, k_ring.shape[-1]), f32)
-    largest, total = acc.rows(hidden), acc.rows(nothing)
-    for step in range(ceil_div(last, plan.tile)):
-        cp_async.wait(pending=plan.stages - 2)
-        sync_threads()  # this tile is there for all, and the one before it is free
-        fetch_both(step + plan.stages - 1)
-        k_tile, v_tile = k_ring[step % plan.stages], v_ring[step % plan.stages]
-        for piece in static_range(plan.tile // plan.piece):
-            key = plan.tile * step + plan.piece * piece
-            scores = scores_of(rows, k_tile, piece, plan)
-            if key + plan.piece > (lesser(keys, mine + ahead + 1) if heads.causal else keys):
-                scores = masked(scores, keys, key, mine, ahead, heads.causal)
-            weights, largest, total, factor = softmax_step(scores, largest, total, scale, p)
-            acc = add_rows(acc.map(scaled, factor), weights, v_tile, piece, plan)
-    total = total.sum_threads()
-    acc.map(scaled, total.map(inverse)).store(out[(*own, slice(start, end), head)], (mine, 0))
+    visible = min(keys, first + config.tile_m + ahead) if heads.causal else keys
+    for block in weft.static_range(stages - 1):
+        load_keys(block)
+    acc = weft.mma.zeros((config.warp_m, heads.hdim), weft.f32)
+    row_max, row_sum = acc.rows(HIDDEN), acc.rows(0.0)
+    for block in range(weft.ceil_div(visible, tile_n)):
+        weft.cp_async.wait(pending=stages - 2)
+        weft.sync_threads()  # this tile is there for all, and the one before it is free
+        load_keys(block + stages - 1)
+        k_tile, v_tile = k_ring[block % stages], v_ring[block % stages]
+        for step in weft.static_range(tile_n // config.step_n):
+            key = tile_n * block + config.step_n * step
+            s = matmul_transposed(q_own, k_tile, step, config)
+            if key + config.step_n > (min(keys, own + ahead + 1) if heads.causal else keys):
+                s = mask_scores(s, own, key, queries, keys, heads.causal)
+            weights, row_max, row_sum, alpha = online_softmax(s, row_max, row_sum, scale, p)
+            acc = matmul_add(acc.map(multiply, alpha), weights, v_tile, step, config)
+    row_sum = row_sum.sum_threads()
+    rows = out[*batch, q_start : q_start + queries, head]
+    acc.map(multiply, row_sum.map(reciprocal)).store(rows, (own, 0))
     if lse is not None:
-        of_head = lse[(*own, head, slice(start, end))]
-        write_sums(total, largest, scale, of_head, mine + lane_id() // 4)
+        of_head = lse[*batch, head, q_start : q_start + queries]
+        write_lse(of_head, own + weft.lane_id() // 4, row_sum, row_max, scale)
 
 
-def _launch(
-    q: Any, k: Any, v: Any, out: Any, lse: Any, starts: Any, scale: Any, heads: Any, plan: Any
-) -> None:
-    """Traced in host functions."""
-    count, tokens = q.shape[-2], q.shape[-3]
-    grid = tiles_of(tokens, plan.warps * plan.rows, starts), count, q.shape[0] if q.ndim == 4 else 1
-    attention_kernel(q, k, v, out, lse, starts, f32(scale * LOG2_E), heads, plan).launch(
-        grid=grid, block=32 * plan.warps
-    )
-
-
-@jit
+@weft.jit
 def attention(
-    q: Array,
-    k: Array,
-    v: Array,
-    out: Array,
-    lse: Array | None,
-    cu_seqlens_q: Array | None,
-    cu_seqlens_k: Array | None,
-    scale: Float64,
-    causal: Constant,
-    columns: Constant,
-    plan: Constant,
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    out: weft.Tensor,
+    lse: weft.Tensor | None,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f64,
+    causal: weft.Constexpr[bool],
+    hdim: weft.Constexpr[tuple[int, bool]],
+    config: weft.Constexpr[AttentionConfig],
 ) -> None:
-    """``out = softmax(scale · q · kᵀ) · v`` of arrays that lie in any way, by head and sequence."""
-    heads = Heads(q.shape[-2] // k.shape[-2], columns[0], columns[1], causal, False)
-    _launch(q, k, v, out, lse, (cu_seqlens_q, cu_seqlens_k), scale, heads, plan)
+    """O and, unless None, lse, of arrays with any strides; `hdim` as `padded` says."""
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned=False)
+    launch(q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, scale, heads, config)
 
 
-@jit
-def attention_of_chunks(
+@weft.jit
+def attention_aligned(
     q: Aligned,
     k: Aligned,
     v: Aligned,
-    out: Array,
-    lse: Array | None,
-    cu_seqlens_q: Array | None,
-    cu_seqlens_k: Array | None,
-    scale: Float64,
-    causal: Constant,
-    columns: Constant,
-    plan: Constant,
+    out: weft.Tensor,
+    lse: weft.Tensor | None,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f64,
+    causal: weft.Constexpr[bool],
+    hdim: weft.Constexpr[tuple[int, bool]],
+    config: weft.Constexpr[AttentionConfig],
 ) -> None:
-    """The same of arrays whose rows are whole chunks of 16 bytes."""
-    heads = Heads(q.shape[-2] // k.shape[-2], columns[0], columns[1], causal, True)
-    _launch(q, k, v, out, lse, (cu_seqlens_q, cu_seqlens_k), scale, heads, plan)
+    """As `attention`, for rows that are whole chunks of 16 bytes."""
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned=True)
+    launch(q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, scale, heads, config)
+
+
+def launch(
+    q: weft.Tensor,
+    k: weft.Tensor,
+    v: weft.Tensor,
+    out: weft.Tensor,
+    lse: weft.Tensor | None,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    scale: weft.f64,
+    heads: HeadConfig,
+    config: AttentionConfig,
+) -> None:
+    """Launch `attention_kernel`, in a host function."""
+    attention_kernel(
+        q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, weft.f32(scale * LOG2_E), heads, config
+    ).launch(
+        grid=(
+            num_tiles(q.shape[-3], config.tile_m, cu_seqlens_q),
+            q.shape[-2],
+            q.shape[0] if q.ndim == 4 else 1,
+        ),
+        block=32 * config.warps,
+    )
