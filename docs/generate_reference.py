@@ -76,6 +76,7 @@ PAGES = (
         "What a program uses.",
         (
             "weft.api",
+            "weft.runtime.warmup",
             "weft.sanitizer.switch",
             "weft.compiler.exported.files",
             "weft.compiler.exported.load",

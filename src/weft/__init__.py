@@ -82,6 +82,7 @@ _PUBLIC = {
         "set_profile_allocator",
         "zeros",
     ),
+    "weft.runtime.warmup": ("warmup",),
     "weft.sanitizer.report": ("Report", "ReportPlace", "SanitizerError"),
     "weft.sanitizer.switch": ("sanitize",),
     "weft.errors": (

@@ -175,6 +175,7 @@ from weft.language.threads.warpgroup import warpgroup_id as warpgroup_id
 from weft.primitives import block as block
 from weft.primitives import random as random
 from weft.primitives import warp as warp
+from weft.runtime.warmup import warmup as warmup
 from weft.sanitizer.report import Report as Report
 from weft.sanitizer.report import ReportPlace as ReportPlace
 from weft.sanitizer.report import SanitizerError as SanitizerError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from weft.config import overridden
+from weft.config import overridden, overrides
 from weft.dynamo import left_to_python
 from weft.errors import SignatureError, UnavailableError, brief
 from weft.language import outside_kernel
@@ -137,9 +137,12 @@ class JitFunction(HostFunction):
             if (
                 specializations is None
                 or specializations.code is not self.function.__code__
-                or overridden("sanitize") is not None
+                or overrides()
             ):
                 specializations = self._prepare()
+                if overridden("warmup") is not None:
+                    specializations.find_for(arguments, keywords)
+                    return None
             return specializations.call(arguments, keywords)
         except Exception as error:
             leave_the_users_frames(error)
@@ -156,20 +159,29 @@ class JitFunction(HostFunction):
     def _prepare(self) -> Any:
         from weft.runtime.specializations import Specializations
 
-        # A call inside `with weft.sanitize()` has functions of its own.
+        # A call inside `with weft.sanitize()`, or for another GPU of `weft.warmup`, has functions of its own.
+        warmup: Any = overridden("warmup")
+        architecture = None if warmup is None else warmup.architecture
         checks = overridden("sanitize")
-        found = self._prepared.get(checks)
+        mode = checks if architecture is None else (checks, architecture)
+        found = self._prepared.get(mode)
         if found is None or found.code is not self.function.__code__:
             made = Specializations(self.function, self._compile)
-            found = made if found is not None else self._prepared.setdefault(checks, made)
-            self._prepared[checks] = found
-        if checks is None:
+            found = made if found is not None else self._prepared.setdefault(mode, made)
+            self._prepared[mode] = found
+        if mode is None:
             self._specializations = found
         return found
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
-        from weft.compiler.option_forms import make_options
+        from weft.compiler.option_forms import make_options, options_from
 
+        warmup: Any = overridden("warmup")
+        typed: Sequence[CompileOption] = ()
+        if warmup is not None:
+            warmup.compiled += 1
+            if warmup.architecture is not None:
+                typed = options_from(f"--gpu-arch {warmup.architecture}")
         code = self.function.__code__
         count = code.co_argcount
         keyword_only = code.co_varnames[count : count + code.co_kwonlyargcount]
@@ -177,7 +189,7 @@ class JitFunction(HostFunction):
             self,
             arguments[:count],
             dict(zip(keyword_only, arguments[count:], strict=True)),
-            make_options(defaults=self._options),
+            make_options(typed=typed, defaults=self._options),
             is_call=True,
         )
 

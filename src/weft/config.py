@@ -338,6 +338,21 @@ def overridden(field: str) -> object:
     return _overrides.get({}).get(field)
 
 
+def overrides() -> Mapping[str, object]:
+    """All that is overridden in the calling context."""
+    return _overrides.get({})
+
+
+@contextmanager
+def call_mode(name: str, value: object) -> Generator[None]:
+    """Sets what no variable says, for `overridden` in the calling context."""
+    token = _overrides.set({**_overrides.get({}), name: value})
+    try:
+        yield
+    finally:
+        _overrides.reset(token)
+
+
 def misspelled_variables() -> dict[str, str]:
     """Names in the environment that resemble one of `variables`, each with that name.
 

@@ -7,7 +7,6 @@ and overlaps; what is written can be restored. Ranges of bytes are copied, so no
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 from pathlib import Path
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft import _native
 from weft.arguments.pointer import PointerKind
+from weft.driver.borrowed import tensor_at
 from weft.driver.device import device_properties, memory_info
 from weft.driver.memory import copy, empty
 from weft.errors import ArgumentValueError
-from weft.memo import kept
 from weft.types.device import CPU, CUDA, device_name
 from weft.types.dtype import u8
 
@@ -94,8 +93,8 @@ class Set:
         for start, source, span in zip(self._starts, sources, self._user.spans, strict=True):
             if source is not None:
                 shape, bytes_ = (span.high - span.low,), (u8.dlpack_code, 8, 1)
-                to = _view(start, shape, (1,), bytes_, span.device)
-                copy(to, _view(source, shape, (1,), bytes_, span.device))
+                to = tensor_at(start, shape, (1,), bytes_, span.device)
+                copy(to, tensor_at(source, shape, (1,), bytes_, span.device))
 
     def _moved(self, value: Any, info: _native.TensorInfo) -> Any:
         address, device = info.data + info.byte_offset, (info.device_type, info.device_id)
@@ -103,7 +102,7 @@ class Set:
         for start, span in zip(self._starts, self._user.spans, strict=True):
             if span.device == device and span.low <= address < span.high:
                 moved = start + address - span.low
-                return _view(moved, info.shape, info.strides, dtype, device)
+                return tensor_at(moved, info.shape, info.strides, dtype, device)
         return value  # it has no elements
 
 
@@ -258,62 +257,3 @@ def _merged(spans: Sequence[_Span]) -> list[_Span]:
         else:
             result.append(span)
     return result
-
-
-class _Managed(ctypes.Structure):
-    """DLPack's DLManagedTensor, in a block of the C library, which its deleter frees; `Set` keeps the memory."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("byte_offset", ctypes.c_uint64),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-    )
-
-
-_CAPSULE: Final = b"dltensor"
-
-
-@kept
-def _library() -> tuple[Any, Any, int]:
-    """The C library's `malloc`, Python's `PyCapsule_New`, and the address of `free`."""
-    c = ctypes.CDLL(None)
-    c.malloc.restype, c.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype = ctypes.py_object
-    new.argtypes = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-    address = ctypes.cast(c.free, ctypes.c_void_p).value
-    assert address is not None
-    return c.malloc, new, address
-
-
-def _view(
-    address: int,
-    shape: Sequence[int],
-    strides: Sequence[int],
-    dtype: tuple[int, int, int],
-    device: tuple[int, int],
-) -> Any:
-    """A tensor over borrowed memory, with strides in elements."""
-    malloc, new_capsule, free = _library()
-    rank, head = len(shape), ctypes.sizeof(_Managed)
-    block = malloc(head + 16 * rank)
-    if block is None:
-        raise MemoryError
-    numbers = (ctypes.c_int64 * (2 * rank)).from_address(block + head)
-    numbers[:] = [*shape, *strides]
-    managed = _Managed.from_address(block)
-    managed.data, (managed.device_type, managed.device_id) = address, device
-    managed.ndim = rank
-    managed.code, managed.bits, managed.lanes = dtype
-    managed.shape, managed.strides = block + head, block + head + 8 * rank
-    managed.byte_offset, managed.context, managed.deleter = 0, None, free
-    return _native.from_dlpack(new_capsule(block, _CAPSULE, None))

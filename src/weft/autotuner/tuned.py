@@ -25,7 +25,7 @@ from weft.autotuner.trials import Place, Rules, Trials, kept_by_user
 from weft.compiler.option_forms import make_options
 from weft.compiler.request import requested_signature
 from weft.compiler.target_choice import choose_target
-from weft.config import config
+from weft.config import config, overridden
 from weft.dynamo import left_to_python
 from weft.errors import TuningError, UnavailableError
 from weft.frontend.source.text import read_source
@@ -97,6 +97,10 @@ class Tuned(TunedFunction):
             bound = self._parameters.bind(*arguments, **keywords)
             missing = [bound[place] is UNSET for place in self._parameters.chosen]
             if any(missing):
+                if overridden("warmup") is not None:
+                    raise TypeError(
+                        "weft.warmup measures nothing; pass the parameters of the space, too"
+                    )
                 if not all(missing):
                     refuse_partial(self._parameters, bound)
                 bound = self._parameters.filled(bound, self._choose(bound))

@@ -139,12 +139,7 @@ class Specializations:
         """
         # With keyword-only parameters a matching count proves nothing: one may be positional.
         if keywords or self._keyword_only or len(arguments) != self._count:
-            function, bind = self._function, self._bind
-            if bind.__defaults__ is not function.__defaults__:
-                bind.__defaults__ = function.__defaults__
-            if bind.__kwdefaults__ is not function.__kwdefaults__:
-                bind.__kwdefaults__ = function.__kwdefaults__
-            arguments = bind(*arguments, **keywords)
+            arguments = self._bound(arguments, keywords)
         constants = self._constants
         if constants is None:
             constants = self._first(arguments)
@@ -164,6 +159,19 @@ class Specializations:
         if self._keyword_only:
             return self._call_with_keywords(compiled, arguments, constants)
         return compiled(*runtime)
+
+    def find_for(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Compiled:
+        """The compiled function that a call runs; compiles it if needed, and does not run it."""
+        return self.find(self._bound(arguments, keywords))[0]
+
+    def _bound(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments, in the order of the parameters."""
+        function, bind = self._function, self._bind
+        if bind.__defaults__ is not function.__defaults__:
+            bind.__defaults__ = function.__defaults__
+        if bind.__kwdefaults__ is not function.__kwdefaults__:
+            bind.__kwdefaults__ = function.__kwdefaults__
+        return bind(*arguments, **keywords)
 
     def find(self, arguments: tuple[Any, ...]) -> tuple[Compiled, tuple[int, ...]]:
         """The compiled function that a call with all of these arguments runs, and the positions of those it gets."""

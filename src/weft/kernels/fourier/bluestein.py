@@ -15,7 +15,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from weft.api import kernel
-from weft.driver.device import device_properties
 from weft.kernels.fourier.butterfly import Complex, radices_of, unit
 from weft.kernels.fourier.io import Ends, read_point, rows_of, write_point
 from weft.kernels.fourier.stockham import (
@@ -28,6 +27,7 @@ from weft.kernels.fourier.stockham import (
     transformed,
 )
 from weft.kernels.host.arrays import Array, Constant, Float64, Int32, Int64
+from weft.kernels.host.devices import device_info
 from weft.language.control import ceil_div, select, static_range
 from weft.language.memory.scratch import scratch
 from weft.language.numbers.math import min as lesser
@@ -130,12 +130,9 @@ def factors_of(length: int, itemsize: int, most: int) -> tuple[int, ...] | None:
     return next(found for count in counts if (found := split(length, count)) is not None)
 
 
-@cache
 def most_points(device: Any, itemsize: int) -> int:
     """Points of a block: the power of two that shared memory has, with some room for what is left out."""
-    size = MOST_SHARED_BYTES
-    if device.type == "cuda":
-        size = device_properties(device.index).max_shared_memory_per_block_bytes
+    size = device_info(device).shared_bytes or MOST_SHARED_BYTES
     return 1 << (size * 7 // 8 // (2 * itemsize)).bit_length() - 1
 
 

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, SupportsIndex,
 
 from weft.arguments.constant import Constexpr
 from weft.arguments.tensor_spec import MAX_RANK, Tensor
+from weft.config import overrides
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.driver.memory import empty
 from weft.errors import brief
 from weft.ffi.data_type import DataType
 from weft.ffi.tensor import Tensor as HostTensor
 from weft.ffi.tensor import from_dlpack
+from weft.runtime.warmup import running
 from weft.types.dtype import f64, i32, i64
 
 if TYPE_CHECKING:
@@ -411,6 +413,9 @@ def maker_of(array: Any) -> Callable[[], Any]:
 
 
 def _new(like: Given, shape: tuple[int, ...], dtype: DType, type_name: str) -> Any:
+    warmup = running() if overrides() else None
+    if warmup is not None and isinstance(like.array, HostTensor):
+        return warmup.array(shape, dtype, tuple(like.device))
     return _maker(type(like.array), shape, dtype, type_name, like.device)()
 
 

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft import _native
-from weft.config import overridden
+from weft.config import overrides
 from weft.kernels.host.arrays import maker_of
 from weft.tracebacks import leave_the_users_frames
 
@@ -83,7 +83,7 @@ def remembered_for_any(*names: str) -> Callable[[_F], _F]:
             shown, others = arguments, keywords
             if places:
                 shown, others, arguments, keywords = _marked(places, arguments, keywords)
-            key = None if overridden("sanitize") else _native.call_key(shown, others)
+            key = None if overrides() else _native.call_key(shown, others)
             found = known.get(key)
             if found is not None and found.is_current():
                 new = found.new_arrays()

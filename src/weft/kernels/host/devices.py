@@ -4,25 +4,55 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from weft.config import overrides
 from weft.driver.device import device_properties
+from weft.runtime.warmup import running
 
 if TYPE_CHECKING:
     from weft.ffi.device import Device
 
 
+class DeviceInfo(NamedTuple):
+    """Facts by which kernels are chosen; those of the CPU are 0.
+
+    Attributes:
+        capability: compute capability.
+        multiprocessors: their number.
+        shared_bytes: the most shared memory of a block.
+    """
+
+    capability: tuple[int, int]
+    multiprocessors: int
+    shared_bytes: int
+
+
+def device_info(device: Device) -> DeviceInfo:
+    """The facts of a device, or of the GPU for which `weft.warmup` compiles."""
+    warmup = running() if device.type == "cuda" and overrides() else None
+    if warmup is not None and warmup.architecture is not None:
+        return DeviceInfo(warmup.capability, warmup.multiprocessors, warmup.shared_bytes)
+    return _known(device)
+
+
 @cache
+def _known(device: Device) -> DeviceInfo:
+    if device.type != "cuda":
+        return DeviceInfo((0, 0), 0, 0)
+    found = device_properties(device.index)
+    return DeviceInfo(
+        found.compute_capability,
+        found.multiprocessor_count,
+        found.max_shared_memory_per_block_bytes,
+    )
+
+
 def capability(device: Device) -> tuple[int, int]:
     """The compute capability of a GPU, or (0, 0) for the CPU."""
-    if device.type != "cuda":
-        return (0, 0)
-    return device_properties(device.index).compute_capability
+    return device_info(device).capability
 
 
-@cache
 def multiprocessors_of(device: Device) -> int:
     """The multiprocessors of a GPU, or 0 for the CPU."""
-    if device.type != "cuda":
-        return 0
-    return device_properties(device.index).multiprocessor_count
+    return device_info(device).multiprocessors
