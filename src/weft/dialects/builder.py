@@ -85,8 +85,8 @@ class Builder:
         cluster: the blocks of a cluster along x, y and z, in a kernel that is launched in clusters.
         loops: how many loops at run time are around the next operation.
         marks_signed: whether sums, differences and products of signed integers get the attribute `SIGNED`.
-        factors: a value, or a tensor's dim or stride → powers of two that divide it, each with the operation after
-            which it does, or None for the whole function (`weft.language.numbers.promises`).
+        factors: a value, or a tensor's dim or stride → its divisors, each with the operation after which it is one, or
+            None for the whole function, and for which sign (`weft.language.numbers.promises`).
         element_types: where threads are traced, weft's names of tensors' element types, which operations on them get as
             the attribute `ELEMENT_TYPE`; else None.
     """
@@ -113,7 +113,7 @@ class Builder:
         self.loops = 0
         self.marks_signed = False
         self.element_types: dict[SSAValue, str] | None = None
-        self.factors: dict[Hashable, list[tuple[Operation | None, int]]] = {}
+        self.factors: dict[Hashable, list[tuple[Operation | None, int, bool | None]]] = {}
         self.location: SourceLocation = UNKNOWN_LOCATION
         self._enclosing: list[Block] = []
         self._entry = entry

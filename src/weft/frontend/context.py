@@ -118,7 +118,7 @@ class Session:
         captures: reads of Python's state.
         failed_at: the place of a failure of the front end itself, or None.
         sources: of each function traced so far.
-        loop_types: the types that loops carried, with which a retraced loop begins.
+        loop_types: the types that loops carried, and what divided them, with which a retraced loop begins.
         marks_signed: whether kernels mark sums of signed integers, see `Builder`.
         tells_events: whether kernels tell what a thread comes to, see `weft.frontend.events`.
     """
@@ -131,7 +131,9 @@ class Session:
         self.tells_events = False
         self.captures = Captures()
         self.failed_at: SourceLocation | None = None
-        self.loop_types: dict[Hashable, dict[Any, tuple[Any, tuple[Any, ...]]]] = {}
+        self.loop_types: dict[
+            Hashable, dict[Any, tuple[Any, tuple[Any, ...], tuple[Any, ...]]]
+        ] = {}
         self.sources: dict[FunctionType | KernelFunction, FunctionSource] = {}
 
     def source(self, function: FunctionType | KernelFunction) -> FunctionSource:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.names import local_stem
-from weft.codegen.llvm.types import memory_type, size_in_bytes
+from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
 from weft.dialects.simt.memory import AddressOp, AllocaOp, DimOp, LoadOp, StoreOp, StrideOp
 from weft.dialects.simt.types import DYNAMIC
 from weft.dialects.simt.views import (
@@ -84,9 +84,17 @@ def is_bool(tensor_type: TensorType) -> bool:
 
 
 def print_dim(printer: FunctionPrinter, op: Any) -> None:
-    """`simt.dim`: a parameter or a constant; prints nothing."""
+    """`simt.dim`: a parameter or a constant, and what divides it."""
     dimension = op.properties["dimension"].value.data
-    printer.values[op.results[0]] = printer.tensors[op.operands[0]].dim(dimension)
+    text = printer.values[op.results[0]] = printer.tensors[op.operands[0]].dim(dimension)
+    multiple = op.properties.get("multiple")
+    if multiple is None:
+        return
+    kind = llvm_type(op.results[0].type)
+    rest = printer.let(f"and {kind} {text}, {multiple.value.data - 1}")
+    is_multiple = printer.let(f"icmp eq {kind} {rest}, 0")
+    callee = printer.module.declare("llvm.assume", "void (i1)")
+    printer.line(f"call void {callee}(i1 {is_multiple})")
 
 
 def print_stride(printer: FunctionPrinter, op: Any) -> None:

@@ -174,19 +174,30 @@ class _TensorFactOp(IRDLOperation):
 
 @operation_definition
 class DimOp(_TensorFactOp):
-    """One dimension of a tensor, in elements; its width is the tensor type's (`dims 32`)."""
+    """One dimension of a tensor, in elements; its width is the tensor type's (`dims 32`).
+
+    Attributes:
+        multiple: a power of two that divides it, which LLVM is told; None if none is known.
+    """
 
     name = "simt.dim"
 
+    multiple = opt_prop_def(I32Attr)
     result = result_def(IntegerType)
     traits = traits_def(Pure())
-    assembly_format = "$tensor `[` $dimension `]` attr-dict `:` type($tensor) `->` type($result)"
+    assembly_format = (
+        "$tensor `[` $dimension `]` (`multiple` $multiple^)? attr-dict "
+        "`:` type($tensor) `->` type($result)"
+    )
 
-    def __init__(self, tensor: SSAValue, dimension: int) -> None:
+    def __init__(self, tensor: SSAValue, dimension: int, multiple: int = 1) -> None:
         bits = _tensor_type(tensor).dim_bits.data
+        properties = {"dimension": IntegerAttr(dimension, i32)}
+        if multiple > 1:
+            properties["multiple"] = IntegerAttr(multiple, i32)
         super().__init__(
             operands=[tensor],
-            properties={"dimension": IntegerAttr(dimension, i32)},
+            properties=properties,
             result_types=[i32 if bits == 32 else i64],
         )
 

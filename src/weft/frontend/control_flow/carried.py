@@ -33,6 +33,7 @@ from weft.frontend.control_flow.joins import (
 from weft.frontend.paths import Assigned, Conflict, LeftEarly
 from weft.frontend.state.slots import Slot, applied
 from weft.frontend.structure import Shape, flatten, rebuild
+from weft.language.numbers.promises import multiples_of, set_multiples
 from weft.language.numbers.promotion import wide_dtype
 from weft.language.values import Fragment, Scalar, Tensor
 from weft.types.dtype import DType
@@ -48,9 +49,11 @@ if TYPE_CHECKING:
     from weft.frontend.control_flow.joins import LeafType
     from weft.frontend.paths import Binding, EnclosingLoop, Path, Undefined
     from weft.frontend.state.changes import State
+    from weft.language.numbers.promises import Multiples
     from weft.location import SourceLocation
 
-MOST_ROUNDS: Final = 8
+MOST_ROUNDS: Final = 12
+_MOST_TRIES: Final = 4
 _HINT: Final = "give it the type before the loop, such as x = weft.f32(0)"
 
 
@@ -64,14 +67,16 @@ class _Variable:
         shape: of its container; None for a plain value.
         first: its leaves before the loop. A leaf that is never read is a blank.
         types: of the leaves; None for a leaf that is the same compile-time value, or tensor, in each round.
+        multiples: what is known of the leaves in every round, and after the loop; empty where nothing is.
+        bound: the leaves as arguments and results of the loop's blocks.
         place: where it was assigned before the loop, or None.
         is_blank: whether it had no value before the loop, so that `first` is never read.
         is_early: whether it has a value only after a break.
     """
 
     __slots__ = (
-        *("first", "is_blank", "is_early", "is_own"),
-        *("name", "place", "shape", "slot", "types"),
+        *("bound", "first", "is_blank", "is_early", "is_own"),
+        *("multiples", "name", "place", "shape", "slot", "types"),
     )
 
     def __init__(self, name: str, *, is_own: bool = False, slot: Slot | None = None) -> None:
@@ -83,12 +88,15 @@ class _Variable:
         self.first: list[Any] = []
         self.shape: Shape | None = None
         self.types: list[LeafType | None] = []
+        self.multiples: list[Multiples] = []
+        self.bound: list[tuple[int, Scalar | Tensor]] = []
 
     def begin(self, value: Any, place: SourceLocation | None) -> None:
         """Its value before the loop."""
         self.place = place
         self.shape, self.first = flatten(value)
         self.types = [leaf.dtype if isinstance(leaf, Scalar) else None for leaf in self.first]
+        self.multiples = [()] * len(self.first)
 
     def read(self, path: Path) -> Binding | None:
         """Its value on a path, whose changes of slots are in place."""
@@ -99,7 +107,12 @@ class _Variable:
         return path.result if self.name == "result" else Assigned(getattr(path, self.name))
 
     def bind(
-        self, path: Path, loop: EnclosingLoop, state: State | None, arguments: Iterator[SSAValue]
+        self,
+        builder: Builder,
+        path: Path,
+        loop: EnclosingLoop,
+        state: State | None,
+        arguments: Iterator[SSAValue],
     ) -> None:
         """Binds it to block arguments or results, which are named after it; slots only if there is a state."""
         leaves: list[Any] = []
@@ -107,6 +120,9 @@ class _Variable:
             if kind is not None:
                 leaf = leaf_of(next(arguments), kind, self.name)
                 name_value(leaf.ssa, self.name if self.shape is None else f"{self.name}_{index}")
+                if not isinstance(leaf, Fragment):
+                    self.bound.append((index, leaf))
+                    set_multiples(builder, leaf, self.multiples[index])
             leaves.append(leaf)
         value = rebuild(self.shape, iter(leaves))
         if self.slot is not None:
@@ -135,7 +151,7 @@ class Carried:
         always_runs: whether the body runs at least once, and so may be the first to assign.
     """
 
-    __slots__ = ("_always_runs", "_frame", "_key", "_loop", "_unknown", "_variables")
+    __slots__ = ("_always_runs", "_frame", "_key", "_loop", "_tries", "_unknown", "_variables")
 
     def __init__(
         self,
@@ -150,6 +166,7 @@ class Carried:
         self._frame = frame
         self._loop = loop
         self._always_runs = always_runs
+        self._tries = 0
         self._key = _loop_key(frame, node)
         self._variables: list[_Variable] = []
         # Variables without a value before the loop; the first round shows their type.
@@ -174,19 +191,22 @@ class Carried:
         """
         known = self._frame.context.session.loop_types.get(self._key, {})
         variables = {(variable.name, variable.is_own): variable for variable in self._variables}
-        for key, (kinds, types) in known.items():
+        for key, (kinds, types, multiples) in known.items():
             variable = variables.get(key)
             if isinstance(key, Slot) and key.exists:
                 leaves = joined_leaves(self._frame.builder, key.read())[1]
                 variable = self._add_slot(key) if _kinds(leaves) == kinds else None
             if variable is not None and len(types) == len(variable.types):
-                variable.types = list(types)
+                variable.types, variable.multiples = list(types), list(multiples)
 
     def remember(self) -> None:
         """Records the types, which are stable."""
         if self._key is not None:
             self._frame.context.session.loop_types[self._key] = {
-                v.slot or (v.name, v.is_own): (_kinds(v.first) if v.slot else (), tuple(v.types))
+                v.slot or (v.name, v.is_own): (
+                    *(_kinds(v.first) if v.slot else (), tuple(v.types)),
+                    tuple(v.multiples),
+                )
                 for v in self._variables
             }
 
@@ -213,7 +233,7 @@ class Carried:
         remaining = iter(arguments)
         state = self._frame.state if slots else None
         for variable in self._variables:
-            variable.bind(path, self._loop, state, remaining)
+            variable.bind(self._frame.builder, path, self._loop, state, remaining)
 
     def last_values(self, builder: Builder, path: Path, block: Block) -> list[SSAValue]:
         """The values at `block`, the end of a round, in the variables' types; only after `update` found them stable."""
@@ -238,6 +258,56 @@ class Carried:
         found = [self._add_slot(slot) for slot in path.changed if slot not in known]
         with applied(path.changed):
             return self._update_all(path) or bool(found)
+
+    def learns(self, *ends: tuple[Path, Block]) -> bool:
+        """Updates what is known of the values in every round; returns whether to retrace it.
+
+        What divides a value before the loop, and again at the end of each round in which it did at the start, divides
+        it in all. So a round traced with nothing known shows what may be; another, traced with that, must confirm it.
+
+        Args:
+            ends: the path and the block at the end of a round, and of its condition; their types are stable.
+        """
+        builder = self._frame.builder
+        found = [[multiples_of(builder, leaf) for leaf in v.first] for v in self._variables]
+        while True:
+            for variable, multiples in zip(self._variables, found, strict=True):
+                for index, leaf in variable.bound:
+                    set_multiples(builder, leaf, multiples[index])
+            lower = found
+            for path, block in ends:
+                with applied(path.changed), builder.at(block):
+                    lower = [
+                        self._lower(variable.read(path), multiples)
+                        for variable, multiples in zip(self._variables, lower, strict=True)
+                    ]
+            if lower == found:
+                break
+            found = lower
+        self._tries += 1
+        learned = False
+        for variable, multiples in zip(self._variables, found, strict=True):
+            pairs = zip(multiples, variable.types, strict=True)
+            known = [
+                () if kind is None or set(one) == {1} or self._tries > _MOST_TRIES else one
+                for one, kind in pairs
+            ]
+            learned |= any(
+                set(new) | set(old) != {1} and new != old
+                for new, old in zip(known, variable.multiples, strict=True)
+            )
+            variable.multiples, variable.bound = known, []
+        return learned
+
+    def _lower(self, binding: Binding | None, multiples: list[Multiples]) -> list[Multiples]:
+        """What is known of a variable's leaves before a round and at its end."""
+        assert isinstance(binding, Assigned | LeftEarly)
+        builder = self._frame.builder
+        leaves = joined_leaves(builder, binding.value)[1]
+        return [
+            tuple(map(min, before, multiples_of(builder, leaf)))
+            for before, leaf in zip(multiples, leaves, strict=True)
+        ]
 
     def _add_slot(self, slot: Slot) -> _Variable:
         variables = self._frame.scope.path.variables.items()
@@ -302,6 +372,11 @@ class Carried:
             except Mismatch as mismatch:
                 raise self._changes(variable, binding, mismatch.hint) from None
             if kind != variable.types[index]:
+                if isinstance(kind, TensorLeaf) and variable.types[index] is None:
+                    # Its alignment follows from its strides, so that they begin as known.
+                    variable.multiples[index] = multiples_of(
+                        self._frame.builder, variable.first[index]
+                    )
                 variable.types[index] = kind
                 changed = True
         return changed

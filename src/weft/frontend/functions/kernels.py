@@ -43,7 +43,12 @@ from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import flatten, rebuild
 from weft.language.control import StaticValue
 from weft.language.numbers.convert import constant
-from weft.language.numbers.promises import known_multiples, promise_tensor, promised
+from weft.language.numbers.promises import (
+    known_multiples,
+    promise_tensor,
+    promised,
+    promised_divisor,
+)
 from weft.language.threads.each import check_rounds
 from weft.language.values import Scalar, Stream, Tensor, TensorMap, describe
 from weft.types.dims import Dim
@@ -78,7 +83,7 @@ class _Argument:
     Attributes:
         name: the parameter, with the leaf's path inside a container.
         value: passed by the host function.
-        multiples: powers of two that divide a tensor's dims, and its strides.
+        multiples: what divides a tensor's dims and its strides, or, by its signature, an integer.
     """
 
     name: str
@@ -99,7 +104,7 @@ class _Argument:
         if isinstance(value, TensorMap):
             return ("tensor map", value.type, value.dtype)
         if isinstance(value, Scalar):
-            return ("scalar", value.dtype)
+            return ("scalar", value.dtype, self.multiples)
         if isinstance(value, TypedConstant):
             return ("constant", value.dtype, constant_key(value.value))
         return constant_key(value)
@@ -348,7 +353,7 @@ def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:
         promise_tensor(builder, argument, *leaf.multiples)
     if isinstance(value, Tensor | TensorMap):
         return type(value)(argument, value.dtype, leaf.name)
-    return Scalar(argument, value.dtype)
+    return promised(builder, Scalar(argument, value.dtype), *leaf.multiples[0])
 
 
 def _arguments(
@@ -379,6 +384,8 @@ def _arguments(
         made = _Argument(path, leaf)
         if isinstance(leaf, Tensor):
             made.multiples = known_multiples(builder, leaf.ssa)
+        elif isinstance(leaf, Scalar):
+            made.multiples = ((promised_divisor(builder, leaf.ssa),), ())
         found.append(made)
     return found
 

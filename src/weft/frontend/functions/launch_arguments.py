@@ -24,7 +24,7 @@ from weft.frontend.structure import Shape, children, contains_staged, flatten, r
 from weft.language.control import StaticValue
 from weft.language.numbers.constants import default_dtype
 from weft.language.numbers.convert import constant, materialize, operand
-from weft.language.numbers.promises import dim_factor, factor_of, power_of_two
+from weft.language.numbers.promises import dim_divisor, divides
 from weft.language.values import Scalar, Tensor, TensorMap, describe, tensor_text
 from weft.types.dims import Dim
 from weft.types.dtype import DType, i32, i64
@@ -100,14 +100,11 @@ def _multiple(caller: Frame, where: str, dim: Dim, value: Any) -> Scalar:
             "KERNEL_ARGUMENT",
             f"{where} is {known}, expected a multiple of {dim.divisibility}",
         )
-    factor = dim.divisibility & -dim.divisibility
-    if known is None and (
-        factor != dim.divisibility or factor_of(caller.builder, number.ssa) % factor
-    ):
+    if known is None and not divides(caller.builder, dim.divisibility, number):
         raise TypeMismatchError(
             "KERNEL_ARGUMENT",
             f"{where} must be known to be a multiple of {dim.divisibility}",
-            hint=f'annotate it in the host function: weft.sym("n", divisibility={dim.divisibility}), a power of two',
+            hint=f'annotate it in the host function: weft.sym("n", divisibility={dim.divisibility})',
         )
     return number
 
@@ -189,8 +186,8 @@ def _check_promises(builder: Builder, where: str, expected: TensorSpec, tensor: 
             hint=f"annotate it in the host function: weft.fake_tensor(..., alignment_bytes={expected.alignment_bytes})",
         )
     for dimension, dim in enumerate(expected.dims or ()):
-        factor = power_of_two(dim.divisibility) if isinstance(dim, Dim) else 1
-        if dim_factor(builder, tensor.ssa, dimension) % factor:
+        factor = dim.divisibility if isinstance(dim, Dim) else 1
+        if dim_divisor(builder, tensor.ssa, dimension) % factor:
             raise TypeMismatchError(
                 "KERNEL_ARGUMENT",
                 f"{where}: its shape[{dimension}] must be known to be a multiple of {factor}",

@@ -144,7 +144,7 @@ def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
         lambda: _round_of(loop, course, carried, counter, arguments),
         repeats=True,
     )
-    if carried.update(path):
+    if carried.update(path) or carried.learns((path, block)):
         discard(block)
         return None
     block.add_op(scf.YieldOp(*carried.last_values(builder, path, block)))
@@ -193,7 +193,7 @@ def _emit_while_range(loop: Loop, course: Course, carried: Carried) -> Operation
         lambda: _round_of(loop, course, carried, counter, arguments),
         repeats=True,
     )
-    if carried.update(path):
+    if carried.update(path) or carried.learns((path, after)):
         discard(before, after)
         return None
     builder = frame.mark(loop.node)

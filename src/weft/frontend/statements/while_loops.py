@@ -21,6 +21,7 @@ from weft.frontend.paths import Assigned, Undefined, WhenDecided
 from weft.frontend.statements.loop import Loop, flags_of
 from weft.frontend.structure import flatten, with_values
 from weft.language.numbers.convert import constant
+from weft.language.numbers.promises import ForwardedBlock
 from weft.language.values import Fragment, Scalar, Tensor
 from weft.types.dtype import bool_
 
@@ -163,9 +164,8 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
         discard(before)
         return None, forwarded
     passed = [*carried.last_values(builder, tested, before), *forwarded.operands]
-    types = [value.type for value in passed]
     before.add_op(scf.ConditionOp(condition, *passed))
-    after = Block(arg_types=types)
+    after = ForwardedBlock(passed)
     count = len(before.args)
 
     def body() -> None:
@@ -175,13 +175,13 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
         loop.round()
 
     _, path = frame.trace_in(after, scope.path.copy(), body, repeats=True)
-    if carried.update(path):
+    if carried.update(path) or carried.learns((tested, before), (path, after)):
         discard(before, after)
         return None, forwarded
     after.add_op(scf.YieldOp(*carried.last_values(builder, path, after)))
     firsts = carried.first_values(builder)
     builder = frame.mark(node)
-    operation = builder.emit(scf.WhileOp(firsts, types, Region(before), Region(after)))
+    operation = builder.emit(scf.WhileOp(firsts, after.arg_types, Region(before), Region(after)))
     return operation, forwarded
 
 

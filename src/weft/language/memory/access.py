@@ -21,6 +21,7 @@ from weft.errors import (
 from weft.language.numbers.constants import article
 from weft.language.numbers.convert import convert, operand, stored
 from weft.language.numbers.operators import binary
+from weft.language.numbers.promises import promised_dim
 from weft.language.numbers.promotion import index_dtype
 from weft.language.values import Scalar, StagedNamespace, Tensor, describe, shape_text
 from weft.types import dtype as types
@@ -318,6 +319,11 @@ def _fact(
     key = (kind, tensor.ssa, dimension)
     found = builder.shared_operation(key)
     if found is None:
-        found = builder.entry_operation(kind(tensor.ssa, dimension), name, key=key)
+        made = (
+            StrideOp(tensor.ssa, dimension)
+            if kind is StrideOp
+            else DimOp(tensor.ssa, dimension, promised_dim(builder, tensor.ssa, dimension))
+        )
+        found = builder.entry_operation(made, name, key=key)
     result: SSAValue[IntegerType] = found.results[0]  # pyright: ignore[reportAssignmentType]
     return result

@@ -14,6 +14,7 @@ from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.numbers.constants import article
 from weft.language.numbers.convert import constant, convert, to_common
+from weft.language.numbers.promises import factor_of
 from weft.language.numbers.promotion import arithmetic_dtype, common_dtype, dtype_of
 from weft.language.values import Scalar, describe
 from weft.types import dtype as types
@@ -36,7 +37,24 @@ def bitwise(builder: Builder, operator: str, left: Operand, right: Operand) -> S
     if dtype.is_float:
         raise _no_bits(operator, left, right)
     first, second = to_common(builder, left, dtype), to_common(builder, right, dtype)
+    if operator == "&" and not dtype.is_bool:
+        for number, mask in ((first, second), (second, first)):
+            masked = _masked(builder, number, mask)
+            if masked is not None:
+                return masked
     return Scalar(builder.compute(_BITWISE[operator], first.ssa, second.ssa), dtype)
+
+
+def _masked(builder: Builder, number: Scalar, mask: Scalar) -> Scalar | None:
+    """``n & mask`` where it takes all bits that a multiple of a power of two may have, or none."""
+    if mask.constant is None:
+        return None
+    low = factor_of(builder, number.ssa) - 1
+    every = (1 << number.dtype.bits) - 1
+    bits = int(mask.constant) & every
+    if bits & ~low == 0:
+        return constant(builder, 0, number.dtype)
+    return number if bits | low == every else None
 
 
 def invert(builder: Builder, value: Operand) -> Scalar:

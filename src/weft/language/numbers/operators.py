@@ -7,6 +7,7 @@ operation vanish if that is exact.
 
 from __future__ import annotations
 
+from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith, math
@@ -26,6 +27,7 @@ from weft.language.numbers.convert import (
     to_common,
     truth,
 )
+from weft.language.numbers.promises import divides, divisor_of, note_quotient
 from weft.language.numbers.promotion import arithmetic_dtype, common_dtype, quotient_dtype
 from weft.language.values import Scalar, describe
 from weft.types import dtype as types
@@ -139,6 +141,16 @@ _PREDICATES: Final = {
     ">": ("sgt", "ugt", "ogt"),
     ">=": ("sge", "uge", "oge"),
 }
+_SHIFTS: Final = (arith.ShRSIOp, arith.ShRUIOp)
+_DIVISIONS: Final = (*_SHIFTS, FloorDivOp, arith.DivUIOp)
+_COMPARISONS: Final[dict[str, Callable[..., bool]]] = {
+    "==": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+}
 
 
 def binary(builder: Builder, operator: str, left: object, right: object) -> Scalar:
@@ -199,7 +211,14 @@ def compare(builder: Builder, operator: str, left: object, right: object) -> Sca
 def _compare(builder: Builder, operator: str, left: Operand, right: Operand) -> Scalar:
     signed, unsigned, floating = _PREDICATES[operator]
     dtype = _comparison_dtype(operator, left, right)
-    first, second = (to_common(builder, value, dtype).ssa for value in (left, right))
+    numbers = [to_common(builder, value, dtype) for value in (left, right)]
+    known_numbers = [number.constant for number in numbers]
+    if not dtype.is_float and None not in known_numbers:
+        holds = _COMPARISONS[operator](*known_numbers)
+        return constant(builder, holds, types.bool_)
+    first, second = (number.ssa for number in numbers)
+    if not dtype.is_float and first is second:
+        return constant(builder, _COMPARISONS[operator](0, 0), types.bool_)
     if dtype.is_float:
         return Scalar(builder.emit(arith.CmpfOp(first, second, floating)).result, types.bool_)
     predicate = signed if dtype.is_signed else unsigned
@@ -247,6 +266,8 @@ def logical_not(builder: Builder, value: object) -> Scalar:
         TypeMismatchError: if an argument is not a number.
     """
     boolean = truth(builder, value)
+    if boolean.constant is not None:
+        return constant(builder, not boolean.constant, types.bool_)
     true = builder.constant(ir_type(types.bool_), 1)
     return Scalar(builder.compute(arith.XOrIOp, boolean.ssa, true), types.bool_)
 
@@ -257,6 +278,10 @@ def _arithmetic(builder: Builder, operator: str, left: Operand, right: Operand) 
     if same is not None:
         return to_common(builder, same, dtype)
     first, second = to_common(builder, left, dtype), to_common(builder, right, dtype)
+    if dtype.is_integer:
+        exact = _exact(builder, operator, first, second)
+        if exact is not None:
+            return exact
     kind = _ARITHMETIC[operator][dtype.is_float]
     result = builder.compute(kind, first.ssa, second.ssa)
     if builder.marks_signed and dtype.is_signed and isinstance(result.owner, Operation):
@@ -278,6 +303,26 @@ def _unchanged(operator: str, left: Operand, right: Operand, dtype: DType) -> Op
     if right_number == 0 and not isinstance(right_number, float):
         return left
     return right if operator == "+" and left_number == 0 else None
+
+
+def _exact(builder: Builder, operator: str, first: Scalar, second: Scalar) -> Scalar | None:
+    """``x - x``, and ``x // d * d`` of a multiple of d."""
+    if operator == "-":
+        return constant(builder, 0, first.dtype) if first.ssa is second.ssa else None
+    if operator != "*":
+        return None
+    for quotient, factor in ((first, second.constant), (second, first.constant)):
+        owner = quotient.ssa.owner
+        if not isinstance(factor, int) or not isinstance(owner, _DIVISIONS):
+            continue
+        by = Scalar(owner.operands[1], quotient.dtype).constant
+        assert by is None or isinstance(by, int)
+        if by is not None and isinstance(owner, _SHIFTS):
+            by = 1 << by
+        dividend = Scalar(owner.operands[0], quotient.dtype)
+        if by == factor and divides(builder, factor, dividend):
+            return dividend
+    return None
 
 
 def known(value: Operand) -> int | float | bool | None:
@@ -303,10 +348,31 @@ def _floor(builder: Builder, operator: str, left: Operand, right: Operand) -> Sc
             "integer division by the constant 0",
             hint="a divisor known only at run time gives all bits set for // and the dividend for %",
         )
-    if not dtype.is_float and isinstance(divisor, int):
-        shorter = _floor_by_power_of_two(builder, operator, left, divisor, dtype)
-        if shorter is not None:
-            return shorter
+    if dtype.is_integer and isinstance(divisor, int):
+        return _floor_by_constant(builder, operator, left, divisor, dtype)
+    return _divided(builder, operator, left, right, dtype)
+
+
+def _floor_by_constant(
+    builder: Builder, operator: str, left: Operand, divisor: int, dtype: DType
+) -> Scalar:
+    """A remainder that is known to be 0 is; a quotient without a remainder keeps its other divisors."""
+    number = to_common(builder, left, dtype)
+    is_exact = divides(builder, divisor, number)
+    if is_exact and operator == "%":
+        return constant(builder, 0, dtype)
+    result = _floor_by_power_of_two(builder, operator, number, divisor, dtype)
+    if result is None:
+        result = _divided(builder, operator, number, divisor, dtype)
+    if is_exact and result.ssa is not number.ssa and result.constant is None:
+        found = divisor_of(builder, number.ssa, is_signed=dtype.is_signed)
+        note_quotient(builder, result.ssa, found // divisor)
+    return result
+
+
+def _divided(
+    builder: Builder, operator: str, left: Operand, right: Operand, dtype: DType
+) -> Scalar:
     first, second = to_common(builder, left, dtype), to_common(builder, right, dtype)
     if dtype.is_float or dtype.is_signed:
         kind = FloorDivOp if operator == "//" else FloorModOp
@@ -316,12 +382,11 @@ def _floor(builder: Builder, operator: str, left: Operand, right: Operand) -> Sc
 
 
 def _floor_by_power_of_two(
-    builder: Builder, operator: str, left: Operand, divisor: int, dtype: DType
+    builder: Builder, operator: str, number: Scalar, divisor: int, dtype: DType
 ) -> Scalar | None:
     """An arithmetic shift floors, and a mask is the floored remainder, for negative dividends too."""
     if divisor < 1 or divisor & (divisor - 1) or divisor > dtype.maximum:
         return None
-    number = to_common(builder, left, dtype)
     if operator == "%":
         mask = builder.constant(ir_type(dtype), divisor - 1)
         return Scalar(builder.compute(arith.AndIOp, number.ssa, mask), dtype)
