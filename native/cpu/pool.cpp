@@ -9,8 +9,10 @@
 #include <atomic>
 #include <ctime>
 #include <new>
+#include <utility>
 
 #include "cpu/interrupt.h"
+#include "cpu/unstarted.h"
 #include "cpu/workers.h"
 #include "runtime/failure.h"
 
@@ -39,6 +41,7 @@ std::atomic<int32_t> g_multiprocessors{kMultiprocessors};
 constexpr int32_t kMaxClusters = 2;
 std::atomic<int32_t> g_max_clusters{kMaxClusters};
 thread_local uint32_t t_launches = 0;
+thread_local Unstarted* t_unstarted = nullptr;
 
 int32_t usable_cpus() {
   cpu_set_t set;
@@ -57,6 +60,24 @@ int32_t run_blocks(const CpuGrid& grid, int64_t first, int64_t last, void* scrat
   return grid.kernel(grid.parameters, grid.launch, first, last, scratch) == 0 ? 0 : -1;
 }
 
+// The blocks after the first ones, before the grid is shared.
+class Rest final : public Unstarted {
+ public:
+  Rest(int64_t next, int64_t last) : next_(next), last_(last) {}
+
+  bool take(int64_t* first, int64_t* last) override {
+    if (next_ == last_) return false;
+    *first = next_++;
+    *last = next_;
+    return true;
+  }
+  int64_t next() const { return next_; }
+
+ private:
+  int64_t next_;
+  int64_t last_;
+};
+
 // A grid of more than one block.
 int32_t run_many(const CpuGrid& grid, void* scratch, CpuCall& call) {
   const int64_t most = std::clamp<int64_t>(grid.blocks / 64, 1, kTrialBlocks);
@@ -65,8 +86,9 @@ int32_t run_many(const CpuGrid& grid, void* scratch, CpuCall& call) {
   int64_t trial = 0;
   do {
     const int64_t until = std::clamp<int64_t>(2 * trial, 1, most);
+    const Rest rest(until, grid.blocks);
     if (run_blocks(grid, trial, until, scratch) != 0) return -1;
-    trial = until;
+    trial = rest.next();
     now = read_clock();
   } while (trial < most && now - before < kTrialNanoseconds);
   const double per_block = static_cast<double>(now - before) / static_cast<double>(trial);
@@ -91,6 +113,14 @@ int32_t run_many(const CpuGrid& grid, void* scratch, CpuCall& call) {
 }
 
 }  // namespace
+
+Unstarted::Unstarted() : before_(std::exchange(t_unstarted, this)) {}
+
+Unstarted::~Unstarted() { t_unstarted = before_; }
+
+bool take_unstarted(int64_t* first, int64_t* last) {
+  return t_unstarted != nullptr && t_unstarted->take(first, last);
+}
 
 int32_t run_grid(const CpuGrid& grid) {
   CpuCall call;

@@ -9,12 +9,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "cpu/collectives.h"
+#include "cpu/in_order.h"
 #include "cpu/launch.h"
 #include "cpu/meetings.h"
 #include "cpu/order.h"
@@ -412,25 +413,57 @@ int64_t distance(const weft_cpu_block* block, const void* place) {
   return (offset >= 0 ? offset : offset - bytes + 1) / bytes;
 }
 
-// One block after the other. A block that yields runs again at once: earlier ones are done, and later ones
-// come later or belong to other threads of the pool.
-int32_t run_blocks(const weft_cooperative_kernel& kernel, const void* parameters, weft_cpu_launch* launch,
-                   int64_t first, int64_t last, char* scratch, int64_t stride) {
-  Block block(kernel, launch, stride, scratch);
-  const LaunchOrder& order = launch_order();
-  std::vector<int64_t> blocks;
-  if ((launch->orders & WEFT_LAUNCH_BLOCKS) != 0) {
-    blocks = permuted(order.blocks, order.seed + 2, last - first);
+// What all blocks of a call share.
+struct Call {
+  const weft_cooperative_kernel& kernel;
+  const void* parameters;
+  weft_cpu_launch* launch;
+  int64_t stride;  // bytes of a thread
+  int64_t bytes;   // and of a block
+};
+
+// A block in memory that it borrows, or a cluster: what begins and ends at once.
+class OneBlock {
+ public:
+  static int64_t memory_bytes(const Call& call) { return call.bytes; }
+
+  OneBlock(const Call& call, char* memory)
+      : block_(call.kernel, call.launch, call.stride, memory), parameters_(call.parameters) {}
+
+  Pass start(int64_t number) {
+    block_.place(number);
+    block_.start(parameters_);
+    return block_.run();
   }
-  for (int64_t linear = first; linear < last; ++linear) {
-    block.place(blocks.empty() ? linear : first + blocks[static_cast<size_t>(linear - first)]);
-    block.start(parameters);
-    Pass pass = block.run();
-    while (pass == Pass::kAgain) pass = block.run();
-    if (pass != Pass::kExited) return 1;
+  Pass step() { return block_.run(); }
+  StuckBlock described() const { return block_.described(); }
+
+ private:
+  Block block_;
+  const void* parameters_;
+};
+
+class Cluster {
+ public:
+  static int64_t memory_bytes(const Call& call) {
+    return cluster_size(call.kernel) * (call.bytes + aligned(sizeof(Block)));
   }
-  return 0;
-}
+
+  Cluster(const Call& call, char* memory) : call_(call), memory_(memory) {}
+
+  Pass start(int64_t number) {
+    const int32_t size = cluster_size(call_.kernel);
+    blocks_.emplace(call_.kernel, call_.launch, size, memory_, call_.bytes, call_.stride);
+    return blocks_->start(call_.parameters, number * size);
+  }
+  Pass step() { return blocks_->step(); }
+  StuckBlock described() const { return blocks_->described(); }
+
+ private:
+  const Call& call_;
+  char* memory_;
+  std::optional<Together<Block>> blocks_;
+};
 
 bool runs_whole(const weft_cooperative_kernel& kernel, const int64_t* grid) {
   return kernel.runs_together == 1 || (kernel.runs_together == 2 && are_few(grid[0], grid[1], grid[2]));
@@ -468,12 +501,9 @@ int32_t run_cooperative(const weft_cooperative_kernel* kernel, const void* param
   if (runs_whole(*kernel, grid)) {
     return Together<Block>(*kernel, launch, last, memory, bytes, stride).run(parameters, 0);
   }
-  const int32_t size = cluster_size(*kernel);
-  for (int64_t cluster = first; size > 1 && cluster < last; ++cluster) {
-    Together<Block> blocks(*kernel, launch, size, memory, bytes, stride);
-    if (blocks.run(parameters, cluster * size) != 0) return 1;
-  }
-  return size > 1 ? 0 : run_blocks(*kernel, parameters, launch, first, last, memory, stride);
+  const Call call{*kernel, parameters, launch, stride, bytes};
+  if (cluster_size(*kernel) > 1) return InOrder<Call, Cluster>(call, first, last, memory).run();
+  return InOrder<Call, OneBlock>(call, first, last, memory).run();
 }
 
 namespace {

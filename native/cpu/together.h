@@ -61,31 +61,54 @@ class Together {
 
   // Runs all blocks, of which the first has the number `first`; 0, or 1 with the error set.
   int32_t run(const void* parameters, int64_t first) {
-    int32_t budget = all_[0].budget();
+    Pass pass = start(parameters, first);
+    while (pass == Pass::kAgain) pass = step();
+    return pass == Pass::kExited ? 0 : 1;
+  }
+
+  // Runs the threads of all blocks to their first wait: kAgain or kFailed.
+  Pass start(const void* parameters, int64_t first) {
+    budget_ = all_[0].budget();
     for (int64_t block = 0; block < blocks_; ++block) all_[block].place(first + block);
     if (is_watched()) watch_of(launch_)->share(numbers(0, blocks_), scratch_, bytes_);
     for (int64_t block = 0; block < blocks_; ++block) {
       Block& own = all_[block];
-      if (!is_filled(block)) return raise_overwritten(own.described(), nullptr);
-      own.set_budget(budget);
-      own.start(parameters);
-      budget = own.budget();
-    }
-    for (;;) {
-      moved_ = false;
-      int64_t exited = 0;
-      for (int64_t cluster = 0; cluster < blocks_; cluster += size_) {
-        for (int64_t block = cluster; block < cluster + size_; ++block) {
-          all_[block].set_budget(budget);
-          if (!run_block(cluster, block)) return 1;
-          budget = all_[block].budget();
-          exited += all_[block].exited() ? 1 : 0;
-        }
-        open_cluster_barrier(cluster);
+      if (!is_filled(block)) {
+        raise_overwritten(own.described(), nullptr);
+        return Pass::kFailed;
       }
-      if (exited == blocks_) return late_message();
-      if (!moved_ && !open_grid_barrier()) return stuck();
+      own.set_budget(budget_);
+      own.start(parameters);
+      budget_ = own.budget();
     }
+    return Pass::kAgain;
+  }
+
+  // One turn of each block: kAgain, kExited or kFailed.
+  Pass step() {
+    moved_ = false;
+    int64_t exited = 0;
+    for (int64_t cluster = 0; cluster < blocks_; cluster += size_) {
+      for (int64_t block = cluster; block < cluster + size_; ++block) {
+        all_[block].set_budget(budget_);
+        if (!run_block(cluster, block)) return Pass::kFailed;
+        budget_ = all_[block].budget();
+        exited += all_[block].exited() ? 1 : 0;
+      }
+      open_cluster_barrier(cluster);
+    }
+    if (exited == blocks_) return late_message() == 0 ? Pass::kExited : Pass::kFailed;
+    if (moved_ || open_grid_barrier()) return Pass::kAgain;
+    stuck();
+    return Pass::kFailed;
+  }
+
+  // The first block that has not exited.
+  StuckBlock described() const {
+    const Block* begin = all_;
+    const Block* end = all_ + blocks_;
+    const Block* waits = std::find_if(begin, end, [](const Block& block) { return !block.exited(); });
+    return (waits == end ? begin : waits)->described();
   }
 
  private:
@@ -200,7 +223,8 @@ class Together {
   char* scratch_;
   int64_t bytes_;
   Block* all_;
-  bool moved_ = false;  // in this round: a thread has run, or a barrier has opened
+  int32_t budget_ = 0;
+  bool moved_ = false;  // in this turn: a thread has run, or a barrier has opened
 };
 
 }  // namespace weft

@@ -24,6 +24,7 @@
 
 #include "cpu/interrupt.h"
 #include "cpu/range.h"
+#include "cpu/unstarted.h"
 #include "ffi_library.h"
 #include "hints.h"
 #include "runtime/failure.h"
@@ -124,24 +125,50 @@ struct Part {
   }
 };
 
-// Its own chunks, then those of others, until none are left, a block has failed, or (in the caller) a signal
-// handler has raised.
-void work(Pool& pool, const Part& part, uint32_t epoch, int32_t self) {
+// The next of a thread's own chunks, or one of another's; false if none are left.
+bool next_chunk(Pool& pool, uint32_t epoch, int32_t self, uint32_t* chunk) {
   std::atomic<uint64_t>& own = pool.orders[self].range;
-  for (;;) {
-    uint32_t chunk = 0;
-    while (take_chunk(own, &chunk)) {
-      if (part.stopped() || !part.run_chunk(chunk, pool.open)) return;
-      if (self == 0 && signal_raised()) return pool.open.load(std::memory_order_relaxed)->stop();
-    }
+  while (!take_chunk(own, chunk)) {
     Range stolen;
     const int32_t threads = pool.threads.load(std::memory_order_relaxed);
     int32_t other = self;
     do {
       other = other + 1 < threads ? other + 1 : 0;
-      if (other == self) return;
+      if (other == self) return false;
     } while (!steal_half(pool.orders[other].range, epoch, &stolen));
     own.store(stolen.pack(), std::memory_order_release);
+  }
+  return true;
+}
+
+// The chunks that a thread may still take.
+class Chunks final : public Unstarted {
+ public:
+  Chunks(Pool& pool, const Part& part, uint32_t epoch, int32_t self)
+      : pool_(pool), part_(part), epoch_(epoch), self_(self) {}
+
+  bool take(int64_t* first, int64_t* last) override {
+    uint32_t chunk = 0;
+    if (!next_chunk(pool_, epoch_, self_, &chunk)) return false;
+    *first = part_.first + part_.chunk * chunk;
+    *last = std::min(*first + part_.chunk, part_.blocks);
+    return true;
+  }
+
+ private:
+  Pool& pool_;
+  const Part& part_;
+  uint32_t epoch_;
+  int32_t self_;
+};
+
+// Runs chunks until none are left, a block has failed, or (in the caller) a signal handler has raised.
+void work(Pool& pool, const Part& part, uint32_t epoch, int32_t self) {
+  const Chunks chunks(pool, part, epoch, self);
+  uint32_t chunk = 0;
+  while (next_chunk(pool, epoch, self, &chunk)) {
+    if (part.stopped() || !part.run_chunk(chunk, pool.open)) return;
+    if (self == 0 && signal_raised()) return pool.open.load(std::memory_order_relaxed)->stop();
   }
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What divides a number is known where it is used: remainders vanish, on each path that leads there, on every target."""
+"""Known divisors: remainders vanish on every path that leads to them, on every target."""
 
 from __future__ import annotations
 

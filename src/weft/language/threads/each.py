@@ -10,14 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import scf
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation
+from xdsl.traits import MemoryWriteEffect
 
 from weft.dialects.builder import source_location
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.flow import origins, sources, walk
 from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp
 from weft.dialects.simt.grid import BlockIdxOp, EachOp, ThreadIdxOp
-from weft.dialects.simt.memory import StoreOp
+from weft.dialects.simt.memory import AtomicLoadOp, LoadOp, StoreOp
 from weft.dialects.simt.profiling import MarkOp
 from weft.dialects.simt.types import TensorType
 from weft.dialects.simt.views import StoreVectorOp
@@ -171,6 +173,11 @@ def _check_inside(loop: EachOp, inner: Operation) -> None:
     elif isinstance(inner, MarkOp):
         text = "a profiler's mark stands inside weft.each, whose rounds alternate and belong to no thread"
         hint = "mark before and after the loop, as in `with p.range(event):` around it"
+    elif isinstance(inner, scf.WhileOp) and _only_waits(inner):
+        text = (
+            "a loop inside weft.each waits for another thread, but all rounds may run in one thread"
+        )
+        hint = "write a second launch, which begins when this one has ended"
     elif any(map(_is_of_thread, inner.operands)):
         text = "the index of a thread or block is used inside weft.each, whose rounds may run in any thread"
         hint = "compute with the loop's own index"
@@ -179,6 +186,16 @@ def _check_inside(loop: EachOp, inner: Operation) -> None:
         hint = "make a weft.local array inside the loop, or use atomics"
     if text:
         raise CompileError("EACH_INSIDE", text, hint=hint, location=source_location(inner.location))
+
+
+def _only_waits(loop: scf.WhileOp) -> bool:
+    """Whether only what others write can end a loop: it reads memory, writes none, and carries flags at most."""
+    inside = [op for op in walk(loop) if op is not loop]
+    return (
+        all(value.type == i1 for value in loop.arguments)
+        and any(isinstance(op, LoadOp | AtomicLoadOp) for op in inside)
+        and not any(op.has_trait(MemoryWriteEffect) for op in inside)
+    )
 
 
 def _may_store(loop: EachOp, tensor: SSAValue) -> bool:

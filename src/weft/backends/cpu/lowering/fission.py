@@ -17,7 +17,7 @@ from weft.backends.cpu.lowering.check import (
     needs_coroutines,
 )
 from weft.backends.cpu.lowering.cooperation import COOPERATION
-from weft.backends.cpu.lowering.loops import blocks_together, may_wait
+from weft.backends.cpu.lowering.loops import awaits_other_blocks, blocks_together, may_wait
 from weft.backends.cpu.lowering.sharing import Group, Sharing, is_full_mask
 from weft.dialects.flow import end_of, walk
 from weft.dialects.nvgpu.warpgroup import ElectOneOp
@@ -124,8 +124,8 @@ class _Search:
                 self.obstacle = Obstacle(operation)
             elif isinstance(operation, scf.WhileOp) and may_wait(operation):
                 condition = end_of(operation.before_region.block).operands[0]
-                # One condition of all threads does not wait for one of them.
-                if self._sharing.of(condition) != Group.BLOCK:
+                # One condition of all threads does not wait for one of them, but perhaps for another block.
+                if self._sharing.of(condition) != Group.BLOCK or awaits_other_blocks(operation):
                     self.obstacle = Obstacle(operation)
             if self.obstacle is not None:
                 return

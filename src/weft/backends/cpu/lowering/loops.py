@@ -26,6 +26,7 @@ from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import READY, CoroutinePrinter
 from weft.codegen.operations.control_flow import print_for, print_for_in_strips, print_while
 from weft.codegen.operations.launch import launched_kernel
+from weft.dialects.builder import constant_integer
 from weft.dialects.flow import end_of, sources, walk
 from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import LaunchExOp
@@ -70,6 +71,25 @@ def _is_cooperative(kernel: KernelOp) -> bool:
 def may_wait(loop: scf.WhileOp) -> bool:
     """Whether a loop may wait for another thread: it reads atomically, or the same place again, and that may end it."""
     return any(_may_await(inner, loop) for inner in walk(loop)) and _memory_decides(loop)
+
+
+def awaits_other_blocks(loop: scf.WhileOp) -> bool:
+    """Whether a loop may wait for another block: it reads global memory again and does nothing else to it."""
+    return may_wait(loop) and any(_reads_again(inner) for inner in walk(loop))
+
+
+def _reads_again(operation: Operation) -> bool:
+    """Whether an operation reads what other blocks write, each time anew, and leaves it as it was."""
+    if isinstance(operation, LoadOp):
+        is_read = operation.volatile is not None
+    elif isinstance(operation, AtomicRmwOp):
+        is_read = constant_integer(operation.value) == 0
+    else:
+        is_read = isinstance(operation, AtomicLoadOp | AtomicCasOp)
+    if not is_read:
+        return False
+    tensor_type = operation.tensor.type
+    return isinstance(tensor_type, TensorType) and tensor_type.space.data == "global"
 
 
 def _may_await(operation: Operation, loop: Operation) -> bool:
