@@ -72,7 +72,7 @@ GPU reaches at all.
 * Other columns are another's time over weft's: **more than 1 means that weft is faster**. Where the fastest of them is faster than
   weft, the last column names it. "–": it has no such call here.
 
-[kernels.md](kernels.md) says what the functions do, [performance-log.md](performance-log.md) what was tried on the way.
+[kernels.md](kernels.md) says what the functions do, the [notes](../notes/README.md) what was tried.
 """
 
 

@@ -45,8 +45,8 @@ def test_batches_and_sequences(causal):
     scale = 20**-0.5
     found = kernels.attention(q, k, v, causal)
     assert np.allclose(found, of_batches(q, k, v, causal, scale))
-    turned = (one.transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3) for one in (q, k, v))
-    assert np.allclose(kernels.attention(*turned, causal), found)
+    swapped = (one.transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3) for one in (q, k, v))
+    assert np.allclose(kernels.attention(*swapped, causal), found)
     starts = cumulative([3, 0, 2]), cumulative([0, 10, 190])
     expected = of_sequences(q[0], k[0], v[0], *starts, causal, 0.5)
     packed = kernels.attention(q[0], k[0], v[0], causal, 0.5, *starts, max_seqlen_q=3)
