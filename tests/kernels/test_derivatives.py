@@ -257,6 +257,31 @@ def test_what_has_no_derivative_says_so(name):
         REFUSED[name]()
 
 
+TAKE_FUNCTIONS = {
+    "partition": lambda x: kernels.partition(x, lambda a: a > 0),
+    "reduce": lambda x: kernels.reduce(x, lambda a, b: a if a > b else b, -1e9),
+    "scan": lambda x: kernels.scan(x, lambda a, b: a * b),
+    "select": lambda x: kernels.select(x, lambda a: a > 0),
+}
+
+
+@pytest.mark.parametrize("name", TAKE_FUNCTIONS)
+def test_no_derivative_is_said_before_a_lambda_is_asked_for_its_name(name):
+    function, x = TAKE_FUNCTIONS[name], torch.ones(4)
+    message = rf"^{name} has no derivative; .*no_grad.*detach"
+    with pytest.raises(TypeError, match=message):
+        function(x.clone().requires_grad_())
+    with pytest.raises(TypeError, match=message):
+        torch.func.grad(lambda x: function(x)[0].sum())(x)
+    with pytest.raises(TypeError, match=message):
+        torch.func.jvp(function, (x,), (x,))
+    with pytest.raises(TypeError, match=message), torch.autograd.forward_ad.dual_level():
+        function(torch.autograd.forward_ad.make_dual(x, x))
+    with pytest.raises(TypeError, match="a module has by name"):
+        torch.vmap(function)(x.reshape(2, 2))
+    function(x.clone().requires_grad_().detach())
+
+
 @pytest.mark.parametrize("name", sorted(INTEGERS))
 def test_integers_have_no_derivative(name):
     arguments = (4, (-1.0, 1.0)) if name == "histogram" else ()

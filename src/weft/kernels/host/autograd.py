@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import brief
 from weft.kernels.host.jax import with_jax
-from weft.kernels.host.operators import declare, is_inside, make_operators, transformed
+from weft.kernels.host.operators import (
+    declare,
+    is_inside,
+    make_operators,
+    no_derivative,
+    transformed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +84,8 @@ def differentiable(
 
         end = result or (_first if kept else None)
         plain = _through(name, written, most, accepted, end)
+        if backward is None and accepted is not None:
+            plain = _without_derivative(name, plain)
         through = _with_plain_numbers(name, parameters, numbers, plain)
 
         @wraps(function)
@@ -124,6 +132,26 @@ def _with_plain_numbers(
         return plain(torch, arguments, keywords)
 
     return through
+
+
+def _without_derivative(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The same calls, but those to be differentiated are refused before a function is asked for its name."""
+
+    def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        if torch.is_grad_enabled():
+            for one in (*arguments, *keywords.values()):
+                if isinstance(one, torch.Tensor) and (one.requires_grad or _has_tangent(one)):
+                    raise no_derivative(name)
+        return plain(torch, arguments, keywords)
+
+    return through
+
+
+def _has_tangent(tensor: Any) -> bool:
+    forward_mode = sys.modules.get("torch.autograd.forward_ad")
+    if forward_mode is None or forward_mode._current_level < 0:
+        return False
+    return forward_mode.unpack_dual(tensor).tangent is not None
 
 
 def _through(

@@ -285,7 +285,7 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
         # In a pass backward the second derivative may not be asked for.
         is_first = level._current_graph_task_id() == -1
         if derive is None and is_graded and is_first and len(whole) < len(outputs):
-            raise _no_derivative(name)
+            raise no_derivative(name)
         ctx.mark_non_differentiable(*(outputs[1:] if declared.keeps else whole))
         is_tensor = [isinstance(value, torch.Tensor) for value in arguments]
         tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
@@ -334,7 +334,7 @@ def _derived(
 ) -> tuple[Any, ...]:
     """The derivatives by all arguments, from the gradients of all results."""
     if declared.backward is None:
-        raise _no_derivative(declared.name)
+        raise no_derivative(declared.name)
     outputs = _tupled(output)
     own = [
         gradient for gradient, one in zip(gradients, outputs, strict=True) if _is_continuous(one)
@@ -350,7 +350,7 @@ def _pushed(
 ) -> tuple[Any, ...]:
     """What tangents of the arguments come to: the derivative's derivative by the gradient, in which it is linear."""
     if declared.backward is None:
-        raise _no_derivative(declared.name)
+        raise no_derivative(declared.name)
     outputs = _tupled(output)
     own = outputs[:1] if declared.keeps else tuple(filter(_is_continuous, outputs))
     moved = [place for place, tangent in enumerate(tangents) if tangent is not None]
@@ -379,7 +379,8 @@ def _pushed(
     raise TypeError(f"{declared.name} has no derivative by one of these arguments in forward mode")
 
 
-def _no_derivative(name: str) -> TypeError:
+def no_derivative(name: str) -> TypeError:
+    """The refusal of a call that torch is to differentiate."""
     return TypeError(
         f"{name} has no derivative; call it under torch.no_grad(), or with tensors that require none: x.detach()"
     )
