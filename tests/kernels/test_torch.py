@@ -345,3 +345,39 @@ def test_torch_checks_the_operator(name):
 def test_no_other_operator_is_declared():
     make_operators()
     assert {*_DECLARED} == {*NAMES, *INNER}
+
+
+SEEDS = (0, 2**63 - 1, 2**63, 2**64 - 1)
+
+
+@pytest.mark.parametrize(("seed", "stream"), [*zip(SEEDS, reversed(SEEDS), strict=True)])
+def test_dropout_takes_any_seed_under_operators(seed, stream):
+    x = torch.ones(64)
+    expected = kernels.dropout(x, 0.5, seed, stream)
+    tracked = x.clone().requires_grad_()
+    found = kernels.dropout(tracked, 0.5, seed, stream)
+    (gradient,) = torch.autograd.grad(found.sum(), tracked)
+    assert torch.equal(found, expected) and torch.equal(gradient, expected)
+    torch._dynamo.reset()
+    program = torch.compile(kernels.dropout, backend="aot_eager", fullgraph=True, dynamic=True)
+    assert torch.equal(program(x, 0.5, seed, stream), expected)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_a_seed_beyond_64_bits_is_refused_everywhere(seed):
+    for is_tracked in (False, True):
+        with pytest.raises(ValueError, match="seed is .*, expected an integer from 0"):
+            kernels.dropout(torch.ones(4, requires_grad=is_tracked), 0.5, seed)
+
+
+WITH_INTEGERS = [n for n, a in CASES.items() if any(type(one) is int for one in a)]
+
+
+@pytest.mark.parametrize("name", WITH_INTEGERS)
+def test_integers_of_a_compiled_program_may_vary(name):
+    torch._dynamo.reset()
+    function, arguments = getattr(kernels, name), CASES[name]
+    program = torch.compile(
+        lambda *a: function(*a), backend="aot_eager", fullgraph=True, dynamic=True
+    )
+    assert_same(name, program(*arguments), call(name))

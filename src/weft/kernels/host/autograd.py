@@ -124,7 +124,7 @@ def _with_plain_numbers(
 
     def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         for one, value in (*zip(parameters, arguments, strict=False), *keywords.items()):
-            if one in numbers and getattr(value, "requires_grad", False):
+            if one in numbers and isinstance(value, torch.Tensor) and value.requires_grad:
                 raise TypeError(
                     f"{name}: {one} requires a gradient, but is a number, by which there is no derivative; "
                     f"pass {one}.item()"

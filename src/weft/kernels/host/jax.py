@@ -72,8 +72,9 @@ def _check_precision(result: Any) -> None:
         return
     narrow = i32 if kind is i64 else u32
     lowest = -(1 << 31) if narrow is i32 else 0
-    numbers: Any = import_module("numpy").asarray(copy(empty(result.shape, kind, "cpu"), result))
-    for number in (int(numbers.min()), int(numbers.max())):
+    kernels: Any = import_module("weft.kernels")
+    for extreme in (kernels.min(result), kernels.max(result)):  # on its device: two numbers are copied
+        number = int(copy(empty((), kind, "cpu"), extreme).item())
         if not lowest <= number < lowest + (1 << 32):
             raise OverflowError(
                 f"the result has {number}, an {kind} that {narrow} cannot hold, and JAX has no 64-bit types now: "

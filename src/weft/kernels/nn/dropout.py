@@ -40,13 +40,29 @@ else:
 
 _DRAWN: Final = 8  # elements of one draw
 _STEPS: Final = 1 << 16
+_BEYOND: Final = 1 << 64
+
+
+def _signed(x: Any, p: float, seed: int, stream: int = 0) -> tuple[Any, ...]:
+    """The operator's arguments: torch's integers are signed."""
+    return x, p, _signed_number(seed, "seed"), _signed_number(stream, "stream")
+
+
+def _signed_number(value: int, name: str) -> int:
+    if not (isinstance(value, int) and 0 <= value < _BEYOND):  # torch's tracer follows this alone
+        value = integer_from(value, name, 0, _BEYOND)
+    return value - _BEYOND if value >= _BEYOND >> 1 else value
+
+
+def _dropout_of_signed(x: Any, p: float, seed: int, stream: int = 0) -> Any:
+    return dropout(x, p, *[n + _BEYOND if n < 0 else n for n in (seed, stream)])
 
 
 def _dropout_backward(gradient: Any, _: Any, x: Any, p: float, seed: int, stream: int) -> Any:
-    return dropout(gradient, p, seed, stream), None, None, None
+    return _dropout_of_signed(gradient, p, seed, stream), None, None, None
 
 
-@differentiable(like_first, _dropout_backward)
+@differentiable(like_first, _dropout_backward, _signed, run=_dropout_of_signed)
 @remembered_for_any("seed", "stream")
 def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> Any:
     """Each element is 0 with probability p, else x / (1 − p).
@@ -80,7 +96,7 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
     if not 0 <= share <= 1:
         raise ValueError(f"p is {brief(p)}, expected a probability from 0 to 1")
     for name, value in (("seed", seed), ("stream", stream)):
-        integer_from(value, name, 0, 1 << 64)
+        integer_from(value, name, 0, _BEYOND)
     out = output_like(source, out, ("x",), x=x)
     if source.size:
         dropped = round(share * _STEPS)
