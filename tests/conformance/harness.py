@@ -6,7 +6,6 @@ In: expressions or statements of the kernel language, and arrays. Out: what the 
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import linecache
 import textwrap
@@ -17,6 +16,7 @@ import ml_dtypes
 import numpy as np
 
 import weft
+from weft.ffi.dlpack import Borrowed
 from weft.language import LANGUAGE, resolve
 
 if TYPE_CHECKING:
@@ -195,71 +195,27 @@ def compute_each(
     }
 
 
-class _DLTensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class _DLManagedTensor(ctypes.Structure):
-    _fields_ = (("tensor", _DLTensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
-
-
-_new_capsule = ctypes.pythonapi.PyCapsule_New
-_new_capsule.restype = ctypes.py_object
-_new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-_keep = _DELETER(lambda _: None)
-CPU_DEVICE = 1
 EXPORTED_TYPES = tuple(
     NUMPY_TYPES[dtype] for dtype in (weft.bf16, weft.f8e4m3, weft.f8e5m2, weft.bool_)
 )
 
 
-class Exported:
-    """An array given by `__dlpack__` only: types that NumPy cannot export, or any DLTensor field wrong.
-
-    The object owns what the capsule points to and must outlive it; the tests' calls are synchronous.
-    """
+class Exported(Borrowed):
+    """An array given by `__dlpack__` only: types that NumPy cannot export, or any DLTensor field wrong."""
 
     def __init__(
         self, array: np.ndarray, byte_offset: int = 0, without_strides: bool = False
     ) -> None:
         dtype = WEFT_TYPES[array.dtype]
         self.array = array
-        self._shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-        steps = (stride // array.itemsize for stride in array.strides)
-        self._strides = (ctypes.c_int64 * array.ndim)(*steps)
-        tensor = _DLTensor(
+        strides = [stride // array.itemsize for stride in array.strides]
+        super().__init__(
             array.ctypes.data - byte_offset,
-            CPU_DEVICE,
-            0,
-            array.ndim,
-            dtype.dlpack_code,
-            dtype.bits,
-            1,
-            self._shape,
-            None if without_strides else self._strides,
-            byte_offset,
+            array.shape,
+            None if without_strides else strides,
+            (dtype.dlpack_code, dtype.bits, 1),
+            byte_offset=byte_offset,
         )
-        self.managed = _DLManagedTensor(tensor, None, _keep)
-
-    def __dlpack__(self, **_: object) -> object:
-        return _new_capsule(ctypes.addressof(self.managed), b"dltensor", None)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (self.managed.tensor.device_type, self.managed.tensor.device_id)
 
 
 def run_function(function: Callable[..., Any], *columns: np.ndarray) -> list[int]:

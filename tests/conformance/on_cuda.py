@@ -7,6 +7,7 @@ are one copy; other overlaps are not kept, so tests of aliasing stay on the CPU.
 
 from __future__ import annotations
 
+import copy
 from functools import update_wrapper
 from typing import Any
 
@@ -24,12 +25,9 @@ class DeviceExport(DeviceArray):
 
     def __init__(self, exported: Exported) -> None:
         super().__init__(exported.array)
-        given = exported.managed.tensor
-        byte_offset = given.byte_offset
-        self.export = Exported(exported.array, byte_offset, without_strides=not given.strides)
-        tensor = self.export.managed.tensor
-        tensor.data = self.interface["data"][0] - byte_offset  # type: ignore[index]
-        tensor.device_type = CUDA_DEVICE
+        self.export = copy.copy(exported)
+        self.export.data = self.interface["data"][0] - exported.byte_offset  # type: ignore[index]
+        self.export.device = CUDA_DEVICE, 0
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
@@ -39,7 +37,7 @@ class DeviceExport(DeviceArray):
         return self.export.__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CUDA_DEVICE, 0
+        return self.export.device
 
 
 class Copies:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.ffi_wrapper.wrapped import Wrapped
-from tests.native.callee import DLTensor
+from weft.ffi.dlpack import Borrowed
 from weft.ffi.library import find_ffi_library
 
 DTYPES = {
@@ -32,18 +32,8 @@ CPU = (1, 0)
 MEMORY = (ctypes.c_char * 4096)()
 ADDRESS = ctypes.addressof(MEMORY) + 63 & ~63
 
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_nothing = _DELETER(lambda _: None)
-_new_capsule = ctypes.pythonapi.PyCapsule_New
-_new_capsule.restype = ctypes.py_object
-_new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 
-
-class _Managed(ctypes.Structure):
-    _fields_ = (("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
-
-
-class Tensor:
+class Tensor(Borrowed):
     """A DLTensor with any fields; in Python an object with `__dlpack__`. Strides of None are a null pointer."""
 
     def __init__(
@@ -55,31 +45,7 @@ class Tensor:
         data: int = ADDRESS,
         byte_offset: int = 0,
     ) -> None:
-        rank = len(shape)
-        self.shape, self.strides, self.device = shape, strides, device
-        self.dtype, self.data, self.byte_offset = DTYPES[dtype], data, byte_offset
-        self._dims = (ctypes.c_int64 * max(rank, 1))(*shape)
-        self._steps = None if strides is None else (ctypes.c_int64 * max(rank, 1))(*strides)
-        pointer = ctypes.POINTER(ctypes.c_int64)
-        self._managed = _Managed(
-            DLTensor(
-                data,
-                *device,
-                rank,
-                *self.dtype,
-                ctypes.cast(self._dims, pointer),
-                ctypes.cast(self._steps, pointer) if self._steps is not None else None,
-                byte_offset,
-            ),
-            None,
-            _nothing,
-        )
-
-    def __dlpack__(self, **_: Any) -> object:
-        return _new_capsule(ctypes.addressof(self._managed), b"dltensor", None)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device
+        super().__init__(data, shape, strides, DTYPES[dtype], device, byte_offset)
 
     def text(self) -> str:
         """As the C program reads it."""

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from weft import _native
+from weft.ffi.dlpack import DLTensor
 from weft.ffi.library import find_ffi_library
 
 NONE, INT, BOOL, FLOAT, POINTER, TENSOR_VIEW, SMALL_STR, SMALL_BYTES = 0, 1, 2, 3, 4, 7, 11, 12
@@ -33,23 +34,6 @@ class AnyValue(ctypes.Structure):
     @property
     def float64(self) -> float:
         return ctypes.c_double.from_buffer_copy(self, 8).value
-
-
-class DLTensor(ctypes.Structure):
-    """DLTensor of dlpack.h."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
 
 
 class SeenTensor:

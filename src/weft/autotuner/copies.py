@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft import _native
 from weft.arguments.pointer import PointerKind
-from weft.driver.borrowed import tensor_at
 from weft.driver.device import device_properties, memory_info
 from weft.driver.memory import copy, empty
 from weft.errors import ArgumentValueError
+from weft.ffi.dlpack import tensor_at
 from weft.types.device import CPU, CUDA, device_name
 from weft.types.dtype import u8
 

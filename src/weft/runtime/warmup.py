@@ -12,9 +12,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.config import call_mode, overridden
-from weft.driver.borrowed import tensor_at
 from weft.driver.memory import empty
 from weft.errors import brief
+from weft.ffi.dlpack import tensor_at
 from weft.tracebacks import one_frame
 from weft.types.device import CPU, CUDA
 from weft.types.dtype import DType

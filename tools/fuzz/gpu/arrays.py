@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 import weft
+from weft.ffi.dlpack import Borrowed
 
 ALIGNMENT = 256
 _MARGIN = 4096  # bytes before and after an array, which nothing may change; a multiple of ALIGNMENT
@@ -102,35 +103,7 @@ def row_major(shape: tuple[int, ...], pitch: int | None = None) -> tuple[int, ..
     return tuple(steps)
 
 
-class _Tensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
-
-class _Managed(ctypes.Structure):
-    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
-
-
-_keep = _DELETER(lambda _: None)
-_new_capsule = ctypes.pythonapi.PyCapsule_New
-_new_capsule.restype = ctypes.py_object
-_new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-
-
-class Placed:
+class Placed(Borrowed):
     """An array in a host's memory or in a device's, which weft reads by DLPack; it outlives the calls.
 
     Args:
@@ -147,22 +120,11 @@ class Placed:
             weft.copy(self.bytes, self.host)
             # The first field of a DLTensor, which follows the object's header.
             address = ctypes.c_uint64.from_address(self.bytes.address + 24).value
-        dtype, rank = getattr(weft, array.dtype), len(array.shape)
-        self._shape = (ctypes.c_int64 * rank)(*array.shape)
-        self._strides = (ctypes.c_int64 * rank)(*array.strides)
-        tensor = _Tensor(
-            address + array.origin,
-            _DEVICE if on_device else _HOST,
-            0,
-            rank,
-            dtype.dlpack_code,
-            dtype.bits,
-            1,
-            self._shape,
-            self._strides,
-            0,
-        )
-        self._managed = _Managed(tensor, None, _keep)
+        dtype = getattr(weft, array.dtype)
+        where = (_DEVICE if on_device else _HOST, 0)
+        kind = dtype.dlpack_code, dtype.bits, 1
+        address += array.origin
+        super().__init__(address, array.shape, array.strides, kind, where)
 
     def fetch(self) -> np.ndarray:
         """The bytes as they are now."""
@@ -170,9 +132,3 @@ class Placed:
             weft.synchronize()
             weft.copy(self.host, self.bytes)
         return self.host
-
-    def __dlpack__(self, **_: object) -> object:
-        return _new_capsule(ctypes.addressof(self._managed), b"dltensor", None)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (self._managed.tensor.device_type, 0)

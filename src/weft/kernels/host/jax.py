@@ -72,8 +72,11 @@ def _check_precision(result: Any) -> None:
         return
     narrow = i32 if kind is i64 else u32
     lowest = -(1 << 31) if narrow is i32 else 0
-    kernels: Any = import_module("weft.kernels")
-    for extreme in (kernels.min(result), kernels.max(result)):  # on its device: two numbers are copied
+    extremes: Any = (result,)
+    if result.shape:  # two numbers are copied from the device, not the sums
+        kernels: Any = import_module("weft.kernels")
+        extremes = kernels.min(result), kernels.max(result)
+    for extreme in extremes:
         number = int(copy(empty((), kind, "cpu"), extreme).item())
         if not lowest <= number < lowest + (1 << 32):
             raise OverflowError(
