@@ -97,9 +97,13 @@ def shift(builder: Builder, operator: str, left: Operand, right: Operand) -> Sca
     if _is_masked_below(staged, dtype.bits):
         amount = convert(builder, staged, dtype)
         return Scalar(builder.compute(_shift_kind(operator, dtype), number.ssa, amount.ssa), dtype)
-    if operator == "<<":
-        return _shift_left(builder, number, staged)
-    return _shift_right(builder, number, staged)
+    kind = _shift_kind(operator, dtype)
+    if (
+        kind is arith.ShRSIOp
+    ):  # a shift by width − 1 fills with the sign; a negative count is large when unsigned
+        amount = _at_most(builder, staged, dtype.bits - 1)
+        return Scalar(builder.compute(kind, number.ssa, convert(builder, amount, dtype).ssa), dtype)
+    return _zero_beyond_width(builder, kind, number, staged)
 
 
 def _shift_dtypes(operator: str, left: Operand, right: Operand) -> tuple[DType, DType]:
@@ -144,31 +148,23 @@ def _is_masked_below(count: Scalar, width: int) -> bool:
     return any(mask is not None and 0 <= mask < width for mask in masks)
 
 
-def _shift_left(builder: Builder, number: Scalar, count: Scalar) -> Scalar:
-    return _zero_beyond_width(builder, arith.ShLIOp, number, count)
-
-
-def _shift_right(builder: Builder, number: Scalar, count: Scalar) -> Scalar:
-    if not number.dtype.is_signed:
-        return _zero_beyond_width(builder, arith.ShRUIOp, number, count)
-    # A shift by width − 1 fills with the sign; a negative count is large when unsigned.
-    last = builder.constant(ir_type(count.dtype), number.dtype.bits - 1)
-    clamped = Scalar(builder.compute(arith.MinUIOp, count.ssa, last), count.dtype)
-    amount = convert(builder, clamped, number.dtype)
-    return Scalar(builder.compute(arith.ShRSIOp, number.ssa, amount.ssa), number.dtype)
-
-
 def _zero_beyond_width(
     builder: Builder, kind: type[arith.ShLIOp | arith.ShRUIOp], number: Scalar, count: Scalar
 ) -> Scalar:
     dtype = number.dtype
     width = builder.constant(ir_type(count.dtype), dtype.bits)
     inside = builder.emit(arith.CmpiOp(count.ssa, width, "ult")).result
-    amount = convert(builder, count, dtype)
+    if count.dtype.bits > dtype.bits:  # LLVM would cut the count in the comparison, too
+        count = _at_most(builder, count, dtype.bits - 1)
     # Beyond the width the shift is poison, which select ignores.
-    shifted = builder.compute(kind, number.ssa, amount.ssa)
+    shifted = builder.compute(kind, number.ssa, convert(builder, count, dtype).ssa)
     zero = builder.constant(ir_type(dtype), 0)
     return Scalar(builder.emit(arith.SelectOp(inside, shifted, zero)).result, dtype)
+
+
+def _at_most(builder: Builder, count: Scalar, limit: int) -> Scalar:
+    last = builder.constant(ir_type(count.dtype), limit)
+    return Scalar(builder.compute(arith.MinUIOp, count.ssa, last), count.dtype)
 
 
 def _is_bool(value: Operand) -> bool:
