@@ -97,12 +97,12 @@ def shift(builder: Builder, operator: str, left: Operand, right: Operand) -> Sca
     if _is_masked_below(staged, dtype.bits):
         amount = convert(builder, staged, dtype)
         return Scalar(builder.compute(_shift_kind(operator, dtype), number.ssa, amount.ssa), dtype)
-    kind = _shift_kind(operator, dtype)
     if (
-        kind is arith.ShRSIOp
-    ):  # a shift by width − 1 fills with the sign; a negative count is large when unsigned
-        amount = _at_most(builder, staged, dtype.bits - 1)
-        return Scalar(builder.compute(kind, number.ssa, convert(builder, amount, dtype).ssa), dtype)
+        operator == ">>" and dtype.is_signed
+    ):  # the sign fills; a negative count is large when unsigned
+        amount = convert(builder, _at_most(builder, staged, dtype.bits - 1), dtype)
+        return Scalar(builder.compute(arith.ShRSIOp, number.ssa, amount.ssa), dtype)
+    kind = arith.ShLIOp if operator == "<<" else arith.ShRUIOp
     return _zero_beyond_width(builder, kind, number, staged)
 
 
