@@ -38,19 +38,17 @@ PASS_TEXTS = ROOT / "tests" / "filecheck" / "passes"
 # Operations that passes replace, so that no backend sees them.
 EXPANDED = {EachOp, GlobalScratchOp, TrackProfilerOp, TirxProfilerOp, MarkOp}
 
-operations = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+
+def test_every_operation_says_what_it_does():
+    documented = {op for op in OPERATIONS if inspect.cleandoc(vars(op).get("__doc__") or "")}
+    assert [op.name for op in OPERATIONS if op not in documented] == []
 
 
-@operations
-def test_operation_says_what_it_does(operation):
-    assert inspect.cleandoc(vars(operation).get("__doc__") or "")
-
-
-@operations
-def test_operation_is_named_after_its_class(operation):
-    dialect, _, name = operation.name.partition(".")
-    assert dialect in ("simt", "nvgpu", "ffi")
-    assert operation.__name__.removesuffix("Op").lower() == name.replace("_", "").replace(".", "")
+def test_every_operation_is_named_after_its_class():
+    names = {op: op.name.partition(".")[2].replace("_", "").replace(".", "") for op in OPERATIONS}
+    wrong = [op for op, name in names.items() if op.__name__.removesuffix("Op").lower() != name]
+    assert [op.name for op in wrong] == []
+    assert {op.name.partition(".")[0] for op in OPERATIONS} == {"simt", "nvgpu", "ffi"}
 
 
 @cache
@@ -65,24 +63,23 @@ def texts_in_tests() -> str:
     )
 
 
-@operations
-def test_operation_occurs_in_a_test_of_its_text(operation):
-    assert re.search(rf"\b{re.escape(operation.name)}\b", texts_in_tests())
+def test_every_operation_occurs_in_a_test_of_its_text():
+    written = set(re.findall(r"[\w.]+", texts_in_tests()))
+    assert [op.name for op in OPERATIONS if op.name not in written] == []
 
 
-@operations
-def test_operation_of_warps_says_that_it_depends_on_them(operation):
-    if operation.__module__ == warp.__name__ or "warp" in operation.name:
-        assert DependsOnWarps() in operation.traits
+def test_operations_of_warps_say_that_they_depend_on_them():
+    of_warps = [op for op in OPERATIONS if op.__module__ == warp.__name__ or "warp" in op.name]
+    assert [op.name for op in of_warps if DependsOnWarps() not in op.traits] == []
 
 
-@operations
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_backend_prints_the_operation_or_refuses_it_by_name(operation, backend: str):
+def test_a_backend_prints_each_operation_or_refuses_it(backend: str):
     tables = importlib.import_module(f"weft.backends.{backend}.lowering.tables")
     unsupported = getattr(tables, "UNSUPPORTED", {})
     printed = {*tables.KERNEL_ROWS, *tables.HOST_ROWS, *HOST_SYMBOLS, *WRAPPER, *BY_CALL[backend]}
-    assert [operation in printed, operation in unsupported, operation in EXPANDED].count(True) == 1
+    places = {op: [op in kind for kind in (printed, unsupported, EXPANDED)] for op in OPERATIONS}
+    assert [op.name for op, found in places.items() if found.count(True) != 1] == []
 
 
 @pytest.mark.parametrize(
@@ -111,20 +108,14 @@ def test_every_operation_that_is_written_is_in_its_dialect():
     assert written == {operation.__name__ for operation in OPERATIONS}
 
 
-@pytest.mark.parametrize("name", language.LANGUAGE)
-def test_name_of_the_kernel_language_is_documented_where_it_is_written(name: str):
-    found = language.resolve(name)
-    assert inspect.cleandoc(found.__doc__ or "")
-    if isinstance(found, Operation):
-        assert found.name == name
+def test_every_operation_of_the_language_has_its_name():
+    found = {name: language.resolve(name) for name in language.LANGUAGE}
+    operations = {name: one for name, one in found.items() if isinstance(one, Operation)}
+    assert [name for name, one in operations.items() if one.name != name] == []
 
 
-@cache
-def conformance() -> str:
-    """The tests that compare values."""
-    return "\n".join(path.read_text() for path in (ROOT / "tests" / "conformance").rglob("*.py"))
-
-
-@pytest.mark.parametrize("name", language.LANGUAGE)
-def test_name_of_the_kernel_language_occurs_in_a_conformance_test(name: str):
-    assert re.search(rf"\b{name.rpartition('.')[2]}\b", conformance())
+def test_every_name_of_the_language_occurs_in_a_conformance_test():
+    """Conformance tests compare values."""
+    texts = (path.read_text() for path in (ROOT / "tests" / "conformance").rglob("*.py"))
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    assert [name for name in language.LANGUAGE if name.rpartition(".")[2] not in words] == []

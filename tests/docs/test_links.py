@@ -5,29 +5,39 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(page for folder in (".", "docs/**", "notes") for page in ROOT.glob(f"{folder}/*.md"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files(page: Path):
+def broken_links(page: Path) -> list[str]:
+    """Links to files that do not exist."""
     text = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
     # Messages with brackets and parentheses look like links; a path has a dot or a slash inside.
     paths = [target for target in targets if re.search(r"\w[./]\w", target)]
     local = [target for target in paths if not target.startswith(("http:", "https:"))]
-    assert [target for target in local if not (page.parent / target).exists()] == []
+    return [target for target in local if not (page.parent / target).exists()]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_paths_in_code_font_exist(page: Path):
+def broken_paths(page: Path) -> list[str]:
+    """Paths in code font that do not exist."""
     paths = re.findall(
         r"`((?:src|native|tests|docs|benchmarks|examples|tools)/[\w./-]+)`", page.read_text()
     )
-    assert [path for path in paths if not (ROOT / path).exists()] == []
+    return [path for path in paths if not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize("broken", [broken_links, broken_paths])
+def test_links_and_paths_lead_to_files(broken: Callable[[Path], list[str]]):
+    found = {str(page.relative_to(ROOT)): broken(page) for page in PAGES}
+    assert {page: paths for page, paths in found.items() if paths} == {}
 
 
 def test_every_decision_is_listed():

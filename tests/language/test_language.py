@@ -21,22 +21,27 @@ from weft.language.operation import Operation
 from weft.language.threads.grid import Coordinate
 from weft.language.threads.warpgroup import ThreadGroup
 
-
-@pytest.mark.parametrize("name", LANGUAGE)
-def test_a_name_stands_for_an_operation_with_documentation_and_an_example(name):
-    found = resolve(name)
-    assert isinstance(found, Operation | Coordinate | ThreadGroup)
-    assert found.name == name
-    assert found.__doc__
-    assert "Example:" in found.__doc__
-    assert "builder" not in found.__doc__
+FOUND = {name: resolve(name) for name in LANGUAGE}
 
 
-@pytest.mark.parametrize("name", LANGUAGE)
-def test_help_shows_what_a_name_stands_for(name):
-    shown = pydoc.plain(pydoc.render_doc(language_name(name)))
-    assert inspect.cleandoc(resolve(name).__doc__).splitlines()[0] in shown
-    assert "builder" not in shown.lower()
+def test_every_name_stands_for_an_operation():
+    kinds = Operation | Coordinate | ThreadGroup
+    assert [n for n, one in FOUND.items() if not isinstance(one, kinds) or one.name != n] == []
+
+
+def test_every_name_has_an_example_and_no_builder():
+    texts = {name: one.__doc__ or "" for name, one in FOUND.items()}
+    assert [name for name, text in texts.items() if "Example:" not in text] == []
+    assert [name for name, text in texts.items() if "builder" in text] == []
+
+
+def test_help_shows_the_documentation_of_a_name():
+    shown = {name: pydoc.plain(pydoc.render_doc(language_name(name))) for name in LANGUAGE}
+    first = {
+        name: inspect.cleandoc(one.__doc__ or "").splitlines()[0] for name, one in FOUND.items()
+    }
+    assert [name for name, line in first.items() if line not in shown[name]] == []
+    assert [name for name, text in shown.items() if "builder" in text.lower()] == []
 
 
 def test_the_signature_of_a_name_is_its_users():
