@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one call costs, beside tvm_ffi, ctypes, cffi and a call of a Python function.
+"""Cost of one call, beside tvm_ffi, ctypes, cffi and a call of a Python function.
 
 In: a native function that does nothing, one that gives its argument back, callbacks, errors, and compiled functions
 that check their arguments. Out: nanoseconds per call, the loop of 4 to 8 ns included. Both sides of a figure run the
@@ -326,7 +326,7 @@ class Memory(ctypes.Structure):
 
 
 def kept_calls(makers: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """What is called many times: a name, the call, its names."""
+    """A call to repeat: name, function, names in it."""
     echo, nothing = foreign("echo", True), own("nothing", 3)
     for kind, make in makers.items():
         yield f"3 {kind} arrays", "f(a, b, c)", {"f": nothing, **{name: make() for name in "abc"}}

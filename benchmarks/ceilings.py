@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a GPU reaches at most, measured: a copy from device to device, and kernels of nothing but arithmetic.
+"""Peak speeds of a GPU, measured: a copy from device to device, and kernels of nothing but arithmetic.
 
 In: a stopwatch. Out: bytes or operations in a microsecond.
 """

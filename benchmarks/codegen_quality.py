@@ -103,7 +103,7 @@ CASES = {
 
 
 class Measured(NamedTuple):
-    """What is counted of one kernel's code."""
+    """Counts of one kernel's code."""
 
     instructions: float
     registers: int

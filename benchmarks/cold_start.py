@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process pays before its first result: importing weft, and its kernels, with a warm cache and without one.
+"""Time of a process before its first result: importing weft, and its kernels, with a warm cache and without one.
 
 Whole processes are timed from outside, from their start to the line that says that the results are there; bare
 interpreters, with the array library alone, and the peers run in turn with them.
@@ -67,7 +67,7 @@ class Case(NamedTuple):
 
 
 def bare_of(case: Case) -> Case:
-    """What a case is compared with: the same Python and array library alone."""
+    """Baseline of a case: the same Python and array library alone."""
     return Case("weft" if case.framework == "weft" else "peers", 0, case.arrays, True)
 
 
@@ -98,12 +98,12 @@ class Program:
         folder: for its files.
 
     Attributes:
-        lookups: of each run, the milliseconds of a kernel after the first.
+        cached_ms: of each run, the milliseconds of a kernel after the first.
     """
 
     def __init__(self, case: Case, folder: Path) -> None:
         self.case = case
-        self.lookups: list[float] = []
+        self.cached_ms: list[float] = []
         place = folder / case.label.replace("/", "-")
         self._cache = place / "cache"
         self._cache.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ class Program:
                 raise RuntimeError(said[-1] if said else "no result")
         times = [float(word) for word in line.split()[1:]]
         if len(times) > 2:
-            self.lookups.append((times[-1] - times[1]) * 1e3 / (len(times) - 2))
+            self.cached_ms.append((times[-1] - times[1]) * 1e3 / (len(times) - 2))
         return elapsed
 
 
@@ -216,10 +216,10 @@ def starts(rounds: int, folder: Path) -> Iterator[Figure]:
         if not peers:
             yield Figure(name, beyond[case], "ms", note=note)
     for case in OURS:
-        lookups = programs[case].lookups[1:]  # the first run filled the cache
-        if lookups:
+        cached_ms = programs[case].cached_ms[1:]  # the first run filled the cache
+        if cached_ms:
             note = f"one more kernel, with linking and a call; goal {GOALS['lookup']:g} ms"
-            value = statistics.median(lookups)
+            value = statistics.median(cached_ms)
             yield Figure(f"cold_start/lookup/{case.arrays}", value, "ms", note=note)
 
 

@@ -155,7 +155,7 @@ def with_threads(count: int, call: Callable[[], Any]) -> Callable[[], None]:
 
 
 def launches(rounds: int) -> Iterator[Figure]:
-    """What a launch costs besides the kernel's work; empty kernels are never worth sharing."""
+    """Overhead of a launch; empty kernels are never worth sharing."""
     compiled = weft.compile(launch_empty, 1)
     names = {"f": compiled}
 

@@ -176,7 +176,7 @@ def in_library(peer: ModuleType, given: Sequence[Any]) -> list[Any]:
 
 
 def written(run: Run, launch: Launch, peer: ModuleType | None = None) -> list[np.ndarray]:
-    """What one launch writes: by a peer, the first array alone."""
+    """Arrays that one launch writes: by a peer, the first one alone."""
     given = on_device(run.arguments)
     if peer is None:
         launch(run, given)
@@ -193,7 +193,7 @@ def check(theirs: list[np.ndarray], ours: list[np.ndarray], tolerance: float) ->
 
 
 class Row(NamedTuple):
-    """What is measured: a kernel of the suite, or a whole operation.
+    """A subject of measurement: a kernel of the suite, or a whole operation.
 
     Attributes:
         name: of the figures.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every benchmark shares: interleaved rounds, medians, workers in processes, printing.
+"""Shared by every benchmark: interleaved measurements, medians, workers in processes, printing.
 
 In: candidates, each a function that takes one measurement. Out: `Figure`s, as a table or as JSON
 lines. A peer that is not installed is a line that says so, never a failure.
@@ -77,7 +77,7 @@ def interleave(
 ) -> dict[str, list[float]]:
     """Take `rounds` measurements of each candidate, one of each in turn.
 
-    Interleaving spreads whatever else the machine does over all candidates alike.
+    Interleaving makes other load of the machine hit all candidates alike.
 
     Args:
         candidates: by name, each takes one measurement.

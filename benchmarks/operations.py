@@ -41,7 +41,7 @@ class Operation(NamedTuple):
 
 @weft.kernel
 def add_kernel(a: weft.Tensor, b: weft.Tensor, c: weft.Tensor):
-    """One round: one sum."""
+    """One iteration: one sum."""
     for i in weft.each(a.shape[0]):
         c[i] = a[i] + b[i]
 

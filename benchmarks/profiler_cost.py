@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the profiler costs: instructions and registers per record, and events per second on the host.
+"""Cost of the profiler: instructions and registers per record, and events per second on the host.
 
 Kernels are compiled for sm_90a and disassembled; a record's price is what a loop with two records has more
 than the same loop without, and in straight code what eight records add. The peer is TIRx's own scheme, its
@@ -130,13 +130,13 @@ def clock_reads(body: list[str]) -> int:
 
 
 def barriers(body: list[str]) -> int:
-    """Rounds of the source's loop in a piece of code."""
+    """Iterations of the source's loop in a piece of code."""
     return sum(text.startswith("BAR.SYNC") for text in body)
 
 
 def per_record_in_loop(setup: str, trips: str, payload: str) -> float:
-    """Instructions that a record adds to one round of a loop."""
-    # Unmarked code is unrolled at will; the loop that takes one round at a time is the one to compare with.
+    """Instructions that a record adds to one iteration of a loop."""
+    # Unmarked code is unrolled at will; the loop that takes one iteration at a time is the one to compare with.
     bare = Compiled(LOOP.format(setup="pass", trips="n", start="pass", end="pass"))
     base = min(len(body) for body in bare.loops() if barriers(body) == 1)
     marked = Compiled(
@@ -150,7 +150,7 @@ def per_record_in_loop(setup: str, trips: str, payload: str) -> float:
 
 
 def _unrolled(bare: Compiled, rounds: int) -> float:
-    """Instructions of that many unmarked rounds in one body."""
+    """Instructions of that many unmarked iterations in one body."""
     single = min(len(body) for body in bare.loops() if barriers(body) == 1)
     unrolled = max(bare.loops(), key=barriers)
     each = (len(unrolled) - single) / (barriers(unrolled) - 1)

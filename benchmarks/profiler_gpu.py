@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the profiler costs on a GPU: cycles per record, and how much slower a software-pipelined kernel becomes.
+"""Cost of the profiler on a GPU: cycles per record, and how much slower a software-pipelined kernel becomes.
 
-A record's cycles are what a loop with two records per round takes longer than the same loop without, for a block
+A record's cycles are what a loop with two records per iteration takes longer than the same loop without, for a block
 alone on the GPU and for a GPU full of blocks. The pipelined kernel is a matrix product whose warps fetch, multiply
 and write different tiles at the same time, each role a group. The peer is TIRx's scheme: its strided records with a
 fence each. In: a GPU. Out: figures for profiler_cost, which says why there are none where there is no GPU.
@@ -208,7 +208,7 @@ def renew(mode: Mode | None, records: Any) -> None:
 
 
 def check(mode: Mode, records: Any, most: int) -> None:
-    """What is measured did record: every record, where the mode keeps all."""
+    """The measured launch did record: every record, where the mode keeps all."""
     found = decode_tirx(records) if mode.is_tirx else decode_track(records)
     kept = len(found.records) - mode.is_tirx * len(found.tracks)
     if "ring" not in mode.name and (found.problems or kept != most):
@@ -216,7 +216,7 @@ def check(mode: Mode, records: Any, most: int) -> None:
 
 
 def cycle_figures(blocks: int, case: str, rounds: int) -> Iterator[Figure]:
-    """Cycles that one record adds to a round of a loop, with a trip count that is not known."""
+    """Cycles that one record adds to an iteration of a loop, with a trip count that is not known."""
     source = _on_device(np.ones(128, np.float32))
     out = _on_device(np.zeros(blocks, np.int64))
     words = 64 + blocks * (16 + 2 * (2 * TRIPS + 2))

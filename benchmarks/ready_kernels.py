@@ -6,11 +6,11 @@ are installed. The data is random. What weft computes is compared with the first
 timed. A measurement is the time for a row of calls between two events, as a user sees it: each call takes the next of
 several sets of arguments, which together exceed the caches. Candidates take turns, and each figure is a median.
 
-The roof of a row is the time that its bytes take in a copy, or its operations in a kernel of nothing else, whichever is
-longer; both are measured in the same run.
+The roofline of a row is the longer of two times: of its bytes in a copy, and of its operations in a kernel of nothing
+else; both are measured in the same run.
 
 In: a GPU, and torch. Out: GB/s of bytes that a call has to read and write, or TFLOP/s, with the fastest peer's, so that
-a ratio above 1 is faster than that one; the note has the share of the roof, and the other peers. Then the geometric
+a ratio above 1 is faster than that one; the note has the share of the roofline, and the other peers. Then the geometric
 mean and the worst ratio of each kind; why there are none without a GPU.
 """
 
@@ -113,7 +113,7 @@ class Measured:
         return None if time is None else self.work / time / SCALE[self.unit]
 
     def share(self, ceilings: Mapping[str, float], who: str = "weft") -> float | None:
-        """The part of the roof that someone reaches; None where the roof was not measured."""
+        """Share of the roofline that a candidate reaches; None where it was not measured."""
         time, peak = self.microseconds.get(who), ceilings.get(self.element)
         if time is None or (self.unit == "TFLOP/s" and peak is None):
             return None
@@ -122,7 +122,7 @@ class Measured:
 
 
 def ceilings_of(torch: Any, watch: Stopwatch) -> dict[str, float]:
-    """What the GPU reaches in a microsecond: bytes of a copy, and operations on each type of elements."""
+    """Peak of the GPU per microsecond: bytes of a copy, and operations on each type of elements."""
     found = {"memory": memory_ceiling(watch), "float32": arithmetic_ceiling(watch)}
     if is_hopper(torch):
         blocks = torch.cuda.get_device_properties(0).multi_processor_count
@@ -215,7 +215,7 @@ def figure(found: Measured, ceilings: Mapping[str, float]) -> Figure:
     """A row as it is printed."""
     notes = [f"wrong: {found.wrong}"] if found.wrong else []
     if (share := found.share(ceilings)) is not None:
-        notes.append(f"{share:.2f} of the roof")
+        notes.append(f"{share:.2f} of the roofline")
     best = found.best
     others = [who for who in found.microseconds if who not in ("weft", best)]
     notes += [f"{who} {found.speed(who):.4g}" for who in others]

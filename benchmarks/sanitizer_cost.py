@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sanitizer's checks cost on the CPU: kernels with `--sanitize` and without, on one thread.
+"""Cost of the sanitizer's checks on the CPU: kernels with `--sanitize` and without, on one thread.
 
 Data fits the cache, where a check costs most; both are the same function, run in turn. `bounds` is measured on loops
 over arrays, `all` on kernels whose threads wait, beside the same kernels with one coroutine per thread. Out: a figure
@@ -41,7 +41,7 @@ def add_one(a: weft.Tensor, b: weft.Tensor):
 
 @weft.kernel
 def blur(a: weft.Tensor, b: weft.Tensor):
-    """Sums of three neighbors."""
+    """Sums of three adjacent elements."""
     row, column = weft.block_idx.y, weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     if 0 < column < b.shape[1] - 1:
         b[row, column] = a[row, column - 1] + a[row, column] + a[row, column + 1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/gallery.md and its pictures: what some examples compute, on this machine's CPU.
+"""Writes docs/gallery.md and its pictures: results of some examples, computed on this machine's CPU.
 
 In: a table of examples. Out: the page, and a small PNG for each; `python -m docs.generate_gallery` writes them, and
 tests/docs compares.
@@ -48,14 +48,14 @@ def shades(values: np.ndarray, scale: int = 1) -> np.ndarray:
 
 PICTURES: Final = {
     "mandelbrot": Shown(
-        240, "360 x 240 points; neighboring threads leave their loops at different times"
+        240, "360 x 240 points; adjacent threads leave their loops at different times"
     ),
     "game_of_life": Shown(
         80, "80 x 85 cells after 15 generations", lambda found: shades(found["board"], 4)
     ),
     "sieve": Shown(
         210 * 150,
-        "the numbers up to 31,499, 210 in a row: primes keep to the columns that 2, 3, 5 and 7 leave",
+        "the numbers up to 31,499, 210 in a row: primes are in the columns that 2, 3, 5 and 7 do not divide",
         lambda found: shades(found["is_prime"].reshape(-1, 210), 2),
     ),
     "smith_waterman": Shown(
@@ -74,7 +74,7 @@ def found() -> dict[str, Example]:
 
 
 def pixels(example: Example) -> np.ndarray:
-    """What an example computes, as height x width x 3 bytes."""
+    """Result of an example, as height x width x 3 bytes."""
     shown = PICTURES[example.name]
     arguments = example.make_arguments(shown.size)
     example.function(**arguments)
@@ -87,7 +87,7 @@ def page() -> str:
     """The text of the page."""
     parts = [
         "# Gallery",
-        "What some of the [examples](../examples) compute. `python -m docs.generate_gallery` runs them on the CPU and writes this "
+        "Results of some [examples](../examples). `python -m docs.generate_gallery` runs them on the CPU and writes this "
         "page; `python -m examples.mandelbrot cuda` runs one on a GPU, and `make demo` runs all.",
     ]
     for name, example in found().items():
@@ -100,7 +100,7 @@ def page() -> str:
         ]
     parts += [
         "## profile_pipeline",
-        "The timeline of a kernel whose warps pass tiles to each other, from an H200: [profiling.md](profiling.md). "
+        "The timeline of a kernel whose warps pass tiles to each other, on an H200: [profiling.md](profiling.md). "
         "[The source](../examples/profile_pipeline.py).",
         "![six warps, each a row; the steps of a pipeline overlap](images/profile_pipeline.png)",
     ]

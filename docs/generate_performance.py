@@ -2,8 +2,8 @@
 """Writes docs/performance.md and its pictures from a record of measurements.
 
 In: docs/performance.json, which `python -m benchmarks.performance` writes on a GPU. Out: the page, and a picture for each
-kind of kernels and for each function; `python -m docs.generate_performance` writes them, and tests/docs compares. What
-stands in the pages of functions comes from here, too.
+kind of kernels and for each function; `python -m docs.generate_performance` writes them, and tests/docs compares. The
+measurements in the pages of functions come from here, too.
 """
 
 from __future__ import annotations
@@ -29,60 +29,59 @@ KINDS: Final = {
     "rows": ("Functions of rows", "64 M elements in rows of 1024 to 131072."),
     "reductions": ("Reductions", "64 M elements, all of them or along one dimension."),
     "device_wide": (
-        "Scans, sorts and selections",
+        "Scans, sorts and compactions",
         "Vectors of 1 M and 64 M elements; top_k of rows of 131072. CuPy calls CUB. `select` and `run_length` wait for the "
-        "number of what they found, as torch's do.",
+        "number of results, as torch's do.",
     ),
     "elementwise": (
         "Functions of elements",
         "8192 x 8192 elements; rope of 16384 tokens with 32 heads of 128, cross_entropy of 4096 rows of 128000.",
     ),
-    "moves": ("Transposes and lookups", "8192 x 8192 elements; 16384 of 32000 rows of 4096."),
+    "moves": ("Transposes and gathers", "8192 x 8192 elements; 16384 of 32000 rows of 4096."),
     "transforms": (
         "Fourier transforms",
         "32 M complex numbers, or 64 M real ones, in rows of 256 to 1 M. torch calls cuFFT.",
     ),
     "products": (
-        "Products and attention",
-        "Products by m x n x k, the second factor transposed; attention of 2 sequences, 16 heads of 128. torch "
-        "calls cuBLAS and its own choice for attention. The peer of `scaled_gemm` makes bfloat16 of its factors first. "
-        "`sparse_matvec` has 2 M rows of 16 entries in the mean, in random columns.",
+        "GEMM and attention",
+        "GEMM by m x n x k, the second operand transposed; attention of 2 sequences, 16 heads of 128. torch "
+        "calls cuBLAS and its own choice for attention. The peer of `scaled_gemm` converts its operands to bfloat16 first. "
+        "`sparse_matvec` has 2 M rows of 16 nonzeros on average, in random columns.",
     ),
     "tensor_cores": (
-        "The examples of tensor cores",
+        "Tensor-core examples",
         "[hopper_gemm](../examples/hopper_gemm.py) by m x n x k and [attention](../examples/attention.py) by the length of "
         "sequences, heads of 128 and 64, beside NVIDIA's libraries.",
     ),
 }
-"""Each kind's title, and what its rows are."""
+"""Title of each kind, and its rows in words."""
 OF_EXAMPLES: Final = {"tensor_cores"}
 """Kinds whose rows are not functions of `weft.kernels`."""
 ABOUT: Final = """\
 # Performance
 
-`make performance` measured this on one GPU and wrote the page: each kernel beside what one would call instead, and beside what the
-GPU reaches at all.
+Written by `make performance` on one GPU: each kernel beside the library calls that replace it, and beside the GPU's roofline.
 
-* A time is that of a call as a user sees it, the work of Python included: the median of rows of calls between two events of the GPU,
-  candidates in turn. Data is random, and inputs change from call to call, so that caches do not hold them.
-* **The roof** of a row is the time that its bytes take in a copy, or its operations in a kernel of nothing but fused multiply-adds or
-  products of tiles that stay in shared memory, whichever is longer. Both are measured in the same run, so a share can be
-  above 1: a sum only reads, which is faster than a copy.
-* Bytes are those that a call has to read and write once. A sort moves them several times, so its share is low.
-* Other columns are another's time over weft's: **more than 1 means that weft is faster**. Where the fastest of them is faster than
-  weft, the last column names it. "–": it has no such call here.
+* Times are of whole calls, Python included: the median over series of calls between two CUDA events, candidates interleaved. Data is
+  random, and inputs change from call to call, so that they are not in caches.
+* **The roofline** of a row is the longer of two times: to copy its bytes, and to do its operations in a kernel of fused multiply-adds
+  or of MMAs on tiles that stay in shared memory. Both are measured in the same run, so that a share can exceed 1: a sum only
+  reads, which is faster than a copy.
+* Bytes are counted once per input and output. A sort moves them several times, so its share is low.
+* Further columns are another library's time over weft's: **more than 1 means that weft is faster**. The last column names
+  the fastest library where it is faster than weft. "–": no such call was measured.
 
-[kernels.md](kernels.md) says what the functions do, the [notes](../notes/README.md) what was tried.
+[kernels.md](kernels.md) says what the functions do, the [notes](../notes/README.md) have what was tried.
 """
 
 
 def rows_of(record: Mapping[str, Any], kind: str) -> list[Measured]:
-    """The rows of a kind."""
+    """Rows of a kind."""
     return [Measured(**row) for row in record["kinds"][kind]["rows"]]
 
 
 def page(record: Mapping[str, Any]) -> str:
-    """The text of the page."""
+    """Text of the page."""
     parts = [ABOUT.rstrip(), _table(("", ""), [*record["machine"].items()])]
     kinds = [kind for kind in KINDS if kind in record["kinds"]]
     parts += ["## In short", _summary(record, kinds)]
@@ -118,16 +117,16 @@ def _summary(record: Mapping[str, Any], kinds: list[str]) -> str:
     heads = (
         "",
         "rows",
-        "the fastest other over weft, mean",
-        "lost",
-        "the worst",
-        "share of the roof, median",
+        "fastest other over weft, mean",
+        "slower than another",
+        "worst",
+        "share of the roofline, median",
     )
     return _table(heads, lines)
 
 
 def _conditions(record: Mapping[str, Any], kind: str) -> str:
-    """When a kind was measured, and what the GPU reached then."""
+    """Date and ceilings of a kind's run."""
     found = record["kinds"][kind]
     when, ceilings = found["when"], found["ceilings"]
     copied = f"a copy moved {ceilings['memory'] / SCALE['GB/s']:.0f} GB/s"
@@ -138,7 +137,7 @@ def _conditions(record: Mapping[str, Any], kind: str) -> str:
     ]
     newest = max(one["when"] for one in record["kinds"].values())
     older = ", earlier than other kinds; weft may have changed between" if when != newest else ""
-    return f"Measured on {when} UTC{older}. In this run {copied}; arithmetic alone made {', '.join(peaks)}."
+    return f"Measured on {when} UTC{older}. In this run {copied}; arithmetic alone reached {', '.join(peaks)}."
 
 
 def _rows(rows: list[Measured], ceilings: Mapping[str, float]) -> str:
@@ -156,7 +155,7 @@ def _rows(rows: list[Measured], ceilings: Mapping[str, float]) -> str:
                 _verdict(row),
             )
         )
-    return _table(("", "µs", "speed", "of the roof", *peers, "loses to"), lines)
+    return _table(("", "µs", "speed", "of the roofline", *peers, "slower than"), lines)
 
 
 def _ratio(row: Measured, who: str) -> str:
@@ -178,14 +177,14 @@ def _table(heads: tuple[str, ...], lines: list[Any]) -> str:
 
 
 class Function(NamedTuple):
-    """What was measured of a function of `weft.kernels`."""
+    """Measurements of a function of `weft.kernels`."""
 
     kind: str
     rows: list[Measured]
 
 
 def functions(record: Mapping[str, Any]) -> dict[str, Function]:
-    """The functions of `weft.kernels` that the record has rows of: the first word of a row is its function."""
+    """Functions of `weft.kernels` with rows in the record: the first word of a row is its function."""
     found: dict[str, Function] = {}
     for kind in KINDS:
         if kind in record["kinds"] and kind not in OF_EXAMPLES:
@@ -196,7 +195,7 @@ def functions(record: Mapping[str, Any]) -> dict[str, Function]:
 
 
 def section(record: Mapping[str, Any], name: str, images: str) -> str:
-    """What is measured of a function, for its page: pictures and rows; empty where there is nothing.
+    """Measurements for a function's page: pictures and rows; empty without any.
 
     Args:
         record: what was measured.
@@ -217,10 +216,10 @@ def _pictures(
     stem: str, title: str, rows: list[Measured], ceilings: Mapping[str, float]
 ) -> list[tuple[str, str, str]]:
     """The pictures of rows: name, words for those who do not see it, SVG."""
-    found = [(f"{stem}.svg", f"{title}: shares of the roof", roofline.shares(rows, ceilings))]
+    found = [(f"{stem}.svg", f"{title}: shares of the roofline", roofline.shares(rows, ceilings))]
     if any(row.unit == "TFLOP/s" for row in rows):
         drawn = roofline.roofline(rows, ceilings)
-        found.append((f"{stem}-roofline.svg", f"{title}: the roofline", drawn))
+        found.append((f"{stem}-roofline.svg", f"{title}: roofline plot", drawn))
     return found
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/timelines.md and its pictures: what the blocks of the tensor-core examples do when, on this machine's GPU.
+"""Writes docs/timelines.md and its pictures: the tensor-core examples' blocks over time, on this machine's GPU.
 
 In: a table of examples, and a GPU. Out: a picture for each, what was measured with them, and the page;
 `python -m docs.generate_timelines` writes all. tests/docs compares the page with the table and the measurements.
@@ -34,14 +34,14 @@ DTYPES: Final = {"float32": f32, "float16": f16, "int32": i32}
 
 
 class Shown(NamedTuple):
-    """How an example is shown.
+    """View of an example.
 
     Attributes:
         size: of its arguments.
         tracks: rows of the picture, of the first blocks.
-        microseconds: how much of the launch is drawn.
+        microseconds: length of the drawn window.
         begins: at its first record, or so that the first `store` of block 0 is at three quarters.
-        what: what there is to see.
+        what: a description of the picture.
     """
 
     size: int
@@ -57,51 +57,51 @@ TIMELINES: Final = {
         16,
         9,
         "first record",
-        "each warp waits for its tile, turns it in 0.3 µs, and waits until it is out; the time is the memory's",
+        "each warp waits for its tile, transposes it in 0.3 µs, and waits for its store; the kernel is memory-bound",
     ),
     "tensor_core_gemm": Shown(
         4096,
         8,
         13,
         "store",
-        "the end of a tile: what a step begins to copy has three steps to come, so the wait before the products is short",
+        "the end of a tile: copies are issued three steps ahead, so the wait before the MMAs is short",
     ),
     "hopper_gemm": Shown(
         4096,
         6,
         20,
         "store",
-        "from one tile to the next: up to four loads are under way, also while both warpgroups store their sums",
+        "from one tile to the next: up to four loads are in flight, also while both warpgroups store their accumulators",
     ),
     "attention": Shown(
         4096,
         6,
         19,
         "store",
-        "the last blocks of keys of a sequence: each softmax runs while P·V of the block before it does, and a copy is "
-        "asked for as soon as its buffer is free",
+        "the last blocks of keys of a sequence: each softmax overlaps with P·V of the block before, and a load is "
+        "issued as soon as its buffer is free",
     ),
     "cluster_softmax": Shown(
         131072,
         8,
         7,
         "first record",
-        "a row in the eight blocks of a cluster: to exchange their maxima and their sums takes them 0.15 to 0.4 µs each time",
+        "a row in the eight blocks of a cluster: exchanging their maxima, then their sums, takes 0.15 to 0.4 µs each",
     ),
     "bulk_reduction": Shown(
         1 << 26,
         9,
         14,
         "store",
-        "the end of a block's chunks: adding one up takes 0.2 µs, the rest is waiting for the memory, with four chunks under way; "
-        "the last bars are the sums that leave by `red`",
+        "the end of a block's chunks: summing one takes 0.2 µs, the rest is waiting for memory, with four chunks in flight; "
+        "the last bars are the sums added by `red`",
     ),
     "split_k_gemm": Shown(
         65536,
         4,
         16,
         "first record",
-        "four of 132 blocks, each with 32 steps of a tile's sum: four loads are under way, and the parts are stored in the end",
+        "four of 132 blocks, each with 32 steps of a tile's sum: four loads are in flight, and the partial sums are stored in the end",
     ),
 }
 
@@ -121,7 +121,7 @@ def on_device(value: Any) -> Any:
 
 
 def recorded(example: Example, size: int) -> Trace:
-    """A warm run of an example on the GPU, with its marks."""
+    """A profiled, warm run of an example on the GPU."""
     arguments = {name: on_device(value) for name, value in example.make_arguments(size).items()}
     for _ in range(WARM_UPS):
         example.function(**arguments, profiled=True)
@@ -132,7 +132,7 @@ def recorded(example: Example, size: int) -> Trace:
 
 
 def draw(trace: Trace, name: str, folder: Path) -> None:
-    """The picture of the first launch that has marks."""
+    """Draw the first launch that has records."""
     shown, begin = TIMELINES[name], 0.0
     if shown.begins == "store":
         spans = trace.spans()
@@ -155,10 +155,10 @@ def page() -> str:
     measured = json.loads(MEASURED.read_text())
     parts = [
         "# Timelines",
-        "What the blocks of the examples for tensor cores and the copy engine do when. Each picture shows some blocks of one launch "
-        f"on an {measured['gpu']}, recorded by the marks in the kernel's source ([profiling.md](profiling.md)): a row is a warp, a warpgroup or a "
-        "block, bars are its regions, and lines are copies and products under way. The marks take time themselves; without "
-        "`profiled=True` they leave nothing in the kernel. `python -m docs.generate_timelines` makes the pictures and this page on a GPU of sm_90a.",
+        "The blocks of the examples for tensor cores and TMA over time. Each picture shows some blocks of one launch "
+        f"on an {measured['gpu']}, recorded by the profiler events in the kernel's source ([profiling.md](profiling.md)): a row is a warp, a warpgroup or a "
+        "block, bars are its regions, and lines are copies and MMAs in flight. Recording takes time itself; without "
+        "`profiled=True` it leaves nothing in the kernel. `python -m docs.generate_timelines` makes the pictures and this page on a GPU of sm_90a.",
     ]
     for name, example in found().items():
         shown = TIMELINES[name]
@@ -168,7 +168,7 @@ def page() -> str:
             f"## {name}",
             f"{first} [The source](../examples/{name}.py).",
             f"![{shown.what}](images/timelines/{name}.svg)",
-            f"*{example.describe(shown.size)} on an {measured['gpu']}, {took:.0f} µs from the first mark to the last. "
+            f"*{example.describe(shown.size)} on an {measured['gpu']}, {took:.0f} µs from the first event to the last. "
             f"{shown.what[0].upper()}{shown.what[1:]}.*",
         ]
     return "\n\n".join(parts) + "\n"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of what kernels reach of what a GPU reaches, as SVG.
+"""Roofline pictures as SVG.
 
-In: measured rows, and ceilings. Out: the text of a picture: each row's share of its roof; or speed by operations for
-each byte, under the roofs of memory and arithmetic (Williams, Waterman and Patterson, 2009).
+In: measured rows, and ceilings. Out: the text of a picture: each row's share of its roofline; or speed over operations
+per byte, under the rooflines of memory and arithmetic (Williams, Waterman and Patterson, 2009).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OURS, THEIRS, LOST, GRID = "#3b6fb5", "#8a8a8a", "#c8452f", "#dddddd"
 
 
 def shares(rows: list[Measured], ceilings: Mapping[str, float]) -> str:
-    """A line for each row: weft's share of the roof, and the fastest other's."""
+    """A line for each row: weft's share of the roofline, and the fastest other's."""
     known = [(row, share) for row in rows if (share := row.share(ceilings)) is not None]
     others = [row.share(ceilings, row.best) if row.best else None for row, _ in known]
     most = max([1.05, *(share for _, share in known), *(one for one in others if one is not None)])
@@ -104,9 +104,9 @@ def _legend() -> list[str]:
     return parts
 
 
-def _vertical(x: float, height: float, words: str, is_roof: bool) -> list[str]:
-    color = "#000000" if is_roof else GRID
-    label = f"{words}, the roof" if is_roof else words
+def _vertical(x: float, height: float, words: str, is_roofline: bool) -> list[str]:
+    color = "#000000" if is_roofline else GRID
+    label = f"{words}, roofline" if is_roofline else words
     return [
         _line(x, TOP - 6, x, height - BOTTOM, color),
         _text(x, height - BOTTOM + 16, label, "middle"),

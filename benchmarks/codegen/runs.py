@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernels of the suite are launched on: random data of real sizes, grids, and what a launch must do at least.
+"""Arguments and grids of the suite's kernels: random data of real sizes, grids, and what a launch must do at least.
 
 In: a scale. Out: for each kernel a function that makes a `Run`.
 """
@@ -18,7 +18,7 @@ GRID = 2048  # blocks of kernels that take any number
 
 
 class Run(NamedTuple):
-    """What a kernel of the suite is launched on.
+    """Arguments and grid of a kernel of the suite.
 
     Attributes:
         grid: blocks.

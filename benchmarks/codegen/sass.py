@@ -101,7 +101,7 @@ def loops(blocks: dict[str, Block]) -> list[set[str]]:
 
 
 def work(instruction: str, kind: str) -> int:
-    """What an instruction does of a kind of work: bytes of loads and stores (`LDG`, `STG`, `LDS`), others one."""
+    """Work of an instruction, by kind: bytes of loads and stores (`LDG`, `STG`, `LDS`), others one."""
     opcode = instruction.split(maxsplit=1)[0]
     if not re.fullmatch(rf"({kind})(\..*)?", opcode):
         return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans, sorts, selections and histograms of long vectors, beside torch's and CuPy's, which are CUB's."""
+"""Scans, sorts, compactions and histograms of long vectors, beside torch's and CuPy's, which are CUB's."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ ROWS, CLASSES = 4096, 128_000
 
 
 def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
-    """Activations, dropout and rotations in f32 and bfloat16, then a loss and its derivative."""
+    """Activations, dropout and rope in f32 and bfloat16, then a loss and its derivative."""
     for name in TOLERANCE:
         yield from _activations(torch, name, SIDE // scale)
         yield _rope(torch, name, TOKENS // scale)
@@ -30,7 +30,7 @@ def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
 def _activations(torch: Any, name: str, side: int) -> Iterator[Case]:
     functional, size = torch.nn.functional, getattr(torch, name).itemsize * side * side
 
-    def slopes(gradient: Any, gate: Any, up: Any) -> Any:
+    def grads(gradient: Any, gate: Any, up: Any) -> Any:
         part = torch.sigmoid(gate)
         return gradient * up * part * (1 + gate * (1 - part)), gradient * gate * part
 
@@ -45,7 +45,7 @@ def _activations(torch: Any, name: str, side: int) -> Iterator[Case]:
             lambda x: functional.gelu(x, approximate="tanh"),
         ),
         ("silu_mul", 2, 1, kernels.silu_mul, lambda x, y: functional.silu(x) * y),
-        ("silu_mul_backward", 3, 2, kernels.silu_mul_backward, slopes),
+        ("silu_mul_backward", 3, 2, kernels.silu_mul_backward, grads),
     )
     for what, inputs, outputs, ours, theirs in calls:
 
@@ -70,13 +70,13 @@ def _rope(torch: Any, name: str, tokens: int) -> Case:
         angles = normal(torch, "float32", seed, tokens, HDIM // 2)
         return [normal(torch, name, seed, tokens, HEADS, HDIM), angles.cos(), angles.sin()]
 
-    def turned(x: Any, cos: Any, sin: Any) -> Any:
+    def rotated(x: Any, cos: Any, sin: Any) -> Any:
         p, q = x.chunk(2, -1)
         c, s = cos[:, None], sin[:, None]
         return torch.cat((p * c - q * s, q * c + p * s), -1).to(x.dtype)
 
     work = 2 * tokens * HEADS * HDIM * getattr(torch, name).itemsize
-    peers = eager_and_compiled(torch, turned)
+    peers = eager_and_compiled(torch, rotated)
     return Case(f"rope/{name}", make, kernels.rope, peers, work, tolerance=TOLERANCE[name])
 
 
@@ -91,7 +91,7 @@ def _losses(torch: Any, rows: int, classes: int) -> Iterator[Case]:
     def loss(logits: Any, found: Any, gradient: Any) -> Any:
         return functional.cross_entropy(logits.float(), found, reduction="none")
 
-    def slope(logits: Any, found: Any, gradient: Any) -> Any:
+    def grad(logits: Any, found: Any, gradient: Any) -> Any:
         places = torch.arange(logits.shape[1], device=logits.device)
         hit = (places == found[:, None]).float()
         return ((logits.float().softmax(-1) - hit) * gradient.float()[:, None]).to(logits.dtype)
@@ -109,7 +109,7 @@ def _losses(torch: Any, rows: int, classes: int) -> Iterator[Case]:
         f"cross_entropy_backward/{name}",
         make,
         lambda logits, found, gradient: kernels.cross_entropy_backward(gradient, logits, found),
-        eager_and_compiled(torch, slope),
+        eager_and_compiled(torch, grad),
         2 * work,
         tolerance=1e-2,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that move elements: transposes and lookups, beside torch."""
+"""Functions that move elements: transposes and gathers, beside torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOKENS, WORDS, WIDTH = 16384, 32000, 4096
 
 
 def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
-    """Transposes and lookups, in f32 and bfloat16."""
+    """Transposes and gathers, in f32 and bfloat16."""
     for name in TOLERANCE:
         side = SIDE // scale
         for what, shape, axes in (
@@ -52,23 +52,23 @@ def _embeddings(torch: Any, name: str, tokens: int, words: int, width: int) -> I
         found = integers(torch, words, torch.int64, seed, tokens)
         return [normal(torch, name, seed, words, width), found]
 
-    def make_slope(seed: int) -> list[Any]:
+    def make_grad(seed: int) -> list[Any]:
         found = integers(torch, words, torch.int64, seed, tokens)
         return [normal(torch, name, seed, tokens, width), found]
 
     def theirs(rows: Any, indices: Any) -> Any:
         return torch.nn.functional.embedding(indices, rows)
 
-    def slope(gradient: Any, indices: Any) -> Any:
+    def grad(gradient: Any, indices: Any) -> Any:
         return torch.ops.aten.embedding_dense_backward(gradient, indices, words, -1, False)
 
     size = width * getattr(torch, name).itemsize
     yield Case(f"embedding/{name}", make, kernels.embedding, {"torch": theirs}, 2 * tokens * size)
     yield Case(
         f"embedding_backward/{name}",
-        make_slope,
+        make_grad,
         lambda gradient, indices: kernels.embedding_backward(gradient, indices, words),
-        {"torch": slope},
+        {"torch": grad},
         (tokens + words) * size,
         tolerance=TOLERANCE[name],
     )

@@ -25,7 +25,7 @@ def of_rows(torch: Any, scale: int = 1) -> Iterator[Case]:
         for columns in COLUMNS:
             yield from _of_rows(torch, name, columns // scale, ELEMENTS // scale)
             if columns <= WIDEST:
-                yield from _norm_slopes(torch, name, columns // scale, ELEMENTS // scale)
+                yield from _norm_grads(torch, name, columns // scale, ELEMENTS // scale)
 
 
 def _matrix(torch: Any, name: str, columns: int, elements: int, seed: int) -> Any:
@@ -84,10 +84,10 @@ def _of_rows(torch: Any, name: str, columns: int, elements: int) -> Iterator[Cas
         yield Case(title, make, ours, peers, work, "GB/s", TOLERANCE[name])
 
     for what in ("softmax", "log_softmax"):
-        yield _softmax_slope(torch, what, name, columns, elements)
+        yield _softmax_grad(torch, what, name, columns, elements)
 
 
-def _softmax_slope(torch: Any, what: str, name: str, columns: int, elements: int) -> Case:
+def _softmax_grad(torch: Any, what: str, name: str, columns: int, elements: int) -> Case:
     """The derivative of softmax or of its logarithm, from the result."""
     ours, forward = getattr(kernels, f"{what}_backward"), getattr(torch, what)
     backward = getattr(torch.ops.aten, f"_{what}_backward_data")
@@ -107,14 +107,14 @@ def _softmax_slope(torch: Any, what: str, name: str, columns: int, elements: int
     )
 
 
-def _norm_slopes(torch: Any, name: str, columns: int, elements: int) -> Iterator[Case]:
+def _norm_grads(torch: Any, name: str, columns: int, elements: int) -> Iterator[Case]:
     """The derivatives of norms by their input and weights."""
 
     def make(seed: int) -> list[Any]:
         x, gradient = (_matrix(torch, name, columns, elements, seed + k) for k in range(2))
         return [gradient, x, torch.ones(columns, dtype=x.dtype)]
 
-    def slopes(gradient: Any, x: Any, w: Any, eps: float, is_centered: bool) -> tuple[Any, ...]:
+    def grads(gradient: Any, x: Any, w: Any, eps: float, is_centered: bool) -> tuple[Any, ...]:
         g, x, found = gradient.float(), x.float(), gradient.dtype
         if is_centered:
             x = x - x.mean(-1, keepdim=True)
@@ -130,7 +130,7 @@ def _norm_slopes(torch: Any, name: str, columns: int, elements: int) -> Iterator
         ours: Any = getattr(kernels, f"{what}_backward")
 
         def theirs(gradient: Any, x: Any, w: Any, eps: Any = eps, kind: Any = is_centered) -> Any:
-            return slopes(gradient, x, w, eps, kind)
+            return grads(gradient, x, w, eps, kind)
 
         yield Case(
             f"{what}_backward/{name}/{columns}",
