@@ -15,24 +15,24 @@ import numpy as np
 
 import weft
 from examples.common import Arguments, Arrays, Example, show
-from weft.kernels.linalg.gemm_config_sm90 import COLUMNS, ROW_BYTES, ROWS, Plan
+from weft.kernels.linalg.gemm_config_sm90 import BM, BN, ROW_BYTES, GemmConfig
 from weft.kernels.linalg.gemm_sm90 import gemm_kernel
 
 
 @weft.jit
 def gemm(a, b, c, profiled: weft.Constexpr[bool] = False):
     """c = a · bᵀ, for any m, n and k."""
-    m_tiles, n_tiles = weft.ceil_div(a.shape[0], ROWS), weft.ceil_div(b.shape[0], COLUMNS)
+    m_tiles, n_tiles = weft.ceil_div(a.shape[0], BM), weft.ceil_div(b.shape[0], BN)
     bk = ROW_BYTES // a.dtype.itemsize
     gemm_kernel(
-        weft.tensor_map(a, box=(ROWS, bk), swizzle=128),
-        weft.tensor_map(b, box=(COLUMNS, bk), swizzle=128),
+        weft.tensor_map(a, box=(BM, bk), swizzle=128),
+        weft.tensor_map(b, box=(BN, bk), swizzle=128),
         weft.tensor_map(c, box=(64, 64), swizzle=128),
         (m_tiles, n_tiles),
         a.shape[1],
         a.dtype,
         c.dtype,
-        plan=Plan(profiled=profiled),
+        config=GemmConfig(profiled=profiled),
     ).launch(grid=min(m_tiles * n_tiles, weft.multiprocessors()), block=384)
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.arguments.inferring import kind, refused
 from weft.arguments.constant import ConstantKind, Constexpr
 
@@ -12,6 +14,7 @@ def test_constants_are_values_of_their_own():
     assert kind(Constexpr[int], 3) != kind(Constexpr, 3.0)
     keys = {kind(Constexpr, value).key for value in (1, True, 1.0, 0.0, -0.0, (1,), (True,))}
     assert len(keys) == 7
+    assert kind(Constexpr[Any], 3) == ConstantKind(3)
     nan = float("nan")
     assert kind(Constexpr, nan) == kind(Constexpr, nan)
     assert "expected Constexpr[int], received a Python float 1.5" in refused(

@@ -68,6 +68,11 @@ def test_annotated_items():
     )
     assert kind(tuple[i64, tuple[f32, Shape["n"]]]).text == "tuple[i64, tuple[f32, Shape[(n,)]]]"
     assert kind(tuple[i64, ...], (1, 2, 3)).text == "tuple[i64, i64, i64]"
+    assert (
+        kind(tuple[Any, ...], (1, 2.0)).text
+        == kind(tuple[Any, Any], (1, 2.0)).text
+        == "tuple[i32, f32]"
+    )
     assert kind(tuple[()], ()).text == "tuple[()]"
     assert kind(tuple[i64 | None, f32], (None, 1.0)).text == "tuple[None, f32]"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weft.kernels.attention`, losses and sparse products against NumPy in f64: batches, sequences, masks, bad input."""
+"""`weft.kernels.attention` and losses against NumPy in f64: batches, sequences, masks, bad input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from examples.checks.attention import attend
 from weft import kernels
 from weft.kernels.device.row_mapping import Spread
 from weft.kernels.flash_attention import api, bwd_sm80, bwd_sm90, fwd_simt, fwd_sm80, fwd_sm90
-from weft.kernels.linalg import spmv as sparse
 from weft.kernels.nn import cross_entropy as losses
 
 RANDOM = np.random.default_rng(4)
@@ -248,25 +247,6 @@ def test_losses_and_their_derivatives():
     assert np.allclose(kernels.softmax_backward(gradient, shares), expected)
 
 
-def test_rows_of_a_sparse_matrix():
-    counts = RANDOM.integers(0, 10, 77)
-    first = np.concatenate([[0], np.cumsum(counts)])
-    columns, values, x = RANDOM.integers(0, 50, first[-1]), numbers(first[-1]), numbers(100)[::2]
-    expected = np.bincount(np.repeat(np.arange(77), counts), values * x[columns], 77)
-    assert np.allclose(kernels.sparse_matvec(first, columns, values, x), expected)
-    assert np.allclose(kernels.sparse_matvec(first.astype("u8"), columns, values, x), expected)
-    for place, wrong, text in ((0, -1, "a column"), (3, 50, "a column"), (9, 1 << 40, "a column")):
-        with pytest.raises(AssertionError, match=f"{text} of sparse_matvec is out of range"):
-            kernels.sparse_matvec(
-                first, np.where(np.arange(len(columns)) == place, wrong, columns), values, x
-            )
-    for place, wrong in ((0, -1), (77, first[-1] + 1), (5, first[4] - 1), (40, 1 << 40)):
-        starts = first.copy()
-        starts[place] = wrong
-        with pytest.raises(AssertionError, match="first of sparse_matvec is out of range"):
-            kernels.sparse_matvec(starts, columns, values, x)
-
-
 @pytest.mark.slow
 def test_each_kernel_assembles_for_a_gpu():
     tokens = weft.fake_tensor(weft.bf16, ("b", "n", "h", 64))
@@ -274,12 +254,10 @@ def test_each_kernel_assembles_for_a_gpu():
     logits, of_rows = weft.fake_tensor(weft.bf16, ("n", "m")), weft.fake_tensor(weft.f32, ("n",))
     sums = weft.fake_tensor(weft.f32, ("b", "h", "n"))
     indices = weft.fake_tensor(weft.i64, ("k",))
-    vector = weft.fake_tensor(weft.f32, ("k",))
     for function, *arguments in (
         (fwd_simt.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, 128),
         (fwd_sm90.attention, *[aligned] * 4, sums, None, None, 7, 1.0, True, 64),
         (losses._losses_backward, of_rows, logits, indices, logits, -100, Spread(1, 256, 0, 1)),
-        (sparse._sparse_matvec, indices, indices, vector, vector, vector, 8),
     ):
         assert weft.compile(function, *arguments, options="--gpu-arch sm_90a").cubin
 
@@ -396,16 +374,6 @@ def test_bad_input_is_refused_by_name():
             ValueError,
             "gradient has shape",
             lambda: kernels.cross_entropy_backward(logits, logits, row),
-        ),
-        (
-            TypeError,
-            "columns has elements of float64",
-            lambda: kernels.sparse_matvec(row, logits[0], logits[0], logits[0]),
-        ),
-        (
-            ValueError,
-            "values has shape",
-            lambda: kernels.sparse_matvec(row, row, logits[0], logits[0]),
         ),
     ):
         with pytest.raises(error, match=text):

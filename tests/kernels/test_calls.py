@@ -187,13 +187,12 @@ def test_views_are_made_again():
 
 
 @pytest.mark.slow
-def test_products_with_what_follows_them_are_decided_twice(monkeypatch: pytest.MonkeyPatch):
-    decide, asked = dispatch.product_of, []
-    for module in ("linalg.gemm", "linalg.grouped", "linalg.scaled"):
-        monkeypatch.setattr(
-            f"weft.kernels.{module}.product_of", lambda *a: asked.append(a) or decide(*a)
-        )
-    starts = np.array([0, 2, 6], np.int32)
+def test_gemm_is_dispatched_twice(monkeypatch: pytest.MonkeyPatch):
+    choose, asked = dispatch.dispatch, []
+    monkeypatch.setattr(
+        "weft.kernels.linalg.gemm.dispatch", lambda *a: asked.append(a) or choose(*a)
+    )
+    offsets = np.array([0, 2, 6], np.int32)
     for seed in range(3):
         random = np.random.default_rng(seed)
         a, b, bias, residual = (
@@ -202,7 +201,7 @@ def test_products_with_what_follows_them_are_decided_twice(monkeypatch: pytest.M
         found = kernels.gemm(a, b, bias, "relu", residual, 0.5)
         assert np.allclose(found, np.maximum(a @ b / 2 + bias, 0) + residual)
         rows, stack = a.reshape(6, 8), np.stack([b, -b])
-        found = kernels.grouped_gemm(rows, stack, starts, np.stack([bias, bias]))
+        found = kernels.grouped_gemm(rows, stack, offsets, np.stack([bias, bias]))
         assert np.allclose(found, np.concatenate([rows[:2] @ b, rows[2:] @ -b]) + bias)
         narrow, scales = a.astype("f").astype(ml_dtypes.float8_e4m3fn), random.random((2, 3, 1))
         found = kernels.scaled_gemm(

@@ -146,8 +146,8 @@ def of_products(dtype: Any) -> dict[str, Any]:
 
 def of_groups(dtype: Any) -> dict[str, Any]:
     def call(m: int = 9, k: int = 64, n: int = 72, groups: int = 3, alpha: float = 1.0) -> Any:
-        starts, b = np.linspace(0, m, groups + 1).astype(np.int32), of(groups, k, n, dtype=dtype)
-        return kernels.grouped_gemm(of(m, k, dtype=dtype), b, starts, alpha=alpha)
+        offsets, b = np.linspace(0, m, groups + 1).astype(np.int32), of(groups, k, n, dtype=dtype)
+        return kernels.grouped_gemm(of(m, k, dtype=dtype), b, offsets, alpha=alpha)
 
     name = np.dtype(dtype).name
     return {

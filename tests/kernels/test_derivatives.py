@@ -366,12 +366,12 @@ def test_gradients_of_complex_results_are_conjugates():
 def test_small_gradients_of_8_bit_products_are_not_lost(is_grouped):
     stack = (1,) * is_grouped
     a, b = (torch.rand(s).to(torch.float8_e4m3fn) for s in ((4, 16), (*stack, 16, 8)))
-    bias, starts = torch.zeros((*stack, 8), requires_grad=True), torch.tensor([0, 4]).int()
+    bias, offsets = torch.zeros((*stack, 8), requires_grad=True), torch.tensor([0, 4]).int()
     for eight in (a, b):
         eight.requires_grad_().grad_dtype = None  # torch rounds no gradient to 8 bits
     slope = torch.full((4, 8), 1e-5, dtype=torch.bfloat16)
     if is_grouped:
-        found = kernels.grouped_gemm(a, b, starts, bias, "silu")
+        found = kernels.grouped_gemm(a, b, offsets, bias, "silu")
     else:
         found = kernels.gemm(a, b, bias, "silu")
     slopes = torch.autograd.grad(found, (a, b, bias), slope)
@@ -387,10 +387,10 @@ def test_a_scaled_product_is_differentiated_by_scales_bias_and_residual():
     torch.manual_seed(3)
     a, b = (torch.rand(shape).to(torch.float8_e4m3fn) for shape in ((3, 200), (200, 130)))
     others = [torch.rand(s, requires_grad=True) for s in ((3, 2), (2, 2), (130,), (3, 130))]
-    a_scales, b_scales, bias, residual = others
-    found = kernels.scaled_gemm(a, b, a_scales, b_scales, bias, "silu", residual, torch.float32)
-    left = a.float() * a_scales.repeat_interleave(128, 1)[:, :200]
-    right = b.float() * b_scales.repeat_interleave(128, 0)[:200].repeat_interleave(128, 1)[:, :130]
+    scale_a, scale_b, bias, residual = others
+    found = kernels.scaled_gemm(a, b, scale_a, scale_b, bias, "silu", residual, torch.float32)
+    left = a.float() * scale_a.repeat_interleave(128, 1)[:, :200]
+    right = b.float() * scale_b.repeat_interleave(128, 0)[:200].repeat_interleave(128, 1)[:, :130]
     expected = torch.nn.functional.silu(left @ right + bias) + residual
     slope = torch.rand_like(found)
     assert torch.allclose(found, expected, 1e-2, 1e-2)

@@ -29,7 +29,7 @@ def cases() -> dict[str, tuple[Any, ...]]:
     """Arguments of a call of each function."""
     torch.manual_seed(0)
     x, y, row, angles = torch.randn(4, 8), torch.randn(4, 8), torch.randn(8), torch.rand(4, 4)
-    classes, starts = torch.tensor([3, 0, 7, 1]), torch.tensor([0, 1, 4], dtype=torch.int32)
+    classes, offsets = torch.tensor([3, 0, 7, 1]), torch.tensor([0, 1, 4], dtype=torch.int32)
     eight, scales = torch.ones(8, 16).to(torch.float8_e4m3fn), torch.ones(8, 1)
     q, k, v, g = (torch.randn(1, 5, 2, 16) for _ in range(4))
     places, pairs = torch.tensor([[0, 1, 7]] * 4), torch.randn(4, 6, 2)
@@ -51,7 +51,7 @@ def cases() -> dict[str, tuple[Any, ...]]:
         "gelu": (x, "tanh"),
         "gelu_backward": (y, x, "tanh"),
         "gemm": (x, y.mT, torch.randn(4), "silu", torch.randn(4, 4), 0.5, 2.0),
-        "grouped_gemm": (x, torch.randn(2, 8, 2), starts, torch.randn(2, 2), "silu"),
+        "grouped_gemm": (x, torch.randn(2, 8, 2), offsets, torch.randn(2, 2), "silu"),
         "histogram": (x, 4, (-1.0, 1.0)),
         "irfft": (pairs, 11),
         "layer_norm": (x, row, row),
@@ -78,7 +78,7 @@ def cases() -> dict[str, tuple[Any, ...]]:
         "softmax": (x,),
         "softmax_backward": (y, x),
         "sort": (x, torch.arange(32).reshape(4, 8)),
-        "sparse_matvec": (starts, torch.tensor([0, 7, 1, 2]), torch.randn(4), row),
+        "sparse_matvec": (offsets, torch.tensor([0, 7, 1, 2]), torch.randn(4), row),
         "sum": (x, 0),
         "top_k": (x, 3),
         "transpose": (torch.randn(2, 3, 4), (2, 0, 1)),
@@ -314,12 +314,10 @@ class Calls(torch.utils._python_dispatch.TorchDispatchMode):
 def inner() -> dict[str, tuple[Any, ...]]:
     """Arguments of the operators that derivatives alone call."""
     x, y = CASES["softmax_backward"]
-    a, b, starts, *_ = CASES["grouped_gemm"]
-    slope = torch.randn(4, 2)
+    a, _, offsets, *_ = CASES["grouped_gemm"]
     return {
-        "_gemm_slope": (torch.randn(4, 4), x, y.mT, "silu"),
-        "_grouped_slope": (slope, a, b, starts, "silu"),
-        "_grouped_sums": (a, slope, starts),
+        "_activation_backward": (torch.randn(4, 4), x, y.mT, "silu"),
+        "_gemm_grouped_k": (a, torch.randn(4, 2), offsets),
     }
 
 

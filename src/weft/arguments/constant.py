@@ -82,6 +82,8 @@ class ConstantKind(ArgumentKind):
                 f"a value of {annotation_text(annotation)} is needed to compile",
             )
         expected = annotation.type if isinstance(annotation, ConstantAnnotation) else object
+        if expected is Any:
+            expected = object
         if isinstance(expected, type) and not isinstance(value, expected):
             raise place.error(
                 "CONSTANT_TYPE",

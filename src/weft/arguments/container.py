@@ -126,7 +126,7 @@ def _infer_tuple(
     values = None if value is MISSING else items_of(value)
     if value is not MISSING and values is None:
         raise _not_container(annotation, value, place)
-    said = typing.get_args(annotation)
+    said = tuple(MISSING if one is Any else one for one in typing.get_args(annotation))
     if said and said[-1] is ...:
         said = None if values is None else said[:1] * len(values)
     elif annotation is MISSING or annotation is tuple:

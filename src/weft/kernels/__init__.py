@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from weft.kernels.fourier.fft import irfft as irfft
     from weft.kernels.fourier.fft import rfft as rfft
     from weft.kernels.linalg.gemm import gemm as gemm
+    from weft.kernels.linalg.gemm import grouped_gemm as grouped_gemm
     from weft.kernels.linalg.gemm import matmul as matmul
-    from weft.kernels.linalg.grouped import grouped_gemm as grouped_gemm
-    from weft.kernels.linalg.scaled import scaled_gemm as scaled_gemm
+    from weft.kernels.linalg.gemm import scaled_gemm as scaled_gemm
     from weft.kernels.linalg.spmv import sparse_matvec as sparse_matvec
     from weft.kernels.nn.activation import gelu as gelu
     from weft.kernels.nn.activation import gelu_backward as gelu_backward
@@ -76,7 +76,7 @@ _MODULES = {
     "gelu": "nn.activation",
     "gelu_backward": "nn.activation",
     "gemm": "linalg.gemm",
-    "grouped_gemm": "linalg.grouped",
+    "grouped_gemm": "linalg.gemm",
     "histogram": "algorithms.histogram",
     "irfft": "fourier.fft",
     "layer_norm": "nn.norm",
@@ -94,7 +94,7 @@ _MODULES = {
     "rms_norm_backward": "nn.norm_backward",
     "rope": "nn.rope",
     "run_length": "algorithms.compaction",
-    "scaled_gemm": "linalg.scaled",
+    "scaled_gemm": "linalg.gemm",
     "scan": "algorithms.scan",
     "scatter_add": "nn.embedding",
     "select": "algorithms.compaction",

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a matrix product may end with: a factor, a bias, an activation, a residual, in this order.
+"""GEMM epilogues: ``activation(alpha · acc + bias) + beta · residual``, composed of pieces.
 
-In: sums, a number or a fragment of them, and where they are. Out: the same, finished.
+In: an accumulator, an element or a fragment, and its position in C. Out: the result. A piece is a named tuple of its
+parameters with `apply`, which kernels trace, and `backward`, which torch runs. One that `reads` an array also has
+`at`, the array's element at a position, and `load`, its fragment; `map_c` replaces an array of C's shape. An activation
+is one line of `ACTIVATIONS`.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+import weft
 from weft.errors import brief
-from weft.kernels.host.arrays import Array, Constant, Float64
+from weft.kernels.host.arrays import number
 from weft.kernels.nn.activation import (
     gelu_erf,
     gelu_erf_backward,
@@ -20,114 +26,347 @@ from weft.kernels.nn.activation import (
     silu,
     silu_backward,
 )
-from weft.language.control import select
 
 Activation = Any
-"""A name, a function of a number, or None. torch's operators take names."""
-
-ACTIVATIONS: Final = {
-    "gelu": (gelu_erf, gelu_erf_backward),
-    "gelu_tanh": (gelu_tanh, gelu_tanh_backward),
-    "relu": (relu, relu_backward),
-    "silu": (silu, silu_backward),
-}
-"""Functions, and the gradient times their derivative."""
+"""A name, a name and its parameters, a function of a number, or None. torch's operators take text."""
 
 
-def activation_of(activation: Any) -> Any:
-    """The function of a number that a name or a user's function is, or None.
+class Scale(NamedTuple):
+    """``alpha · acc``; its gradient is a factor of those of A and B."""
 
-    Raises:
-        ValueError: for another name.
-        TypeError: for something else.
-    """
-    if activation is None or callable(activation):
-        return activation
-    if not isinstance(activation, str):
-        raise TypeError(f"activation is {brief(activation)}, expected a name or a function")
-    if activation not in ACTIVATIONS:
-        names = ", ".join(map(repr, ACTIVATIONS))
-        raise ValueError(f"activation is {activation!r}, expected one of {names}, or a function")
-    return ACTIVATIONS[activation][0]
+    alpha: weft.f64
+
+    reads = False
+
+    def apply(self, acc: Any, _: Any = None) -> Any:
+        return acc * acc.dtype(self.alpha)
+
+    def map_c(self, _: Callable[[Any], Any]) -> Scale:
+        return self
 
 
-def slope_of(activation: str) -> Any:
-    """The function of a gradient and a number that differentiates an activation."""
-    return ACTIVATIONS[activation][1]
-
-
-class Ending(NamedTuple):
-    """``activation(alpha · total + bias) + beta · residual``; what is None is left out.
+class Bias(NamedTuple):
+    """``acc + bias``, one number per column of C.
 
     Attributes:
-        alpha: a number.
-        bias: a number per column, or per group and column.
-        activation: a function of a number.
-        beta: a number.
-        residual: an array of the result's shape.
-        slope: a function of the residual and the sum, in place of the activation and what follows.
-        is_turned: whether rows and columns are exchanged: the bias is a number per row.
+        bias: (n,), or (groups, n).
+        per_row: whether A and B are swapped, and the numbers belong to rows.
     """
 
-    alpha: Float64 | None = None
-    bias: Array | None = None
-    activation: Constant = None
-    beta: Float64 | None = None
-    residual: Array | None = None
-    slope: Constant = None
-    is_turned: Constant = False
+    bias: weft.Tensor
+    per_row: weft.Constexpr[bool] = False
 
-    def finished(self, total: Any, bias: Any, residual: Any) -> Any:
-        """A finished sum, from the numbers that belong to it; traced in kernels."""
-        wide = total.dtype
-        if self.alpha is not None:
-            total *= wide(self.alpha)
-        if self.bias is not None:
-            total += wide(bias)
-        if self.slope is not None:
-            return self.slope(wide(residual), total)
-        if self.activation is not None:
-            total = self.activation(total)
-        if self.residual is not None:
-            beside = wide(residual)
-            if self.beta is not None:
-                # A beta of 0 leaves the residual out, NaN too, as BLAS does.
-                beside = select(self.beta == 0, wide(0), wide(self.beta) * beside)
-            total += beside
-        return total
+    reads = True
 
-    def bias_of(self, place: Any) -> Any:
-        """The bias of a tile's columns, of its group where each has one, or None; traced in kernels."""
-        if self.bias is None or self.bias.ndim == 1:
-            return self.bias
-        return self.bias[place.matrix]
+    def _vector(self, batch: Any) -> Any:
+        return self.bias if self.bias.ndim == 1 else self.bias[batch]
 
-    def finished_part(self, part: Any, place: Any, row: Any, column: Any) -> Any:
-        """A finished fragment of a tile, which begins at that row and column of the result."""
-        if self == PLAIN:
-            return part
-        others = ()
-        bias = self.bias_of(place)
-        if bias is not None:
-            first = row if self.is_turned else column
+    def at(self, batch: Any, _: Any, row: Any, column: Any) -> Any:
+        return self._vector(batch)[row if self.per_row else column]
 
-            def of_place(i: Any) -> Any:
-                at = first + i
-                return part.dtype(bias[at]) if at < len(bias) else part.dtype(0.0)
+    def load(self, acc: Any, coord: Any, row: Any, column: Any) -> Any:
+        bias = self._vector(coord.batch)
+        first = row if self.per_row else column
 
-            others = (part.rows(of_place) if self.is_turned else part.cols(of_place),)
-        if self.residual is not None:
-            others = (*others, part.load(self.residual[place.result], (row, column)))
+        def load(i: Any) -> Any:
+            at = first + i
+            return acc.dtype(bias[at]) if at < len(bias) else acc.dtype(0.0)
 
-        def finish(total: Any, *values: Any) -> Any:
-            return self.finished(
-                total,
-                values[0] if self.bias is not None else None,
-                values[-1] if self.residual is not None else None,
-            )
+        return acc.rows(load) if self.per_row else acc.cols(load)
 
-        return part.map(finish, *others)
+    def apply(self, acc: Any, bias: Any) -> Any:
+        return acc + acc.dtype(bias)
+
+    def map_c(self, _: Callable[[Any], Any]) -> Bias:
+        return self
+
+    @staticmethod
+    def backward(gradient: Any, bias: Any) -> Any:
+        """The gradient summed over rows."""
+        return gradient.flatten(0, -2).sum(0, dtype=accumulator_type(gradient)).to(bias.dtype)
 
 
-PLAIN: Final = Ending()
-"""The sums as they are."""
+class Pointwise(NamedTuple):
+    """``function(acc, *parameters)``.
+
+    Attributes:
+        function: of a number and the parameters.
+        parameters: numbers.
+    """
+
+    function: weft.Constexpr[Any]
+    parameters: tuple[weft.f64, ...] = ()
+
+    reads = False
+
+    def apply(self, acc: Any, _: Any = None) -> Any:
+        return self.function(acc, *[acc.dtype(one) for one in self.parameters])
+
+    def map_c(self, _: Callable[[Any], Any]) -> Pointwise:
+        return self
+
+
+class Residual(NamedTuple):
+    """``acc + beta · residual``.
+
+    Attributes:
+        residual: of C's shape.
+        beta: None for 1.
+    """
+
+    residual: weft.Tensor
+    beta: weft.f64 | None = None
+
+    reads = True
+
+    def at(self, _: Any, c_batch: Any, row: Any, column: Any) -> Any:
+        return self.residual[(*c_batch, row, column)]
+
+    def load(self, acc: Any, coord: Any, row: Any, column: Any) -> Any:
+        return acc.load(self.residual[coord.c_batch], (row, column))
+
+    def apply(self, acc: Any, residual: Any) -> Any:
+        dtype = acc.dtype
+        term = dtype(residual)
+        if self.beta is not None:
+            # beta = 0 ignores the residual, NaN included, as BLAS does.
+            term = weft.select(self.beta == 0, dtype(0), dtype(self.beta) * term)
+        return acc + term
+
+    def map_c(self, function: Callable[[Any], Any]) -> Residual:
+        return self._replace(residual=function(self.residual))
+
+    @staticmethod
+    def backward(gradient: Any, residual: Any, beta: float) -> Any:
+        """``beta · gradient``."""
+        return (beta * widest(gradient, residual)).to(residual.dtype)
+
+
+class PointwiseGrad(NamedTuple):
+    """``gradient · function'(acc)``: the backward of `Pointwise`, where `acc` is computed again.
+
+    Attributes:
+        gradient: of the activation's result, of C's shape.
+        function: of the gradient, a number and the parameters.
+        parameters: numbers.
+    """
+
+    gradient: weft.Tensor
+    function: weft.Constexpr[Any]
+    parameters: tuple[weft.f64, ...] = ()
+
+    reads = True
+
+    def at(self, _: Any, c_batch: Any, row: Any, column: Any) -> Any:
+        return self.gradient[(*c_batch, row, column)]
+
+    def load(self, acc: Any, coord: Any, row: Any, column: Any) -> Any:
+        return acc.load(self.gradient[coord.c_batch], (row, column))
+
+    def apply(self, acc: Any, gradient: Any) -> Any:
+        dtype = acc.dtype
+        return self.function(dtype(gradient), acc, *[dtype(one) for one in self.parameters])
+
+    def map_c(self, function: Callable[[Any], Any]) -> PointwiseGrad:
+        return self._replace(gradient=function(self.gradient))
+
+
+Piece = Scale | Bias | Pointwise | Residual | PointwiseGrad
+
+
+class Epilogue(NamedTuple):
+    """Pieces, applied in order.
+
+    Attributes:
+        pieces: of any kinds.
+    """
+
+    pieces: tuple[Any, ...] = ()
+
+    def apply(self, acc: Any, values: Any) -> Any:
+        """The result of an element.
+
+        Args:
+            acc: the accumulator.
+            values: the element of each piece that reads an array.
+        """
+        index = 0
+        for piece in self.pieces:
+            if piece.reads:
+                acc = piece.apply(acc, values[index])
+                index += 1
+            else:
+                acc = piece.apply(acc)
+        return acc
+
+    def apply_at(self, acc: Any, batch: Any, c_batch: Any, row: Any, column: Any) -> Any:
+        """The result of the element of C at a position."""
+        values = [p.at(batch, c_batch, row, column) for p in self.pieces if p.reads]
+        return self.apply(acc, values)
+
+    def apply_fragment(self, acc: Any, coord: Any, row: Any, column: Any) -> Any:
+        """The result of a fragment that begins at a row and a column of C."""
+        if not self.pieces:
+            return acc
+        loaded = [p.load(acc, coord, row, column) for p in self.pieces if p.reads]
+
+        def apply(acc: Any, *values: Any) -> Any:
+            return self.apply(acc, values)
+
+        return acc.map(apply, *loaded)
+
+    def map_c(self, function: Callable[[Any], Any]) -> Epilogue:
+        """The epilogue with a function applied to each array of C's shape."""
+        return Epilogue(tuple(piece.map_c(function) for piece in self.pieces))
+
+    def swap_ab(self, transpose: Callable[[Any], Any]) -> Epilogue:
+        """The epilogue of the swapped problem, whose result is Cᵀ."""
+        pieces = self.map_c(transpose).pieces
+        return Epilogue(
+            tuple(p._replace(per_row=True) if isinstance(p, Bias) else p for p in pieces)
+        )
+
+
+IDENTITY: Final = Epilogue()
+
+
+def epilogue_of(
+    bias: Any = None,
+    activation: Activation = None,
+    residual: Any = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+) -> Epilogue:
+    """The epilogue ``activation(alpha · acc + bias) + beta · residual``.
+
+    Raises:
+        TypeError: for numbers or activations of another type.
+        ValueError: for an unknown activation.
+    """
+    alpha, beta = number(alpha, "alpha"), number(beta, "beta")
+    pieces: list[Piece] = []
+    if alpha != 1:
+        pieces.append(Scale(alpha))
+    if bias is not None:
+        pieces.append(Bias(bias))
+    if activation is not None:
+        known, parameters = parse_activation(activation)
+        pieces.append(Pointwise(known.forward, parameters))
+    if residual is not None:
+        pieces.append(Residual(residual, None if beta == 1 else beta))
+    return Epilogue(tuple(pieces))
+
+
+def gradient_epilogue(gradient: Any, activation: str, bias: Any, alpha: float) -> Epilogue:
+    """The epilogue ``gradient · activation'(alpha · acc + bias)``."""
+    known, parameters = parse_activation(activation)
+    start = epilogue_of(bias=bias, alpha=alpha).pieces
+    return Epilogue((*start, PointwiseGrad(gradient, known.backward, parameters)))
+
+
+def leaky_relu(x: Any, slope: Any) -> Any:
+    """The number, times `slope` if it is negative."""
+    return slope * x if x < 0 else x
+
+
+def leaky_relu_backward(gradient: Any, x: Any, slope: Any) -> Any:
+    """The gradient, times `slope` where the number is not positive."""
+    return gradient if x > 0 else slope * gradient
+
+
+class ActivationKind(NamedTuple):
+    """An activation that has a name.
+
+    Attributes:
+        forward: of a number and the parameters; traced in kernels.
+        backward: of a gradient, a number and the parameters; traced in kernels.
+        by_torch: of `torch.nn.functional`, a tensor and the parameters.
+        parameters: their names.
+    """
+
+    forward: Callable[..., Any]
+    backward: Any = None
+    by_torch: Any = None
+    parameters: tuple[str, ...] = ()
+
+
+ACTIVATIONS: Final = {
+    "gelu": ActivationKind(gelu_erf, gelu_erf_backward, lambda f, x: f.gelu(x)),
+    "gelu_tanh": ActivationKind(
+        gelu_tanh, gelu_tanh_backward, lambda f, x: f.gelu(x, approximate="tanh")
+    ),
+    "leaky_relu": ActivationKind(
+        leaky_relu, leaky_relu_backward, lambda f, x, slope: f.leaky_relu(x, slope), ("slope",)
+    ),
+    "relu": ActivationKind(relu, relu_backward, lambda f, x: f.relu(x)),
+    "silu": ActivationKind(silu, silu_backward, lambda f, x: f.silu(x)),
+}
+
+
+def parse_activation(activation: Any) -> tuple[ActivationKind, tuple[float, ...]]:
+    """An activation and its parameters.
+
+    Raises:
+        ValueError: for an unknown name, or another number of parameters.
+        TypeError: for something else than a name, a name with numbers, or a function.
+    """
+    if callable(activation):
+        return ActivationKind(activation), ()
+    name, *parameters = _parts(activation)
+    if not isinstance(name, str):
+        raise TypeError(f"activation is {brief(activation)}, expected a name or a function")
+    if name not in ACTIVATIONS:
+        names = ", ".join(map(repr, ACTIVATIONS))
+        raise ValueError(f"activation is {name!r}, expected one of {names}, or a function")
+    found = ACTIVATIONS[name]
+    if len(parameters) != len(found.parameters):
+        expected = repr((name, *found.parameters)) if found.parameters else repr(name)
+        raise ValueError(f"activation is {brief(activation)}, expected {expected}")
+    numbers = zip(parameters, found.parameters, strict=True)
+    return found, tuple(number(value, f"{one} of {name}") for value, one in numbers)
+
+
+def _parts(activation: Any) -> Any:
+    """The name and the parameters: a tuple, or its text."""
+    if isinstance(activation, str):
+        name, *parameters = activation.split(" ")
+        try:
+            return name, *map(float, parameters)
+        except ValueError:
+            return (activation,)
+    return activation if isinstance(activation, tuple) and activation else (activation,)
+
+
+def activation_text(activation: Any) -> str | None:
+    """An activation as torch's operators take it: its name, and its parameters after spaces.
+
+    Raises:
+        TypeError: for a function.
+        ValueError: for an unknown activation.
+    """
+    if activation is None:
+        return None
+    if callable(activation):
+        raise TypeError(
+            "activation is a function without a derivative that torch knows; expected a name, or a call under "
+            "torch.no_grad() and outside of torch.compile"
+        )
+    parse_activation(activation)
+    return " ".join(map(str, _parts(activation)))
+
+
+def activate(activation: str, x: Any) -> Any:
+    """The activation of a tensor, by torch."""
+    known, parameters = parse_activation(activation)
+    return known.by_torch(sys.modules["torch"].nn.functional, x, *parameters)
+
+
+def widest(gradient: Any, other: Any) -> Any:
+    """A gradient, in the other tensor's type if that has more bits, as 16-bit sums of wider gradients overflow."""
+    return gradient.to(other.dtype) if gradient.itemsize < other.itemsize else gradient
+
+
+def accumulator_type(tensor: Any) -> Any:
+    """The type of torch in which elements of a tensor are summed."""
+    torch: Any = sys.modules["torch"]
+    return torch.float64 if tensor.itemsize == 8 else torch.float32

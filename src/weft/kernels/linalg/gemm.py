@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.gemm`` and ``matmul``: products of matrices and of stacks of them, by the kernel that suits.
+"""``weft.kernels.matmul``, ``gemm``, ``grouped_gemm`` and ``scaled_gemm``: C = epilogue(A · B), and its gradients.
 
-In: arrays of floats of any layout. Out: an array.
+In: arrays of floats of any layout. Out: an array. A call is a `GemmProblem`, which `dispatch` gives to a kernel. The
+gradients are GEMMs again: with dC, multiplied by the derivative of the activation, dA = dC · Bᵀ and dB = Aᵀ · dC.
 """
 
 from __future__ import annotations
@@ -10,20 +11,41 @@ import math
 import sys
 from typing import Any
 
-from weft.errors import brief
-from weft.ffi.data_type import DataType
-from weft.kernels.host.arrays import Given, element_type, given, number, output, output_like
+from weft.kernels.host.arrays import given, number, output, output_like
 from weft.kernels.host.autograd import NARROW, ElementType, differentiable
 from weft.kernels.host.calls import remembered
 from weft.kernels.host.compositions import composed, pulled_back
-from weft.kernels.linalg.dispatch import multiply, product_of
-from weft.kernels.linalg.epilogue import Activation, Ending, activation_of, slope_of
-from weft.kernels.linalg.operands import factor
-from weft.types.dtype import DType
+from weft.kernels.linalg.dispatch import dispatch, run
+from weft.kernels.linalg.epilogue import (
+    Activation,
+    Bias,
+    Residual,
+    accumulator_type,
+    activate,
+    activation_text,
+    epilogue_of,
+    gradient_epilogue,
+    widest,
+)
+from weft.kernels.linalg.operands import SCALE_BLOCK, Scales, operand
+from weft.kernels.linalg.problem import GemmProblem, gemm_problem, named_type, result_type
 
 
-def like_product(a: Any, b: Any, dtype: str | None = None) -> Any:
-    """A new tensor of torch like a product."""
+def _call(problem: GemmProblem) -> Any:
+    """The call that computes a problem, or an empty result."""
+    return problem.c.array if 0 in problem.c.shape else dispatch(problem)
+
+
+def _type_name(dtype: Any) -> str | None:
+    """The element type of a result as torch's operators take it."""
+    return None if dtype is None else named_type(dtype)[1]
+
+
+_type_name._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch's tracer calls it
+
+
+def _like(a: Any, b: Any, dtype: str | None = None) -> Any:
+    """A new tensor of torch like A · B."""
     if dtype is None:
         dtype = "bfloat16" if a.dtype.itemsize == 1 else None
     kind = a.dtype if dtype is None else getattr(sys.modules["torch"], dtype)
@@ -31,68 +53,63 @@ def like_product(a: Any, b: Any, dtype: str | None = None) -> Any:
     return a.new_empty(shape, dtype=kind)
 
 
-def _like_gemm(
-    a: Any,
-    b: Any,
-    bias: Any = None,
-    activation: Any = None,
-    residual: Any = None,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    dtype: str | None = None,
-) -> Any:
-    return like_product(a, b, dtype)
-
-
-def _by_factors(gradient: Any, a: Any, b: Any, alpha: float = 1.0) -> tuple[Any, Any]:
-    """The derivatives of ``alpha · a @ b`` by the factors that need one."""
-    by_left = by_right = None
-    of_left, of_right = a.requires_grad, b.requires_grad
-    if of_left or of_right:
-        a, b = rounded_up(a), rounded_up(b)
-        gradient = gradient.to(a.dtype)
-    if of_left:
-        by_left = gemm(gradient, b.mT, alpha=alpha)
-        if a.ndim < by_left.ndim:
-            by_left = by_left.flatten(0, -3).sum(0)
-    if of_right:
-        if b.ndim < gradient.ndim:  # one matrix: the rows of all of a's together
-            a, gradient = (one.reshape(-1, one.shape[-1]) for one in (a, gradient))
-        by_right = gemm(a.mT, gradient, alpha=alpha)
-    return by_left, by_right
-
-
-def rounded_up(factor: Any) -> Any:
-    """A factor as derivatives are computed from it: 8-bit floats, which hold no gradients without a scale, in bf16."""
-    return factor.bfloat16() if factor.itemsize == 1 else factor
-
-
-def _matmul_backward(gradient: Any, _: Any, a: Any, b: Any) -> Any:
-    return _by_factors(gradient, a, b)
-
-
-def product_flops(_: Any, a: Any, b: Any, *__: Any) -> int:
-    """The operations of a product."""
+def _flops(_: Any, a: Any, b: Any, *__: Any) -> int:
     stack = a.shape[:-2] or b.shape[:-2]
     return 2 * math.prod(stack) * a.shape[-2] * a.shape[-1] * b.shape[-1]
 
 
-def _slope_flops(_: Any, __: Any, a: Any, b: Any, *___: Any) -> int:
-    return product_flops(_, a, b)
+def _scaled_operand(tensor: Any, factor: Any, name: str) -> tuple[Any, float]:
+    """A tensor and its factor as torch's operators take it, a number; the gradient flows through the tensor.
+
+    Raises:
+        TypeError: for something else than a number; for one that requires a gradient with 8-bit floats.
+    """
+    if not getattr(factor, "requires_grad", False):
+        return tensor, number(factor, name)
+    value = number(factor.detach(), name)
+    if tensor.itemsize == 1:
+        raise TypeError(
+            f"{name} requires a gradient, which 8-bit operands do not give; pass {name}.item(), or multiply the result"
+        )
+    if value == 0:
+        return tensor * factor.to(tensor.dtype), 1.0
+    # A factor of 1 whose gradient is 1 / value.
+    return tensor * (factor / value).to(tensor.dtype), value
 
 
-@differentiable(
-    like_product,
-    _matmul_backward,
-    autocast=NARROW,
-    rows={"a": 2, "b": 2},
-    flops=product_flops,
-)
+def _wide_operand(tensor: Any) -> Any:
+    """An operand as gradients are computed from it: bf16 for 8-bit floats, which hold no gradients without scales."""
+    return tensor.bfloat16() if tensor.itemsize == 1 else tensor
+
+
+def _operand_gradients(gradient: Any, a: Any, b: Any, alpha: float = 1.0) -> tuple[Any, Any]:
+    """The gradients of A and B in ``alpha · A · B``, of those that require one."""
+    grad_a = grad_b = None
+    needs_a, needs_b = a.requires_grad, b.requires_grad
+    if needs_a or needs_b:
+        a, b = _wide_operand(a), _wide_operand(b)
+        gradient = gradient.to(a.dtype)
+    if needs_a:
+        grad_a = gemm(gradient, b.mT, alpha=alpha)
+        if a.ndim < grad_a.ndim:
+            grad_a = grad_a.flatten(0, -3).sum(0)
+    if needs_b:
+        if b.ndim < gradient.ndim:  # one matrix: all rows of A at once
+            a, gradient = (one.reshape(-1, one.shape[-1]) for one in (a, gradient))
+        grad_b = gemm(a.mT, gradient, alpha=alpha)
+    return grad_a, grad_b
+
+
+def _matmul_backward(gradient: Any, _: Any, a: Any, b: Any) -> Any:
+    return _operand_gradients(gradient, a, b)
+
+
+@differentiable(_like, _matmul_backward, autocast=NARROW, rows={"a": 2, "b": 2}, flops=_flops)
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
-    """The product of two matrices, or of two stacks of them: ``a @ b``.
+    """Matrix multiplication, also of stacks of matrices: ``a @ b``.
 
     Args:
-        a: an array of floats, (..., m, k), of 8, 16, 32 or 64 bits and any layout. Summed in f32, or f64 for f64.
+        a: an array of 8, 16, 32 or 64-bit floats, (..., m, k), of any layout. Sums are in f32, or f64 for f64.
         b: an array of floats, (..., k, n), of a's type; 8-bit types may differ. The leading dimensions are those of
             `a`, or one of the two has none, and its matrix is multiplied with each of the other's.
         out: an array of the result's shape, of 16, 32 or 64-bit floats, that does not overlap the others; None: a new
@@ -113,7 +130,20 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
     return gemm(a, b, out=out)
 
 
-def _accepted(
+def _like_gemm(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    activation: Any = None,
+    residual: Any = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    dtype: str | None = None,
+) -> Any:
+    return _like(a, b, dtype)
+
+
+def _accept_gemm(
     a: Any,
     b: Any,
     bias: Any = None,
@@ -123,46 +153,12 @@ def _accepted(
     beta: Any = 1.0,
     dtype: Any = None,
 ) -> tuple[Any, ...]:
-    activation, dtype = accepted_ending(activation, dtype)
-    a, alpha = with_factor(a, alpha, "alpha")
+    """The arguments of torch's operator."""
+    activation, dtype = activation_text(activation), _type_name(dtype)
+    a, alpha = _scaled_operand(a, alpha, "alpha")
     if residual is not None:
-        residual, beta = with_factor(residual, beta, "beta")
+        residual, beta = _scaled_operand(residual, beta, "beta")
     return a, b, bias, activation, residual, alpha, number(beta, "beta"), dtype
-
-
-def with_factor(tensor: Any, factor: Any, name: str) -> tuple[Any, float]:
-    """A tensor and its factor as torch's operators take them: a number, the derivative by which the tensor has.
-
-    Raises:
-        TypeError: for something else than a number; for one that has a derivative with 8-bit floats.
-    """
-    if not getattr(factor, "requires_grad", False):
-        return tensor, number(factor, name)
-    value = number(factor.detach(), name)
-    if tensor.itemsize == 1:
-        raise TypeError(
-            f"{name} requires a gradient, which products of 8-bit floats do not give; pass {name}.item(), or "
-            "multiply the result"
-        )
-    if value == 0:
-        return tensor * factor.to(tensor.dtype), 1.0
-    # One, of which the derivative is 1 / factor.
-    return tensor * (factor / value).to(tensor.dtype), value
-
-
-def accepted_ending(activation: Any, dtype: Any) -> tuple[str | None, str | None]:
-    """An activation and an element type as torch's operators take them.
-
-    Raises:
-        TypeError: for a function, or another type.
-        ValueError: for another activation.
-    """
-    if activation_of(activation) is activation and activation is not None:
-        raise TypeError(
-            "activation is a function, of which torch does not know the derivative; expected a name, or a call under "
-            "torch.no_grad() and outside of torch.compile"
-        )
-    return activation, None if dtype is None else _type_name(dtype)
 
 
 def _gemm_backward(
@@ -177,75 +173,70 @@ def _gemm_backward(
     beta: float,
     __: Any,
 ) -> Any:
-    by_bias = by_residual = None
+    grad_bias = grad_residual = None
     if residual is not None:
-        by_residual = (beta * wider(gradient, residual)).to(residual.dtype)
-    slope = wider(gradient, a)
+        grad_residual = Residual.backward(gradient, residual, beta)
+    gradient = widest(gradient, a)
     if activation is not None:
-        slope = _gemm_slope(slope, a, b, activation, bias, alpha)
+        gradient = _activation_backward(gradient, a, b, activation, bias, alpha)
     if bias is not None and bias.requires_grad:
-        wide = getattr(sys.modules["torch"], sum_name(slope))
-        by_bias = slope.flatten(0, -2).sum(0, dtype=wide).to(bias.dtype)
-    return *_by_factors(slope, a, b, alpha), by_bias, None, by_residual, None, None, None
+        grad_bias = Bias.backward(gradient, bias)
+    grads = _operand_gradients(gradient, a, b, alpha)
+    return *grads, grad_bias, None, grad_residual, None, None, None
 
 
-def wider(gradient: Any, other: Any) -> Any:
-    """A gradient, in the other tensor's type if that has more bits: 16-bit sums of wider gradients overflow."""
-    return gradient.to(other.dtype) if gradient.itemsize < other.itemsize else gradient
-
-
-def sum_name(slope: Any) -> str:
-    """The type in which a tensor of torch is summed."""
-    return "float64" if slope.itemsize == 8 else "float32"
-
-
-def like_gradient(gradient: Any, *_: Any) -> Any:
-    """A new tensor like a gradient."""
+def _like_gradient(gradient: Any, *_: Any) -> Any:
     return gradient.new_empty(gradient.shape)
 
 
-def activated(name: str, gradient: Any, total: Any) -> Any:
-    """The gradient times an activation's derivative, by torch."""
-
-    def own(total: Any) -> Any:
-        return applied(name, total)
-
-    return pulled_back(own, gradient, total)[0]
-
-
-def applied(name: str, total: Any) -> Any:
-    """An activation, by torch."""
-    functional: Any = sys.modules["torch"].nn.functional
-    if name == "gelu_tanh":
-        return functional.gelu(total, approximate="tanh")
-    return getattr(functional, name)(total)
-
-
-def _slope_by_torch(gradient: Any, a: Any, b: Any, activation: str, bias: Any, alpha: float) -> Any:
-    total = gemm(a, b, bias, alpha=alpha, dtype=sum_name(a))
-    return activated(activation, gradient, total).to(gradient.dtype)
-
-
-@differentiable(like_gradient, composed(_slope_by_torch), flops=_slope_flops)
-def _gemm_slope(
-    gradient: Any, a: Any, b: Any, activation: str, bias: Any = None, alpha: float = 1.0
+def _activation_backward_by_torch(
+    gradient: Any,
+    a: Any,
+    b: Any,
+    activation: str,
+    bias: Any,
+    alpha: float,
+    offsets: Any,
 ) -> Any:
-    """The gradient times the activation's derivative, for which the product is computed once more."""
-    left, right = factor(a, "a"), factor(b, "b")
+    wide = accumulator_type(a)
+    if offsets is None:
+        acc = gemm(a, b, bias, alpha=alpha, dtype=wide)
+    else:
+        acc = grouped_gemm(a, b, offsets, bias, alpha=alpha, dtype=wide)
+    (found,) = pulled_back(lambda acc: activate(activation, acc), gradient, acc)
+    return found.to(gradient.dtype)
+
+
+def _activation_backward_flops(_: Any, __: Any, a: Any, b: Any, *others: Any) -> int:
+    return _flops(_, a, b) if others[-1] is None else _flops(_, a, b[0])
+
+
+@differentiable(
+    _like_gradient, composed(_activation_backward_by_torch), flops=_activation_backward_flops
+)
+def _activation_backward(
+    gradient: Any,
+    a: Any,
+    b: Any,
+    activation: str,
+    bias: Any = None,
+    alpha: float = 1.0,
+    offsets: Any = None,
+) -> Any:
+    """The gradient of ``alpha · A · B + bias`` from that of its activation; computes the sums again."""
+    epilogue = gradient_epilogue(gradient, activation, bias, alpha)
     out = output_like(given(gradient, "gradient"))
-    ending = Ending(alpha, bias, None, None, gradient, slope_of(activation))
-    if 0 not in gradient.shape:
-        multiply(left, right, given(out, "out"), ending)
-    return out
+    operands = operand(a, "a"), operand(b, "b")
+    return run(GemmProblem(*operands, given(out, "out"), epilogue, offsets))
 
 
 @differentiable(
     _like_gemm,
     _gemm_backward,
-    _accepted,
+    _accept_gemm,
     autocast=NARROW,
     rows={"a": 2, "b": 2, "residual": 2},
-    flops=product_flops,
+    flops=_flops,
 )
 @remembered
 def gemm(
@@ -259,17 +250,17 @@ def gemm(
     dtype: ElementType = None,
     out: Any = None,
 ) -> Any:
-    """A product and what follows it: ``activation(alpha · a @ b + bias) + beta · residual``, rounded once.
+    """GEMM with a fused epilogue: ``activation(alpha · a @ b + bias) + beta · residual``, rounded once.
 
     Args:
         a: as in `matmul`.
-        b: as in `matmul`. A layer's weight, (n, k), is passed as its transposed view, which is not copied.
+        b: as in `matmul`. The weight of a layer, (n, k), is passed as its transposed view, which is not copied.
         bias: a vector of floats, one per column; None: 0.
-        activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, or a function of a number that kernels can
-            call; None: the number itself.
+        activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``("leaky_relu", slope)``, or a function of a
+            number that kernels can call; None: the identity.
         residual: an array of floats of the result's shape and any layout, which may be `out` itself; None: 0.
-        alpha: a factor of the product. For 8-bit floats: the product of both scales.
-        beta: a factor of the residual.
+        alpha: scales the product. For 8-bit floats: the product of both scales.
+        beta: scales the residual.
         dtype: of the result: ``weft.f32``, a name such as ``"float32"``, or a type of the array library; None: out's,
             else a's, or bfloat16 for 8-bit floats.
         out: as in `matmul`.
@@ -278,8 +269,8 @@ def gemm(
         `out`, or the new array.
 
     Raises:
-        TypeError: as `matmul`; for another activation or dtype; for factors that are not numbers.
-        ValueError: as `matmul`; for a bias or residual of another shape.
+        TypeError: as `matmul`; for an activation or a dtype of another kind; for `alpha` or `beta` that is no number.
+        ValueError: as `matmul`; for an unknown activation; for a bias or residual of another shape.
 
     Example:
         >>> import numpy as np, weft
@@ -289,93 +280,250 @@ def gemm(
         >>> weft.kernels.gemm(a, weight.T, activation=lambda x: x * x, dtype="float32").tolist()
         [[121.0, 9.0]]
     """
-    left, right = factor(a, "a"), factor(b, "b")
-    check_factors(left, right)
-    stack = left.shape[:-2] or right.shape[:-2]
-    shape = (*stack, left.shape[-2], right.shape[-1])
-    kind, name = result_type(left, dtype, out)
-    check_bias(left, bias, shape[-1])
-    check_residual(left, residual, shape)
-    inputs = {"a": a, "b": b, "bias": bias, "residual": residual}
-    out = output(left, shape, kind, name, out, ("residual",), **inputs)
-    alpha, beta = number(alpha, "alpha"), number(beta, "beta")
-    ending = Ending(
-        None if alpha == 1 else alpha,
-        bias,
-        activation_of(activation),
-        None if residual is None or beta == 1 else beta,
-        residual,
+    return _call(gemm_problem(a, b, bias, activation, residual, alpha, beta, dtype, out))
+
+
+def _like_grouped(
+    a: Any,
+    b: Any,
+    offsets: Any,
+    bias: Any = None,
+    activation: Any = None,
+    alpha: float = 1.0,
+    dtype: str | None = None,
+) -> Any:
+    return _like(a, b[0], dtype)
+
+
+def _accept_grouped(
+    a: Any,
+    b: Any,
+    offsets: Any,
+    bias: Any = None,
+    activation: Any = None,
+    alpha: Any = 1.0,
+    dtype: Any = None,
+) -> tuple[Any, ...]:
+    """The arguments of torch's operator."""
+    activation, dtype = activation_text(activation), _type_name(dtype)
+    a, alpha = _scaled_operand(a, alpha, "alpha")
+    return a, b, offsets, bias, activation, alpha, dtype
+
+
+def _grouped_flops(_: Any, a: Any, b: Any, *__: Any) -> int:
+    return _flops(_, a, b[0])
+
+
+def _grouped_backward(
+    gradient: Any,
+    _: Any,
+    a: Any,
+    b: Any,
+    offsets: Any,
+    bias: Any,
+    activation: str | None,
+    alpha: float,
+    __: Any,
+) -> Any:
+    gradient = widest(gradient, a)
+    if activation is not None:
+        gradient = _activation_backward(gradient, a, b, activation, bias, alpha, offsets)
+    grad_a = grad_b = grad_bias = None
+    if bias is not None and bias.requires_grad:
+        ones, wide = gradient.new_ones((a.shape[0], 1)), accumulator_type(gradient)
+        sums = _gemm_grouped_k(ones, gradient, offsets, dtype=str(wide).rpartition(".")[-1])
+        grad_bias = sums.squeeze(1).to(bias.dtype)
+    wide_a, wide_b = _wide_operand(a), _wide_operand(b)
+    if a.requires_grad or b.requires_grad:
+        gradient = gradient.to(wide_a.dtype)
+    if a.requires_grad:
+        grad_a = grouped_gemm(gradient, wide_b.mT, offsets, alpha=alpha)
+    if b.requires_grad:
+        grad_b = _gemm_grouped_k(wide_a, gradient, offsets, alpha)
+    return grad_a, grad_b, None, grad_bias, None, None, None
+
+
+def _like_grouped_k(
+    a: Any, b: Any, offsets: Any, alpha: float = 1.0, dtype: str | None = None
+) -> Any:
+    product = _like(a.mT, b, dtype)
+    return product.new_empty((offsets.shape[0] - 1, *product.shape))
+
+
+def _grouped_k_backward(
+    gradient: Any, _: Any, a: Any, b: Any, offsets: Any, alpha: float, __: Any
+) -> Any:
+    a, b = _wide_operand(a), _wide_operand(b)
+    gradient = gradient.to(a.dtype)
+    grad_a = grouped_gemm(b, gradient.mT, offsets, alpha=alpha)
+    return grad_a, grouped_gemm(a, gradient, offsets, alpha=alpha), None, None, None
+
+
+def _grouped_k_flops(_: Any, a: Any, b: Any, *__: Any) -> int:
+    return 2 * a.shape[0] * a.shape[1] * b.shape[1]
+
+
+@differentiable(_like_grouped_k, _grouped_k_backward, flops=_grouped_k_flops)
+def _gemm_grouped_k(
+    a: Any, b: Any, offsets: Any, alpha: float = 1.0, dtype: ElementType = None
+) -> Any:
+    """``alpha · a[rows].T @ b[rows]`` for the rows of each group: groups along K."""
+    left, right = operand(a.mT, "a"), operand(b, "b")
+    shape = given(offsets, "offsets").shape[0] - 1, left.shape[0], right.shape[1]
+    out = output(left, shape, *result_type(left, dtype, None))
+    return run(GemmProblem(left, right, given(out, "out"), epilogue_of(alpha=alpha), offsets))
+
+
+@differentiable(
+    _like_grouped, _grouped_backward, _accept_grouped, autocast=NARROW, flops=_grouped_flops
+)
+@remembered
+def grouped_gemm(
+    a: Any,
+    b: Any,
+    offsets: Any,
+    bias: Any = None,
+    activation: Activation = None,
+    alpha: float = 1.0,
+    dtype: ElementType = None,
+    out: Any = None,
+) -> Any:
+    """GEMM by groups of rows: in a mixture of experts, tokens times the weight of their expert.
+
+    Row i of group g is ``activation(alpha · a[i] @ b[g] + bias[g])``. Rows outside of all groups, before the first
+    offset and from the last one on, are 0.
+
+    Args:
+        a: an array of floats, (rows, k), sorted by groups, of any layout. Sums are as in `gemm`.
+        b: an array of floats, (groups, k, n), of a's type; 8-bit types may differ. Weights (groups, n, k) are passed
+            as their transposed view, which is not copied.
+        offsets: the first row of each group, and the end of the last one, an array of 32-bit integers, (groups + 1,).
+            Groups may be empty. It is read on the device alone.
+        bias: an array of floats, (groups, n); None: 0.
+        activation: as in `gemm`.
+        alpha: as in `gemm`.
+        dtype: as in `gemm`.
+        out: as in `gemm`.
+
+    Returns:
+        `out`, or the new array, (rows, n).
+
+    Raises:
+        TypeError: as `gemm`; for offsets that are not 32-bit integers.
+        ValueError: as `gemm`; for offsets of another shape.
+        AssertionError: for offsets beyond `a`, or that decrease, on the CPU. A GPU stays within the arrays.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> a, b = np.ones((3, 2)), np.array([[[1.0], [1.0]], [[2.0], [3.0]]])
+        >>> weft.kernels.grouped_gemm(a, b, np.array([0, 1, 3], np.int32)).tolist()
+        [[2.0], [5.0], [5.0]]
+    """
+    return _call(
+        gemm_problem(a, b, bias, activation, None, alpha, dtype=dtype, out=out, offsets=offsets)
     )
-    if 0 not in shape:
-        call = product_of(left, right, given(out, "out"), ending)
-        return call._replace(result=out)
-    return out
 
 
-def check_factors(left: Given, right: Given) -> None:
-    """Raises an error unless factors fit each other."""
-    if left.dtype is not right.dtype and not (left.dtype.is_float8 and right.dtype.is_float8):
-        raise TypeError(f"b has elements of {right.type_name}, expected {left.type_name} as a")
-    if left.device != right.device:
-        raise ValueError(f"b is on {right.device}, expected {left.device}")
-    if left.shape[-1] != right.shape[-2]:
-        raise ValueError(
-            f"b has shape {right.shape}, expected {left.shape[-1]} rows, as a has columns"
-        )
-    stacks = left.shape[:-2], right.shape[:-2]
-    if all(stacks) and stacks[0] != stacks[1]:
-        raise ValueError(f"b is a stack of {stacks[1]} matrices, expected {stacks[0]} as a, or one")
+def _like_scaled(
+    a: Any,
+    b: Any,
+    scale_a: Any,
+    scale_b: Any,
+    bias: Any = None,
+    activation: Any = None,
+    residual: Any = None,
+    dtype: str | None = None,
+) -> Any:
+    return _like(a, b, dtype)
 
 
-def result_type(left: Given, dtype: Any, out: Any) -> tuple[DType, str]:
-    """The element type of a product, and its name in array libraries."""
-    if dtype is None:
-        if out is not None:
-            found = given(out, "out", is_float=True)
-            return found.dtype, found.type_name
-        if left.dtype.is_float8:
-            return element_type(DataType("bfloat16"))  # type: ignore[return-value]
-        return left.dtype, left.type_name
-    return _named(dtype)
+def _accept_scaled(
+    a: Any,
+    b: Any,
+    scale_a: Any,
+    scale_b: Any,
+    bias: Any = None,
+    activation: Any = None,
+    residual: Any = None,
+    dtype: Any = None,
+) -> tuple[Any, ...]:
+    """The arguments of torch's operator."""
+    rest = bias, activation_text(activation), residual, _type_name(dtype)
+    return a, b, scale_a, scale_b, *rest
 
 
-def _named(dtype: Any) -> tuple[DType, str]:
-    """The type of a result that a user has named."""
-    try:
-        name = str(getattr(dtype, "__name__", dtype)).rpartition(".")[-1]
-        kind, name = element_type(DataType(dtype if isinstance(dtype, DType) else name))
-    except (TypeError, ValueError):
-        raise TypeError(f"dtype is {brief(dtype)}, expected a type of floats") from None
-    if kind is None or not kind.is_float or kind.is_float8:
-        raise TypeError(f"dtype is {brief(dtype)}, expected 16, 32 or 64-bit floats")
-    return kind, name
+def _scaled_by_torch(
+    a: Any,
+    b: Any,
+    scale_a: Any,
+    scale_b: Any,
+    bias: Any,
+    activation: str | None,
+    residual: Any,
+    dtype: str | None,
+) -> Any:
+    left = a * scale_a.repeat_interleave(SCALE_BLOCK, -1)[..., : a.shape[-1]]
+    rows = scale_b.repeat_interleave(SCALE_BLOCK, -2)[..., : b.shape[-2], :]
+    total = left @ (b * rows.repeat_interleave(SCALE_BLOCK, -1)[..., : b.shape[-1]])
+    if bias is not None:
+        total = total + bias
+    if activation is not None:
+        total = activate(activation, total)
+    return total if residual is None else total + residual
 
 
-def _type_name(dtype: Any) -> str:
-    """Its name in array libraries."""
-    return _named(dtype)[1]
+def _scaled_backward(gradient: Any, found: Any, a: Any, b: Any, *others: Any) -> Any:
+    """In f32: 8-bit floats would not hold the gradients."""
+    return composed(_scaled_by_torch)(gradient, found, a.float(), b.float(), *others)
 
 
-_type_name._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch's tracer calls it
+@differentiable(_like_scaled, _scaled_backward, _accept_scaled, flops=_flops)
+@remembered
+def scaled_gemm(
+    a: Any,
+    b: Any,
+    scale_a: Any,
+    scale_b: Any,
+    bias: Any = None,
+    activation: Activation = None,
+    residual: Any = None,
+    dtype: ElementType = None,
+    out: Any = None,
+) -> Any:
+    """GEMM of 8-bit floats with block scales: ``activation(A @ B + bias) + residual``.
 
+    A is `a` with a scale for each 1 x 128 elements, B is `b` with a scale for each 128 x 128 elements (DeepSeek-V3's
+    recipe). On sm_90, for K-major operands, tensor cores sum 128 products at a time, and these sums are scaled and
+    added in f32.
 
-def check_bias(left: Given, bias: object, columns: int) -> None:
-    """Raises an error unless a bias is None, or fits."""
-    if bias is None:
-        return
-    found = given(bias, "bias", is_float=True)
-    if found.shape != (columns,):
-        raise ValueError(f"bias has shape {found.shape}, expected ({columns},)")
-    if found.device != left.device:
-        raise ValueError(f"bias is on {found.device}, expected {left.device}")
+    Args:
+        a: an array of 8-bit floats, (..., m, k).
+        b: an array of 8-bit floats, (..., k, n). The weight of a layer, (n, k), is passed as its transposed view.
+        scale_a: an array of 32-bit floats, (..., m, ⌈k / 128⌉), of any layout.
+        scale_b: an array of 32-bit floats, (..., ⌈k / 128⌉, ⌈n / 128⌉); for a weight's (⌈n / 128⌉, ⌈k / 128⌉) the
+            transposed view.
+        bias: as in `gemm`.
+        activation: as in `gemm`.
+        residual: as in `gemm`.
+        dtype: as in `gemm`.
+        out: as in `gemm`.
 
+    Returns:
+        `out`, or a new array, of bfloat16 unless `dtype` says otherwise.
 
-def check_residual(left: Given, residual: object, shape: tuple[int, ...]) -> None:
-    """Raises an error unless a residual is None, or fits."""
-    if residual is None:
-        return
-    found = given(residual, "residual", is_float=True)
-    if found.shape != shape:
-        raise ValueError(f"residual has shape {found.shape}, expected {shape}")
-    if found.device != left.device:
-        raise ValueError(f"residual is on {found.device}, expected {left.device}")
+    Raises:
+        TypeError: as `gemm`; for operands that do not have 8 bits, or scales that do not have 32.
+        ValueError: as `gemm`; for scales of another shape.
+
+    Example:
+        >>> import ml_dtypes, numpy as np, weft
+        >>> ones = np.ones((128, 256), ml_dtypes.float8_e4m3fn)
+        >>> scales = np.array([[0.5, 2.0]], np.float32)
+        >>> found = weft.kernels.scaled_gemm(ones, ones.T, scales.repeat(128, axis=0), scales.T)
+        >>> float(found[0, 0])  # 128 · 0.25 + 128 · 4
+        544.0
+    """
+    scales = Scales(scale_a, scale_b)
+    return _call(
+        gemm_problem(a, b, bias, activation, residual, dtype=dtype, out=out, scales=scales)
+    )

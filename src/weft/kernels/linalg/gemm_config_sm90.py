@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a Hopper GPU multiplies: which tiles, and what the blocks of a cluster share.
+"""Tile shapes, clusters and split-K of `gemm_sm90`, chosen by a model of its time.
 
-In: the sizes of a product. Out: a `Plan`.
+In: the sizes of a problem. Out: a `Tiling`, and a `GemmConfig` for the kernel.
 """
 
 from __future__ import annotations
@@ -10,187 +10,192 @@ import math
 from functools import cache
 from typing import Final, NamedTuple
 
-from weft.kernels.host.arrays import Constant
+import weft
 
-ROW_BYTES: Final = 128  # of a and b in a tile: 64 elements of 16 bits, 128 of 8
+ROW_BYTES: Final = 128  # of an operand tile along K: 64 elements of 16 bits, 128 of 8
 SHARED_BYTES: Final = 226 * 1024  # of a block, without barriers
-MOST_STAGES: Final = 12
-ROWS: Final = 128
-COLUMNS: Final = 256
-FEW: Final = 64  # rows that are too few for a tile
-SHORTEST: Final = 512  # part of a sum that passes through memory
+MAX_STAGES: Final = 12
+BM: Final = 128
+BN: Final = 256
+SMALL_M: Final = 64  # fewer rows than a tile has
+MIN_K_PER_SPLIT: Final = 512
 
-# Of an H200, by measurement: per µs and multiprocessor, but for what is read and copied again; constant times are µs.
-OPERATIONS: Final = 6.7e6  # of 16-bit floats
-LEAST_COLUMNS: Final = 64  # fewer take a warpgroup as long
-COPIED: Final = 160e3  # bytes
-READ: Final = 4.1e6  # bytes from memory
-READ_BY_ONE: Final = 40e3  # by the blocks that run at once
-CACHE: Final = 40e6  # bytes that are not read from memory
-COPIED_AGAIN: Final = 35e6  # bytes by all, while others are read from memory
-EXCHANGED: Final = 32e3  # bytes of sums
-STEP: Final = 0.12
-TILE: Final = 2.9
-CLUSTER: Final = 1.0
-SECOND_LAUNCH: Final = 4.0
-CLUSTERS: Final = {
+# Measured on an H200. Rates are per µs, and per multiprocessor (SM) where the name says so; times are in µs.
+MMA_RATE_PER_SM: Final = 6.7e6  # 16-bit elements of C times bytes along K
+MIN_MMA_N: Final = 64  # a narrower WGMMA takes as long
+L2_RATE_PER_SM: Final = 160e3  # bytes into shared memory
+DRAM_RATE: Final = 4.1e6
+DRAM_RATE_PER_SM: Final = 40e3
+L2_BYTES: Final = 40e6
+L2_RATE: Final = 35e6  # bytes, while others come from memory
+DSMEM_RATE_PER_SM: Final = 32e3
+K_STEP_TIME: Final = 0.12
+TILE_TIME: Final = 2.9
+CLUSTER_TIME: Final = 1.0
+REDUCE_TIME: Final = 4.0  # of the second launch
+CLUSTER_OCCUPANCY: Final = {
     1: 1.0,
     2: 1.0,
     4: 0.85,
     8: 0.75,
-}  # share of the multiprocessors that clusters reach
+}  # the share of SMs that clusters reach
 
 
-class Plan(NamedTuple):
-    """How the matrices lie, and what a block does; known when the kernel is compiled.
+class GemmConfig(NamedTuple):
+    """Operand layouts and tiles of `gemm_sm90`, known when it is compiled.
 
     Attributes:
-        rows_of_a: whether a row of `a` has no gaps in memory, else a column.
-        columns_of_b: whether a column of `b` has none, else a row.
-        stacks: whether there is a matrix of `a` and of `b` for each of the result, or one for all.
-        by_copies: whether the result is a tensor map, else a tensor.
-        columns: of a tile, a multiple of 8 for each of `parts`, of 64 where `b` has no `columns_of_b` or the result is
-            by copies; 128 where factors are scaled, which needs two sets of sums.
-        rows: of a tile, 64 for each warpgroup that multiplies.
-        parts: blocks of a cluster that have a part of a tile's sums each.
-        neighbors: blocks of a cluster whose tiles have the same columns, of which each copies a share to all.
-        pending: products that are under way while the next one begins.
-        is_scaled: whether blocks of the factors have scales.
-        profiled: whether a `weft.profiler.capture` shows what the block does when.
+        a_k_major: whether A is stored as (m, k) rows, else as (k, m).
+        b_k_major: whether B is stored as (n, k) rows, else as (k, n).
+        batched: whether A and B have a matrix for each of C, or one for all.
+        tma_store: whether C is a tensor map, else a tensor.
+        bn: columns of a tile; a multiple of 8 · `cluster_k`, of 64 for MN-major B or TMA stores; 128 for scaled
+            operands, which need two accumulators.
+        bm: rows of a tile, 64 for each consumer warpgroup.
+        cluster_k: blocks of a cluster that split K of a tile.
+        cluster_m: blocks of a cluster that share tiles of B by multicast.
+        pending: WGMMAs in flight while the next one is issued.
+        scaled: whether operands have scales.
+        profiled: whether the kernel records events for `weft.profiler.capture`.
     """
 
-    rows_of_a: Constant = True
-    columns_of_b: Constant = True
-    stacks: Constant = (False, False)
-    by_copies: Constant = True
-    columns: Constant = COLUMNS
-    rows: Constant = ROWS
-    parts: Constant = 1
-    neighbors: Constant = 1
-    pending: Constant = 0
-    is_scaled: Constant = False
-    profiled: Constant = False
+    a_k_major: weft.Constexpr[bool] = True
+    b_k_major: weft.Constexpr[bool] = True
+    batched: weft.Constexpr[tuple[bool, bool]] = (False, False)
+    tma_store: weft.Constexpr[bool] = True
+    bn: weft.Constexpr[int] = BN
+    bm: weft.Constexpr[int] = BM
+    cluster_k: weft.Constexpr[int] = 1
+    cluster_m: weft.Constexpr[int] = 1
+    pending: weft.Constexpr[int] = 0
+    scaled: weft.Constexpr[bool] = False
+    profiled: weft.Constexpr[bool] = False
 
     @property
     def cluster(self) -> int:
         """Blocks of a cluster."""
-        return self.parts * self.neighbors  # type: ignore[operator]
+        return self.cluster_k * self.cluster_m
 
     @property
-    def owners(self) -> int:
-        """Blocks of a cluster that add up the parts of a share of the columns each, whole groups of eight."""
-        groups = self.columns // 8
-        return max(count for count in range(1, self.parts + 1) if groups % count == 0)
+    def reducers(self) -> int:
+        """Blocks of a cluster that reduce partial sums, each for a multiple of 8 columns."""
+        vectors = self.bn // 8
+        return max(count for count in range(1, self.cluster_k + 1) if vectors % count == 0)
 
     def stages(self, itemsize: int) -> int:
-        """Of the ring: as many as shared memory has, beside what results of that size take."""
-        rows, columns = self.rows, self.columns
-        result = 2 * 64 * rows * itemsize if self.by_copies else 0
-        inbox = 4 * rows * columns * self.parts // self.owners if self.parts > 1 else 0
-        stage = ROW_BYTES * (rows + columns) + (4 * rows if self.is_scaled else 0)
-        return min((SHARED_BYTES - result - inbox) // stage, MOST_STAGES)
+        """Stages of the pipeline: as many as shared memory holds beside results of `itemsize` bytes."""
+        result = 2 * 64 * self.bm * itemsize if self.tma_store else 0
+        partials = 4 * self.bm * self.bn * self.cluster_k // self.reducers
+        stage = ROW_BYTES * (self.bm + self.bn) + (4 * self.bm if self.scaled else 0)
+        rest = SHARED_BYTES - result - (partials if self.cluster_k > 1 else 0)
+        return min(rest // stage, MAX_STAGES)
 
 
-USUAL: Final = Plan()
-"""One matrix of each; sums run along rows of both in memory; tiles of the result are copied."""
+DEFAULT: Final = GemmConfig()
 
 
-class Choice(NamedTuple):
-    """Tiles, and how many blocks share the sums of one.
+class Tiling(NamedTuple):
+    """Tiles, clusters and splits.
 
     Attributes:
-        rows, columns: of a tile.
-        parts: blocks of a cluster for a tile.
-        neighbors: blocks of a cluster that share columns.
-        cut: parts of a sum whose sums pass through memory, or None.
+        bm, bn: rows and columns of a tile.
+        cluster_k: blocks of a cluster that split K.
+        cluster_m: blocks of a cluster that share tiles of B.
+        num_splits: of K through memory, or None.
     """
 
-    rows: int = ROWS
-    columns: int = COLUMNS
-    parts: int = 1
-    neighbors: int = 1
-    cut: int | None = None
+    bm: int = BM
+    bn: int = BN
+    cluster_k: int = 1
+    cluster_m: int = 1
+    num_splits: int | None = None
 
 
 @cache
-def choose(
-    shape: tuple[int, ...], k: int, itemsize: int, multiprocessors: int, widths: tuple[int, ...]
-) -> Choice:
-    """The tiles and parts that take the least time, by `time_of`.
+def choose_tiling(
+    shape: tuple[int, ...],
+    k: int,
+    itemsize: int,
+    multiprocessors: int,
+    bn_choices: tuple[int, ...],
+) -> Tiling:
+    """The tiling of the least `estimated_time`.
 
     Args:
-        shape: of the result, (..., m, n).
-        k: products of a sum.
-        itemsize: of the factors' elements.
+        shape: of C, (..., m, n).
+        k: the length of K.
+        itemsize: of operand elements.
         multiprocessors: of the GPU.
-        widths: columns of tiles that may be chosen.
+        bn_choices: columns of a tile.
     """
-    m, steps = shape[-2], -(-k * itemsize // ROW_BYTES)
-    found: list[tuple[float, Choice]] = []
+    m, k_steps = shape[-2], -(-k * itemsize // ROW_BYTES)
+    found: list[tuple[float, Tiling]] = []
 
-    def add(choice: Choice) -> None:
-        plan = Plan(rows=choice.rows, columns=choice.columns, parts=choice.parts)
-        if plan.stages(2) > 2:
-            found.append((time_of(choice, shape, k, itemsize, multiprocessors), choice))
+    def add(tiling: Tiling) -> None:
+        config = GemmConfig(bm=tiling.bm, bn=tiling.bn, cluster_k=tiling.cluster_k)
+        if config.stages(2) > 2:
+            found.append((estimated_time(tiling, shape, k, itemsize, multiprocessors), tiling))
 
-    for columns in widths:
-        for rows in (64, 128):
-            tiles = _count(shape, rows, columns)
-            if (rows == 128 and m <= 64) or (rows == 64 and m > 64 and tiles > multiprocessors):
-                continue  # half of each tile is empty; one warpgroup has to do the work of two
-            for parts in (1, 2, 4, 8):
-                if parts <= max(steps, 1):
-                    add(Choice(rows, columns, parts))
-            if rows == 64 < m and columns >= 64:
-                add(Choice(rows, columns, neighbors=2))
-            cut = min(multiprocessors // tiles, k // SHORTEST)
-            if cut > 8:
-                add(Choice(rows, columns, cut=cut))
+    for bn in bn_choices:
+        for bm in (64, 128):
+            tiles = _tile_count(shape, bm, bn)
+            if (bm == 128 and m <= 64) or (bm == 64 and m > 64 and tiles > multiprocessors):
+                continue  # half of each tile would be empty; one warpgroup would do the work of two
+            for cluster_k in (1, 2, 4, 8):
+                if cluster_k <= max(k_steps, 1):
+                    add(Tiling(bm, bn, cluster_k))
+            if bm == 64 < m and bn >= 64:
+                add(Tiling(bm, bn, cluster_m=2))
+            num_splits = min(multiprocessors // tiles, k // MIN_K_PER_SPLIT)
+            if num_splits > 8:
+                add(Tiling(bm, bn, num_splits=num_splits))
     return min(found)[1]
 
 
-def time_of(
-    choice: Choice, shape: tuple[int, ...], k: int, itemsize: int, multiprocessors: int
+def estimated_time(
+    tiling: Tiling, shape: tuple[int, ...], k: int, itemsize: int, multiprocessors: int
 ) -> float:
-    """What a product takes in µs, roughly: the slowest of copies and tensor cores, and what is not hidden by them."""
-    rows, columns, parts, neighbors, cut = choice
+    """Microseconds, roughly: the slowest of TMA, memory and tensor cores, plus latencies that nothing hides."""
+    bm, bn, cluster_k, cluster_m, num_splits = tiling
     m, n = shape[-2:]
-    blocks = _count(shape, rows, columns) * parts * (cut or 1)
-    waves = -(-blocks // max(int(multiprocessors * CLUSTERS[parts * neighbors]), 1))
-    steps = -(-k * itemsize // (ROW_BYTES * parts * (cut or 1)))
-    step = max(
-        rows * max(columns, LEAST_COLUMNS) * ROW_BYTES / OPERATIONS,
-        ROW_BYTES * (rows + columns) / COPIED,
-        STEP,
+    splits = cluster_k * (num_splits or 1)
+    blocks = _tile_count(shape, bm, bn) * splits
+    resident = int(multiprocessors * CLUSTER_OCCUPANCY[cluster_k * cluster_m])
+    waves = -(-blocks // max(resident, 1))
+    k_steps = -(-k * itemsize // (ROW_BYTES * splits))
+    k_step = max(
+        bm * max(bn, MIN_MMA_N) * ROW_BYTES / MMA_RATE_PER_SM,
+        ROW_BYTES * (bm + bn) / L2_RATE_PER_SM,
+        K_STEP_TIME,
     )
-    time = waves * (steps * step + TILE)
+    time = waves * (k_steps * k_step + TILE_TIME)
     read = k * itemsize * (m + n) * math.prod(shape[:-2])
-    if read > CACHE:
-        copied = blocks * steps * ROW_BYTES * (rows + columns / neighbors)
-        reading = read / min(READ, READ_BY_ONE * min(blocks // waves, multiprocessors))
-        time = max(time, TILE + reading + max(copied - read, 0.0) / COPIED_AGAIN)
-    if parts * neighbors > 1:
-        time += CLUSTER
-    if parts > 1:
-        time += 4 * rows * columns / EXCHANGED
-    if cut:
-        time += SECOND_LAUNCH + 8 * cut * m * n / READ
+    if read > L2_BYTES:
+        loaded = blocks * k_steps * ROW_BYTES * (bm + bn / cluster_m)
+        rate = min(DRAM_RATE, DRAM_RATE_PER_SM * min(blocks // waves, multiprocessors))
+        time = max(time, TILE_TIME + read / rate + max(loaded - read, 0.0) / L2_RATE)
+    if cluster_k * cluster_m > 1:
+        time += CLUSTER_TIME
+    if cluster_k > 1:
+        time += 4 * bm * bn / DSMEM_RATE_PER_SM
+    if num_splits:
+        time += REDUCE_TIME + 8 * num_splits * m * n / DRAM_RATE
     return time
 
 
-def _count(shape: tuple[int, ...], rows: int, columns: int) -> int:
-    return -(-shape[-2] // rows) * -(-shape[-1] // columns) * math.prod(shape[:-2])
+def _tile_count(shape: tuple[int, ...], bm: int, bn: int) -> int:
+    return -(-shape[-2] // bm) * -(-shape[-1] // bn) * math.prod(shape[:-2])
 
 
-def widths_of(n: int, columns_of_b: bool, is_scaled: bool) -> tuple[int, ...]:
-    """Columns of tiles for a result of n, of factors that lie, and are scaled, in that way."""
-    if is_scaled:
+def bn_choices(n: int, b_k_major: bool, scaled: bool) -> tuple[int, ...]:
+    """Columns of a tile that suit an n, the layout of B and scales."""
+    if scaled:
         return (128,)
-    if columns_of_b and n <= 64:
+    if b_k_major and n <= 64:
         return (8 * -(-n // 8),)
-    return tuple(width for width in (32, 64, 128, 256) if width >= 64 or columns_of_b)
+    return tuple(bn for bn in (32, 64, 128, 256) if bn >= 64 or b_k_major)
 
 
-def columns_for(n: int) -> int:
-    """Columns of a tile, for a result of n whose rows have groups."""
-    return next((columns for columns in (64, 128) if n <= columns), COLUMNS)
+def grouped_bn(n: int) -> int:
+    """Columns of a tile for groups of rows or along K."""
+    return next((bn for bn in (64, 128) if n <= bn), BN)

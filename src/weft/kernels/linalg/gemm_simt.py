@@ -1,202 +1,364 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix product of any type, layout and target: a thread computes some rows times some columns in registers.
+"""C = epilogue(A · B) without tensor cores: a thread computes some rows times some columns in registers.
 
-In: two stacks of matrices of floats. Out: sums in float32, or float64 for float64, finished and rounded. A block's
-tiles lie in shared memory along k, so that a step reads neighbors; while it multiplies one, the next one is under way.
+In: two stacks of matrices of floats. Out: C, accumulated in f32, or f64 for f64. Tiles lie along K in shared memory, so
+that a step reads vectors of rows and columns. `gemm_kernel` takes any type, layout and target and prefetches one tile
+in registers. `gemm_f32_kernel` takes contiguous f32 on GPUs from sm_80 on; its tiles arrive by cp.async in a ring of
+four stages.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from weft.api import jit, kernel
+import weft
 from weft.kernels.device.row import sum_type
-from weft.kernels.host.arrays import Array, Constant, Int32
-from weft.kernels.linalg.epilogue import PLAIN, Ending
-from weft.kernels.linalg.scales import UNSCALED, Scales
-from weft.kernels.linalg.scheduler import count_in, count_of, place_of, sums_of, tiles_of
-from weft.kernels.linalg.split_k import WHOLE, Cut, add_up, cut_of
-from weft.language.control import ceil_div, static_range
-from weft.language.memory.shared import shared
-from weft.language.memory.vectors import load_vector
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.grid import block_idx, thread_idx
+from weft.kernels.device.vector import BYTES, Aligned
+from weft.kernels.linalg.epilogue import IDENTITY, Epilogue
+from weft.kernels.linalg.operands import UNSCALED, Scales
+from weft.kernels.linalg.scheduler import (
+    TileCoord,
+    grid_size,
+    k_bounds,
+    num_tiles,
+    tile_coord,
+    tile_counts,
+)
+from weft.kernels.linalg.split_k import NO_SPLIT, Split, reduce_splits, split_work
+
+MIN_K_PER_SPLIT: Final = 256
 
 
-class Sizes(NamedTuple):
-    """What a block and a thread compute.
+class SimtConfig(NamedTuple):
+    """Tiles of blocks and threads.
 
     Attributes:
-        m, n: rows and columns of a block.
-        k: a step.
-        rows, columns: of a thread, multiples of `neighbors`.
-        neighbors: elements of an access of shared memory.
-        blocks: that a multiprocessor runs at once.
+        bm, bn, bk: of a block.
+        tm, tn: of a thread, multiples of `vector`.
+        vector: elements of an access of shared memory.
+        min_blocks: that a multiprocessor runs at once.
     """
 
-    m: int
-    n: int
-    k: int
-    rows: int
-    columns: int
-    neighbors: int
-    blocks: int = 1
+    bm: int
+    bn: int
+    bk: int
+    tm: int
+    tn: int
+    vector: int
+    min_blocks: int = 1
 
     @property
     def threads(self) -> int:
-        """Of a block."""
-        return self.m // self.rows * (self.n // self.columns)
+        """Threads of a block."""
+        return self.bm // self.tm * (self.bn // self.tn)
 
 
-OF_F32: Final = Sizes(128, 128, 16, 8, 8, 4)
-OF_F64: Final = Sizes(64, 64, 16, 4, 4, 2)
-OF_FEW_ROWS: Final = Sizes(16, 128, 16, 4, 4, 4, 4)
-OF_FEW_COLUMNS: Final = Sizes(128, 16, 16, 4, 4, 4, 4)
-OF_CPU: Final = Sizes(16, 16, 8, 4, 4, 1)
+F32: Final = SimtConfig(128, 128, 16, 8, 8, 4)
+F64: Final = SimtConfig(64, 64, 16, 4, 4, 2)
+FEW_ROWS: Final = SimtConfig(16, 128, 16, 4, 4, 4, 4)
+FEW_COLUMNS: Final = SimtConfig(128, 16, 16, 4, 4, 4, 4)
+CPU: Final = SimtConfig(16, 16, 8, 4, 4, 1)
 FEW: Final = 32
-SHORTEST: Final = 256  # part of a sum
 
 
-def sizes_for(is_f64: bool, shape: tuple[int, ...], is_cpu: bool) -> Sizes:
-    """What blocks and threads compute of a result of that shape."""
+def simt_config(is_f64: bool, shape: tuple[int, ...], is_cpu: bool) -> SimtConfig:
+    """The tiles of `gemm_kernel` for a shape of C."""
     if is_cpu:
-        return OF_CPU
+        return CPU
     if is_f64:
-        return OF_F64
+        return F64
     if shape[-2] <= FEW:
-        return OF_FEW_ROWS
-    return OF_FEW_COLUMNS if shape[-1] <= FEW else OF_F32
+        return FEW_ROWS
+    return FEW_COLUMNS if shape[-1] <= FEW else F32
 
 
-def places_of(number: Any, side: Any, count: Any, vector: Any) -> Any:
-    """A thread's rows or columns: groups of neighbors, as far apart as all threads' together. Traced in the kernel."""
-    stride = vector * (side // count)
-    return [stride * (i // vector) + vector * number + i % vector for i in static_range(count)]
-
-
-def places_in(side: Any, sizes: Any, along_k: Any) -> Any:
-    """Where a thread's elements of a tile are, along k and along the other side; traced in the kernel."""
-    places: list[Any] = []
-    for turn in static_range(side * sizes.k // sizes.threads):
-        number = thread_idx.x + sizes.threads * turn
-        places.append(divmod(number, sizes.k)[::-1] if along_k else divmod(number, side))
-    return places
-
-
-def at_places(tile: Any, step: Any, places: Any, vector: Any) -> Any:
-    """A thread's elements of a step; traced in the kernel."""
-    if vector == 1:
-        return [tile[step, at] for at in places]
-    found = ()
-    for first in static_range(0, len(places), vector):
-        found = (*found, *load_vector(tile, (step, places[first]), vector))
-    return found
-
-
-def write(sums: Any, c: Any, place: Any, rows: Any, columns: Any, ending: Any) -> None:
-    """A thread's finished elements; traced in the kernel."""
-    bias_row = ending.bias_of(place)
-    end = c.shape[-2] if place.end is None else place.end
-    for i, row in enumerate(rows):
-        for j, column in enumerate(columns):
-            if row < end and column < c.shape[-1]:
-                at = (*place.result, row, column)
-                bias = None if bias_row is None else bias_row[column]
-                residual = ending.residual[at] if ending.residual is not None else None
-                total = ending.finished(sums[i * len(columns) + j], bias, residual)
-                c[at] = c.dtype(total)
-
-
-@kernel
+@weft.kernel
 def gemm_kernel(
-    a: Array,
-    b: Array,
-    c: Array,
+    a: weft.Tensor,
+    b: weft.Tensor,
+    c: weft.Tensor,
     tiles: Any,
-    ending: Ending,
-    sizes: Constant,
-    along_k: Constant,
-    cut: Cut = WHOLE,
+    epilogue: Epilogue,
+    config: weft.Constexpr[SimtConfig],
+    k_major: weft.Constexpr[tuple[bool, bool]],
+    split: Split = NO_SPLIT,
     scales: Scales = UNSCALED,
 ) -> None:
-    """One block: one tile of c; `along_k` are which of a and b neighboring threads read along k."""
+    """A block computes one tile of C; `k_major` says for A and B whether adjacent threads load along K."""
     wide = sum_type(a.dtype)
-    vector = sizes.neighbors
-    a_tile = shared((sizes.k, sizes.m + 4), wide)
-    b_tile = shared((sizes.k, sizes.n + 4), wide)
-    if cut.is_grouped and block_idx.x >= count_in(tiles, cut):
+    a_tile = weft.shared((config.bk, config.bm + 4), wide)
+    b_tile = weft.shared((config.bk, config.bn + 4), wide)
+    if split.is_grouped and weft.block_idx.x >= num_tiles(tiles, split):
         return
-    at = place_of(block_idx.x, tiles, (sizes.m, sizes.n), cut)
-    of_a, of_b = at.matrix if a.ndim > 2 else (), at.matrix if b.ndim > 2 else ()
-    top, left = at.row, at.column
-    m, n, (begin, k) = c.shape[-2], b.shape[-1], sums_of(at, a.shape[-1], cut)
+    coord = tile_coord(weft.block_idx.x, tiles, (config.bm, config.bn), split)
+    batch_a, batch_b = coord.batch if a.ndim > 2 else (), coord.batch if b.ndim > 2 else ()
+    m, n, (begin, k) = c.shape[-2], b.shape[-1], k_bounds(coord, a.shape[-1], split)
 
-    of_rows = places_in(sizes.m, sizes, along_k[0])
-    of_columns = places_in(sizes.n, sizes, along_k[1])
+    a_places = load_places(config.bm, config, k_major[0])
+    b_places = load_places(config.bn, config, k_major[1])
 
-    def fetched(first: Any) -> Any:
-        """This thread's elements of both tiles; zeros outside of the matrices."""
+    def load(first: Any) -> Any:
+        """This thread's elements of both tiles; zeros out of bounds."""
         found: list[Any] = []
-        for step, row in of_rows:
-            row, step = top + row, first + step
+        for step, row in a_places:
+            row, step = coord.row + row, first + step
             inside = (row < m) & (step < k)
-            value = a[(*of_a, row, step)] if inside else a.dtype(0.0)
+            value = a[(*batch_a, row, step)] if inside else a.dtype(0.0)
             if scales.a is not None:
-                value = wide(value) * (scales.of_a(at, row, step) if inside else 0.0)
+                value = wide(value) * (scales.of_a(coord, row, step) if inside else 0.0)
             found.append(value)
-        for step, column in of_columns:
-            column, step = left + column, first + step
+        for step, column in b_places:
+            column, step = coord.column + column, first + step
             inside = (column < n) & (step < k)
-            value = b[(*of_b, step, column)] if inside else b.dtype(0.0)
+            value = b[(*batch_b, step, column)] if inside else b.dtype(0.0)
             if scales.b is not None:
-                value = wide(value) * (scales.of_b(at, step, column) if inside else 0.0)
+                value = wide(value) * (scales.of_b(coord, step, column) if inside else 0.0)
             found.append(value)
         return found
 
-    def keep(values: Any) -> None:
+    def store_shared(values: Any) -> None:
         own = iter(values)
-        for place in of_rows:
+        for place in a_places:
             a_tile[place] = wide(next(own))
-        for place in of_columns:
+        for place in b_places:
             b_tile[place] = wide(next(own))
 
-    ty, tx = divmod(thread_idx.x, sizes.n // sizes.columns)
-    rows = places_of(ty, sizes.m, sizes.rows, vector)
-    columns = places_of(tx, sizes.n, sizes.columns, vector)
-    sums = [wide(0.0)] * (sizes.rows * sizes.columns)
-    values = fetched(begin)
-    for step in range(ceil_div(k - begin, sizes.k)):
-        sync_threads()
-        keep(values)
-        sync_threads()
-        values = fetched(begin + sizes.k * (step + 1))
-        for s in range(sizes.k):
-            x, y = at_places(a_tile, s, rows, vector), at_places(b_tile, s, columns, vector)
-            for i in static_range(sizes.rows):
-                for j in static_range(sizes.columns):
-                    sums[i * sizes.columns + j] += x[i] * y[j]
-    rows, columns = [top + row for row in rows], [left + column for column in columns]
-    write(sums, c, at, rows, columns, ending)
+    ty, tx = divmod(weft.thread_idx.x, config.bn // config.tn)
+    rows = thread_places(ty, config.bm, config.tm, config.vector)
+    columns = thread_places(tx, config.bn, config.tn, config.vector)
+    acc = [wide(0.0)] * (config.tm * config.tn)
+    values = load(begin)
+    for step in range(weft.ceil_div(k - begin, config.bk)):
+        weft.sync_threads()
+        store_shared(values)
+        weft.sync_threads()
+        values = load(begin + config.bk * (step + 1))
+        for s in range(config.bk):
+            outer_product(acc, a_tile, b_tile, s, rows, columns, config)
+    rows = [coord.row + row for row in rows]
+    columns = [coord.column + column for column in columns]
+    store(acc, c, coord, rows, columns, epilogue)
 
 
-@jit
+def load_places(side: Any, config: SimtConfig, k_major: Any) -> Any:
+    """The positions of a thread's elements in a tile, along K and along the other side."""
+    places: list[Any] = []
+    for i in weft.static_range(side * config.bk // config.threads):
+        number = weft.thread_idx.x + config.threads * i
+        places.append(divmod(number, config.bk)[::-1] if k_major else divmod(number, side))
+    return places
+
+
+def thread_places(number: Any, side: Any, count: Any, vector: Any) -> Any:
+    """The rows or columns of a thread: vectors, strided by those of all threads."""
+    stride = vector * (side // count)
+    return [stride * (i // vector) + vector * number + i % vector for i in weft.static_range(count)]
+
+
+def outer_product(
+    acc: Any, a_tile: Any, b_tile: Any, step: Any, rows: Any, columns: Any, config: SimtConfig
+) -> None:
+    """Adds the products of a step's rows and columns to a thread's accumulators."""
+    x = load_shared(a_tile, step, rows, config.vector)
+    y = load_shared(b_tile, step, columns, config.vector)
+    for i in weft.static_range(config.tm):
+        for j in weft.static_range(config.tn):
+            acc[i * config.tn + j] += x[i] * y[j]
+
+
+def load_shared(tile: Any, step: Any, places: Any, vector: Any) -> Any:
+    """A thread's elements of a step."""
+    if vector == 1:
+        return [tile[step, at] for at in places]
+    found = ()
+    for first in weft.static_range(0, len(places), vector):
+        found = (*found, *weft.load_vector(tile, (step, places[first]), vector))
+    return found
+
+
+def store(acc: Any, c: Any, coord: TileCoord, rows: Any, columns: Any, epilogue: Epilogue) -> None:
+    """Stores a thread's elements of C."""
+    end = c.shape[-2] if coord.row_end is None else coord.row_end
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            if row < end and column < c.shape[-1]:
+                total = acc[i * len(columns) + j]
+                result = epilogue.apply_at(total, coord.batch, coord.c_batch, row, column)
+                c[(*coord.c_batch, row, column)] = c.dtype(result)
+
+
+@weft.jit
 def gemm(
-    a: Array,
-    b: Array,
-    c: Array,
-    ending: Ending,
-    sizes: Constant,
-    along_k: Constant,
-    parts: Int32 | None = None,
-    starts: Array | None = None,
+    a: weft.Tensor,
+    b: weft.Tensor,
+    c: weft.Tensor,
+    epilogue: Epilogue,
+    config: weft.Constexpr[SimtConfig],
+    k_major: weft.Constexpr[tuple[bool, bool]],
+    num_splits: weft.i32 | None = None,
+    offsets: weft.Tensor | None = None,
     scales: Scales = UNSCALED,
 ) -> None:
-    """``c = a · b``, stacks of m x k and k x n matrices; `parts` and `starts` as in `hopper_products.gemm`."""
-    target, cut = cut_of(c, a.dtype, a.shape[-1], sizes.k, sizes.m, parts, starts)
-    tiles = tiles_of(target, (sizes.m, sizes.n), cut)
-    own = ending if parts is None else PLAIN
-    gemm_kernel(a, b, target, tiles, own, sizes, along_k, cut, scales).launch(
-        grid=count_of(tiles), block=sizes.threads
+    """C = epilogue(A · B), stacks of (m, k) and (k, n); `num_splits` and `offsets` as in `gemm_sm90.gemm`."""
+    target, split = split_work(c, a.dtype, a.shape[-1], config.bk, config.bm, num_splits, offsets)
+    tiles = tile_counts(target, (config.bm, config.bn), split)
+    own = epilogue if num_splits is None else IDENTITY
+    gemm_kernel(a, b, target, tiles, own, config, k_major, split, scales).launch(
+        grid=grid_size(tiles), block=config.threads
     )
-    if parts is not None:
-        add_up(target, c, ending)
+    if num_splits is not None:
+        reduce_splits(target, c, epilogue)
+
+
+THREADS: Final = 256
+MIN_BLOCKS: Final = 2  # of a multiprocessor
+STAGES: Final = 4
+UNROLL: Final = 8  # steps of K; 16 would need more registers
+PADDING: Final = 4  # elements after a row of a tile
+SQUARE: Final = SimtConfig(128, 128, 16, 8, 8, 4, MIN_BLOCKS)
+FLAT: Final = SimtConfig(64, 128, 16, 4, 8, 4, MIN_BLOCKS)
+TALL: Final = SimtConfig(128, 64, 16, 8, 4, 4, MIN_BLOCKS)
+
+
+def f32_config(m: int, n: int) -> SimtConfig:
+    """The tiles of `gemm_f32_kernel`."""
+    if m <= FLAT.bm:
+        return FLAT
+    return TALL if n <= TALL.bn else SQUARE
+
+
+@weft.kernel(max_threads=THREADS, min_blocks=MIN_BLOCKS)
+def gemm_f32_kernel(
+    a: weft.Tensor,
+    b: weft.Tensor,
+    c: weft.Tensor,
+    tiles: Any,
+    epilogue: Epilogue,
+    config: weft.Constexpr[SimtConfig],
+    a_k_major: weft.Constexpr[bool],
+    b_k_major: weft.Constexpr[bool],
+    vector: weft.Constexpr[int],
+    split: Split = NO_SPLIT,
+) -> None:
+    """A block computes one tile of C; a warp is 4 x 8 of its 16 x 16 threads.
+
+    A is stored as (m, k) or (k, m), B as (n, k) or (k, n).
+    """
+    a_ring = weft.shared((STAGES, config.bk, config.bm + PADDING), a.dtype)
+    b_ring = weft.shared((STAGES, config.bk, config.bn + PADDING), a.dtype)
+    if split.is_grouped and weft.block_idx.x >= num_tiles(tiles, split):
+        return
+    coord = tile_coord(weft.block_idx.x, tiles, (config.bm, config.bn), split)
+    batch_a, batch_b = coord.batch if a.ndim > 2 else (), coord.batch if b.ndim > 2 else ()
+    first, end = k_bounds(coord, a.shape[-1 if a_k_major else -2], split)
+    m, n = a.shape[-2 if a_k_major else -1], b.shape[-2 if b_k_major else -1]
+
+    def load_stage(step: Any, stage: Any) -> None:
+        k = first + config.bk * step
+        load_tile(a_ring[stage], a, batch_a, coord.row, k, (m, end), a_k_major, vector)
+        load_tile(b_ring[stage], b, batch_b, coord.column, k, (n, end), b_k_major, vector)
+        weft.cp_async.commit()
+
+    for step in weft.static_range(STAGES - 1):
+        load_stage(step, step)
+    thread_row = weft.warp_id() // 2 * 4 + weft.lane_id() // 8
+    thread_column = weft.warp_id() % 2 * 8 + weft.lane_id() % 8
+    rows = thread_places(thread_row, config.bm, config.tm, config.vector)
+    columns = thread_places(thread_column, config.bn, config.tn, config.vector)
+    acc = [a.dtype(0.0)] * (config.tm * config.tn)
+    for step in range(weft.ceil_div(end - first, config.bk)):
+        weft.cp_async.wait(pending=STAGES - 2)
+        weft.sync_threads()  # this stage has arrived, and the previous one is free
+        now = step % STAGES
+        load_stage(step + STAGES - 1, (step + STAGES - 1) % STAGES)
+        for s in weft.unroll(range(config.bk), UNROLL):
+            outer_product(acc, a_ring[now], b_ring[now], s, rows, columns, config)
+    rows = [coord.row + row for row in rows]
+    columns = [coord.column + column for column in columns]
+    store(acc, c, coord, rows, columns, epilogue)
+
+
+def load_tile(
+    tile: Any, source: Any, batch: Any, side: Any, k: Any, ends: Any, k_major: Any, vector: Any
+) -> None:
+    """Loads this thread's elements of a tile; zeros out of bounds.
+
+    Args:
+        tile: K x side.
+        source: side x K if `k_major`, else K x side; or a stack.
+        batch: the index of the matrix in the stack.
+        side: the first row or column.
+        k: the first k.
+        ends: of the side, and of K.
+        k_major: the layout of `source`.
+        vector: elements of a copy along the side.
+    """
+    height, width = tile.shape[0], tile.shape[1] - PADDING
+    vector = 1 if k_major else vector
+    for i in weft.static_range(height * width // vector // THREADS):
+        number = weft.thread_idx.x + THREADS * i
+        if k_major:
+            at, step = divmod(number, height)
+        else:
+            step, at = divmod(number, width // vector)
+            at *= vector
+        inside = (side + at < ends[0]) & (k + step < ends[1])
+        place = (side + at, k + step) if k_major else (k + step, side + at)
+        weft.cp_async.copy(tile, (step, at), source, (*batch, *place), vector, when=inside)
+
+
+def _launch_f32(
+    a: Any,
+    b: Any,
+    c: Any,
+    epilogue: Epilogue,
+    config: SimtConfig,
+    a_k_major: bool,
+    b_k_major: bool,
+    num_splits: Any,
+    offsets: Any,
+    vector: int,
+) -> None:
+    """Traced in host functions."""
+    k = a.shape[-1 if a_k_major else -2]
+    target, split = split_work(c, a.dtype, k, config.bk, config.bm, num_splits, offsets)
+    tiles = tile_counts(target, (config.bm, config.bn), split)
+    own = epilogue if num_splits is None else IDENTITY
+    gemm_f32_kernel(a, b, target, tiles, own, config, a_k_major, b_k_major, vector, split).launch(
+        grid=grid_size(tiles), block=THREADS
+    )
+    if num_splits is not None:
+        reduce_splits(target, c, epilogue)
+
+
+@weft.jit
+def gemm_f32(
+    a: weft.Tensor,
+    b: weft.Tensor,
+    c: weft.Tensor,
+    epilogue: Epilogue,
+    config: weft.Constexpr[SimtConfig],
+    a_k_major: weft.Constexpr[bool],
+    b_k_major: weft.Constexpr[bool],
+    num_splits: weft.i32 | None = None,
+    offsets: weft.Tensor | None = None,
+) -> None:
+    """C = epilogue(A · B) for f32 with contiguous rows, as stored; other arguments as in `gemm_sm90.gemm`."""
+    _launch_f32(a, b, c, epilogue, config, a_k_major, b_k_major, num_splits, offsets, 1)
+
+
+@weft.jit
+def gemm_f32_aligned(
+    a: Aligned,
+    b: Aligned,
+    c: weft.Tensor,
+    epilogue: Epilogue,
+    config: weft.Constexpr[SimtConfig],
+    a_k_major: weft.Constexpr[bool],
+    b_k_major: weft.Constexpr[bool],
+    num_splits: weft.i32 | None = None,
+    offsets: weft.Tensor | None = None,
+) -> None:
+    """C = epilogue(A · B) for operands whose stored rows are whole 16-byte vectors."""
+    vector = BYTES // a.dtype.itemsize
+    _launch_f32(a, b, c, epilogue, config, a_k_major, b_k_major, num_splits, offsets, vector)

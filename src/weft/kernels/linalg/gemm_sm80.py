@@ -1,186 +1,179 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix product of any GPU from sm_80 on: threads copy tiles ahead of time, warps multiply them.
+"""C = epilogue(A · B) by tensor cores of GPUs from sm_80 on: multistage cp.async and mma.sync.
 
-In: two stacks of matrices of float16 or bfloat16. Out: sums in float32, finished and rounded. A block computes
-128 x 128 elements with eight warps. Its tiles go around in a ring of four stages: while the warps multiply one, copies
-of the next three are under way, which pass no register. Matrices that have no chunks of 16 bytes are copied through
-registers.
+In: two stacks of matrices of f16 or bf16. Out: C, accumulated in f32. Eight warps compute a tile of 128 x 128 from a
+ring of four stages: while they multiply one, copies of the next three are in flight. Operands without rows of 16-byte
+vectors are loaded through registers.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from weft.api import jit, kernel
+import weft
 from weft.kernels.device.vector import Aligned
-from weft.kernels.host.arrays import Array, Constant, Int32
-from weft.kernels.linalg.epilogue import PLAIN, Ending
-from weft.kernels.linalg.scheduler import count_in, count_of, place_of, sums_of, tiles_of
-from weft.kernels.linalg.split_k import WHOLE, Cut, add_up, cut_of
-from weft.language.asynchronous import cp_async
-from weft.language.control import ceil_div, static_range
-from weft.language.matrix import mma
-from weft.language.memory.shared import shared
-from weft.language.profiling.profiler import Profiler
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.language.threads.warp import lane_id, warp_id
-from weft.types.dtype import f32
+from weft.kernels.linalg.epilogue import IDENTITY, Epilogue
+from weft.kernels.linalg.scheduler import (
+    grid_size,
+    k_bounds,
+    num_tiles,
+    tile_coord,
+    tile_counts,
+)
+from weft.kernels.linalg.split_k import NO_SPLIT, Split, reduce_splits, split_work
+from weft.profiler import Profiler
 
 BM: Final = 128
 BN: Final = 128
 BK: Final = 32
 STAGES: Final = 4
 THREADS: Final = 256
-WM: Final = 64
-WN: Final = 32  # of one warp; two rows of four warps
-CHUNK: Final = 8  # elements of a copy: 16 bytes
-BLOCKS: Final = 2  # of a multiprocessor
-SHORTEST: Final = 512  # part of a sum
+WARP_M: Final = 64
+WARP_N: Final = 32
+VECTOR: Final = 8  # elements of 16 bytes
+MIN_BLOCKS: Final = 2  # of a multiprocessor
+MIN_K_PER_SPLIT: Final = 512
 
 
-def ring_of(dtype: Any, side: int, lies_along_k: bool) -> Any:
-    """Tiles of a factor as they lie in memory; traced in kernels."""
-    if lies_along_k:
-        return shared((STAGES, side, BK), dtype, swizzle=64)
-    return shared((STAGES, BK, side), dtype, swizzle=128)
-
-
-def fetch(
-    tile: Any, source: Any, matrix: Any, row: Any, column: Any, ends: Any, by_copies: bool
-) -> None:
-    """This thread's part of a tile; zeros from the ends of rows and columns on. Traced in the kernel."""
-    rows, columns = tile.shape
-    chunk = CHUNK if by_copies else 1
-    for part in static_range(rows * columns // chunk // THREADS):
-        r, c = divmod(thread_idx.x + THREADS * part, columns // chunk)
-        place = row + r, column + chunk * c
-        inside = (place[0] < ends[0]) & (place[1] < ends[1])
-        index = (*matrix, *place)
-        if by_copies:
-            cp_async.copy(tile, (r, chunk * c), source, index, chunk, when=inside)
-        else:
-            tile[r, c] = source[index] if inside else source.dtype(0.0)
-
-
-@kernel(max_threads=THREADS, min_blocks=BLOCKS)
+@weft.kernel(max_threads=THREADS, min_blocks=MIN_BLOCKS)
 def gemm_kernel(
-    a: Array,
-    b: Array,
-    c: Array,
+    a: weft.Tensor,
+    b: weft.Tensor,
+    c: weft.Tensor,
     tiles: Any,
-    ending: Ending = PLAIN,
-    rows_of_a: Constant = True,
-    columns_of_b: Constant = True,
-    by_copies: Constant = True,
-    cut: Cut = WHOLE,
-    profiled: Constant = False,
+    epilogue: Epilogue = IDENTITY,
+    a_k_major: weft.Constexpr[bool] = True,
+    b_k_major: weft.Constexpr[bool] = True,
+    asynchronous: weft.Constexpr[bool] = True,
+    split: Split = NO_SPLIT,
+    profiled: weft.Constexpr[bool] = False,
 ) -> None:
-    """One block: one tile of c.
-
-    `a` is m x k, or k x m where its rows are columns; `b` is n x k or k x n; each a matrix, or one for each of c.
-    """
+    """A block computes one tile; A is stored as (m, k) or (k, m), B as (n, k) or (k, n), matrices or stacks."""
     p = Profiler(groups=[f"warp {i}" for i in range(THREADS // 32)], enabled=profiled)
-    p.init(warp_id(), lane_id() == 0)
-    a_ring = ring_of(a.dtype, BM, rows_of_a)
-    b_ring = ring_of(a.dtype, BN, columns_of_b)
-    if cut.is_grouped and block_idx.x >= count_in(tiles, cut):
+    p.init(weft.warp_id(), weft.lane_id() == 0)
+    a_ring = stages_of(a.dtype, BM, a_k_major)
+    b_ring = stages_of(a.dtype, BN, b_k_major)
+    if split.is_grouped and weft.block_idx.x >= num_tiles(tiles, split):
         return
-    place = place_of(block_idx.x, tiles, (BM, BN), cut)
-    of_a, of_b = place.matrix if a.ndim > 2 else (), place.matrix if b.ndim > 2 else ()
-    row, column = place.row, place.column
-    first, end = sums_of(place, a.shape[-1 if rows_of_a else -2], cut)
-    warp_row, warp_column = divmod(warp_id(), BN // WN)
+    coord = tile_coord(weft.block_idx.x, tiles, (BM, BN), split)
+    batch_a, batch_b = coord.batch if a.ndim > 2 else (), coord.batch if b.ndim > 2 else ()
+    row, column = coord.row, coord.column
+    first, end = k_bounds(coord, a.shape[-1 if a_k_major else -2], split)
+    warp_row, warp_column = divmod(weft.warp_id(), BN // WARP_N)
 
-    def fetch_both(step: Any, stage: Any) -> None:
+    def load_stage(step: Any, stage: Any) -> None:
         k = first + BK * step
         with p.range("copy"):
-            for ring, factor, of_factor, side, along_k in (
-                (a_ring, a, of_a, row, rows_of_a),
-                (b_ring, b, of_b, column, columns_of_b),
+            for ring, source, batch, side, k_major in (
+                (a_ring, a, batch_a, row, a_k_major),
+                (b_ring, b, batch_b, column, b_k_major),
             ):
-                at = (side, k) if along_k else (k, side)
-                ends = (factor.shape[-2], end) if along_k else (end, factor.shape[-1])
-                fetch(ring[stage], factor, of_factor, *at, ends, by_copies)
-            cp_async.commit()
+                at = (side, k) if k_major else (k, side)
+                ends = (source.shape[-2], end) if k_major else (end, source.shape[-1])
+                load_tile(ring[stage], source, batch, *at, ends, asynchronous)
+            weft.cp_async.commit()
 
-    for step in static_range(STAGES - 1):
-        fetch_both(step, step)
+    for step in weft.static_range(STAGES - 1):
+        load_stage(step, step)
 
-    acc = mma.zeros((WM, WN), f32)
-    for step in range(ceil_div(end - first, BK)):
+    acc = weft.mma.zeros((WARP_M, WARP_N), weft.f32)
+    for step in range(weft.ceil_div(end - first, BK)):
         with p.range("wait"):
-            cp_async.wait(pending=STAGES - 2)
-            sync_threads()  # this stage is there for all, and the one before it is free
+            weft.cp_async.wait(pending=STAGES - 2)
+            weft.sync_threads()  # this stage has arrived, and the previous one is free
         now = step % STAGES
-        fetch_both(step + STAGES - 1, (step + STAGES - 1) % STAGES)
+        load_stage(step + STAGES - 1, (step + STAGES - 1) % STAGES)
         with p.range("multiply"):
-            for k in static_range(BK // 16):
-                if rows_of_a:
-                    rows = a_ring[now].tile((WM, BK), (warp_row, 0))
-                    left = mma.load_a(rows.tile((WM, 16), (0, k)))
+            for k in weft.static_range(BK // 16):
+                if a_k_major:
+                    rows = a_ring[now].tile((WARP_M, BK), (warp_row, 0))
+                    left = weft.mma.load_a(rows.tile((WARP_M, 16), (0, k)))
                 else:
-                    left = mma.load_a(a_ring[now].tile((16, WM), (k, warp_row)).T)
-                if columns_of_b:
-                    columns = b_ring[now].tile((WN, BK), (warp_column, 0)).T
-                    right = mma.load_b(columns.tile((16, WN), (k, 0)))
+                    left = weft.mma.load_a(a_ring[now].tile((16, WARP_M), (k, warp_row)).T)
+                if b_k_major:
+                    columns = b_ring[now].tile((WARP_N, BK), (warp_column, 0)).T
+                    right = weft.mma.load_b(columns.tile((16, WARP_N), (k, 0)))
                 else:
-                    right = mma.load_b(b_ring[now].tile((16, WN), (k, warp_column)))
-                acc = mma.mma(left, right, acc)
-    row, column = row + WM * warp_row, column + WN * warp_column
+                    right = weft.mma.load_b(b_ring[now].tile((16, WARP_N), (k, warp_column)))
+                acc = weft.mma.mma(left, right, acc)
+    row, column = row + WARP_M * warp_row, column + WARP_N * warp_column
     with p.range("store"):
-        acc = ending.finished_part(acc, place, row, column)
-        acc.store(place.matrix_of(c), (row, column))
+        acc = epilogue.apply_fragment(acc, coord, row, column)
+        acc.store(coord.slice_c(c), (row, column))
+
+
+def stages_of(dtype: Any, side: int, k_major: bool) -> Any:
+    """Shared memory for the stages of an operand, in its layout."""
+    if k_major:
+        return weft.shared((STAGES, side, BK), dtype, swizzle=64)
+    return weft.shared((STAGES, BK, side), dtype, swizzle=128)
+
+
+def load_tile(
+    tile: Any, source: Any, batch: Any, row: Any, column: Any, ends: Any, asynchronous: bool
+) -> None:
+    """Loads this thread's vectors of a tile; zeros from `ends` of rows and columns on."""
+    rows, columns = tile.shape
+    vector = VECTOR if asynchronous else 1
+    for number in weft.static_range(rows * columns // vector // THREADS):
+        r, c = divmod(weft.thread_idx.x + THREADS * number, columns // vector)
+        place = row + r, column + vector * c
+        inside = (place[0] < ends[0]) & (place[1] < ends[1])
+        index = (*batch, *place)
+        if asynchronous:
+            weft.cp_async.copy(tile, (r, vector * c), source, index, vector, when=inside)
+        else:
+            tile[r, c] = source[index] if inside else source.dtype(0.0)
 
 
 def _launch(
     a: Any,
     b: Any,
     c: Any,
-    ending: Any,
-    rows_of_a: Any,
-    columns_of_b: Any,
-    parts: Any,
-    starts: Any,
-    copies: Any,
+    epilogue: Epilogue,
+    a_k_major: bool,
+    b_k_major: bool,
+    num_splits: Any,
+    offsets: Any,
+    asynchronous: bool,
 ) -> None:
     """Traced in host functions."""
-    k = a.shape[-1 if rows_of_a else -2]
-    target, cut = cut_of(c, a.dtype, k, BK, BM, parts, starts)
-    tiles = tiles_of(target, (BM, BN), cut)
-    own = ending if parts is None else PLAIN
-    gemm_kernel(a, b, target, tiles, own, rows_of_a, columns_of_b, copies, cut).launch(
-        grid=count_of(tiles), block=THREADS
+    k = a.shape[-1 if a_k_major else -2]
+    target, split = split_work(c, a.dtype, k, BK, BM, num_splits, offsets)
+    tiles = tile_counts(target, (BM, BN), split)
+    own = epilogue if num_splits is None else IDENTITY
+    gemm_kernel(a, b, target, tiles, own, a_k_major, b_k_major, asynchronous, split).launch(
+        grid=grid_size(tiles), block=THREADS
     )
-    if parts is not None:
-        add_up(target, c, ending)
+    if num_splits is not None:
+        reduce_splits(target, c, epilogue)
 
 
-@jit
+@weft.jit
 def gemm(
-    a: Array,
-    b: Array,
-    c: Array,
-    ending: Ending,
-    rows_of_a: Constant,
-    columns_of_b: Constant,
-    parts: Int32 | None = None,
-    starts: Array | None = None,
+    a: weft.Tensor,
+    b: weft.Tensor,
+    c: weft.Tensor,
+    epilogue: Epilogue,
+    a_k_major: weft.Constexpr[bool],
+    b_k_major: weft.Constexpr[bool],
+    num_splits: weft.i32 | None = None,
+    offsets: weft.Tensor | None = None,
 ) -> None:
-    """``c = a · b`` of matrices that lie in any way; `parts` and `starts` as in `hopper_products.gemm`."""
-    _launch(a, b, c, ending, rows_of_a, columns_of_b, parts, starts, False)
+    """C = epilogue(A · B) for operands of any layout; `num_splits` and `offsets` as in `gemm_sm90.gemm`."""
+    _launch(a, b, c, epilogue, a_k_major, b_k_major, num_splits, offsets, False)
 
 
-@jit
-def gemm_of_chunks(
+@weft.jit
+def gemm_aligned(
     a: Aligned,
     b: Aligned,
-    c: Array,
-    ending: Ending,
-    rows_of_a: Constant,
-    columns_of_b: Constant,
-    parts: Int32 | None = None,
-    starts: Array | None = None,
+    c: weft.Tensor,
+    epilogue: Epilogue,
+    a_k_major: weft.Constexpr[bool],
+    b_k_major: weft.Constexpr[bool],
+    num_splits: weft.i32 | None = None,
+    offsets: weft.Tensor | None = None,
 ) -> None:
-    """``c = a · b`` of matrices whose rows, as they lie in memory, are whole chunks of 16 bytes."""
-    _launch(a, b, c, ending, rows_of_a, columns_of_b, parts, starts, True)
+    """C = epilogue(A · B) for operands whose stored rows are whole 16-byte vectors."""
+    _launch(a, b, c, epilogue, a_k_major, b_k_major, num_splits, offsets, True)

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The factors of matrix products: how they lie in memory, and on which GPU.
+"""GEMM operands: their layout in memory, and the scales of blocks of 8-bit floats.
 
-In: arrays of floats of any layout. Out: which kernels take them, and the view that they take.
+In: arrays of floats of any layout. Out: the views that kernels take, and which kernels take them.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+import weft
 from weft.kernels.host.arrays import Given, given
 from weft.kernels.host.calls import View
 
-_CHUNK: Final = (
-    16  # bytes, of which the copy engine's strides and the threads' copies are multiples
-)
-_MOST_RANK: Final = 5  # of a tensor map
+_ALIGNMENT: Final = 16  # bytes; of TMA's strides, and of asynchronous copies of 16 bytes
+_MAX_TMA_RANK: Final = 5
 
 
-def factor(array: object, name: str) -> Given:
-    """What a factor is.
+def operand(array: object, name: str) -> Given:
+    """Describes an operand.
 
     Raises:
         TypeError: for something else than an array of floats.
@@ -32,51 +31,51 @@ def factor(array: object, name: str) -> Given:
     return found
 
 
-class Stored(NamedTuple):
-    """A factor as it lies in memory.
+class Layout(NamedTuple):
+    """The layout of an operand.
 
     Attributes:
-        array: the user's, or a view of it with the last two dimensions exchanged.
-        is_exchanged: whether it is such a view.
-        has_rows: whether rows of `array` have no gaps between elements.
-        has_chunks: whether all rows of `array` begin at multiples of 16 bytes, without gaps between elements.
-        is_whole: whether their lengths are such multiples, too.
+        array: the user's, or its transposed view.
+        is_transposed: whether it is the transposed view.
+        is_contiguous: whether elements of a row of `array` are contiguous.
+        is_aligned: whether they are, and each row begins at a multiple of 16 bytes.
+        is_vectorized: whether, in addition, the length of rows is a multiple of 16 bytes.
     """
 
     array: Any
-    is_exchanged: bool
-    has_rows: bool
-    has_chunks: bool
-    is_whole: bool
+    is_transposed: bool
+    is_contiguous: bool
+    is_aligned: bool
+    is_vectorized: bool
 
 
-def stored(factor: Given, views: list[View]) -> Stored:
-    """How a factor lies: along its rows, or else along its columns. A view is added to `views`."""
-    *leading, pitch, step = factor.strides
-    rows, columns = factor.shape[-2:]
-    array, is_exchanged = factor.array, False
-    if step != 1 and (pitch == 1 or rows == 1):
-        array = exchanged(factor.array)
-        is_exchanged = array is not None
-        if array is None:
-            array = factor.array
-        else:
-            views.append(View(array, factor.array, exchanged))
-            pitch, step, columns = step, pitch, rows
-    size = factor.dtype.itemsize
+def layout_of(operand: Given, views: list[View]) -> Layout:
+    """The layout of an operand, row-major if possible, else column-major; a transposed view is added to `views`."""
+    *stack, row_stride, column_stride = operand.strides
+    rows, columns = operand.shape[-2:]
+    array, is_transposed = operand.array, False
+    if column_stride != 1 and (row_stride == 1 or rows == 1):
+        view = transposed(operand.array)
+        if view is not None:
+            array, is_transposed = view, True
+            views.append(View(array, operand.array, transposed))
+            row_stride, column_stride, columns = column_stride, row_stride, rows
+    itemsize = operand.dtype.itemsize
     strides = [
-        stride for stride, length in zip(leading, factor.shape[:-2], strict=True) if length != 1
+        stride for stride, length in zip(stack, operand.shape[:-2], strict=True) if length != 1
     ]
-    has_chunks = (
-        step == 1
-        and factor.address % _CHUNK == 0
-        and all(stride > 0 and stride * size % _CHUNK == 0 for stride in (*strides, pitch))
+    is_aligned = (
+        column_stride == 1
+        and operand.address % _ALIGNMENT == 0
+        and all(
+            stride > 0 and stride * itemsize % _ALIGNMENT == 0 for stride in (*strides, row_stride)
+        )
     )
-    is_whole = has_chunks and columns * size % _CHUNK == 0
-    return Stored(array, is_exchanged, step == 1, has_chunks, is_whole)
+    is_vectorized = is_aligned and columns * itemsize % _ALIGNMENT == 0
+    return Layout(array, is_transposed, column_stride == 1, is_aligned, is_vectorized)
 
 
-def exchanged(array: Any) -> Any:
+def transposed(array: Any) -> Any:
     """A view with the last two dimensions exchanged; None where the library has none."""
     for name in ("swapaxes", "transpose"):  # of NumPy and CuPy, of torch
         method = getattr(array, name, None)
@@ -85,8 +84,55 @@ def exchanged(array: Any) -> Any:
     return None
 
 
-def suits_copy_engine(left: Given, right: Given, a: Stored, b: Stored) -> bool:
-    """Whether the copy engine reads both factors as warpgroups multiply them."""
-    if left.dtype.itemsize == 1 and (a.is_exchanged or not b.is_exchanged):
-        return False  # of 8-bit elements neighbors have to lie along k
-    return a.has_chunks and b.has_chunks and max(len(left.shape), len(right.shape)) <= _MOST_RANK
+def suits_tma(a: Given, b: Given, a_layout: Layout, b_layout: Layout) -> bool:
+    """Whether TMA loads both operands as WGMMA takes them: 8-bit operands have to be K-major."""
+    if a.dtype.itemsize == 1 and (a_layout.is_transposed or not b_layout.is_transposed):
+        return False
+    is_aligned = a_layout.is_aligned and b_layout.is_aligned
+    return is_aligned and max(len(a.shape), len(b.shape)) <= _MAX_TMA_RANK
+
+
+SCALE_BLOCK: Final = 128
+
+
+class Scales(NamedTuple):
+    """The scales of 8-bit operands; None for unscaled ones.
+
+    Attributes:
+        a: (..., m, ⌈k / 128⌉).
+        b: (..., ⌈k / 128⌉, ⌈n / 128⌉).
+    """
+
+    a: weft.Tensor | None = None
+    b: weft.Tensor | None = None
+
+    def of_a(self, coord: Any, row: Any, k: Any) -> Any:
+        """The scale of an element of A; traced in kernels."""
+        a: Any = self.a
+        batch = coord.batch if a.ndim > 2 else ()
+        return a[(*batch, row, k // SCALE_BLOCK)]
+
+    def of_b(self, coord: Any, k: Any, column: Any) -> Any:
+        """The scale of an element of B; traced in kernels."""
+        b: Any = self.b
+        batch = coord.batch if b.ndim > 2 else ()
+        return b[(*batch, k // SCALE_BLOCK, column // SCALE_BLOCK)]
+
+    def of_rows(self, coord: Any, k: Any) -> Any:
+        """A function of a row of a tile: the scale of its sum over a block of K, 0 beyond the end of K.
+
+        Traced in kernels.
+        """
+        a: Any = self.a
+        last_row, blocks = a.shape[-2] - 1, a.shape[-1]
+        inside, k = k < SCALE_BLOCK * blocks, min(k, SCALE_BLOCK * blocks - 1)
+        scale_b = self.of_b(coord, k, coord.column)
+
+        def of_row(i: Any) -> Any:
+            scale = self.of_a(coord, min(coord.row + i, last_row), k) * scale_b
+            return scale if inside else 0.0
+
+        return of_row
+
+
+UNSCALED: Final = Scales()

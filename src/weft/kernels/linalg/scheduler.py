@@ -1,105 +1,105 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tiles of a stack of matrices, in the order in which blocks take them.
+"""The tile scheduler: which tile of C a block computes, in what order, and over which range of K.
 
-In: a tile's number, or the result of a product. Out: where the tile is, and which products its sums have; how many
-tiles there are.
+In: the index of a tile. Out: its `TileCoord`. Tiles are visited in groups of `GROUP_M` rows of tiles, column by column
+within a group, so that blocks that run together share columns of B in the L2 cache.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+import weft
 from weft.kernels.device.row import index_of
-from weft.kernels.linalg.split_k import END, GROUP, ROW, WHOLE, bounds_of
-from weft.language.control import ceil_div
-from weft.language.numbers.math import max as greater
-from weft.language.numbers.math import min as lesser
-from weft.types.dtype import i64
+from weft.kernels.linalg.split_k import GROUP, NO_SPLIT, ROW, ROW_END, Split, group_bounds
 
-BAND: Final = 16  # rows of tiles that run together, so that they share the columns in the L2 cache
+GROUP_M: Final = 16
 
 
-class Place(NamedTuple):
-    """Where a tile is.
+class TileCoord(NamedTuple):
+    """The position of a tile.
 
     Attributes:
-        matrix: the index of its factors in their stacks.
-        result: the index of its matrix in the result.
+        batch: the index of its operands in their stacks.
+        c_batch: the index of its matrix in C.
         row, column: of the tile's first element.
-        end: the row where its group ends, or None where that is the matrix.
+        row_end: the end of the tile's group of rows; None without groups.
     """
 
-    matrix: Any
-    result: Any
+    batch: Any
+    c_batch: Any
     row: Any
     column: Any
-    end: Any = None
+    row_end: Any = None
 
-    def matrix_of(self, c: Any) -> Any:
-        """The tile's matrix of the result, or its rows up to the group's end; traced in kernels."""
-        if self.end is not None:
-            return c[: self.end]
-        return c[self.result] if self.result else c
-
-
-def count_in(tiles: Any, cut: Any = WHOLE) -> Any:
-    """How many tiles there are; traced in kernels."""
-    *stack, count, n_tiles = tiles
-    if cut.rows is not None:
-        count = cut.rows[count, GROUP]
-    for size in stack:
-        count *= size
-    return count * n_tiles
+    def slice_c(self, c: Any) -> Any:
+        """The matrix of C that the tile belongs to, cut off at the end of its group."""
+        if self.row_end is not None:
+            return c[: self.row_end]
+        return c[self.c_batch] if self.c_batch else c
 
 
-def place_of(tile: Any, tiles: Any, sides: Any, cut: Any = WHOLE) -> Any:
-    """A tile's place; BAND rows of tiles at a time, column by column. Traced in kernels.
-
-    Args:
-        tile: its number.
-        tiles: the numbers of matrices along the result's dimensions, and of tiles along m and n of each.
-        sides: of a tile.
-        cut: how the work is cut.
-    """
-    *stack, m_tiles, n_tiles = tiles
-    result = ()
-    if stack:
-        number, tile = divmod(tile, m_tiles * n_tiles)
-        result = index_of(number, stack)
-    if cut.rows is not None:
-        m_tiles = cut.rows[m_tiles, GROUP]
-    band, rest = divmod(tile, BAND * n_tiles)
-    rows = lesser(m_tiles - BAND * band, BAND)
-    row, column = BAND * band + rest % rows, sides[1] * (rest // rows)
-    if cut.rows is not None:
-        group, first, end = (cut.rows[row, part] for part in (GROUP, ROW, END))
-        return Place((group,), (), first, column, end)
-    matrix = result if cut.length is None else result[1:]
-    return Place(matrix, result, sides[0] * row, column)
-
-
-def sums_of(place: Any, k: Any, cut: Any) -> Any:
-    """The first of a tile's products in its sums, and the one after the last; traced in kernels."""
-    if cut.length is not None:
-        first = cut.length * place.result[0]
-        return first, lesser(first + cut.length, k)
-    if cut.starts is not None:
-        return bounds_of(cut.starts, place.result[0], k)
-    return 0, k
-
-
-def tiles_of(c: Any, sides: Any, cut: Any = WHOLE) -> Any:
-    """How many matrices there are along each dimension of the stack, and tiles along m and n, at most.
+def tile_counts(c: Any, tile_shape: Any, split: Split = NO_SPLIT) -> Any:
+    """The dimensions of C's stack, then the number of tiles along m (an upper bound with groups) and n.
 
     Traced in host functions.
     """
-    m_tiles = ceil_div(c.shape[-2], sides[0]) if cut.rows is None else cut.rows.shape[0] - 1
-    return (*c.shape[:-2], m_tiles, ceil_div(c.shape[-1], sides[1]))
+    if split.row_tiles is None:
+        m_tiles = weft.ceil_div(c.shape[-2], tile_shape[0])
+    else:
+        m_tiles = split.row_tiles.shape[0] - 1
+    return (*c.shape[:-2], m_tiles, weft.ceil_div(c.shape[-1], tile_shape[1]))
 
 
-def count_of(tiles: Any) -> Any:
-    """How many tiles there are at most, an i64; 1 for none, as no grid is empty. Traced in host functions."""
-    count = i64(1)
+def grid_size(tiles: Any) -> Any:
+    """The number of blocks for `tile_counts`, an i64, at least 1: no grid is empty. Traced in host functions."""
+    count = weft.i64(1)
     for size in tiles:
         count *= size
-    return greater(count, 1)
+    return max(count, 1)
+
+
+def num_tiles(tiles: Any, split: Split = NO_SPLIT) -> Any:
+    """The number of tiles that have work."""
+    *stack, m_tiles, n_tiles = tiles
+    if split.row_tiles is not None:
+        m_tiles = split.row_tiles[m_tiles, GROUP]
+    for size in stack:
+        m_tiles *= size
+    return m_tiles * n_tiles
+
+
+def tile_coord(tile: Any, tiles: Any, tile_shape: Any, split: Split = NO_SPLIT) -> TileCoord:
+    """The position of a tile.
+
+    Args:
+        tile: its index.
+        tiles: `tile_counts`.
+        tile_shape: rows and columns.
+        split: of K, or the groups of rows.
+    """
+    *stack, m_tiles, n_tiles = tiles
+    c_batch = ()
+    if stack:
+        number, tile = divmod(tile, m_tiles * n_tiles)
+        c_batch = index_of(number, stack)
+    if split.row_tiles is not None:
+        m_tiles = split.row_tiles[m_tiles, GROUP]
+    group, within = divmod(tile, GROUP_M * n_tiles)
+    height = min(m_tiles - GROUP_M * group, GROUP_M)
+    row, column = GROUP_M * group + within % height, tile_shape[1] * (within // height)
+    if split.row_tiles is not None:
+        number, first, end = (split.row_tiles[row, field] for field in (GROUP, ROW, ROW_END))
+        return TileCoord((number,), (), first, column, end)
+    batch = c_batch if split.k_per_split is None else c_batch[1:]
+    return TileCoord(batch, c_batch, tile_shape[0] * row, column)
+
+
+def k_bounds(coord: TileCoord, k: Any, split: Split) -> Any:
+    """The range of K that is summed for a tile."""
+    if split.k_per_split is not None:
+        first = split.k_per_split * coord.c_batch[0]
+        return first, min(first + split.k_per_split, k)
+    if split.offsets is not None:
+        return group_bounds(split.offsets, coord.c_batch[0], k)
+    return 0, k

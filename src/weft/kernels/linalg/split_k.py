@@ -1,174 +1,170 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How products are cut beyond tiles: long sums into parts, packed rows and packed sums into groups.
+"""Work beyond one tile with all of K: split-K, groups of rows, and groups along K.
 
-In: a product's sizes, maybe where its groups begin. Out: a `Cut`, which kernels take; what runs before and after them.
-Blocks that share a sum leave their parts in memory, and a second kernel adds them up, always in the same order. Groups
-of rows have rows of tiles of their own; a kernel of one block lists them first, so that every tile has work.
+Split-K: blocks that share a tile write partial sums to scratch memory, and a second kernel adds them up, always in the
+same order. Groups of rows: a kernel of one block lists the row tiles of all groups first, so that every block of the
+GEMM has work. Groups along K: each matrix of C sums its own range.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from weft.api import kernel
+import weft
 from weft.kernels.device.row import index_of, row_count, sum_type
 from weft.kernels.device.views import aligned
-from weft.kernels.host.arrays import Array, Constant, Int32
-from weft.kernels.linalg.epilogue import Ending
-from weft.language.control import ceil_div, unroll
-from weft.language.memory.scratch import scratch
-from weft.language.memory.vectors import load_vector
-from weft.language.numbers.math import max as greater
-from weft.language.numbers.math import min as lesser
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.block.scans import exclusive_scan
-from weft.types.dtype import i32
+from weft.kernels.linalg.epilogue import Epilogue
 
-THREADS: Final = 256  # of a block that lists rows of tiles, or adds parts
-ACCESS: Final = 16  # bytes of a part that a thread adds to others at a time
-BLOCKS: Final = 33  # of which one lists them
-GROUP, ROW, END = range(3)  # of the list
+THREADS: Final = 256
+VECTOR_BYTES: Final = 16  # of partial sums that a thread reduces at a time
+GROUP_BLOCKS: Final = 33  # the first lists row tiles, the others zero rows outside of all groups
+GROUP, ROW, ROW_END = range(3)  # the columns of `Split.row_tiles`
 
 
-class Cut(NamedTuple):
-    """How a product's work is cut; what is None is not.
+class Split(NamedTuple):
+    """How work is divided beyond tiles; fields that are None do not apply.
 
     Attributes:
-        length: of a part of the sums; the result has such parts along its first dimension.
-        rows: the group, the first row and the end of the group of each row of tiles; in the last line how many there
-            are.
-        starts: where the sums of each matrix of the result begin, and where the last ones end.
+        k_per_split: the length of a split of K; the first dimension of C counts the splits.
+        row_tiles: the group, the first row and the end of the group of each row tile; the last line holds their number.
+        offsets: the bounds of each group along K; a matrix of C for each group.
     """
 
-    length: Int32 | None = None
-    rows: Array | None = None
-    starts: Array | None = None
+    k_per_split: weft.i32 | None = None
+    row_tiles: weft.Tensor | None = None
+    offsets: weft.Tensor | None = None
 
     @property
     def is_grouped(self) -> bool:
-        """Whether there are groups, maybe none of them, and so maybe no tile for the one block of a launch."""
-        return self.rows is not None or self.starts is not None
+        """Whether there are groups; there may be no tile then, but one block."""
+        return self.row_tiles is not None or self.offsets is not None
 
 
-WHOLE: Final = Cut()
-"""Whole sums of a stack of products."""
+NO_SPLIT: Final = Split()
 
 
-def parts_for(tiles: int, k: int, blocks: int, shortest: int, most: int) -> int | None:
-    """Into how many parts sums are cut, or None for whole ones.
-
-    As many as give every block of a GPU one, where that is two or more.
+def num_splits_for(tiles: int, k: int, blocks: int, min_k: int, max_splits: int) -> int | None:
+    """The number of splits of K that gives every resident block a tile; None below 2.
 
     Args:
-        tiles: of the result.
-        k: products of a sum.
-        blocks: that a GPU runs at once.
-        shortest: products of a part; fewer take less time than their sums on their way through memory.
-        most: parts that move no more memory than is worth it.
+        tiles: of C.
+        k: the length of K.
+        blocks: that the GPU runs at once.
+        min_k: the shortest split whose sums are worth a pass through memory.
+        max_splits: a limit by memory traffic.
 
     Example:
-        >>> parts_for(32, 8192, 132, 512, 64), parts_for(100, 8192, 132, 512, 64)
+        >>> num_splits_for(32, 8192, 132, 512, 64), num_splits_for(100, 8192, 132, 512, 64)
         (4, None)
     """
-    parts = min(blocks // max(tiles, 1), k // shortest, most)
-    return parts if parts > 1 else None
+    splits = min(blocks // max(tiles, 1), k // min_k, max_splits)
+    return splits if splits > 1 else None
 
 
-def cut_of(c: Any, dtype: Any, k: Any, step: Any, side: Any, parts: Any, starts: Any) -> Any:
-    """What a product writes to, and how it is cut; traced in host functions.
+def split_work(
+    c: Any, dtype: Any, k: Any, bk: Any, bm: Any, num_splits: Any, offsets: Any
+) -> tuple[Any, Split]:
+    """The array that the GEMM kernel writes, and the split; traced in host functions.
 
     Args:
         c: the result.
-        dtype: of the factors.
-        k: products of a sum.
-        step: of a sum.
-        side: rows of a tile.
-        parts: of a sum, or None.
-        starts: of groups of rows, where the result is a matrix, or of sums, where it is a stack; or None.
+        dtype: of the operands.
+        k: the length of K.
+        bk: of a step.
+        bm: rows of a tile.
+        num_splits: of K, or None.
+        offsets: of groups of rows where C is a matrix, of groups along K where it is a stack; or None.
     """
-    if parts is not None:
-        length = step * ceil_div(ceil_div(k, step), parts)
-        total = sum_type(dtype)
-        neighbors = ACCESS // total.itemsize
-        columns = neighbors * ceil_div(c.shape[-1], neighbors)
-        shape = ceil_div(k, length), *c.shape[:-1], columns
-        return scratch(shape, total), Cut(length)
-    if starts is None:
-        return c, WHOLE
+    if num_splits is not None:
+        k_per_split = bk * weft.ceil_div(weft.ceil_div(k, bk), num_splits)
+        accumulator = sum_type(dtype)
+        vector = VECTOR_BYTES // accumulator.itemsize
+        columns = vector * weft.ceil_div(c.shape[-1], vector)
+        shape = weft.ceil_div(k, k_per_split), *c.shape[:-1], columns
+        return weft.scratch(shape, accumulator), Split(k_per_split)
+    if offsets is None:
+        return c, NO_SPLIT
     if c.ndim > 2:
-        return c, Cut(starts=starts)
-    rows = scratch((c.shape[0] // side + starts.shape[0], 3), i32)
-    rows_kernel(starts, rows, c, side).launch(grid=BLOCKS, block=THREADS)
-    return c, Cut(rows=rows)
+        return c, Split(offsets=offsets)
+    row_tiles = weft.scratch((c.shape[0] // bm + offsets.shape[0], 3), weft.i32)
+    row_tiles_kernel(offsets, row_tiles, c, bm).launch(grid=GROUP_BLOCKS, block=THREADS)
+    return c, Split(row_tiles=row_tiles)
 
 
-def within(start: Any, count: Any) -> Any:
-    """A start, not beyond so many; traced in kernels."""
-    return greater(lesser(i32(start), count), 0)
+def clamped(offset: Any, count: Any) -> Any:
+    """An offset, limited to an array of `count` rows."""
+    return max(min(weft.i32(offset), count), 0)
 
 
-def bounds_of(starts: Any, group: Any, count: Any) -> Any:
-    """Where a group begins and ends among so many; traced in kernels. What starts say is checked on the CPU."""
-    begin, end = starts[group], starts[group + 1]
-    assert 0 <= begin <= end <= count, "starts is not a row of bounds"
-    begin = within(begin, count)
-    return begin, greater(within(end, count), begin)
+def group_bounds(offsets: Any, group: Any, count: Any) -> Any:
+    """The begin and end of a group, limited to `count` on a GPU; the CPU asserts that they are in order."""
+    begin, end = offsets[group], offsets[group + 1]
+    assert 0 <= begin <= end <= count, "offsets decrease, or are out of range"
+    begin = clamped(begin, count)
+    return begin, max(clamped(end, count), begin)
 
 
-@kernel(max_threads=THREADS)
-def rows_kernel(starts: Array, rows: Array, c: Array, side: Constant) -> None:
-    """The first block lists the rows of tiles of `c`; the others write zeros into rows of no group."""
-    if block_idx.x == 0:
-        _list_rows(starts, rows, i32(c.shape[0]), side)
+@weft.kernel(max_threads=THREADS)
+def row_tiles_kernel(
+    offsets: weft.Tensor, row_tiles: weft.Tensor, c: weft.Tensor, bm: weft.Constexpr[int]
+) -> None:
+    """The first block lists the row tiles of C; the others write zeros to rows outside of all groups."""
+    if weft.block_idx.x == 0:
+        _list_row_tiles(offsets, row_tiles, weft.i32(c.shape[0]), bm)
     else:
-        count = i32(c.shape[0])
-        first = within(starts[0], count)
-        end = greater(within(starts[starts.shape[0] - 1], count), first)
-        for number in range(block_idx.x - 1, first + count - end, BLOCKS - 1):
+        count = weft.i32(c.shape[0])
+        first = clamped(offsets[0], count)
+        end = max(clamped(offsets[offsets.shape[0] - 1], count), first)
+        for number in range(weft.block_idx.x - 1, first + count - end, GROUP_BLOCKS - 1):
             row = number if number < first else number - first + end
-            for column in range(thread_idx.x, c.shape[1], THREADS):
+            for column in range(weft.thread_idx.x, c.shape[1], THREADS):
                 c[row, column] = c.dtype(0.0)
 
 
-def _list_rows(starts: Any, rows: Any, count: Any, side: Any) -> None:
-    groups, most, before = starts.shape[0] - 1, rows.shape[0] - 1, i32(0)
+def _list_row_tiles(offsets: Any, row_tiles: Any, count: Any, bm: Any) -> None:
+    groups, limit, before = offsets.shape[0] - 1, row_tiles.shape[0] - 1, weft.i32(0)
     for first in range(0, groups, THREADS):
-        group, begin, end = first + thread_idx.x, i32(0), i32(0)
+        group, begin, end = first + weft.thread_idx.x, weft.i32(0), weft.i32(0)
         if group < groups:
-            begin, end = bounds_of(starts, group, count)
-        own = ceil_div(end - begin, side)
-        at, total = exclusive_scan(own, with_total=True)
-        for tile in range(own):
+            begin, end = group_bounds(offsets, group, count)
+        tiles = weft.ceil_div(end - begin, bm)
+        at, total = weft.block.exclusive_scan(tiles, with_total=True)
+        for tile in range(tiles):
             place = before + at + tile
-            if place < most:
-                rows[place, GROUP] = group
-                rows[place, ROW] = begin + side * tile
-                rows[place, END] = end
+            if place < limit:
+                row_tiles[place, GROUP] = group
+                row_tiles[place, ROW] = begin + bm * tile
+                row_tiles[place, ROW_END] = end
         before += total
-    if thread_idx.x == 0:
-        rows[most, GROUP] = lesser(before, most)
+    if weft.thread_idx.x == 0:
+        row_tiles[limit, GROUP] = min(before, limit)
 
 
-def add_up(parts: Any, c: Any, ending: Any) -> None:
-    """Launches what adds parts up and finishes the sums; traced in host functions."""
-    groups = row_count(c.shape) * ceil_div(c.shape[-1], ACCESS // parts.dtype.itemsize)
-    sum_kernel(parts, c, ending).launch(grid=ceil_div(groups, THREADS), block=THREADS)
+def reduce_splits(partials: Any, c: Any, epilogue: Epilogue) -> None:
+    """Adds up the partial sums of all splits, then applies the epilogue; traced in host functions."""
+    vectors = row_count(c.shape) * weft.ceil_div(
+        c.shape[-1], VECTOR_BYTES // partials.dtype.itemsize
+    )
+    reduce_splits_kernel(partials, c, epilogue).launch(
+        grid=weft.ceil_div(vectors, THREADS), block=THREADS
+    )
 
 
-@kernel(max_threads=THREADS)
-def sum_kernel(parts: Array, c: Array, ending: Ending) -> None:
-    """A thread: neighbors of a row."""
-    count = ACCESS // parts.dtype.itemsize
-    row, group = divmod(block_idx.x * THREADS + thread_idx.x, ceil_div(c.shape[-1], count))
+@weft.kernel(max_threads=THREADS)
+def reduce_splits_kernel(partials: weft.Tensor, c: weft.Tensor, epilogue: Epilogue) -> None:
+    """A thread reduces one vector of a row."""
+    vector = VECTOR_BYTES // partials.dtype.itemsize
+    row, number = divmod(
+        weft.block_idx.x * THREADS + weft.thread_idx.x, weft.ceil_div(c.shape[-1], vector)
+    )
     if row < row_count(c.shape):
-        place, first = index_of(row, c.shape[:-1]), count * group
-        totals = [parts.dtype(0.0)] * count
-        for part in unroll(range(parts.shape[0]), 4):
-            values = load_vector(aligned(parts[(part, *place)], count), first, count)
+        *batch, m = index_of(row, c.shape[:-1])
+        first = vector * number
+        totals = [partials.dtype(0.0)] * vector
+        for split in weft.unroll(range(partials.shape[0]), 4):
+            values = weft.load_vector(aligned(partials[(split, *batch, m)], vector), first, vector)
             totals = [total + value for total, value in zip(totals, values, strict=True)]
         for i, total in enumerate(totals):
-            at = (*place, first + i)
             if first + i < c.shape[-1]:
-                bias = None if ending.bias is None else ending.bias[first + i]
-                residual = None if ending.residual is None else ending.residual[at]
-                c[at] = c.dtype(ending.finished(total, bias, residual))
+                result = epilogue.apply_at(total, (), tuple(batch), m, first + i)
+                c[(*batch, m, first + i)] = c.dtype(result)

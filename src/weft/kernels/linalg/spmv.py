@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.sparse_matvec``: a sparse matrix in compressed rows times a vector.
+"""``weft.kernels.sparse_matvec``: y = A · x for a sparse matrix in CSR format.
 
-In: the matrix's rows, columns and values, and a vector. Out: a vector. Some lanes of a warp add up a row: as many as a
-row has entries on average.
+In: `indptr`, `indices` and `values`, as in SciPy, and a vector. Out: a vector. A power of two of lanes, about the mean
+number of entries of a row, sums a row: y[r] = Σ values[i] · x[indices[i]] for i from indptr[r] to indptr[r + 1].
 """
 
 from __future__ import annotations
@@ -10,48 +10,87 @@ from __future__ import annotations
 from math import nan
 from typing import Any, Final
 
-from weft.api import jit, kernel
+import weft
 from weft.kernels.device.row import sum_type
-from weft.kernels.host.arrays import Array, Constant, Given, given, output
+from weft.kernels.host.arrays import Given, given, output
 from weft.kernels.host.autograd import differentiable
 from weft.kernels.host.calls import Call, remembered
 from weft.kernels.host.compositions import composed, widened
-from weft.language.control import ceil_div
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.warp.reductions import sum as warp_sum
-from weft.types.dtype import i32, i64
 from weft.types.launch_limits import WARP_SIZE
 
 _THREADS: Final = 128
 
 
-def _like_rows(first: Any, columns: Any, values: Any, x: Any) -> Any:
-    return x.new_empty((first.shape[0] - 1,))
+@weft.kernel
+def sparse_matvec_kernel(
+    indptr: weft.Tensor,
+    indices: weft.Tensor,
+    values: weft.Tensor,
+    x: weft.Tensor,
+    y: weft.Tensor,
+    lanes: weft.Constexpr[int],
+) -> None:
+    """A group of lanes sums a row."""
+    wide = sum_type(x.dtype)
+    group, lane = divmod(weft.thread_idx.x, lanes)
+    row = weft.block_idx.x * (_THREADS // lanes) + group
+    total = wide(0.0)
+    if row < len(y):
+        bound = weft.i32 if indptr.dtype is weft.i32 else weft.i64
+        begin, end = bound(indptr[row]), bound(indptr[row + 1])
+        is_row = 0 <= begin <= end <= len(values)
+        assert is_row, "indptr of sparse_matvec is out of range, or decreases"
+        if not is_row:
+            begin, end, total = bound(0), bound(0), wide(nan)
+        for entry in range(begin + lane, end, lanes):
+            column = indices[entry]
+            inside = 0 <= column < len(x)
+            assert inside, "an index of sparse_matvec is out of range"
+            total += wide(values[entry]) * wide(x[column]) if inside else wide(nan)
+    total = weft.warp.sum(total, width=lanes)
+    if row < len(y) and lane == 0:
+        y[row] = x.dtype(total)
 
 
-def _by_torch(first: Any, columns: Any, values: Any, x: Any) -> Any:
-    rows, places = first.shape[0] - 1, columns.long()
-    numbers = first.new_ones(rows).cumsum(0) - 1
-    owners = numbers.repeat_interleave(first.diff().long(), output_size=values.shape[0])
-    terms = widened(values) * widened(x)[places]
+@weft.jit
+def _sparse_matvec(
+    indptr: weft.Tensor,
+    indices: weft.Tensor,
+    values: weft.Tensor,
+    x: weft.Tensor,
+    y: weft.Tensor,
+    lanes: weft.Constexpr[int],
+) -> None:
+    grid = weft.ceil_div(y.shape[0], _THREADS // lanes)
+    sparse_matvec_kernel(indptr, indices, values, x, y, lanes).launch(grid=grid, block=_THREADS)
+
+
+def _like(indptr: Any, indices: Any, values: Any, x: Any) -> Any:
+    return x.new_empty((indptr.shape[0] - 1,))
+
+
+def _by_torch(indptr: Any, indices: Any, values: Any, x: Any) -> Any:
+    rows = indptr.shape[0] - 1
+    numbers = indptr.new_ones(rows).cumsum(0) - 1
+    owners = numbers.repeat_interleave(indptr.diff().long(), output_size=values.shape[0])
+    terms = widened(values) * widened(x)[indices.long()]
     return terms.new_zeros(rows).index_add(0, owners.long(), terms).to(x.dtype)
 
 
-@differentiable(_like_rows, composed(_by_torch))
+@differentiable(_like, composed(_by_torch))
 @remembered
-def sparse_matvec(first: Any, columns: Any, values: Any, x: Any, out: Any = None) -> Any:
-    """The product of a matrix in compressed rows (CSR) with a vector.
+def sparse_matvec(indptr: Any, indices: Any, values: Any, x: Any, out: Any = None) -> Any:
+    """Multiplies a sparse matrix in CSR format (compressed rows) by a vector.
 
-    Row r has `values[first[r] : first[r + 1]]` in the columns `columns[first[r] : first[r + 1]]`. Sums are in f32, or
-    f64 for f64, and always in the same order.
+    Row r has `values[indptr[r] : indptr[r + 1]]` in the columns `indices[indptr[r] : indptr[r + 1]]`. Sums are in f32,
+    or f64 for f64, and always in the same order.
 
     Args:
-        first: a vector of integers, one more than there are rows: from 0 to the number of entries, none below the one
-            before.
-        columns: a vector of integers, one for each entry, from 0 below x's length.
+        indptr: a vector of integers, (rows + 1,), from 0 to the number of entries, that never decreases.
+        indices: a vector of integers, the column of each entry, from 0 below x's length.
         values: a vector of 16, 32 or 64-bit floats, one for each entry.
         x: a vector of floats of values' type, any stride.
-        out: a vector of the rows, of x's type, that does not overlap x; None: a new one of x's library.
+        out: a vector, (rows,), of x's type, that does not overlap an input; None: a new one of x's library.
 
     Returns:
         `out`, or the new vector.
@@ -63,38 +102,34 @@ def sparse_matvec(first: Any, columns: Any, values: Any, x: Any, out: Any = None
 
     Example:
         >>> import numpy as np, weft
-        >>> first, columns = np.array([0, 1, 3]), np.array([0, 0, 1])  # a triangle
+        >>> indptr, indices = np.array([0, 1, 3]), np.array([0, 0, 1])  # a triangle
         >>> values, x = np.array([2.0, 1.0, 1.0]), np.array([3.0, 5.0])
-        >>> weft.kernels.sparse_matvec(first, columns, values, x).tolist()
+        >>> weft.kernels.sparse_matvec(indptr, indices, values, x).tolist()
         [6.0, 8.0]
     """
     source = given(x, "x", is_float=True)
-    found = {"x": source}
-    for name, array in (("first", first), ("columns", columns), ("values", values)):
-        found[name] = _vector(source, array, name)
-    if found["values"].shape != found["columns"].shape:
+    inputs = {"indptr": indptr, "indices": indices, "values": values, "x": x}
+    found = {name: _vector(source, array, name) for name, array in inputs.items()}
+    if found["values"].shape != found["indices"].shape:
         raise ValueError(
-            f"values has shape {found['values'].shape}, expected {found['columns'].shape} as columns"
+            f"values has shape {found['values'].shape}, expected {found['indices'].shape} as indices"
         )
-    if len(source.shape) != 1 or not found["first"].shape[0]:
-        raise ValueError(
-            f"x has shape {source.shape}, first {found['first'].shape}: expected vectors"
-        )
-    rows = found["first"].shape[0] - 1
-    inputs = {"first": first, "columns": columns, "values": values, "x": x}
+    if not found["indptr"].shape[0]:
+        raise ValueError("indptr has shape (0,), expected (rows + 1,)")
+    rows = found["indptr"].shape[0] - 1
     out = output(source, (rows,), source.dtype, source.type_name, out, **inputs)
     if rows:
         lanes = _lanes(found["values"].shape[0] / rows)
-        return Call(_sparse_matvec, (first, columns, values, x, out, lanes), out)
+        return Call(_sparse_matvec, (indptr, indices, values, x, out, lanes), out)
     return out
 
 
 def _vector(source: Given, array: object, name: str) -> Given:
     found = given(array, name)
-    if name == "values":
+    if name in ("values", "x"):
         if found.dtype is not source.dtype:
             raise TypeError(
-                f"values has elements of {found.type_name}, expected {source.type_name}"
+                f"{name} has elements of {found.type_name}, expected {source.type_name} as x"
             )
     elif not found.dtype.is_integer:
         raise TypeError(f"{name} has elements of {found.type_name}, expected integers")
@@ -106,42 +141,8 @@ def _vector(source: Given, array: object, name: str) -> Given:
 
 
 def _lanes(entries: float) -> int:
-    """Lanes for a row with so many entries on average: a power of two."""
+    """The lanes of a row with that many entries on average, a power of two."""
     lanes = 2
     while lanes < WARP_SIZE and lanes < entries:
         lanes *= 2
     return lanes
-
-
-@jit
-def _sparse_matvec(
-    first: Array, columns: Array, values: Array, x: Array, out: Array, lanes: Constant
-) -> None:
-    grid = ceil_div(out.shape[0], _THREADS // lanes)
-    sparse_matvec_kernel(first, columns, values, x, out, lanes).launch(grid=grid, block=_THREADS)
-
-
-@kernel
-def sparse_matvec_kernel(
-    first: Array, columns: Array, values: Array, x: Array, out: Array, lanes: Constant
-) -> None:
-    """Some lanes: a row."""
-    wide = sum_type(x.dtype)
-    group, lane = divmod(thread_idx.x, lanes)
-    row = block_idx.x * (_THREADS // lanes) + group
-    total = wide(0.0)
-    if row < len(out):
-        bound = i32 if first.dtype is i32 else i64
-        begin, end = bound(first[row]), bound(first[row + 1])
-        is_row = 0 <= begin <= end <= len(values)
-        assert is_row, "first of sparse_matvec is out of range, or decreases"
-        if not is_row:
-            begin, end, total = bound(0), bound(0), wide(nan)
-        for entry in range(begin + lane, end, lanes):
-            column = columns[entry]
-            inside = 0 <= column < len(x)
-            assert inside, "a column of sparse_matvec is out of range"
-            total += wide(values[entry]) * wide(x[column]) if inside else wide(nan)
-    total = warp_sum(total, width=lanes)
-    if row < len(out) and lane == 0:
-        out[row] = x.dtype(total)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weft.kernels.gemm` against NumPy in f64: each kernel, on the CPU, in each layout; endings; bad input."""
+"""`weft.kernels.gemm` against NumPy in f64: each kernel, on the CPU, in each layout; epilogues; bad input."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -13,18 +14,21 @@ import weft
 from weft import kernels
 from weft.kernels.host import devices
 from weft.kernels.host.arrays import given
-from weft.kernels.linalg import dispatch
-from weft.kernels.linalg import gemm_config_sm90 as hopper_plans
-from weft.kernels.linalg import gemm_simt as tiled_products
-from weft.kernels.linalg import gemm_simt_f32 as thread_products
-from weft.kernels.linalg import gemm_sm80 as warp_products
-from weft.kernels.linalg import gemm_sm90 as hopper_products
-from weft.kernels.linalg.epilogue import Ending
-from weft.kernels.linalg.operands import stored
-from weft.kernels.linalg.split_k import parts_for
-from weft.kernels.nn.activation import relu
+from weft.kernels.linalg import dispatch, gemm_simt, gemm_sm80, gemm_sm90
+from weft.kernels.linalg import gemm_config_sm90 as sm90_config
+from weft.kernels.linalg.epilogue import ACTIVATIONS, IDENTITY, epilogue_of
+from weft.kernels.linalg.gemm_config_sm90 import GemmConfig
+from weft.kernels.linalg.operands import layout_of
+from weft.kernels.linalg.split_k import num_splits_for
 
 RANDOM = np.random.default_rng(8)
+
+
+@pytest.fixture
+def sm90(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls on the CPU run the kernels that an H200 would."""
+    monkeypatch.setattr(dispatch, "capability", lambda _: (9, 0))
+    monkeypatch.setattr(dispatch, "multiprocessors_of", lambda _: 132)
 
 
 def numbers(*shape: int, dtype: object = np.float64) -> np.ndarray:
@@ -50,7 +54,7 @@ def test_stacks_and_single_matrices():
 
 
 @pytest.mark.slow
-def test_a_product_ends_with_bias_activation_and_residual():
+def test_epilogue_of_bias_activation_and_residual():
     a, b, bias, residual = numbers(9, 7), numbers(7, 10), numbers(10), numbers(9, 10)
     sums = 0.5 * a @ b + bias
     silu = sums / (1 + np.exp(-sums))
@@ -67,109 +71,141 @@ def test_a_product_ends_with_bias_activation_and_residual():
     assert np.allclose(memory[:, 10:], a @ b)
 
 
-NARROW = {"rows": 64, "columns": 16, "parts": 4, "pending": 1, "by_copies": False}
-IN_PARTS = {"rows": 64, "columns": 64, "parts": 4, "pending": 1, "by_copies": False}
+def sampled(name: str) -> Any:
+    """An activation with parameters, if it has some."""
+    numbers = (-0.5, 0.75, 2.0)[: len(ACTIVATIONS[name].parameters)]
+    return (name, *numbers) if numbers else name
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_and_their_gradients_are_those_of_torch(name):
+    import torch
+
+    torch.manual_seed(3)
+    a, b, bias = (torch.randn(s, dtype=torch.float64) for s in ((5, 4), (4, 3), 3))
+    inputs = [one.requires_grad_() for one in (a, b, bias)]
+    activation, numbers = sampled(name), sampled(name)[1:] if name != sampled(name) else ()
+    found = kernels.gemm(a, b, bias, activation, alpha=0.5)
+    expected = ACTIVATIONS[name].by_torch(torch.nn.functional, 0.5 * a @ b + bias, *numbers)
+    assert torch.allclose(found, expected)
+    gradient = torch.randn(5, 3, dtype=torch.float64)
+    pairs = [torch.autograd.grad(one, inputs, gradient) for one in (found, expected)]
+    assert all(torch.allclose(*pair) for pair in zip(*pairs, strict=True))
+    compiled = torch.compile(kernels.gemm, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(a, b, bias, activation, alpha=0.5), found)
+
+
+NARROW = {"bm": 64, "bn": 16, "cluster_k": 4, "pending": 1, "tma_store": False}
+SPLIT = {"bm": 64, "bn": 64, "cluster_k": 4, "pending": 1, "tma_store": False}
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "tile"),
+    ("a_k_major", "b_k_major", "tile"),
     [
         (True, True, {}),
         (False, True, NARROW),
-        (True, False, IN_PARTS),
-        (False, False, {"columns": 64, "neighbors": 2}),
+        (True, False, SPLIT),
+        (False, False, {"bn": 64, "cluster_m": 2}),
     ],
 )
-def test_kernels_of_tensor_cores_take_factors_in_either_order(rows, columns, tile):
+def test_tensor_core_kernels_take_either_layout(a_k_major, b_k_major, tile):
     a, b = numbers(2, 72, 72, dtype=np.float16), numbers(72, 136, dtype=np.float16)
     bias, residual = numbers(136), numbers(2, 72, 136)
     expected = 0.5 * (a.astype(np.float64) @ b) + bias + 2 * residual
-    ending = Ending(0.5, bias, None, 2.0, residual)
-    left, right = aligned(a if rows else a.swapaxes(1, 2)), aligned(b.T if columns else b)
+    epilogue = epilogue_of(bias, None, residual, 0.5, 2.0)
+    left = aligned(a if a_k_major else a.swapaxes(1, 2))
+    right = aligned(b.T if b_k_major else b)
     c = aligned(np.zeros((2, 72, 136), np.float16))
-    plan = hopper_plans.Plan(rows, columns, (True, False))._replace(**tile)
-    hopper_products.gemm(left, right, c, ending, plan)
+    config = GemmConfig(a_k_major, b_k_major, (True, False))._replace(**tile)
+    gemm_sm90.gemm(left, right, c, epilogue, config)
     assert np.allclose(np.asarray(c), expected, atol=2e-2)
-    warp_products.gemm_of_chunks(left, right, c, ending, rows, columns)
+    gemm_sm80.gemm_aligned(left, right, c, epilogue, a_k_major, b_k_major)
     assert np.allclose(np.asarray(c), expected, atol=2e-2)
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "parts"), [(True, True, None), (False, False, 2), (True, False, 3)]
+    ("a_k_major", "b_k_major", "num_splits"),
+    [(True, True, None), (False, False, 2), (True, False, 3)],
 )
-def test_products_of_f32_by_copies_of_threads(rows, columns, parts):
-    own, sizes = thread_products, tiled_products.Sizes(64, 64, 16, 4, 4, 4)
+def test_f32_by_asynchronous_copies(a_k_major, b_k_major, num_splits):
+    own, config = gemm_simt, gemm_simt.SimtConfig(64, 64, 16, 4, 4, 4)
     a, b = numbers(2, 72, 100, dtype=np.float32), numbers(100, 68, dtype=np.float32)
     bias, residual = numbers(68), numbers(2, 72, 68)
     left, right = (
         weft.copy(weft.empty(one.shape, weft.f32), np.ascontiguousarray(one))
-        for one in (a if rows else a.swapaxes(1, 2), b.T if columns else b)
+        for one in (a if a_k_major else a.swapaxes(1, 2), b.T if b_k_major else b)
     )
-    call = own.gemm if rows and columns else own.gemm_of_chunks
-    ending = Ending(0.5, bias, relu, 2.0, residual)
-    call(left, right, c := np.zeros((2, 72, 68)), ending, sizes, rows, columns, parts)
+    call = own.gemm_f32 if a_k_major and b_k_major else own.gemm_f32_aligned
+    options = (
+        epilogue_of(bias, "relu", residual, 0.5, 2.0),
+        config,
+        a_k_major,
+        b_k_major,
+        num_splits,
+    )
+    call(left, right, c := np.zeros((2, 72, 68)), *options)
     sums = 0.5 * (a.astype(np.float64) @ b) + bias
     assert np.allclose(c, np.maximum(sums, 0) + 2 * residual, atol=1e-4)
 
 
-def test_parts_of_long_sums_are_added_in_their_order():
+def test_split_k_with_an_epilogue():
     bias, residual = numbers(24), numbers(2, 9, 24)
-    ending = Ending(0.5, bias, relu, 2.0, residual)
-    plan = hopper_plans.Plan(True, False, (True, False), False, 64)
-    for k, parts in ((200, 3), (520, 7)):
+    epilogue = epilogue_of(bias, "relu", residual, 0.5, 2.0)
+    config = GemmConfig(True, False, (True, False), False, 64)
+    for k, num_splits in ((200, 3), (520, 7)):
         a, b = numbers(2, 9, k, dtype=np.float16), numbers(k, 24, dtype=np.float16)
         left, right = aligned(a), aligned(b)
         c = [np.zeros((2, 9, 24)) for _ in range(3)]
-        hopper_products.gemm(left, right, c[0], ending, plan, parts)
-        warp_products.gemm_of_chunks(left, right, c[1], ending, True, False, parts)
-        tiled_products.gemm(a, b, c[2], ending, tiled_products.OF_CPU, (True, False), parts)
+        gemm_sm90.gemm(left, right, c[0], epilogue, config, num_splits)
+        gemm_sm80.gemm_aligned(left, right, c[1], epilogue, True, False, num_splits)
+        gemm_simt.gemm(a, b, c[2], epilogue, gemm_simt.CPU, (True, False), num_splits)
         sums = 0.5 * (a.astype(np.float64) @ b) + bias
         assert np.allclose(c, np.maximum(sums, 0) + 2 * residual, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(3, 200), (200, 3), (130, 129)])
-def test_each_size_of_tile_is_right(shape):
+def test_each_simt_tile(shape):
     m, n = shape
     a, b = numbers(m, 40, dtype=np.float32), numbers(40, n, dtype=np.float32)
-    sizes = tiled_products.sizes_for(False, shape, False)
+    config = gemm_simt.simt_config(False, shape, False)
     c = np.zeros(shape, np.float32)
-    tiled_products.gemm(a, b, c, Ending(), sizes, (True, False), None)
+    gemm_simt.gemm(a, b, c, IDENTITY, config, (True, False), None)
     assert np.allclose(c, a.astype(np.float64) @ b, atol=1e-4)
 
 
-def test_how_sums_are_cut():
-    assert parts_for(32, 8192, 132, 512, 64) == 4
-    assert parts_for(1, 4096, 132, 512, 64) == 8
-    assert parts_for(32, 4096, 132, 512, 3) == 3
-    assert parts_for(67, 8192, 132, 512, 64) is None  # half of the blocks work
-    assert parts_for(1, 1023, 132, 512, 64) is None
-    assert parts_for(32, 1024, 132, 512, 1) is None
-    assert parts_for(0, 8192, 0, 512, 0) is None
+def test_number_of_splits():
+    assert num_splits_for(32, 8192, 132, 512, 64) == 4
+    assert num_splits_for(1, 4096, 132, 512, 64) == 8
+    assert num_splits_for(32, 4096, 132, 512, 3) == 3
+    assert num_splits_for(67, 8192, 132, 512, 64) is None  # half of the blocks work
+    assert num_splits_for(1, 1023, 132, 512, 64) is None
+    assert num_splits_for(32, 1024, 132, 512, 1) is None
+    assert num_splits_for(0, 8192, 0, 512, 0) is None
 
 
-def test_how_a_hopper_gpu_cuts_products():
-    widths = hopper_plans.widths_of
+def test_tilings_for_sm90():
+    choices = sm90_config.bn_choices
     for shape, k in (((4096, 4096), 4096), ((8, 1024, 1024), 1024), ((8192, 8192), 1024)):
-        found = hopper_plans.choose(shape, k, 2, 132, widths(shape[-1], True, False))
-        assert found == hopper_plans.Choice()
+        found = sm90_config.choose_tiling(shape, k, 2, 132, choices(shape[-1], True, False))
+        assert found == sm90_config.Tiling()
     for m, n, k in itertools.product((1, 16, 100, 1024), (8, 16, 100, 8192), (8, 1000, 100_000)):
-        for of_n in (widths(n, True, False), widths(n, False, False), widths(n, True, True)):
-            found = hopper_plans.choose((m, n), k, 2, 132, of_n)
-            rows, columns, parts, neighbors, cut = found
-            plan = hopper_plans.Plan(rows=rows, columns=columns, parts=parts)
-            assert columns in of_n and columns % (8 * plan.owners) == 0 and plan.stages(2) > 2
-            assert parts <= max(k // 64, 1) and (rows == 64 or m > 64)
-            assert (parts, neighbors) == (1, 1) if cut else 1 in (parts, neighbors)
-    assert hopper_plans.choose((1024, 16), 8192, 2, 132, (16,)).parts > 1
-    wide = widths(8192, True, False)
-    assert hopper_plans.choose((128, 8192), 8192, 2, 132, wide).neighbors == 2
-    assert hopper_plans.choose((128, 128), 100_000, 2, 132, widths(128, True, False)).cut
+        for bns in (choices(n, True, False), choices(n, False, False), choices(n, True, True)):
+            found = sm90_config.choose_tiling((m, n), k, 2, 132, bns)
+            bm, bn, cluster_k, cluster_m, num_splits = found
+            config = GemmConfig(bm=bm, bn=bn, cluster_k=cluster_k)
+            assert bn in bns and bn % (8 * config.reducers) == 0 and config.stages(2) > 2
+            assert cluster_k <= max(k // 64, 1) and (bm == 64 or m > 64)
+            clusters = cluster_k, cluster_m
+            assert clusters == (1, 1) if num_splits else 1 in clusters
+    choose = sm90_config.choose_tiling
+    assert choose((1024, 16), 8192, 2, 132, (16,)).cluster_k > 1
+    assert choose((128, 8192), 8192, 2, 132, choices(8192, True, False)).cluster_m == 2
+    assert choose((128, 128), 100_000, 2, 132, choices(128, True, False)).num_splits
 
 
 @pytest.mark.parametrize("shape", [(5, 200, 1000), (2, 3, 72, 128), (33, 72, 72), (72, 24, 600)])
-def test_products_of_few_rows_and_columns_by_the_kernels_of_a_hopper_gpu(shape, monkeypatch):
-    monkeypatch.setattr(dispatch, "capability", lambda _: (9, 0))
-    monkeypatch.setattr(dispatch, "multiprocessors_of", lambda _: 132)
+def test_small_m_or_n_on_sm90(shape, sm90):
     *stack, m, n, k = shape
     a, b = numbers(*stack, m, k, dtype=np.float16), numbers(n, k, dtype=np.float16)
     bias, residual = numbers(n), numbers(*stack, m, n, dtype=np.float16)
@@ -180,34 +216,46 @@ def test_products_of_few_rows_and_columns_by_the_kernels_of_a_hopper_gpu(shape, 
     assert np.allclose(found, expected + residual, 2e-3, 2e-2)
 
 
-PLANS = [
-    hopper_plans.Plan(rows=rows, columns=columns, parts=parts, pending=int(rows == 64))
-    for rows, columns, parts in itertools.product((64, 128), (16, 32, 64, 128, 256), (1, 2, 4, 8))
-    if columns % (8 * parts) == 0
+def test_swapped_operands_with_split_k_keep_the_bias(sm90):
+    m, n, k = 16, 128, 40_000
+    assert sm90_config.choose_tiling((n, m), k, 2, 132, (16,)).num_splits
+    a, b = (numbers(rows, k, dtype=np.float16) / np.float16(16) for rows in (m, n))
+    bias, residual = numbers(n), numbers(m, n)
+    left, right = np.asarray(aligned(a)), np.asarray(aligned(b)).T
+    found = kernels.gemm(left, right, bias, None, residual, dtype="float32")
+    expected = a.astype(np.float64) @ b.T.astype(np.float64) + bias + residual
+    assert np.allclose(found, expected, atol=1e-3)
+
+
+CONFIGS = [
+    GemmConfig(bm=bm, bn=bn, cluster_k=cluster_k, pending=int(bm == 64))
+    for bm, bn, cluster_k in itertools.product((64, 128), (16, 32, 64, 128, 256), (1, 2, 4, 8))
+    if bn % (8 * cluster_k) == 0
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plan", PLANS, ids=str)
-def test_every_tile_assembles_for_a_hopper_gpu(plan):
-    if plan.stages(2) < 3:
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_every_tile_assembles_for_sm90(config):
+    if config.stages(2) < 3:
         return
     m, n, k = (weft.sym(name, divisibility=8) for name in "mnk")
     a, b, c = (
         weft.fake_tensor(weft.bf16, shape, alignment_bytes=16) for shape in ((m, k), (n, k), (m, n))
     )
-    plan = plan._replace(by_copies=plan.parts == 1 and plan.columns % 64 == 0)
-    found = weft.compile(hopper_products.gemm, a, b, c, Ending(), plan, options="--gpu-arch sm_90a")
+    config = config._replace(tma_store=config.cluster_k == 1 and config.bn % 64 == 0)
+    arguments = a, b, c, IDENTITY, config
+    found = weft.compile(gemm_sm90.gemm, *arguments, options="--gpu-arch sm_90a")
     assert (found.remarks, found.kernels["gemm_kernel"].spill_load_bytes) == ((), 0)
 
 
-def test_matrices_without_chunks_pass_registers():
+def test_unaligned_operands_pass_through_registers():
     a, b = numbers(3, 9, dtype=np.float16), numbers(9, 5, dtype=np.float16)
-    warp_products.gemm(a, b.T, c := np.zeros((3, 5), np.float32), Ending(), True, True)
+    gemm_sm80.gemm(a, b.T, c := np.zeros((3, 5), np.float32), IDENTITY, True, True)
     assert np.allclose(c, a.astype(np.float64) @ b, atol=2e-2)
 
 
-def test_how_a_factor_lies():
+def test_layouts_of_operands():
     table = weft.empty((4, 16, 24), weft.f16)
     whole = np.asarray(table)
     for view, expected in (
@@ -218,7 +266,7 @@ def test_how_a_factor_lies():
         (whole[..., ::2], (False, False, False, False)),
         (np.broadcast_to(whole[:1], (4, 16, 24)), (False, True, False, False)),
     ):
-        assert stored(given(view, "a"), views := [])[1:] == expected
+        assert layout_of(given(view, "a"), views := [])[1:] == expected
         assert len(views) == expected[0]
 
 
@@ -236,7 +284,7 @@ def test_a_gpu_is_asked_for_its_capability(monkeypatch):
     assert devices.multiprocessors_of(weft.ffi.Device("cpu")) == 0
 
 
-def test_narrow_floats_are_summed_in_f32():
+def test_8_bit_floats_are_summed_in_f32():
     a, b = numbers(5, 300).astype(ml_dtypes.float8_e4m3fn), numbers(300, 6)
     b = b.astype(ml_dtypes.float8_e5m2)
     found = kernels.matmul(a, b)
@@ -248,26 +296,25 @@ def test_narrow_floats_are_summed_in_f32():
 @pytest.mark.slow
 def test_kernels_assemble_for_gpus():
     half, whole = (weft.fake_tensor(t, (None, None)) for t in (weft.bf16, weft.f32))
-    of_columns = tiled_products.OF_F32, (True, False)
-    tiled = weft.compile(
-        *(tiled_products.gemm, whole, whole, whole, Ending(), *of_columns),
+    simt = weft.compile(
+        *(gemm_simt.gemm, whole, whole, whole, IDENTITY, gemm_simt.F32, (True, False)),
         options="--gpu-arch sm_90a",
     )
-    assert tiled.kernels["gemm_kernel"].spill_load_bytes == 0
+    assert simt.kernels["gemm_kernel"].spill_load_bytes == 0
     wide = weft.fake_tensor(weft.f64, (None, None))
-    in_parts = weft.compile(
-        *(tiled_products.gemm, wide, wide, wide, Ending(), tiled_products.OF_F64, (True, False), 3),
+    split = weft.compile(
+        *(gemm_simt.gemm, wide, wide, wide, IDENTITY, gemm_simt.F64, (True, False), 3),
         options="--gpu-arch sm_90a",
     )
-    assert "LDG.E.128" in in_parts.sass
-    by_threads = weft.compile(
-        *(thread_products.gemm, whole, whole, whole, Ending(), thread_products.SQUARE, True, True),
+    assert "LDG.E.128" in split.sass
+    asynchronous = weft.compile(
+        *(gemm_simt.gemm_f32, whole, whole, whole, IDENTITY, gemm_simt.SQUARE, True, True),
         options="--gpu-arch sm_90a",
     )
-    assert by_threads.kernels["gemm_kernel"].registers <= 128
-    arguments = half, half, half, Ending(), True, False
-    by_warps = weft.compile(warp_products.gemm, *arguments, options="--gpu-arch sm_80")
-    assert "mma.sync" in by_warps.ptx
+    assert asynchronous.kernels["gemm_f32_kernel"].registers <= 128
+    arguments = half, half, half, IDENTITY, True, False
+    sm80 = weft.compile(gemm_sm80.gemm, *arguments, options="--gpu-arch sm_80")
+    assert "mma.sync" in sm80.ptx
 
 
 def test_bad_input_is_refused_by_name():
@@ -290,6 +337,22 @@ def test_bad_input_is_refused_by_name():
         (ValueError, "b is a stack", lambda: kernels.matmul(a[None], np.stack([b, b]))),
         (ValueError, r"bias has shape \(4,\), expected \(5,\)", lambda: kernels.gemm(a, b, a[0])),
         (ValueError, "activation is 'tan'", lambda: kernels.gemm(a, b, activation="tan")),
+        (
+            ValueError,
+            r"activation is \('relu', 1\), expected 'relu'",
+            lambda: kernels.gemm(a, b, activation=("relu", 1)),
+        ),
+        (
+            ValueError,
+            r"expected \('leaky_relu', 'slope'\)",
+            lambda: kernels.gemm(a, b, activation="leaky_relu"),
+        ),
+        (
+            TypeError,
+            "slope of leaky_relu is 'x', expected a number",
+            lambda: kernels.gemm(a, b, activation=("leaky_relu", "x")),
+        ),
+        (TypeError, "activation is 3, expected", lambda: kernels.gemm(a, b, activation=3)),
         (TypeError, "alpha is 'a', expected a number", lambda: kernels.gemm(a, b, alpha="a")),
         (TypeError, r"beta is \[1\], expected a number", lambda: kernels.gemm(a, b, beta=[1])),
         (ValueError, "residual has shape", lambda: kernels.gemm(a, b, residual=a)),

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A GEMM problem: operands, result and epilogue, validated before anything runs.
+
+In: arrays of any library, as users pass them to `gemm`, `grouped_gemm` and `scaled_gemm`. Out: a `GemmProblem`, which
+`dispatch` turns into a call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from weft.errors import brief
+from weft.ffi.data_type import DataType
+from weft.kernels.host.arrays import Given, element_type, given, output
+from weft.kernels.linalg.epilogue import IDENTITY, Activation, Epilogue, epilogue_of
+from weft.kernels.linalg.operands import SCALE_BLOCK, UNSCALED, Scales, operand
+from weft.types.dtype import DType, f32, i32
+
+if TYPE_CHECKING:
+    from weft.kernels.host.autograd import ElementType
+
+
+class GemmProblem(NamedTuple):
+    """C = epilogue(A · B).
+
+    Attributes:
+        a: (..., m, k), or (m, k).
+        b: (..., k, n); (groups, k, n) with groups of rows.
+        c: (..., m, n); (groups, m, n) with groups along K.
+        epilogue: applied to the sums.
+        offsets: the bounds of groups of rows, or, where C is a stack of products of two matrices, of groups along K.
+        scales: of 8-bit operands.
+    """
+
+    a: Given
+    b: Given
+    c: Given
+    epilogue: Epilogue = IDENTITY
+    offsets: Any = None
+    scales: Scales = UNSCALED
+
+
+def gemm_problem(
+    a: Any,
+    b: Any,
+    bias: Any = None,
+    activation: Activation = None,
+    residual: Any = None,
+    alpha: Any = 1.0,
+    beta: Any = 1.0,
+    dtype: ElementType = None,
+    out: Any = None,
+    *,
+    offsets: Any = None,
+    scales: Scales = UNSCALED,
+) -> GemmProblem:
+    """Validates a problem, and allocates its result unless `out` is given; parameters as in the public functions.
+
+    Raises:
+        TypeError: for something else than arrays and numbers of the expected types.
+        ValueError: for shapes that do not fit, arrays on different devices, and `out` that overlaps an input.
+    """
+    left, right = operand(a, "a"), operand(b, "b")
+    if scales.a is not None:
+        for name, found in (("a", left), ("b", right)):
+            if not found.dtype.is_float8:
+                raise TypeError(f"{name} has elements of {found.type_name}, expected 8-bit floats")
+    _check_operands(left, right, is_grouped=offsets is not None)
+    *stack, m, k = left.shape
+    n = right.shape[-1]
+    if offsets is None:
+        shape = (*(stack or right.shape[:-2]), m, n)
+        bias_shape: tuple[int, ...] = (n,)
+    else:
+        shape, groups = (m, n), right.shape[0]
+        bias_shape = groups, n
+        _expect(left, offsets, "offsets", (groups + 1,), i32, "the bounds of b's groups")
+    if scales.a is not None:
+        blocks, each = -(-k // SCALE_BLOCK), "one for each block"
+        _expect(left, scales.a, "scale_a", (*stack, m, blocks), f32, each)
+        shape_b = (*right.shape[:-2], blocks, -(-n // SCALE_BLOCK))
+        _expect(left, scales.b, "scale_b", shape_b, f32, each)
+    _expect(left, bias, "bias", bias_shape)
+    _expect(left, residual, "residual", shape)
+    epilogue = epilogue_of(bias, activation, residual, alpha, beta)
+    inputs = {"a": a, "b": b, "offsets": offsets, "bias": bias, "residual": residual}
+    inputs |= {"scale_a": scales.a, "scale_b": scales.b}
+    out = output(left, shape, *result_type(left, dtype, out), out, ("residual",), **inputs)
+    return GemmProblem(left, right, given(out, "out"), epilogue, offsets, scales)
+
+
+def _check_operands(left: Given, right: Given, *, is_grouped: bool) -> None:
+    if is_grouped:
+        if len(left.shape) != 2:
+            raise ValueError(f"a has shape {left.shape}, expected a matrix")
+        if len(right.shape) != 3:
+            raise ValueError(f"b has shape {right.shape}, expected a stack of matrices")
+    if left.dtype is not right.dtype and not (left.dtype.is_float8 and right.dtype.is_float8):
+        raise TypeError(f"b has elements of {right.type_name}, expected {left.type_name} as a")
+    if left.device != right.device:
+        raise ValueError(f"b is on {right.device}, expected {left.device}")
+    if left.shape[-1] != right.shape[-2]:
+        raise ValueError(
+            f"b has shape {right.shape}, expected {left.shape[-1]} rows, as a has columns"
+        )
+    stacks = left.shape[:-2], right.shape[:-2]
+    if all(stacks) and stacks[0] != stacks[1]:
+        raise ValueError(f"b is a stack of {stacks[1]} matrices, expected {stacks[0]} as a, or one")
+
+
+def _expect(
+    like: Given,
+    array: object,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: DType | None = None,
+    reason: str = "",
+) -> None:
+    """Raises an error unless an array is None, or has the shape, the device of `like` and the type, any float's."""
+    if array is None:
+        return
+    found = given(array, name, is_float=dtype is None)
+    if dtype is not None and found.dtype is not dtype:
+        expected = "int32" if dtype is i32 else "float32"
+        raise TypeError(f"{name} has elements of {found.type_name}, expected {expected}")
+    if found.shape != shape:
+        why = f": {reason}" if reason else ""
+        raise ValueError(f"{name} has shape {found.shape}, expected {shape}{why}")
+    if found.device != like.device:
+        raise ValueError(f"{name} is on {found.device}, expected {like.device}")
+
+
+def result_type(left: Given, dtype: ElementType, out: Any) -> tuple[DType, str]:
+    """The element type of a result, and its name in array libraries."""
+    if dtype is not None:
+        return named_type(dtype)
+    if out is not None:
+        found = given(out, "out", is_float=True)
+        return found.dtype, found.type_name
+    if left.dtype.is_float8:
+        return element_type(DataType("bfloat16"))  # type: ignore[return-value]
+    return left.dtype, left.type_name
+
+
+def named_type(dtype: ElementType) -> tuple[DType, str]:
+    """The element type that a user has named, and its name in array libraries."""
+    try:
+        name = str(getattr(dtype, "__name__", dtype)).rpartition(".")[-1]
+        kind, name = element_type(DataType(dtype if isinstance(dtype, DType) else name))
+    except (TypeError, ValueError):
+        raise TypeError(f"dtype is {brief(dtype)}, expected a type of floats") from None
+    if kind is None or not kind.is_float or kind.is_float8:
+        raise TypeError(f"dtype is {brief(dtype)}, expected 16, 32 or 64-bit floats")
+    return kind, name
