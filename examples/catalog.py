@@ -23,7 +23,6 @@ from examples import (
     floyd_warshall,
     game_of_life,
     histogram,
-    hopper_gemm,
     inclusive_scan,
     mandelbrot,
     matmul,
@@ -42,13 +41,12 @@ from examples import (
     sparse_matvec,
     split_k_gemm,
     strided_copy,
-    tensor_core_gemm,
     tiled_matmul,
     tma_transpose,
     transpose,
     warp_reduction,
 )
-from examples.checks import attention
+from examples.checks import attention, hopper_gemm, tensor_core_gemm
 
 EXAMPLES = (
     add_one.EXAMPLE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GEMM for sm_80: right on the CPU at every kind of edge, and on three architectures the loop that it should be."""
+"""The GEMM for sm_80: right on the CPU at every kind of edge, and on three architectures the expected main loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import weft
-from examples.tensor_core_gemm import EXAMPLE, fake_arguments, gemm, gemm_kernel
+from examples.checks.tensor_core_gemm import EXAMPLE, fake_arguments
+from examples.tensor_core_gemm import gemm, gemm_kernel
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (128, 128, 128), (129, 136, 200), (257, 8, 1000)])
@@ -23,7 +24,7 @@ def test_every_shape_is_right(shape):
 
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_120a"])
-def test_a_step_is_products_loads_of_tiles_and_copies(architecture):
+def test_instructions_of_a_step(architecture):
     function = weft.compile(gemm, *fake_arguments(), options=f"--gpu-arch {architecture}")
     kernel = function.kernels[gemm_kernel.function.__name__]
     assert (function.remarks, kernel.spill_load_bytes) == ((), 0)
@@ -32,9 +33,9 @@ def test_a_step_is_products_loads_of_tiles_and_copies(architecture):
     lines = [
         one for one in function.sass.splitlines() if re.search(r"/\*[0-9a-f]{4,5}\*/|^\.L", one)
     ]
-    products = [number for number, line in enumerate(lines) if "HMMA" in line]
-    start = max(n for n, line in enumerate(lines[: products[0]]) if line.startswith(".L"))
-    end = next(n for n in range(products[-1], len(lines)) if "BRA" in lines[n])
+    mmas = [number for number, line in enumerate(lines) if "HMMA" in line]
+    start = max(n for n, line in enumerate(lines[: mmas[0]]) if line.startswith(".L"))
+    end = next(n for n in range(mmas[-1], len(lines)) if "BRA" in lines[n])
     step = [line for line in lines[start:end] if "/*" in line]
     counts = {name: sum(name in line for line in step) for name in ("HMMA", "LDSM", "LDGSTS")}
     assert counts == {"HMMA": 32, "LDSM": 12, "LDGSTS": 4}

@@ -77,6 +77,7 @@ def sampled(name: str) -> Any:
     return (name, *numbers) if numbers else name
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations_and_their_gradients_are_those_of_torch(name):
@@ -270,16 +271,18 @@ def test_layouts_of_operands():
         assert len(views) == expected[0]
 
 
-def test_a_gpu_is_asked_for_its_capability(monkeypatch):
+def test_a_gpu_is_asked_for_its_facts(monkeypatch):
     asked: list[int] = []
 
     class Found:
-        compute_capability = (9, 0)
+        compute_capability, multiprocessor_count = (9, 0), 132
+        max_shared_memory_per_block_bytes = 227 << 10
 
     monkeypatch.setattr(
         devices, "device_properties", lambda ordinal: asked.append(ordinal) or Found
     )
-    assert devices.capability.__wrapped__(weft.ffi.Device("cuda:1")) == (9, 0) and asked == [1]
+    found = devices._known.__wrapped__(weft.ffi.Device("cuda:1"))
+    assert found == ((9, 0), 132, 227 << 10) and asked == [1]
     assert devices.capability(weft.ffi.Device("cpu")) == (0, 0)
     assert devices.multiprocessors_of(weft.ffi.Device("cpu")) == 0
 
