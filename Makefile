@@ -143,8 +143,8 @@ format: $(stamps)/group-dev  ## write the formatting that `make check` asks for
 	$(bin)/ruff check --fix .
 	$(bin)/clang-format -i $(native_all)
 
-docs: $(base) $(stamps)/group-test  ## write the pages that are generated: configuration, reference, errors, walkthrough, gallery, performance
-	@for page in configuration errors walkthrough gallery performance reference; do $(bin)/python -m docs.generate_$$page; done
+docs: $(base) $(stamps)/group-test  ## write the pages that are generated: configuration, reference, errors, walkthrough, gallery, performance, profiling
+	@for page in configuration errors walkthrough gallery performance profiling reference; do $(bin)/python -m docs.generate_$$page; done
 
 site: $(base) $(stamps)/group-docs  ## build the documentation as a site in build/site/html; checks its links
 	@NO_MKDOCS_2_WARNING=1 $(bin)/python tools/build_site.py

@@ -474,6 +474,28 @@ def test_the_executor_is_logged_with_the_reason(caplog):
     assert "scale: executor tvm-ffi, because of --enable-tvm-ffi" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--enable-tvm-ffi", "tvm-ffi, because of --enable-tvm-ffi"),
+        ("", "library, because of the default"),
+    ],
+)
+def test_the_executor_of_a_function_from_the_cache_is_logged_with_the_reason(
+    options, told, caplog, tmp_path
+):
+    with weft.config.override(cache_dir=str(tmp_path), no_cache=False):
+        first = weft.compile(scale, *arrays(), options=options)
+        hits = weft.cache.stats().hits
+        with caplog.at_level(logging.INFO, "weft"):
+            found = weft.compile(scale, *arrays(), options=options)
+    assert found.executor.name == first.executor.name
+    assert weft.cache.stats().hits == hits + 1
+    [line] = [entry.getMessage() for entry in caplog.records if "executor" in entry.getMessage()]
+    assert line.startswith(f"scale: executor {told}")
+    assert line.endswith("; found in the cache")
+
+
 # ---- lifetimes
 
 

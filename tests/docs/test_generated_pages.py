@@ -13,6 +13,7 @@ from docs import (
     generate_configuration,
     generate_gallery,
     generate_performance,
+    generate_profiling,
     generate_reference,
     generate_timelines,
     generate_walkthrough,
@@ -71,3 +72,17 @@ def test_performance_is_what_the_record_says():
     pictures = folder / generate_performance.PICTURES
     kept = {name: (pictures / name).read_text() for name in generate_performance.drawn_in(folder)}
     assert kept == generate_performance.pictures(record), run
+
+
+def test_costs_of_profiling_are_what_the_record_says():
+    record = json.loads(generate_profiling.RECORD.read_text())
+    run = "run: python -m docs.generate_profiling"
+    assert generate_profiling.PAGE.read_text() == generate_profiling.page(record), run
+    for counts in (record["code"]["figures"][case] for case in generate_profiling.CODE):
+        assert counts["track, ring"] < counts["tirx with fences"]
+
+
+@pytest.mark.slow
+def test_costs_of_profiling_are_counted_with_the_ptxas_that_the_page_names():
+    record = json.loads(generate_profiling.RECORD.read_text())["code"]
+    assert generate_profiling.counted() == record, "run: python -m docs.generate_profiling"

@@ -150,6 +150,43 @@ def test_a_ring_keeps_the_last_records(form, count):
     assert bool(found.problems) == (count > 8)
 
 
+@pytest.mark.parametrize("capacity", [3, 4, 5, 16])
+def test_a_ring_wraps_between_a_record_and_its_extension(capacity):
+    """Records of two words and of one alternate, so that either word of the long ones comes last in the ring."""
+    body = f"""
+    p = Profiler(("long", "short"), buffer=rec, records={capacity}, overflow="ring")
+    p.init(0)
+    for i in range(n):
+        p.mark("long", payload=i + 100_000)
+        p.mark("short", payload=weft.u16(i))
+    """
+    host, out = made(body), np.zeros(64, np.float32)
+    for count in (0, 1, 2, 3, 4, 5, 6, 17):
+        prepare(records := np.zeros(4096, np.uint64))
+        host(records, count, True, out)
+        found = decode_track(records)
+        words = [word for i in range(count) for word in (i + 100_000, None, i)]
+        kept = words[-capacity:]
+        # The oldest word may be an extension, whose record was overwritten.
+        assert found.records["payload"].tolist() == [word for word in kept if word is not None]
+        assert found.tracks["lost"].tolist() == [max(len(words) - capacity, 0)]
+        assert (np.diff(found.records["time"]) >= 0).all()
+
+
+def test_a_record_of_a_ring_has_no_comparison_and_no_second_addition():
+    """One instruction moves a ring's cursor on sm_90: an addition and the maximum that wraps it."""
+    from benchmarks.profiler_cost import LOOP, MODES, Compiled, clock_reads
+
+    marks = {"start": "p.start(0)", "end": "p.end(0)"}
+    bodies = Compiled(LOOP.format(setup=MODES["track, ring"], trips="n", **marks)).loops()
+    body = max(bodies, key=clock_reads)
+    names = [text.split()[0].split(".")[0] for text in body]
+    assert clock_reads(body) == 2
+    assert names.count("VIADDMNMX") == 2
+    assert names.count("SEL") == 0
+    assert names.count("ISETP") == 1, "the loop's own"
+
+
 @pytest.mark.parametrize("words", [0, 1, 15])
 def test_a_buffer_that_was_not_prepared_is_left_alone(words):
     body = "p = Profiler(buffer=rec)\np.init(0)\np.mark('x')"

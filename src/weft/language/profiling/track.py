@@ -27,7 +27,7 @@ from weft.language.threads.grid import block_dim, block_idx, grid_dim, thread_id
 from weft.language.threads.timing import clock32, clock64, globaltimer, sm_id
 from weft.language.threads.warp import warp_id
 from weft.types import record_format as wire
-from weft.types.dtype import i64, u32, u64
+from weft.types.dtype import i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,9 +208,11 @@ class TrackRecorder:
         is_mine = atomic_exchange(buffer, header, epoch) != epoch
         if is_mine:
             start = records + track * capacity
+            # A ring's cursor counts up to zero, from the track's end; see `after`.
             state[CURSOR] = start
             if self.is_ring:
-                state[FIRST] = start
+                state[CURSOR] = u32(0) - capacity
+                state[FIRST] = u32(0) - capacity
             state[LIMIT] = start + capacity
             state[HEADER] = header
             # The host's epochs are below 2⁶³, which no compiler knows: a zero that stays a number.
@@ -233,57 +235,66 @@ class TrackRecorder:
             # The condition needs the anchor, so that the clock is read after it was computed.
             may &= bitcast(anchor, u32) & self.state[ZERO] == 0
         extra = is_long and self.layout.words == 1
-        self.write(tag, payload, extra, cursor, may)
+        self.write(tag, payload, extra, self.word(cursor), may)
         if extra:
-            self.extend(payload, cursor)
-        self.advance(cursor, self.layout.words + extra)
+            cursor = self.after(cursor, 1)
+            if self.may(cursor):
+                self.buffer[self.word(cursor)] = packed(payload, wire.EXTENSION)
+        self.advance(cursor, self.layout.words, self.layout.words + extra)
         if anchor is None or ends:
             return anchor
         # All threads read a clock after the record; what is computed from the anchor waits for it.
         zero = clock32() & self.state[ZERO]
         return bitcast(bitcast(anchor, u32) | zero, anchor.dtype)
 
-    def write(self, tag: Any, payload: Any, extra: bool, cursor: Any, may: Any) -> None:
-        """A record's first word, in the wide form both."""
+    def write(self, tag: Any, payload: Any, extra: bool, word: Any, may: Any) -> None:
+        """Stores a record's first word, in the wide form both."""
         if self.layout.words == 2:
             if may:
-                self.buffer[cursor] = u64(clock64())
-                self.buffer[cursor + 1] = packed(0 if payload is None else payload, tag)
+                self.buffer[word] = u64(clock64())
+                self.buffer[word + 1] = packed(0 if payload is None else payload, tag)
         elif payload is None or extra:
-            record("clock32", may, tag, self.buffer, cursor)
+            record("clock32", may, tag, self.buffer, word)
         else:
-            record("clock32", may, payload << wire.TRACK_PAYLOAD_SHIFT | tag, self.buffer, cursor)
-
-    def extend(self, payload: Any, cursor: Any) -> None:
-        """A second word with the 32 bits of a payload; a ring may have to wrap before it."""
-        place, word = self.wrapped(cursor + 1), packed(payload, wire.EXTENSION)
-        if self.may(place):
-            self.buffer[place] = word
+            record("clock32", may, payload << wire.TRACK_PAYLOAD_SHIFT | tag, self.buffer, word)
 
     def cursor(self) -> Any:
-        """The word that the next record goes to."""
+        """Where the next record goes: a word of the buffer, in a ring the distance to the track's end, negated."""
         return self.state[CURSOR] if self.layout.capacity is None else self.place[0]
 
-    def may(self, cursor: Any) -> Any:
-        """Whether this thread leads and the record fits."""
-        limit = self.state[LIMIT]
-        # With a capacity, room for every record was proved when the track was taken.
-        return cursor < limit if self.layout.capacity is None else limit > 0
+    def word(self, cursor: Any) -> Any:
+        """The cursor as a word of the buffer."""
+        if not self.is_ring:
+            return cursor
+        # As wide as offsets, so that the sum of the buffer's pointer and the track's end leaves the loop.
+        wide = self.place.dtype
+        return wide(self.state[LIMIT]) + wide(bitcast(cursor, i32))
 
-    def advance(self, cursor: Any, words: int) -> None:
-        """The next record's place."""
+    def may(self, cursor: Any) -> Any:
+        """Tells whether this thread leads and the record fits."""
+        limit = self.state[LIMIT]
+        # With a capacity, room for every record was proved when the track was taken; in a ring there always is.
+        is_checked = self.layout.capacity is None and not self.is_ring
+        return cursor < limit if is_checked else limit > 0
+
+    def after(self, cursor: Any, words: int) -> Any:
+        """Returns the cursor so many words later.
+
+        A ring's wraps to zero at the end of the track, and the maximum makes that its start: on a GPU, addition
+        and maximum are one instruction.
+        """
         if self.layout.capacity is not None:
-            self.place[0] = advanced(cursor, words)
+            return advanced(cursor, words)
+        return max(cursor + words, self.state[FIRST]) if self.is_ring else cursor + words
+
+    def advance(self, cursor: Any, words: int, recorded: int) -> None:
+        """Moves the cursor past a record's last words, and counts all of its words."""
+        if self.layout.capacity is not None:
+            self.place[0] = self.after(cursor, words)
         else:
             if self.is_ring:
-                self.state[COUNT] += words
-            self.state[CURSOR] = self.wrapped(cursor + words)
-
-    def wrapped(self, place: Any) -> Any:
-        """The word after the last one of a ring is its first."""
-        if not self.is_ring:
-            return place
-        return place if place < self.state[LIMIT] else self.state[FIRST]
+                self.state[COUNT] += recorded
+            self.state[CURSOR] = self.after(cursor, words)
 
     def finalize(self) -> None:
         """The leader completes its track's header; records that follow are not stored."""
