@@ -2,8 +2,8 @@
 """Sorts a vector with a network of compare-and-exchange steps, in shared memory where they are close.
 
 Shapes: `values` has n float32 elements and is sorted in place; n need not be a power of two. Each
-round merges pairs of sorted runs: first each element meets its mirror image in the pair of runs, then
-its neighbors at half the distance, and so on. Every exchange puts the smaller element first, so that
+step merges pairs of sorted runs: each element is compared with its mirror image in the pair of runs, then
+with elements at half the distance, and so on. Every exchange puts the smaller element first, so that
 missing elements beyond the end may count as infinite and never move. Runs of up to 1024 elements are
 merged in a block's shared memory; wider steps are launches of their own, and the host function is
 their loop.
@@ -55,7 +55,7 @@ def store_chunk(values, chunk):
 
 
 def merge_in_chunk(chunk, distance):
-    """Steps of this distance, half of it, and so on down to neighbors."""
+    """Steps of this distance, half of it, and so on down to adjacent elements."""
     while distance > 0:
         first = lower_of_pair(weft.thread_idx.x, distance)
         exchange(chunk, first, first + distance)

@@ -39,7 +39,7 @@ def black_scholes_kernel(
     rate: weft.f32,
     volatility: weft.f32,
 ):
-    """Each round: one call and one put option."""
+    """Price one call and one put option per iteration."""
     for i in weft.each(spot.shape[0]):
         s, k, t = spot[i], strike[i], years[i]
         spread = volatility * weft.math.sqrt(t)

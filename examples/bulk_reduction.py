@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sum of a vector and that of its squares: chunks stream through shared memory, and the blocks' sums meet in `red`.
 
-Shapes: `a` is a vector of float32 of any length, `sums` has two elements, to which both sums are added. One warp of a
-block asks the copy engine for chunks, four ahead of the others: so much of the vector is always on its way that the
-memory never idles, and no thread waits for a load of its own. The others add up each chunk as it comes, four elements
-at once. In the end each warp adds its two numbers to the result. It asks for nothing back, so the L2 cache does that
-(the instruction `red`), and the warp is done.
+Shapes: `a` is a vector of float32 of any length, `sums` has two elements, to which both sums are added. One producer
+warp per block issues bulk copies, four chunks ahead of the others: enough bytes are in flight to saturate the memory,
+and no thread waits for its own load. The consumer warps sum each chunk as it arrives, four elements at once. In the end
+each warp adds its two sums to the result by `red`, which returns no value, so that the L2 cache does the addition.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def sums_kernel(a: weft.Tensor, sums: weft.Tensor, profiled: weft.Constexpr[bool
     full = weft.mbarrier(STAGES, arrivals=1)
     empty = weft.mbarrier(STAGES, arrivals=WARPS)
     thread, n = weft.thread_idx.x, a.shape[0]
-    whole = n // 4 * 4  # the copy engine moves 16 bytes at a time
+    whole = n // 4 * 4  # bulk copies are multiples of 16 bytes
     begin, stride = CHUNK * weft.block_idx.x, CHUNK * weft.grid_dim.x
 
     if weft.warp_id() == WARPS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every example says about itself, and how one is run, checked and timed.
+"""Description of an example; running, checking and timing one.
 
 In: a host function, how to make its arguments, and what NumPy says. Out: figures.
 """
@@ -58,13 +58,13 @@ class Example:
     instructions: tuple[str, ...] = ()
 
     def call_arguments(self, arguments: Arguments) -> Arguments:
-        """What a compiled function is called with: constants were given when it was compiled."""
+        """Arguments of a compiled function: without the constants it was compiled for."""
         return {name: value for name, value in arguments.items() if name not in self.constants}
 
 
 @dataclass(frozen=True)
 class Report:
-    """What one run gave.
+    """Figures of one run.
 
     Attributes:
         arguments: after the run, with the outputs filled in.

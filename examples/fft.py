@@ -63,13 +63,13 @@ def fft_kernel(real: weft.Tensor, imaginary: weft.Tensor):
         place = thread % half
         low = (thread - place) * 2 + place
         high = low + half
-        turned = unit(weft.f32(place) * (-0.5 / half)).times(
+        rotated = unit(weft.f32(place) * (-0.5 / half)).times(
             Complex(points[0, high], points[1, high])
         )
-        points[0, high] = points[0, low] - turned.real
-        points[1, high] = points[1, low] - turned.imaginary
-        points[0, low] += turned.real
-        points[1, low] += turned.imaginary
+        points[0, high] = points[0, low] - rotated.real
+        points[1, high] = points[1, low] - rotated.imaginary
+        points[0, low] += rotated.real
+        points[1, low] += rotated.imaginary
     weft.sync_threads()
     for point in (thread, thread + POINTS // 2):
         row_real[point] = points[0, point]

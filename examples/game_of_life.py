@@ -25,17 +25,17 @@ def step_kernel(before: weft.Tensor, after: weft.Tensor):
         return
     left, right = (x if x > 0 else width) - 1, x + 1 if x + 1 < width else 0
     above, below = (y if y > 0 else height) - 1, y + 1 if y + 1 < height else 0
-    neighbors = 0
+    count = 0
     for row in (before[above], before[y], before[below]):
         for column in (left, x, right):
-            neighbors += row[column]
-    neighbors -= before[y, x]
-    after[y, x] = neighbors == 3 or (neighbors == 2 and before[y, x] != 0)
+            count += row[column]
+    count -= before[y, x]
+    after[y, x] = count == 3 or (count == 2 and before[y, x] != 0)
 
 
 @weft.kernel
 def copy_kernel(source: weft.Tensor, target: weft.Tensor):
-    """Each round: one cell."""
+    """Copy one cell per iteration."""
     for index in weft.each(target.shape):
         target[index] = source[index]
 
@@ -65,21 +65,21 @@ def make_arguments(height: int) -> Arguments:
 
 
 def fake_arguments():
-    """Two boards of one size, and how long."""
+    """Two arrays of one size, and how long."""
     shape = weft.sym("height"), weft.sym("width")
     return weft.fake_tensor(weft.u8, shape), weft.fake_tensor(weft.u8, shape), 15
 
 
 def reference(board: np.ndarray, scratch: np.ndarray, generations: int) -> Arrays:
-    """What NumPy says: the sum of eight rolled boards."""
+    """NumPy's result: the sum of the board rolled eight ways."""
     for _ in range(generations):
-        neighbors = sum(
+        count = sum(
             np.roll(board, (dy, dx), (0, 1))
             for dy in (-1, 0, 1)
             for dx in (-1, 0, 1)
             if dx != 0 or dy != 0
         )
-        board = ((neighbors == 3) | ((neighbors == 2) & (board == 1))).astype(np.uint8)
+        board = ((count == 3) | ((count == 2) & (board == 1))).astype(np.uint8)
     return {"board": board}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Mandelbrot set: a loop that each round leaves when it is done, written as a picture.
+"""The Mandelbrot set: a loop with a trip count of its own for each point, written as a picture.
 
 Shapes: `counts` is height x width, int32: how many steps of z ← z² + c the point stays within the
 circle of radius 2, at most `limit`. Neighboring threads leave their loops at different times.
@@ -20,7 +20,7 @@ from examples.picture import write_png
 def mandelbrot_kernel(
     counts: weft.Tensor, left: weft.f32, top: weft.f32, step: weft.f32, limit: weft.i32
 ):
-    """Each round: one point of the plane."""
+    """Compute one point of the plane per iteration."""
     for y, x in weft.each(counts.shape):
         c_real = left + weft.f32(x) * step
         c_imaginary = top - weft.f32(y) * step
@@ -43,7 +43,7 @@ def mandelbrot(
     step: weft.f32,
     limit: weft.i32,
 ):
-    """Count the steps of each point; `step` is the distance of two neighbors."""
+    """Count the steps of each point; `step` is the distance of adjacent points."""
     mandelbrot_kernel(counts, left, top, step, limit).launch(over=counts.shape)
 
 

@@ -133,7 +133,7 @@ EXAMPLE = Example(
 
 
 def captured(device: str = "cpu", n: int = 16 * WARP):
-    """What a second run of the pipeline records; the first one compiles and loads."""
+    """Record a second run of the pipeline; the first one compiles and loads."""
     from weft.profiler import calibrate, capture
 
     arguments = make_arguments(n)

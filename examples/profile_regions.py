@@ -22,7 +22,7 @@ RECORDS = 7  # per track: three regions have two each, and one ends the track
 
 
 class Region(Enum):
-    """What is marked."""
+    """Recorded events."""
 
     LOAD = 0
     COMPUTE = 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""y ← a·x + y: independent rounds, a scalar argument, and a result written in place.
+"""y ← a·x + y: independent iterations, a scalar argument, and a result written in place.
 
-Shapes: `x` and `y` have n float32 elements; `a` is one float32. `weft.each` spreads the rounds over
+Shapes: `x` and `y` have n float32 elements; `a` is one float32. `weft.each` maps iterations to
 the grid that `over=` chooses, so the kernel names no thread. A scalar's value is not part of the
 compiled code: calling with another `a` compiles nothing.
 """
@@ -16,7 +16,7 @@ from examples.common import Arguments, Arrays, Example, show
 
 @weft.kernel
 def saxpy_kernel(a: weft.f32, x: weft.Tensor, y: weft.Tensor):
-    """Each round: y[i] = a·x[i] + y[i]."""
+    """Compute y[i] = a·x[i] + y[i], one element per iteration."""
     for i in weft.each(x.shape[0]):
         y[i] = a * x[i] + y[i]
 

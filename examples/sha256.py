@@ -42,12 +42,12 @@ START = [_root_bits(prime, 2) for prime in _first_primes(8)]
 
 
 def rotated(x, by):
-    """A 32-bit word, turned right."""
+    """Rotate a 32-bit word right."""
     return (x >> by) | (x << (32 - by))
 
 
 def mixed(x, first, second, third):
-    """Three rotations of a word, exclusive or."""
+    """Xor of a word rotated three ways."""
     return rotated(x, first) ^ rotated(x, second) ^ rotated(x, third)
 
 

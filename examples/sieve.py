@@ -18,7 +18,7 @@ THREADS = 128
 
 @weft.kernel
 def begin_kernel(is_prime: weft.Tensor):
-    """Each round: one number, prime until struck out."""
+    """Mark one number per iteration as prime, until struck out."""
     for number in weft.each(len(is_prime)):
         is_prime[number] = number >= 2
 

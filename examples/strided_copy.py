@@ -16,7 +16,7 @@ from examples.common import Arguments, Arrays, Example, show
 
 @weft.kernel
 def copy_kernel(source: weft.Tensor, target: weft.Tensor):
-    """Each round: one element."""
+    """Copy one element per iteration."""
     for z, y, x in weft.each(target.shape):
         target[z, y, x] = source[z, y, x]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transposition by TMA: a tile comes into swizzled memory, is turned through registers, and goes out.
+"""Transposes a matrix by TMA: a tile is loaded to swizzled memory, transposed through registers, and stored.
 
 Shapes: `a` is m x n and `b` n x m, float32; both sides are multiples of four, since a row of a tensor map is a multiple
-of 16 bytes. A warp turns a tile of 32 x 32: each lane reads its row in chunks of 16 bytes, the warp writes whole rows.
-The swizzle keeps both free of bank conflicts, and no index shows it. Edges need no code.
+of 16 bytes. A warp transposes a tile of 32 x 32: each lane reads its row in chunks of 16 bytes, the warp writes whole
+rows. The swizzle keeps both free of bank conflicts, with plain indices. Edges need no code.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ TILE, WARPS = 32, 8
 @weft.kernel(max_threads=32 * WARPS)
 def transpose_kernel(a: weft.TensorMap, b: weft.TensorMap, profiled: weft.Constexpr[bool]):
     """Each warp: one tile."""
-    came = weft.shared((WARPS, TILE, TILE), weft.f32, swizzle=128)
-    turned = weft.shared((WARPS, TILE, TILE), weft.f32, swizzle=128)
+    loaded = weft.shared((WARPS, TILE, TILE), weft.f32, swizzle=128)
+    transposed = weft.shared((WARPS, TILE, TILE), weft.f32, swizzle=128)
     full = weft.mbarrier(WARPS, arrivals=1)
     warp, lane = weft.warp_id(), weft.lane_id()
     row, column = TILE * weft.block_idx.y, TILE * (WARPS * weft.block_idx.x + warp)
@@ -31,20 +31,20 @@ def transpose_kernel(a: weft.TensorMap, b: weft.TensorMap, profiled: weft.Conste
 
     p.start("load")
     if leader:
-        full[warp].arrive(expect_bytes=came[warp].nbytes)
-        weft.tma.load(a, (row, column), came[warp], full[warp])
+        full[warp].arrive(expect_bytes=loaded[warp].nbytes)
+        weft.tma.load(a, (row, column), loaded[warp], full[warp])
     full[warp].wait(0)
     p.end("load")
-    with p.range("turn"):
+    with p.range("transpose"):
         for j in weft.static_range(TILE // 4):
-            values = weft.load_vector(came[warp], (lane, 4 * j), 4)
+            values = weft.load_vector(loaded[warp], (lane, 4 * j), 4)
             for k in weft.static_range(4):
-                turned[warp][4 * j + k, lane] = values[k]
-        weft.fence_proxy()  # the copy engine sees what this thread wrote
+                transposed[warp][4 * j + k, lane] = values[k]
+        weft.fence_proxy()  # makes this thread's writes visible to TMA
         weft.sync_warp()
     with p.range("store"):
         if leader:
-            weft.tma.store(b, (column, row), turned[warp])
+            weft.tma.store(b, (column, row), transposed[warp])
             weft.tma.wait()
 
 

@@ -50,8 +50,8 @@ def convolved(a: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def butterflies(z: np.ndarray, span: int) -> list[np.ndarray]:
     low, high = z.reshape(-1, 2, span).transpose(1, 0, 2)
-    turned = high * np.exp(-1j * np.pi * np.arange(span) / span)
-    both = np.stack([low + turned, low - turned], 1).reshape(-1)
+    rotated = high * np.exp(-1j * np.pi * np.arange(span) / span)
+    both = np.stack([low + rotated, low - rotated], 1).reshape(-1)
     return [both.real, both.imag]
 
 

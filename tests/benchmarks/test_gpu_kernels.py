@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the suite is launched on covers its arrays, and the benchmark runs to its end on the fake driver."""
+"""Launches of the suite cover its arrays, and the benchmark runs to its end on the fake driver."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCALE = 64
 
 
 def partial_sums(a):
-    """What each block of the reduction adds up."""
+    """Sum of each block of the reduction."""
     padded = np.zeros(-(-len(a) // (GRID * 256)) * GRID * 256)
     padded[: len(a)] = a
     return padded.reshape(-1, GRID, 256).sum((0, 2))

@@ -64,7 +64,7 @@ def test_a_peer_that_fails_while_it_is_measured_is_a_line_with_the_reason(
 
 
 @on_fake()
-def test_the_parts_of_a_launch_add_up_to_the_whole_and_the_context_is_put_back(fake: FakeCuda):
+def test_parts_of_a_launch_sum_to_the_whole(fake: FakeCuda):
     options = "--gpu-arch sm_90"
     found = list(
         launch_stages.figures(make_array, 3, driver=str(fake.path), options=options, launches=20)

@@ -160,7 +160,7 @@ def record():
     }
 
 
-def test_shares_of_the_roof_and_ratios():
+def test_shares_of_the_roofline_and_ratios():
     assert [one.share(CEILINGS) for one in ROWS[:2]] == [0.8, 0.25]
     assert PRODUCTS[0].share(CEILINGS) == 0.5  # its operations take twice as long as its bytes
     assert PRODUCTS[0].share({"memory": 1000.0}) is None
@@ -170,7 +170,7 @@ def test_shares_of_the_roof_and_ratios():
     assert found[1].name == "sort/float32" and mean_ratio([]) is None
 
 
-def test_the_page_says_where_weft_loses():
+def test_the_page_says_where_weft_is_slower():
     lines = generate_performance.page(record()).splitlines()
     earlier = "Measured on 2026-01-02 03:04 UTC, earlier than other kinds; weft may have changed"
     assert any(line.startswith(earlier) for line in lines)
@@ -181,7 +181,7 @@ def test_the_page_says_where_weft_loses():
     assert "**wrong**: differs by 1 |" in "\n".join(lines)
     assert "**failed**: ValueError: no/never |" in "\n".join(lines)
     summary = (
-        "[Transposes and lookups](#transposes-and-lookups) | 5 | 1.00 | 3 | 0.50, sort/float32"
+        "[Transposes and gathers](#transposes-and-gathers) | 5 | 1.00 | 3 | 0.50, sort/float32"
     )
     assert any(summary in line for line in lines)
     assert set(generate_performance.KINDS) == set(KINDS)

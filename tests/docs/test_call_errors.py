@@ -33,7 +33,7 @@ def kinds() -> dict[str, str]:
 
 
 def pattern(error: CallError) -> re.Pattern[str]:
-    """What the row's message may look like."""
+    """Pattern of the row's message."""
     parts = re.split("…+", error.message)
     return re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
 

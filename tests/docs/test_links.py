@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages point at exists."""
+"""Links and paths of the pages exist."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The softmax over a cluster: right for rows of any length; on GPUs each block tells the others without a meeting."""
+"""Softmax over a cluster: right for rows of any length; on GPUs blocks exchange results without a cluster barrier."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_blocks_tell_each_other_by_stores(architecture):
     kernel = function.kernels[softmax_kernel.function.__name__]
     assert (function.remarks, kernel.spill_load_bytes) == ((), 0)
     assert [text for text in EXAMPLE.instructions if text not in function.ptx] == []
-    # One meeting of the cluster, after the barriers are made.
+    # One cluster barrier, after the mbarriers are made.
     assert function.ptx.count("barrier.cluster.wait") == 1
     assert function.ptx.count("st.async") == 2
     if architecture == "sm_90a":
