@@ -128,6 +128,7 @@ from weft.language.memory.shared import shared as shared
 from weft.language.memory.vectors import load_vector as load_vector
 from weft.language.memory.vectors import store_vector as store_vector
 from weft.language.numbers.convert import bitcast as bitcast
+from weft.language.target import target as target
 from weft.language.threads.barrier import fence_block as fence_block
 from weft.language.threads.barrier import fence_device as fence_device
 from weft.language.threads.barrier import fence_system as fence_system

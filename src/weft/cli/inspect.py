@@ -147,7 +147,9 @@ def _module_lines(compiled: Any, function: Any, options: Any, every: bool) -> It
     from weft.dialects.builder import source_location
     from weft.frontend.source.text import read_source
 
-    stages = placed_stages(read_source(function), compiled.signature, options)
+    stages = placed_stages(
+        read_source(function), compiled.signature, options, compiled.architecture or compiled.target
+    )
     for name in stages if every else [*stages][-1:]:
         if every:
             yield f"// {name}", None

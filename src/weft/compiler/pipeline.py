@@ -106,7 +106,7 @@ def compile_function(
         signature = signature.for_device(backend.device_type)
     edits = Hooks(hooks)
     with explained(source, arguments, keywords):
-        traced = lower(source, signature, backend, artifacts, edits)
+        traced = lower(source, signature, backend, artifacts, edits, architecture)
     with deep_recursion(), edits.blamed(), reported(f"the target {backend.name}", source):
         code = away_from_signals(
             lambda: backend.compile(Job(traced.module, architecture, options, artifacts))
@@ -159,6 +159,7 @@ def lower(
     backend: Backend,
     artifacts: Artifacts,
     hooks: Hooks | None = None,
+    architecture: str = "",
 ) -> TracedModule:
     """The machine-independent part of the path: trace, passes, wrapper, hooks.
 
@@ -171,7 +172,11 @@ def lower(
     with artifacts.stage("trace"):
         checks = artifacts.options.sanitize.split(",")
         traced = trace(
-            source, signature, marks_signed="overflow" in checks, tells_events="trace" in checks
+            source,
+            signature,
+            architecture=architecture or backend.default_architecture or backend.name,
+            marks_signed="overflow" in checks,
+            tells_events="trace" in checks,
         )
     module = traced.module
     with artifacts.stage("keep IR"):
@@ -252,13 +257,13 @@ def lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
 
 @deep_recursion()
 def placed_stages(
-    source: FunctionSource, signature: Signature, options: CompileOptions
+    source: FunctionSource, signature: Signature, options: CompileOptions, architecture: str
 ) -> dict[str, list[tuple[str, Attribute | None]]]:
     """The lines of the module after its trace and after each pass, with the locations that the texts leave out.
 
-    In: a function that has been compiled for this signature, with these options.
+    In: a function that has been compiled for this signature and architecture, with these options.
     """
-    module = trace(source, signature).module
+    module = trace(source, signature, architecture=architecture).module
     stages = {"trace": placed_lines(module)}
     for name, change in _passes_of(signature, options).items():
         change(module)

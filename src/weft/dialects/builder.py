@@ -87,6 +87,7 @@ class Builder:
         marks_signed: whether sums, differences and products of signed integers get the attribute `SIGNED`.
         factors: a value, or a tensor's dim or stride → its divisors, each with the operation after which it is one, or
             None for the whole function, and for which sign (`weft.language.numbers.promises`).
+        architecture: of the target, such as ``"sm_90a"``; ``"cpu"``.
         element_types: where threads are traced, weft's names of tensors' element types, which operations on them get as
             the attribute `ELEMENT_TYPE`; else None.
     """
@@ -98,6 +99,7 @@ class Builder:
         "_entry",
         "_last_in_entry",
         "_shared",
+        "architecture",
         "block",
         "cluster",
         "element_types",
@@ -109,6 +111,7 @@ class Builder:
 
     def __init__(self, entry: Block, cluster: tuple[int, ...] | None = None) -> None:
         self.block = entry
+        self.architecture = "cpu"
         self.cluster = cluster
         self.loops = 0
         self.marks_signed = False

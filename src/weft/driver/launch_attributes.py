@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from weft.driver.numbers import as_int
 from weft.errors import brief
+from weft.types.capabilities import FEATURES, capabilities_of
 from weft.types.launch_limits import CLUSTER, as_sizes
 
 if TYPE_CHECKING:
@@ -166,8 +167,10 @@ class Cluster(_Cluster):
                 raise ValueError(
                     f"grid.{axis} is {blocks}, expected a multiple of the cluster's {size}"
                 )
-        if device is not None and self.size != (1, 1, 1) and device.compute_capability < (9, 0):
-            raise ValueError(f"clusters need compute capability 9.0, {device!r} has none")
+        if device is None or self.size == (1, 1, 1):
+            return
+        if not capabilities_of(device.compute_capability).has("clusters"):
+            raise ValueError(f"clusters need {FEATURES['clusters'].needed}, {device!r} has none")
 
 
 class ClusterSchedulingPolicy(

@@ -120,6 +120,7 @@ class Session:
         sources: of each function traced so far.
         loop_types: the types that loops carried, and what divided them, with which a retraced loop begins.
         marks_signed: whether kernels mark sums of signed integers, see `Builder`.
+        architecture: of the target; ``"cpu"``.
         tells_events: whether kernels tell what a thread comes to, see `weft.frontend.events`.
     """
 
@@ -129,6 +130,7 @@ class Session:
         self.inline = inline
         self.marks_signed = False
         self.tells_events = False
+        self.architecture = "cpu"
         self.captures = Captures()
         self.failed_at: SourceLocation | None = None
         self.loop_types: dict[

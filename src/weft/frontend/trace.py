@@ -77,6 +77,7 @@ def trace(
     source: FunctionSource,
     signature: Signature,
     *,
+    architecture: str = "cpu",
     marks_signed: bool = False,
     tells_events: bool = False,
 ) -> TracedModule:
@@ -85,6 +86,7 @@ def trace(
     Args:
         source: of the host function.
         signature: of its parameters.
+        architecture: of the target, such as ``"sm_90a"``.
         marks_signed: whether sums of signed integers in kernels are marked, see `Builder`.
         tells_events: whether threads tell what they do, see `weft.frontend.events`.
     Raises:
@@ -94,9 +96,11 @@ def trace(
     session = Session(source.globals.get("__name__", ""), source.texts, inline)
     session.marks_signed = marks_signed
     session.tells_events = tells_events
+    session.architecture = architecture
     session.captures.read_code(source.function)
     block = Block()
     builder = Builder(block)
+    builder.architecture = architecture
     table = KernelTable(session)
     try:
         return _trace(session, builder, table, source, signature)

@@ -120,6 +120,8 @@ LANGUAGE: Final[dict[str, str]] = {
     "tma.reduce_xor": "asynchronous.tma",
     "tma.store": "asynchronous.tma",
     "tma.wait": "asynchronous.tma",
+    "target": "target",
+    "target.has": "target",
     "assume": "debug",
     "printf": "debug",
     "profiler.CudaProfiler": "profiling.profiler",

@@ -7,18 +7,20 @@ In: PTX with places ``$0``, ``$1``, …; scalars, constants and tensors. Out: sc
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.numbers.constants import default_dtype
-from weft.language.numbers.convert import constant, operand
+from weft.language.numbers.convert import constant, convert, materialize, operand
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
@@ -28,9 +30,13 @@ _PLACE: Final = re.compile(r"\$(\$|\d+)?")
 
 @operation
 def inline_ptx(
-    builder: Builder, text: object, *operands: object, result: object = None
+    builder: Builder,
+    text: object,
+    *operands: object,
+    result: object = None,
+    cpu: Callable[..., Any] | None = None,
 ) -> Scalar | tuple[Scalar, ...] | None:
-    """GPU instructions in PTX. A kernel with them compiles for CUDA only.
+    """GPU instructions in PTX; on the CPU a function with the same meaning, if one is given.
 
     ``$0``, ``$1``, … stand for the results, then for the operands, each in a register of its type:
     ``.b16`` for 16 bits, ``.b32``, ``.b64``, ``.f32``, ``.f64``. ``$$`` is a dollar sign. A tensor is the
@@ -45,6 +51,7 @@ def inline_ptx(
             around registers of your own: ``{ .reg .pred p; … }``.
         operands: scalars of 16 bits and more, constants (i32, f32), tensors.
         result: an element type, a tuple of them, or None.
+        cpu: called with the operands in place of the PTX where the kernel is compiled for the CPU; returns the result.
 
     Returns:
         A scalar of that type, a tuple of scalars, or None.
@@ -53,7 +60,7 @@ def inline_ptx(
         TypeMismatchError: for a text that is not a string, an operand or result of 8 bits or ``bool_``, or any other
             type without a register.
         ValueRangeError: for an unknown place, a result that the text does not mention, or a NUL.
-        UnavailableError: on the CPU.
+        UnavailableError: on the CPU without `cpu`.
 
     Example:
         ``sum = weft.inline_ptx("vabsdiff4.u32.u32.u32.add $0, $1, $2, $3;", word, mask, bits, result=weft.u32)``
@@ -68,11 +75,37 @@ def inline_ptx(
     types = _result_types(result)
     inputs = [_input(builder, number, value) for number, value in enumerate(operands)]
     _check_places(text, len(types), len(inputs))
+    if cpu is not None and builder.architecture == "cpu":
+        return _computed(builder, cpu(*operands), types, result)
     made = builder.emit(InlinePtxOp(text, inputs, [ir_type(dtype) for dtype in types]))
     values = tuple(Scalar(ssa, dtype) for ssa, dtype in zip(made.outputs, types, strict=True))
     if result is None:
         return None
     return values if isinstance(result, tuple | list) else values[0]
+
+
+def _computed(
+    builder: Builder, value: Any, types: Sequence[DType], result: object
+) -> Scalar | tuple[Scalar, ...] | None:
+    """The value of the CPU's function in the types of the results."""
+    if result is None:
+        return None
+    is_tuple = isinstance(result, tuple | list)
+    values = cast("tuple[object, ...]", value if is_tuple else (value,))
+    if not isinstance(values, tuple | list) or len(values) != len(types):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeMismatchError(
+            "PTX_RESULT",
+            f"inline_ptx: the function for the CPU returns {describe(value)}, expected results: {len(types)}",
+            hint="return a number for each type in result",
+        )
+    numbers = [operand(builder, one) for one in values]
+    found = tuple(
+        convert(builder, number, dtype)
+        if isinstance(number, Scalar)
+        else materialize(builder, number, dtype)
+        for number, dtype in zip(numbers, types, strict=True)
+    )
+    return found if is_tuple else found[0]
 
 
 def _result_types(result: object) -> list[DType]:

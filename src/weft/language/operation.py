@@ -66,6 +66,11 @@ class Operation(Generic[Parameters]):
         """Whether the second argument is a function of a fragment's elements."""
         return list(self.__signature__.parameters)[1:2] == ["function"]
 
+    @cached_property
+    def takes_cpu_function(self) -> bool:
+        """Whether an argument is a function that stands for it on the CPU."""
+        return "cpu" in self.__signature__.parameters
+
     def emit(self, builder: Builder, /, *arguments: Any, **keywords: Any) -> Any:
         """Adds the operation's IR and returns its value, staged or not.
 

@@ -125,7 +125,6 @@ class DTypeInfo(NamedTuple):
         format: of a float, or None.
         llvm_float: LLVM's own type of a float below 32 bits, for machines that compute with it, or empty.
         ptx_pair: name in PTX of two values in a register, or empty.
-        converts_from: first compute capability with instructions that convert it; 0: all.
         tensor_map: CUtensorMapDataType, or None.
         aliases: other languages' names, for hints.
     """
@@ -142,7 +141,6 @@ class DTypeInfo(NamedTuple):
     format: FloatFormat | None = None
     llvm_float: str = ""
     ptx_pair: str = ""
-    converts_from: int = 0
     tensor_map: int | None = None
     aliases: tuple[str, ...] = ()
 
@@ -195,8 +193,8 @@ INFO: Final[Mapping[str, DTypeInfo]] = {
     "f64":   DTypeInfo("float", 64, 2, "float64",      "float64",      12, "f64", "double", "f64", _F64,
                        tensor_map=8, aliases=("double",)),
     "f8e4m3": DTypeInfo("float", 8, 10, "float8_e4m3fn", "float8_e4m3fn", 20, "f8E4M3FN", "i8", "e4m3", _E4M3, "",
-                        "e4m3x2", 89, tensor_map=0, aliases=("float8_e4m3fn", "float8e4nv")),
+                        "e4m3x2", tensor_map=0, aliases=("float8_e4m3fn", "float8e4nv")),
     "f8e5m2": DTypeInfo("float", 8, 12, "float8_e5m2",   "float8_e5m2",   19, "f8E5M2", "i8", "e5m2", _E5M2, "",
-                        "e5m2x2", 89, tensor_map=0, aliases=("float8_e5m2", "float8e5")),
+                        "e5m2x2", tensor_map=0, aliases=("float8_e5m2", "float8e5")),
 }
 # fmt: on

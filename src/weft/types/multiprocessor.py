@@ -7,10 +7,13 @@ The numbers are the table "Technical Specifications per Compute Capability" of t
 
 from __future__ import annotations
 
-import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from weft.types.capabilities import capabilities
 from weft.types.launch_limits import WARP_SIZE
+
+if TYPE_CHECKING:
+    from weft.types.capabilities import Multiprocessor
 
 _REGISTERS: Final = 65536
 _REGISTER_UNIT: Final = 256  # of a warp
@@ -18,43 +21,9 @@ _SCHEDULERS: Final = 4
 _SHARED_UNIT: Final = 128
 
 
-class Multiprocessor(NamedTuple):
-    """What one multiprocessor has room for.
-
-    Attributes:
-        warps, blocks: of all kernels together.
-        shared: memory for blocks, in kB.
-        reserved: bytes of it that each block takes beside its own.
-    """
-
-    warps: int
-    blocks: int
-    shared: int
-    reserved: int = 1024
-
-
-# Compute capability → its multiprocessor; one that is not listed is like the next older one.
-_KINDS: Final = {
-    50: Multiprocessor(64, 32, 64, 0),
-    52: Multiprocessor(64, 32, 96, 0),
-    60: Multiprocessor(64, 32, 64, 0),
-    61: Multiprocessor(64, 32, 96, 0),
-    70: Multiprocessor(64, 32, 96, 0),
-    75: Multiprocessor(32, 16, 64, 0),
-    80: Multiprocessor(64, 32, 164),
-    86: Multiprocessor(48, 16, 100),
-    87: Multiprocessor(48, 16, 164),
-    89: Multiprocessor(48, 24, 100),
-    90: Multiprocessor(64, 32, 228),
-    110: Multiprocessor(48, 24, 228),
-    120: Multiprocessor(48, 24, 100),
-}
-
-
 def multiprocessor(architecture: str) -> Multiprocessor:
     """That of an architecture such as ``"sm_90a"``."""
-    number = int(re.sub(r"\D", "", architecture))
-    return _KINDS[max((known for known in _KINDS if known <= number), default=50)]
+    return capabilities(architecture).multiprocessor
 
 
 def resident_warps(architecture: str, threads: int, registers: int, shared_bytes: int) -> int:

@@ -15,13 +15,14 @@ from weft.backends.cuda import toolchain
 from weft.backends.cuda.lowering.kernel import entry_name, launch_bounds
 from weft.backends.cuda.lowering.tables import HOST_ROWS
 from weft.backends.cuda.stages import emit_ptx, print_kernels
-from weft.backends.cuda.target import ARCHITECTURES, cuda_machine
+from weft.backends.cuda.target import cuda_machine
 from weft.backends.host import host_machine, print_host
 from weft.backends.registry import find_backend
 from weft.codegen.operations.launch import kernels_of
 from weft.config import override
 from weft.errors import OptionError, ToolchainError
 from weft.passes.remove_unused_parameters import remove_unused_parameters
+from weft.types.capabilities import PTX_VERSIONS as ARCHITECTURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

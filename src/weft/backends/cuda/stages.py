@@ -36,6 +36,7 @@ from weft.codegen.operations.launch import kernels_of
 from weft.codegen.tables import LIBRARY
 from weft.errors import ToolchainError
 from weft.runtime.object_code import ObjectCode, Remark
+from weft.types.capabilities import capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,7 @@ _NO_ASSEMBLER: Final = ("TOOL_MISSING", "ASSEMBLER_ARCHITECTURE")
 
 def kernel_printer(machine: CudaMachine, enable_assertions: bool) -> ModulePrinter:
     """What prints kernels for an architecture."""
-    library = LIBRARY | units(machine.number) | FAST | RECORDERS
+    library = LIBRARY | units(capabilities(machine.architecture)) | FAST | RECORDERS
     return ModulePrinter(
         machine.target, KERNEL_ROWS, {}, library, DebugInfo(DIRECTIVES), enable_assertions
     )
@@ -145,7 +146,7 @@ HOST_STAGES: Final = host_stages(HOST_ROWS)
 def compile_job(backend: Backend, job: Job) -> ObjectCode:
     """See `CudaBackend.compile`."""
     machine = machine_of(job)
-    refuse_clusters(job.module, machine.number, machine.architecture)
+    refuse_clusters(job.module, machine.architecture)
     kernels = kernels_of(job.module)
     assembly: Assembly | None = None
     if kernels:

@@ -17,7 +17,7 @@ from weft.codegen.llvm.target import COMMON_INTRINSICS, Target
 from weft.dialects.nvgpu.tma import REDUCTIONS
 from weft.errors import OptionError, brief
 from weft.memo import kept
-from weft.types.launch_limits import MOST_SHARED_BYTES
+from weft.types.capabilities import PTX_VERSIONS, capabilities
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,33 +25,6 @@ if TYPE_CHECKING:
     from llvmlite.binding import TargetMachine
 
 TRIPLE: Final = "nvptx64-nvidia-cuda"
-
-# Compute capability → most shared memory of a block; others have as much as the largest.
-_SHARED_BYTES: Final = {
-    **dict.fromkeys((50, 52, 53, 60, 61, 62), 48 << 10),
-    **dict.fromkeys((70, 72), 96 << 10),
-    75: 64 << 10,
-    **dict.fromkeys((80, 87), 163 << 10),
-    **dict.fromkeys((86, 89, 120, 121), 99 << 10),
-}
-
-# Architecture → the lowest PTX version that LLVM writes for it, at least 8.0 (CUDA 12.0). LLVM prints a
-# line on stderr for an unknown name and continues with another, so names are checked here.
-ARCHITECTURES: Final = {
-    **dict.fromkeys(
-        ("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75", "sm_80"),
-        80,
-    ),
-    **dict.fromkeys(("sm_86", "sm_87"), 80),
-    "sm_90": 81,  # for sums of vectors into memory
-    # For products of 8-bit floats, and of signed and unsigned integers.
-    **dict.fromkeys(("sm_89", "sm_90a"), 84),
-    **dict.fromkeys(("sm_100", "sm_100a", "sm_101", "sm_101a"), 86),
-    **dict.fromkeys(("sm_120", "sm_120a"), 87),
-    **dict.fromkeys(("sm_100f", "sm_103", "sm_103a", "sm_103f", "sm_120f"), 88),
-    **dict.fromkeys(("sm_121", "sm_121a", "sm_121f"), 88),
-    **dict.fromkeys(("sm_88", "sm_110", "sm_110a", "sm_110f"), 90),
-}
 
 _COORDINATES: Final = {
     "thread_idx": "llvm.nvvm.read.ptx.sreg.tid",
@@ -153,16 +126,15 @@ class CudaMachine:
     """
 
     def __init__(self, architecture: str) -> None:
-        version = ARCHITECTURES.get(architecture)
+        version = PTX_VERSIONS.get(architecture)
         if version is None:
             raise OptionError(
                 "OPTION_GPU_ARCH",
-                f"unknown GPU architecture {architecture!r}; there are: {', '.join(ARCHITECTURES)}",
+                f"unknown GPU architecture {architecture!r}; there are: {', '.join(PTX_VERSIONS)}",
                 hint="without --gpu-arch it is that of the first tensor's device; a newer GPU needs a newer weft",
             )
         self.architecture = architecture
-        self.number = int(re.sub(r"\D", "", architecture))
-        self.shared_memory_bytes = _SHARED_BYTES.get(self.number, MOST_SHARED_BYTES)
+        self.shared_memory_bytes = capabilities(architecture).max_shared
         self.machine: TargetMachine = llvm.Target.from_triple(TRIPLE).create_target_machine(
             cpu=architecture, features=f"+ptx{version}", opt=3
         )
@@ -176,7 +148,7 @@ class CudaMachine:
             # Else ptxas makes a shared array's address again, in three instructions, in each basic block.
             pointer_copy='asm "mov.b64 $0, $1;", "=l,l"',
             sync_scopes={"block": "block", "device": "device", "system": ""},
-            compute_capability=self.number,
+            capabilities=capabilities(architecture),
         )
 
 

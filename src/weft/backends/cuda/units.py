@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Library functions that are one instruction of a GPU's special function units, or two.
 
-Out: `units(capability)`: `rsqrt`; `approx.<function>`, for ``approx=True``; `unit.<instruction>`, which others are made
+Out: `units(machine)`: `rsqrt`; `approx.<function>`, for ``approx=True``; `unit.<instruction>`, which others are made
 of; conversions of 8-bit floats. Errors are those of the PTX ISA; `unit.ex2`, `unit.rcp` and `unit.rsqrt`
 flush subnormal numbers.
 """
@@ -15,15 +15,14 @@ from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter
+    from weft.types.capabilities import Capabilities
 
 _LOG2_E: Final = 1.4426950408889634
 _LN2: Final = 0.6931471805599453
-_FIRST_WITH_TANH: Final = 75
 # 8-bit float → PTX's name of two.
 BYTE_PAIRS: Final = {
     name: info.ptx_pair for name, info in INFO.items() if info.format and info.bits == 8
 }
-FIRST_WITH_BYTE_FLOATS: Final = max(INFO[name].converts_from for name in BYTE_PAIRS)
 # Elements of a matrix operand → PTX's name; of 32-bit floats the tensor cores read the highest 19 bits.
 OPERANDS: Final = {**{name: info.ptx for name, info in INFO.items()}, "f32": "tf32"}
 
@@ -113,8 +112,8 @@ _BYTE_FLOATS: Final[dict[str, LibraryEntry]] = {
 }
 
 
-def units(capability: int) -> dict[str, LibraryEntry]:
+def units(machine: Capabilities) -> dict[str, LibraryEntry]:
     """The functions that a GPU of a compute capability, such as 90, has."""
-    missing = () if capability >= _FIRST_WITH_TANH else ("approx.tanh.f32",)
+    missing = () if machine.has("tanh") else ("approx.tanh.f32",)
     found = {name: entry for name, entry in _UNITS.items() if name not in missing}
-    return found | _BYTE_FLOATS if capability >= FIRST_WITH_BYTE_FLOATS else found
+    return found | _BYTE_FLOATS if machine.has("cvt_f8") else found

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from weft.types.capabilities import Capabilities
 from weft.types.launch_limits import WARP_SIZE
 
 # What LLVM expands inline on every machine that weft has met, GPUs and 64-bit CPUs.
@@ -40,7 +41,7 @@ class Target:
         coordinates: of a GPU, the intrinsics that read `thread_idx` and the others, without the axis.
         pointer_copy: assembly that copies a pointer into a register, if constant addresses are worth keeping in one.
         warp_size: threads that it issues together. The language's warps have 32.
-        compute_capability: of NVIDIA's GPUs, such as 90 for sm_90a; 0 for any other machine.
+        capabilities: of NVIDIA's GPUs; None for any other machine.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Target:
     coordinates: dict[str, str] = field(default_factory=dict[str, str])
     pointer_copy: str = ""
     warp_size: int = WARP_SIZE
-    compute_capability: int = 0
+    capabilities: Capabilities | None = None
 
     def pointer(self, space: str) -> str:
         """LLVM's type of a pointer into an address space."""

@@ -42,6 +42,8 @@ from weft.language.values import Scalar, is_staged
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from weft.frontend.context import Evaluator, Frame
 
 # Builtins that only move items, which may be staged.
@@ -103,6 +105,8 @@ def call_value(
         refuse_misplaced(frame, callee)
         if callee.takes_function:
             arguments, keywords = fragments.with_region(visitor, node, arguments, keywords)
+        if callee.takes_cpu_function and callable(keywords.get("cpu")):
+            keywords = {**keywords, "cpu": _inlined(visitor, node, keywords["cpu"])}
         return callee.emit(frame.builder, *arguments, **keywords)
     if isinstance(callee, DType):
         return _converted(frame, callee, arguments, keywords)
@@ -211,6 +215,13 @@ def _python_function(
     if isinstance(function, FunctionType):
         frame.context.session.captures.read_function(function)
     return value
+
+
+def _inlined(visitor: Evaluator, node: ast.AST, function: Any) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        return visitor.call_value(node, function, list(arguments), {})
+
+    return call
 
 
 def _other(

@@ -297,6 +297,7 @@ class KernelTable:
         block = Block(arg_types=[leaf.value.ssa.type for leaf in passed])
         builder = Builder(block, cluster)
         builder.marks_signed = self._session.marks_signed
+        builder.architecture = self._session.architecture
         builder.element_types = {} if self._session.tells_events else None
         context = Context(self._session, builder)
         frame = Frame(context, source, source.tree, returns_value=False)

@@ -24,7 +24,7 @@ from weft.kernels.algorithms.operators import (
 from weft.kernels.device.row import elements, index_of
 from weft.kernels.device.views import aligned
 from weft.kernels.host.arrays import Array, Constant, Given, Int32, Int64
-from weft.kernels.host.devices import capability, multiprocessors_of
+from weft.kernels.host.devices import capabilities, multiprocessors_of
 from weft.language.control import ceil_div, static_range, unroll
 from weft.language.numbers.math import min as lesser
 from weft.language.threads.barrier import sync_threads
@@ -91,7 +91,7 @@ def plan_for(source: Given, axis: int, columns: int, how: How) -> tuple[Plan, in
     if most < blocks < 4 * most and length >= _LONG:
         lines, lanes = lines * (lanes // _SEGMENT), _SEGMENT
     parts = max(parts, -(-length // _MOST_LENGTH))
-    overlaps = parts > 1 and capability(source.device) >= (9, 0)
+    overlaps = parts > 1 and capabilities(source.device).griddepcontrol
     return Plan(lanes, lines, width, parts > 1, overlaps), parts
 
 

@@ -18,7 +18,7 @@ from weft.kernels.device.views import aligned
 from weft.kernels.host.arrays import Array, Constant, Given, given, integer, output, output_like
 from weft.kernels.host.autograd import differentiable, like_first
 from weft.kernels.host.calls import Call, remembered
-from weft.kernels.host.devices import capability
+from weft.kernels.host.devices import capabilities
 from weft.kernels.host.words import Words, words_of
 from weft.language.control import ceil_div, select, static_range, unroll
 from weft.language.memory.shared import shared
@@ -150,7 +150,7 @@ def _move(x: Any, out: Any, axes: tuple[int, ...]) -> Any:
         if is_whole:
             return Call(_turn_tiles, (x, out, axes, column), out)
         return Call(_move_tiles, (x, out, axes, order[-1], column), out)
-    if is_whole and len(axes) > 2 and capability(source.device) > (0, 0):
+    if is_whole and len(axes) > 2 and capabilities(source.device).number > 0:
         plan = row_plan_for(target.shape[-1] // target.width, target.width)
         return Call(_move_rows, (x, out, axes, order, plan), out)
     return Call(_move_along, (x, out, axes, order), out)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.kernels.device import row as rows
 from weft.kernels.device.row import SHORT, elements, put_elements, row_count, threads_for
-from weft.kernels.host.devices import capability, multiprocessors_of
+from weft.kernels.host.devices import capabilities, multiprocessors_of
 from weft.language.asynchronous.cluster import cluster_rank
 from weft.language.asynchronous.mbarrier import mbarrier
 from weft.language.asynchronous.st_async import st_async
@@ -97,7 +97,7 @@ def spread_for(columns: int, width: int, dtype: DType, device: Device, limits: L
     items = limits.items * 4 // max(dtype.itemsize, 4)
     if columns <= SHORT:
         return spread(1, WARP_SIZE, SHORT // WARP_SIZE)
-    is_streamed = limits.arrays and most > 1 and capability(device) < (12, 0)
+    is_streamed = limits.arrays and most > 1 and capabilities(device).clusters_16
     if is_streamed and columns > limits.streams_from and width * dtype.itemsize == VECTOR_BYTES:
         if columns <= _BLOCK * items:
             items = max(items // 2, width)
@@ -117,10 +117,10 @@ def spread_for(columns: int, width: int, dtype: DType, device: Device, limits: L
 
 def most_blocks(device: Device) -> int:
     """Of a cluster: 16 where a GPU has whole groups of multiprocessors, 8 on any from sm_90 on, 1 elsewhere."""
-    version = capability(device)
-    if version < (9, 0):
+    machine = capabilities(device)
+    if not machine.clusters:
         return 1
-    return 16 if version < (12, 0) and multiprocessors_of(device) >= _WHOLE else 8
+    return 16 if machine.clusters_16 and multiprocessors_of(device) >= _WHOLE else 8
 
 
 def _power(columns: int, part: int) -> int:

@@ -34,7 +34,7 @@ from weft.kernels.host.arrays import (
 from weft.kernels.host.autograd import NARROW, differentiable
 from weft.kernels.host.calls import Call, remembered
 from weft.kernels.host.compositions import composed, pulled_back, widened
-from weft.kernels.host.devices import capability
+from weft.kernels.host.devices import capabilities
 from weft.kernels.nn.activation import check_alike
 from weft.types.dtype import i32
 
@@ -400,15 +400,11 @@ def _sm90_hdim(hdim: int) -> int:
 
 
 def _has_tensor_cores(q: Given) -> bool:
-    return (
-        capability(q.device) >= (8, 0)
-        and q.dtype.itemsize == 2
-        and q.shape[-1] <= fwd_sm80.MAX_HDIM
-    )
+    return capabilities(q.device).mma and q.dtype.itemsize == 2 and q.shape[-1] <= fwd_sm80.MAX_HDIM
 
 
 def _suits_sm90(*arrays: Given) -> bool:
-    return capability(arrays[0].device) == (9, 0) and _is_aligned(*arrays)
+    return capabilities(arrays[0].device).wgmma and _is_aligned(*arrays)
 
 
 def _is_aligned(*arrays: Given) -> bool:

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.config import overrides
 from weft.driver.device import device_properties
 from weft.runtime.warmup import running
+from weft.types.capabilities import capabilities as known_capabilities
+from weft.types.capabilities import capabilities_of
 
 if TYPE_CHECKING:
     from weft.ffi.device import Device
+    from weft.types.capabilities import Capabilities
+
+
+_WITHOUT_FEATURES: Final = known_capabilities("")
 
 
 class DeviceInfo(NamedTuple):
@@ -48,9 +54,10 @@ def _known(device: Device) -> DeviceInfo:
     )
 
 
-def capability(device: Device) -> tuple[int, int]:
-    """The compute capability of a GPU, or (0, 0) for the CPU."""
-    return device_info(device).capability
+def capabilities(device: Device) -> Capabilities:
+    """Features of a GPU; the CPU, for which other kernels are chosen, has none."""
+    version = device_info(device).capability
+    return capabilities_of(version) if version > (0, 0) else _WITHOUT_FEATURES
 
 
 def multiprocessors_of(device: Device) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.kernels.host.arrays import Given, given
 from weft.kernels.host.calls import Call, View
-from weft.kernels.host.devices import capability, multiprocessors_of
+from weft.kernels.host.devices import capabilities, multiprocessors_of
 from weft.kernels.linalg import gemm_config_sm90 as sm90_config
 from weft.kernels.linalg import gemm_simt, gemm_sm80, gemm_sm90
 from weft.kernels.linalg.epilogue import Epilogue
@@ -43,20 +43,20 @@ def dispatch(problem: GemmProblem) -> Call:
 
 def _choose(problem: GemmProblem, a: Layout, b: Layout, views: list[View]) -> Call:
     left, right, c, epilogue, offsets, scales = problem
-    version, itemsize = capability(left.device), left.dtype.itemsize
+    machine, itemsize = capabilities(left.device), left.dtype.itemsize
     has_terms = left.size and right.size  # there are no tensor maps of empty arrays
-    if has_terms and version >= (8, 0) and itemsize <= 2 and c.dtype is not f64:
+    if has_terms and machine.mma and itemsize <= 2 and c.dtype is not f64:
         # Groups along K begin anywhere: no vectors along K.
         is_along_k = offsets is not None and len(right.shape) == 2
         may_copy = not is_along_k or (a.is_transposed and not b.is_transposed)
-        if version == (9, 0) and may_copy and suits_tma(left, right, a, b):
+        if machine.wgmma and may_copy and suits_tma(left, right, a, b):
             return _sm90_call(problem, a, b, views)
         if itemsize == 2:
             return _sm80_call(problem, a, b, may_copy=may_copy)
     is_wide = min(c.shape[-2:]) > gemm_simt.FEW
-    if left.dtype is f32 and version >= (8, 0) and is_wide and a.is_contiguous and b.is_contiguous:
+    if left.dtype is f32 and machine.mma and is_wide and a.is_contiguous and b.is_contiguous:
         return _f32_call(problem, a, b)
-    config = gemm_simt.simt_config(left.dtype is f64, c.shape, version == (0, 0))
+    config = gemm_simt.simt_config(left.dtype is f64, c.shape, machine.number == 0)
     k_major = left.strides[-1] == 1, right.strides[-2] == 1 and right.strides[-1] != 1
     splits = _num_splits(
         problem, config.bm, config.bn, config.min_blocks, gemm_simt.MIN_K_PER_SPLIT

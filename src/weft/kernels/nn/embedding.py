@@ -25,7 +25,7 @@ from weft.kernels.host.arrays import (
 )
 from weft.kernels.host.autograd import WIDEST, differentiable, like_first
 from weft.kernels.host.calls import Call, remembered
-from weft.kernels.host.devices import capability
+from weft.kernels.host.devices import capabilities
 from weft.language.control import ceil_div, select, static_range, unroll
 from weft.language.memory.atomics import atomic_add
 from weft.language.memory.scratch import scratch
@@ -82,7 +82,7 @@ def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     inputs = {"table": table, "indices": indices}
     out = output(source, shape, source.dtype, source.type_name, out, **inputs)
     width = common_width(source, given(out, "out"))
-    if width > 1 and columns * places.size and capability(source.device) > (0, 0):
+    if width > 1 and columns * places.size and capabilities(source.device).number > 0:
         plan = row_plan_for(columns // width, width)
         return Call(_embed_rows, (table, indices, out, plan), out)
     return Call(_embed, (table, indices, out), out)
@@ -179,7 +179,7 @@ def gather(x: Any, indices: Any, axis: int = -1, out: Any = None) -> Any:
 def _kept(source: Given, places: Given) -> int:
     """Elements of shared memory for rows that a GPU reads once as a whole; 0 where single elements are fewer bytes."""
     columns, size = source.shape[-1], source.dtype.itemsize
-    if capability(source.device) == (0, 0) or source.width < 2 or size < 2 or not places.size:
+    if capabilities(source.device).number == 0 or source.width < 2 or size < 2 or not places.size:
         return 0
     if not _LONG <= columns * size <= _KEPT_BYTES or columns * size > _SECTOR * places.shape[-1]:
         return 0

@@ -88,7 +88,8 @@ def _reads_again(operation: Operation) -> bool:
         is_read = isinstance(operation, AtomicLoadOp | AtomicCasOp)
     if not is_read:
         return False
-    tensor_type = operation.tensor.type
+    reading: Any = operation
+    tensor_type = reading.tensor.type
     return isinstance(tensor_type, TensorType) and tensor_type.space.data == "global"
 
 

@@ -63,5 +63,5 @@ HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
 }
 
 UNSUPPORTED: Final[dict[type[Operation], str]] = {
-    InlinePtxOp: "PTX is for GPUs; the CPU has no inline_ptx",
+    InlinePtxOp: "PTX is for GPUs; give inline_ptx a function for the CPU: cpu=function",
 }

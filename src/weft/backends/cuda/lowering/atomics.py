@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cuda.lowering.convergent import has
 from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type
 from weft.codegen.operations.atomics import (
     AtomicAccess,
@@ -47,9 +48,6 @@ _NARROW_BITS: Final = {"i8": 0xFF, "i16": 0xFFFF}
 _REGISTERS: Final = {"i32": ("r", 32), "i64": ("l", 64), "float": ("f", 32), "double": ("d", 64)}
 # Small float → the first architecture whose PTX adds it. The hardware adds only pairs, so ptxas makes a
 # compare-and-swap loop, but one that knows the word around the element.
-_FIRST_WITH_SUM: Final = {"f16": 70, "bf16": 90}
-_FIRST_WITH_ORDER: Final = 70
-_FIRST_WITH_SCOPE: Final = 60
 
 
 def _instruction(
@@ -58,7 +56,6 @@ def _instruction(
     """One read-modify-write with its order and scope."""
     if text in _NARROW_BITS:
         return _narrow(printer, access, operation, text, value)
-    capability = printer.module.target.compute_capability
     system = access.scope_name == "system"
     if access.order == "monotonic" and not system:
         return llvm_instruction(printer, access, operation, text, value)
@@ -67,10 +64,10 @@ def _instruction(
     register, bits = _REGISTERS[text]
     name, letter = _PTX_OPERATIONS[operation]
     form = f"{name}.{letter}{bits}"
-    if capability >= _FIRST_WITH_ORDER:
+    if has(printer, "atomic_order"):
         return _ordered(printer, access, form, text, register, value)
     with _fenced(printer, access) as relaxed:
-        if system and capability >= _FIRST_WITH_SCOPE:
+        if system and has(printer, "atomic_scope"):
             return _ptx(printer, relaxed, ".sys", form, text, register, value)
         return llvm_instruction(printer, relaxed, operation, text, value)
 
@@ -84,7 +81,7 @@ def _narrow(
     compare-and-swap loop on the word in LLVM, which keeps order and scope since sm_70.
     """
     if operation not in ("and", "or", "xor"):
-        if printer.module.target.compute_capability >= _FIRST_WITH_ORDER:
+        if has(printer, "atomic_order"):
             return llvm_instruction(printer, access, operation, text, value)
         with _fenced(printer, access) as relaxed:
             return llvm_instruction(printer, relaxed, operation, text, value)
@@ -107,7 +104,7 @@ def _swap(
     printer: FunctionPrinter, access: AtomicAccess, bits: str, expected: str, new: str
 ) -> tuple[str, str]:
     """One compare-and-swap; LLVM keeps its order and scope since sm_70."""
-    if printer.module.target.compute_capability >= _FIRST_WITH_ORDER:
+    if has(printer, "atomic_order"):
         return llvm_swap(printer, access, bits, expected, new)
     with _fenced(printer, access) as relaxed:
         return llvm_swap(printer, relaxed, bits, expected, new)
@@ -126,7 +123,7 @@ def _fenced(printer: FunctionPrinter, access: AtomicAccess) -> Generator[AtomicA
 @contextmanager
 def _ordered_access(printer: FunctionPrinter, access: AtomicAccess) -> Generator[AtomicAccess]:
     """A load or a store: LLVM prints order and scope since sm_70."""
-    if printer.module.target.compute_capability >= _FIRST_WITH_ORDER:
+    if has(printer, "atomic_order"):
         yield access
         return
     with _fenced(printer, access) as relaxed:
@@ -185,8 +182,7 @@ def _value(
     text, name = llvm_type(element), FLOAT_NAMES.get(type(element), "")
     if kind in ("max", "min") and text in ("float", "double"):
         return _float_extremum(printer, access, kind, text, value)
-    least = _FIRST_WITH_SUM.get(name)
-    if kind == "add" and least and printer.module.target.compute_capability >= least:
+    if kind == "add" and name in ("f16", "bf16") and has(printer, f"atomic_add_{name}"):
         return _ordered(printer, access, f"add.noftz.{name}", text, "h", value)
     return atomic_value(printer, access, kind, element, value)
 

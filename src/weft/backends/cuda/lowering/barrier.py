@@ -55,7 +55,7 @@ def _print_grid_barrier(printer: FunctionPrinter, op: Operation) -> None:
     other bits are unchanged, so the counter is ready for the next barrier. The block's barriers on
     both sides and release and acquire between them order all threads' writes.
     """
-    require(printer, op, 70, "weft.sync_grid")
+    require(printer, op, "grid_sync", "weft.sync_grid")
     _print_barrier(printer, op)
     lead, done = printer.new_label("lead"), printer.new_label("joined")
     printer.branch_if(_all_zero(printer, "thread_idx"), lead, done)

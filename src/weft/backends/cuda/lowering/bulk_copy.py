@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
-_FIRST: Final = 90
-
 
 def _print_load(printer: FunctionPrinter, op: BulkLoadOp) -> None:
-    require(printer, op, _FIRST, "weft.bulk_copy")
+    require(printer, op, "bulk_copy", "weft.bulk_copy")
     pointer = printer.module.target.pointer
     to = f"{pointer('shared')} {printer.tensors[op.to].pointer}"
     word = f"{pointer('shared')} {printer.tensors[op.words].address(printer, [op.index])}"
@@ -41,7 +39,7 @@ def _print_load(printer: FunctionPrinter, op: BulkLoadOp) -> None:
 
 
 def _print_store(printer: FunctionPrinter, op: BulkStoreOp) -> None:
-    require(printer, op, _FIRST, "weft.bulk_copy")
+    require(printer, op, "bulk_copy", "weft.bulk_copy")
     pointer = printer.module.target.pointer
     to = f"{pointer('global')} {printer.tensors[op.to].pointer}"
     source = f"{pointer('shared')} {printer.tensors[op.source].pointer}"

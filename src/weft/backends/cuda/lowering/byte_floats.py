@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
 
-from weft.backends.cuda.units import BYTE_PAIRS, FIRST_WITH_BYTE_FLOATS
+from weft.backends.cuda.lowering.convergent import has
+from weft.backends.cuda.units import BYTE_PAIRS
 from weft.codegen.operations.conversions import CONVERSIONS, convert_float, float_name
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def _partner(op: Operation) -> tuple[bool, Operation | None]:
 
 def _print_cast(printer: FunctionPrinter, op: Operation) -> None:
     source, result = float_name(op.operands[0].type), float_name(op.results[0].type)
-    has_pairs = printer.module.target.compute_capability >= FIRST_WITH_BYTE_FLOATS
+    has_pairs = has(printer, "cvt_f8")
     if not has_pairs or (source in BYTE_PAIRS) == (result in BYTE_PAIRS):
         CONVERSIONS[type(op)](printer, op)
         return

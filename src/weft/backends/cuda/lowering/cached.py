@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cuda.lowering.convergent import has
 from weft.codegen.llvm.types import memory_type, size_in_bytes
 from weft.codegen.operations.memory import (
     byte_of_bool,
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
-# Hint → what PTX calls it, and the first architecture that has it.
+# Hint → what PTX calls it, and the feature that it needs.
 _MODIFIERS: Final = {
-    "streaming": ("cs", 0),
-    "last_use": ("lu", 0),
-    "l2_only": ("cg", 0),
-    "no_allocate": ("L1::no_allocate", 70),
-    "evict_first": ("L2::cache_hint", 80),
-    "evict_last": ("L2::cache_hint", 80),
+    "streaming": ("cs", None),
+    "last_use": ("lu", None),
+    "l2_only": ("cg", None),
+    "no_allocate": ("L1::no_allocate", "no_allocate"),
+    "evict_first": ("L2::cache_hint", "cache_policy"),
+    "evict_last": ("L2::cache_hint", "cache_policy"),
 }
 # Bytes of a word → its type in PTX and LLVM, and the letter of its constraint; a byte comes in a register of 16 bits.
 _WORDS: Final = {
@@ -59,8 +60,8 @@ def _modifier(printer: FunctionPrinter, op: Any) -> str | None:
     """PTX's word, if the access has a hint and the architecture the word."""
     if op.cache is None:
         return None
-    word, first = _MODIFIERS[op.cache.data]
-    return word if printer.module.target.compute_capability >= first else None
+    word, feature = _MODIFIERS[op.cache.data]
+    return word if feature is None or has(printer, feature) else None
 
 
 def _words(size: int, element: int) -> tuple[int, int]:

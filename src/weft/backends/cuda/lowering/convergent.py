@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from weft.dialects.builder import source_location
 from weft.errors import UnavailableError
+from weft.types.capabilities import FEATURES
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -40,39 +41,31 @@ def call_convergent(
     return printer.let(text)
 
 
-def require(printer: FunctionPrinter, op: Operation, least: int, what: str) -> None:
+def has(printer: FunctionPrinter, feature: str) -> bool:
+    """Whether the architecture has a feature of `weft.types.capabilities`."""
+    target = printer.module.target.capabilities
+    assert target is not None
+    return target.has(feature)
+
+
+def require(
+    printer: FunctionPrinter, op: Operation, feature: str, what: str, hint: str = ""
+) -> None:
     """Refuses an operation that the architecture has no instruction for.
 
     Args:
         printer: knows the architecture.
         op: has the source location.
-        least: compute capability of the first architecture that has it, such as 70.
+        feature: of `weft.types.capabilities`.
         what: its name for users: ``"weft.match"``.
+        hint: beyond the choice of another architecture.
     Raises:
         UnavailableError: with both architectures.
     """
-    target = printer.module.target
-    if target.compute_capability < least:
+    if not has(printer, feature):
         raise UnavailableError(
             "ARCHITECTURE",
-            f"{what} needs sm_{least} or later, but this is compiled for {target.name}",
-            hint="choose the architecture with --gpu-arch",
-            location=source_location(op.location),
-        )
-
-
-def require_specific(printer: FunctionPrinter, op: Operation, what: str) -> None:
-    """Refuses an operation that only architectures of their own have, such as sm_90a and sm_100a.
-
-    Raises:
-        UnavailableError: with both architectures.
-    """
-    target = printer.module.target
-    is_specific = target.name.startswith("sm_") and target.name[-1] in "af"
-    if not is_specific or target.compute_capability < 90:
-        raise UnavailableError(
-            "ARCHITECTURE",
-            f"{what} needs sm_90a or later, but this is compiled for {target.name}",
-            hint="choose the architecture with --gpu-arch",
+            f"{what} needs {FEATURES[feature].needed}, but this is compiled for {printer.module.target.name}",
+            hint=f"choose the architecture with --gpu-arch{hint and '; '}{hint}",
             location=source_location(op.location),
         )

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
-_FIRST: Final = 80
-
 
 def _call(printer: FunctionPrinter, name: str, *arguments: str) -> None:
     callee = printer.module.intrinsic(f"llvm.nvvm.cp.async.{name}")
@@ -27,7 +25,7 @@ def _call(printer: FunctionPrinter, name: str, *arguments: str) -> None:
 
 
 def _print_copy(printer: FunctionPrinter, op: CpAsyncCopyOp) -> None:
-    require(printer, op, _FIRST, "weft.cp_async.copy")
+    require(printer, op, "cp_async", "weft.cp_async.copy")
     pointer = printer.module.target.pointer
     to = printer.tensors[op.tensor].address(printer, op.indices)
     source = printer.tensors[op.source].address(printer, op.source_indices)
@@ -42,12 +40,12 @@ def _print_copy(printer: FunctionPrinter, op: CpAsyncCopyOp) -> None:
 
 
 def _print_commit(printer: FunctionPrinter, op: CpAsyncCommitOp) -> None:
-    require(printer, op, _FIRST, "weft.cp_async.commit")
+    require(printer, op, "cp_async", "weft.cp_async.commit")
     _call(printer, "commit.group")
 
 
 def _print_wait(printer: FunctionPrinter, op: CpAsyncWaitOp) -> None:
-    require(printer, op, _FIRST, "weft.cp_async.wait")
+    require(printer, op, "cp_async", "weft.cp_async.wait")
     _call(printer, "wait.group", f"i32 {op.pending.value.data}")
 
 

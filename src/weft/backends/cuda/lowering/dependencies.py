@@ -19,18 +19,16 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
-_LEAST: Final = 90
-
 
 def _print_wait(printer: FunctionPrinter, op: WaitForDependenciesOp) -> None:
-    require(printer, op, _LEAST, "weft.wait_for_dependencies")
+    require(printer, op, "griddepcontrol", "weft.wait_for_dependencies")
     printer.line(
         'call void asm sideeffect "griddepcontrol.wait;", "~{memory}"() convergent nounwind'
     )
 
 
 def _print_launch(printer: FunctionPrinter, op: LaunchDependentsOp) -> None:
-    require(printer, op, _LEAST, "weft.launch_dependents")
+    require(printer, op, "griddepcontrol", "weft.launch_dependents")
     printer.line(
         'call void asm sideeffect "griddepcontrol.launch_dependents;", "~{memory}"() convergent nounwind'
     )

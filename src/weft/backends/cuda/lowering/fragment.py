@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type
 
-from weft.backends.cuda.units import BYTE_PAIRS, FIRST_WITH_BYTE_FLOATS
+from weft.backends.cuda.lowering.convergent import has
+from weft.backends.cuda.units import BYTE_PAIRS
 from weft.codegen.llvm.types import fragment_registers, memory_type, size_in_bytes
 from weft.codegen.operations.fragments import as_value, fragment_rows, in_memory, print_element
 from weft.dialects.simt.fragment import (
@@ -156,8 +157,7 @@ def _narrowed(printer: FunctionPrinter, op: FragmentMapOp) -> Operation | None:
         return None
     if not isinstance(last.operands[0].type, Float32Type):
         return None
-    capability = printer.module.target.compute_capability
-    has_bytes = type(kind) in _BYTE_PAIRS and capability >= FIRST_WITH_BYTE_FLOATS
+    has_bytes = type(kind) in _BYTE_PAIRS and has(printer, "cvt_f8")
     return last if has_bytes or type(kind) in _NATIVE_PAIRS else None
 
 

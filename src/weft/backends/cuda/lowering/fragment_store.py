@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cuda.lowering.convergent import call_convergent
+from weft.backends.cuda.lowering.convergent import call_convergent, has
 from weft.backends.cuda.lowering.fragment import elements, registers
 from weft.backends.cuda.lowering.lane_rows import LaneRows
-from weft.backends.cuda.lowering.reductions import FIRST_WITH_VECTORS, PACKED, red_add
+from weft.backends.cuda.lowering.reductions import PACKED, red_add
 from weft.codegen.llvm.offsets import plus, times, widened
 from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers, memory_type, size_in_bytes
 from weft.dialects.simt.fragment import FragmentRedAddOp, FragmentStoreOp
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
     from weft.dialects.simt.fragment import FragmentType
 
-_FIRST_WITH_STMATRIX: Final = 90
 _VECTOR_BYTES: Final = 16
 _BLOCK_COLUMNS: Final = 8
 _LETTERS: Final = {"float": "f", "double": "d", "i16": "h", "i32": "r", "i64": "l"}
@@ -56,8 +55,7 @@ def _print_store(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
         _print_each(printer, op)
     elif space == "shared" and op.whole is not None and _has_aligned_rows(printer, op):
         is_turned = panels is not None and bool(panels.is_transposed.data)
-        capability = printer.module.target.compute_capability
-        if size == 2 and capability >= _FIRST_WITH_STMATRIX:
+        if size == 2 and has(printer, "stmatrix"):
             _print_stmatrix(printer, op, stored_rows=int(is_turned))
         elif is_turned or (panels is not None and panels.row_bytes.data < _BLOCK_COLUMNS * size):
             _print_each(printer, op)  # a block's columns of f64 lie in two panels of 32 bytes
@@ -72,7 +70,7 @@ def _print_store(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
 def _print_red_add(printer: FunctionPrinter, op: FragmentRedAddOp) -> None:
     kind: Any = op.fragment.type
     tensor = printer.tensor(op.tensor).type
-    has_vectors = printer.module.target.compute_capability >= FIRST_WITH_VECTORS
+    has_vectors = has(printer, "red_vectors")
     lies_together = kind.layout.has_pairs_of_columns and tensor.layout.data != "strided"
     if has_vectors and lies_together and tensor.space.data == "global" and _float(kind) in PACKED:
         _Rows(printer, op, size_in_bytes(memory_type(kind.element_type))).print()

@@ -17,6 +17,7 @@ from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import LaunchExOp
 from weft.errors import UnavailableError
+from weft.types.capabilities import FEATURES, capabilities
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -32,8 +33,6 @@ _LLVMS_OWN: Final = "__nvvm"
 _COOPERATIVE: Final = 2
 _CLUSTER_DIMENSION: Final = 4
 _PROGRAMMATIC_STREAM_SERIALIZATION: Final = 6
-
-_FIRST_WITH_CLUSTERS: Final = 90
 
 
 def entry_name(name: str) -> str:
@@ -54,10 +53,10 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, max_registers: int | N
         UnavailableError: for clusters, where the architecture has none: LLVM would end the process.
     """
     target = module.target
-    if kernel.cluster is not None and target.compute_capability < _FIRST_WITH_CLUSTERS:
+    if kernel.cluster is not None and not capabilities(target.name).has("clusters"):
         raise UnavailableError(
             "ARCHITECTURE",
-            f"a kernel with clusters needs sm_{_FIRST_WITH_CLUSTERS} or later, "
+            f"a kernel with clusters needs {FEATURES['clusters'].needed}, "
             f"but this is compiled for {target.name}",
             hint="choose the architecture with --gpu-arch, or launch without cluster",
             location=source_location(kernel.location),
@@ -102,23 +101,22 @@ def launch_attributes(op: LaunchExOp) -> list[tuple[int, bytes]]:
     return found
 
 
-def refuse_clusters(module: ModuleOp, number: int, name: str) -> None:
+def refuse_clusters(module: ModuleOp, name: str) -> None:
     """Checks that no launch forms clusters if the architecture has none.
 
     Args:
         module: with the launches.
-        number: compute capability of the architecture, such as 80.
         name: of the architecture.
     Raises:
         UnavailableError: with the place of the first such launch.
     """
-    if number >= _FIRST_WITH_CLUSTERS:
+    if capabilities(name).has("clusters"):
         return
     for op in walk(module):
         if isinstance(op, LaunchExOp) and op.cluster is not None:
             raise UnavailableError(
                 "ARCHITECTURE",
-                f"a launch with a cluster needs sm_{_FIRST_WITH_CLUSTERS} or later, "
+                f"a launch with a cluster needs {FEATURES['clusters'].needed}, "
                 f"but this is compiled for {name}",
                 hint="choose the architecture with --gpu-arch, or launch without cluster",
                 location=source_location(op.location),

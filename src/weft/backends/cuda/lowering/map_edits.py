@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cuda.lowering.convergent import call_convergent, require_specific
+from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.codegen.llvm.function_printer import widened
 from weft.dialects.nvgpu.map_edits import MAP_BYTES, CopyMapOp, EditMapOp, MapAtOp
 
@@ -70,7 +70,7 @@ def _place(printer: FunctionPrinter, op: CopyMapOp | MapAtOp) -> str:
 
 
 def _print_copy_map(printer: FunctionPrinter, op: CopyMapOp) -> None:
-    require_specific(printer, op, "weft.tma.copy_map")
+    require(printer, op, "tensormap", "weft.tma.copy_map")
     place = _place(printer, op)
     with _elected(printer, op):
         _copy(printer, f"ptr {printer.values[op.tensor_map]}", place)
@@ -80,14 +80,14 @@ def _print_copy_map(printer: FunctionPrinter, op: CopyMapOp) -> None:
 
 
 def _print_map_at(printer: FunctionPrinter, op: MapAtOp) -> None:
-    require_specific(printer, op, "weft.tma.map_at")
+    require(printer, op, "tensormap", "weft.tma.map_at")
     place = _place(printer, op)
     _acquire(printer, place)
     printer.values[op.result] = place.rpartition(" ")[2]
 
 
 def _print_edit_map(printer: FunctionPrinter, op: EditMapOp) -> None:
-    require_specific(printer, op, "weft.tma.edit_map")
+    require(printer, op, "tensormap", "weft.tma.edit_map")
     pointer = f"ptr {printer.values[op.tensor_map]}"
     slot = f"{printer.module.target.pointer('shared')} {printer.tensors[op.slot].pointer}"
     with _elected(printer, op):

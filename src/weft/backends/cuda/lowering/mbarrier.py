@@ -31,19 +31,17 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
-_FIRST: Final = 90
-
 
 def word(printer: FunctionPrinter, op: Any) -> str:
     """The address of an operation's barrier, with its type."""
-    require(printer, op, _FIRST, "weft.mbarrier")
+    require(printer, op, "mbarrier", "weft.mbarrier")
     space = printer.module.target.pointer("shared")
     return f"{space} {printer.tensors[op.words].address(printer, [op.index])}"
 
 
 def _print_init(printer: FunctionPrinter, op: MbarrierInitOp) -> None:
     """The fence makes the barriers visible to copies, and to other blocks of the cluster."""
-    require(printer, op, _FIRST, "weft.mbarrier")
+    require(printer, op, "mbarrier", "weft.mbarrier")
     first, done = printer.new_label("first"), printer.new_label("initialized")
     space = printer.module.target.pointer("shared")
     printer.branch_if(printer.let(f"icmp eq i32 {thread_number(printer)}, 0"), first, done)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.backends.cuda.lowering.convergent import require
+from weft.backends.cuda.lowering.convergent import has, require
 from weft.backends.cuda.lowering.fragment import define_registers, registers
 from weft.backends.cuda.lowering.lane_rows import LaneRows
-from weft.backends.cuda.units import FIRST_WITH_BYTE_FLOATS, OPERANDS
+from weft.backends.cuda.units import OPERANDS
 from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers
 from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
 from weft.types.dtype_info import INFO
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _LETTERS: Final = {"float": "f", "double": "d", "i32": "r"}
-_FIRST: Final = 80
 
 
 def _print_mma(printer: FunctionPrinter, op: MmaOp) -> None:
     kinds = op.kinds.data.split()
     if kinds[0].startswith("f8"):
-        require(printer, op, FIRST_WITH_BYTE_FLOATS, f"weft.mma.mma of {kinds[0]}")
-    require(printer, op, _FIRST, "weft.mma.mma")
+        require(printer, op, "mma_f8", f"weft.mma.mma of {kinds[0]}")
+    require(printer, op, "mma", "weft.mma.mma")
     types: Any = [value.type for value in op.operands]
     a, b, sums = (registers(printer, value) for value in op.operands)
     (rows, depth), (_, columns), _ = (kind.dims for kind in types)
@@ -63,7 +62,7 @@ class _Instruction:
         self.sums = INFO[name].ptx
         self.a, self.b = (OPERANDS[kind] for kind in kinds)
         self.size = INFO[kinds[0]].storage_bytes(1)
-        self.emulates = self.a[0] == "e" and printer.module.target.compute_capability == 90
+        self.emulates = self.a[0] == "e" and has(printer, "mma_f8_as_f16")
 
     def print(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:
         """The sums' registers after it."""
@@ -147,7 +146,7 @@ class _Instruction:
 
 
 def _print_load_matrix(printer: FunctionPrinter, op: LoadMatrixOp) -> None:
-    require(printer, op, 75, "weft.mma.load_a")
+    require(printer, op, "ldmatrix", "weft.mma.load_a")
     kind: Any = op.result.type
     layout = kind.layout
     origins = [(run.row, run.column) for run in layout.runs]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.atomics import ATOMICS
+from weft.backends.cuda.lowering.convergent import has
 from weft.codegen.llvm.types import FLOAT_NAMES
 from weft.codegen.operations.memory import print_vector
 from weft.dialects.simt.reductions import RedAddOp
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
-FIRST_WITH_VECTORS: Final = 90
-_FIRST_WITH_HALVES: Final = 60
 # Element → PTX's type of a register, and how many elements it has.
 PACKED: Final = {
     "f32": ("f32", 1),
@@ -41,11 +40,10 @@ def red_add(element: str, registers: int) -> str:
 def _print_red_add(printer: FunctionPrinter, op: RedAddOp) -> None:
     tensor = printer.tensors[op.tensor].type
     name = FLOAT_NAMES.get(type(tensor.element_type), "")
-    capability = printer.module.target.compute_capability
     is_global = tensor.space.data == "global"
-    if is_global and name in PACKED and capability >= FIRST_WITH_VECTORS:
+    if is_global and name in PACKED and has(printer, "red_vectors"):
         _print_vector(printer, op, name, len(op.elements) // PACKED[name][1])
-    elif is_global and name == "f16" and capability >= _FIRST_WITH_HALVES:
+    elif is_global and name == "f16" and has(printer, "red_f16x2"):
         _print_vector(printer, op, name, 1)
     else:
         ATOMICS[RedAddOp](printer, op)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cuda.lowering.convergent import call_convergent, require_specific
+from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.codegen.operations.registers import register_share
 from weft.dialects.nvgpu.registers import SetmaxnregOp
 from weft.dialects.simt.kernel import kernel_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _print_setmaxnreg(printer: FunctionPrinter, op: SetmaxnregOp) -> None:
-    require_specific(printer, op, "weft.setmaxnreg")
+    require(printer, op, "setmaxnreg", "weft.setmaxnreg")
     share = register_share(kernel_of(op))
     count = op.count.value.data
     direction = "inc" if share is not None and count > share else "dec"

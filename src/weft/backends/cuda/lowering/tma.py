@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.cached import print_policy
-from weft.backends.cuda.lowering.convergent import call_convergent, require
+from weft.backends.cuda.lowering.convergent import call_convergent, has, require
 from weft.codegen.operations.tma_tiles import piece_places
 from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.tma import (
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
-
-_FIRST: Final = 90
 
 
 def policy_arguments(printer: FunctionPrinter, cache: StringAttr | None) -> tuple[str, str]:
@@ -58,7 +56,7 @@ def block_mask(printer: FunctionPrinter, ranks: Sequence[SSAValue]) -> tuple[str
 
 
 def _print_prefetch(printer: FunctionPrinter, op: TmaPrefetchOp) -> None:
-    require(printer, op, _FIRST, "weft.tma.prefetch")
+    require(printer, op, "tma", "weft.tma.prefetch")
     pointer = f"ptr {printer.values[op.tensor_map]}"
     if not op.indices:
         call_convergent(printer, "void", "prefetch.tensormap", pointer)
@@ -92,11 +90,11 @@ def copies_into_block(printer: FunctionPrinter) -> bool:
 
     PTX 8.6 has, the version of sm_100. On sm_120 a copy into a cluster's is a call that keeps a stack.
     """
-    return printer.module.target.compute_capability >= 100
+    return has(printer, "copy_to_cta")
 
 
 def _print_load(printer: FunctionPrinter, op: TmaLoadOp) -> None:
-    require(printer, op, _FIRST, "weft.tma.load")
+    require(printer, op, "tma", "weft.tma.load")
     space = printer.module.target.pointer("shared")
     word = f"{space} {printer.tensors[op.words].address(printer, [op.index])}"
     policy, has_policy = policy_arguments(printer, op.cache)
@@ -129,23 +127,23 @@ def _print_out(printer: FunctionPrinter, op: TmaStoreOp | TmaReduceOp, form: str
 
 
 def _print_store(printer: FunctionPrinter, op: TmaStoreOp) -> None:
-    require(printer, op, _FIRST, "weft.tma.store")
+    require(printer, op, "tma", "weft.tma.store")
     _print_out(printer, op, "s2g")
 
 
 def _print_reduce(printer: FunctionPrinter, op: TmaReduceOp) -> None:
-    require(printer, op, _FIRST, f"weft.tma.reduce_{op.kind.data}")
+    require(printer, op, "tma", f"weft.tma.reduce_{op.kind.data}")
     _print_out(printer, op, f"reduce.{op.kind.data}")
 
 
 def _print_wait(printer: FunctionPrinter, op: TmaWaitOp) -> None:
-    require(printer, op, _FIRST, "weft.tma.wait")
+    require(printer, op, "tma", "weft.tma.wait")
     name = "cp.async.bulk.wait.group" + (".read" if op.read is not None else "")
     call_convergent(printer, "void", name, f"i32 {op.pending.value.data}")
 
 
 def _print_fence(printer: FunctionPrinter, op: FenceProxyOp) -> None:
-    require(printer, op, _FIRST, "weft.fence_proxy")
+    require(printer, op, "tma", "weft.fence_proxy")
     space = "global" if op.is_global is not None else "shared_cta"
     call_convergent(printer, "void", f"fence.proxy.async.{space}")
 

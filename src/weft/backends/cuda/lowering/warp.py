@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cuda.lowering.convergent import call_convergent, require
+from weft.backends.cuda.lowering.convergent import call_convergent, has, require
 from weft.codegen.gpu.warp import Warp, halves, joined, warp_rows
 from weft.codegen.llvm.types import llvm_type
 from weft.dialects.simt.warp import LaneIdOp, MatchOp, VoteOp
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _MODES: Final = {"xor": "bfly"}
-_FIRST_WITH_REDUX: Final = 80
 
 
 class _CudaWarp(Warp):
@@ -43,7 +42,7 @@ class _CudaWarp(Warp):
         return self.printer.let(f"call i32 {register}()")
 
     def reduced(self) -> str:
-        if self.printer.module.target.compute_capability >= _FIRST_WITH_REDUX:
+        if has(self.printer, "redux"):
             if self.text == "i32":
                 return self._redux(self.value)
             if self.text == "i64" and self.kind in ("and", "or", "xor"):
@@ -67,7 +66,7 @@ def _print_vote(printer: FunctionPrinter, op: Any) -> None:
 
 def _print_match(printer: FunctionPrinter, op: Any) -> None:
     kind, text = op.kind.data, llvm_type(op.value.type)
-    require(printer, op, 70, "weft.match" if kind == "any" else "weft.match_all")
+    require(printer, op, "match", "weft.match" if kind == "any" else "weft.match_all")
     arguments = f"i32 {printer.values[op.mask]}", f"{text} {printer.values[op.value]}"
     if kind == "any":
         found = call_convergent(printer, "i32", f"match.any.sync.{text}", *arguments)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cuda.lowering.convergent import call_convergent
+from weft.backends.cuda.lowering.convergent import call_convergent, has
 from weft.codegen.gpu.kernel import thread_number
 from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp, WarpgroupIdOp
 from weft.types.launch_limits import WARP_SIZE
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 _SIZE: Final = 128
 _FIRST_BARRIER: Final = 8
-_FIRST_WITH_ELECT: Final = 90
 
 
 def _print_warpgroup_id(printer: FunctionPrinter, op: WarpgroupIdOp) -> None:
@@ -39,7 +38,7 @@ def _print_warpgroup_barrier(printer: FunctionPrinter, op: WarpgroupBarrierOp) -
 
 
 def _print_elect_one(printer: FunctionPrinter, op: ElectOneOp) -> None:
-    if printer.module.target.compute_capability >= _FIRST_WITH_ELECT:
+    if has(printer, "elect"):
         pair = call_convergent(printer, "{ i32, i1 }", "elect.sync", "i32 -1")
         printer.define(op.result, f"extractvalue {{ i32, i1 }} {pair}, 1")
     else:

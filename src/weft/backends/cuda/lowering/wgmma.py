@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from weft.backends.cuda.lowering.convergent import require
 from weft.backends.cuda.lowering.fragment import define_registers, registers
 from weft.backends.cuda.units import OPERANDS
 from weft.codegen.llvm.types import fragment_registers
-from weft.dialects.builder import constant_integer, source_location
+from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.wgmma import ROWS, WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitOp
 from weft.dialects.simt.fragment import FragmentMapOp, FragmentType
-from weft.errors import UnavailableError
 from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
-_ARCHITECTURE: Final = "sm_90a"
+_HINT: Final = "weft.mma multiplies on all from sm_80 on"
 _UNIT: Final = 16  # bytes, of addresses and distances in descriptors
 _STEP_BYTES: Final = 32  # of one instruction along K
 _REGISTERS_OF_STEP: Final = 4  # of A
@@ -85,7 +85,7 @@ def _print_accumulator(printer: FunctionPrinter, op: WgmmaAccumulatorOp) -> None
 
 
 def _print_mma(printer: FunctionPrinter, op: WgmmaMmaOp) -> None:
-    _check_architecture(printer, op, "weft.wgmma.mma")
+    require(printer, op, "wgmma", "weft.wgmma.mma", _HINT)
     kind: Any = op.result.type
     text, count = fragment_registers(kind)
     sums = registers(printer, op.acc) if op.acc is not None else ["poison"] * count
@@ -227,7 +227,7 @@ def _bits(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
 
 
 def _print_wait(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
-    _check_architecture(printer, op, "weft.wgmma.wait")
+    require(printer, op, "wgmma", "weft.wgmma.wait", _HINT)
     if _wait_of(op.prev_op) is op:
         define_registers(printer, op.outputs[0], registers(printer, op.fragments[0]))
         return
@@ -306,17 +306,6 @@ def _asm(
     return [
         printer.let(f"extractvalue {result} {sums}, {number}") for number in range(len(outputs))
     ]
-
-
-def _check_architecture(printer: FunctionPrinter, op: Operation, what: str) -> None:
-    name = printer.module.target.name
-    if name != _ARCHITECTURE:
-        raise UnavailableError(
-            "ARCHITECTURE",
-            f"{what} needs {_ARCHITECTURE}, but this is compiled for {name}",
-            hint="choose the architecture with --gpu-arch; weft.mma multiplies on all from sm_80 on",
-            location=source_location(op.location),
-        )
 
 
 WGMMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
