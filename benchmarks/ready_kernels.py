@@ -31,8 +31,8 @@ from benchmarks.harness import Figure, interleave, medians, reason_of, report
 from benchmarks.ready import (
     device_wide,
     elementwise,
+    gemm,
     moves,
-    products,
     rows,
     tensor_cores,
     transforms,
@@ -52,7 +52,7 @@ KINDS: dict[str, Cases] = {
     "elementwise": elementwise.cases,
     "moves": moves.cases,
     "transforms": transforms.cases,
-    "products": products.cases,
+    "gemm": gemm.cases,
     "tensor_cores": tensor_cores.cases,
 }
 """Each kind's cases; adding one is a module of `benchmarks.ready` and a line here."""

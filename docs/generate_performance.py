@@ -42,7 +42,7 @@ KINDS: Final = {
         "Fourier transforms",
         "32 M complex numbers, or 64 M real ones, in rows of 256 to 1 M. torch calls cuFFT.",
     ),
-    "products": (
+    "gemm": (
         "GEMM and attention",
         "GEMM by m x n x k, the second operand transposed; attention of 2 sequences, 16 heads of 128. torch "
         "calls cuBLAS and its own choice for attention. The peer of `scaled_gemm` converts its operands to bfloat16 first. "

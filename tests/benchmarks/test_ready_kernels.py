@@ -151,7 +151,7 @@ def record():
                 "ceilings": CEILINGS,
                 "rows": [asdict(one) for one in ROWS],
             },
-            "products": {
+            "gemm": {
                 "when": "2026-01-02 03:05",
                 "ceilings": CEILINGS,
                 "rows": [asdict(one) for one in PRODUCTS],
@@ -199,7 +199,7 @@ def test_records_are_written_drawn_and_merged(tmp_path):
     }
     assert drawn == generate_performance.pictures(record())
     kinds, functions = (
-        {"moves", "products", "products-roofline"},
+        {"moves", "gemm", "gemm-roofline"},
         set("copy sort tie bad none".split()),
     )
     functions |= {"gemm", "gemm-roofline"}
@@ -212,7 +212,7 @@ def test_records_are_written_drawn_and_merged(tmp_path):
     assert "images/functions/gemm-roofline.svg" in text and "| gemm, bfloat16, 2 | 4 |" in text
     assert generate_performance.section(record(), "transpose", "images") == ""
     new = {**record(), "kinds": {"rows": {"ceilings": CEILINGS, "rows": []}}}
-    assert set(performance.merged(record(), new)["kinds"]) == {"moves", "products", "rows"}
+    assert set(performance.merged(record(), new)["kinds"]) == {"moves", "gemm", "rows"}
     other = {**new, "machine": {"GPU": "another"}}
     assert set(performance.merged(record(), other)["kinds"]) == {"rows"}
     assert performance.merged({}, new) == new
@@ -228,7 +228,7 @@ def test_pictures_are_xml_with_a_dot_for_each_candidate():
     }
     # `none` has not been measured, and `bad` is drawn where its time is.
     assert dots == {
-        **{"moves.svg": 8, "products.svg": 2, "products-roofline.svg": 2},
+        **{"moves.svg": 8, "gemm.svg": 2, "gemm-roofline.svg": 2},
         **{f"functions/{name}.svg": 2 for name in ("copy", "sort", "tie", "bad", "gemm")},
         **{"functions/gemm-roofline.svg": 2, "functions/none.svg": 0},
     }

@@ -347,12 +347,12 @@ def test_bad_input_is_refused_by_name():
         ),
         (
             ValueError,
-            r"expected \('leaky_relu', 'slope'\)",
+            r"expected \('leaky_relu', 'negative_slope'\)",
             lambda: kernels.gemm(a, b, activation="leaky_relu"),
         ),
         (
             TypeError,
-            "slope of leaky_relu is 'x', expected a number",
+            "negative_slope of leaky_relu is 'x', expected a number",
             lambda: kernels.gemm(a, b, activation=("leaky_relu", "x")),
         ),
         (TypeError, "activation is 3, expected", lambda: kernels.gemm(a, b, activation=3)),

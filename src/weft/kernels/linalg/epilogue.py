@@ -264,14 +264,14 @@ def gradient_epilogue(gradient: Any, activation: str, bias: Any, alpha: float) -
     return Epilogue((*start, PointwiseGrad(gradient, known.backward, parameters)))
 
 
-def leaky_relu(x: Any, slope: Any) -> Any:
-    """The number, times `slope` if it is negative."""
-    return slope * x if x < 0 else x
+def leaky_relu(x: Any, negative_slope: Any) -> Any:
+    """The number, times `negative_slope` if it is negative."""
+    return negative_slope * x if x < 0 else x
 
 
-def leaky_relu_backward(gradient: Any, x: Any, slope: Any) -> Any:
-    """The gradient, times `slope` where the number is not positive."""
-    return gradient if x > 0 else slope * gradient
+def leaky_relu_backward(gradient: Any, x: Any, negative_slope: Any) -> Any:
+    """The gradient, times `negative_slope` where the number is not positive."""
+    return gradient if x > 0 else negative_slope * gradient
 
 
 class ActivationKind(NamedTuple):
@@ -296,7 +296,10 @@ ACTIVATIONS: Final = {
         gelu_tanh, gelu_tanh_backward, lambda f, x: f.gelu(x, approximate="tanh")
     ),
     "leaky_relu": ActivationKind(
-        leaky_relu, leaky_relu_backward, lambda f, x, slope: f.leaky_relu(x, slope), ("slope",)
+        leaky_relu,
+        leaky_relu_backward,
+        lambda f, x, negative_slope: f.leaky_relu(x, negative_slope),
+        ("negative_slope",),
     ),
     "relu": ActivationKind(relu, relu_backward, lambda f, x: f.relu(x)),
     "silu": ActivationKind(silu, silu_backward, lambda f, x: f.silu(x)),

@@ -256,8 +256,8 @@ def gemm(
         a: as in `matmul`.
         b: as in `matmul`. The weight of a layer, (n, k), is passed as its transposed view, which is not copied.
         bias: a vector of floats, one per column; None: 0.
-        activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``("leaky_relu", slope)``, or a function of a
-            number that kernels can call; None: the identity.
+        activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``("leaky_relu", negative_slope)``, or a
+            function of a number that kernels can call; None: the identity.
         residual: an array of floats of the result's shape and any layout, which may be `out` itself; None: 0.
         alpha: scales the product. For 8-bit floats: the product of both scales.
         beta: scales the residual.

@@ -268,7 +268,7 @@ def reduce_partials(acc: Any, column: Any, partials: Any, consumer: Any, config:
             weft.st_async(partials.values, place, four, partials.arrived[0], reducer)
     partials.arrived[0].wait(0)
 
-    def add_up(_: Any, row: Any, column: Any) -> Any:
+    def total_of(_: Any, row: Any, column: Any) -> Any:
         # A thread holds two adjacent elements of two rows in every eight columns.
         at = consumer, column // 8, thread, row % 16 // 8 * 2 + column % 2
         total = partials.values[(0, *at)]
@@ -277,7 +277,7 @@ def reduce_partials(acc: Any, column: Any, partials: Any, consumer: Any, config:
         return total
 
     column = column + width * rank if is_reducer else OUT_OF_BOUNDS
-    return acc[:, :width].map(add_up, coordinates=True), column
+    return acc[:, :width].map(total_of, coordinates=True), column
 
 
 def load_scales(

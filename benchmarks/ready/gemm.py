@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products and attention of `weft.kernels`, beside torch's, which are cuBLAS's and the fastest that it has."""
+"""GEMM and attention of `weft.kernels`, beside torch's, which call cuBLAS and its fastest attention."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from weft import kernels
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PRODUCTS = ((4096, 4096, 4096), (8192, 8192, 1024), (1024, 8192, 8192), (16, 8192, 8192))
+GEMM_SIZES = ((4096, 4096, 4096), (8192, 8192, 1024), (1024, 8192, 8192), (16, 8192, 8192))
 TOKENS, HEADS, HDIM = 8192, 16, 128
 WIDTH, GROUPS = 4096, 8
-BLOCK = 128  # elements that have a scale
-ROWS, ENTRIES = 1 << 21, 16  # of a sparse matrix, entries of a row in the mean
+BLOCK = 128  # elements of a scale
+ROWS, ENTRIES = 1 << 21, 16  # of a sparse matrix; mean entries of a row
 
 
 def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
-    """Products, alone and with what follows them in a layer, then attention and products of other kinds."""
+    """GEMM with and without an epilogue, attention, then grouped, scaled and sparse products."""
     for name in TOLERANCE:
-        for m, n, k in PRODUCTS:
-            yield from _products(torch, name, max(m // scale, 16), n // scale, k // scale)
+        for m, n, k in GEMM_SIZES:
+            yield from _gemm(torch, name, max(m // scale, 16), n // scale, k // scale)
     for causal in (False, True):
         yield _attention(torch, TOKENS // scale, causal)
         yield _attention_backward(torch, TOKENS // scale, causal)
@@ -31,7 +31,7 @@ def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
     yield _sparse(torch, ROWS // scale)
 
 
-def _products(torch: Any, name: str, m: int, n: int, k: int) -> Iterator[Case]:
+def _gemm(torch: Any, name: str, m: int, n: int, k: int) -> Iterator[Case]:
     def make(seed: int) -> list[Any]:
         weight = normal(torch, name, seed + 1, n, k) * k**-0.5
         return [normal(torch, name, seed, m, k), weight, normal(torch, name, seed + 2, n)]
@@ -90,7 +90,7 @@ def _attention(torch: Any, tokens: int, causal: bool) -> Case:
 
 
 def _attention_backward(torch: Any, tokens: int, causal: bool) -> Case:
-    """With the forward pass, of two products of seven: weft's gives the sums of weights, torch's a graph."""
+    """With the forward pass, two GEMMs of seven: weft's returns the logsumexp, torch's a graph."""
 
     def make(seed: int) -> list[Any]:
         return [normal(torch, "bfloat16", seed + k, 2, tokens, HEADS, HDIM) for k in range(4)]
@@ -114,20 +114,20 @@ def _attention_backward(torch: Any, tokens: int, causal: bool) -> Case:
 
 def _grouped(torch: Any, tokens: int, width: int) -> Case:
     ends = [tokens * (k + 1) ** 2 // GROUPS**2 for k in range(GROUPS)]  # each group is larger
-    starts = [0, *ends]
+    offsets = [0, *ends]
 
     def make(seed: int) -> list[Any]:
         b = normal(torch, "bfloat16", seed + 1, GROUPS, width, width) * width**-0.5
         a = normal(torch, "bfloat16", seed, tokens, width)
-        return [a, b, torch.tensor(starts, dtype=torch.int32)]
+        return [a, b, torch.tensor(offsets, dtype=torch.int32)]
 
     def one_by_one(a: Any, b: Any, _: Any) -> Any:
-        parts = zip(starts, ends, b, strict=False)
+        parts = zip(offsets, ends, b, strict=False)
         return torch.cat([a[start:end] @ matrix for start, end, matrix in parts])
 
     peers = {"torch": one_by_one}
     if call := getattr(torch.nn.functional, "grouped_mm", None):
-        peers["grouped_mm"] = lambda a, b, starts: call(a, b, offs=starts[1:])
+        peers["grouped_mm"] = lambda a, b, offsets: call(a, b, offs=offsets[1:])
     work, name = 2.0 * tokens * width * width, f"{GROUPS} groups of {tokens}x{width}x{width}"
     title = f"grouped_gemm/bfloat16/{name}"
     return Case(title, make, kernels.grouped_gemm, peers, work, "TFLOP/s", TOLERANCE["bfloat16"])
@@ -142,16 +142,18 @@ def _scaled(torch: Any, tokens: int, width: int) -> Case:
         scales = normal(torch, "float32", seed + 2, tokens, parts).exp()
         return [a, weight, scales, normal(torch, "float32", seed + 3, parts, parts).exp()]
 
-    def by_bfloat16(a: Any, weight: Any, of_a: Any, of_weight: Any) -> Any:
-        wide = of_a.repeat_interleave(BLOCK, 1)[:, :width]
-        blocks = of_weight.repeat_interleave(BLOCK, 0).repeat_interleave(BLOCK, 1)
+    def by_bfloat16(a: Any, weight: Any, scale_a: Any, scale_weight: Any) -> Any:
+        wide = scale_a.repeat_interleave(BLOCK, 1)[:, :width]
+        blocks = scale_weight.repeat_interleave(BLOCK, 0).repeat_interleave(BLOCK, 1)
         left, right = a.float() * wide, weight.float() * blocks[:width, :width]
         return left.bfloat16() @ right.bfloat16().T
 
     return Case(
         f"scaled_gemm/float8_e4m3fn/{tokens}x{width}x{width}",
         make,
-        lambda a, weight, of_a, of_weight: kernels.scaled_gemm(a, weight.T, of_a, of_weight.T),
+        lambda a, weight, scale_a, scale_weight: kernels.scaled_gemm(
+            a, weight.T, scale_a, scale_weight.T
+        ),
         {"by bf16": torch.compile(by_bfloat16, dynamic=False)},
         2.0 * tokens * width * width,
         "TFLOP/s",
@@ -162,13 +164,13 @@ def _scaled(torch: Any, tokens: int, width: int) -> Case:
 def _sparse(torch: Any, rows: int) -> Case:
     def make(seed: int) -> list[Any]:
         counts = integers(torch, 2 * ENTRIES + 1, torch.int64, seed, rows)
-        first = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(torch.int32)
-        columns = integers(torch, rows, torch.int32, seed + 1, int(first[-1]))
-        values = normal(torch, "float32", seed + 2, len(columns))
-        return [first, columns, values, normal(torch, "float32", seed + 3, rows)]
+        indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(torch.int32)
+        indices = integers(torch, rows, torch.int32, seed + 1, int(indptr[-1]))
+        values = normal(torch, "float32", seed + 2, len(indices))
+        return [indptr, indices, values, normal(torch, "float32", seed + 3, rows)]
 
-    def theirs(first: Any, columns: Any, values: Any, x: Any) -> Any:
-        return torch.sparse_csr_tensor(first, columns, values, (rows, rows)) @ x
+    def theirs(indptr: Any, indices: Any, values: Any, x: Any) -> Any:
+        return torch.sparse_csr_tensor(indptr, indices, values, (rows, rows)) @ x
 
     work = 8 * rows * ENTRIES + 12 * rows
     peers = {"torch": theirs}
