@@ -91,7 +91,7 @@ def attention_kernel(
         s = mask(s, first_query, BLOCK_N * (blocks - 1), queries, keys, causal)
         row_max, row_sum = s.rows(-math.inf), s.rows(0.0)
         p, row_max, row_sum, _ = online_softmax(s, row_max, row_sum, scale, profiler)
-        p, o = p.to(dtype).as_a(), weft.wgmma.accumulator((64, hdim), weft.f32)
+        p, o = p.to(dtype).as_operand_a(), weft.wgmma.accumulator((64, hdim), weft.f32)
         for block in range(blocks - 2, -1, -1):
             following = stage.next()
             k_full[following].wait()
@@ -107,12 +107,12 @@ def attention_kernel(
             o = weft.wgmma.wait(o)
             profiler.end_async("P·V", role)
             v_empty[stage].release()
-            o, p = o.map(lambda x, a: x * a, alpha), p.to(dtype).as_a()
+            o, p = o.map(lambda x, a: x * a, alpha), p.to(dtype).as_operand_a()
             stage = following
         v_full[stage].wait()
         o = weft.wgmma.wait(weft.wgmma.mma(p, v_ring[stage], o, accumulate=blocks > 1))
         with profiler.range("store"):
-            inverse = row_sum.sum_threads().map(lambda y: weft.select(y == 0, 0.0, 1.0 / y))
+            inverse = row_sum.quad_sum().map(lambda y: weft.select(y == 0, 0.0, 1.0 / y))
             o = o.map(lambda x, i: x * i, inverse).to(dtype)
             o.store(out[batch, :, head], (first_query, 0))
 

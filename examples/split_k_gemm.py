@@ -61,7 +61,7 @@ def part_kernel(
         if leader and step + STAGES < steps:
             fetch(first + step + STAGES, stage)
         stage = stage.next()
-    weft.launch_dependents()
+    weft.grid_dependency_launch()
     with p.range("store"):
         acc.store(parts[part], (row, column))
 
@@ -69,7 +69,7 @@ def part_kernel(
 @weft.kernel
 def sum_kernel(parts: weft.Tensor, c: weft.Tensor):
     """c is the sum of the parts."""
-    weft.wait_for_dependencies()
+    weft.grid_dependency_wait()
     for i, j in weft.each(c.shape):
         total = 0.0
         for part in range(parts.shape[0]):

@@ -28,7 +28,7 @@ def load_tile(tile, source, row, column):
         r, vector = divmod(weft.thread_idx.x + THREADS * i, columns // VECTOR)
         c = VECTOR * vector
         inside = (row + r < source.shape[0]) & (column + c < source.shape[1])
-        weft.cp_async.copy(tile, (r, c), source, (row + r, column + c), VECTOR, when=inside)
+        weft.cp_async.copy(tile, (r, c), source, (row + r, column + c), VECTOR, pred=inside)
 
 
 @weft.kernel(max_threads=THREADS, min_blocks=2)

@@ -138,8 +138,8 @@ from weft.language.threads.barrier import sync_threads_and as sync_threads_and
 from weft.language.threads.barrier import sync_threads_count as sync_threads_count
 from weft.language.threads.barrier import sync_threads_or as sync_threads_or
 from weft.language.threads.barrier import sync_warp as sync_warp
-from weft.language.threads.dependencies import launch_dependents as launch_dependents
-from weft.language.threads.dependencies import wait_for_dependencies as wait_for_dependencies
+from weft.language.threads.dependencies import grid_dependency_launch as grid_dependency_launch
+from weft.language.threads.dependencies import grid_dependency_wait as grid_dependency_wait
 from weft.language.threads.each import each as each
 from weft.language.threads.grid import block_dim as block_dim
 from weft.language.threads.grid import block_idx as block_idx

@@ -27,7 +27,7 @@ WITHOUT_CHECK = {
             ),
             *("nvgpu.cp_async_commit", "nvgpu.cp_async_wait", "nvgpu.tma_wait", "nvgpu.wgmma_wait"),
             *("nvgpu.named_barrier_arrive", "nvgpu.named_barrier_sync", "nvgpu.named_barriers"),
-            *("nvgpu.launch_dependents", "nvgpu.wait_for_dependencies", "nvgpu.setmaxnreg"),
+            *("nvgpu.grid_dependency_launch", "nvgpu.grid_dependency_wait", "nvgpu.setmaxnreg"),
         ),
         ORDERS,
     ),

@@ -57,7 +57,7 @@ def of_user(a, b):
 def test_what_weft_runs_in_python_is_repeatable_unless_it_reads_a_device():
     for function in (spreads.block_of, passes.gaps_of, combining.combiner):
         assert is_repeatable(function)
-    for function in (devices.capability, device_properties, spreads.spread_for, weft.compile):
+    for function in (devices.capabilities, device_properties, spreads.spread_for, weft.compile):
         assert not is_repeatable(function)
 
 

@@ -76,7 +76,7 @@ def pipeline_kernel(a: weft.Tensor, out: weft.Tensor, pending: weft.Constexpr[in
     place = 4 * weft.thread_idx.x
     for step in weft.static_range(2):
         at = 64 * step + place
-        weft.cp_async.copy(ring[step], place, a, at, 4, when=at < a.shape[0])
+        weft.cp_async.copy(ring[step], place, a, at, 4, pred=at < a.shape[0])
         weft.cp_async.commit()
     total = weft.f32(0)
     for step in range(steps):
@@ -84,7 +84,7 @@ def pipeline_kernel(a: weft.Tensor, out: weft.Tensor, pending: weft.Constexpr[in
         for i in weft.static_range(4):
             total += ring[step % 3, place + i]
         at = 64 * (step + 2) + place
-        weft.cp_async.copy(ring[(step + 2) % 3], place, a, at, 4, when=at < a.shape[0])
+        weft.cp_async.copy(ring[(step + 2) % 3], place, a, at, 4, pred=at < a.shape[0])
         weft.cp_async.commit()
     out[weft.thread_idx.x] = total
 

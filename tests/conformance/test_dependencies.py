@@ -14,12 +14,12 @@ from weft.errors import UnavailableError, ValueRangeError
 def square_kernel(a: weft.Tensor, b: weft.Tensor):
     i = weft.block_idx.x * 32 + weft.thread_idx.x
     b[i] = a[i] * a[i]
-    weft.launch_dependents()
+    weft.grid_dependency_launch()
 
 
 @weft.kernel
 def sum_kernel(b: weft.Tensor, total: weft.Tensor):
-    weft.wait_for_dependencies()
+    weft.grid_dependency_wait()
     sums = 0.0
     for i in range(weft.thread_idx.x, b.shape[0], 32):
         sums += b[i]

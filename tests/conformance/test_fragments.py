@@ -183,7 +183,7 @@ def test_reductions_of_rows_reach_all_threads_that_share_one():
             lambda x, row, column: (row * 7 + column * 5) % 11 - 5.0, coordinates=True
         )
         largest, sums = found.row_max(), found.row_sum()
-        partial = found.row_sum(partial=True).map(lambda x: x * 2).sum_threads()
+        partial = found.row_sum(partial=True).map(lambda x: x * 2).quad_sum()
         return zeros.map(lambda x, m, s, p: m * 10000 + s * 100 + p, largest, sums, partial)
 
     rows, columns = places((32, 40))
@@ -235,7 +235,7 @@ def test_a_result_is_the_left_operand_of_the_next_product():
                 ones[row, weft.lane_id()] = weft.bf16(row % 3)
         weft.sync_warp()
         found = weft.mma.zeros((16, 32)).map(lambda x, row, column: row + column, coordinates=True)
-        left = found.to(weft.bf16).as_a()
+        left = found.to(weft.bf16).as_operand_a()
         weft.mma.mma(left, weft.mma.load_b(ones), weft.mma.zeros((16, 16))).store(out)
 
     @weft.jit

@@ -45,7 +45,7 @@ def copies(start, row=3, operation="load", swizzle=None):
             elif operation == "store":
                 weft.tma.store(tensor, place, tile)
             else:
-                weft.tma.reduce_add(tensor, place, tile)
+                weft.tma.reduce(tensor, place, tile)
             weft.tma.wait()
 
     return kernel
@@ -165,7 +165,7 @@ LIMITS = {
             number,
             swizzle=swizzle,
         )
-        for operation, name in {"load": "load", "store": "store", "add": "reduce_add"}.items()
+        for operation, name in {"load": "load", "store": "store", "add": "reduce"}.items()
         for number, swizzle in ((2, None), (-3, 128))
     },
     **{
@@ -174,7 +174,7 @@ LIMITS = {
             rf"tma.{name}: the box of tensor begins at {received}0 or more along dimension {dimension}",
             -4,
         )
-        for operation, name in {"store": "store", "add": "reduce_add"}.items()
+        for operation, name in {"store": "store", "add": "reduce"}.items()
         for dimension, place, received in (
             (0, (0, None), ""),
             (1, (None, 3), ""),
@@ -189,7 +189,7 @@ LIMITS = {
         for operation, name in {
             "load": "load",
             "store": "store",
-            "add": "reduce_add",
+            "add": "reduce",
             "prefetch": "prefetch",
         }.items()
     },

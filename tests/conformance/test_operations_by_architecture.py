@@ -64,7 +64,7 @@ def stores(tensor, out):
 
 
 def reduces(tensor, out):
-    weft.tma.reduce_add(tensor, (0, 0), weft.shared((8, 32), weft.f32))
+    weft.tma.reduce(tensor, (0, 0), weft.shared((8, 32), weft.f32))
 
 
 def copies_maps(tensor, out):
@@ -117,8 +117,8 @@ def hands_registers_on(tensor, out):
 
 
 def overlaps(tensor, out):
-    weft.launch_dependents()
-    weft.wait_for_dependencies()
+    weft.grid_dependency_launch()
+    weft.grid_dependency_wait()
 
 
 def meets_in_clusters(tensor, out):
@@ -158,7 +158,7 @@ OPERATIONS = {
     "tma.load": (loads, FROM_90),
     "tma.load to several": (loads_into_several, FROM_90),
     "tma.store": (stores, FROM_90),
-    "tma.reduce_add": (reduces, FROM_90),
+    "tma.reduce": (reduces, FROM_90),
     "tma.copy_map": (copies_maps, SPECIFIC),
     "tma.map_at": (finds_maps, SPECIFIC),
     "tma.edit_map": (edits_maps, SPECIFIC),

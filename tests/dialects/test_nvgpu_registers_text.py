@@ -10,9 +10,9 @@ from tests.dialects.test_simt_text import generic, parsed
 
 TEXT = """builtin.module {
   simt.kernel @k() {
-    nvgpu.wait_for_dependencies
+    nvgpu.grid_dependency_wait
     nvgpu.setmaxnreg 40
-    nvgpu.launch_dependents
+    nvgpu.grid_dependency_launch
     simt.return
   }
 }"""

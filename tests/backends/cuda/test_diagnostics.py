@@ -115,7 +115,7 @@ def printing(c: weft.Tensor, rounds: weft.i32):
 @weft.kernel
 def packed_early(c: weft.Tensor, rounds: weft.i32):
     a, b = tiles()
-    p = weft.wgmma.wait(weft.wgmma.mma(a, b.T)).to(weft.bf16).as_a()
+    p = weft.wgmma.wait(weft.wgmma.mma(a, b.T)).to(weft.bf16).as_operand_a()
     acc = weft.wgmma.accumulator((64, 64), weft.f32)
     for number in range(rounds):
         acc = weft.wgmma.mma(p, b.T, acc, accumulate=number > 0)  # C7513

@@ -22,12 +22,12 @@
 // SASS:           PREEXIT
 
 simt.kernel @registers(%c: i1) attributes {max_threads = 384 : i32} {
-  nvgpu.wait_for_dependencies
+  nvgpu.grid_dependency_wait
   scf.if %c {
     nvgpu.setmaxnreg 40
   } else {
     nvgpu.setmaxnreg 232
   }
-  nvgpu.launch_dependents
+  nvgpu.grid_dependency_launch
   simt.return
 }

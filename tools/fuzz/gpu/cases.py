@@ -172,7 +172,7 @@ def fragments(writer: Writer) -> Case:
         first = 8 * writer.random.randint(0, (shape[1] - width) // 8)
         body.append(f"f[:, {first}:{first + width}].store(b, {place})")
     if dtype in SMALL_FLOATS and shape[1] % 16 == 0 and writer.likely(0.3):
-        body.append(f"f.as_a().map(lambda x: x + x).store(b, {place})")
+        body.append(f"f.as_operand_a().map(lambda x: x + x).store(b, {place})")
     return writer.case("fragments", "\n".join(body), block=block)
 
 
@@ -322,7 +322,7 @@ def wide_products(writer: Writer) -> Case:
         f"{_filled('a', a_stored, 128)}{_filled('b', b_stored, 128)}weft.fence_proxy()\nweft.sync_threads()\n"
     )
     if from_fragment and depth % 8 == 0:
-        body += f"left = weft.wgmma.accumulator(({rows}, {depth}), weft.f32).load(a_tile{a_turn}).as_a()\n"
+        body += f"left = weft.wgmma.accumulator(({rows}, {depth}), weft.f32).load(a_tile{a_turn}).as_operand_a()\n"
         operand = "left"
     body += (
         f"found = weft.wgmma.wait(weft.wgmma.mma({operand}, b_tile{b_turn}))\n"
@@ -353,7 +353,7 @@ def boxes(writer: Writer) -> Case:
     other = f"({writer.number('to_row', to_row)}, {writer.number('to_column', to_column)})"
     action = "store"
     if dtype in ("f32", "i32", "f16", "bf16") and writer.likely(0.3):
-        action = "reduce_add"
+        action = "reduce"
     body = f"""
 tile = weft.shared(({rows}, {columns}), weft.{dtype}, swizzle={swizzle})
 full = weft.mbarrier(1, arrivals=1)
@@ -389,7 +389,7 @@ def copies(writer: Writer) -> Case:
     writer.array("out", dtype, (rows, columns), aligned=True, zeros=True)
     by_copy = count * item >= 4 and writer.likely(0.6)
     left = writer.random.randrange(columns)
-    condition = f", when=i % {chunks} * {count} < {left}" if writer.likely(0.4) else ""
+    condition = f", pred=i % {chunks} * {count} < {left}" if writer.likely(0.4) else ""
     place = f"(i // {chunks}, i % {chunks} * {count})"
     move = (
         f"weft.cp_async.copy(tile, {place}, a, {place}, {count}{condition})"

@@ -73,7 +73,7 @@ _NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
     CpAsyncCommitOp: lambda op: "cp_async.commit",
     CpAsyncWaitOp: lambda op: "cp_async.wait",
     TmaLoadOp: lambda op: "tma.load",
-    TmaReduceOp: lambda op: f"tma.reduce_{op.kind.data}",
+    TmaReduceOp: lambda op: "tma.reduce",
     TmaStoreOp: lambda op: "tma.store",
     TmaWaitOp: lambda op: "tma.wait",
     NamedBarrierSyncOp: lambda op: "NamedBarrier.sync",

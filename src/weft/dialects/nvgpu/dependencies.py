@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that begin before the one before them in the stream has ended: `nvgpu.wait_for_dependencies`.
+"""Kernels that begin before the one before them in the stream has ended: `nvgpu.grid_dependency_wait`.
 
 In: nothing. Out: nothing. Launched with `programmatic=True`; PTX's `griddepcontrol`.
 """
@@ -16,7 +16,7 @@ from weft.dialects.definition import operation_definition
 class WaitForDependenciesOp(IRDLOperation):
     """The thread waits until the kernel before this one has ended and its writes are seen."""
 
-    name = "nvgpu.wait_for_dependencies"
+    name = "nvgpu.grid_dependency_wait"
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = "attr-dict"
@@ -26,7 +26,7 @@ class WaitForDependenciesOp(IRDLOperation):
 class LaunchDependentsOp(IRDLOperation):
     """The block does not hold the next kernel's begin up any longer; it begins once each block has said so or left."""
 
-    name = "nvgpu.launch_dependents"
+    name = "nvgpu.grid_dependency_launch"
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = "attr-dict"

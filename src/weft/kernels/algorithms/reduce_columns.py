@@ -28,7 +28,7 @@ from weft.kernels.host.devices import capabilities, multiprocessors_of
 from weft.language.control import ceil_div, static_range, unroll
 from weft.language.numbers.math import min as lesser
 from weft.language.threads.barrier import sync_threads
-from weft.language.threads.dependencies import launch_dependents, wait_for_dependencies
+from weft.language.threads.dependencies import grid_dependency_launch, grid_dependency_wait
 from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.threads import ALL
 from weft.primitives.values import board, moved, put, take
@@ -157,7 +157,7 @@ def columns_kernel(
         first = lesser(size * block_idx.y, end)
         end = lesser(first + size, end)
     if plan.overlaps and not plan.is_cut:
-        wait_for_dependencies()
+        grid_dependency_wait()
     carried = tuple([begin(how, x.dtype, line, end - first) for _ in static_range(width)])
     if number < columns:
         *others, inner = index_of(number, sizes)
@@ -173,7 +173,7 @@ def columns_kernel(
             several = elements(aligned(plane[i], width), inner, width)
             carried = _followed(how, carried, several, i - first)
     if plan.overlaps and plan.is_cut:
-        launch_dependents()
+        grid_dependency_launch()
     total, own = _over_lines(carried, plan, how)
     number = corner + own
     if (own < lanes * width) & (number < columns):

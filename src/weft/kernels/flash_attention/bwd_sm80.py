@@ -196,7 +196,7 @@ def dkdv_kernel(
         for stat_ring, source in ((lse_ring, lse_log2), (delta_ring, delta)):
             if weft.thread_idx.x < tile_n:
                 at, i = (*batch, head, row + weft.thread_idx.x), weft.thread_idx.x
-                weft.cp_async.copy(stat_ring[stage], i, source, at, 1, when=row + i < end)
+                weft.cp_async.copy(stat_ring[stage], i, source, at, 1, pred=row + i < end)
         weft.cp_async.commit()
 
     def per_column(x: weft.Fragment, values: weft.Tensor, step: int) -> weft.Fragment:

@@ -193,7 +193,7 @@ def dq_kernel(
                 last = min(last, own + keys - queries + 1)
             if key + TILE_N > last:
                 ds = mask_gradients(ds, own, key, queries, keys, heads.causal, transposed=False)
-            ds = ds.to(dtype).as_a()
+            ds = ds.to(dtype).as_operand_a()
             acc = weft.wgmma.mma(ds, k_ring[stage], acc, accumulate=block > 0)
             acc = weft.wgmma.wait(acc, pending=0)
             empty[stage].release()
@@ -290,11 +290,11 @@ def dkdv_kernel(
                 is_edge = is_edge or query + keys - queries < own + WARPGROUP_M - 1
             if is_edge:
                 p = mask_gradients(p, query, own, queries, keys, heads.causal, transposed=True)
-            a = p.to(dtype).as_a()
+            a = p.to(dtype).as_operand_a()
             dv_acc = weft.wgmma.mma(a, do_ring[stage], dv_acc, accumulate=i > 0)
             dp = weft.wgmma.wait(dp, pending=1)
             ds = p.map(score_gradient, dp, p.cols(column_values(delta_ring[stage])))
-            a = ds.to(dtype).as_a()
+            a = ds.to(dtype).as_operand_a()
             dk_acc = weft.wgmma.mma(a, q_ring[stage], dk_acc, accumulate=i > 0)
             dv_acc, dk_acc = weft.wgmma.wait(dv_acc, dk_acc, pending=0)
             empty[stage].release()

@@ -109,7 +109,7 @@ def load_tile(
                 inside = inside & (width * c < source.shape[-1])
             index = (*batch, first + r, head, width * c)
             if heads.aligned:
-                weft.cp_async.copy(tile, (r, width * c), source, index, width, when=inside)
+                weft.cp_async.copy(tile, (r, width * c), source, index, width, pred=inside)
             else:
                 tile[r, c] = source[index] if inside else source.dtype(0.0)
 
@@ -154,7 +154,7 @@ def matmul_add(
     acc: weft.Fragment, p: weft.Fragment, tile: weft.Tensor, step: int, config: AttentionConfig
 ) -> weft.Fragment:
     """acc + P · B, B `step_n` rows of a tile, P rounded to its type."""
-    b, a = tile.tile((config.step_n, tile.shape[1]), (step, 0)), p.to(tile.dtype).as_a()
+    b, a = tile.tile((config.step_n, tile.shape[1]), (step, 0)), p.to(tile.dtype).as_operand_a()
     for k in weft.static_range(config.step_n // 16):
         operand = weft.mma.load_b(b.tile((16, tile.shape[1]), (k, 0)))
         acc = weft.mma.mma(a[:, 16 * k : 16 * k + 16], operand, acc)
@@ -220,7 +220,7 @@ def attention_kernel(
                 s = mask_scores(s, own, key, queries, keys, heads.causal)
             weights, row_max, row_sum, alpha = online_softmax(s, row_max, row_sum, scale, p)
             acc = matmul_add(acc.map(multiply, alpha), weights, v_tile, step, config)
-    row_sum = row_sum.sum_threads()
+    row_sum = row_sum.quad_sum()
     rows = out[*batch, q_start : q_start + queries, head]
     acc.map(multiply, row_sum.map(reciprocal)).store(rows, (own, 0))
     if lse is not None:

@@ -102,7 +102,7 @@ def attention_kernel(
         s = mask_scores(s, first_query, BLOCK_N * (blocks - 1), queries, keys, causal)
         row_max, row_sum = s.rows(HIDDEN), s.rows(0.0)
         weights, row_max, row_sum, _ = online_softmax(s, row_max, row_sum, scale, p)
-        weights = weights.to(dtype).as_a()
+        weights = weights.to(dtype).as_operand_a()
         o = weft.wgmma.accumulator((64, hdim), weft.f32)
         for block in range(blocks - 2, -1, -1):
             following = stage.next()
@@ -120,13 +120,13 @@ def attention_kernel(
             p.end_async("P·V", consumer)
             v_empty[stage].release()
             o = o.map(multiply, alpha)
-            weights = weights.to(dtype).as_a()
+            weights = weights.to(dtype).as_operand_a()
             stage = following
         v_full[stage].wait()
         o = weft.wgmma.mma(weights, v_ring[stage], o, accumulate=blocks > 1)
         o = weft.wgmma.wait(o, pending=0)
         with p.range("store"):
-            row_sum = row_sum.sum_threads()
+            row_sum = row_sum.quad_sum()
             rows = out[*batch, q_start + first : q_start + queries, head]
             o.map(multiply, row_sum.map(reciprocal)).to(dtype).store(rows, (64 * consumer, 0))
             if lse is not None:

@@ -62,7 +62,7 @@ def online_softmax(
 ) -> tuple[weft.Fragment, weft.Fragment, weft.Fragment, weft.Fragment]:
     """One block of keys: P, the new row maximum and row sum, and the factor that rescales earlier sums.
 
-    `row_sum` stays partial, each thread's own columns, until `sum_threads`.
+    `row_sum` stays partial, each thread's own columns, until `quad_sum`.
     """
 
     def scaled(

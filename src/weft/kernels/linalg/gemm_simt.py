@@ -304,7 +304,7 @@ def load_tile(
             at *= vector
         inside = (side + at < ends[0]) & (k + step < ends[1])
         place = (side + at, k + step) if k_major else (k + step, side + at)
-        weft.cp_async.copy(tile, (step, at), source, (*batch, *place), vector, when=inside)
+        weft.cp_async.copy(tile, (step, at), source, (*batch, *place), vector, pred=inside)
 
 
 def _launch_f32(

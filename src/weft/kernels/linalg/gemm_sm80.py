@@ -121,7 +121,7 @@ def load_tile(
         inside = (place[0] < ends[0]) & (place[1] < ends[1])
         index = (*batch, *place)
         if asynchronous:
-            weft.cp_async.copy(tile, (r, vector * c), source, index, vector, when=inside)
+            weft.cp_async.copy(tile, (r, vector * c), source, index, vector, pred=inside)
         else:
             tile[r, c] = source[index] if inside else source.dtype(0.0)
 

@@ -75,8 +75,8 @@ def gemm_kernel(
     if role == 0 and leader:
         weft.tma.prefetch(a)
         weft.tma.prefetch(b)
-    weft.wait_for_dependencies()
-    weft.launch_dependents()
+    weft.grid_dependency_wait()
+    weft.grid_dependency_launch()
     if role == 0:  # the producer
         if consumers > 1:
             weft.setmaxnreg(40)

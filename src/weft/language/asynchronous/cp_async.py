@@ -35,11 +35,11 @@ def copy(
     source_index: object,
     count: object,
     *,
-    when: object = True,
+    pred: object = True,
 ) -> None:
-    """Begins to copy `count` neighbors of a tensor into shared memory; they pass no register.
+    """Copies `count` adjacent elements of a tensor into shared memory asynchronously, past the registers.
 
-    Each thread copies for itself: 4, 8 or 16 bytes, which are neighbors along the last dimension of both and begin at
+    Each thread copies for itself: 4, 8 or 16 bytes, adjacent along the last dimension of both, which begin at
     multiples of their size, as for `load_vector`. `cp_async.commit` closes a group of copies. After `cp_async.wait`
     the thread sees them, and the others after a barrier. On the CPU a copy runs when it is waited for: a missing wait
     shows.
@@ -48,17 +48,17 @@ def copy(
         to: an array in shared memory, swizzled or not.
         index: of the first element there: an integer, or a tuple with one per dimension.
         source: a tensor of the kernel with the same element type.
-        source_index: of the first element there; it may lie outside where `when` is false.
+        source_index: of the first element there; it may lie outside where `pred` is false.
         count: of elements; a constant.
-        when: a condition: where it is false zeros are written, and `source` is not read.
+        pred: a condition: where it is false zeros are written, and `source` is not read.
 
     Raises:
-        TypeMismatchError: for anything else, too little known alignment, or elements that are not neighbors.
+        TypeMismatchError: for anything else, too little known alignment, or elements that are not adjacent.
         ValueRangeError: for a count of another size, or an unaligned constant index.
         UnavailableError: before sm_80.
 
     Example:
-        ``weft.cp_async.copy(tile, 4 * tid, points, 4 * tid, 4, when=tid < 8); weft.cp_async.commit()``
+        ``weft.cp_async.copy(tile, 4 * tid, points, 4 * tid, 4, pred=tid < 8); weft.cp_async.commit()``
     """
     target = _tensor(to, "shared", "an array in shared memory")
     found = _tensor(source, "global", "a tensor of the kernel's parameters")
@@ -72,8 +72,8 @@ def copy(
     places = neighbors_place(builder, "cp_async.copy", target, index, number)
     source_places = neighbors_place(builder, "cp_async.copy", found, source_index, number)
     condition = None
-    if when is not True:
-        condition = truth(builder, expect_scalar(builder, when, "cp_async.copy: the condition")).ssa
+    if pred is not True:
+        condition = truth(builder, expect_scalar(builder, pred, "cp_async.copy: the condition")).ssa
     builder.emit(CpAsyncCopyOp(number, target.ssa, places, found.ssa, source_places, condition))
 
 

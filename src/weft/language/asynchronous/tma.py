@@ -40,12 +40,7 @@ __all__ = [
     "load",
     "map_at",
     "prefetch",
-    "reduce_add",
-    "reduce_and",
-    "reduce_max",
-    "reduce_min",
-    "reduce_or",
-    "reduce_xor",
+    "reduce",
     "store",
     "wait",
 ]
@@ -173,124 +168,58 @@ def store(
     builder.emit(TmaStoreOp(found.ssa, indices, source.ssa, cache_policy("tma.store", cache)))
 
 
-@operation(name="tma.reduce_add")
-def reduce_add(
-    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
+@operation(name="tma.reduce")
+def reduce(
+    builder: Builder,
+    tensor_map: object,
+    index: object,
+    tile: object,
+    *,
+    op: object = "add",
+    cache: object = None,
 ) -> None:
-    """Begins to add a tile of shared memory to a box of a tensor; what is outside of the tensor is left alone.
+    """Reduces a tile of shared memory into a box of a tensor; what is outside of the tensor is left alone.
 
-    As `tma.store`, but each element of the tensor is added to in one step, so that several blocks may add to the same
-    box; in which order they do is not known. Sums of floats are rounded to the element's type each time, those of
-    integers wrap.
+    As `tma.store`, but each element of the tensor is changed in one atomic step, so that several blocks may reduce into
+    the same box; in which order they do is not known. Sums of floats are rounded to the element's type each time, those
+    of integers wrap.
 
     Args:
-        tensor_map, index, tile, cache: as for `tma.store`. The elements are i32, u32, u64, f16, bf16 or f32.
+        tensor_map, index, tile, cache: as for `tma.store`.
+        op: a constant: ``"add"`` of i32, u32, u64, f16, bf16 or f32; ``"min"`` and ``"max"`` of i32, u32, i64, u64, f16
+            or bf16; ``"and"``, ``"or"`` and ``"xor"`` of i32, u32 or u64.
 
     Raises:
         TypeMismatchError: for elements of another type, or as `tma.store`.
-        ValueRangeError, UnavailableError: as `tma.store`.
+        ValueRangeError: for another `op`, or as `tma.store`.
+        UnavailableError: as `tma.store`.
 
     Example:
-        ``weft.tma.reduce_add(target, (0, 0), part); weft.tma.wait()``
+        ``weft.tma.reduce(counts, (0, 0), numbers, op="max"); weft.tma.wait()``
     """
-    _reduce(builder, "add", tensor_map, index, tile, cache)
-
-
-@operation(name="tma.reduce_min")
-def reduce_min(
-    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
-) -> None:
-    """Begins to replace elements of a box by those of a tile that are less; see `tma.reduce_add`.
-
-    Args:
-        tensor_map, index, tile, cache: as for `tma.store`. The elements are i32, u32, i64, u64, f16 or bf16.
-
-    Raises:
-        TypeMismatchError, ValueRangeError, UnavailableError: as `tma.reduce_add`.
-
-    Example:
-        ``weft.tma.reduce_min(counts, (0, 0), numbers); weft.tma.wait()``
-    """
-    _reduce(builder, "min", tensor_map, index, tile, cache)
-
-
-@operation(name="tma.reduce_max")
-def reduce_max(
-    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
-) -> None:
-    """Begins to replace elements of a box by those of a tile that are greater; see `tma.reduce_add`.
-
-    Args:
-        tensor_map, index, tile, cache: as for `tma.reduce_min`.
-
-    Raises:
-        TypeMismatchError, ValueRangeError, UnavailableError: as `tma.reduce_add`.
-
-    Example:
-        ``weft.tma.reduce_max(counts, (0, 0), numbers); weft.tma.wait()``
-    """
-    _reduce(builder, "max", tensor_map, index, tile, cache)
-
-
-@operation(name="tma.reduce_and")
-def reduce_and(
-    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
-) -> None:
-    """Begins to clear those bits of a box that a tile has not; see `tma.reduce_add`.
-
-    Args:
-        tensor_map, index, tile, cache: as for `tma.store`. The elements are i32, u32 or u64.
-
-    Raises:
-        TypeMismatchError, ValueRangeError, UnavailableError: as `tma.reduce_add`.
-
-    Example:
-        ``weft.tma.reduce_and(counts, (0, 0), numbers); weft.tma.wait()``
-    """
-    _reduce(builder, "and", tensor_map, index, tile, cache)
-
-
-@operation(name="tma.reduce_or")
-def reduce_or(
-    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
-) -> None:
-    """Begins to set those bits of a box that a tile has; see `tma.reduce_add`.
-
-    Args:
-        tensor_map, index, tile, cache: as for `tma.reduce_and`.
-
-    Raises:
-        TypeMismatchError, ValueRangeError, UnavailableError: as `tma.reduce_add`.
-
-    Example:
-        ``weft.tma.reduce_or(counts, (0, 0), numbers); weft.tma.wait()``
-    """
-    _reduce(builder, "or", tensor_map, index, tile, cache)
-
-
-@operation(name="tma.reduce_xor")
-def reduce_xor(
-    builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
-) -> None:
-    """Begins to flip those bits of a box that a tile has; see `tma.reduce_add`.
-
-    Args:
-        tensor_map, index, tile, cache: as for `tma.reduce_and`.
-
-    Raises:
-        TypeMismatchError, ValueRangeError, UnavailableError: as `tma.reduce_add`.
-
-    Example:
-        ``weft.tma.reduce_xor(counts, (0, 0), numbers); weft.tma.wait()``
-    """
-    _reduce(builder, "xor", tensor_map, index, tile, cache)
+    if not isinstance(op, str) or op not in _REDUCED:
+        names = ", ".join(f'"{one}"' for one in _REDUCED)
+        raise ValueRangeError(
+            "TMA_REDUCE", f"tma.reduce: op is {describe(op)}; expected one of {names}"
+        )
+    found, indices = box_place(builder, "reduce", tensor_map, index)
+    source = checked_tile("reduce", found, tile)
+    if found.dtype not in _REDUCED[op]:
+        listed = [str(dtype) for dtype in _REDUCED[op]]
+        raise TypeMismatchError(
+            "TMA_REDUCE",
+            f"tma.reduce: {found.name} holds {found.dtype}; TMA takes {', '.join(listed[:-1])} and {listed[-1]} for "
+            f'op="{op}"',
+        )
+    policy = cache_policy("tma.reduce", cache)
+    builder.emit(TmaReduceOp(op, (found.ssa, indices), source.ssa, policy))
 
 
 @operation(name="tma.wait")
 def wait(builder: Builder, *, pending: object = 0, read: object = False) -> None:
     """Waits until all but the `pending` newest of this thread's copies out of shared memory are complete.
 
-    These are those of `tma.store`, `tma.reduce_add` and the others, and `bulk_copy`; each is a group of its own.
+    These are those of `tma.store`, `tma.reduce` and the others, and `bulk_copy`; each is a group of its own.
 
     Args:
         pending: how many may still run; a constant from 0 up.
@@ -330,7 +259,7 @@ def fence_proxy(builder: Builder, *, space: object = "shared") -> None:
     launches none is needed.
 
     Args:
-        space: the memory; a constant: "shared", for `tma.store`, `tma.reduce_add` and the like, `bulk_copy` and
+        space: the memory; a constant: "shared", for `tma.store`, `tma.reduce` and the like, `bulk_copy` and
             `wgmma.mma` of tiles that threads wrote; "global", for `tma.load` and `bulk_copy` of arrays that threads of
             the same launch wrote, and for `tma.store` and the like into them.
 
@@ -346,20 +275,3 @@ def fence_proxy(builder: Builder, *, space: object = "shared") -> None:
             "FENCE_SPACE", f'fence_proxy: space is {describe(space)}; expected "shared" or "global"'
         )
     builder.emit(FenceProxyOp(is_global=space == "global"))
-
-
-def _reduce(
-    builder: Builder, kind: str, tensor_map: object, index: object, tile: object, cache: object
-) -> None:
-    name = f"reduce_{kind}"
-    found, indices = box_place(builder, name, tensor_map, index)
-    source = checked_tile(name, found, tile)
-    if found.dtype not in _REDUCED[kind]:
-        listed = [str(dtype) for dtype in _REDUCED[kind]]
-        raise TypeMismatchError(
-            "TMA_REDUCE",
-            f"tma.{name}: {found.name} holds {found.dtype}; the copy engine takes {', '.join(listed[:-1])} and "
-            f"{listed[-1]}",
-        )
-    policy = cache_policy(f"tma.{name}", cache)
-    builder.emit(TmaReduceOp(kind, (found.ssa, indices), source.ssa, policy))

@@ -193,8 +193,8 @@ def to(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
     return mapped(builder, fragment.type, fragment.dtype, converted, (fragment,))
 
 
-@operation(name="Fragment.as_a")
-def as_a(builder: Builder, fragment: Fragment) -> Fragment:
+@operation(name="Fragment.as_operand_a")
+def as_operand_a(builder: Builder, fragment: Fragment) -> Fragment:
     """A product's result as the left operand of another one, without moving an element.
 
     Args:
@@ -204,17 +204,17 @@ def as_a(builder: Builder, fragment: Fragment) -> Fragment:
         TypeMismatchError: for elements of another size, whose operands are laid out in another way.
 
     Example:
-        ``left = weft.mma.zeros((16, 16)).to(weft.bf16).as_a()``
+        ``left = weft.mma.zeros((16, 16)).to(weft.bf16).as_operand_a()``
     """
-    expect_fragment(fragment, "as_a")
+    expect_fragment(fragment, "as_operand_a")
     kind = fragment.type
     if kind.role.data != "c" or fragment.dtype.bits != 16 or kind.dims[1] % 16:
         why = "operands of 8-bit elements are laid out in another way than results"
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
-            f"as_a takes a product's result of 16-bit elements and a multiple of 16 columns, received "
+            f"as_operand_a takes a product's result of 16-bit elements and a multiple of 16 columns, received "
             f"{describe(fragment)}{f'; {why}' if fragment.dtype.bits == 8 else ''}",
-            hint="write f.to(weft.bf16).as_a()"
+            hint="write f.to(weft.bf16).as_operand_a()"
             if fragment.dtype.bits != 8
             else "store it to a tile in shared memory, and load that",
         )
@@ -389,7 +389,7 @@ def _check_packing(shape: FragmentType, dtype: DType) -> None:
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
             f"elements of type {dtype} lie elsewhere in an operand of a product of shape {shape.dims}",
-            hint="convert before as_a, or before the tile is loaded",
+            hint="convert before as_operand_a, or before the tile is loaded",
         )
 
 

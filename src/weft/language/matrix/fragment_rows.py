@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One value for each row of a fragment: `f.row_max()`, `f.row_sum()`, `f.sum_threads()`.
+"""One value for each row of a fragment: `f.row_max()`, `f.row_sum()`, `f.quad_sum()`.
 
 In: a fragment. Out: a fragment of role `row`; first of what each thread holds, then of the four that share a row.
 """
@@ -54,13 +54,13 @@ def row_sum(builder: Builder, fragment: Fragment, partial: bool = False) -> Frag
 
     Args:
         fragment: of numbers.
-        partial: whether each thread only adds the elements that it holds; `sum_threads` adds these sums, once for many.
+        partial: whether each thread only adds the elements that it holds; `quad_sum` adds these sums, once for many.
 
     Raises:
         TypeMismatchError: as `row_max`.
 
     Example:
-        ``total = acc.row_sum(partial=True).sum_threads()``
+        ``total = acc.row_sum(partial=True).quad_sum()``
     """
     expect_fragment(fragment, "row_sum")
     wide = wide_dtype(fragment.dtype)
@@ -69,11 +69,11 @@ def row_sum(builder: Builder, fragment: Fragment, partial: bool = False) -> Frag
     found = _reduced(
         builder, fragment, lambda one, other: binary(builder, "+", one, other), "row_sum"
     )
-    return found if partial else sum_threads.emit(builder, found)
+    return found if partial else quad_sum.emit(builder, found)
 
 
-@operation(name="Fragment.sum_threads")
-def sum_threads(builder: Builder, fragment: Fragment) -> Fragment:
+@operation(name="Fragment.quad_sum")
+def quad_sum(builder: Builder, fragment: Fragment) -> Fragment:
     """The sums of each row that the four threads with parts of it hold, in all of them.
 
     Args:
@@ -83,14 +83,14 @@ def sum_threads(builder: Builder, fragment: Fragment) -> Fragment:
         TypeMismatchError: for another fragment.
 
     Example:
-        ``total = acc.row_sum(partial=True).sum_threads()``
+        ``total = acc.row_sum(partial=True).quad_sum()``
     """
-    expect_fragment(fragment, "sum_threads")
+    expect_fragment(fragment, "quad_sum")
     if fragment.type.role.data != "row":
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
-            f"sum_threads adds values of rows, received {describe(fragment)}",
-            hint="write f.row_sum(partial=True).sum_threads()",
+            f"quad_sum adds values of rows, received {describe(fragment)}",
+            hint="write f.row_sum(partial=True).quad_sum()",
         )
     return _of_threads(builder, fragment, lambda one, other: binary(builder, "+", one, other))
 

@@ -113,7 +113,7 @@ def mma(builder: Builder, a: Fragment, b: Fragment, acc: Fragment) -> Fragment:
     8-bit floats sm_89.
 
     Args:
-        a: M x K, from `load_a` or ``f.as_a()``.
+        a: M x K, from `load_a` or ``f.as_operand_a()``.
         b: K x N, from `load_b`.
         acc: M x N.
 

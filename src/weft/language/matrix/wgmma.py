@@ -99,7 +99,7 @@ def mma(
 
     Args:
         a: the left tile, (rows, K): rows a multiple of 64. In shared memory made with ``swizzle=``, or a fragment
-            from `as_a`.
+            from `as_operand_a`.
         b: the right tile, (K, columns), in such memory: columns a multiple of 8 up to 256. Of 8-bit types and of
             f32, the elements along K are neighbors: a tile stored (columns, K) is ``tile.T`` here. K takes a multiple
             of 32 bytes.
@@ -205,7 +205,7 @@ def _left_fragment(fragment: Fragment) -> Fragment:
         raise TypeMismatchError(
             "WGMMA_OPERAND",
             f"wgmma.mma: the left operand is {describe(fragment)}, which is not laid out as one",
-            hint="write p.to(weft.bf16).as_a()",
+            hint="write p.to(weft.bf16).as_operand_a()",
         )
     return fragment
 

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def _print_wait(printer: FunctionPrinter, op: WaitForDependenciesOp) -> None:
-    require(printer, op, "griddepcontrol", "weft.wait_for_dependencies")
+    require(printer, op, "griddepcontrol", "weft.grid_dependency_wait")
     printer.line(
         'call void asm sideeffect "griddepcontrol.wait;", "~{memory}"() convergent nounwind'
     )
 
 
 def _print_launch(printer: FunctionPrinter, op: LaunchDependentsOp) -> None:
-    require(printer, op, "griddepcontrol", "weft.launch_dependents")
+    require(printer, op, "griddepcontrol", "weft.grid_dependency_launch")
     printer.line(
         'call void asm sideeffect "griddepcontrol.launch_dependents;", "~{memory}"() convergent nounwind'
     )

@@ -132,7 +132,7 @@ def _print_store(printer: FunctionPrinter, op: TmaStoreOp) -> None:
 
 
 def _print_reduce(printer: FunctionPrinter, op: TmaReduceOp) -> None:
-    require(printer, op, "tma", f"weft.tma.reduce_{op.kind.data}")
+    require(printer, op, "tma", "weft.tma.reduce")
     _print_out(printer, op, f"reduce.{op.kind.data}")
 
 
