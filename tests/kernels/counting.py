@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weft import _native, kernels
+from weft import _native
 from weft.api import JitFunction
-from weft.kernels.host import calls
+from weft.kernels.host import calls, devices
 
 if TYPE_CHECKING:
     import pytest
@@ -21,9 +19,13 @@ def _noted(function: JitFunction, *arguments: Any) -> None:
     code = function.function.__code__
     kinds = [function.function.__annotations__[name] for name in code.co_varnames[: len(arguments)]]
     pairs = list(zip(kinds, arguments, strict=True))
-    constants = tuple(_native.constant_key(one) for kind, one in pairs if kind == "Constant")
-    runtime = tuple(one for kind, one in pairs if kind != "Constant")
+    constants = tuple(_native.constant_key(one) for kind, one in pairs if _is_constant(kind))
+    runtime = tuple(one for kind, one in pairs if not _is_constant(kind))
     KEYS.add((function, _native.argument_key(runtime), constants))
+
+
+def _is_constant(kind: str) -> bool:
+    return kind == "Constant" or kind.startswith("weft.Constexpr")
 
 
 def count_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,16 +34,17 @@ def count_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "known_call", lambda *_: None)
 
 
+def like_device(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], multiprocessors: int
+) -> None:
+    """Kernels are chosen as on that GPU, while arrays are on the CPU."""
+    info = devices.DeviceInfo(capability, multiprocessors, 227 << 10)
+    monkeypatch.setattr(devices, "device_info", lambda _: info)
+
+
 def like_hopper(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions decide as on a GPU of sm_90, while arrays are on the CPU."""
-    for module in set(kernels._MODULES.values()):  # pyright: ignore[reportPrivateUsage]
-        import_module(f"weft.kernels.{module}")
-    for name, module in list(sys.modules.items()):
-        if name.startswith("weft.kernels."):
-            if hasattr(module, "capability"):
-                monkeypatch.setattr(module, "capability", lambda _: (9, 0))
-            if hasattr(module, "multiprocessors_of"):
-                monkeypatch.setattr(module, "multiprocessors_of", lambda _: 132)
+    """As on an H200."""
+    like_device(monkeypatch, (9, 0), 132)
 
 
 def compilations(calls: Any) -> int:

@@ -8,9 +8,10 @@ import pytest
 
 import weft
 from examples.checks.attention import attend
+from tests.kernels.counting import like_hopper
 from weft import kernels
 from weft.kernels.device.row_mapping import Spread
-from weft.kernels.flash_attention import api, bwd_sm80, bwd_sm90, fwd_simt, fwd_sm80, fwd_sm90
+from weft.kernels.flash_attention import bwd_sm80, bwd_sm90, fwd_simt, fwd_sm80, fwd_sm90
 from weft.kernels.nn import cross_entropy as losses
 
 RANDOM = np.random.default_rng(4)
@@ -106,7 +107,7 @@ def test_hopper_kernel_of_batches(causal):
 
 @pytest.mark.parametrize("scale", [0.0, -0.125])
 def test_scales_up_to_0_go_around_tensor_cores(scale, monkeypatch):
-    monkeypatch.setattr(api, "capability", lambda _: (9, 0))
+    like_hopper(monkeypatch)
     q, k, v = (numbers(1, n, 1, 64, dtype=np.float16) for n in (2, 3, 3))
     found = kernels.attention(q, k, v, scale=scale)
     assert np.allclose(found, of_batches(q, k, v, False, scale), atol=2e-3)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import weft
+from tests.kernels.counting import like_hopper
 from weft import kernels
 from weft.kernels.host import devices
 from weft.kernels.host.arrays import given
-from weft.kernels.linalg import dispatch, gemm_simt, gemm_sm80, gemm_sm90
 from weft.kernels.linalg import gemm_config_sm90 as sm90_config
+from weft.kernels.linalg import gemm_simt, gemm_sm80, gemm_sm90
 from weft.kernels.linalg.epilogue import ACTIVATIONS, IDENTITY, epilogue_of
 from weft.kernels.linalg.gemm_config_sm90 import GemmConfig
 from weft.kernels.linalg.operands import layout_of
@@ -27,8 +28,7 @@ RANDOM = np.random.default_rng(8)
 @pytest.fixture
 def sm90(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls on the CPU run the kernels that an H200 would."""
-    monkeypatch.setattr(dispatch, "capability", lambda _: (9, 0))
-    monkeypatch.setattr(dispatch, "multiprocessors_of", lambda _: 132)
+    like_hopper(monkeypatch)
 
 
 def numbers(*shape: int, dtype: object = np.float64) -> np.ndarray:

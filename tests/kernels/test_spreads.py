@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.kernels.counting import like_device
 from tests.kernels.test_kernels import layer_norm, rms_norm, softmax
 from tests.kernels.test_norm_gradients import reference
 from weft.dialects.simt.views import VECTOR_BYTES
@@ -105,8 +106,7 @@ def test_a_spread_holds_its_row(monkeypatch):
         ((12, 0), 170, 8),
     )
     for version, processors, most in devices:
-        monkeypatch.setattr(spreads, "capability", lambda device, found=version: found)
-        monkeypatch.setattr(spreads, "multiprocessors_of", lambda device, found=processors: found)
+        like_device(monkeypatch, version, processors)
         for columns, dtype, module, is_whole in product(columns_of, dtypes, modules, (True, False)):
             limits, width = module._LIMITS, VECTOR_BYTES // dtype.itemsize if is_whole else 1
             spread = spreads.spread_for(columns, width, dtype, None, limits)  # type: ignore[arg-type]

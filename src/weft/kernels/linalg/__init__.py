@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products: epilogues, tile schedulers, split-K, and a kernel for each generation of GPUs."""
+"""GEMM: epilogues, tile schedulers, split-K, and a kernel for each generation of GPUs."""

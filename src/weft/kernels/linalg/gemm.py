@@ -346,8 +346,8 @@ def _grouped_backward(
 def _like_grouped_k(
     a: Any, b: Any, offsets: Any, alpha: float = 1.0, dtype: str | None = None
 ) -> Any:
-    product = _like(a.mT, b, dtype)
-    return product.new_empty((offsets.shape[0] - 1, *product.shape))
+    one = _like(a.mT, b, dtype)
+    return one.new_empty((offsets.shape[0] - 1, *one.shape))
 
 
 def _grouped_k_backward(

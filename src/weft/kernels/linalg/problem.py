@@ -28,7 +28,7 @@ class GemmProblem(NamedTuple):
         b: (..., k, n); (groups, k, n) with groups of rows.
         c: (..., m, n); (groups, m, n) with groups along K.
         epilogue: applied to the sums.
-        offsets: the bounds of groups of rows, or, where C is a stack of products of two matrices, of groups along K.
+        offsets: the bounds of groups of rows; of groups along K, where A and B are matrices and C is a stack.
         scales: of 8-bit operands.
     """
 
