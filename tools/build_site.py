@@ -30,7 +30,7 @@ SHOWN = (".md", ".png", ".svg")
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
-def place_of(file: Path) -> Path | None:
+def target_of(file: Path) -> Path | None:
     """Where a file of the repository is in the site; None if it is not there."""
     if file.parent == ROOT:
         return Path(OF_ROOT[file.name]) if file.name in OF_ROOT else None
@@ -49,7 +49,7 @@ def rewritten(page: Path, text: str) -> str:
             return f"\\{found[0]}"
         if target.startswith(("http:", "https:", "mailto:")) or not file.exists():
             return found[0]  # mkdocs says which are broken
-        place, own = place_of(file), place_of(page)
+        place, own = target_of(file), target_of(page)
         if place is None or own is None:
             path = f"`{file.relative_to(ROOT)}`"
             return path if words.strip("`") in path else f"{words} ({path})"
@@ -71,7 +71,7 @@ def main() -> int:
     files = [ROOT / name for name in OF_ROOT]
     files += [file for file in sorted((ROOT / "docs").rglob("*")) if file.suffix in SHOWN]
     for file in files:
-        place = place_of(file)
+        place = target_of(file)
         assert place is not None
         (pages / place).parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".md":

@@ -63,7 +63,7 @@ def link_flags(folder: Path) -> str:
 
 
 def run(*command: str, cwd: Path | None = None, **variables: str) -> str:
-    """What a command prints.
+    """Output of a command.
 
     Raises:
         SystemExit: if it fails; with what it printed.

@@ -2,8 +2,8 @@
 """Runs a program by weft and by the reference, and says where they differ.
 
 In: a `Program`. Out: None or a `Difference`. weft runs it at two levels of optimization, with one thread and with
-several, with coroutines where it makes loops of threads that wait, and with the rounds of `weft.each` spread as on a
-GPU too; `unassembled` compiles it for a GPU, as far as the
+several, with coroutines where it makes loops of threads that wait, and with the iterations of `weft.each` mapped
+as on a GPU too; `unassembled` compiles it for a GPU, as far as the
 assembler.
 """
 
@@ -159,7 +159,7 @@ def _unlike(got: list[Any], expected: list[list[Any] | None]) -> str:
 
 
 def unassembled(program: Program, _levels: Iterable[int] = ()) -> Difference | None:
-    """What is wrong with the program's code for a GPU, as far as the compiler and the assembler see it."""
+    """Defect of the program's code for a GPU, as far as the compiler and the assembler see it."""
     arguments = [
         weft.fake_tensor(getattr(weft, argument[0]), argument[1], device="cuda")
         if isinstance(argument, tuple)

@@ -45,7 +45,7 @@ class Helper:
 
 @dataclass
 class Scope:
-    """What an expression may name.
+    """Names that an expression may use.
 
     Attributes:
         variables: name → type.

@@ -230,7 +230,7 @@ def _mask(name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> int:
 
 
 def _collective(name: str, requests: dict[int, Any], mask: int) -> dict[int, Any]:
-    """What each lane gets. A request is what a lane asked for; `mask` is in it too."""
+    """Result of each lane. A request is what a lane asked for; `mask` is in it too."""
     first = {lane: request[2][0] if request[2] else None for lane, request in requests.items()}
     if name == "sync_warp":
         return dict.fromkeys(first)
@@ -283,7 +283,7 @@ def _reduced(name: str, values: list[Value]) -> Value:
     if type_.kind == "f" and len(values) != 32:
         raise UnspecifiedError("a sum of floats over a part of a warp")
     sign = {"warp_sum": "+", "warp_and": "&", "warp_or": "|", "warp_xor": "^"}[name]
-    while len(values) > 1:  # neighbors first
+    while len(values) > 1:  # adjacent values first
         pairs = [arithmetic(sign, values[k], values[k + 1]) for k in range(0, len(values) - 1, 2)]
         values = pairs + values[len(values) - len(values) % 2 :]
     return values[0]

@@ -112,7 +112,7 @@ class Writer:
         return self.expressions.condition(place.scope, 1)
 
     def uniform(self) -> Scope:
-        """What has the same value in every thread."""
+        """Uniform values: the same in every thread."""
         return Scope(dict(self.scalars))
 
     # ---- statements
@@ -402,14 +402,14 @@ class Writer:
         return f"weft.{kind}({self.of(type_, place, 2)}{mask})", type_
 
     def collective(self, place: Place) -> list[str]:
-        """What the lanes of a warp do together."""
+        """Collectives of a warp's lanes."""
         name = self.name()
         text, type_ = self._collected(place, "")
         place.scope.variables[name] = type_
         return [f"{name} = {text}"]
 
     def masked(self, place: Place) -> list[str]:
-        """What the lanes of a branch do together."""
+        """Collectives of a branch's lanes."""
         condition, mask, name = self.name(), self.name(), self.name()
         lines = [f"{condition} = weft.bool_({self.condition(place)})"]
         lines.append(f"{mask} = weft.ballot({condition})")

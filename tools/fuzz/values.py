@@ -141,7 +141,7 @@ def convert(value: object, type_: Type) -> Value:
 
 
 def counted(type_: Type) -> Type:
-    """What a type counts as in arithmetic."""
+    """Type in which a type computes."""
     if type_.kind == "b":
         return I32
     return F32 if type_.bits == 8 and type_.kind == "f" else type_
@@ -168,7 +168,7 @@ def common(first: Type, second: Type) -> Type:
 
 
 def literal_type(value: Number, other: Type | None) -> Type:
-    """What a literal becomes beside an operand, or alone: the table "Literals are weak"."""
+    """Type of a literal beside an operand, or alone: the table "Literals are weak"."""
     if isinstance(value, float):
         return counted(other) if other is not None and other.kind == "f" else F32
     if other is not None:
@@ -399,7 +399,7 @@ class Product(Value):
 
 
 def wide(type_: Type) -> Type:
-    """What a literal becomes with it in a variable: the table "Sums are wide"."""
+    """Type of a literal with it in a variable: the table "Sums are wide"."""
     if type_.bits >= 32 or type_ == BOOL:
         return type_
     return F32 if type_.kind == "f" else I32

@@ -176,15 +176,15 @@ def fragments(writer: Writer) -> Case:
     return writer.case("fragments", "\n".join(body), block=block)
 
 
-def _turned(
+def _transposed(
     writer: Writer, shape: tuple[int, int], dtype: str
 ) -> tuple[tuple[int, int], str, object]:
     """Dims of a tile of this shape as it is stored, what turns it into that shape, and a swizzle that it allows."""
-    is_turned = writer.likely(0.4)
-    stored = shape[::-1] if is_turned else shape
+    is_transposed = writer.likely(0.4)
+    stored = shape[::-1] if is_transposed else shape
     row = stored[1] * size_of(dtype)
     fitting = [s for s in SWIZZLES if s is None or (row % s == 0 and stored[0] % 8 == 0)]
-    return stored, ".T" if is_turned else "", writer.choose(fitting)
+    return stored, ".T" if is_transposed else "", writer.choose(fitting)
 
 
 def tiles(writer: Writer) -> Case:
@@ -199,7 +199,7 @@ def tiles(writer: Writer) -> Case:
         if not across:
             return tiles(Writer(writer.seed + 1_000_003))
     whole = shape[0] * down, shape[1] * across
-    stored, turn, swizzle = _turned(writer, whole, dtype)
+    stored, turn, swizzle = _transposed(writer, whole, dtype)
     index = writer.random.randrange(down), writer.random.randrange(across)
     writer.array("a", dtype, shape)
     writer.array("b", dtype, shape, zeros=True)
@@ -250,12 +250,12 @@ def products(writer: Writer) -> Case:
     left, right, sums = choose(_PRODUCTS)
     depth = {1: 32, 2: 16}.get(size_of(left), 8) * choose((1, 2, 4))
     rows, columns = 16 * choose((1, 2, 4)), 8 * choose((1, 2, 3, 4, 8))
-    a_stored, a_turn, a_swizzle = _turned(writer, (rows, depth), left)
+    a_stored, a_turn, a_swizzle = _transposed(writer, (rows, depth), left)
     if size_of(left) == 1:
         a_stored, a_turn, a_swizzle = (rows, depth), "", 32
         b_stored, b_turn, b_swizzle = (columns, depth), ".T", choose((None, 32))
     else:
-        b_stored, b_turn, b_swizzle = _turned(writer, (depth, columns), right)
+        b_stored, b_turn, b_swizzle = _transposed(writer, (depth, columns), right)
     writer.array("a", left, a_stored)
     writer.array("b", right, b_stored)
     writer.array("c", sums, (rows, columns), zeros=True)
@@ -298,16 +298,16 @@ def wide_products(writer: Writer) -> Case:
     depth = 32 // item * choose((1, 2, 4)) if item > 1 else 32 * choose((1, 2, 4))
     rows = 64 * choose((1, 2, 2, 3))
     columns = 8 * choose([n for n in (1, 2, 3, 4, 6, 8, 12, 16) if rows * n * 8 // 128 <= 96])
-    a_turned = item == 2 and writer.likely(0.4)
-    b_turned = item != 2 or writer.likely()
+    a_transposed = item == 2 and writer.likely(0.4)
+    b_transposed = item != 2 or writer.likely()
 
-    def laid(shape: tuple[int, int], *, is_turned: bool) -> tuple[tuple[int, int], str, int]:
-        stored = shape[::-1] if is_turned else shape
+    def laid(shape: tuple[int, int], *, is_transposed: bool) -> tuple[tuple[int, int], str, int]:
+        stored = shape[::-1] if is_transposed else shape
         fitting = [s for s in (32, 64, 128) if stored[1] * item % s == 0]
-        return stored, ".T" if is_turned else "", choose(fitting or [0])
+        return stored, ".T" if is_transposed else "", choose(fitting or [0])
 
-    a_stored, a_turn, a_swizzle = laid((rows, depth), is_turned=a_turned)
-    b_stored, b_turn, b_swizzle = laid((depth, columns), is_turned=b_turned)
+    a_stored, a_turn, a_swizzle = laid((rows, depth), is_transposed=a_transposed)
+    b_stored, b_turn, b_swizzle = laid((depth, columns), is_transposed=b_transposed)
     if not b_swizzle or not a_swizzle:
         return wide_products(Writer(writer.seed + 1_000_003))
     from_fragment = item == 2 and writer.likely(0.3)

@@ -154,7 +154,7 @@ def smaller(case: Case, kind: str, run_on: Machine = on_gpu) -> Case:
 
 
 def reproducer(case: Case, result: Result, command: str) -> str:
-    """What a person needs to see the difference."""
+    """Report of a difference, for a person."""
     arguments = "\n".join(f"# {one!r}" for one in _brief(case.arguments))
     return f"seed {case.seed} ({case.family}): {result.kind}: {result.text}\n# {command}\n{case.source}{arguments}\n"
 

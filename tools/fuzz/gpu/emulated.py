@@ -71,7 +71,7 @@ def _names(case: Case) -> list[str]:
 
 
 def _value(parameter: KernelParameter, argument: Any, memory: Memory, arrays: list[Placed]) -> int:
-    """What a launch gives the kernel."""
+    """Arguments of a launch."""
     if parameter.part == SCALAR:
         return int(argument) & (1 << 64) - 1
     array = argument.array

@@ -309,7 +309,7 @@ _CHANGES: Final[dict[str, Callable[..., np.ndarray]]] = {
 def _changed(
     operation: str, old: np.ndarray, value: np.ndarray, kind: str, *, is_pair: bool
 ) -> np.ndarray:
-    """What an element is after it."""
+    """Value of the element afterwards."""
     change = _CHANGES[operation]
     if is_pair:
         return of_pair(change(pair(old, kind), pair(value, kind)).astype(FLOATS[kind]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a warp's 32 lanes do together: shuffles, matrices to and from shared memory, products.
+"""Collectives of a warp's 32 lanes: shuffles, matrices to and from shared memory, products.
 
 In: an instruction, the block whose warps execute it. Out: registers and shared memory, changed. Layouts are PTX's.
 """
