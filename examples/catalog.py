@@ -39,14 +39,13 @@ from examples import (
     smith_waterman,
     softmax,
     sparse_matvec,
-    split_k_gemm,
     strided_copy,
     tiled_matmul,
     tma_transpose,
     transpose,
     warp_reduction,
 )
-from examples.checks import attention, hopper_gemm, tensor_core_gemm
+from examples.checks import attention, hopper_gemm, split_k_gemm, tensor_core_gemm
 
 EXAMPLES = (
     add_one.EXAMPLE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The product whose sums are shared: right however many blocks share one, and overlapping launches on GPUs."""
+"""Split-K GEMM: right for any number of splits, and overlapping launches on GPUs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import weft
+from examples.checks.split_k_gemm import EXAMPLE, fake_arguments
 from examples.common import run
-from examples.split_k_gemm import BK, EXAMPLE, fake_arguments, gemm, part_kernel
+from examples.split_k_gemm import BK, gemm, gemm_kernel
 from weft import _native
 
 
@@ -26,7 +27,7 @@ def test_the_example_is_right():
 
 # As many steps as stages, fewer, and a number that the blocks do not divide.
 @pytest.mark.parametrize("shape", [(1, 8, 8), (64, 128, 4 * BK), (70, 8, 11 * BK + 8)])
-def test_every_number_of_blocks_for_a_sum_is_right(multiprocessors, shape):
+def test_any_number_of_splits(multiprocessors, shape):
     m, n, k = shape
     random = np.random.default_rng(6)
     a, b = (random.standard_normal(s).astype(np.float16) for s in ((m, k), (n, k)))
@@ -35,9 +36,9 @@ def test_every_number_of_blocks_for_a_sum_is_right(multiprocessors, shape):
     np.testing.assert_allclose(c, expected, rtol=2e-3, atol=2e-3 * np.sqrt(k))
 
 
-def test_the_loop_is_products_and_the_launches_overlap():
+def test_a_step_is_four_wgmmas_and_launches_overlap():
     function = weft.compile(gemm, *fake_arguments(), options="--gpu-arch sm_90a")
-    kernel = function.kernels[part_kernel.function.__name__]
+    kernel = function.kernels[gemm_kernel.function.__name__]
     assert (function.remarks, kernel.spill_load_bytes) == ((), 0)
     assert [text for text in EXAMPLE.instructions if text not in function.ptx] == []
     assert function.sass.count("HGMMA") == BK // 16

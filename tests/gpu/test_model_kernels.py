@@ -36,8 +36,8 @@ def test_elementwise(dtype: Any):
         for form in ("none", "tanh"):
             expected = functional.gelu(wide, approximate=form)
             check(kernels.gelu(a, form), expected)
-            (slope,) = torch.autograd.grad(expected, wide, b.double())
-            check(kernels.gelu_backward(b, a, form), slope)
+            (grad,) = torch.autograd.grad(expected, wide, b.double())
+            check(kernels.gelu_backward(b, a, form), grad)
         check(kernels.silu_mul(a, b), functional.silu(a.double()) * b.double())
 
 
@@ -74,9 +74,9 @@ def test_rope(dtype: Any, style: str):
     halves = x.double().unflatten(-1, (2, 64) if style == "half" else (64, 2))
     p, q = halves.unbind(-2 if style == "half" else -1)
     cos, sin = angles.double().cos()[:, None], angles.double().sin()[:, None]
-    turned = torch.stack((p * cos - q * sin, q * cos + p * sin), -2 if style == "half" else -1)
+    transposed = torch.stack((p * cos - q * sin, q * cos + p * sin), -2 if style == "half" else -1)
     found = kernels.rope(x, angles.cos(), angles.sin(), style)
-    check(found, turned.flatten(-2), 2 * ROUNDING[dtype])
+    check(found, transposed.flatten(-2), 2 * ROUNDING[dtype])
     check(kernels.rope(found, angles.cos(), angles.sin(), style, True), x, 4 * ROUNDING[dtype])
 
 
@@ -103,7 +103,7 @@ SIZES = ((1, 1, 1), (512, 768, 1024), (1000, 1016, 520), (333, 257, 129), (4096,
 
 @pytest.mark.parametrize("dtype", (*DTYPES, torch.float64), ids=str)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_products(dtype: Any, size: tuple[int, int, int]):
+def test_gemm(dtype: Any, size: tuple[int, int, int]):
     m, n, k = size
     a, b = numbers(m, k, dtype=dtype), numbers(k, n, dtype=dtype)
     expected = a.double() @ b.double()
@@ -116,11 +116,11 @@ def test_products(dtype: Any, size: tuple[int, int, int]):
 
 
 @pytest.mark.parametrize("dtype", DTYPES[1:], ids=str)
-def test_endings_and_stacks(dtype: Any):
+def test_epilogues_and_stacks(dtype: Any):
     a, weight = numbers(3, 300, 512, dtype=dtype), numbers(3, 640, 512, dtype=dtype)
     bias, residual = numbers(640), numbers(3, 300, 640, dtype=dtype)
-    products = a.double() @ weight.double().transpose(1, 2) / 16 + bias.double()
-    expected = torch.nn.functional.silu(products) + 2 * residual.double()
+    acc = a.double() @ weight.double().transpose(1, 2) / 16 + bias.double()
+    expected = torch.nn.functional.silu(acc) + 2 * residual.double()
     found = kernels.gemm(a, weight.transpose(1, 2), bias, "silu", residual, 1 / 16, 2.0)
     check(found, expected, 2 * ROUNDING[dtype])
     wide = kernels.gemm(a, weight[0].T, bias, alpha=1 / 16, dtype=torch.float32)
@@ -131,8 +131,10 @@ def test_endings_and_stacks(dtype: Any):
 
 
 @pytest.mark.parametrize("dtype", (*DTYPES, torch.float64), ids=str)
-@pytest.mark.parametrize("size", [(16, 4096, 8192), (4096, 3, 8192), (100, 200, 30_011)], ids=str)
-def test_products_of_few_tiles(dtype: Any, size: tuple[int, int, int]):
+@pytest.mark.parametrize(
+    "size", [(16, 4096, 8192), (4096, 3, 8192), (100, 200, 30_011), (16, 128, 65_536)], ids=str
+)
+def test_gemm_with_few_tiles(dtype: Any, size: tuple[int, int, int]):
     m, n, k = size
     a, weight, bias = numbers(m, k, dtype=dtype), numbers(n, k, dtype=dtype), numbers(n)
     residual = numbers(m, n, dtype=dtype)
@@ -153,12 +155,12 @@ def test_a_layer_is_differentiated(dtype: Any):
     residual, gradient = (numbers(64, 1024, dtype=dtype) for _ in range(2))
     inputs = [one.requires_grad_() for one in (x, weight, bias, residual)]
     found = kernels.gemm(x, weight.T, bias, "gelu", residual, 1 / 64)
-    slopes = torch.autograd.grad(found, inputs, gradient)
+    grads = torch.autograd.grad(found, inputs, gradient)
     wide = [one.detach().double().requires_grad_() for one in inputs]
     sums = wide[0] @ wide[1].T / 64 + wide[2]
     expected = torch.nn.functional.gelu(sums) + wide[3]
     others = torch.autograd.grad(expected, wide, gradient.double())
-    for one, other in zip(slopes, others, strict=True):
+    for one, other in zip(grads, others, strict=True):
         check(one, other, 5e-2 if dtype is torch.bfloat16 else 1e-4)
 
 
@@ -166,13 +168,13 @@ def test_a_layer_is_differentiated(dtype: Any):
 @pytest.mark.parametrize("k", [1024, 1001])
 def test_groups_of_rows(dtype: Any, k: int):
     sizes = [0, 1, 700, 128, 0, 64, 2000, 129, 0]
-    starts = torch.tensor([3, *sizes], device="cuda").cumsum(0, dtype=torch.int32)
+    offsets = torch.tensor([3, *sizes], device="cuda").cumsum(0, dtype=torch.int32)
     rows, n, groups = 3 + sum(sizes) + 5, 776, len(sizes)
     a, weight = numbers(rows, k, dtype=dtype), numbers(groups, n, k, dtype=dtype)
     bias, gradient = numbers(groups, n), numbers(rows, n, dtype=dtype)
     inputs = [one.requires_grad_() for one in (a, weight, bias)]
-    found = kernels.grouped_gemm(a, weight.mT, starts, bias, "silu", 1 / 32)
-    slopes = torch.autograd.grad(found, inputs, gradient)
+    found = kernels.grouped_gemm(a, weight.mT, offsets, bias, "silu", 1 / 32)
+    grads = torch.autograd.grad(found, inputs, gradient)
     wide = [one.detach().double().requires_grad_() for one in inputs]
     parts = wide[0][3:-5].split(sizes)
     sums = [x @ w.T / 32 + b for x, w, b in zip(parts, *wide[1:], strict=True)]
@@ -180,12 +182,12 @@ def test_groups_of_rows(dtype: Any, k: int):
     tolerance = max(2 * ROUNDING[dtype], 2e-5)
     check(found, expected, tolerance)
     others = torch.autograd.grad(expected, wide, gradient.double())
-    for one, other in zip(slopes, others, strict=True):
+    for one, other in zip(grads, others, strict=True):
         scale = float(other.abs().max())
         check(one / scale, other / scale, tolerance)
 
 
-def test_products_of_8_bit_floats():
+def test_gemm_of_8_bit_floats():
     a, b = (numbers(512, 1024).to(torch.float8_e4m3fn) for _ in range(2))
     expected = a.double() @ b.double().T
     check(kernels.gemm(a, b.T, alpha=1 / 32), expected / 32, 2e-2)
@@ -195,13 +197,13 @@ def test_products_of_8_bit_floats():
 @pytest.mark.parametrize(
     "size", [(1000, 1032, 2000), (16, 4096, 7168), (4096, 2048, 1024)], ids=str
 )
-def test_products_with_scales_of_blocks(size: tuple[int, int, int]):
+def test_gemm_with_block_scales(size: tuple[int, int, int]):
     m, n, k = size
     a, weight = (numbers(rows, k).to(torch.float8_e4m3fn) for rows in (m, n))
     blocks = -(-k // 128)
-    of_a, of_weight = numbers(m, blocks).exp(), numbers(-(-n // 128), blocks).exp()
-    left = a.double() * of_a.double().repeat_interleave(128, 1)[:, :k]
-    scales = of_weight.double().repeat_interleave(128, 0)[:n].repeat_interleave(128, 1)[:, :k]
+    scale_a, scale_weight = numbers(m, blocks).exp(), numbers(-(-n // 128), blocks).exp()
+    left = a.double() * scale_a.double().repeat_interleave(128, 1)[:, :k]
+    scales = scale_weight.double().repeat_interleave(128, 0)[:n].repeat_interleave(128, 1)[:, :k]
     right = (weight.double() * scales).T
     expected, magnitude = left @ right, left.abs() @ right.abs()
 
@@ -209,12 +211,12 @@ def test_products_with_scales_of_blocks(size: tuple[int, int, int]):
         allowed = tolerance * magnitude + ROUNDING[found.dtype] * expected.abs()
         return bool(((found.double() - expected).abs() <= allowed).all())
 
-    # Tensor cores keep 14 bits of a sum of 8-bit products; what lies in another way goes without.
-    call = a, weight.T, of_a, of_weight.T
+    # Tensor cores accumulate 8-bit floats in 14 bits; other layouts go without them.
+    call = a, weight.T, scale_a, scale_weight.T
     assert within(kernels.scaled_gemm(*call), 1e-3)
     assert within(kernels.scaled_gemm(*call, dtype=torch.float32), 1e-3)
-    turned = a, weight.T.contiguous(), of_a.T.contiguous().T, of_weight.T
-    assert within(kernels.scaled_gemm(*turned, dtype=torch.float32), 1e-5)
+    row_major = a, weight.T.contiguous(), scale_a.T.contiguous().T, scale_weight.T
+    assert within(kernels.scaled_gemm(*row_major, dtype=torch.float32), 1e-5)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -256,11 +258,11 @@ def test_derivatives_of_norms(dtype: Any, shape: tuple[int, int]):
         (kernels.rms_norm, functional.rms_norm, 2),
     ):
         found = norm(*inputs[:used], eps=1e-5)
-        slopes = torch.autograd.grad(found, inputs[:used], gradient)
+        grads = torch.autograd.grad(found, inputs[:used], gradient)
         again = torch.autograd.grad(norm(*inputs[:used], eps=1e-5), inputs[:used], gradient)
         expected = other(wide[0], shape[1:], *wide[1:used], eps=1e-5)
-        slopes_of_torch = torch.autograd.grad(expected, wide[:used], gradient.double())
-        for one, same, exact in zip(slopes, again, slopes_of_torch, strict=True):
+        torch_grads = torch.autograd.grad(expected, wide[:used], gradient.double())
+        for one, same, exact in zip(grads, again, torch_grads, strict=True):
             assert torch.equal(one, same)
             scale = float(exact.abs().mean())
             check(one / scale, exact / scale, 4 * ROUNDING[dtype] + 1e-5)
@@ -276,21 +278,21 @@ def test_derivatives_of_norms(dtype: Any, shape: tuple[int, int]):
     ids=str,
 )
 @pytest.mark.parametrize("causal", [False, True])
-def test_derivatives_of_attention(dtype: Any, hdim: int, causal: bool):
+def test_derivatives_scale_attention(dtype: Any, hdim: int, causal: bool):
     tokens = 500
     q, k, v = (numbers(2, heads, tokens, hdim, dtype=dtype) for heads in (8, 2, 2))
     gradient = numbers(2, 8, tokens, hdim, dtype=dtype)
     inputs = [one.requires_grad_() for one in (q, k, v)]
     wide = [one.detach().double().requires_grad_() for one in inputs]
     found = kernels.attention(*(one.transpose(1, 2) for one in inputs), causal)
-    slopes = torch.autograd.grad(found, inputs, gradient.transpose(1, 2))
+    grads = torch.autograd.grad(found, inputs, gradient.transpose(1, 2))
     call = torch.nn.functional.scaled_dot_product_attention
     expected = call(*wide, is_causal=causal, enable_gqa=True)
     others = torch.autograd.grad(expected, wide, gradient.double())
     flat = [one.detach().transpose(1, 2).flatten(0, 1) for one in (gradient, *inputs)]
     starts = torch.arange(3, device="cuda", dtype=torch.int32) * tokens
     packed, again = (kernels.attention_backward(*flat, causal, None, starts, starts) for _ in "ab")
-    for one, other, rows, same in zip(slopes, others, packed, again, strict=True):
+    for one, other, rows, same in zip(grads, others, packed, again, strict=True):
         scale = float(other.abs().max())
         check(one / scale, other / scale, 4 * ROUNDING[dtype])
         check(
@@ -310,14 +312,14 @@ def test_losses(dtype: Any):
     expected = torch.nn.functional.cross_entropy(wide, classes, reduction="none")
     check(kernels.cross_entropy(logits, classes), expected, 1e-5)
     gradient = numbers(500)
-    (slope,) = torch.autograd.grad(expected, wide, gradient.double())
-    check(kernels.cross_entropy_backward(gradient, logits, classes), slope)
+    (grad,) = torch.autograd.grad(expected, wide, gradient.double())
+    check(kernels.cross_entropy_backward(gradient, logits, classes), grad)
     y, gradient = torch.softmax(logits.float() / 8, -1).to(dtype), numbers(500, 50_257, dtype=dtype)
     total = (gradient.double() * y.double()).sum(-1, keepdim=True)
     check(kernels.softmax_backward(gradient, y), y.double() * (gradient.double() - total))
     logarithms, total = torch.log_softmax(logits, -1), gradient.double().sum(-1, keepdim=True)
-    slope = gradient.double() - logarithms.double().exp() * total
-    check(kernels.log_softmax_backward(gradient, logarithms), slope)
+    grad = gradient.double() - logarithms.double().exp() * total
+    check(kernels.log_softmax_backward(gradient, logarithms), grad)
 
 
 @pytest.mark.parametrize("dtype", (torch.complex64, torch.complex128), ids=str)
@@ -355,7 +357,7 @@ def test_fourier_transforms_of_real_numbers(dtype: Any, rows: int, length: int):
     assert (kernels.irfft(found, length, "ortho") - x).abs().max() <= 2 * error * x.abs().max()
 
 
-def test_sparse_products():
+def test_sparse_matvec():
     dense = numbers(3000, 2000) * (torch.rand(3000, 2000, device="cuda") < 0.02)
     matrix, x = dense.to_sparse_csr(), numbers(2000)
     found = kernels.sparse_matvec(matrix.crow_indices(), matrix.col_indices(), matrix.values(), x)

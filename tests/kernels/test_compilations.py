@@ -119,7 +119,7 @@ def of_heads_backward(dtype: Any) -> dict[str, Any]:
     }
 
 
-def of_products(dtype: Any) -> dict[str, Any]:
+def of_gemm(dtype: Any) -> dict[str, Any]:
     def call(m: int, k: int, n: int, **more: Any) -> Any:
         return kernels.gemm(of(m, k, dtype=dtype), of(k, n, dtype=dtype), **more)
 
@@ -251,7 +251,7 @@ AXES: dict[str, dict[str, Any]] = {
     },
     "gather": places("gather"),
     "scatter_add": places("scatter_add"),
-    "gemm": of_products(np.float32) | of_products(BF16) | of_products(np.float64),
+    "gemm": of_gemm(np.float32) | of_gemm(BF16) | of_gemm(np.float64),
     "matmul": {"m": (16, FEWER, lambda n: kernels.matmul(of(n, 64), of(64, 72)))},
     "grouped_gemm": of_groups(np.float32) | of_groups(BF16),
     "scaled_gemm": {

@@ -363,7 +363,7 @@ def test_gradients_of_complex_results_are_conjugates():
 
 
 @pytest.mark.parametrize("is_grouped", [False, True])
-def test_small_gradients_of_8_bit_products_are_not_lost(is_grouped):
+def test_small_gradients_of_8_bit_gemms_are_not_lost(is_grouped):
     stack = (1,) * is_grouped
     a, b = (torch.rand(s).to(torch.float8_e4m3fn) for s in ((4, 16), (*stack, 16, 8)))
     bias, offsets = torch.zeros((*stack, 8), requires_grad=True), torch.tensor([0, 4]).int()
@@ -383,7 +383,7 @@ def test_small_gradients_of_8_bit_products_are_not_lost(is_grouped):
         assert torch.allclose(one.float(), other, 2e-2, 1e-7)
 
 
-def test_a_scaled_product_is_differentiated_by_scales_bias_and_residual():
+def test_scaled_gemm_has_gradients_of_scales_bias_and_residual():
     torch.manual_seed(3)
     a, b = (torch.rand(shape).to(torch.float8_e4m3fn) for shape in ((3, 200), (200, 130)))
     others = [torch.rand(s, requires_grad=True) for s in ((3, 2), (2, 2), (130,), (3, 130))]
@@ -410,7 +410,7 @@ def test_a_loss_by_the_mean_of_weft_trains():
     assert torch.allclose(x.grad, expected)
 
 
-def test_a_factor_of_8_bit_products_with_a_gradient_is_refused():
+def test_alpha_of_8_bit_gemms_with_a_gradient_is_refused():
     a = torch.ones(16, 16).to(torch.float8_e4m3fn)
     with pytest.raises(TypeError, match="alpha requires a gradient"):
         kernels.gemm(a, a, alpha=torch.tensor(2.0, requires_grad=True))

@@ -129,7 +129,7 @@ def test_a_layer_is_differentiated_as_in_torch(name):
         assert one.dtype is other.dtype and torch.allclose(one, other, 1e-2, 1e-3)
 
 
-def test_wide_terms_of_a_narrow_product_have_wide_derivatives():
+def test_wide_bias_and_residual_have_wide_gradients():
     import torch
 
     a, b = torch.ones(3, 4).half(), torch.ones(4, 2).half()
