@@ -80,9 +80,18 @@ def _rfft_like(x: Any, *_: Any) -> Any:
 
 
 def _rfft_backward(gradient: Any, _: Any, x: Any, norm: str) -> Any:
-    gradient, n = gradient.resolve_conj().clone(), x.shape[-1]
-    gradient[..., 1 : (n + 1) // 2] /= 2  # `irfft` counts them twice
-    return irfft(gradient, n, _OPPOSITE[norm]), None
+    gradient, n = gradient.resolve_conj(), x.shape[-1]
+    return irfft(_scaled_inside(gradient, n, 0.5), n, _OPPOSITE[norm]), None
+
+
+def _scaled_inside(spectrum: Any, n: int, factor: float) -> Any:
+    """Half of a spectrum of n numbers with a factor for those that stand for two, which `irfft` counts twice.
+
+    Nothing is written in place: torch folds constants of graphs as if nothing were.
+    """
+    torch: Any = sys.modules["torch"]
+    place = torch.arange(spectrum.shape[-1], device=spectrum.device)
+    return torch.where((place > 0) & (place < (n + 1) // 2), spectrum * factor, spectrum)
 
 
 @differentiable(_rfft_like, _rfft_backward, rows={"x": 1})
@@ -124,10 +133,7 @@ def _irfft_like(x: Any, n: int | None = None, *_: Any) -> Any:
 
 
 def _irfft_backward(gradient: Any, _: Any, x: Any, n: int | None, norm: str) -> Any:
-    found = rfft(gradient, _OPPOSITE[norm])
-    twice = found.new_ones(found.shape[-1])
-    twice[1 : (gradient.shape[-1] + 1) // 2] = 2
-    found = found * twice
+    found = _scaled_inside(rfft(gradient, _OPPOSITE[norm]), gradient.shape[-1], 2.0)
     if not x.is_complex():
         found = sys.modules["torch"].view_as_real(found)
     return found, None, None

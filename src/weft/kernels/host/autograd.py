@@ -20,14 +20,18 @@ from weft.kernels.host.jax import with_jax
 from weft.kernels.host.operators import (
     declare,
     is_inside,
+    is_transformed,
     make_operators,
     no_derivative,
     transformed,
 )
+from weft.kernels.host.sharding import has_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
+
+    from weft.kernels.host.operators import Declaration
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -71,7 +75,7 @@ def differentiable(
 
     def decorate(function: _F) -> _F:
         name = function.__name__
-        declare(function, like, backward, kept, **rules)
+        operator = declare(function, like, backward, kept, **rules)
         declared = signature(function).parameters
         parameters = list(declared)
         # `accepted` gives derivatives by factors.
@@ -83,7 +87,7 @@ def differentiable(
         most = min((parameters.index(one) for one in written), default=len(parameters))
 
         end = result or (_first if kept else None)
-        plain = _through(name, written, most, accepted, end)
+        plain = _through(operator, written, most, accepted, end)
         if backward is None and accepted is not None:
             plain = _without_derivative(name, plain)
         through = _with_plain_numbers(name, parameters, numbers, plain)
@@ -124,7 +128,7 @@ def _with_plain_numbers(
 
     def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         for one, value in (*zip(parameters, arguments, strict=False), *keywords.items()):
-            if one in numbers and isinstance(value, torch.Tensor) and value.requires_grad:
+            if one in numbers and is_tracked(value):
                 raise TypeError(
                     f"{name}: {one} requires a gradient, but is a number, by which there is no derivative; "
                     f"pass {one}.item()"
@@ -140,31 +144,45 @@ def _without_derivative(name: str, plain: Callable[..., Any]) -> Callable[..., A
     def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         if torch.is_grad_enabled():
             for one in (*arguments, *keywords.values()):
-                if isinstance(one, torch.Tensor) and (one.requires_grad or _has_tangent(one)):
+                if is_tracked(one):
                     raise no_derivative(name)
         return plain(torch, arguments, keywords)
 
     return through
 
 
-def _has_tangent(tensor: Any) -> bool:
+def is_tracked(value: Any) -> bool:
+    """Whether a value is a tensor that requires a gradient or has a tangent."""
+    torch: Any = sys.modules["torch"]
+    if not isinstance(value, torch.Tensor):
+        return False
+    if value.requires_grad or torch.compiler.is_compiling():
+        return value.requires_grad
     forward_mode = sys.modules.get("torch.autograd.forward_ad")
     if forward_mode is None or forward_mode._current_level < 0:
         return False
-    return forward_mode.unpack_dual(tensor).tangent is not None
+    return forward_mode.unpack_dual(value).tangent is not None
 
 
 def _through(
-    name: str,
+    declared: Declaration,
     written: list[str],
     most: int,
     accepted: Callable[..., tuple[Any, ...]] | None,
     result: Callable[..., Any] | None,
 ) -> Callable[..., Any]:
     """A function's calls as ones of its operator; torch's tracer follows them."""
+    name = declared.name
 
     def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         make_operators()
+        sharded: Any = sys.modules.get("torch.distributed.tensor")
+        if sharded is not None and not has_strategy(declared):
+            if any(isinstance(one, sharded.DTensor) for one in (*arguments, *keywords.values())):
+                raise TypeError(
+                    f"{name} has no sharding strategy for a DTensor; call it on tensor.to_local() or on "
+                    "tensor.full_tensor()"
+                )
         arguments, rest = arguments[:most], arguments[most:]
         targets = [one for one in rest if one is not None]
         for one in written:
@@ -179,7 +197,7 @@ def _through(
         given, named = arguments, keywords
         if accepted is not None:
             arguments, keywords = accepted(*arguments, **keywords), {}
-        if torch.compiler.is_compiling() or not _is_transformed(torch):
+        if torch.compiler.is_compiling() or not is_transformed(torch):
             found = getattr(torch.ops.weft, name)(*arguments, **keywords)
         else:
             found = transformed(name, arguments, keywords)
@@ -190,13 +208,6 @@ def _through(
 
 def _first(found: Any, *_: Any, **__: Any) -> Any:
     return found[0]
-
-
-def _is_transformed(torch: Any) -> bool:
-    """Whether transformations of `torch.func` are under way; functionalization takes operators as they are."""
-    own = torch._C._functorch
-    stack = own.get_interpreter_stack() or ()
-    return bool(stack) and all(one.key() != own.TransformType.Functionalize for one in stack)
 
 
 _NUMBERS: Final = ("int", "int | None", "float", "float | None", "Number")
@@ -220,18 +231,18 @@ def _concerns(torch: Any, values: tuple[Any, ...]) -> str:
 
     ``"watched"``: it only watches, or casts, which it does to no call that writes to a tensor of the user's.
     """
-    has_tensors = is_tracked = False
+    has_tensors = needs_gradient = False
     for value in values:
         kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
         if kind is torch.Tensor or kind is torch.nn.Parameter:
             has_tensors = True
-            is_tracked = is_tracked or value.requires_grad
+            needs_gradient = needs_gradient or value.requires_grad
         elif kind not in _ORDINARY and hasattr(kind, "__torch_function__"):
             return kind.__name__
     if not has_tensors:
         return ""
     level = torch._C
-    if is_tracked and level.is_grad_enabled():
+    if needs_gradient and level.is_grad_enabled():
         return "gradient"
     if level._dispatch_tls_local_include_set().raw_repr() & ~_plain_keys(torch):
         return "mode"

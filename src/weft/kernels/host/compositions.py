@@ -37,6 +37,7 @@ def composed(formula: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
             every[place] = slope
         return tuple(every)
 
+    backward.formula = formula  # type: ignore[attr-defined]
     return backward
 
 

@@ -14,6 +14,8 @@ from inspect import signature
 from threading import RLock, local
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from weft.kernels.host.sharding import has_strategy, register_strategy
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -71,6 +73,7 @@ class Declaration(NamedTuple):
 _DECLARED: Final[dict[str, Declaration]] = {}
 _MADE: Final[dict[str, Any]] = {}
 _LIBRARY: Final[list[Any]] = []
+_SHARDED: Final[set[str]] = set()  # of which torch knows how a `DTensor` is sharded
 _NODES: Final[dict[str, Any]] = {}
 _LOCK: Final = RLock()
 
@@ -124,6 +127,11 @@ def make_operators() -> bool:
             is_new = True
         if is_new:
             _tell_counters(sys.modules["torch"])
+        if _SHARDED != _MADE.keys() and "torch.distributed.tensor" in sys.modules:
+            for name in _MADE.keys() - _SHARDED:
+                if has_strategy(_DECLARED[name]):
+                    register_strategy(_DECLARED[name], _MADE[name])
+                _SHARDED.add(name)
     return True
 
 
@@ -181,6 +189,7 @@ class _Place(local):
     """Where a thread is."""
 
     is_inside = False
+    is_pushing = False
 
 
 _PLACE: Final = _Place()
@@ -256,9 +265,27 @@ def _differentiated(
 
 def transformed(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call by a function that `torch.func` transforms: a node with a rule for each transformation."""
-    rest = _DECLARED[name].parameters[len(arguments) :]
-    values = [keywords.get(one, default) for one, default in rest]
-    return _NODES[name].apply(None, *arguments, *values)
+    declared = _DECLARED[name]
+    rest = declared.parameters[len(arguments) :]
+    values = [*arguments, *[keywords.get(one, default) for one, default in rest]]
+    formula = getattr(declared.backward, "formula", None)
+    if formula is not None and _PLACE.is_pushing:
+        return formula(*values)
+    return _NODES[name].apply(None, *values)
+
+
+def is_transformed(torch: Any) -> bool:
+    """Whether transformations of `torch.func` are under way; functionalization takes operators as they are."""
+    own = torch._C._functorch
+    stack = own.get_interpreter_stack() or ()
+    return bool(stack) and all(one.key() != own.TransformType.Functionalize for one in stack)
+
+
+def _outside(torch: Any, operator: Any, name: str) -> Callable[..., Any]:
+    """The operator as transformations around the one that is done see it."""
+    if not is_transformed(torch):
+        return operator
+    return lambda *arguments: transformed(name, arguments, {})
 
 
 def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]:
@@ -268,7 +295,7 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
 
     def forward(state: Any, *arguments: Any) -> Any:
         if state is None:
-            return operator(*arguments)
+            return _outside(torch, operator, name)(*arguments)
         keyset, _, is_graded, is_forward = state
         with (
             torch.set_grad_enabled(is_graded),
@@ -370,10 +397,16 @@ def _pushed(
         # What a derivative leaves away where no gradient is required it gives where the values are tracked.
         missing = list[int]()
         zeros = tuple(torch.zeros_like(one) for one in own)
+        was_pushing, _PLACE.is_pushing = (
+            _PLACE.is_pushing,
+            True,
+        )  # torch does not nest these in nodes
         try:
             _, pull = torch.func.vjp(pulled, zeros, *values)
         except TypeError as error:
             raise TypeError(f"{declared.name} has no derivative in forward mode: {error}") from None
+        finally:
+            _PLACE.is_pushing = was_pushing
         if not missing:
             return pull(tuple(tangents[place] for place in moved))[0]
     raise TypeError(f"{declared.name} has no derivative by one of these arguments in forward mode")
@@ -400,7 +433,7 @@ def _batched(torch: Any, operator: Any, declared: Declaration) -> Callable[..., 
     names = [name for name, _ in declared.parameters]
 
     def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> Any:
-        arguments = declared.filled(arguments)
+        arguments, call = declared.filled(arguments), _outside(torch, operator, declared.name)
         # Of a list there is a list of them.
         dims = [dim if isinstance(dim, int) else None for dim in in_dims]
         dims += [None] * (len(arguments) - len(dims))
@@ -417,12 +450,10 @@ def _batched(torch: Any, operator: Any, declared: Declaration) -> Callable[..., 
             for k in least:
                 one, dim = arguments[k], dims[k]
                 moved[k] = one.expand(size, *one.shape) if dim is None else one.movedim(dim, 0)
-            found = operator(*moved)
+            found = call(*moved)
         else:
             parts = [
-                _tupled(
-                    operator(*[_at(one, dim, k) for one, dim in zip(arguments, dims, strict=True)])
-                )
+                _tupled(call(*[_at(one, dim, k) for one, dim in zip(arguments, dims, strict=True)]))
                 for k in range(size)
             ]
             stacks = [torch.stack(same) for same in zip(*parts, strict=True)]

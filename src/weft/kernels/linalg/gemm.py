@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from weft.kernels.host.arrays import given, number, output, output_like
-from weft.kernels.host.autograd import NARROW, ElementType, differentiable
+from weft.kernels.host.autograd import NARROW, ElementType, differentiable, is_tracked
 from weft.kernels.host.calls import remembered
 from weft.kernels.host.compositions import composed, pulled_back
 from weft.kernels.linalg.dispatch import dispatch, run
@@ -64,7 +64,7 @@ def _scaled_operand(tensor: Any, factor: Any, name: str) -> tuple[Any, float]:
     Raises:
         TypeError: for something else than a number; for one that requires a gradient with 8-bit floats.
     """
-    if not getattr(factor, "requires_grad", False):
+    if not is_tracked(factor):
         return tensor, number(factor, name)
     value = number(factor.detach(), name)
     if tensor.itemsize == 1:
