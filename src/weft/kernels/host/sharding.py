@@ -79,7 +79,7 @@ def _shardings(
         if len(free) == 1:
             for dim in range(free.pop() + (name in _ELEMENTWISE)):
                 yield [shard(dim)] * results, dict.fromkeys(rows, shard(dim))
-    if name in _GEMMS:
+    if name in _GEMMS and "offsets" not in tensors:
         last = max(ranks["a"], ranks["b"]) - 1
         full = [one for one in ("residual", "gradient") if one in ranks]
         by_row = {one: shard(ranks[one] - 2) for one in ("a", *full)}
