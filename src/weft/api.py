@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 from weft.config import overridden, overrides
 from weft.dynamo import left_to_python
 from weft.errors import SignatureError, UnavailableError, brief
+from weft.imports import imported
 from weft.language import outside_kernel
 from weft.language.functions import MATH, BoundFunction, HostFunction, KernelFunction
 from weft.tracebacks import leave_the_users_frames, one_frame
@@ -63,9 +64,9 @@ class Kernel(KernelFunction):
                 f"{self.function.__name__}[...] takes a grid and a block, received {brief(configuration)}",  # pyright: ignore[reportUnknownArgumentType]
                 hint=f"write {self.function.__name__}[grid, block](...)",
             )
-        from weft.compiler.bare_launch import bare_launch
-
-        return bare_launch(self, *configuration, make_host=jit)  # pyright: ignore[reportUnknownArgumentType]
+        return imported("weft.compiler.bare_launch").bare_launch(
+            self, *configuration, make_host=jit
+        )  # pyright: ignore[reportUnknownArgumentType]
 
     @one_frame("kernel.over")
     def over(self, rounds: Any) -> Callable[..., None]:
@@ -76,9 +77,8 @@ class Kernel(KernelFunction):
         Raises:
             SignatureError: if it is neither.
         """
-        from weft.compiler.bare_launch import bare_launch_over
-
-        return bare_launch_over(self, rounds, make_host=jit)
+        launch = imported("weft.compiler.bare_launch").bare_launch_over
+        return launch(self, rounds, make_host=jit)
 
     def max_clusters(self, blocks: int) -> int:
         """How many clusters of this kernel the call's device holds at once: an i32, in a host function.
@@ -157,8 +157,7 @@ class JitFunction(HostFunction):
         return self._prepare().find(arguments)
 
     def _prepare(self) -> Any:
-        from weft.runtime.specializations import Specializations
-
+        make = imported("weft.runtime.specializations").Specializations
         # A call inside `with weft.sanitize()`, or for another GPU of `weft.warmup`, has functions of its own.
         warmup: Any = overridden("warmup")
         architecture = None if warmup is None else warmup.architecture
@@ -166,7 +165,7 @@ class JitFunction(HostFunction):
         mode = checks if architecture is None else (checks, architecture)
         found = self._prepared.get(mode)
         if found is None or found.code is not self.function.__code__:
-            made = Specializations(self.function, self._compile)
+            made = make(self.function, self._compile)
             found = made if found is not None else self._prepared.setdefault(mode, made)
             self._prepared[mode] = found
         if mode is None:
@@ -174,14 +173,13 @@ class JitFunction(HostFunction):
         return found
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
-        from weft.compiler.option_forms import make_options, options_from
-
+        forms = imported("weft.compiler.option_forms")
         warmup: Any = overridden("warmup")
         typed: Sequence[CompileOption] = ()
         if warmup is not None:
             warmup.compiled += 1
             if warmup.architecture is not None:
-                typed = options_from(f"--gpu-arch {warmup.architecture}")
+                typed = forms.options_from(f"--gpu-arch {warmup.architecture}")
         code = self.function.__code__
         count = code.co_argcount
         keyword_only = code.co_varnames[count : count + code.co_kwonlyargcount]
@@ -189,7 +187,7 @@ class JitFunction(HostFunction):
             self,
             arguments[:count],
             dict(zip(keyword_only, arguments[count:], strict=True)),
-            make_options(typed=typed, defaults=self._options),
+            forms.make_options(typed=typed, defaults=self._options),
             is_call=True,
         )
 
@@ -301,9 +299,7 @@ def jit(
     """
     parsed: Sequence[CompileOption] = ()
     if not isinstance(options, str) or options:
-        from weft.compiler.option_forms import options_from
-
-        parsed = options_from(options)
+        parsed = imported("weft.compiler.option_forms").options_from(options)
 
     @one_frame("jit")
     def decorate(function: Callable[..., Any]) -> JitFunction:
@@ -338,9 +334,8 @@ class Compile:
         Raises:
             OptionError: if an item is not an option.
         """
-        from weft.compiler.option_forms import typed_options
-
-        return Compile((*self._typed, *typed_options(options)))
+        forms = imported("weft.compiler.option_forms")
+        return Compile((*self._typed, *forms.typed_options(options)))
 
     @one_frame("weft.compile")
     def __call__(
@@ -397,8 +392,7 @@ class Compile:
         for hook in post_compile_hooks:
             if not callable(hook):
                 raise TypeError(f"a post-compile hook must be callable, received {brief(hook)}")
-        from weft.compiler.option_forms import make_options
-
+        make_options = imported("weft.compiler.option_forms").make_options
         return _compiled(
             function,
             arguments,
@@ -419,9 +413,9 @@ def _compiled(
     hooks: Sequence[Callable[[Any], object]] = (),
     is_call: bool = False,
 ) -> Any:
-    from weft.compiler.cached import find_or_compile
-
-    return find_or_compile(function, arguments, keywords, options, hooks, is_call)
+    return imported("weft.compiler.cached").find_or_compile(
+        function, arguments, keywords, options, hooks, is_call
+    )
 
 
 def check_bound(name: str, value: object, low: int, high: int) -> None:

@@ -12,7 +12,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from weft.backends.worker import Worker, away_from_signals
+from weft.backends.worker import away_from_signals
+from weft.worker import Worker
 
 NUMBER: ContextVar[int] = ContextVar("NUMBER", default=0)
 
@@ -61,7 +62,7 @@ def test_without_another_thread_the_call_runs_here(monkeypatch):
     def start(*_):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("weft.backends.worker.start_new_thread", start)
+    monkeypatch.setattr("weft.worker.start_new_thread", start)
     assert away_from_signals(threading.get_ident) == threading.get_ident()
     with pytest.raises(ValueError, match="mine"):
         Worker(lambda: int("mine")).result()

@@ -53,6 +53,19 @@ def test_sixty_four_threads_compile_at_once():
     assert run("threads", 0) == {"threads": 64}
 
 
+@pytest.mark.parametrize("name", ["signaled", "timed", "forked"])
+def test_signals_and_forks_at_many_moments_of_the_first_compilation(name: str):
+    command = [sys.executable, "-m", "tests.compiler.first_import_program"]
+    done = subprocess.run(
+        [*command, name, str(int(40 * FACTOR))],
+        env={**os.environ, "WEFT_NO_CACHE": "1"},
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "{}"), done.stderr[-4000:]
+
+
 @pytest.mark.parametrize("number", range(int(6 * FACTOR)))
 def test_a_process_ends_well_while_daemon_threads_compile(number: int):
     run("daemons", 0.7)

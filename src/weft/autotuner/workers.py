@@ -21,6 +21,7 @@ from weft.compiler.request import requested_signature
 from weft.config import environment
 from weft.errors import UnavailableError
 from weft.frontend.source.text import read_source
+from weft.imports import imported
 from weft.types.device import CUDA
 
 if TYPE_CHECKING:
@@ -169,8 +170,7 @@ def work() -> None:
 
 
 def _compile(function: Any, signature: Any, architecture: str) -> Failure | None:
-    from weft.compiler.cached import find_or_compile
-
+    find_or_compile = imported("weft.compiler.cached").find_or_compile
     arch = (GPUArch(architecture),) if architecture else ()
     try:
         options = make_options("", arch, function.default_options)

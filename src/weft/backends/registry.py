@@ -7,11 +7,11 @@ In: a name. Out: a backend, from this table or from another package's entry poin
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Final
 
 from weft.blame import is_of_a_handler
 from weft.errors import OptionError
+from weft.imports import imported
 from weft.memo import kept
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def find_backend(name: str) -> Backend:
     """
     module_name = BACKENDS.get(name)
     if module_name is not None:
-        return importlib.import_module(module_name).make_backend()
+        return imported(module_name).make_backend()
     points = _entry_points()
     if name in points:
         return _load(points[name])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.blame import is_of_a_handler
 from weft.errors import OptionError, ToolchainError, WeftError
+from weft.imports import imported
 from weft.runtime.call_times import times_table
 
 if TYPE_CHECKING:
@@ -167,9 +168,9 @@ class Artifacts:
         data = self.data(stage)
         if data is None:
             return None
-        from weft.compiler.module_text import IRText
-
-        return IRText(data.decode()) if stage in (*self.modules, "ir") else data.decode()
+        if stage not in (*self.modules, "ir"):
+            return data.decode()
+        return imported("weft.compiler.module_text").IRText(data.decode())
 
     def data(self, stage: str) -> bytes | None:
         """A stage's bytes, or None if this compilation had no such stage.

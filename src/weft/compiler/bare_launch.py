@@ -13,11 +13,13 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any, cast
 
+from weft.arguments.constant import Constexpr
 from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
 from weft.frontend.source.text import read_source
 from weft.location import SourceLocation
 from weft.runtime.specializations import identifier, make_binder
 from weft.tracebacks import leave_the_users_frames
+from weft.types.dtype import i64
 from weft.types.launch_limits import BLOCK, GRID, as_sizes
 
 if TYPE_CHECKING:
@@ -248,8 +250,5 @@ def _free(name: str, code: Any) -> str:
 
 
 def _annotations(sizes: tuple[str, ...]) -> dict[str, Any]:
-    from weft.arguments.constant import Constexpr
-    from weft.types.dtype import i64
-
     known = {"grid": tuple[i64, i64, i64], "block": Constexpr, "over": i64}
     return {size: known[size] for size in sizes}

@@ -8,7 +8,6 @@ compiler: neither xDSL nor llvmlite is imported.
 from __future__ import annotations
 
 import functools
-import gc
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,6 +25,7 @@ from weft.config import config, misspelled_variables
 from weft.frontend.source.text import read_source
 from weft.frontend.state.content import Content, Unknown
 from weft.frontend.state.manifest import ROOT, describe, read_again
+from weft.imports import imported
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
 from weft.runtime.executor import choose_executor
@@ -59,9 +59,7 @@ def find_or_compile(
 ) -> Any:
     """`compile_function` with the cache on disk around it; see there for arguments and errors."""
     if options.sanitize:
-        from weft.sanitizer.report import register_reports
-
-        register_reports()
+        imported("weft.sanitizer.report").register_reports()
     request = None
     if _is_wanted(options) and not hooks:
         request = _request(function, arguments, keywords, options, is_call)
@@ -72,22 +70,11 @@ def find_or_compile(
             _tell(request.source.name, found, options)
             return found
         store.stats().misses += 1
-    compile_function = _compiler()
+    imported("logging")  # before forks learn to wait for the rest, see `weft.imports`
+
+    compile_function = imported("weft.compiler.pipeline").compile_function
     keep = None if request is None else functools.partial(_keep, request)
     return compile_function(function, arguments, keywords, options, hooks, is_call, keep)
-
-
-def _compiler() -> Callable[..., Any]:
-    """The main path, imported without collecting garbage meanwhile: what 380 modules make stays (195 ms, or 168)."""
-    pauses = gc.isenabled() and "weft.compiler.pipeline" not in sys.modules
-    if pauses:
-        gc.disable()
-    try:
-        from weft.compiler.pipeline import compile_function
-    finally:
-        if pauses:
-            gc.enable()
-    return compile_function
 
 
 def _is_wanted(options: CompileOptions) -> bool:
@@ -99,10 +86,8 @@ def _is_wanted(options: CompileOptions) -> bool:
 def _tell(name: str, found: Any, options: CompileOptions) -> None:
     """What the compiler says in any case, without importing `logging` if nothing is to be said."""
     if "logging" in sys.modules or misspelled_variables():
-        from weft.compiler.logs import log_found
-
         _, reason = choose_executor(options.executor, options.enable_tvm_ffi)
-        log_found(name, found.executor.name, reason)
+        imported("weft.compiler.logs").log_found(name, found.executor.name, reason)
 
 
 class _Request(NamedTuple):

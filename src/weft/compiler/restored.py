@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.compiler.artifacts import Artifacts
+from weft.imports import imported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,9 +43,7 @@ def restored_artifacts(
     artifacts.restore(texts)
 
     def lower_again(kept: Artifacts) -> Mapping[str, str]:
-        from weft.compiler.pipeline import lower_again
-
-        return lower_again(signature, kept)
+        return imported("weft.compiler.pipeline").lower_again(signature, kept)
 
     if modules:
         artifacts.offer((*modules, "ir"), lower_again)

@@ -17,6 +17,7 @@ from weft.arguments.base import MISSING
 from weft.arguments.records import restored_parts, restorer
 from weft.errors import WeftError
 from weft.frontend.state.content import Unknown
+from weft.imports import imported
 from weft.runtime.object_code import KernelInfo, ObjectCode, Remark, ScratchInfo
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ class Stored(NamedTuple):
 
     def holds_any(self, paths: Iterable[str]) -> bool:
         """Whether the machine code holds one of these paths, as bytes of the system or as weft prints it."""
-        from weft.codegen.llvm.names import utf8
-
+        utf8 = imported("weft.codegen.llvm.names").utf8
         whole = self.code.host_object + self.code.device_code
         return any(os.fsencode(path) in whole or utf8(path) in whole for path in paths)
 

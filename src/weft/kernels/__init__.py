@@ -163,9 +163,9 @@ __all__ = (
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"weft.kernels has no {name!r}; it has {', '.join(__all__)}")
-    from importlib import import_module
+    from weft.imports import imported
 
-    found = getattr(import_module(f"weft.kernels.{_MODULES[name]}"), name)
+    found = getattr(imported(f"weft.kernels.{_MODULES[name]}"), name)
     globals()[name] = found  # so that it is asked for once
     return found
 

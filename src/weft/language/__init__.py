@@ -347,7 +347,7 @@ def resolve(name: str) -> object:
             f"weft has no operation {name}",
             hint=hint_for(name) or "docs/reference/language.md lists all names",
         )
-    from importlib import import_module
+    from weft.imports import imported
 
     # A row of the table above, so this only ever loads weft's own modules.
-    return getattr(import_module(f"weft.language.{family}"), name.rpartition(".")[2])
+    return getattr(imported(f"weft.language.{family}"), name.rpartition(".")[2])

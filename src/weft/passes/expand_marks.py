@@ -23,6 +23,7 @@ from weft.dialects.flow import constant_trips, walk
 from weft.dialects.simt.kernel import PROFILE_NAME, ExitOp, KernelOp, LaunchExOp, ReturnOp
 from weft.dialects.simt.profiling import INIT, RECORD_KINDS, MarkOp, TirxProfilerOp, TrackProfilerOp
 from weft.errors import CompileError, ValueRangeError
+from weft.imports import imported
 from weft.language.ir_types import ir_type_of
 from weft.language.values import Scalar, Tensor
 from weft.types import dtype as types
@@ -167,16 +168,15 @@ def _switch(operand: SSAValue | None) -> Any:
 
 
 def _expand_tirx(op: TirxProfilerOp, to: _Expansion, launches: Iterable[LaunchExOp]) -> None:
-    from weft.language.memory.local import local
-    from weft.language.profiling.tirx import STATE, TirxRecorder
-
+    local = imported("weft.language.memory.local").local
+    tirx = imported("weft.language.profiling.tirx")
     buffer = Tensor(op.buffer, types.u64, op.buffer.name_hint or "the buffer")
     stride, groups = _value(op.stride, types.i64), _value(op.groups, types.i64)
     for launch in launches:
         _check_launch(launch, buffer, stride, groups)
     leader = _value(op.leader, types.bool_)
-    state = local.emit(to.builder, len(STATE), types.u32)
-    recorder = TirxRecorder(
+    state = local.emit(to.builder, len(tirx.STATE), types.u32)
+    recorder = tirx.TirxRecorder(
         buffer, state, stride, groups, leader, _switch(op.enabled), op.fence is not None
     )
     marks = to.marks(op.profiler, "CudaProfiler", lambda event: f"event {event}")
@@ -233,9 +233,8 @@ def _check_launch(launch: LaunchExOp, buffer: Tensor, stride: object, groups: ob
 
 
 def _expand_track(op: TrackProfilerOp, to: _Expansion, launches: Iterable[LaunchExOp]) -> None:
-    from weft.language.memory.local import local
-    from weft.language.profiling.track import STATE, TrackRecorder
-
+    local = imported("weft.language.memory.local").local
+    track = imported("weft.language.profiling.track")
     names = [name.data for name in op.events]
     kernel, builder = to.function, to.builder
     assert isinstance(kernel, KernelOp)
@@ -248,10 +247,10 @@ def _expand_track(op: TrackProfilerOp, to: _Expansion, launches: Iterable[Launch
     buffer = _buffer(op, kernel)
     # As wide as the buffer's offsets: a conversion in each record would cost more than it is worth.
     wide = buffer.type.offset_bits.data == 64
-    recorder = TrackRecorder(
+    recorder = track.TrackRecorder(
         layout,
         buffer,
-        local.emit(builder, len(STATE), types.u32),
+        local.emit(builder, len(track.STATE), types.u32),
         local.emit(builder, 1, types.i64 if wide else types.i32),
         None if op.records is None else op.records.value.data,
         is_ring=op.ring is not None,
@@ -285,8 +284,7 @@ def _expand_track(op: TrackProfilerOp, to: _Expansion, launches: Iterable[Launch
 
 
 def _layout(op: TrackProfilerOp, names: Sequence[str], marks: Iterable[MarkOp]) -> TrackLayout:
-    from weft.language.profiling.track import TrackLayout
-
+    make = imported("weft.language.profiling.track").TrackLayout
     words = 1 if op.wide is None else 2
     groups = [name.data for name in op.groups]
     bounds = None if op.blocks is None else op.blocks.get_values()
@@ -297,7 +295,7 @@ def _layout(op: TrackProfilerOp, names: Sequence[str], marks: Iterable[MarkOp]) 
     # A ring, and a track that the user limits, hold what they hold.
     is_open = op.ring is None and op.records is None
     capacity = _most_words(marks, words) if is_open else None
-    return TrackLayout(len(groups), bounds, words, capacity, described)
+    return make(len(groups), bounds, words, capacity, described)
 
 
 def _buffer(op: TrackProfilerOp, kernel: KernelOp) -> Tensor:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from weft import _native
 from weft.driver.device import current_device, device_count, ordinal_of
 from weft.errors import CudaError, brief
+from weft.imports import imported
 from weft.runtime.call_times import CallTimes
 from weft.runtime.captured import grouped
 from weft.runtime.code_image import ENTRY_PREFIX
@@ -410,7 +411,7 @@ class CompiledDetails:
 
 def _exported(module: str) -> Any:
     """A module of the compiler, by name: running a function requires none of it."""
-    return import_module(f"weft.compiler.exported.{module}")
+    return imported(f"weft.compiler.exported.{module}")
 
 
 def make_compiled_function(details: CompiledDetails) -> _native.Function:

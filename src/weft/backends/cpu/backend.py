@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from weft.backends.base import Backend
 from weft.cache.versions import cpu_version
 from weft.config import SANITIZER_CHECKS, SANITIZER_MODES
+from weft.imports import imported
 from weft.types.device import CPU
 
 if TYPE_CHECKING:
@@ -31,15 +32,11 @@ class CpuBackend(Backend):
 
     def compile(self, job: Job) -> ObjectCode:
         """Machine code for this CPU."""
-        from weft.backends.cpu.stages import compile_job
-
-        return compile_job(self, job)
+        return imported("weft.backends.cpu.stages").compile_job(self, job)
 
     def emit_exported(self, job: Job, glue: str) -> bytes:
         """The kernels, the host function, its wrapper and the glue."""
-        from weft.backends.cpu.stages import emit_exported
-
-        return emit_exported(job, glue)
+        return imported("weft.backends.cpu.stages").emit_exported(job, glue)
 
 
 def make_backend() -> CpuBackend:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from weft.backends.base import Backend
 from weft.cache.versions import cpu_version, tool_version
 from weft.driver.device import find_architecture
+from weft.imports import imported
 from weft.types.device import CUDA
 
 if TYPE_CHECKING:
@@ -37,9 +38,8 @@ class CudaBackend(Backend):
 
     def tools_version(self) -> str | None:
         """Those of this machine's CPU, for the host function, and of the assembler."""
-        from weft.backends.cuda.assemblers import nvjitlink_path, ptxas_path
-
-        cpu, paths = cpu_version(), (ptxas_path(), nvjitlink_path())
+        assemblers = imported("weft.backends.cuda.assemblers")
+        cpu, paths = cpu_version(), (assemblers.ptxas_path(), assemblers.nvjitlink_path())
         tools = ["" if path is None else tool_version(path) for path in paths]
         return None if cpu is None or None in tools else f"{cpu} {tools}"
 
@@ -50,15 +50,12 @@ class CudaBackend(Backend):
             OptionError: if the architecture is unknown.
             ToolchainError: if the assembler refuses the code, or is missing and an option needs it.
         """
-        from weft.backends.cuda.stages import compile_job
-
-        return compile_job(self, job)
+        return imported("weft.backends.cuda.stages").compile_job(self, job)
 
     def emit_exported(self, job: Job, glue: str) -> bytes:
         """The host function, its wrapper and the glue."""
-        from weft.backends.host import emit_host, host_of, with_glue
-
-        return emit_host(with_glue(job, glue), host_of(job))
+        host = imported("weft.backends.host")
+        return host.emit_host(host.with_glue(job, glue), host.host_of(job))
 
     def disassemble(self, artifacts: Recorder) -> str | None:
         """SASS of the recorded cubin.
@@ -66,10 +63,9 @@ class CudaBackend(Backend):
         Raises:
             ToolchainError: if nvdisasm is not installed, or the kernels were not assembled.
         """
-        from weft.backends.cuda.toolchain import disassemble
-
+        toolchain = imported("weft.backends.cuda.toolchain")
         cubin = artifacts.data("cubin")
-        return None if cubin is None else disassemble(cubin)
+        return None if cubin is None else toolchain.disassemble(cubin)
 
 
 def make_backend() -> CudaBackend:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import os
 import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import ToolchainError
+from weft.imports import guard_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,9 +44,7 @@ class Calls:
         self._entry = threading.RLock()  # the thread that ends the interpreter may fork afterwards
         self._running: set[threading.Lock] = set()
         self._held: list[threading.Lock] = []
-        os.register_at_fork(
-            before=self._stop, after_in_parent=self._go_on, after_in_child=self._go_on
-        )
+        guard_forks(self._stop, self._go_on)
         atexit.register(self._stop)
 
     def run(self, call: Callable[[], LinkResult]) -> LinkResult:

@@ -27,7 +27,6 @@ from weft.backends.cuda.toolchain import Assembly, begin_assembly
 from weft.backends.cuda.units import units
 from weft.backends.cuda.wide_products import place_wide_products
 from weft.backends.host import entry_symbols, host_stages, kernel_info
-from weft.backends.worker import Worker
 from weft.codegen.gpu.shared import check_shared_memory
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter
@@ -37,6 +36,7 @@ from weft.codegen.tables import LIBRARY
 from weft.errors import ToolchainError
 from weft.runtime.object_code import ObjectCode, Remark
 from weft.types.capabilities import capabilities
+from weft.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,13 +9,13 @@ raises, the lock would stay held forever. So the lock is taken and released in C
 from __future__ import annotations
 
 import atexit
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from llvmlite.binding import ffi
 
 from weft import _native
+from weft.imports import guard_forks
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -30,9 +30,7 @@ def guard_llvm() -> None:
     """
     ffi._lib_fn_wrapper.__call__ = _native.call_locked  # pyright: ignore[reportPrivateUsage]
     held = ffi.lib._lock._lock  # pyright: ignore[reportPrivateUsage]
-    os.register_at_fork(
-        before=held.acquire, after_in_parent=held.release, after_in_child=held.release
-    )
+    guard_forks(held.acquire, held.release)
     atexit.register(held.acquire)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Final
 
+from weft.codegen.llvm.types import f64_text
 from weft.codegen.math_library.exponential import KINDS, rounded
 from weft.codegen.math_library.formula import Formula
 
@@ -102,7 +103,7 @@ def _far_f32(f: Formula, x: str) -> tuple[str, str]:
     quadrant = f.let(f"lshr i64 {f.let(f'add i64 {product}, {1 << 61}')}, 62")
     fraction = f.let(f"sub i64 {product}, {f.let(f'shl i64 {quadrant}, 62')}")
     exact = f.let(f"sitofp i64 {fraction} to double")
-    scaled = f.let(f"fmul double {exact}, {_f64(1.5707963267948966 * 2.0**-62)}")
+    scaled = f.let(f"fmul double {exact}, {f64_text(1.5707963267948966 * 2.0**-62)}")
     r = f.let(f"fptrunc double {scaled} to float")
     return _signed(f, x, r, f.let(f"trunc i64 {quadrant} to i32"))
 
@@ -185,12 +186,6 @@ def _signed(f: Formula, x: str, r: str, quadrant: str) -> tuple[str, str]:
         f.select(finite, signed, float("nan")),
         f.let(f"select i1 {negative}, {f.integer} {opposite}, {f.integer} {quadrant}"),
     )
-
-
-def _f64(value: float) -> str:
-    from weft.codegen.llvm.types import f64_text
-
-    return f64_text(value)
 
 
 RANGE_REDUCTION: dict[str, LibraryEntry] = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith, math
 
-from weft.codegen.llvm.types import integer_text, llvm_type
+from weft.codegen.llvm.types import float_text, integer_text, llvm_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,8 +59,6 @@ def _intrinsic(name: str, extra: str = "") -> Callable[[FunctionPrinter, Operati
 
 def print_constant(printer: FunctionPrinter, op: Any) -> None:
     """Constants are written where they are used; this prints nothing."""
-    from weft.codegen.llvm.types import float_text
-
     attribute, result = op.value, op.results[0]
     data = attribute.value.data
     if isinstance(data, float):

@@ -20,6 +20,7 @@ from weft.compiler.exported.host_cpu import missing_features
 from weft.compiler.options import CompileOptions
 from weft.compiler.restored import restored_artifacts
 from weft.errors import ExportError
+from weft.imports import imported
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
 from weft.runtime.executor import EXECUTORS
@@ -169,9 +170,7 @@ def function_of(record: bytes, place: str) -> Any:
     elif code.device_code.startswith(b"\x7fELF"):
         artifacts.record("cubin", code.device_code)
     if artifacts.options.sanitize:
-        from weft.sanitizer.report import register_reports
-
-        register_reports()
+        imported("weft.sanitizer.report").register_reports()
     executor = EXECUTORS[facts.executor]
     load = link_object if KNOWS_THIS_MACHINE else _loader()
     image = link(code, functools.partial(load, debuggable=False), executor.load_policy)
@@ -259,14 +258,12 @@ def _compiled_again(artifacts: Artifacts, facts: Facts, place: str, reason: str)
             f"{place}: {facts.signature.name} {reason}, and its text is not in the file",
             hint="export it for a CPU that this machine has: fn.export(..., cpu='x86-64-v2')",
         )
-    from weft.compiler.exported.again import compile_again
-
-    again = compile_again(artifacts, facts.target, facts.architecture)
+    again = imported("weft.compiler.exported.again").compile_again(
+        artifacts, facts.target, facts.architecture
+    )
     artifacts.restore(again.artifacts.kept())
     return again.code
 
 
 def _loader() -> Any:
-    from weft.codegen.llvm.object_loader import load_object
-
-    return load_object
+    return imported("weft.codegen.llvm.object_loader").load_object

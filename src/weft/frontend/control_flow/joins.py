@@ -23,7 +23,7 @@ from weft.language.memory.views import view_as
 from weft.language.numbers.convert import constant, convert, operand
 from weft.language.numbers.promotion import common_dtype, wide_dtype
 from weft.language.values import Fragment, Scalar, Tensor, tensor_text
-from weft.types.dtype import DType
+from weft.types.dtype import DType, bool_
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -343,8 +343,6 @@ def joined_constants(first: object, second: object) -> DType:
     """The type in which two different constants meet: that of the wider, a float for an int with a float."""
     try:
         if isinstance(first, bool):
-            from weft.types.dtype import bool_
-
             return bool_
         return common_dtype(first, second)  # pyright: ignore[reportArgumentType]
     except WeftError as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from weft.arguments.base import MISSING, DeclaredParameter
 from weft.blame import is_of_a_handler, is_of_weft
 from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
+from weft.imports import imported
 from weft.language.functions import BoundFunction, StagedFunction
 from weft.language.source_text import (
     SourceTexts,
@@ -83,9 +84,8 @@ class FunctionSource:
     def analysis(self) -> NameAnalysis:
         """The names that the function's statements assign and read."""
         if self._analysis is None:
-            from weft.frontend.source.names import NameAnalysis
-
-            self._analysis = NameAnalysis(has_walrus=":=" in self.text)
+            make: type[NameAnalysis] = imported("weft.frontend.source.names").NameAnalysis
+            self._analysis = make(has_walrus=":=" in self.text)
         return self._analysis
 
     def mangled(self, name: str) -> str:
@@ -264,8 +264,7 @@ def _find(function: FunctionType, texts: SourceTexts) -> _Found:
     file = code.co_filename
     known = texts.of(file, module_globals)
     if not known.lines:
-        from weft.frontend.source.unsaved_text import find_unsaved
-
+        find_unsaved = imported("weft.frontend.source.unsaved_text").find_unsaved
         return _Found(function, code, find_unsaved(code), texts)
     is_sure = is_compiled_as_written(module_globals) and not is_of_weft(function)
     if not (is_sure or may_have_changed(file)) or known.has(code):

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiler is first imported away from signals and forks; tests/stress comes at many more moments."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source_tree import ROOT
+
+# What runs during a compilation, or before one.
+ROOMS = ("api.py", "compiler", "backends", "frontend", "passes", "codegen", "autotuner")
+
+
+def run(name: str, rounds: int, cache: str = "") -> dict:
+    command = [sys.executable, "-m", "tests.compiler.first_import_program", name, str(rounds)]
+    environment = {**os.environ, "WEFT_NO_CACHE": str(int(not cache))}
+    if cache:
+        environment["WEFT_CACHE_DIR"] = cache
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout)
+
+
+def check_listed(found: dict) -> None:
+    assert {*found["unguarded"]} <= {"tvm_ffi"}  # looked for, not imported
+
+
+def test_no_module_is_imported_where_signal_handlers_run_or_forks_do_not_wait():
+    found = run("listed", 1)
+    check_listed(found)
+    assert len(found["names"]) > 300
+
+
+def test_neither_is_one_that_a_function_found_in_the_cache_needs(tmp_path: Path):
+    cold = run("listed", 1, str(tmp_path))
+    warm = run("listed", 1, str(tmp_path))
+    check_listed(warm)
+    assert 0 < len(warm["names"]) < len(cold["names"])
+
+
+@pytest.mark.parametrize("name", ["signaled", "forked"])
+def test_at_any_module_a_signal_or_a_fork_leaves_every_process_able_to_compile(name: str):
+    assert run(name, 3) == {}
+
+
+def test_a_fork_while_a_function_is_found_in_the_cache_leaves_every_process_able_to_compile(
+    tmp_path: Path,
+):
+    run("listed", 1, str(tmp_path))
+    assert run("forked", 3, str(tmp_path)) == {}
+
+
+def imports_inside_functions(path: Path) -> list[str]:
+    functions = (
+        each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, ast.FunctionDef)
+    )
+    return [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.module}"
+        for function in functions
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("weft.")
+        if node.module != "weft.imports"
+    ]
+
+
+def test_what_compiles_imports_on_demand_through_one_function():
+    found = [
+        line
+        for room in ROOMS
+        for path in [ROOT / "src/weft" / room]
+        for file in ([path] if path.is_file() else sorted(path.rglob("*.py")))
+        for line in imports_inside_functions(file)
+    ]
+    assert found == []
