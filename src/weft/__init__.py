@@ -124,9 +124,9 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 
 def _import(name: str) -> ModuleType:
     try:
-        from importlib import import_module
+        from weft.imports import imported
 
-        return import_module(name)
+        return imported(name, here=name in ("weft.jax", "weft.torch"))
     except ImportError as error:
         if _sys.is_finalizing():
             raise ImportError(

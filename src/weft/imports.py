@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 _LONGEST_WAIT: Final = 30.0  # seconds
 
 
-def imported(name: str) -> Any:
+def imported(name: str, *, here: bool = False) -> Any:
     """The module of this name, imported on another thread, which runs no signal handlers.
 
-    A handler's exception ends the wait, not the import; a fork waits until the import is over. To be called when a
-    function runs; while a module is imported, only for modules that do not import that one: their thread would wait.
+    A handler's exception ends the wait, not the import; a fork waits until the import is over. A thread that is
+    importing a module of weft imports this one itself: another thread might wait for that module.
+
+    Args:
+        here: import on this thread, as modules that import torch or JAX are.
 
     Raises:
         ImportError: if it cannot be imported.
@@ -37,7 +40,19 @@ def imported(name: str) -> Any:
         return module
     if _FORKS.is_importing() or sys.is_finalizing():
         return import_module(name)
+    if here or _imports_weft():
+        return _FORKS.wait_for(name)
     return Worker(lambda: _FORKS.wait_for(name)).result()
+
+
+def _imports_weft() -> bool:
+    """Whether the body of one of weft's modules is on this thread's stack."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_globals["__name__"].startswith("weft."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class _Forks:

@@ -7,6 +7,7 @@ Prints what went wrong, as JSON.
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -14,24 +15,28 @@ import sys
 import threading
 import time
 import traceback
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 import weft
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIMIT = 60
 COMPILER = ("weft", "xdsl", "llvmlite")
 
 
 @weft.kernel
-def scale_kernel(a: weft.Tensor, factor: weft.Constexpr):
+def scale_kernel(a: weft.Tensor, factor: weft.Constexpr[float]):
     i = weft.thread_idx.x
     if i < a.shape[0]:
         a[i] = a[i] * factor
 
 
 @weft.jit
-def scale(a: weft.Tensor, factor: weft.Constexpr):
+def scale(a: weft.Tensor, factor: weft.Constexpr[float]):
     scale_kernel(a, factor).launch(grid=1, block=32)
 
 
@@ -49,13 +54,13 @@ def check(factor: float) -> None:
 class Finder:
     """Finds nothing: tells where each module is imported, and calls `then` before one of the compiler's."""
 
-    def __init__(self, number: int = -1, then=None):
+    def __init__(self, number: int = -1, then: Callable[[], object] = bool) -> None:
         self.number, self.then = number, then
         self.names: list[str] = []
         self.unguarded: list[str] = []
 
-    def find_spec(self, name, *_):
-        frame = sys._getframe()
+    def find_spec(self, name: str, *_: object) -> None:
+        frame = inspect.currentframe()
         while frame is not None and frame.f_globals.get("__name__") != "weft.imports":
             frame = frame.f_back
         if frame is None or threading.current_thread() is threading.main_thread():
@@ -67,7 +72,7 @@ class Finder:
             self.then()
 
 
-def in_child(call) -> str:
+def in_child(call: Callable[[], str]) -> str:
     """What went wrong in a child that calls it; nothing if it ended well, in time."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -88,20 +93,20 @@ def in_child(call) -> str:
     return text if status == 0 or text else f"status {status}"
 
 
-def listed(number: int = -1) -> str:
+def listed() -> str:
     finder = Finder()
     sys.meta_path.insert(0, finder)
     check(2.0)
     return json.dumps([finder.names, finder.unguarded])
 
 
-def interrupted(begin) -> str:
+def interrupted(begin: Callable[[], object]) -> str:
     """A handler raises at a moment of the first compilation; the next ones work, here and on another thread."""
 
     class Interrupt(BaseException):
         pass
 
-    def strike(*_):
+    def strike(*_: object) -> NoReturn:
         raise Interrupt
 
     signal.signal(signal.SIGUSR1, strike)
@@ -172,7 +177,7 @@ def main(name: str, rounds: int) -> object:
     if name == "listed":
         return {"names": names, "unguarded": unguarded}
     call = {"signaled": signaled, "timed": timed, "forked": forked}[name]
-    wrong = {}
+    wrong: dict[str, str] = {}
     for number in range(0, len(names), max(1, len(names) // rounds)):
         if text := in_child(lambda number=number: call(number)):
             wrong[names[number]] = text

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from tests.architecture.source_tree import ROOT
 ROOMS = ("api.py", "compiler", "backends", "frontend", "passes", "codegen", "autotuner")
 
 
-def run(name: str, rounds: int, cache: str = "") -> dict:
+def run(name: str, rounds: int, cache: str = "") -> Any:
     command = [sys.executable, "-m", "tests.compiler.first_import_program", name, str(rounds)]
     environment = {**os.environ, "WEFT_NO_CACHE": str(int(not cache))}
     if cache:
@@ -28,7 +29,7 @@ def run(name: str, rounds: int, cache: str = "") -> dict:
     return json.loads(done.stdout)
 
 
-def check_listed(found: dict) -> None:
+def check_listed(found: Any) -> None:
     assert {*found["unguarded"]} <= {"tvm_ffi"}  # looked for, not imported
 
 
@@ -79,3 +80,43 @@ def test_what_compiles_imports_on_demand_through_one_function():
         for line in imports_inside_functions(file)
     ]
     assert found == []
+
+
+# Packages whose names are imported on first use.
+LAZY = (
+    "__init__",
+    "driver/__init__",
+    "ffi/__init__",
+    "ffi/object",
+    "kernels/__init__",
+    "language/__init__",
+)
+LAZY += ("primitives/__init__", "profiler/__init__")
+
+
+@pytest.mark.parametrize("module", LAZY)
+def test_names_of_a_package_are_imported_through_one_function(module: str):
+    path = ROOT / "src/weft" / f"{module}.py"
+    assert imports_inside_functions(path) == []
+    assert "import_module" not in path.read_text()
+
+
+def test_a_module_that_is_being_imported_imports_on_its_own_thread(tmp_path: Path):
+    (tmp_path / "program.py").write_text(
+        "import sys, threading, types\n"
+        "import weft.imports\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'weft.profiler': print(threading.get_ident() == main)\n"
+        "main = threading.get_ident()\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "text = compile('import weft; weft.profiler', 'body', 'exec')\n"
+        "exec(text, {'__name__': sys.argv[1]})\n"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, tmp_path / "program.py", name], capture_output=True, text=True
+        ).stdout
+        for name in ("weft.half", "users")
+    ]
+    assert said == ["True\n", "False\n"]

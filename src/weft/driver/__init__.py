@@ -110,9 +110,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'weft.driver' has no attribute {name!r}")
     module = _MODULE_OF[name]
     try:
-        from importlib import import_module
+        from weft.imports import imported
 
-        found = import_module(f"weft.driver.{module}")
+        found = imported(f"weft.driver.{module}")
     except ImportError as error:
         if not _sys.is_finalizing():
             raise

@@ -42,9 +42,9 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'weft.ffi' has no attribute {name!r}")
     module = _MODULE_OF[name]
     try:
-        from importlib import import_module
+        from weft.imports import imported
 
-        found = import_module(module)
+        found = imported(module)
     except ImportError as error:
         if not _sys.is_finalizing():
             raise

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from weft import _native
 from weft.ffi.abi import TypeIndex
+from weft.imports import imported
 from weft.types.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -40,10 +41,8 @@ def standard_class(type_index: int) -> type[_native.Object] | None:
     """The class of a standard type, or None. The extension calls it when it first meets a type."""
     if type_index not in STANDARD_CLASSES:
         return None
-    from importlib import import_module
-
     module, name = STANDARD_CLASSES[type_index]
-    return getattr(import_module(module), name)
+    return getattr(imported(module), name)
 
 
 class Object(_native.Object):
@@ -284,9 +283,7 @@ def create_object(type_key: str, *arguments: object, **fields: object) -> Object
             raise TypeError(f"FFI type {type_key!r} has no constructor")
     if not fields:
         return constructor(*arguments)
-    from weft.ffi.registry import standard_function
-
-    marker = standard_function("ffi.GetKwargsObject", "objects")()
+    marker = imported("weft.ffi.registry").standard_function("ffi.GetKwargsObject", "objects")()
     named = [part for pair in fields.items() for part in pair]
     return constructor(*arguments, marker, *named)
 

@@ -11,6 +11,7 @@ import operator
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from weft.errors import NameResolutionError, UnavailableError
+from weft.imports import imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -319,11 +320,9 @@ def hint_for(name: str, known: Collection[str] = (), near: Collection[str] | Non
         known: names besides those of the language, such as ``kernels.sort``.
         near: candidates for a misspelling; all if omitted.
     """
-    from weft.language import other_names
-    from weft.types.dtype import DTYPES
-
+    other_names, dtypes = imported("weft.language.other_names"), imported("weft.types.dtype").DTYPES
     names = {*LANGUAGE, *known}
-    meant = other_names.meant(name, {*names, "ceil_div", *(dtype.name for dtype in DTYPES)})
+    meant = other_names.meant(name, {*names, "ceil_div", *(dtype.name for dtype in dtypes)})
     found = [meant] if meant else other_names.namespaced(name, known)
     absent = other_names.absent(name)
     if not found and absent is not None:
@@ -347,7 +346,5 @@ def resolve(name: str) -> object:
             f"weft has no operation {name}",
             hint=hint_for(name) or "docs/reference/language.md lists all names",
         )
-    from weft.imports import imported
-
     # A row of the table above, so this only ever loads weft's own modules.
     return getattr(imported(f"weft.language.{family}"), name.rpartition(".")[2])

@@ -23,9 +23,9 @@ def resolver(package: str, modules: Mapping[str, str]) -> Callable[[str], object
         if name not in modules:
             space = package.rpartition(".")[2]
             raise AttributeError(f"weft.{space} has no {name!r}; it has {', '.join(modules)}")
-        from importlib import import_module
+        from weft.imports import imported
 
-        module = import_module(f"{package}.{modules[name]}")
+        module = imported(f"{package}.{modules[name]}")
         return module if name == modules[name] else getattr(module, name)
 
     return find

@@ -41,9 +41,9 @@ _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in name
 
 
 def _language_name(name: str) -> LanguageName:
-    from weft.language import language_name
+    from weft.imports import imported
 
-    return language_name(f"profiler.{name}")
+    return imported("weft.language").language_name(f"profiler.{name}")
 
 
 def __getattr__(name: str) -> object:
@@ -53,10 +53,10 @@ def __getattr__(name: str) -> object:
     if name in _KERNEL:
         value: object = _language_name(name)
     elif name in _MODULE_OF:
-        from importlib import import_module
+        from weft.imports import imported
 
         try:
-            value = getattr(import_module(_MODULE_OF[name]), name)
+            value = getattr(imported(_MODULE_OF[name]), name)
         except ModuleNotFoundError as error:
             if error.name != "numpy":
                 raise
