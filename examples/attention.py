@@ -25,7 +25,7 @@ def mask(s, first_query, first_key, queries, keys, causal):
 
     def hide(x, row, column):
         last = first_query + row + keys - queries if causal else keys - 1
-        return weft.select(first_key + column <= min(last, keys - 1), x, -math.inf)
+        return weft.where(first_key + column <= min(last, keys - 1), x, -math.inf)
 
     return s.map(hide, coordinates=True)
 
@@ -34,7 +34,7 @@ def online_softmax(s, row_max, row_sum, scale, profiler):
     """P of a block, the new row maximum and sum, and the factor for what was summed before."""
     with profiler.range("softmax"):
         new_max = s.row_max().map(max, row_max)
-        base = new_max.map(lambda m: weft.select(m == -math.inf, 0.0, m * scale))
+        base = new_max.map(lambda m: weft.where(m == -math.inf, 0.0, m * scale))
         alpha = row_max.map(lambda m, b: weft.math.exp2(m * scale - b, approx=True), base)
         p = s.map(lambda x, b: weft.math.exp2(x * scale - b, approx=True), base)
         row_sum = row_sum.map(lambda y, a, more: y * a + more, alpha, p.row_sum(partial=True))
@@ -112,7 +112,7 @@ def attention_kernel(
         v_full[stage].wait()
         o = weft.wgmma.wait(weft.wgmma.mma(p, v_ring[stage], o, accumulate=blocks > 1))
         with profiler.range("store"):
-            inverse = row_sum.quad_sum().map(lambda y: weft.select(y == 0, 0.0, 1.0 / y))
+            inverse = row_sum.quad_sum().map(lambda y: weft.where(y == 0, 0.0, 1.0 / y))
             o = o.map(lambda x, i: x * i, inverse).to(dtype)
             o.store(out[batch, :, head], (first_query, 0))
 

@@ -95,7 +95,6 @@ from weft.language.asynchronous.st_async import st_async as st_async
 from weft.language.asynchronous.tensor_map import tensor_map as tensor_map
 from weft.language.asynchronous.tma import fence_proxy as fence_proxy
 from weft.language.control import ceil_div as ceil_div
-from weft.language.control import select as select
 from weft.language.control import static as static
 from weft.language.control import static_assert as static_assert
 from weft.language.control import static_range as static_range

@@ -303,7 +303,7 @@ def test_literal_in_an_expression_takes_the_type_of_the_other(dtype):
         weft.static_assert(x.dtype is NARROW)
         weft.static_assert((S + a[0]).dtype is NARROW)
         weft.static_assert(max(a[0], S).dtype is NARROW)
-        weft.static_assert(weft.select(a[0] > 0, a[0], S).dtype is NARROW)
+        weft.static_assert(weft.where(a[0] > 0, a[0], S).dtype is NARROW)
         weft.static_assert((a[0] and S).dtype is NARROW)
         weft.static_assert(sum([a[0], a[1]], a[2]).dtype is NARROW)
         """,

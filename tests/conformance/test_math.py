@@ -250,7 +250,7 @@ def test_select_computes_both_and_chooses():
     a = np.array([-1.5, 2.0, 0.0], np.float32)
     got = compute(
         {
-            "select": ("weft.select(a > 0, a, 0)", weft.f32),
+            "select": ("weft.where(a > 0, a, 0)", weft.f32),
             "where": ("weft.where(a > 0, a * 2, -a)", weft.f32),
         },
         a=a,

@@ -15,7 +15,7 @@ from weft.language.control import StagedRange
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES, dtype_named
 
-ceil_div, select, where = resolve("ceil_div"), resolve("select"), resolve("where")
+ceil_div, where = resolve("ceil_div"), resolve("where")
 static_range, static_assert = resolve("static_range"), resolve("static_assert")
 range_ = BUILTINS[range]
 
@@ -145,7 +145,7 @@ def test_ceil_div_by_the_constant_0_is_an_error():
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("operation", [select, where], ids=str)
+@pytest.mark.parametrize("operation", [where], ids=str)
 def test_a_choice_of_two_values_of_one_type_has_that_type(operation, dtype):
     trace = Trace()
     flag = trace.scalar(types.bool_)
@@ -158,26 +158,26 @@ def test_a_choice_of_two_values_of_one_type_has_that_type(operation, dtype):
 def test_a_choice_meets_in_the_common_type():
     trace = Trace()
     flag, x = trace.scalar(types.bool_), trace.scalar(types.f64)
-    assert select.emit(trace.builder, flag, x, 0).dtype is types.f64
-    assert select.emit(trace.builder, flag, trace.scalar(types.i32), x).dtype is types.f64
-    assert select.emit(trace.builder, flag, flag, False).dtype is types.bool_
-    assert select.emit(trace.builder, flag, True, False).dtype is types.bool_
-    assert select.emit(trace.builder, flag, 1, 2).dtype is types.i32
-    assert select.emit(trace.builder, flag, trace.scalar(types.f8e4m3), 0.5).dtype is types.f8e4m3
+    assert where.emit(trace.builder, flag, x, 0).dtype is types.f64
+    assert where.emit(trace.builder, flag, trace.scalar(types.i32), x).dtype is types.f64
+    assert where.emit(trace.builder, flag, flag, False).dtype is types.bool_
+    assert where.emit(trace.builder, flag, True, False).dtype is types.bool_
+    assert where.emit(trace.builder, flag, 1, 2).dtype is types.i32
+    assert where.emit(trace.builder, flag, trace.scalar(types.f8e4m3), 0.5).dtype is types.f8e4m3
     trace.verify()
 
 
 def test_a_choice_by_a_constant_emits_no_select():
     trace = Trace()
     x, y = trace.scalar(types.i32), trace.scalar(types.i32)
-    assert select.emit(trace.builder, True, x, y).ssa is x.ssa
-    assert select.emit(trace.builder, 0, x, y).ssa is y.ssa
+    assert where.emit(trace.builder, True, x, y).ssa is x.ssa
+    assert where.emit(trace.builder, 0, x, y).ssa is y.ssa
     assert trace.names == []
 
 
 def test_a_number_is_a_condition():
     trace = Trace()
-    found = select.emit(trace.builder, trace.scalar(types.i32), 10, 20)
+    found = where.emit(trace.builder, trace.scalar(types.i32), 10, 20)
     assert [trace.evaluate(found, value) for value in (0, 5)] == [20, 10]
 
 

@@ -198,8 +198,7 @@ class Expressions:
         first, second = self.of(type_, scope, depth), self.of(type_, scope, depth)
         if scope.on_host or self.chance(0.5):
             return f"{first} if {condition} else {second}"
-        name = self.random.choice(("select", "where"))
-        return f"weft.{name}({condition}, {first}, {second})"
+        return f"weft.where({condition}, {first}, {second})"
 
     def _call(self, type_: Type, scope: Scope, depth: int) -> str:
         helpers = [helper for helper in scope.helpers if helper.results == (type_,)]

@@ -147,7 +147,7 @@ def bitcast(value: object, type_: Type) -> Value:
 
 
 def select(condition: object, if_true: object, if_false: object) -> Value:
-    """`weft.select`: the common type of both."""
+    """`weft.where`: the common type of both."""
     type_, a, b = meet(if_true, if_false)
     if isinstance(if_true, Value) and isinstance(if_false, Value):
         if if_true.type == if_false.type:

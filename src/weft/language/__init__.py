@@ -147,7 +147,6 @@ LANGUAGE: Final[dict[str, str]] = {
     "unroll": "control",
     "static_assert": "control",
     "ceil_div": "control",
-    "select": "control",
     "where": "control",
     "math.abs": "numbers.math",
     "math.acos": "numbers.math",

@@ -355,29 +355,11 @@ def selected_dtype(first: Scalar | int | float, second: Scalar | int | float) ->
 
 
 @operation(on_host=True)
-def select(builder: Builder, condition: object, if_true: object, if_false: object) -> Scalar:
+def where(builder: Builder, condition: object, if_true: object, if_false: object) -> Scalar:
     """`if_true` if the condition holds, else `if_false`; both are computed, without a branch.
 
     ``a if c else b`` computes only one: use it if computing the other is expensive or invalid, such as an index out of
     range.
-
-    Args:
-        condition: a number; true if it is not 0.
-        if_true: a number.
-        if_false: a number; their common type is the result's.
-
-    Raises:
-        TypeMismatchError: if an argument is not a number, or the types have no common type.
-
-    Example:
-        ``b[i] = weft.select(a[i] > 0, a[i], 0)``
-    """
-    return choose(builder, condition, if_true, if_false)
-
-
-@operation(on_host=True)
-def where(builder: Builder, condition: object, if_true: object, if_false: object) -> Scalar:
-    """`select` under NumPy's name: `if_true` if the condition holds, else `if_false`.
 
     Args:
         condition: a number; true if it is not 0.

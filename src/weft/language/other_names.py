@@ -38,6 +38,7 @@ _NAMES: Final = {
     "popcll": "math.popcount",
     "clzll": "math.clz",
     "cdiv": "ceil_div",
+    "select": "where",
     "heuristics": "autotune",
     "tune": "autotune",
     "float_as_int": "bitcast",

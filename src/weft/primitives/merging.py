@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.language.control import select
+from weft.language.control import where
 from weft.primitives import items as lists
 from weft.primitives.exchanging import blocked
 from weft.primitives.threads import first_of, meet, members_of
@@ -48,7 +48,7 @@ def _target(on: Any, start: Any, item: Any, place: Any, run: Any, size: Any, les
     """Where an item belongs once its run is merged with the other one of its pair."""
     pair = place & -(2 * run)
     is_left = place < pair + run
-    first = min(select(is_left, pair + run, pair), size)
+    first = min(where(is_left, pair + run, pair), size)
     low, high = first, min(first + run, size)
     if place >= size:
         high = low
@@ -61,5 +61,5 @@ def _target(on: Any, start: Any, item: Any, place: Any, run: Any, size: Any, les
             low = middle + 1
         else:
             high = middle
-    target = place + (low - first) - select(is_left, 0, run)
-    return select(place < size, target, place)
+    target = place + (low - first) - where(is_left, 0, run)
+    return where(place < size, target, place)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weft.language.control import select, static_assert
+from weft.language.control import static_assert, where
 from weft.language.memory.shared import shared
 from weft.language.numbers.convert import bitcast
 from weft.language.numbers.math import ctz, popcount
@@ -53,7 +53,7 @@ def radix_sorted(
     if count is not None:
         beyond = last_code(dtype)
         places = blocked(len(codes), scope)
-        codes = [select(at < count, one, beyond) for at, one in zip(places, codes, strict=True)]
+        codes = [where(at < count, one, beyond) for at, one in zip(places, codes, strict=True)]
 
     def order(code: Any) -> Any:
         return rank_of(code, dtype, descending)
@@ -123,7 +123,7 @@ def _places(digits: Any, scope: Any) -> Any:
         for bit in range(_BITS):
             is_set = (digit >> bit) & 1 != 0
             votes = ballot(is_set)
-            same &= select(is_set, votes, ~votes)
+            same &= where(is_set, votes, ~votes)
         at = first + digit * apart
         before = counts[at]
         sync_warp()
@@ -169,14 +169,14 @@ def code_of(key: Any, descending: Any) -> Any:
     sign = wide(1 << (dtype.bits - 1))
     if dtype.is_float:
         code = wide(bitcast(key, UNSIGNED[dtype.bits]))
-        code ^= select(code & sign != 0, last, sign)
+        code ^= where(code & sign != 0, last, sign)
     else:
         code = wide(key) & last
         if dtype.is_signed:
             code ^= sign
     if descending:
         code ^= last
-    return select(key != key, last, code) if dtype.is_float else code
+    return where(key != key, last, code) if dtype.is_float else code
 
 
 def rank_of(code: Any, dtype: Any, descending: Any) -> Any:
@@ -186,7 +186,7 @@ def rank_of(code: Any, dtype: Any, descending: Any) -> Any:
     plus, minus = (code.dtype((1 << (dtype.bits - 1)) - below) for below in (0, 1))
     if descending:
         plus, minus = minus, plus
-    return select(code == minus, plus, code)
+    return where(code == minus, plus, code)
 
 
 def key_of(code: Any, dtype: Any, descending: Any) -> Any:
@@ -196,7 +196,7 @@ def key_of(code: Any, dtype: Any, descending: Any) -> Any:
     if descending:
         code ^= last
     if dtype.is_float:
-        code ^= select(code & sign != 0, sign, last)
+        code ^= where(code & sign != 0, sign, last)
         return bitcast(UNSIGNED[dtype.bits](code), dtype)
     if dtype.is_signed:
         code ^= sign

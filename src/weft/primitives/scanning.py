@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.language.control import select
+from weft.language.control import where
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.warp import lane_id, warp_id
 from weft.primitives import trees
@@ -31,7 +31,7 @@ def over_block(value: Any, function: Any, name: str, is_shifted: Any, with_total
             put(values, warp, value)
         sync_threads()
         if warp == 0:
-            of_warps = take(values, select(lane <= last_warp, lane, 0))
+            of_warps = take(values, where(lane <= last_warp, lane, 0))
             put(sums, lane, trees.scanned(of_warps, function, WARP_SIZE, name))
         sync_threads()
         if warp > 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weft.language.control import select
+from weft.language.control import where
 from weft.language.threads.barrier import FULL_MASK, sync_threads, sync_warp
 from weft.language.threads.grid import block_dim
 from weft.language.threads.warp import lane_id, warp_id
@@ -40,7 +40,7 @@ def last_lane() -> Any:
     """The last lane that this thread's warp has."""
     threads = block_threads()
     last = WARP_SIZE - 1
-    return select(threads & last == 0, last, min(last, threads - 1 - first_of_warp()))
+    return where(threads & last == 0, last, min(last, threads - 1 - first_of_warp()))
 
 
 def rank_in(scope: Any) -> Any:
@@ -77,4 +77,4 @@ def group_lanes(width: Any = WARP_SIZE) -> Any:
     Where no group is partial it is more than any lane, so that comparisons with it vanish for a constant block.
     """
     threads = block_threads()
-    return select(threads & (width - 1) == 0, _ANY, min(width, threads - (thread_rank() & -width)))
+    return where(threads & (width - 1) == 0, _ANY, min(width, threads - (thread_rank() & -width)))

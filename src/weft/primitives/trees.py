@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weft.language.control import select
+from weft.language.control import where
 from weft.language.numbers.math import clz, ctz, ffs
 from weft.language.threads.warp import lane_id
 from weft.primitives.threads import ALL, group_lane
@@ -41,14 +41,14 @@ def reduced_among(value: Any, function: Any, mask: Any, name: str) -> Any:
     mask = u32(mask)
     lane = lane_id()
     later = mask >> lane >> 1
-    following = select(later != 0, lane + i32(ffs(later)), WARP_SIZE)
+    following = where(later != 0, lane + i32(ffs(later)), WARP_SIZE)
     for _ in _STEPS:
-        source = select(following < WARP_SIZE, following, lane)
+        source = where(following < WARP_SIZE, following, lane)
         other = moved("idx", value, source, mask)
         further = moved("idx", following, source, mask)
         if following < WARP_SIZE:
             value = combined(function, value, other, name)
-        following = select(following < WARP_SIZE, further, WARP_SIZE)
+        following = where(following < WARP_SIZE, further, WARP_SIZE)
     return value
 
 
@@ -68,12 +68,12 @@ def scanned_among(value: Any, function: Any, mask: Any, name: str) -> Any:
     mask, lane = u32(mask), lane_id()
     preceding = lane_before(mask)
     for _ in _STEPS:
-        source = select(preceding >= 0, preceding, lane)
+        source = where(preceding >= 0, preceding, lane)
         before = moved("idx", value, source, mask)
         further = moved("idx", preceding, source, mask)
         if preceding >= 0:
             value = combined(function, before, value, name)
-        preceding = select(preceding >= 0, further, -1)
+        preceding = where(preceding >= 0, further, -1)
     return value
 
 

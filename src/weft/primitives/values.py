@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.frontend.structure import flatten, rebuild
-from weft.language.control import select
+from weft.language.control import where
 from weft.language.memory.access import load, store
 from weft.language.memory.shared import shared, shared_per_thread
 from weft.language.numbers.constants import default_dtype
@@ -206,7 +206,7 @@ def take(builder: Builder, on: object, slot: object) -> Any:
 def chosen(builder: Builder, condition: object, left: object, right: object) -> Any:
     """The left value where the condition holds, else the right one; both are computed."""
     others = iter(flatten(right)[1])
-    return _each(left, lambda leaf: select.emit(builder, condition, leaf, next(others)))
+    return _each(left, lambda leaf: where.emit(builder, condition, leaf, next(others)))
 
 
 @operation

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from weft.kernels.device.row import sum_type
 from weft.kernels.host.arrays import Constant, Scalar
-from weft.language.control import select
+from weft.language.control import where
 from weft.language.memory.scratch import scratch
 from weft.types.dtype import f64, i32, i64
 
@@ -51,7 +51,7 @@ def begin(how: How, dtype: Any, first: Any, end: Any) -> Any:
     """What changes nothing, at the place of a thread's first element if that is before the end."""
     wide = carried_type(how, dtype)
     if how.kind in PLACES:
-        place = select(first < end, i32(first), i32(i32.maximum))
+        place = where(first < end, i32(first), i32(i32.maximum))
         return wide(extreme(dtype, how.kind == "argmin")), place
     if how.kind in ("sum", "mean"):
         return wide(0)
@@ -81,7 +81,7 @@ def followed(how: How, carried: Any, value: Any, place: Any) -> Any:
         # False for NaN, which is the first one to stay.
         is_kept = (value >= best) if how.kind == "argmin" else (value <= best)
         is_kept = is_kept | (best != best)
-        return select(is_kept, best, value), select(is_kept, found, place)
+        return where(is_kept, best, value), where(is_kept, found, place)
     return combiner(how)(carried, carried.dtype(value))
 
 
@@ -107,12 +107,12 @@ def added(one: Any, other: Any) -> Any:
 
 def larger(one: Any, other: Any) -> Any:
     """The larger value, or NaN."""
-    return select((one > other) | (one != one), one, other)
+    return where((one > other) | (one != one), one, other)
 
 
 def smaller(one: Any, other: Any) -> Any:
     """The smaller value, or NaN."""
-    return select((one < other) | (one != one), one, other)
+    return where((one < other) | (one != one), one, other)
 
 
 def place_of_larger(one: Any, other: Any) -> Any:
@@ -129,8 +129,8 @@ def _first(one: Any, other: Any, is_before: Any) -> Any:
     (value, place), (other_value, other_place) = one, other
     is_nan, is_other_nan = value != value, other_value != other_value
     is_equal = (value == other_value) | (is_nan & is_other_nan)
-    is_first = select(is_equal, place <= other_place, is_before | (is_nan & (is_other_nan == 0)))
-    return select(is_first, value, other_value), select(is_first, place, other_place)
+    is_first = where(is_equal, place <= other_place, is_before | (is_nan & (is_other_nan == 0)))
+    return where(is_first, value, other_value), where(is_first, place, other_place)
 
 
 _COMBINERS: Final = {

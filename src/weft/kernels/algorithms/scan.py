@@ -44,7 +44,7 @@ from weft.kernels.host.autograd import (
     name_of_function,
 )
 from weft.kernels.host.calls import Call, remembered
-from weft.language.control import select, static_range
+from weft.language.control import static_range, where
 from weft.language.memory.scratch import scratch
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.each import each
@@ -331,7 +331,7 @@ def _rounds(vectors: Any, combine: Any) -> Any:
     before: Any = []
     for k, value in enumerate(within):
         entry = k * warps + warp
-        earlier = moved("idx", sums, select(entry > 0, entry - 1, 0), ALL)
+        earlier = moved("idx", sums, where(entry > 0, entry - 1, 0), ALL)
         before.append(_joined(combine, (entry > 0, earlier), (lane > 0, value)))
     return through, before, moved("idx", sums, len(through) * warps - 1, ALL)
 

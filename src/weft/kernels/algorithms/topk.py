@@ -18,7 +18,7 @@ from weft.api import jit, kernel
 from weft.kernels.device.row import elements, places, row_count, row_of
 from weft.kernels.device.views import aligned
 from weft.kernels.host.arrays import Array, Constant, Given, Int32
-from weft.language.control import ceil_div, select, static_range
+from weft.language.control import ceil_div, static_range, where
 from weft.language.memory.atomics import atomic_add
 from weft.language.memory.scratch import scratch
 from weft.language.memory.shared import shared
@@ -210,5 +210,5 @@ def _bound(entries: Any, k: Any, bits: Any) -> Any:
             reaching = of_block.sum(sum(i32(entry >= tried) for entry in entries))
         if reaching >= k:
             bound = tried
-        bit = select((reaching >= k) & (reaching <= few), wide(0), bit >> 1)
+        bit = where((reaching >= k) & (reaching <= few), wide(0), bit >> 1)
     return max(bound, wide(1))

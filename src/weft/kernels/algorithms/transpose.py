@@ -20,7 +20,7 @@ from weft.kernels.host.autograd import differentiable, like_first
 from weft.kernels.host.calls import Call, remembered
 from weft.kernels.host.devices import capabilities
 from weft.kernels.host.words import Words, words_of
-from weft.language.control import ceil_div, select, static_range, unroll
+from weft.language.control import ceil_div, static_range, unroll, where
 from weft.language.memory.shared import shared
 from weft.language.numbers.math import min as lesser
 from weft.language.threads.barrier import sync_threads
@@ -274,8 +274,8 @@ def _following(place: Any, sizes: Any) -> Any:
     for index, size in zip(place[:0:-1], sizes[:0:-1], strict=True):
         index += step
         is_over = index >= size
-        found = (select(is_over, i64(0), index), *found)
-        step = select(is_over, i64(1), i64(0))
+        found = (where(is_over, i64(0), index), *found)
+        step = where(is_over, i64(1), i64(0))
     return (place[0] + step, *found)
 
 

@@ -190,7 +190,7 @@ def dkdv_kernel(
         member, block = divmod(iteration, max(blocks, 1))
         stage, head = iteration % stages, heads.group_size * k_head + member
         row = q_start + first_query + tile_n * block
-        end = weft.select(iteration < iterations, q_start + queries, 0)
+        end = weft.where(iteration < iterations, q_start + queries, 0)
         load_tile(q_ring[stage], q, batch, row, end, head, heads, config.warps)
         load_tile(do_ring[stage], grad_out, batch, row, end, head, heads, config.warps)
         for stat_ring, source in ((lse_ring, lse_log2), (delta_ring, delta)):

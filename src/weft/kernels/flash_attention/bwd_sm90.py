@@ -109,7 +109,7 @@ def row_values(
     lower = source[start + row + 8] if row + 8 < rows else weft.f32(beyond)
 
     def value_of(row: weft.i32) -> weft.f32:
-        return weft.select(row % 16 < 8, upper, lower)
+        return weft.where(row % 16 < 8, upper, lower)
 
     return value_of
 

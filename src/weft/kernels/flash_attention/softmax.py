@@ -48,7 +48,7 @@ def mask_scores(
 
     def mask(score: weft.f32, row: weft.i32, column: weft.i32) -> weft.f32:
         last = first_query + row + ahead if causal else keys - 1
-        return weft.select(first_key + column <= min(last, keys - 1), score, HIDDEN)
+        return weft.where(first_key + column <= min(last, keys - 1), score, HIDDEN)
 
     return scores.map(mask, coordinates=True)
 
@@ -68,7 +68,7 @@ def online_softmax(
     def scaled(
         x: weft.f32,
     ) -> weft.f32:  # 0 for a row that sees no key, so that its weights are exp2(-inf)
-        return weft.select(x == HIDDEN, 0.0, x * scale)
+        return weft.where(x == HIDDEN, 0.0, x * scale)
 
     def weight(x: weft.f32, base: weft.f32) -> weft.f32:
         return exp2(x * scale - base)
@@ -92,7 +92,7 @@ def multiply(x: weft.f32, y: weft.f32) -> weft.f32:
 
 def reciprocal(total: weft.f32) -> weft.f32:
     """1 / total; 0 for a row that sees no key; NaN stays."""
-    return weft.select(total == 0, 0.0, 1.0 / total)
+    return weft.where(total == 0, 0.0, 1.0 / total)
 
 
 def write_lse(
@@ -113,7 +113,7 @@ def write_lse(
     """
 
     def logsumexp(total: weft.f32, largest: weft.f32) -> weft.f32:
-        base = weft.select(largest == HIDDEN, 0.0, largest * scale)
+        base = weft.where(largest == HIDDEN, 0.0, largest * scale)
         return (weft.math.log2(total) + base) / LOG2_E
 
     values = row_sum.map(logsumexp, row_max)
@@ -159,6 +159,6 @@ def mask_gradients(
         inside = query < queries if transposed else key < keys
         if causal:
             inside = inside & (key <= query + keys - queries)
-        return weft.select(inside, value, 0.0)
+        return weft.where(inside, value, 0.0)
 
     return x.map(mask, coordinates=True)

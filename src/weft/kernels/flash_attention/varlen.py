@@ -118,8 +118,8 @@ def zero_padding_around(
         tokens = out.shape[-3]
         is_last = weft.block_idx.z == weft.grid_dim.z - 1
         before, after = (
-            weft.select(weft.block_idx.z == 0, first, 0),
-            weft.select(is_last, end, tokens),
+            weft.where(weft.block_idx.z == 0, first, 0),
+            weft.where(is_last, end, tokens),
         )
         zero_rows(out, 0, before)
         zero_rows(out, after, tokens)

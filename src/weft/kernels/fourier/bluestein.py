@@ -28,7 +28,7 @@ from weft.kernels.fourier.stockham import (
 )
 from weft.kernels.host.arrays import Array, Constant, Float64, Int32, Int64
 from weft.kernels.host.devices import device_info
-from weft.language.control import ceil_div, select, static_range
+from weft.language.control import ceil_div, static_range, where
 from weft.language.memory.scratch import scratch
 from weft.language.numbers.math import min as lesser
 from weft.language.numbers.math import mulhi
@@ -221,7 +221,7 @@ def convolution_kernel(
                 value = read_point(x, row, at, plan.ends)
                 value = value.times(Complex(chirp[0, at, 0], -chirp[0, at, 1]))
                 is_there = place + shift < n
-                point = Complex(*(select(is_there, part, zero) for part in value))
+                point = Complex(*(where(is_there, part, zero) for part in value))
             points = [*points, point]
         groups = [*groups, points]
     results = transformed(groups, board, one)
@@ -255,7 +255,7 @@ def chirp_at(place: Any, sizes: Any, sign: Any, dtype: Any) -> Any:
     """exp(sign · πi place² / n), for a place below n, the points."""
     square, period = u64(place) * u64(place), u64(2 * sizes.points)
     rest = square - mulhi(square, u64(sizes.inverse)) * period  # the quotient may be one less
-    rest = i32(select(rest >= period, rest - period, rest))
+    rest = i32(where(rest >= period, rest - period, rest))
     return unit(rest, 2 * sizes.points, sign, dtype, sizes.step)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from weft.kernels.device.row import elements, index_of, put_elements, row_count
 from weft.kernels.device.views import aligned
 from weft.kernels.fourier.butterfly import Complex, unit
-from weft.language.control import select
+from weft.language.control import where
 from weft.language.numbers.math import min as lesser
 
 Source = Literal["pairs", "reals", "neighbors", "folded", "mirrored"]
@@ -58,12 +58,12 @@ def read_point(x: Any, row: Any, place: Any, ends: Any, turn: Any = None) -> Any
     if form == "mirrored":
         point = _pair(x[(*index, lesser(place, points - place))], 0, width)
         is_there = 2 * place < points
-        return Complex(point.real, select(is_there, point.imaginary, -point.imaginary))
+        return Complex(point.real, where(is_there, point.imaginary, -point.imaginary))
     near = _pair(x[(*index, place)], 0, width)
     far = _pair(x[(*index, points - place)], 0, width)
     is_end, zero = place == 0, x.dtype(0.0)  # where the imaginary parts are 0, whatever is stored
-    near = Complex(near.real, select(is_end, zero, near.imaginary))
-    far = Complex(far.real, select(is_end, zero, -far.imaginary))
+    near = Complex(near.real, where(is_end, zero, near.imaginary))
+    far = Complex(far.real, where(is_end, zero, -far.imaginary))
     turn = unit(place, 2 * points, 1, x.dtype, ends.step) if turn is None else turn
     turned = near.minus(far).times(turn)
     return near.plus(far).plus(Complex(-turned.imaginary, turned.real))

@@ -23,7 +23,7 @@ from weft.kernels.fourier.stockham import (
     transformed,
 )
 from weft.kernels.host.arrays import Array, Constant
-from weft.language.control import ceil_div, select, static_range
+from weft.language.control import ceil_div, static_range, where
 from weft.language.memory.scratch import scratch
 from weft.language.memory.shared import shared
 from weft.language.threads.barrier import sync_threads
@@ -90,7 +90,7 @@ def part_kernel(spectrum: Array, out: Array, sizes: Sizes | None, plan: Constant
 
 def opposite(place: Any, points: Any) -> Any:
     """The place of the conjugate frequency."""
-    return select(place == 0, 0, points - place)
+    return where(place == 0, 0, points - place)
 
 
 def write_parts(out: Any, row: Any, place: Any, near: Any, far: Any, plan: Any) -> None:

@@ -130,7 +130,7 @@ class Residual(NamedTuple):
         term = dtype(residual)
         if self.beta is not None:
             # beta = 0 ignores the residual, NaN included, as BLAS does.
-            term = weft.select(self.beta == 0, dtype(0), dtype(self.beta) * term)
+            term = weft.where(self.beta == 0, dtype(0), dtype(self.beta) * term)
         return acc + term
 
     def map_c(self, function: Callable[[Any], Any]) -> Residual:

@@ -28,7 +28,7 @@ from weft.kernels.host.arrays import (
 )
 from weft.kernels.host.autograd import differentiable, like_first
 from weft.kernels.host.calls import Call, remembered_for_any
-from weft.language.control import ceil_div, select, static_range
+from weft.language.control import ceil_div, static_range, where
 from weft.language.threads.each import each
 from weft.primitives.random.philox import words
 from weft.types.dtype import i64, u32, u64
@@ -182,5 +182,5 @@ def _drawn(seed: Any, stream: Any, first: Any, count: Any) -> Any:
     while half > count:
         half //= 2
         is_second = (first & half) != 0
-        parts = [select(is_second, parts[half + k], parts[k]) for k in range(half)]
+        parts = [where(is_second, parts[half + k], parts[k]) for k in range(half)]
     return parts

@@ -26,7 +26,7 @@ from weft.kernels.host.arrays import (
 from weft.kernels.host.autograd import WIDEST, differentiable, like_first
 from weft.kernels.host.calls import Call, remembered
 from weft.kernels.host.devices import capabilities
-from weft.language.control import ceil_div, select, static_range, unroll
+from weft.language.control import ceil_div, static_range, unroll, where
 from weft.language.memory.atomics import atomic_add
 from weft.language.memory.scratch import scratch
 from weft.language.memory.shared import shared
@@ -409,7 +409,7 @@ def _one_of(board: Any, index: Any, count: Any) -> Any:
     """An element of shared memory, or 0 where the index is out of range."""
     inside = 0 <= index < count
     assert inside, "an index of gather is out of range"
-    return select(inside, board[i32(select(inside, index, 0))], board.dtype(0))
+    return where(inside, board[i32(where(inside, index, 0))], board.dtype(0))
 
 
 @jit

@@ -114,7 +114,7 @@ def map(
             number.
 
     Example:
-        ``acc = acc.map(lambda x, row, column: weft.select(column <= row, x, -1.0), coordinates=True)``
+        ``acc = acc.map(lambda x, row, column: weft.where(column <= row, x, -1.0), coordinates=True)``
     """
     expect_fragment(fragment, "map")
     if not callable(function):

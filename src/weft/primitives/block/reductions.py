@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from weft.language.control import select
+from weft.language.control import where
 from weft.language.functions import device_function
 from weft.language.threads.barrier import sync_threads
 from weft.language.threads.warp import lane_id, warp_id
@@ -141,7 +141,7 @@ def _folded_warps(kind: str, values: Any, warps: Any) -> Any:
     if kind == "sum":
         own = take(values, lane) if lane < warps else neutral(values)
     else:  # one value more than once makes no difference
-        own = take(values, select(lane < warps, lane, 0))
+        own = take(values, where(lane < warps, lane, 0))
     return over_warp(kind, own, ALL)
 
 
@@ -156,7 +156,7 @@ def reduced(value: Any, function: Any, count: Any, name: str) -> Any:
 
 def _reduced_warps(function: Any, name: str, values: Any, warps: Any) -> Any:
     lane = lane_id()
-    value = take(values, select(lane < warps, lane, 0))
+    value = take(values, where(lane < warps, lane, 0))
     return moved("idx", trees.reduced(value, function, warps, WARP_SIZE, name), 0, ALL)
 
 

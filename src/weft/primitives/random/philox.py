@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weft.language.control import select, static_assert
+from weft.language.control import static_assert, where
 from weft.language.functions import device_function
 from weft.language.numbers.convert import bitcast
 from weft.language.numbers.math import fma, mulhi, sqrt
@@ -171,9 +171,9 @@ def _box_muller(first: Any, second: Any) -> Any:
     sine = fma(_polynomial(_SINE, square) * square, angle, angle)
     cosine = fma(_polynomial(_COSINE, square) * square, square, fma(square, f32(-0.5), f32(1.0)))
     is_odd = (quarter & 1) != 0
-    x, y = select(is_odd, sine, cosine), select(is_odd, cosine, sine)
-    x = select(((quarter + 1) & 2) != 0, -x, x)
-    y = select((quarter & 2) != 0, -y, y)
+    x, y = where(is_odd, sine, cosine), where(is_odd, cosine, sine)
+    x = where(((quarter + 1) & 2) != 0, -x, x)
+    y = where((quarter & 2) != 0, -y, y)
     return radius * x, radius * y
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from weft.language.control import select
+from weft.language.control import where
 from weft.language.functions import device_function
 from weft.primitives import items, trees
 from weft.primitives.threads import ALL, group_lane, group_lanes
@@ -173,4 +173,4 @@ def _chosen(a: Any, i: Any, b: Any, j: Any, is_beyond: Any) -> Any:
         is_beyond = is_beyond | ((a != a) & (b == b))
         is_equal = is_equal | ((a != a) & (b != b))
     takes = is_beyond | (is_equal & (j < i))
-    return select(takes, b, a), select(takes, j, i)
+    return where(takes, b, a), where(takes, j, i)
