@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 # Module → the public names that it defines; docs/reference follows it. The names of the kernel
 # language are in weft.language.LANGUAGE.
 _PUBLIC = {
-    "weft.api": ("compile", "jit", "kernel"),
+    "weft.api": ("compile", "device", "jit", "kernel"),
     "weft.autotuner.decorator": ("autotune",),
     "weft.compiler.exported.files": ("export",),
     "weft.compiler.exported.linking": ("runtime_archive",),

@@ -28,6 +28,7 @@ from weft.annotation_names import u16 as u16
 from weft.annotation_names import u32 as u32
 from weft.annotation_names import u64 as u64
 from weft.api import compile as compile
+from weft.api import device as device
 from weft.api import jit as jit
 from weft.api import kernel as kernel
 from weft.arguments.pointer import Pointer as Pointer

@@ -15,7 +15,14 @@ from weft.dynamo import left_to_python
 from weft.errors import SignatureError, UnavailableError, brief
 from weft.imports import imported
 from weft.language import outside_kernel
-from weft.language.functions import MATH, BoundFunction, HostFunction, KernelFunction
+from weft.language.functions import (
+    MATH,
+    BoundFunction,
+    HostFunction,
+    KernelFunction,
+    MarkedFunction,
+    Parameters,
+)
 from weft.tracebacks import leave_the_users_frames, one_frame
 from weft.types.launch_limits import CLUSTER, MOST_THREADS, as_sizes
 
@@ -433,8 +440,35 @@ def check_bound(name: str, value: object, low: int, high: int) -> None:
         raise ValueError(f"{name} is {value}, expected {low} to {high}")
 
 
+@one_frame("device")
+def device(function: Callable[Parameters, Any], /) -> MarkedFunction[Parameters]:
+    """Marks a function that kernels call, a device function: it is inlined into them.
+
+    A plain function works, too. A marked one is checked at each call: arguments by their annotations, as those of a
+    kernel (``weft.f32`` converts a number, ``weft.Tensor`` and ``weft.fake_tensor(...)`` require such a tensor,
+    ``weft.Constexpr`` a compile-time value), and the result by an element type after ``->``. Calls of it in Python or
+    in a host function are errors that say so.
+
+    Args:
+        function: the code, with any parameters.
+    Raises:
+        TypeError: if it is not a Python function, or is decorated already.
+    Example:
+        >>> import weft
+        >>> @weft.device
+        ... def sigmoid(x: weft.f32) -> weft.f32:
+        ...     return 1.0 / (1.0 + weft.math.exp(-x))
+        >>> sigmoid
+        <weft device function sigmoid>
+    """
+    _check_function(function, "device")
+    made = MarkedFunction(function.__qualname__.rpartition("<locals>.")[2], function)
+    update_wrapper(made, function)
+    return made
+
+
 def _check_function(function: object, decorator: str) -> None:
-    if isinstance(function, KernelFunction | HostFunction):
+    if isinstance(function, KernelFunction | HostFunction | MarkedFunction):
         raise TypeError(
             f"@weft.{decorator} was applied to {brief(function)}, which is already decorated"
         )

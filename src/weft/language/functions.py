@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec
 
 from weft.dynamo import left_to_python
+from weft.errors import UnavailableError
 from weft.language import outside_kernel
 from weft.language.source_text import SourceTexts
 from weft.tracebacks import leave_the_users_frames, one_frame
@@ -177,6 +178,27 @@ class DeviceFunction(Generic[Parameters]):
         import inspect
 
         return inspect.signature(self.function)
+
+
+class MarkedFunction(DeviceFunction[Parameters]):
+    """A user's function made by ``@weft.device``: kernels inline it, and check its arguments by their annotations."""
+
+    def __repr__(self) -> str:
+        return f"<weft device function {self.name}>"
+
+    def __call__(self, *arguments: Parameters.args, **keywords: Parameters.kwargs) -> Any:
+        """Raises UnavailableError: it works only in kernels."""
+        del arguments, keywords
+        raise UnavailableError(
+            "OUTSIDE_KERNEL",
+            f"{self!r} works only in kernels, but Python ran it",
+            hint="call it in a @weft.kernel function; Python can run its .function if that needs no kernel",
+        )
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """In a class it is a method: its first argument is the instance."""
+        bound: Any = self
+        return self if instance is None else partial(bound, instance)
 
 
 def device_function(

@@ -34,6 +34,7 @@ from weft.language.functions import (
     DeviceFunction,
     HostFunction,
     KernelFunction,
+    MarkedFunction,
     TunedFunction,
 )
 from weft.language.numbers.convert import convert
@@ -126,7 +127,8 @@ def call_value(
         return frame.inline(function, arguments, keywords)
     if isinstance(callee, DeviceFunction):
         refuse_misplaced(frame, callee)
-        return frame.inline(cast("Any", callee).function, arguments, keywords)
+        marked: Any = callee if isinstance(callee, MarkedFunction) else cast("Any", callee).function
+        return frame.inline(marked, arguments, keywords)
     if isinstance(callee, BoundMethod):
         return frame.inline(callee.function, (callee.owner, *arguments), keywords)
     if isinstance(callee, functools.partial):

@@ -7,17 +7,24 @@ In: a function and its arguments. Out: its result, and its operations, each with
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.base import MISSING
+from weft.arguments.constant import ConstantAnnotation, Constexpr
+from weft.arguments.pointer import PointerSpec
+from weft.arguments.tensor_map import TensorMap
+from weft.arguments.tensor_spec import Tensor, TensorSpec
 from weft.blame import is_of_weft
 from weft.errors import TypeMismatchError
 from weft.frontend.context import Frame, LocalFunction
 from weft.frontend.events import tell_call
+from weft.frontend.functions.launch_arguments import checked_argument
 from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import contains_staged
+from weft.language.functions import MarkedFunction
 from weft.language.numbers.convert import materialize
-from weft.language.values import Scalar
+from weft.language.values import Scalar, describe
+from weft.types import dtype as weft_types
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
@@ -27,9 +34,13 @@ if TYPE_CHECKING:
     from weft.frontend.source.text import FunctionSource
 
 
+# Annotations that are checked as those of kernels; numbers are converted, as in every function.
+_CHECKED: Final = (Tensor, TensorMap, Constexpr)
+
+
 def inline(
     caller: Frame,
-    function: FunctionType | LocalFunction,
+    function: FunctionType | LocalFunction | MarkedFunction[...],
     arguments: Sequence[Any],
     keywords: Mapping[str, Any],
 ) -> Any:
@@ -39,6 +50,8 @@ def inline(
         TypeMismatchError: for arguments that do not fit the parameters.
         CompileError: for recursion that does not end at compile time.
     """
+    if isinstance(function, MarkedFunction):
+        return call_marked(caller, function, arguments, keywords)
     context, place = caller.context, caller.builder.location
     parent, is_foreign, annotations = None, False, dict[str, object]()
     is_own = function.frame.is_own if isinstance(function, LocalFunction) else is_of_weft(function)
@@ -61,6 +74,44 @@ def inline(
             frame.scope.assign(parameter, _typed(frame, value, annotations.get(parameter)), place)
         tell_call(frame, node, frame.scope.assigned())
         return Statements(frame).function_body(node)
+
+
+def call_marked(
+    caller: Frame,
+    marked: MarkedFunction[...],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> Any:
+    """The value of a call of a ``@weft.device`` function, whose arguments and result fit its annotations.
+
+    Raises:
+        TypeMismatchError: if one does not.
+    """
+    function = cast("FunctionType", marked.function)
+    source = caller.context.session.source(function)
+    declared = {p.name: p for p in _declared(source)}
+    defaults = function.__defaults__ or (), function.__kwdefaults__ or {}
+    if not declared:
+        return inline(caller, function, arguments, keywords)
+    values = bind_arguments(source.name, source.tree.args, arguments, keywords, *defaults)
+    for name, value in values.items():
+        said = declared[name].annotation
+        if said in _CHECKED or isinstance(said, TensorSpec | PointerSpec | ConstantAnnotation):
+            values[name] = checked_argument(
+                caller, source, declared[name], value, "device function"
+            )
+    given = [values.pop(p.arg) for p in source.tree.args.posonlyargs]
+    result = inline(caller, function, given, values)
+    expected = function.__annotations__.get("return")
+    if isinstance(expected, str):
+        expected = source.globals.get(expected) or vars(weft_types).get(expected.rpartition(".")[2])
+    if not isinstance(expected, DType):
+        return result
+    if not isinstance(result, Scalar | int | float):
+        raise _misfit(
+            f"device function '{source.name}' returns {describe(result)}, expected {expected} by its annotation"
+        )
+    return materialize(caller.builder, result, expected)
 
 
 def _declared(source: FunctionSource) -> Sequence[Any]:

@@ -45,7 +45,11 @@ class TypedConstant:
 
 
 def checked_argument(
-    caller: Frame, source: FunctionSource, parameter: DeclaredParameter, value: Any
+    caller: Frame,
+    source: FunctionSource,
+    parameter: DeclaredParameter,
+    value: Any,
+    callee: str = "kernel",
 ) -> Any:
     """The value checked against the parameter's annotation.
 
@@ -56,7 +60,7 @@ def checked_argument(
     is_static = isinstance(value, StaticValue)
     if is_static:
         value = value.value
-    where = f"kernel '{source.name}': argument '{parameter.name}'"
+    where = f"{callee} '{source.name}': argument '{parameter.name}'"
     if isinstance(annotation, DType):
         if isinstance(value, Scalar | bool | int | float):
             number = _materialized(caller, value, annotation, where)
