@@ -66,7 +66,7 @@ def narrow(x: weft.f32) -> weft.i32:
 WRONG = {
     "a number for a tensor": (lambda a, i: first(1.0, i), "argument 'a' must be a tensor"),
     "a run-time constant": (lambda a, i: first(a, i, i), "known at compile time"),
-    "a tensor for a number": (lambda a, i: scaled(a), ""),
+    "a tensor for a number": (lambda a, i: scaled(a), "number"),
     "too many arguments": (lambda a, i: scaled(1.0, 2.0, 3.0), "3 were given"),
     "nothing returned": (lambda a, i: nothing(i), "returns None, expected f32"),
 }
