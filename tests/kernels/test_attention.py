@@ -237,10 +237,10 @@ def test_losses_and_their_derivatives():
     narrow = kernels.cross_entropy(logits.astype(np.float16), classes)
     assert narrow.dtype == np.float32 and np.allclose(narrow, expected, atol=2e-2)
     gradient = numbers(2, 5)
-    slope = (shares - taken) * gradient[..., None]
-    slope[0, 0] = 0
+    grad = (shares - taken) * gradient[..., None]
+    grad[0, 0] = 0
     found = kernels.cross_entropy_backward(gradient, logits, classes, out=logits)
-    assert found is logits and np.allclose(found, slope)
+    assert found is logits and np.allclose(found, grad)
     with pytest.raises(AssertionError, match="a class of cross_entropy is out of range"):
         kernels.cross_entropy(logits, classes + 300)
     gradient = numbers(2, 5, 300)
