@@ -30,7 +30,7 @@ KINDS: Final = {
     "reductions": ("Reductions", "64 M elements, all of them or along one dimension."),
     "device_wide": (
         "Scans, sorts and compactions",
-        "Vectors of 1 M and 64 M elements; top_k of rows of 131072. CuPy calls CUB. `select` and `run_length` wait for the "
+        "Vectors of 1 M and 64 M elements; top_k of rows of 131072. CuPy calls CUB. `compress` and `run_length_encode` wait for the "
         "number of results, as torch's do.",
     ),
     "elementwise": (

@@ -70,7 +70,7 @@ def _is_positive(value: Any) -> Any:
 
 
 def _runs(found: tuple[Any, Any, Any]) -> tuple[Any, Any]:
-    """What counts of a result of `run_length`; the host waits for the number, as torch's does."""
+    """What counts of a result of `run_length_encode`; the host waits for the number, as torch's does."""
     values, lengths, count = found
     return values[: int(count)], lengths[: int(count)]
 
@@ -124,24 +124,24 @@ def _rows(torch: Any) -> tuple[Row, ...]:
             lambda x: torch.topk(x, largest).values,
         ),
         Row(
-            "select/float32",
+            "compress/float32",
             floats,
             6,
-            lambda x: _selected(kernels.select(x, _is_positive)),
+            lambda x: _selected(kernels.compress(_is_positive, x)),
             lambda x: x[x > 0],
         ),
         Row(
             "partition/float32",
             floats,
             8,
-            lambda x: kernels.partition(x, _is_positive)[0],
+            lambda x: kernels.partition(_is_positive, x)[0],
             lambda x: torch.cat([x[x > 0], x[x <= 0]]),
         ),
         Row(
-            "run_length/int32",
+            "run_length_encode/int32",
             repeated,
             4 + 12 / RUN,
-            lambda x: _runs(kernels.run_length(x)),
+            lambda x: _runs(kernels.run_length_encode(x)),
             lambda x: torch.unique_consecutive(x, return_counts=True),
         ),
         Row(

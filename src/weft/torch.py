@@ -305,7 +305,7 @@ def _register() -> None:
         import_module("torch")
     except ModuleNotFoundError:
         return
-    cast("Any", import_module("weft.kernels.host.operators")).make_operators()
+    cast("Any", import_module("weft.kernels.host.torch_operators")).make_operators()
 
 
 def _library() -> Any:

@@ -93,13 +93,13 @@ def test_the_largest_of_many_rows_where_few_threads_have_them():
 @pytest.mark.parametrize("length", LENGTHS)
 def test_selections_are_those_of_torch(length):
     x = torch.randn(length, device="cuda")
-    kept, count = kernels.select(x, is_positive)
+    kept, count = kernels.compress(is_positive, x)
     assert torch.equal(kept[: int(count)], x[x > 0])
-    parts, count = kernels.partition(x, x > 0)
+    parts, count = kernels.partition(x > 0, x)
     assert torch.equal(parts, torch.cat([x[x > 0], x[x <= 0]]))
     y = torch.randint(0, 3, (length,), device="cuda", dtype=torch.int32)
     for runs in (y, torch.arange(length, device="cuda") // 70_000, torch.zeros_like(y)):
-        values, lengths, count = kernels.run_length(runs)
+        values, lengths, count = kernels.run_length_encode(runs)
         expected, counts = torch.unique_consecutive(runs, return_counts=True)
         assert torch.equal(values[: int(count)], expected)
         assert torch.equal(lengths[: int(count)], counts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls of `weft.kernels` would compile, without compiling it: the keys by which direct calls find their code."""
+"""Counts the programs that calls of `weft.kernels` would compile, by the keys of direct calls, without compiling."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from weft import _native
 from weft.api import JitFunction
-from weft.kernels.host import calls, devices
+from weft.kernels.host import devices, dispatch_cache
 
 if TYPE_CHECKING:
     import pytest
 
+CONSTANTS = "Constant", "weft.Constexpr"
 KEYS: set[tuple[Any, ...]] = set()
 
 
@@ -25,13 +26,13 @@ def _noted(function: JitFunction, *arguments: Any) -> None:
 
 
 def _is_constant(kind: str) -> bool:
-    return kind == "Constant" or kind.startswith("weft.Constexpr")
+    return kind.startswith(CONSTANTS)
 
 
 def count_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls note their keys, and neither compile nor run."""
     monkeypatch.setattr(JitFunction, "__call__", _noted)
-    monkeypatch.setattr(calls, "known_call", lambda *_: None)
+    monkeypatch.setattr(dispatch_cache, "known_call", lambda *_: None)
 
 
 def like_device(

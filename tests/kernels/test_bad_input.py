@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function of `weft.kernels` cannot take it refuses by the argument's name, before anything is compiled.
+"""Functions of `weft.kernels` refuse bad arguments by name, before anything is compiled.
 
 What it can take lies anywhere: backwards, with gaps, off every boundary of a vector.
 """
@@ -25,7 +25,7 @@ def shown(value: Any) -> str:
 
 
 def refusal(name: str, arguments: dict[str, Any], parameter: str, value: Any, named: str) -> str:
-    """What is wrong with how a function refuses a value, or an empty string."""
+    """The defect in how a function refuses a value, or an empty string."""
     call = f"{name}({parameter}={shown(value)})"
     try:
         getattr(kernels, name)(**{**arguments, parameter: value})
@@ -42,11 +42,11 @@ def refusal(name: str, arguments: dict[str, Any], parameter: str, value: Any, na
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Host functions do nothing: what they would refuse is refused too late."""
     monkeypatch.setattr(Specializations, "call", lambda self, arguments, keywords: None)
-    monkeypatch.setattr("weft.kernels.host.calls.known_call", lambda call, values: None)
+    monkeypatch.setattr("weft.kernels.host.dispatch_cache.known_call", lambda call, values: None)
 
 
 BY_TRUTH = {"causal", "descending", "exclusive", "inverse", "largest"}
-ANY_TYPE = {("sort", "values")}
+ANY_TYPE = {("sort", "values"), ("compress", "x"), ("partition", "x")}
 COMPLEX = {("fft", "x"), ("irfft", "x")}
 MOVED = {("copy", "x"), ("transpose", "x")}  # of any type
 ANY_SHAPE = {("embedding", "indices")}

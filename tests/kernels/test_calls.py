@@ -12,8 +12,8 @@ import pytest
 
 import weft
 from weft import _native, kernels
-from weft.kernels.host.arrays import Array, Constant, given, output, refuse_overlap
-from weft.kernels.host.calls import Call, View, remembered, remembered_for_any
+from weft.kernels.host.arrays import Array, Constant, describe, output, refuse_overlap
+from weft.kernels.host.dispatch_cache import Call, View, cached_dispatch, cached_dispatch_except
 from weft.kernels.linalg import dispatch
 
 
@@ -31,11 +31,11 @@ def _times(x: Array, out: Array, factor: Constant):
 DECISIONS: list[Any] = []
 
 
-@remembered
+@cached_dispatch
 def times(x: Any, factor: int = 2, out: Any = None) -> Any:
     """The array times a number."""
     DECISIONS.append(factor)
-    source = given(x, "x")
+    source = describe(x, "x")
     out = output(source, source.shape, source.dtype, source.type_name, out)
     return Call(_times, (x, out, factor), out) if source.size else out
 
@@ -83,7 +83,7 @@ def test_shapes_that_grow_are_not_remembered_and_displace_nothing():
 def test_seeds_of_remembered_calls_are_arguments():
     decisions: list[int] = []
 
-    @remembered_for_any("seed")
+    @cached_dispatch_except("seed")
     def added(x: Any, width: int, seed: int) -> Any:
         decisions.append(seed)
         return Call(_added, (x, out := np.empty_like(x), width, seed), out)
@@ -135,11 +135,11 @@ def test_an_overlapping_out_is_refused_after_one_that_does_not_overlap():
 
 def test_an_out_between_or_beside_the_rows_of_an_input_does_not_overlap():
     memory = np.zeros((8, 24), np.float32)
-    x = given(memory[::2, :8], "x")
+    x = describe(memory[::2, :8], "x")
 
     def is_refused(out: np.ndarray) -> bool:
         try:
-            refuse_overlap(x, given(out, "out"), may_be_same=True)
+            refuse_overlap(x, describe(out, "out"), may_be_same=True)
         except ValueError:
             return True
         return False
@@ -172,10 +172,10 @@ def flipped(x: Any) -> Any:
 def test_views_are_made_again():
     asked: list[Any] = []
 
-    @remembered
+    @cached_dispatch
     def flip_twice(x: Any) -> Any:
         asked.append(x)
-        out = output(given(x, "x"), x.shape, given(x, "x").dtype, "float64")
+        out = output(describe(x, "x"), x.shape, describe(x, "x").dtype, "float64")
         once, into = flipped(x), flipped(out)
         twice = flipped(once)
         views = View(once, x, flipped), View(twice, once, flipped), View(into, out, flipped)

@@ -22,7 +22,7 @@ FEWER = (*range(1, 70), *(2**k + d for k in range(7, 12) for d in (-1, 0, 1, 4, 
 FACTORS = tuple(n / 7 for n in range(200))
 HEADS = tuple(range(1, 257))
 ROWS = 24
-"""Programs of a function of rows, of all their lengths: classes of threads, and of neighbors of an access."""
+"""Programs of a function of rows over all their lengths: classes of threads and of access widths."""
 BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 
 
@@ -123,7 +123,7 @@ def of_gemm(dtype: Any) -> dict[str, Any]:
     def call(m: int, k: int, n: int, **more: Any) -> Any:
         return kernels.gemm(of(m, k, dtype=dtype), of(k, n, dtype=dtype), **more)
 
-    def turned(k: int) -> Any:
+    def transposed(k: int) -> Any:
         return kernels.gemm(of(65, k, dtype=dtype), of(72, k, dtype=dtype).T)
 
     def stack(n: int) -> Any:
@@ -137,7 +137,7 @@ def of_gemm(dtype: Any) -> dict[str, Any]:
         f"m of large ones {name}": (16, FEWER, lambda n: call(n, 4096, 4096)),
         f"n of large ones {name}": (16, FEWER, lambda n: call(16, 4096, 8 * n)),
         f"k of long sums {name}": (16, FEWER, lambda n: call(16, 64 * n, 256)),
-        f"k of b.T {name}": (16, FEWER, turned),
+        f"k of b.T {name}": (16, FEWER, transposed),
         f"stack {name}": (4, FEWER, stack),
         f"alpha {name}": (2, FACTORS, lambda x: call(9, 64, 72, alpha=x)),
         f"beta {name}": (2, FACTORS, lambda x: call(9, 64, 72, residual=residual, beta=x)),
@@ -268,12 +268,12 @@ AXES: dict[str, dict[str, Any]] = {
     "layer_norm_backward": with_eps("layer_norm_backward", 2),
     "rms_norm": with_eps("rms_norm", 1),
     "rms_norm_backward": with_eps("rms_norm_backward", 2),
-    "partition": vectors(lambda n: kernels.partition(of(n), np.ones(n, bool))),
-    "run_length": vectors(lambda n: kernels.run_length(of(n))),
-    "select": vectors(lambda n: kernels.select(of(n), np.ones(n, bool))),
+    "partition": vectors(lambda n: kernels.partition(np.ones(n, bool), of(n))),
+    "run_length_encode": vectors(lambda n: kernels.run_length_encode(of(n))),
+    "compress": vectors(lambda n: kernels.compress(np.ones(n, bool), of(n))),
     "reduce": {
-        "neutral": (1, FACTORS, lambda x: kernels.reduce(of(5, 5), add, x)),
-        "neutral of columns": (1, FACTORS, lambda x: kernels.reduce(of(5, 5), add, x, 0)),
+        "identity": (1, FACTORS, lambda x: kernels.reduce(of(5, 5), add, x)),
+        "identity of columns": (1, FACTORS, lambda x: kernels.reduce(of(5, 5), add, x, 0)),
         "integer": (1, SIZES, lambda n: kernels.reduce(zeros(5, 5), add, n)),
         "columns": (ROWS, SIZES, lambda n: kernels.reduce(of(5, n), add, 0, -1)),
         "axis": (4, (None, 0, 1, -1, -2), lambda a: kernels.reduce(of(5, 5), add, 0, a)),
@@ -370,7 +370,7 @@ def test_numbers_that_are_arguments_are_of_the_elements_type(dtype):
     assert kernels.reduce(x[:, :0], either, int(most), -1).tolist() == [most]
     with pytest.raises(ValueError, match=f"initial is {most + 1}, expected an integer from"):
         kernels.scan(x, max, initial=int(most) + 1)
-    with pytest.raises(ValueError, match=f"neutral is {most + 1}, expected an integer from"):
+    with pytest.raises(ValueError, match=f"identity is {most + 1}, expected an integer from"):
         kernels.reduce(x, max, int(most) + 1)
     with pytest.raises(TypeError, match=r"initial is 0\.5, expected an integer"):
         kernels.scan(x, initial=0.5)

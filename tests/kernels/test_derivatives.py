@@ -218,11 +218,11 @@ CASES: dict[str, Any] = {
 INTEGERS = {"argmax", "argmin", "argsort", "histogram"}
 """Results that have no derivative in torch either: integers."""
 REFUSED = {
-    "partition": lambda: kernels.partition(numbers(4), is_positive),
+    "partition": lambda: kernels.partition(is_positive, numbers(4)),
     "reduce": lambda: kernels.reduce(numbers(4), bigger, -1e9),
-    "run_length": lambda: kernels.run_length(numbers(4)),
+    "run_length_encode": lambda: kernels.run_length_encode(numbers(4)),
     "scan": lambda: kernels.scan(numbers(4), bigger),
-    "select": lambda: kernels.select(numbers(4), is_positive),
+    "compress": lambda: kernels.compress(is_positive, numbers(4)),
 }
 ELSEWHERE = {"scaled_gemm"}
 """Tested below: of 8-bit floats there are no differences."""
@@ -258,10 +258,10 @@ def test_what_has_no_derivative_says_so(name):
 
 
 TAKE_FUNCTIONS = {
-    "partition": lambda x: kernels.partition(x, lambda a: a > 0),
+    "partition": lambda x: kernels.partition(lambda a: a > 0, x),
     "reduce": lambda x: kernels.reduce(x, lambda a, b: a if a > b else b, -1e9),
     "scan": lambda x: kernels.scan(x, lambda a, b: a * b),
-    "select": lambda x: kernels.select(x, lambda a: a > 0),
+    "compress": lambda x: kernels.compress(lambda a: a > 0, x),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 import weft
 from weft import kernels
 from weft.kernels.algorithms import radix_sort as radix
-from weft.kernels.host.arrays import given
+from weft.kernels.host.arrays import describe
 
 
 def is_positive(value):
@@ -20,9 +20,9 @@ def is_positive(value):
 @pytest.mark.parametrize("length", [0, 1, 2049, 100_003])
 def test_chosen_elements_move_together_in_their_order(length):
     x = np.random.default_rng(length).integers(-2, 3, length).astype(np.int32)
-    kept, count = kernels.select(x, is_positive)
+    kept, count = kernels.compress(is_positive, x)
     assert np.array_equal(kept[: int(count)], x[x > 0])
-    parts, count = kernels.partition(x[::-1], x > 0)
+    parts, count = kernels.partition(x > 0, x[::-1])
     backward = x[::-1]
     assert count == (x > 0).sum()
     assert np.array_equal(parts, np.concatenate([backward[x > 0], backward[x <= 0]]))
@@ -41,7 +41,7 @@ def test_chosen_elements_move_together_in_their_order(length):
 )
 def test_runs_of_equal_elements_are_encoded(x):
     x = x.astype(np.int32)
-    values, lengths, count = kernels.run_length(x)
+    values, lengths, count = kernels.run_length_encode(x)
     starts = np.flatnonzero(np.append(True, x[1:] != x[:-1])[: len(x)])
     assert count == len(starts)
     assert np.array_equal(values[: int(count)], x[starts])
@@ -69,19 +69,23 @@ def test_bad_input_is_refused_by_name():
         (
             ValueError,
             r"x has shape \(3, 4\), expected a vector",
-            lambda: kernels.select(x.reshape(3, 4), is_positive),
+            lambda: kernels.compress(is_positive, x.reshape(3, 4)),
         ),
         (
             ValueError,
-            r"keep has shape \(11,\), expected \(12,\)",
-            lambda: kernels.select(x, x[1:] > 0),
+            r"condition has shape \(11,\), expected \(12,\)",
+            lambda: kernels.compress(x[1:] > 0, x),
         ),
-        (TypeError, "keep has elements of float32", lambda: kernels.select(x, x)),
-        (TypeError, "keep is 3, expected a mask or a function", lambda: kernels.partition(x, 3)),
+        (TypeError, "condition has elements of float32", lambda: kernels.compress(x, x)),
+        (
+            TypeError,
+            "condition is 3, expected a mask or a function",
+            lambda: kernels.partition(3, x),
+        ),
         (
             ValueError,
             "out overlaps with x, expected memory of its own",
-            lambda: kernels.select(x, x > 0, out=x),
+            lambda: kernels.compress(x > 0, x, out=x),
         ),
         (
             ValueError,
@@ -158,7 +162,7 @@ def test_bytes_are_sorted_in_place_by_blocks_of_any_size(monkeypatch):
 @pytest.mark.parametrize("moved_bytes", [0, 4, 8])
 def test_passes_of_all_tiles_are_assembled(dtype, moved_bytes):
     x = np.zeros(1 << 22, dtype)
-    plan = radix.plan_of(given(x, "x"), moved_bytes, False)
+    plan = radix.plan_of(describe(x, "x"), moved_bytes, False)
     values = np.zeros(x.shape, np.int64) if moved_bytes == 8 else None
     moved = np.zeros(x.shape, np.int64) if moved_bytes else None
     for architecture in ("sm_80", "sm_90a", "sm_120"):

@@ -12,9 +12,9 @@ import pytest
 import weft
 from weft import kernels
 from weft.kernels.fourier import fft as transforms
-from weft.kernels.fourier.bluestein import Plan, factors_of, plan_of
-from weft.kernels.fourier.io import Ends
-from weft.kernels.fourier.stockham import Pass, board_size, gaps_of
+from weft.kernels.fourier.bluestein import FFTConfig, factors_of, fft_config
+from weft.kernels.fourier.io import IOFormat
+from weft.kernels.fourier.stockham import Pass, smem_padding, smem_points
 
 RANDOM = np.random.default_rng(23)
 
@@ -137,8 +137,8 @@ def test_complex_tensors_of_torch():
         if argument is real or found.dtype == torch.float32:
             continue  # tests/kernels/test_gradients.py has their derivatives
         weights = torch.randn(found.shape, dtype=found.dtype)
-        slopes = [torch.autograd.grad(one, argument, weights)[0] for one in (found, expected)]
-        assert torch.allclose(*slopes, atol=1e-4)
+        grads = [torch.autograd.grad(one, argument, weights)[0] for one in (found, expected)]
+        assert torch.allclose(*grads, atol=1e-4)
 
 
 @pytest.mark.jax
@@ -174,20 +174,20 @@ def test_lengths_are_cut_into_few_passes_that_fit(most: int):
             assert len(factors) <= 1 + (length > points) + (length > 1 << 22)
         for number, factor in enumerate(factors):
             done = math.prod(factors[:number])
-            plan = Pass(length, Ends(length), factor, done, -1, 1.0, itemsize, points)
+            plan = Pass(length, IOFormat(length), factor, done, -1, 1.0, itemsize, points)
             assert math.prod(plan.radices) == factor
             assert max(plan.radices) * 2 * itemsize <= 128
-            assert board_size(plan) * 8 <= points * 9
-            assert plan.together * factor <= points
-            assert plan.threads * 16 * 4 / itemsize * 1.75 >= plan.together * factor
+            assert smem_points(plan) * 8 <= points * 9
+            assert plan.pencils_per_block * factor <= points
+            assert plan.threads * 16 * 4 / itemsize * 1.75 >= plan.pencils_per_block * factor
 
 
-def test_neighbors_wait_for_no_bank():
+def test_stages_have_no_bank_conflicts():
     """In either access of shared memory between stages, of lengths that are powers of two."""
     for length, factor, done in ((4096, 4096, 1), (1 << 20, 1024, 1), (1 << 20, 1024, 1024)):
-        plan = Pass(length, Ends(length), factor, done, -1, 1.0, 4, 1 << 14)
+        plan = Pass(length, IOFormat(length), factor, done, -1, 1.0, 4, 1 << 14)
         for stage in range(len(plan.radices) - 1):
-            period, gap = gaps_of(plan, stage)
+            period, gap = smem_padding(plan, stage)
             for number, places in ((stage, plan.results), (stage + 1, plan.points)):
                 found = [plan.at(number, i) for i in range(32, 48)]
                 at = [plan.number(pencil, places(number, place)[1]) for pencil, place in found]
@@ -225,8 +225,8 @@ def test_bad_input_is_refused_by_name():
 def test_points_stay_in_registers():
     for length, dtype, most in ((1 << 14, weft.f32, 1 << 14), (8 * 3 * 5 * 7, weft.f64, 1 << 13)):
         x = weft.fake_tensor(dtype, (weft.sym("rows"), length, 2), alignment_bytes=16)
-        plan = Plan(Ends(length), (length,), most, -1, 1.0)
-        found = weft.compile(transforms._transform, x, x, plan, None, options="--gpu-arch sm_90a")
+        plan = FFTConfig(IOFormat(length), (length,), most, -1, 1.0)
+        found = weft.compile(transforms._fft, x, x, plan, None, options="--gpu-arch sm_90a")
         assert found.remarks == ()
         assert found.kernels["pass_kernel"].spill_load_bytes == 0
 
@@ -235,16 +235,16 @@ def test_convolutions_stay_in_registers_and_take_all_lengths_that_are_padded_ali
     x = weft.fake_tensor(weft.f32, (weft.sym("rows"), weft.sym("n"), 2), alignment_bytes=8)
     for few, many in ((449, 479), (4099, 5003)):
         (plan, sizes), (other, _) = (
-            plan_of(Ends(n), weft.ffi.Device("cpu"), 4, -1, 1.0) for n in (few, many)
+            fft_config(IOFormat(n), weft.ffi.Device("cpu"), 4, -1, 1.0) for n in (few, many)
         )
-        assert plan == other and sizes is not None and plan.ends.points == 0
-        found = weft.compile(transforms._transform, x, x, plan, sizes, options="--gpu-arch sm_90a")
+        assert plan == other and sizes is not None and plan.io.points == 0
+        found = weft.compile(transforms._fft, x, x, plan, sizes, options="--gpu-arch sm_90a")
         assert found.remarks == ()
     for length in (1013, 1021, 1023, 967):  # 2048 points, and 1792 of the last
         x = numbers(2, length)
         assert_close(kernels.fft(x), np.fft.fft(x.astype(np.complex128)), length)
-    before = len(transforms._transform.specializations)
+    before = len(transforms._fft.specializations)
     for length in (1014, 1015, 1018, 1022):
         x = numbers(2, length)
         assert_close(kernels.fft(x), np.fft.fft(x.astype(np.complex128)), length)
-    assert len(transforms._transform.specializations) == before
+    assert len(transforms._fft.specializations) == before

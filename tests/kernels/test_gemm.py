@@ -14,7 +14,7 @@ import weft
 from tests.kernels.counting import like_hopper
 from weft import kernels
 from weft.kernels.host import devices
-from weft.kernels.host.arrays import given
+from weft.kernels.host.arrays import describe
 from weft.kernels.linalg import gemm_config_sm90 as sm90_config
 from weft.kernels.linalg import gemm_simt, gemm_sm80, gemm_sm90
 from weft.kernels.linalg.epilogue import ACTIVATIONS, IDENTITY, epilogue_of
@@ -267,7 +267,7 @@ def test_layouts_of_operands():
         (whole[..., ::2], (False, False, False, False)),
         (np.broadcast_to(whole[:1], (4, 16, 24)), (False, True, False, False)),
     ):
-        assert layout_of(given(view, "a"), views := [])[1:] == expected
+        assert layout_of(describe(view, "a"), views := [])[1:] == expected
         assert len(views) == expected[0]
 
 

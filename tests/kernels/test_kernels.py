@@ -13,8 +13,8 @@ import weft.ffi
 from weft import kernels
 from weft.kernels.algorithms import reduce as reductions
 from weft.kernels.algorithms import scan as scans
-from weft.kernels.algorithms.operators import How
-from weft.kernels.algorithms.reduce import Plan
+from weft.kernels.algorithms.operators import Reduction
+from weft.kernels.algorithms.reduce import RowReduceConfig
 from weft.kernels.device.row_mapping import Spread
 from weft.kernels.nn import norm as normalization
 from weft.kernels.nn import softmax as softmaxes
@@ -130,7 +130,7 @@ def test_integers_and_all_elements(shape):
 def test_each_kernel_assembles_for_a_gpu():
     x = weft.fake_tensor(weft.bf16, ("n", "m"))
     row, of_rows = weft.fake_tensor(weft.f32, ("m",)), weft.fake_tensor(weft.bf16, ("n",))
-    cut, how = Plan(256, 8, False, True, False, False), How("sum")
+    config, op = RowReduceConfig(256, 8, False, True, False, False), Reduction("sum")
     for accesses, function, *arguments in (
         (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, Spread(1, 32, 8, 8), False),
         (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, Spread(1, 1024, 0, 8), True),
@@ -145,7 +145,7 @@ def test_each_kernel_assembles_for_a_gpu():
             Spread(8, 256, 8, 4),
             True,
         ),
-        (("LDG.E.128",), reductions._reduce, x, of_rows, 7, 1, 1 << 20, cut, how),
+        (("LDG.E.128",), reductions._reduce, x, of_rows, 7, 1, 1 << 20, config, op),
         (
             ("LDG.E.128", "STRONG.GPU"),
             scans._scan,
@@ -156,7 +156,7 @@ def test_each_kernel_assembles_for_a_gpu():
             16,
             8,
             True,
-            scans.Way(None, False, None),
+            scans.ScanOp(None, False, None),
         ),
     ):
         compiled = weft.compile(function, *arguments, options="--gpu-arch sm_90a")

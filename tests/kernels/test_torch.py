@@ -11,7 +11,7 @@ import pytest
 
 from tests.sampling import sampled
 from weft import kernels
-from weft.kernels.host.operators import _DECLARED, make_operators
+from weft.kernels.host.torch_operators import _DECLARED, make_operators
 
 torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -62,17 +62,17 @@ def cases() -> dict[str, tuple[Any, ...]]:
         "max": (x, 0),
         "mean": (x,),
         "min": (x, -1),
-        "partition": (row, row > 0),
+        "partition": (row > 0, row),
         "reduce": (x, bigger, -1e9, 1),
         "rfft": (x,),
         "rms_norm": (x, row),
         "rms_norm_backward": (y, x, row),
         "rope": (torch.randn(4, 2, 8), angles.cos(), angles.sin()),
-        "run_length": (classes,),
+        "run_length_encode": (classes,),
         "scaled_gemm": (eight, eight.mT, scales, scales[:1]),
         "scan": (x, bigger),
         "scatter_add": (x, places, torch.ones(4, 3)),
-        "select": (row, is_positive),
+        "compress": (is_positive, row),
         "silu_mul": (x, y),
         "silu_mul_backward": (x, y, x),
         "softmax": (x,),
@@ -88,7 +88,7 @@ def cases() -> dict[str, tuple[Any, ...]]:
 NAMES = kernels.__all__
 CASES = cases()
 # What is beyond the count is undefined.
-COUNTED = ("select", "partition", "run_length")
+COUNTED = ("compress", "partition", "run_length_encode")
 
 
 def as_tuple(value):

@@ -154,8 +154,8 @@ def test_derivatives_reach_what_autocast_has_cast():
     a, b = (torch.randn(4, 4, requires_grad=True) for _ in range(2))
     with torch.autocast("cpu", torch.bfloat16):
         found = kernels.gemm(a, b)
-    slopes = torch.autograd.grad(found.sum(), (a, b))
-    assert all(one.dtype is torch.float32 and one.any() for one in slopes)
+    grads = torch.autograd.grad(found.sum(), (a, b))
+    assert all(one.dtype is torch.float32 and one.any() for one in grads)
 
 
 def count(program, *arguments) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.kernels.counting import CONSTANTS
 from weft import kernels
 from weft.api import JitFunction
 from weft.autotuner import tuned
@@ -62,12 +63,12 @@ CALLS: dict[str, Any] = {
     "grouped_gemm": [fake(64, 128, dtype=BF16), fake(4, 128, 256, dtype=BF16), OFFSETS],
     "scaled_gemm": [fake(64, 4096, dtype=E4M3), COLUMNS, fake(64, 32), fake(32, 1)],
     "histogram": [fake(1000, dtype=I32), 256],
-    "partition": [VECTOR, MASK],
+    "partition": [MASK, VECTOR],
     "reduce": [ROWS, add, 0.0],
     "rope": [fake(512, 8, 64), fake(512, 32), fake(512, 32)],
-    "run_length": [fake(1 << 20, dtype=I32)],
+    "run_length_encode": [fake(1 << 20, dtype=I32)],
     "scan": [ROWS, add],
-    "select": [VECTOR, MASK],
+    "compress": [MASK, VECTOR],
     "sparse_matvec": [OFFSETS, fake(9, dtype=I32), fake(9), fake(7)],
     "top_k": [ROWS, 8],
 }
@@ -81,7 +82,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Generator[list[JitFunction]]:
     def compiled(function: JitFunction, _: Any) -> Any:
         kinds = function.function.__annotations__
         names = function.function.__code__.co_varnames[: function.function.__code__.co_argcount]
-        constants = tuple(i for i, name in enumerate(names) if kinds[name] == "Constant")
+        constants = tuple(i for i, name in enumerate(names) if kinds[name].startswith(CONSTANTS))
         found.append(function)
         return SimpleNamespace(captured=(), constant_positions=constants)
 

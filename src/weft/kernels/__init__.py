@@ -9,9 +9,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # as typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
+    from weft.kernels.algorithms.compaction import compress as compress
     from weft.kernels.algorithms.compaction import partition as partition
-    from weft.kernels.algorithms.compaction import run_length as run_length
-    from weft.kernels.algorithms.compaction import select as select
+    from weft.kernels.algorithms.compaction import run_length_encode as run_length_encode
     from weft.kernels.algorithms.histogram import histogram as histogram
     from weft.kernels.algorithms.reduce import argmax as argmax
     from weft.kernels.algorithms.reduce import argmin as argmin
@@ -93,11 +93,11 @@ _MODULES = {
     "rms_norm": "nn.norm",
     "rms_norm_backward": "nn.norm_backward",
     "rope": "nn.rope",
-    "run_length": "algorithms.compaction",
+    "run_length_encode": "algorithms.compaction",
     "scaled_gemm": "linalg.gemm",
     "scan": "algorithms.scan",
     "scatter_add": "nn.embedding",
-    "select": "algorithms.compaction",
+    "compress": "algorithms.compaction",
     "silu_mul": "nn.activation",
     "silu_mul_backward": "nn.activation",
     "softmax": "nn.softmax",
@@ -114,6 +114,7 @@ __all__ = (
     "argsort",
     "attention",
     "attention_backward",
+    "compress",
     "copy",
     "cross_entropy",
     "cross_entropy_backward",
@@ -143,11 +144,10 @@ __all__ = (
     "rms_norm",
     "rms_norm_backward",
     "rope",
-    "run_length",
+    "run_length_encode",
     "scaled_gemm",
     "scan",
     "scatter_add",
-    "select",
     "silu_mul",
     "silu_mul_backward",
     "softmax",

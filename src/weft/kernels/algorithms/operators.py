@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reductions of ``weft.kernels`` combine: of a kind, two values, and what changes none of them.
+"""The operators of reductions: identity, accumulation of an element, combination of accumulators, result.
 
-Traced in kernels. In: elements and their places. Out: what they are carried as: a value, or a value and its place.
+Traced in kernels. An accumulator is a value, or for argmax and argmin a value and its index.
 """
 
 from __future__ import annotations
@@ -9,63 +9,63 @@ from __future__ import annotations
 import math
 from typing import Any, Final, NamedTuple
 
+import weft
 from weft.kernels.device.row import sum_type
-from weft.kernels.host.arrays import Constant, Scalar
-from weft.language.control import where
-from weft.language.memory.scratch import scratch
-from weft.types.dtype import f64, i32, i64
+from weft.kernels.host.arrays import Scalar
 
-PLACES: Final = frozenset(("argmax", "argmin"))
+INDEX_KINDS: Final = frozenset(("argmax", "argmin"))
 
 
-class How(NamedTuple):
-    """A reduction.
+class Reduction(NamedTuple):
+    """The operator of a reduction.
 
     Attributes:
         kind: ``"sum"``, ``"mean"``, ``"max"``, ``"min"``, ``"argmax"``, ``"argmin"`` or ``"function"``; a constant.
-        function: of a user, for the last one; a constant.
-        neutral: what changes none of its results, an argument.
+        function: the user's, for ``"function"``; a constant.
+        identity: the user's identity element, an argument.
     """
 
-    kind: Constant
-    function: Constant = None
-    neutral: Scalar | None = None
+    kind: weft.Constexpr[str]
+    function: weft.Constexpr[object] = None
+    identity: Scalar | None = None
 
 
-def carried_type(how: How, dtype: Any) -> Any:
-    """The type of a value while it is combined."""
-    if how.kind == "mean" and not dtype.is_float and dtype.itemsize == 8:
-        return f64  # 64-bit integers would wrap
-    if how.kind == "function":
+def acc_type(op: Reduction, dtype: Any) -> Any:
+    """The accumulator's type."""
+    if op.kind == "mean" and not dtype.is_float and dtype.itemsize == 8:
+        return weft.f64  # 64-bit integers would wrap
+    if op.kind == "function":
         return dtype
-    # Short floats are compared as f32 anyway.
-    return sum_type(dtype) if dtype.is_float or how.kind in ("sum", "mean") else dtype
+    # GPUs compare 16-bit floats as f32.
+    return sum_type(dtype) if dtype.is_float or op.kind in ("sum", "mean") else dtype
 
 
-def carried_bytes(how: How, dtype: Any) -> int:
-    """Bytes of a value while it is combined, and of its place."""
-    return carried_type(how, dtype).itemsize + (i32.itemsize if how.kind in PLACES else 0)
+def acc_bytes(op: Reduction, dtype: Any) -> int:
+    """Bytes of an accumulator."""
+    return acc_type(op, dtype).itemsize + (weft.i32.itemsize if op.kind in INDEX_KINDS else 0)
 
 
-def begin(how: How, dtype: Any, first: Any, end: Any) -> Any:
-    """What changes nothing, at the place of a thread's first element if that is before the end."""
-    wide = carried_type(how, dtype)
-    if how.kind in PLACES:
-        place = where(first < end, i32(first), i32(i32.maximum))
-        return wide(extreme(dtype, how.kind == "argmin")), place
-    if how.kind in ("sum", "mean"):
+def identity_acc(op: Reduction, dtype: Any, first: Any, end: Any) -> Any:
+    """The identity as an accumulator; its index is that of a thread's first element, if there is one."""
+    wide = acc_type(op, dtype)
+    if op.kind in INDEX_KINDS:
+        index = weft.where(first < end, weft.i32(first), weft.i32(weft.i32.maximum))
+        return wide(extreme(dtype, op.kind == "argmin")), index
+    if op.kind in ("sum", "mean"):
         return wide(0)
-    return wide(extreme(dtype, how.kind == "min")) if how.neutral is None else how.neutral.of(wide)
+    return wide(extreme(dtype, op.kind == "min")) if op.identity is None else op.identity.of(wide)
 
 
-def partial_results(how: How, dtype: Any, shape: Any) -> Any:
-    """Memory for what parts give: values, and places where the kind has them; traced in host functions."""
-    wide = carried_type(how, dtype)
-    return scratch(shape, wide), scratch(shape, i64) if how.kind in PLACES else None
+def partials_scratch(op: Reduction, dtype: Any, shape: Any) -> Any:
+    """Scratch for partial results: values, and indices for argmax and argmin; traced in host functions."""
+    wide = acc_type(op, dtype)
+    return weft.scratch(shape, wide), weft.scratch(
+        shape, weft.i64
+    ) if op.kind in INDEX_KINDS else None
 
 
 def extreme(dtype: Any, is_largest: bool) -> Any:
-    """The largest or the smallest number of a type; computed when compiling."""
+    """The largest or smallest number of a type; computed when compiling."""
     if dtype.is_float:
         return math.inf if is_largest else -math.inf
     if dtype.is_bool:
@@ -73,71 +73,73 @@ def extreme(dtype: Any, is_largest: bool) -> Any:
     return dtype.maximum if is_largest else dtype.minimum
 
 
-def followed(how: How, carried: Any, value: Any, place: Any) -> Any:
-    """With a later element of the same thread."""
-    if how.kind in PLACES:
-        best, found = carried
+def accumulate(op: Reduction, acc: Any, value: Any, index: Any) -> Any:
+    """Accumulates a later element of the same thread."""
+    if op.kind in INDEX_KINDS:
+        best, found = acc
         value = best.dtype(value)
         # False for NaN, which is the first one to stay.
-        is_kept = (value >= best) if how.kind == "argmin" else (value <= best)
+        is_kept = (value >= best) if op.kind == "argmin" else (value <= best)
         is_kept = is_kept | (best != best)
-        return where(is_kept, best, value), where(is_kept, found, place)
-    return combiner(how)(carried, carried.dtype(value))
+        return weft.where(is_kept, best, value), weft.where(is_kept, found, index)
+    return combine_function(op)(acc, acc.dtype(value))
 
 
-def combiner(how: How) -> Any:
-    """The function of two carried values, in any order."""
-    return how.function if how.kind == "function" else _COMBINERS[how.kind]
+def combine_function(op: Reduction) -> Any:
+    """The function that combines two accumulators, in any order."""
+    return op.function if op.kind == "function" else _COMBINERS[op.kind]
 
 
-def finished(how: How, carried: Any, count: Any, dtype: Any) -> Any:
-    """The result, in its type."""
-    if how.kind in PLACES:
-        return carried[1]
-    if how.kind == "mean":
-        wide = carried.dtype if carried.dtype.is_float else f64
-        return dtype(wide(carried) / wide(count))
-    return dtype(carried)
+def finalize(op: Reduction, acc: Any, count: Any, dtype: Any) -> Any:
+    """The result of an accumulator, in its own type."""
+    if op.kind in INDEX_KINDS:
+        return acc[1]
+    if op.kind == "mean":
+        wide = acc.dtype if acc.dtype.is_float else weft.f64
+        return dtype(wide(acc) / wide(count))
+    return dtype(acc)
 
 
-def added(one: Any, other: Any) -> Any:
+def add(one: Any, other: Any) -> Any:
     """The sum of two values."""
     return one + other
 
 
-def larger(one: Any, other: Any) -> Any:
-    """The larger value, or NaN."""
-    return where((one > other) | (one != one), one, other)
+def maximum(one: Any, other: Any) -> Any:
+    """The larger value; NaN if either is."""
+    return weft.where((one > other) | (one != one), one, other)
 
 
-def smaller(one: Any, other: Any) -> Any:
-    """The smaller value, or NaN."""
-    return where((one < other) | (one != one), one, other)
+def minimum(one: Any, other: Any) -> Any:
+    """The smaller value; NaN if either is."""
+    return weft.where((one < other) | (one != one), one, other)
 
 
-def place_of_larger(one: Any, other: Any) -> Any:
-    """The larger value and its place, NaN first; of equal ones the first."""
+def argmax_pair(one: Any, other: Any) -> Any:
+    """The larger value and its index; NaN before all, of equal ones the first."""
     return _first(one, other, one[0] > other[0])
 
 
-def place_of_smaller(one: Any, other: Any) -> Any:
-    """The smaller value and its place, NaN first; of equal ones the first."""
+def argmin_pair(one: Any, other: Any) -> Any:
+    """The smaller value and its index; NaN before all, of equal ones the first."""
     return _first(one, other, one[0] < other[0])
 
 
 def _first(one: Any, other: Any, is_before: Any) -> Any:
-    (value, place), (other_value, other_place) = one, other
+    (value, index), (other_value, other_index) = one, other
     is_nan, is_other_nan = value != value, other_value != other_value
     is_equal = (value == other_value) | (is_nan & is_other_nan)
-    is_first = where(is_equal, place <= other_place, is_before | (is_nan & (is_other_nan == 0)))
-    return where(is_first, value, other_value), where(is_first, place, other_place)
+    is_first = weft.where(
+        is_equal, index <= other_index, is_before | (is_nan & (is_other_nan == 0))
+    )
+    return weft.where(is_first, value, other_value), weft.where(is_first, index, other_index)
 
 
 _COMBINERS: Final = {
-    "sum": added,
-    "mean": added,
-    "max": larger,
-    "min": smaller,
-    "argmax": place_of_larger,
-    "argmin": place_of_smaller,
+    "sum": add,
+    "mean": add,
+    "max": maximum,
+    "min": minimum,
+    "argmax": argmax_pair,
+    "argmin": argmin_pair,
 }

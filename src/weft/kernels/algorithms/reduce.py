@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.kernels.sum``, ``mean``, ``max``, ``min``, ``argmax``, ``argmin``, ``reduce``: along a dimension, or of all.
 
-In: an array of any rank and layout. Out: an array without that dimension, or of no dimension. What is long is cut into
-parts, one per block, and what they gave is combined by a second launch, always in the same order.
+In: an array of any rank and layout. Out: an array without that dimension, or of no dimension. Long rows are split,
+a part per block, and a second launch combines the partial results, always in the same order.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from weft.api import jit, kernel
+import weft
 from weft.errors import brief
 from weft.kernels.algorithms.operators import (
-    PLACES,
-    How,
-    begin,
-    combiner,
-    finished,
-    followed,
-    partial_results,
+    INDEX_KINDS,
+    Reduction,
+    accumulate,
+    combine_function,
+    finalize,
+    identity_acc,
+    partials_scratch,
 )
-from weft.kernels.algorithms.reduce_columns import plan_for, reduce_columns
+from weft.kernels.algorithms.reduce_columns import column_config, reduce_columns
 from weft.kernels.device.row import (
     SHORT,
     block_of,
@@ -36,17 +36,7 @@ from weft.kernels.device.row import (
     threads_for,
 )
 from weft.kernels.device.views import aligned, flat
-from weft.kernels.host.arrays import (
-    Array,
-    Constant,
-    Given,
-    Int32,
-    Int64,
-    given,
-    integer,
-    number_of,
-    output,
-)
+from weft.kernels.host.arrays import ArrayInfo, describe, integer, number_of, output
 from weft.kernels.host.autograd import (
     WIDE_ON_GPUS,
     Function,
@@ -56,25 +46,20 @@ from weft.kernels.host.autograd import (
     like_total,
     name_of_function,
 )
-from weft.kernels.host.calls import Call, remembered
-from weft.language.control import ceil_div, static_range, unroll
-from weft.language.numbers.math import min as lesser
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.types.dtype import f64, i32, i64
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.types.dtype import DType
 
-_PART_BYTES: Final = 32 << 10  # of a row, that are worth a block
-_MOST_PARTS: Final = 2112  # that are enough for any device
-_ENOUGH_ROWS: Final = 512  # that are worth more as they are than a second launch
+_PART_BYTES: Final = 32 << 10  # bytes of a row for a block of its own
+_MOST_PARTS: Final = 2112  # enough blocks for any device
+_ENOUGH_ROWS: Final = 512  # with so many rows, a second launch does not pay
 _MOST_THREADS: Final = 512
 _LAST_THREADS: Final = 256
-_LONG: Final = 1 << 15  # results of parts that are cut once more
-_AT_ONCE: Final = 4  # elements of a thread that are under way, at least, and two accesses
+_LONG: Final = 1 << 15  # partial results beyond which a third launch pays
+_IN_FLIGHT: Final = 4  # loads of single elements of a thread in flight; two of vectors
 
 
 def _like_one(x: Any, axis: int | None = None) -> Any:
@@ -102,7 +87,7 @@ def _like_place(x: Any, axis: int | None = None) -> Any:
 
 
 def _spread(gradient: Any, x: Any, axis: int | None) -> Any:
-    """What belongs to a result, for each element of x that went into it."""
+    """Broadcasts a result's value to the elements of x that went into it."""
     return (gradient if axis is None else gradient.unsqueeze(axis)).expand(x.shape)
 
 
@@ -124,7 +109,7 @@ def _extreme_backward(gradient: Any, found: Any, x: Any, axis: int | None) -> An
 
 
 @differentiable(_like_sum, _sum_backward, autocast=WIDE_ON_GPUS)
-@remembered
+@cached_dispatch
 def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The sum of all elements, or along a dimension.
 
@@ -155,7 +140,7 @@ def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
 
 @differentiable(_like_mean, _mean_backward)
-@remembered
+@cached_dispatch
 def mean(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The mean of all elements, or along a dimension: of floats in their type, of integers and bools as f64.
 
@@ -170,7 +155,7 @@ def mean(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
 
 @differentiable(_like_one, _extreme_backward)
-@remembered
+@cached_dispatch
 def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The largest of all elements, or along a dimension; NaN if there is one.
 
@@ -186,7 +171,7 @@ def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
 
 @differentiable(_like_one, _extreme_backward)
-@remembered
+@cached_dispatch
 def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """The smallest of all elements, or along a dimension; NaN if there is one.
 
@@ -202,7 +187,7 @@ def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
 
 @differentiable(_like_place)
-@remembered
+@cached_dispatch
 def argmax(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """Where the largest element is: its index along a dimension, or in the order of all elements; an i64.
 
@@ -218,7 +203,7 @@ def argmax(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
 
 @differentiable(_like_place)
-@remembered
+@cached_dispatch
 def argmin(x: Any, axis: int | None = None, out: Any = None) -> Any:
     """Where the smallest element is: its index along a dimension, or in the order of all elements; an i64.
 
@@ -232,24 +217,24 @@ def argmin(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "argmin")
 
 
-def _reduce_by_name(x: Any, function: Function, neutral: Number, axis: int | None = None) -> Any:
-    return reduce(x, function_of(function), neutral, axis)
+def _reduce_by_name(x: Any, function: Function, identity: Number, axis: int | None = None) -> Any:
+    return reduce(x, function_of(function), identity, axis)
 
 
-def _like_reduced(x: Any, function: str, neutral: float, axis: int | None = None) -> Any:
+def _like_reduced(x: Any, function: str, identity: float, axis: int | None = None) -> Any:
     return _like_one(x, axis)
 
 
-def _named(x: Any, function: Any, neutral: float, axis: int | None = None) -> tuple[Any, ...]:
-    return x, name_of_function(function), neutral, axis
+def _named(x: Any, function: Any, identity: float, axis: int | None = None) -> tuple[Any, ...]:
+    return x, name_of_function(function), identity, axis
 
 
 @differentiable(_like_reduced, None, _named, run=_reduce_by_name)
-@remembered
+@cached_dispatch
 def reduce(
     x: Any,
     function: Callable[[Any, Any], Any],
-    neutral: float,
+    identity: float,
     axis: int | None = None,
     out: Any = None,
 ) -> Any:
@@ -261,7 +246,7 @@ def reduce(
     Args:
         x: an array of numbers of any rank from 1 on and any layout.
         function: takes two numbers of x's type and returns one; associative and commutative.
-        neutral: a number that changes nothing: 1 for products. It is the result where there are no elements.
+        identity: the identity element of `function`, such as 1 for multiplication; the result without elements.
         axis: as in `sum`.
         out: an array of the result's shape and x's type; None: a new one of x's library.
 
@@ -281,14 +266,14 @@ def reduce(
     """
     if not callable(function):
         raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
-    unchanged = number_of(neutral, "neutral", given(x, "x").dtype)
+    unchanged = number_of(identity, "identity", describe(x, "x").dtype)
     return _reduced(x, axis, out, "function", function, unchanged)
 
 
 def _reduced(
-    x: Any, axis: Any, out: Any, kind: str, function: Any = None, neutral: Any = None
+    x: Any, axis: Any, out: Any, kind: str, function: Any = None, identity: Any = None
 ) -> Any:
-    source = given(x, "x")
+    source = describe(x, "x")
     rank, shape = len(source.shape), source.shape
     place = integer(axis)
     if axis is not None and (place is None or not -rank <= place < rank):
@@ -305,176 +290,184 @@ def _reduced(
     others = math.prod(left)
     if not others:
         return out
-    how = How(kind, function, neutral)
+    op = Reduction(kind, function, identity)
     if along is not None and along != rank - 1:
-        plan, parts = plan_for(source, along, others, how)
-        return Call(reduce_columns, (x, out, parts, count, along, plan, how), out)
-    return _of_rows(source, out, count, along is None, how)
+        config, parts = column_config(source, along, others, op)
+        return Call(reduce_columns, (x, out, parts, count, along, config, op), out)
+    return _of_rows(source, out, count, along is None, op)
 
 
-class Plan(NamedTuple):
-    """How rows are reduced; constants.
+class RowReduceConfig(NamedTuple):
+    """Launch configuration for reductions of rows; constants.
 
     Attributes:
         threads: of a row.
-        width: neighbors of an access.
+        width: elements per load.
         is_flat: whether all elements are one row.
-        is_cut: whether rows are cut into parts.
-        is_joined: whether the results of all rows are reduced to one.
-        is_long: whether these are cut again.
+        is_split: whether rows are split.
+        is_total: whether all rows are reduced to one result.
+        is_long: whether the partial results are split again.
     """
 
     threads: int
     width: int
     is_flat: bool
-    is_cut: bool
-    is_joined: bool
+    is_split: bool
+    is_total: bool
     is_long: bool
 
 
-def _of_rows(source: Given, out: Any, count: int, is_whole: bool, how: How) -> Call:
+def _of_rows(source: ArrayInfo, out: Any, count: int, is_whole: bool, op: Reduction) -> Call:
     is_flat = is_whole and (source.is_contiguous or not count)
     rows, columns = (1, count) if is_flat else (source.rows, source.shape[-1])
     width = source.flat_width if is_flat else source.width
     threads = WARP_SIZE
     if columns > SHORT:
-        threads = threads_for(columns, 2 * width if width > 1 else _AT_ONCE)
+        threads = threads_for(columns, 2 * width if width > 1 else _IN_FLIGHT)
         threads = threads if threads < _MOST_THREADS else _MOST_THREADS
     most = _MOST_PARTS // rows if rows < _ENOUGH_ROWS else 1
     parts = _parts(columns, _PART_BYTES // source.dtype.itemsize, most)
-    is_joined = is_whole and rows > 1
-    again = _parts(rows * parts, _LONG, _MOST_PARTS) if is_joined else 1
-    plan = Plan(threads, width, is_flat, parts > 1, is_joined, again > 1)
-    return Call(_reduce, (source.array, out, parts, again, count, plan, how), out)
+    is_total = is_whole and rows > 1
+    again = _parts(rows * parts, _LONG, _MOST_PARTS) if is_total else 1
+    config = RowReduceConfig(threads, width, is_flat, parts > 1, is_total, again > 1)
+    return Call(_reduce, (source.array, out, parts, again, count, config, op), out)
 
 
 _OF_SOME: Final = frozenset(("max", "min", "argmax", "argmin"))
 
 
-def _result(source: Given, kind: str) -> tuple[DType, str]:
+def _result(source: ArrayInfo, kind: str) -> tuple[weft.DType, str]:
     """The type of a result and its name."""
-    if kind in PLACES:
-        return i64, "int64"
+    if kind in INDEX_KINDS:
+        return weft.i64, "int64"
     if kind == "mean" and not source.dtype.is_float:
-        return f64, "float64"
+        return weft.f64, "float64"
     if kind in ("sum", "mean"):
         return result_name(source.dtype, source.type_name)
     return source.dtype, source.type_name
 
 
 def _parts(length: int, size: int, most: int) -> int:
-    """How many parts of about that size something is cut into."""
+    """The number of parts of about that size."""
     parts = -(-length // size) if length >= 2 * size else 1
     return parts if parts < most else most if most > 1 else 1
 
 
-@jit
+@weft.jit
 def _reduce(
-    x: Array, out: Array, parts: Int32, again: Int32, count: Int64, plan: Constant, how: How
+    x: weft.Tensor,
+    out: weft.Tensor,
+    parts: weft.i32,
+    again: weft.i32,
+    count: weft.i64,
+    config: weft.Constexpr[RowReduceConfig],
+    op: Reduction,
 ) -> None:
-    threads, width = plan.threads, plan.width
-    x, at = flat(x) if plan.is_flat else x, None
-    if plan.is_cut or plan.is_joined:
-        values, places = partial_results(how, x.dtype, (row_count(x.shape), parts))
-        rows_kernel(x, None, values, places, count, threads, width, plan.is_joined, how).launch(
-            grid=(grid_of(x.shape, threads), parts), block=block_of(threads)
-        )
-        x, at, threads, width = values, places, _LAST_THREADS, 1
-        if plan.is_joined:
-            x, at = flat(x), None if at is None else flat(at)
-    if plan.is_long:
-        values, places = partial_results(how, x.dtype, (1, again))
-        rows_kernel(x, at, values, places, count, threads, width, False, how).launch(
+    threads, width = config.threads, config.width
+    x, indices = flat(x) if config.is_flat else x, None
+    if config.is_split or config.is_total:
+        values, out_indices = partials_scratch(op, x.dtype, (row_count(x.shape), parts))
+        rows_kernel(
+            x, None, values, out_indices, count, threads, width, config.is_total, op
+        ).launch(grid=(grid_of(x.shape, threads), parts), block=block_of(threads))
+        x, indices, threads, width = values, out_indices, _LAST_THREADS, 1
+        if config.is_total:
+            x, indices = flat(x), None if indices is None else flat(indices)
+    if config.is_long:
+        values, out_indices = partials_scratch(op, x.dtype, (1, again))
+        rows_kernel(x, indices, values, out_indices, count, threads, width, False, op).launch(
             grid=(1, again), block=threads
         )
-        x, at = values, places
-    last_rows_kernel(x, at, out, count, threads, width, how).launch(
+        x, indices = values, out_indices
+    last_rows_kernel(x, indices, out, count, threads, width, op).launch(
         grid=grid_of(x.shape, threads), block=block_of(threads)
     )
 
 
-@kernel
+@weft.kernel
 def rows_kernel(
-    x: Array,
-    at: Array | None,
-    out: Array,
-    places: Array | None,
-    count: Int64,
-    threads: Constant,
-    width: Constant,
-    is_joined: Constant,
-    how: How,
+    x: weft.Tensor,
+    indices: weft.Tensor | None,
+    out: weft.Tensor,
+    out_indices: weft.Tensor | None,
+    count: weft.i64,
+    threads: weft.Constexpr[int],
+    width: weft.Constexpr[int],
+    is_total: weft.Constexpr[bool],
+    op: Reduction,
 ) -> None:
-    """A warp or a block: a part of a row, whose results go to `out` and `places`, rows x parts.
+    """A warp or a block reduces a part of a row to `out` and `out_indices`, rows x parts.
 
     Args:
         x: an array.
-        at: the places of its elements, of x's shape; None: their indices.
-        out: values of the type that is carried.
-        places: those of the results, or None.
-        count: unused here; elements of a result.
+        indices: of x's elements in the user's array, of x's shape; None: their own.
+        out: accumulators' values.
+        out_indices: of the results, or None.
+        count: unused here; the number of elements of a result.
         threads: of a row.
-        width: neighbors of an access.
-        is_joined: whether places count on from row to row.
-        how: what is combined.
+        width: elements per load.
+        is_total: whether indices run through all rows.
+        op: the operator.
     """
-    number, part = row_number(threads), block_idx.y
+    number, part = row_number(threads), weft.block_idx.y
     if number < out.shape[0]:
         row = row_of(x, number, width)
         unit = threads * width
-        size = ceil_div(ceil_div(len(row), out.shape[1]), unit) * unit
-        first = lesser(size * part, len(row))
-        carried = _row(aligned(row[first : first + size], width), threads, width, how)
-        first = i64(number) * len(row) + first if is_joined else i64(first)
-        carried = _placed(carried, at, number, first, how)
-        if thread_idx.x == 0:
-            if places is None:
-                out[number, part] = carried
+        size = weft.ceil_div(weft.ceil_div(len(row), out.shape[1]), unit) * unit
+        first = weft.math.min(size * part, len(row))
+        acc = _row(aligned(row[first : first + size], width), threads, width, op)
+        first = weft.i64(number) * len(row) + first if is_total else weft.i64(first)
+        acc = _with_index(acc, indices, number, first, op)
+        if weft.thread_idx.x == 0:
+            if out_indices is None:
+                out[number, part] = acc
             else:
-                out[number, part], places[number, part] = carried
+                out[number, part], out_indices[number, part] = acc
 
 
-@kernel
+@weft.kernel
 def last_rows_kernel(
-    x: Array,
-    at: Array | None,
-    out: Array,
-    count: Int64,
-    threads: Constant,
-    width: Constant,
-    how: How,
+    x: weft.Tensor,
+    indices: weft.Tensor | None,
+    out: weft.Tensor,
+    count: weft.i64,
+    threads: weft.Constexpr[int],
+    width: weft.Constexpr[int],
+    op: Reduction,
 ) -> None:
-    """A warp or a block: a row, and its result; arguments as of `rows_kernel`."""
+    """A warp or a block reduces a row to its result; arguments as of `rows_kernel`."""
     number = row_number(threads)
     if number < row_count(x.shape):
-        carried = _row(row_of(x, number, width), threads, width, how)
-        carried = _placed(carried, at, number, i64(0), how)
-        if thread_idx.x == 0:
-            out[index_of(number, out.shape)] = finished(how, carried, count, out.dtype)
+        acc = _row(row_of(x, number, width), threads, width, op)
+        acc = _with_index(acc, indices, number, weft.i64(0), op)
+        if weft.thread_idx.x == 0:
+            out[index_of(number, out.shape)] = finalize(op, acc, count, out.dtype)
 
 
-def _row(row: Any, threads: Any, width: Any, how: How) -> Any:
-    """What the elements of a row combine to, in each of its threads; with an index of the row."""
-    n, first, step = i32(len(row)), thread_idx.x * width, threads * width
-    carried = begin(how, row.dtype, first, n)
-    at_once = 2 if width > 1 else _AT_ONCE
-    whole = n // (step * at_once) * (step * at_once)
-    for i in unroll(range(first, whole, step * at_once), 1):
+def _row(row: Any, threads: Any, width: Any, op: Reduction) -> Any:
+    """Reduces a row, in each of its threads; the index is that in the row."""
+    n, first, step = weft.i32(len(row)), weft.thread_idx.x * width, threads * width
+    acc = identity_acc(op, row.dtype, first, n)
+    in_flight = 2 if width > 1 else _IN_FLIGHT
+    whole = n // (step * in_flight) * (step * in_flight)
+    for i in weft.unroll(range(first, whole, step * in_flight), 1):
         found = ()
-        for k in static_range(at_once):
+        for k in weft.static_range(in_flight):
             found = (*found, *elements(row, i + k * step, width))
         for k, value in enumerate(found):
-            carried = followed(how, carried, value, i + (k // width * step + k % width))
-    for i in unroll(range(whole + first, n, step), 1):
+            acc = accumulate(op, acc, value, i + (k // width * step + k % width))
+    for i in weft.unroll(range(whole + first, n, step), 1):
         for k, value in enumerate(elements(row, i, width)):
-            carried = followed(how, carried, value, i + k)
-    return reduced_row(carried, combiner(how), threads)
+            acc = accumulate(op, acc, value, i + k)
+    return reduced_row(acc, combine_function(op), threads)
 
 
-def _placed(carried: Any, at: Any, number: Any, first: Any, how: How) -> Any:
-    """With the place as an i64: counted from `first`, or looked up."""
-    if how.kind not in PLACES:
-        return carried
-    value, place = carried
-    place = first + place
-    return value, place if at is None else at[place] if at.ndim == 1 else at[number, place]
+def _with_index(acc: Any, indices: Any, number: Any, first: Any, op: Reduction) -> Any:
+    """The accumulator with its index in the user's array, an i64."""
+    if op.kind not in INDEX_KINDS:
+        return acc
+    value, index = acc
+    index = first + index
+    return value, index if indices is None else indices[index] if indices.ndim == 1 else indices[
+        number, index
+    ]

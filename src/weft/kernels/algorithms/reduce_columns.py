@@ -1,81 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions along another dimension than the last: lanes take neighboring columns, lines of a block their elements.
+"""Reductions along a dimension other than the last: lanes take adjacent columns, rows of threads their elements.
 
-In: an array, and what is combined. Out: an array without that dimension. Lanes read 16 bytes of neighbors where the
-array lies so, else an element each. As many blocks run at once as the device holds; where there are fewer columns than
-that, blocks share them, and a second launch combines what they gave.
+In: an array and an operator. Out: an array without that dimension. A lane loads 16 bytes at a time where the layout
+allows, else single elements. The grid fills the device once; where there are too few columns for that, blocks split
+them, and a second launch combines the partial results.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from weft.api import jit, kernel
+import weft
 from weft.kernels.algorithms.operators import (
-    PLACES,
-    How,
-    begin,
-    carried_bytes,
-    combiner,
-    finished,
-    followed,
-    partial_results,
+    INDEX_KINDS,
+    Reduction,
+    acc_bytes,
+    accumulate,
+    combine_function,
+    finalize,
+    identity_acc,
+    partials_scratch,
 )
 from weft.kernels.device.row import elements, index_of
 from weft.kernels.device.views import aligned
-from weft.kernels.host.arrays import Array, Constant, Given, Int32, Int64
+from weft.kernels.host.arrays import ArrayInfo
 from weft.kernels.host.devices import capabilities, multiprocessors_of
-from weft.language.control import ceil_div, static_range, unroll
-from weft.language.numbers.math import min as lesser
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.dependencies import grid_dependency_launch, grid_dependency_wait
-from weft.language.threads.grid import block_idx, thread_idx
 from weft.primitives.threads import ALL
 from weft.primitives.values import board, moved, put, take
-from weft.types.dtype import i32, i64
 from weft.types.launch_limits import WARP_SIZE
 
 _THREADS: Final = (1024, 512, 256)
-"""Of a block; the fewest take turns where there are more columns than blocks at once."""
-_RESIDENT: Final = 2048  # threads of a multiprocessor, of which each has 32 registers
-_ON_CPU: Final = 16  # multiprocessors that a CPU counts as
-_CARRIED_BYTES: Final = 32  # of a thread's columns: eight registers
-_AT_ONCE: Final = 8  # accesses of a thread that are under way
-_SINGLES_AT_ONCE: Final = 16  # of an element each
-_FULL: Final = 0.85  # of the blocks at once that are enough
-_SEGMENT: Final = 8  # lanes that still read 128 bytes of neighbors
-_LONG: Final = 1024  # elements of a column that are worth more lines
-_MOST_LENGTH: Final = 1 << 30  # of a part: places within it are i32
-_LAST_LINES: Final = 8
+"""Of a block; the smallest where the grid takes more than one wave."""
+_RESIDENT: Final = 2048  # threads of a multiprocessor, with 32 registers each
+_ON_CPU: Final = 16  # a CPU counts as so many multiprocessors
+_ACC_BYTES: Final = 32  # of a thread's accumulators: eight registers
+_IN_FLIGHT: Final = 8  # vector loads of a thread in flight
+_SCALARS_IN_FLIGHT: Final = 16  # loads of single elements
+_FULL: Final = 0.85  # of a full wave is enough
+_SEGMENT: Final = 8  # lanes of 16 bytes read a 128-byte line
+_LONG: Final = 1024  # elements of a column that pay for more threads
+_MOST_LENGTH: Final = 1 << 30  # of a part: indices within it are i32
+_LAST_THREADS: Final = 8  # for each column of partial results
 
 
-class Plan(NamedTuple):
-    """How columns are reduced; constants.
+class ColumnReduceConfig(NamedTuple):
+    """Launch configuration for reductions of columns; constants.
 
     Attributes:
-        lanes: threads of a block side by side, a power of two.
-        lines: threads of a block that share each column.
-        width: neighbors of an access.
-        is_cut: whether columns are cut into parts.
-        overlaps: whether the device begins the second launch before the first one has ended.
+        lanes: blockDim.x, a power of two: threads on adjacent columns.
+        lines: blockDim.y: threads that share a column.
+        width: columns of a thread, loaded at once.
+        is_split: whether columns are split over blocks.
+        overlaps: whether the second launch is a programmatic dependent launch.
     """
 
     lanes: int
     lines: int
     width: int
-    is_cut: bool
+    is_split: bool
     overlaps: bool
 
     @property
-    def at_once(self) -> int:
-        """Accesses of a thread that are under way."""
-        return _AT_ONCE if self.width > 1 else _SINGLES_AT_ONCE
+    def in_flight(self) -> int:
+        """Loads of a thread in flight."""
+        return _IN_FLIGHT if self.width > 1 else _SCALARS_IN_FLIGHT
 
 
-def plan_for(source: Given, axis: int, columns: int, how: How) -> tuple[Plan, int]:
-    """How the columns of an array are reduced along a dimension, and in how many parts."""
+def column_config(
+    source: ArrayInfo, axis: int, columns: int, op: Reduction
+) -> tuple[ColumnReduceConfig, int]:
+    """The configuration for a reduction along a dimension, and the number of parts of a column."""
     length, width = source.shape[axis], source.width
-    while width * carried_bytes(how, source.dtype) > _CARRIED_BYTES:
+    while width * acc_bytes(op, source.dtype) > _ACC_BYTES:
         width //= 2
     places = multiprocessors_of(source.device) or _ON_CPU
     lanes = WARP_SIZE
@@ -84,7 +80,7 @@ def plan_for(source: Given, axis: int, columns: int, how: How) -> tuple[Plan, in
     blocks, lines, parts, most = -(-columns // (lanes * width)), 1, 1, 1
     for threads in _THREADS:
         lines, most = threads // lanes, places * (_RESIDENT // threads)
-        fitting = min(most // blocks, length // (lines * _SINGLES_AT_ONCE))
+        fitting = min(most // blocks, length // (lines * _SCALARS_IN_FLIGHT))
         parts = max(1, fitting)
         if _FULL * most <= parts * blocks <= most:
             break
@@ -92,136 +88,139 @@ def plan_for(source: Given, axis: int, columns: int, how: How) -> tuple[Plan, in
         lines, lanes = lines * (lanes // _SEGMENT), _SEGMENT
     parts = max(parts, -(-length // _MOST_LENGTH))
     overlaps = parts > 1 and capabilities(source.device).griddepcontrol
-    return Plan(lanes, lines, width, parts > 1, overlaps), parts
+    return ColumnReduceConfig(lanes, lines, width, parts > 1, overlaps), parts
 
 
-@jit
+@weft.jit
 def reduce_columns(
-    x: Array,
-    out: Array,
-    parts: Int32,
-    count: Int64,
-    axis: Constant,
-    plan: Constant,
-    how: How,
+    x: weft.Tensor,
+    out: weft.Tensor,
+    parts: weft.i32,
+    count: weft.i64,
+    axis: weft.Constexpr[int],
+    config: weft.Constexpr[ColumnReduceConfig],
+    op: Reduction,
 ) -> None:
-    """One launch, or two where columns are cut into parts; arguments as of `columns_kernel`."""
-    at, columns = None, out.size
-    if plan.is_cut:
-        values, places = partial_results(how, x.dtype, (parts, columns))
-        columns_kernel(x, None, values, places, count, axis, plan, how).launch(
-            grid=(ceil_div(columns, plan.lanes * plan.width), parts), block=(plan.lanes, plan.lines)
+    """One launch, or two where columns are split; arguments as of `columns_kernel`."""
+    indices, columns = None, out.size
+    if config.is_split:
+        values, out_indices = partials_scratch(op, x.dtype, (parts, columns))
+        columns_kernel(x, None, values, out_indices, count, axis, config, op).launch(
+            grid=(weft.ceil_div(columns, config.lanes * config.width), parts),
+            block=(config.lanes, config.lines),
         )
-        x, at, axis = values, places, 0
-        plan = plan._replace(lanes=WARP_SIZE, lines=_LAST_LINES, width=1, is_cut=False)
-    columns_kernel(x, at, out, None, count, axis, plan, how).launch(
-        grid=ceil_div(columns, plan.lanes * plan.width),
-        block=(plan.lanes, plan.lines),
-        programmatic=plan.overlaps,
+        x, indices, axis = values, out_indices, 0
+        config = config._replace(lanes=WARP_SIZE, lines=_LAST_THREADS, width=1, is_split=False)
+    columns_kernel(x, indices, out, None, count, axis, config, op).launch(
+        grid=weft.ceil_div(columns, config.lanes * config.width),
+        block=(config.lanes, config.lines),
+        programmatic=config.overlaps,
     )
 
 
-@kernel(max_threads=_THREADS[0], min_blocks=_RESIDENT // _THREADS[0])
+@weft.kernel(max_threads=_THREADS[0], min_blocks=_RESIDENT // _THREADS[0])
 def columns_kernel(
-    x: Array,
-    at: Array | None,
-    out: Array,
-    places: Array | None,
-    count: Int64,
-    axis: Constant,
-    plan: Constant,
-    how: How,
+    x: weft.Tensor,
+    indices: weft.Tensor | None,
+    out: weft.Tensor,
+    out_indices: weft.Tensor | None,
+    count: weft.i64,
+    axis: weft.Constexpr[int],
+    config: weft.Constexpr[ColumnReduceConfig],
+    op: Reduction,
 ) -> None:
-    """A block: `width` columns for each lane, or a part of them; each line takes some of their elements.
+    """A block reduces `lanes * width` columns, or a part of them.
 
     Args:
         x: an array.
-        at: the places of its elements; None: their indices.
-        out: the results; those of parts are parts x columns, of the type that is carried.
-        places: those of the results of parts, or None.
-        count: elements of a result.
-        axis: the dimension that columns run along.
-        plan: how; whether there is more than one part of a column.
-        how: what is combined.
+        indices: of x's elements in the user's array; None: their own.
+        out: the results, or the accumulators of parts, parts x columns.
+        out_indices: of the accumulators of parts, or None.
+        count: the number of elements of a result.
+        axis: the dimension that is reduced.
+        config: the launch configuration.
+        op: the operator.
     """
-    lanes, lines, width, at_once = plan.lanes, plan.lines, plan.width, plan.at_once
-    lane, line = thread_idx.x, thread_idx.y
+    lanes, lines, width, in_flight = config.lanes, config.lines, config.width, config.in_flight
+    lane, line = weft.thread_idx.x, weft.thread_idx.y
     sizes = (*x.shape[:axis], *x.shape[axis + 1 :])
-    columns, corner = i64(1), i64(block_idx.x) * (lanes * width)
+    columns, corner = weft.i64(1), weft.i64(weft.block_idx.x) * (lanes * width)
     for size in sizes:
         columns *= size
     first, end, number = 0, x.shape[axis], corner + lane * width
-    if plan.is_cut:
-        unit = lines * at_once
-        size = ceil_div(ceil_div(end, out.shape[0]), unit) * unit
-        first = lesser(size * block_idx.y, end)
-        end = lesser(first + size, end)
-    if plan.overlaps and not plan.is_cut:
-        grid_dependency_wait()
-    carried = tuple([begin(how, x.dtype, line, end - first) for _ in static_range(width)])
+    if config.is_split:
+        unit = lines * in_flight
+        size = weft.ceil_div(weft.ceil_div(end, out.shape[0]), unit) * unit
+        first = min(size * weft.block_idx.y, end)
+        end = min(first + size, end)
+    if config.overlaps and not config.is_split:
+        weft.grid_dependency_wait()
+    acc = tuple([identity_acc(op, x.dtype, line, end - first) for _ in weft.static_range(width)])
     if number < columns:
         *others, inner = index_of(number, sizes)
         plane = x[(*others[:axis], slice(None), *others[axis:])] if others else x
-        whole = first + (end - first) // (lines * at_once) * (lines * at_once)
-        for i in unroll(range(first + line, whole, lines * at_once), 1):
+        whole = first + (end - first) // (lines * in_flight) * (lines * in_flight)
+        for i in weft.unroll(range(first + line, whole, lines * in_flight), 1):
             found = ()
-            for k in static_range(at_once):
+            for k in weft.static_range(in_flight):
                 found = (*found, elements(aligned(plane[i + k * lines], width), inner, width))
             for k, several in enumerate(found):
-                carried = _followed(how, carried, several, i + k * lines - first)
-        for i in unroll(range(whole + line, end, lines), 4):
+                acc = _followed(op, acc, several, i + k * lines - first)
+        for i in weft.unroll(range(whole + line, end, lines), 4):
             several = elements(aligned(plane[i], width), inner, width)
-            carried = _followed(how, carried, several, i - first)
-    if plan.overlaps and plan.is_cut:
-        grid_dependency_launch()
-    total, own = _over_lines(carried, plan, how)
+            acc = _followed(op, acc, several, i - first)
+    if config.overlaps and config.is_split:
+        weft.grid_dependency_launch()
+    total, own = _reduce_lines(acc, config, op)
     number = corner + own
     if (own < lanes * width) & (number < columns):
-        if how.kind in PLACES:
+        if op.kind in INDEX_KINDS:
             value, found = total
-            place = i64(first) + found
-            total = value, place if at is None else at[found, number]
-        if not plan.is_cut:
-            out[index_of(number, out.shape)] = finished(how, total, count, out.dtype)
-        elif places is None:
-            out[block_idx.y, number] = total
+            index = weft.i64(first) + found
+            total = value, index if indices is None else indices[found, number]
+        if not config.is_split:
+            out[index_of(number, out.shape)] = finalize(op, total, count, out.dtype)
+        elif out_indices is None:
+            out[weft.block_idx.y, number] = total
         else:
-            out[block_idx.y, number], places[block_idx.y, number] = total
+            out[weft.block_idx.y, number], out_indices[weft.block_idx.y, number] = total
 
 
-def _followed(how: How, carried: Any, several: Any, place: Any) -> Any:
-    """What a thread has of each of its columns, with one more element of each."""
-    pairs = zip(carried, several, strict=True)
-    return tuple([followed(how, one, value, i32(place)) for one, value in pairs])
+def _followed(op: Reduction, acc: Any, several: Any, index: Any) -> Any:
+    """Accumulates an element of each of a thread's columns."""
+    pairs = zip(acc, several, strict=True)
+    return tuple([accumulate(op, one, value, weft.i32(index)) for one, value in pairs])
 
 
-def _over_lines(carried: Any, plan: Plan, how: How) -> tuple[Any, Any]:
-    """What the lines of a block have of a column, combined, and which of its columns that is.
+def _reduce_lines(acc: Any, config: ColumnReduceConfig, op: Reduction) -> tuple[Any, Any]:
+    """Combines the accumulators of a block's columns through shared memory.
 
-    Each thread combines one column, neighbors neighboring ones.
+    Returns:
+        The accumulator of one column for each thread, adjacent columns in adjacent threads, and that column's index
+        in the block.
     """
-    lanes, width = plan.lanes, plan.width
-    group = WARP_SIZE // lanes  # lines of a warp
+    lanes, width = config.lanes, config.width
+    group = WARP_SIZE // lanes  # threads of a column in a warp
     for step in _distances(lanes):
-        carried = tuple([combiner(how)(one, moved("xor", one, step, ALL)) for one in carried])
-    lane, line, lines = thread_idx.x, thread_idx.y, plan.lines // group
-    # Neighbors then read from different banks.
-    pitch = lanes + ceil_div(lanes, width)
-    values = board(carried[0], lines * width * pitch)
-    for k, one in enumerate(carried):
+        acc = tuple([combine_function(op)(one, moved("xor", one, step, ALL)) for one in acc])
+    lane, line, lines = weft.thread_idx.x, weft.thread_idx.y, config.lines // group
+    # Padded, so that adjacent threads read from different banks.
+    pitch = lanes + weft.ceil_div(lanes, width)
+    values = board(acc[0], lines * width * pitch)
+    for k, one in enumerate(acc):
         if line % group == 0:
             put(values, (line // group * width + k) * pitch + lane, one)
-    sync_threads()
+    weft.sync_threads()
     own = line * lanes + lane
-    place = own % width * pitch + own // width
-    total = carried[0]
+    index = own % width * pitch + own // width
+    total = acc[0]
     if own < lanes * width:
-        total = take(values, place)
-        for other in unroll(range(1, lines), 8):
-            total = combiner(how)(total, take(values, other * width * pitch + place))
+        total = take(values, index)
+        for other in weft.unroll(range(1, lines), 8):
+            total = combine_function(op)(total, take(values, other * width * pitch + index))
     return total, own
 
 
 def _distances(lanes: int) -> list[int]:
-    """Between the lines that a warp has, of fewer lanes; computed when compiling."""
+    """Lane distances between the threads of a column in one warp; computed when compiling."""
     return [1 << k for k in range(WARP_SIZE.bit_length()) if lanes <= 1 << k < WARP_SIZE]

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.scan`` and ``cumsum``: running results of each row, in a single pass.
+"""``weft.kernels.scan`` and ``cumsum``: prefix sums of each row, in a single pass.
 
-In: an array of any rank and layout. Out: one of its shape. A block scans a part of a row, and learns from `lookback`
-what is before it, so that each element is read once and written once.
+out[i] = x[0] ∘ … ∘ x[i]. A block scans a part of a row and gets the prefix of earlier parts by decoupled look-back
+(`lookback`), so that each element is read once and written once.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from weft.api import jit, kernel
+import weft
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import brief
-from weft.kernels.algorithms.operators import added
+from weft.kernels.algorithms.operators import add
 from weft.kernels.device.lookback import before_part, slots_of, words_of
 from weft.kernels.device.row import (
     elements,
@@ -24,16 +24,7 @@ from weft.kernels.device.row import (
     sum_type,
     threads_for,
 )
-from weft.kernels.host.arrays import (
-    Array,
-    Constant,
-    Given,
-    Int32,
-    Scalar,
-    given,
-    number_of,
-    output,
-)
+from weft.kernels.host.arrays import ArrayInfo, Scalar, describe, number_of, output
 from weft.kernels.host.autograd import (
     WIDE_ON_GPUS,
     Function,
@@ -43,27 +34,17 @@ from weft.kernels.host.autograd import (
     like_total,
     name_of_function,
 )
-from weft.kernels.host.calls import Call, remembered
-from weft.language.control import static_range, where
-from weft.language.memory.scratch import scratch
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.each import each
-from weft.language.threads.grid import block_dim, block_idx, thread_idx
-from weft.language.threads.warp import lane_id, warp_id
-from weft.primitives.block.exchanges import to_blocked, to_striped
-from weft.primitives.block.scans import scan as block_scan
-from weft.primitives.block.transfers import load, store
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.primitives.items import running
 from weft.primitives.threads import ALL
 from weft.primitives.trees import combined, scanned
 from weft.primitives.values import board, moved, put, take, thread_board
-from weft.types.dtype import u64
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_ITEM_BYTES: Final = 64  # that a thread has of a row, as it adds them
+_ITEM_BYTES: Final = 64  # of a thread's elements, in the accumulator's type
 _MOST_THREADS: Final = 256
 
 
@@ -76,11 +57,11 @@ def _cumsum_backward(gradient: Any, _: Any, __: Any) -> Any:
 
 
 @differentiable(_like_totals, _cumsum_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
-@remembered
+@cached_dispatch
 def cumsum(x: Any, out: Any = None) -> Any:
-    """The running totals of each row: element i is the sum of the elements up to i of the last dimension.
+    """The cumulative sums of each row: out[…, i] = x[…, 0] + … + x[…, i].
 
-    Floats are added as f32, or f64 for f64, and rounded to their type at the end; integers and bools give 64-bit
+    Floats are add as f32, or f64 for f64, and rounded to their type at the end; integers and bools give 64-bit
     integers. Equal calls give equal bits.
 
     Args:
@@ -112,14 +93,14 @@ def _like_scanned(x: Any, function: str | None = None, *_: Any) -> Any:
     return _like_totals(x) if function is None else x.new_empty(x.shape)
 
 
-def _named(
+def _operator_arguments(
     x: Any, function: Any = None, exclusive: bool = False, initial: float | None = None
 ) -> tuple[Any, ...]:
     return x, None if function is None else name_of_function(function), exclusive, initial
 
 
-@differentiable(_like_scanned, None, _named, run=_scan_by_name, rows={"x": 1})
-@remembered
+@differentiable(_like_scanned, None, _operator_arguments, run=_scan_by_name, rows={"x": 1})
+@cached_dispatch
 def scan(
     x: Any,
     function: Callable[[Any, Any], Any] | None = None,
@@ -127,7 +108,7 @@ def scan(
     initial: float | None = None,
     out: Any = None,
 ) -> Any:
-    """The running results of each row: what the elements up to each one of the last dimension combine to.
+    """The inclusive or exclusive scan of each row with an associative function.
 
     The function is compiled into the kernel, once for each function object: name a lambda outside of loops. Elements
     are combined in an order that depends on the shape alone: equal calls give equal bits.
@@ -136,8 +117,8 @@ def scan(
         x: an array of numbers of any rank from 1 on and any layout.
         function: takes two numbers of x's type, the earlier one first, and returns one; associative, and need not be
             commutative. None: the sum, as in `cumsum`.
-        exclusive: whether the element itself is left out; the first result is then `initial`.
-        initial: a number that comes before each row; None: nothing, and for an exclusive sum 0.
+        exclusive: whether out[i] leaves x[i] out; out[0] is then `initial`.
+        initial: a number before each row; None: nothing, and 0 for an exclusive sum.
         out: an array of x's shape and the result's type, which is x's but for sums; it may be `x` itself. None: a new
             one of x's library.
 
@@ -161,7 +142,7 @@ def scan(
 
 
 def _scanned(x: Any, function: Any, exclusive: Any, initial: Any, out: Any) -> Any:
-    source = given(x, "x")
+    source = describe(x, "x")
     if function is not None and not callable(function):
         raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
     if exclusive and initial is None:
@@ -176,31 +157,31 @@ def _scanned(x: Any, function: Any, exclusive: Any, initial: Any, out: Any) -> A
         dtype, name = result_name(dtype, name)
     out = output(source, source.shape, dtype, name, out, ("x",), x=x)
     if source.shape[-1] and source.rows:
-        threads, items = _geometry(source.shape[-1], wide.itemsize)
+        threads, items = _block_shape(source.shape[-1], wide.itemsize)
         parts = -(-source.shape[-1] // (threads * items))
-        is_aligned = parts > 1 and _is_aligned(source) and _is_aligned(given(out, "out"))
+        is_aligned = parts > 1 and _is_aligned(source) and _is_aligned(describe(out, "out"))
         width = min(source.width, items) if is_aligned else 1
-        plan, way = (
+        plan, op = (
             (parts, threads, items, width, parts > 1),
-            Way(function, bool(exclusive), initial),
+            ScanOp(function, bool(exclusive), initial),
         )
-        return Call(_scan, (x, out, *plan, way), out)
+        return Call(_scan, (x, out, *plan, op), out)
     return out
 
 
-def _is_aligned(array: Given) -> bool:
-    """Whether its rows are read or written 16 bytes at a time."""
+def _is_aligned(array: ArrayInfo) -> bool:
+    """Whether its rows take 16-byte accesses."""
     return array.width * array.dtype.itemsize == VECTOR_BYTES
 
 
-def _geometry(columns: int, item_bytes: int) -> tuple[int, int]:
-    """Threads of a block, and how many elements each has."""
+def _block_shape(columns: int, item_bytes: int) -> tuple[int, int]:
+    """Threads of a block, and elements of a thread."""
     items = _ITEM_BYTES // max(item_bytes, 4)
     return min(threads_for(columns, items), _MOST_THREADS), items
 
 
-class Way(NamedTuple):
-    """How rows are scanned.
+class ScanOp(NamedTuple):
+    """The operator of a scan.
 
     Attributes:
         function: combines two values; None: the sum. A constant.
@@ -208,116 +189,118 @@ class Way(NamedTuple):
         initial: a number before each row, an argument, or None.
     """
 
-    function: Constant
-    exclusive: Constant
+    function: weft.Constexpr[object]
+    exclusive: weft.Constexpr[bool]
     initial: Scalar | None = None
 
 
-@jit
+@weft.jit
 def _scan(
-    x: Array,
-    out: Array,
-    parts: Int32,
-    threads: Constant,
-    items: Constant,
-    width: Constant,
-    is_cut: Constant,
-    way: Way,
+    x: weft.Tensor,
+    out: weft.Tensor,
+    parts: weft.i32,
+    threads: weft.Constexpr[int],
+    items: weft.Constexpr[int],
+    width: weft.Constexpr[int],
+    is_split: weft.Constexpr[bool],
+    op: ScanOp,
 ) -> None:
-    wide = x.dtype if way.function is not None else sum_type(x.dtype)
+    wide = x.dtype if op.function is not None else sum_type(x.dtype)
     rows, words = row_count(x.shape), None
-    if is_cut:
-        words = scratch((rows, slots_of(parts) * words_of(wide)), u64)
-        clear_kernel(words).launch(over=words.size)
-    scan_kernel(x, out, words, parts, items, width, way).launch(grid=rows * parts, block=threads)
+    if is_split:
+        words = weft.scratch((rows, slots_of(parts) * words_of(wide)), weft.u64)
+        zero_state_kernel(words).launch(over=words.size)
+    scan_kernel(x, out, words, parts, items, width, op).launch(grid=rows * parts, block=threads)
 
 
-@kernel
-def clear_kernel(words: Array) -> None:
-    """Zeros."""
-    for i, j in each(words.shape):
+@weft.kernel
+def zero_state_kernel(words: weft.Tensor) -> None:
+    """Zeros the look-back state."""
+    for i, j in weft.each(words.shape):
         words[i, j] = 0
 
 
-@kernel(max_threads=_MOST_THREADS, min_blocks=6)
+@weft.kernel(max_threads=_MOST_THREADS, min_blocks=6)
 def scan_kernel(
-    x: Array,
-    out: Array,
-    words: Array | None,
-    parts: Int32,
-    items: Constant,
-    width: Constant,
-    way: Way,
+    x: weft.Tensor,
+    out: weft.Tensor,
+    words: weft.Tensor | None,
+    parts: weft.i32,
+    items: weft.Constexpr[int],
+    width: weft.Constexpr[int],
+    op: ScanOp,
 ) -> None:
-    """A block: a part of a row.
+    """A block scans a part of a row.
 
     Args:
         x: an array.
         out: the results.
-        words: what parts tell each other, a row for each row; None: rows have one part.
+        words: the look-back state, a row for each row; None where rows have one part.
         parts: of a row.
         items: elements of a thread.
-        width: neighbors of an access, as many as 16 bytes have; or 1.
-        way: how they are scanned.
+        width: elements per load: 16 bytes, or one element.
+        op: the operator.
     """
-    function, exclusive, initial = way
-    number, part = block_idx.x, 0
+    function, exclusive, initial = op
+    number, part = weft.block_idx.x, 0
     if words is not None:
-        number, part = divmod(block_idx.x, parts)
-    combine, wide = (added, sum_type(x.dtype)) if function is None else (function, x.dtype)
+        number, part = divmod(weft.block_idx.x, parts)
+    combine, wide = (add, sum_type(x.dtype)) if function is None else (function, x.dtype)
     source = row_of(x, number, width)
     target = row_of(out, number, VECTOR_BYTES // out.dtype.itemsize if width > 1 else 1)
-    first = source.shape[0].dtype(part) * (items * block_dim.x)
+    first = source.shape[0].dtype(part) * (items * weft.block_dim.x)
     base = (initial is not None, wide(0) if initial is None else initial.of(wide))
     at: Any = ()
     before: Any = ()
     if width > 1:
-        at = [first + place for place in places(items, block_dim.x, width)]
-        through, before, total = _rounds(_vectors(source, at, width, wide), combine)
+        at = [first + place for place in places(items, weft.block_dim.x, width)]
+        through, before, total = _scan_vectors(_load_vectors(source, at, width, wide), combine)
     else:
-        own = load(source, first, items, order="striped")
-        own = to_blocked([wide(value) for value in own])
-        through, total = block_scan(own, combine, with_total=True)
+        own = weft.block.load(source, first, items, order="striped")
+        own = weft.block.to_blocked([wide(value) for value in own])
+        through, total = weft.block.scan(own, combine, with_total=True)
     if words is not None:
         on = board(total, 1)
-        if warp_id() == 0:
+        if weft.warp_id() == 0:
             put(on, 0, before_part(total, part, parts, words[number], combine))
-        sync_threads()
-        base = _joined(combine, base, (part > 0, take(on, 0)))
+        weft.sync_threads()
+        base = _combine_optional(combine, base, (part > 0, take(on, 0)))
     if width > 1:
         for place, vector, earlier in zip(at, through, before, strict=True):
             if place < len(target):
-                made = _results(_joined(combine, base, earlier), vector, combine, exclusive)
-                _put(target, place, [out.dtype(value) for value in made])
+                made = _with_prefix(
+                    _combine_optional(combine, base, earlier), vector, combine, exclusive
+                )
+                _store(target, place, [out.dtype(value) for value in made])
     else:
         if exclusive:
-            through = _shifted(through, base[1], combine)
+            through = _exclusive(through, base[1], combine)
         else:
-            through = _results(base, through, combine, False)
-        results = to_striped([out.dtype(value) for value in through])
-        store(target, first, results, order="striped")
+            through = _with_prefix(base, through, combine, False)
+        results = weft.block.to_striped([out.dtype(value) for value in through])
+        weft.block.store(target, first, results, order="striped")
 
 
-def _vectors(row: Any, at: Any, width: Any, wide: Any) -> Any:
-    """A thread's neighbors from each place on; any values beyond the end."""
+def _load_vectors(row: Any, at: Any, width: Any, wide: Any) -> Any:
+    """Loads `width` elements at each place; any values beyond the end."""
     found: Any = []
     for place in at:
-        vector = tuple(row.dtype(0) for _ in static_range(width))
+        vector = tuple(row.dtype(0) for _ in weft.static_range(width))
         if place < len(row):
             vector = tuple(elements(row, place, width))
         found.append([wide(value) for value in vector])
     return found
 
 
-def _rounds(vectors: Any, combine: Any) -> Any:
-    """Scans vectors of which each round has one per thread, without moving them to other threads.
+def _scan_vectors(vectors: Any, combine: Any) -> Any:
+    """Scans striped vectors, one of each iteration per thread, without exchanging their elements.
 
     Returns:
-        Each vector's own running results; for each what the block's vectors before it combine to, with whether there
-        are any; and what all combine to. All rounds together have at most as many warps as a warp has lanes.
+        The inclusive scan of each vector; the exclusive prefix of each, with whether it exists; and the total. All
+        iterations together have at most 32 warps.
     """
     through: Any = [running(vector, combine, "scan") for vector in vectors]
-    lane, warp, warps = lane_id(), warp_id(), block_dim.x // WARP_SIZE
+    lane, warp, warps = weft.lane_id(), weft.warp_id(), weft.block_dim.x // WARP_SIZE
     of_warps: Any = board(through[0][-1], WARP_SIZE)
     within: Any = []
     for k, vector in enumerate(through):
@@ -325,19 +308,19 @@ def _rounds(vectors: Any, combine: Any) -> Any:
         within.append(moved("up", value, 1, ALL))
         if lane == WARP_SIZE - 1:
             put(of_warps, k * warps + warp, value)
-    sync_threads()
-    # Every warp scans them for itself, which saves a barrier.
+    weft.sync_threads()
+    # Every warp scans the totals itself, which saves a barrier.
     sums = scanned(take(of_warps, lane), combine, WARP_SIZE, "scan")
     before: Any = []
     for k, value in enumerate(within):
         entry = k * warps + warp
-        earlier = moved("idx", sums, where(entry > 0, entry - 1, 0), ALL)
-        before.append(_joined(combine, (entry > 0, earlier), (lane > 0, value)))
+        earlier = moved("idx", sums, weft.where(entry > 0, entry - 1, 0), ALL)
+        before.append(_combine_optional(combine, (entry > 0, earlier), (lane > 0, value)))
     return through, before, moved("idx", sums, len(through) * warps - 1, ALL)
 
 
-def _joined(combine: Any, one: Any, other: Any) -> Any:
-    """Two values, each with whether it is there, as one such pair."""
+def _combine_optional(combine: Any, one: Any, other: Any) -> Any:
+    """Combines two optional values: pairs of whether it exists, and the value."""
     (has_one, value), (has_other, other_value) = one, other
     if has_one:
         if has_other:
@@ -347,30 +330,30 @@ def _joined(combine: Any, one: Any, other: Any) -> Any:
     return has_one | has_other, value
 
 
-def _results(earlier: Any, through: Any, combine: Any, exclusive: Any) -> Any:
-    """Running results after what is before them, if that is there; of an exclusive scan it always is."""
+def _with_prefix(earlier: Any, through: Any, combine: Any, exclusive: Any) -> Any:
+    """Applies a prefix, if it exists, to scan results; for an exclusive scan it does."""
     has, value = earlier
     if exclusive:
         return [value, *(combined(combine, value, one, "scan") for one in through[:-1])]
     return [combined(combine, value, one, "scan") if has else one for one in through]
 
 
-def _put(row: Any, place: Any, values: Any) -> None:
-    """Writes neighbors, 16 bytes at a time."""
+def _store(row: Any, place: Any, values: Any) -> None:
+    """Stores adjacent elements, 16 bytes at a time."""
     step = VECTOR_BYTES // row.dtype.itemsize
     if step >= len(values):
         put_elements(row, place, values)
     else:
-        for k in static_range(0, len(values), step):
+        for k in weft.static_range(0, len(values), step):
             put_elements(row, place + k, values[k : k + step])
 
 
-def _shifted(through: Any, base: Any, combine: Any) -> Any:
-    """What comes before each item: `base`, and the results of the block's items before it."""
+def _exclusive(through: Any, base: Any, combine: Any) -> Any:
+    """The exclusive results: `base` combined with those of the block's items before each."""
     on = thread_board(through[0], 1)
-    put(on, thread_idx.x, through[-1])
-    sync_threads()
+    put(on, weft.thread_idx.x, through[-1])
+    weft.sync_threads()
     first = base
-    if thread_idx.x > 0:
-        first = combined(combine, base, take(on, thread_idx.x - 1), "scan")
+    if weft.thread_idx.x > 0:
+        first = combined(combine, base, take(on, weft.thread_idx.x - 1), "scan")
     return [first, *(combined(combine, base, value, "scan") for value in through[:-1])]

@@ -1,45 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.sort``, ``argsort`` and ``top_k``: the rows of an array in order.
+"""``weft.kernels.sort``, ``argsort`` and ``top_k`` of rows.
 
-In: an array of any rank and layout. Out: sorted rows, and what goes with each element. Short rows are a block's
-(`weft.block.radix_sort`); longer ones take a pass over memory for each eight bits of the keys (`radix`).
+A block sorts a short row (`weft.block.radix_sort`); longer ones take a pass over memory for each eight bits of a key
+(`radix_sort`), and a small k of a long row one pass (`topk`). All are stable.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from weft.api import jit, kernel
+import weft
 from weft.errors import brief
-from weft.kernels.algorithms.radix_sort import plan_of, sort_long
-from weft.kernels.algorithms.topk import are_few, put_largest
+from weft.kernels.algorithms.radix_sort import sort_config, sort_long
+from weft.kernels.algorithms.topk import is_small_k, launch_topk
 from weft.kernels.device.row import row_count, row_of, threads_for
-from weft.kernels.host.arrays import (
-    Array,
-    Constant,
-    Given,
-    given,
-    integer,
-    output,
-    output_like,
-)
+from weft.kernels.host.arrays import ArrayInfo, describe, integer, output, output_like
 from weft.kernels.host.autograd import differentiable
-from weft.kernels.host.calls import Call, remembered
-from weft.kernels.nn.embedding import gather
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.block.exchanges import to_blocked, to_striped
-from weft.primitives.block.sorting import radix_sort
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.primitives.exchanging import striped
-from weft.types.dtype import i64
 
-_SHORT: Final = 2048  # elements of the longest row that a block sorts by itself
+_SHORT: Final = 2048  # elements of the longest row that one block sorts
 _ITEMS: Final = 8
-_BLOCKS: Final = 1056  # that count digits, of all rows
+_BLOCKS: Final = 1056  # of the digit counts, for all rows together
 
 
 def _sort_with_places(x: Any, descending: bool = False) -> tuple[Any, Any]:
-    source = given(x, "x")
-    keys, places = output_like(source), output(source, source.shape, i64, "int64")
+    source = describe(x, "x")
+    keys, places = output_like(source), output(source, source.shape, weft.i64, "int64")
     found = _sorted(source, None, keys, places, descending, (keys, places))
     if isinstance(found, Call):
         found.function(*found.arguments)
@@ -60,11 +47,11 @@ def _without_values(x: Any, values: Any = None, descending: bool = False) -> tup
 
 def _with_values(found: Any, _: Any, values: Any = None, *__: Any, **___: Any) -> Any:
     keys, places = found
-    return keys if values is None else (keys, gather(values, places))
+    return keys if values is None else (keys, weft.kernels.gather(values, places))
 
 
 def _sort_backward(gradient: Any, found: Any, x: Any, *others: Any) -> Any:
-    """Each element's gradient goes back to where it came from."""
+    """Scatters the gradient to the elements' places in x."""
     return x.new_zeros(x.shape).scatter(-1, found[1], gradient), *[None] * len(others)
 
 
@@ -76,16 +63,16 @@ def _sort_backward(gradient: Any, found: Any, x: Any, *others: Any) -> Any:
     run=_sort_with_places,
     rows={"x": 1},
 )
-@remembered
+@cached_dispatch
 def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) -> Any:
-    """The elements of each row in order, along the last dimension.
+    """Sorts each row, along the last dimension.
 
     Equal elements keep their order, in either direction, and -0.0 and 0.0 are equal, as in NumPy and CUB. NaN comes
     last, in either direction, as one NaN.
 
     Args:
         x: an array of numbers of any rank from 1 on and any layout.
-        values: None, or an array of x's shape: what goes with each element and changes places with it.
+        values: an array of x's shape that is permuted as the keys, or None.
         descending: whether the largest comes first.
         out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
 
@@ -105,11 +92,11 @@ def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) 
         >>> names.tolist()
         [7, 8]
     """
-    source = given(x, "x")
+    source = describe(x, "x")
     out = output_like(source, out, ("x",), x=x, values=values)
     if values is None:
         return _sorted(source, None, out, None, descending, out)
-    with_keys = given(values, "values")
+    with_keys = describe(values, "values")
     if with_keys.shape != source.shape:
         raise ValueError(f"values has shape {with_keys.shape}, expected {source.shape}")
     if with_keys.device != source.device:
@@ -119,9 +106,9 @@ def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) 
 
 
 @differentiable(_like_places, rows={"x": 1})
-@remembered
+@cached_dispatch
 def argsort(x: Any, descending: bool = False, out: Any = None) -> Any:
-    """Where the elements of each sorted row come from: indices of the last dimension, i64.
+    """The indices that sort each row, i64.
 
     Equal elements keep their order; NaN comes last.
 
@@ -141,8 +128,8 @@ def argsort(x: Any, descending: bool = False, out: Any = None) -> Any:
         >>> weft.kernels.argsort(np.array([3, 1, 2])).tolist()
         [1, 2, 0]
     """
-    source = given(x, "x")
-    out = output(source, source.shape, i64, "int64", out, x=x)
+    source = describe(x, "x")
+    out = output(source, source.shape, weft.i64, "int64", out, x=x)
     return _sorted(source, None, None, out, descending, out)
 
 
@@ -152,7 +139,7 @@ def _like_largest(x: Any, k: int, *_: Any) -> tuple[Any, Any]:
 
 
 @differentiable(_like_largest, _sort_backward, rows={"x": 1})
-@remembered
+@cached_dispatch
 def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
     """The k largest elements of each row in order, the largest first, and their indices.
 
@@ -160,8 +147,8 @@ def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
 
     Args:
         x: as in `sort`.
-        k: how many, from 0 to the length of the rows.
-        largest: whether they are the largest; else the smallest, the smallest first.
+        k: their number, from 0 to the length of the rows.
+        largest: True for the largest; False for the smallest, the smallest first.
 
     Returns:
         ``(values, indices)``: arrays whose last dimension is `k`; indices are i64.
@@ -176,23 +163,25 @@ def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
         >>> values.tolist(), indices.tolist()
         ([5, 4], [4, 2])
     """
-    source = given(x, "x")
+    source = describe(x, "x")
     count = integer(k)
     if count is None or not 0 <= count <= source.shape[-1]:
         raise ValueError(f"k is {brief(k)}, expected 0 to {source.shape[-1]}")
     shape = (*source.shape[:-1], count)
     values = output(source, shape, source.dtype, source.type_name)
-    indices = output(source, shape, i64, "int64")
+    indices = output(source, shape, weft.i64, "int64")
     if not count or not source.rows:
         return values, indices
-    if are_few(source, count):
-        put_largest(source, values, indices, count, bool(largest))
+    if is_small_k(source, count):
+        launch_topk(source, values, indices, count, bool(largest))
         return values, indices
     return _sorted(source, None, values, indices, bool(largest), (values, indices))
 
 
-def _sorted(source: Given, values: Any, out: Any, moved: Any, descending: bool, result: Any) -> Any:
-    """Sorts into `out` and `moved`, as many of each row as these have; of no values, indices."""
+def _sorted(
+    source: ArrayInfo, values: Any, out: Any, moved: Any, descending: bool, result: Any
+) -> Any:
+    """Sorts into `out` and `moved`, as many of each row as these have; without values `moved` gets indices."""
     rows, columns = source.rows, source.shape[-1]
     if not rows or not columns:
         return result
@@ -205,66 +194,66 @@ def _sorted(source: Given, values: Any, out: Any, moved: Any, descending: bool, 
         return Call(_sort_short, arguments, result)
     moved_bytes = 0
     if moved is not None:
-        moved_bytes = given(values, "values").dtype.itemsize if values is not None else 4
-    plan = plan_of(source, moved_bytes, bool(descending))
+        moved_bytes = describe(values, "values").dtype.itemsize if values is not None else 4
+    config = sort_config(source, moved_bytes, bool(descending))
     blocks = min(-(-_BLOCKS // rows), -(-columns // _SHORT))
-    return Call(sort_long, (source.array, values, out, moved, blocks, plan), result)
+    return Call(sort_long, (source.array, values, out, moved, blocks, config), result)
 
 
-@jit
+@weft.jit
 def _sort_short(
-    x: Array,
-    values: Array | None,
-    out: Array | None,
-    moved: Array | None,
-    threads: Constant,
-    items: Constant,
-    descending: Constant,
+    x: weft.Tensor,
+    values: weft.Tensor | None,
+    out: weft.Tensor | None,
+    moved: weft.Tensor | None,
+    threads: weft.Constexpr[int],
+    items: weft.Constexpr[int],
+    descending: weft.Constexpr[bool],
 ) -> None:
     row_kernel(x, values, out, moved, items, descending).launch(
         grid=row_count(x.shape), block=threads
     )
 
 
-@kernel(max_threads=256)
+@weft.kernel(max_threads=256)
 def row_kernel(
-    x: Array,
-    values: Array | None,
-    out: Array | None,
-    moved: Array | None,
-    items: Constant,
-    descending: Constant,
+    x: weft.Tensor,
+    values: weft.Tensor | None,
+    out: weft.Tensor | None,
+    moved: weft.Tensor | None,
+    items: weft.Constexpr[int],
+    descending: weft.Constexpr[bool],
 ) -> None:
-    """A block: a row.
+    """A block sorts a row.
 
     Args:
         x: the keys.
-        values: what goes with them; None: their indices, if they are asked for.
+        values: of the keys; None: their indices, if `moved` is there.
         out: sorted keys, or None.
-        moved: what went with them, or None.
+        moved: sorted values, or None.
         items: elements of a thread.
         descending: whether the largest comes first.
     """
-    row = row_of(x, block_idx.x)
+    row = row_of(x, weft.block_idx.x)
     n, places = len(row), striped(items)
-    keys = to_blocked([row[i] if i < n else row.dtype(0) for i in places])
+    keys = weft.block.to_blocked([row[i] if i < n else row.dtype(0) for i in places])
     found = None
     if moved is not None:
         if values is None:
-            found = [thread_idx.x * items + k for k in range(items)]
+            found = [weft.thread_idx.x * items + k for k in range(items)]
         else:
-            own = row_of(values, block_idx.x)
-            found = to_blocked([own[i] if i < n else own.dtype(0) for i in places])
-        keys, found = radix_sort(keys, found, descending, n)
+            own = row_of(values, weft.block_idx.x)
+            found = weft.block.to_blocked([own[i] if i < n else own.dtype(0) for i in places])
+        keys, found = weft.block.radix_sort(keys, found, descending, n)
     else:
-        keys = radix_sort(keys, None, descending, n)
+        keys = weft.block.radix_sort(keys, None, descending, n)
     if out is not None:
-        _store(row_of(out, block_idx.x), keys, places, n)
+        _store(row_of(out, weft.block_idx.x), keys, places, n)
     if moved is not None:
-        _store(row_of(moved, block_idx.x), found, places, n)
+        _store(row_of(moved, weft.block_idx.x), found, places, n)
 
 
 def _store(row: Any, items: Any, places: Any, n: Any) -> None:
-    for value, i in zip(to_striped(items), places, strict=True):
+    for value, i in zip(weft.block.to_striped(items), places, strict=True):
         if i < min(len(row), n):
             row[i] = row.dtype(value)

@@ -1,50 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few largest elements of long rows: one pass over memory, and launches for what it leaves.
+"""Top-k of long rows for small k: one pass over memory, and a launch per level of candidates.
 
-In: rows. Out: the k largest of each in order, and their indices. A block takes a part of a row into registers and finds
-a bound, bit by bit, that at least k of its threads' largest elements reach; so do few more than k of its elements.
-These are ranked by counting. What the parts leave is a row again, until there is one part.
+In: rows. Out: the k largest elements of each in order, and their indices. A block holds a part of a row in registers
+and bisects, bit by bit, for a threshold that at least k of its threads' maxima reach, and so few more than k elements.
+These candidates are ranked by counting. The candidates of all parts are a shorter row, until there is one part.
 
-An element and its index are one number, its *entry*: larger for what comes first, and more than 0. No two are equal, so
-that neither ties nor the order of the atomic operations matter. It has as few bits as they need: each one costs a step
-of the search.
+An element and its index are packed into one integer, its *entry*: larger for what comes first, and more than 0. No two
+are equal, so neither ties nor the order of atomics matter. It has as few bits as needed: each costs a bisection step.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from weft.api import jit, kernel
+import weft
 from weft.kernels.device.row import elements, places, row_count, row_of
 from weft.kernels.device.views import aligned
-from weft.kernels.host.arrays import Array, Constant, Given, Int32
-from weft.language.control import ceil_div, static_range, where
-from weft.language.memory.atomics import atomic_add
-from weft.language.memory.scratch import scratch
-from weft.language.memory.shared import shared
-from weft.language.threads.barrier import sync_threads, sync_threads_count
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.block import reductions as of_block
+from weft.kernels.host.arrays import ArrayInfo
 from weft.primitives.radix import code_of, last_code, rank_of
-from weft.types.dtype import i32, i64, u32, u64
 from weft.types.launch_limits import MOST_THREADS
-
-if TYPE_CHECKING:
-    from weft.types.dtype import DType
 
 _ITEMS: Final = 16  # elements of a thread
 _THREADS: Final = 256
-_MOST: Final = MOST_THREADS // 2  # the largest k: a block has at least twice as many threads
+_MOST: Final = MOST_THREADS // 2  # the largest k; a block has at least 2k threads
 _SHORTEST: Final = 256  # elements of a row; shorter ones are sorted
 
 
-class Plan(NamedTuple):
-    """How the largest elements of rows are found; constants.
+class TopkConfig(NamedTuple):
+    """Launch configuration of top-k; constants.
 
     Attributes:
         threads: of a block.
-        items: elements or entries of each of them.
-        width: elements of an access.
+        items: elements or entries of a thread.
+        width: elements per load.
         levels: launches.
         entry: the type of entries.
         largest: whether large elements come first.
@@ -54,22 +42,22 @@ class Plan(NamedTuple):
     items: int
     width: int
     levels: int
-    entry: DType
+    entry: weft.DType
     largest: bool
 
 
-def are_few(source: Given, k: int) -> bool:
-    """Whether this is faster than to sort the rows, and entries have 64 bits.
+def is_small_k(source: ArrayInfo, k: int) -> bool:
+    """Whether this is faster than sorting the rows, and entries fit 64 bits.
 
-    Ranking takes steps as the square of k, sorting as the row's length; the factors are measured.
+    Ranking is O(k²), sorting O(n); the constants are measured on an H200.
     """
     columns = source.shape[-1]
     is_faster = _SHORTEST <= columns and k <= min(_MOST, columns // 4) and k * k <= 64 * columns
     return is_faster and source.dtype.bits + columns.bit_length() <= 64
 
 
-def put_largest(source: Given, values: Any, indices: Any, k: int, largest: bool) -> None:
-    """Writes the `k` largest or smallest elements of each row, and where they are."""
+def launch_topk(source: ArrayInfo, values: Any, indices: Any, k: int, largest: bool) -> None:
+    """Launches the kernels that write the `k` largest or smallest elements of each row, and their indices."""
     threads = _THREADS
     while threads < 2 * k:
         threads *= 2
@@ -80,96 +68,98 @@ def put_largest(source: Given, values: Any, indices: Any, k: int, largest: bool)
     while left > tile:
         left, levels = -(-left // tile) * k, levels + 1
     index_bits = columns.bit_length()
-    entry = u32 if source.dtype.bits + index_bits <= 32 else u64
-    plan = Plan(threads, items, min(source.width, items), levels, entry, largest)
-    _put(source.array, values, indices, k, index_bits, plan)
+    entry = weft.u32 if source.dtype.bits + index_bits <= 32 else weft.u64
+    config = TopkConfig(threads, items, min(source.width, items), levels, entry, largest)
+    _topk(source.array, values, indices, k, index_bits, config)
 
 
-@jit
-def _put(
-    x: Array,
-    values: Array,
-    indices: Array,
-    k: Int32,
-    index_bits: Int32,
-    plan: Constant,
+@weft.jit
+def _topk(
+    x: weft.Tensor,
+    values: weft.Tensor,
+    indices: weft.Tensor,
+    k: weft.i32,
+    index_bits: weft.i32,
+    config: weft.Constexpr[TopkConfig],
 ) -> None:
-    rows, source, left = row_count(x.shape), None, i64(x.shape[-1])
-    for level in static_range(plan.levels):
-        parts = ceil_div(left, plan.threads * plan.items)
-        target = None if level == plan.levels - 1 else scratch((rows, parts * k), plan.entry)
-        part_kernel(x, source, target, values, indices, i32(parts), k, index_bits, plan).launch(
-            grid=rows * parts, block=plan.threads
+    rows, source, left = row_count(x.shape), None, weft.i64(x.shape[-1])
+    for level in weft.static_range(config.levels):
+        parts = weft.ceil_div(left, config.threads * config.items)
+        target = (
+            None if level == config.levels - 1 else weft.scratch((rows, parts * k), config.entry)
         )
+        topk_kernel(
+            x, source, target, values, indices, weft.i32(parts), k, index_bits, config
+        ).launch(grid=rows * parts, block=config.threads)
         source, left = target, parts * k
 
 
-@kernel(max_threads=MOST_THREADS)
-def part_kernel(
-    x: Array,
-    source: Array | None,
-    target: Array | None,
-    values: Array,
-    indices: Array,
-    parts: Int32,
-    k: Int32,
-    index_bits: Int32,
-    plan: Constant,
+@weft.kernel(max_threads=MOST_THREADS)
+def topk_kernel(
+    x: weft.Tensor,
+    source: weft.Tensor | None,
+    target: weft.Tensor | None,
+    values: weft.Tensor,
+    indices: weft.Tensor,
+    parts: weft.i32,
+    k: weft.i32,
+    index_bits: weft.i32,
+    config: weft.Constexpr[TopkConfig],
 ) -> None:
-    """A block: the largest elements of a part of a row.
+    """A block finds the k largest elements of a part of a row.
 
     Args:
         x: the elements.
-        source: entries that are left of them, or None.
+        source: the candidates of the level before, or None.
         target: the k largest entries of each part, in order; None: there is one part.
         values, indices: the results, if there is one part.
         parts: of a row.
-        k: how many.
-        index_bits: the low ones of an entry.
-        plan: see there.
+        k: their number.
+        index_bits: the low bits of an entry.
+        config: the launch configuration.
     """
-    number, part = divmod(block_idx.x, parts)
-    threads, wide = plan.threads, plan.entry
+    number, part = divmod(weft.block_idx.x, parts)
+    threads, wide = config.threads, config.entry
     if source is None:
-        entries = _entries(x, number, part, index_bits, plan)
+        entries = _entries(x, number, part, index_bits, config)
     else:
-        left = row_of(source, number)[i64(part) * (threads * plan.items) :]
-        entries = [left[i] if i < len(left) else wide(0) for i in places(plan.items, threads, 1)]
+        left = row_of(source, number)[weft.i64(part) * (threads * config.items) :]
+        entries = [left[i] if i < len(left) else wide(0) for i in places(config.items, threads, 1)]
     best = entries[0]
     for entry in entries[1:]:
         best = max(best, entry)
-    chosen, count = shared(threads, wide), shared(1, i32)
+    candidates, count = weft.shared(threads, wide), weft.shared(1, weft.i32)
     bits = index_bits + x.dtype.bits
-    found = _choose(entries, _bound([best], k, bits), chosen, count)
-    if found > threads:  # few threads have the largest elements
-        found = _choose(entries, _bound(entries, k, bits), chosen, count)
-    if thread_idx.x < found:
-        own, rank = chosen[thread_idx.x], i32(0)
+    found = _gather_candidates(entries, _threshold([best], k, bits), candidates, count)
+    if found > threads:  # the largest elements are in few threads
+        found = _gather_candidates(entries, _threshold(entries, k, bits), candidates, count)
+    if weft.thread_idx.x < found:
+        own, rank = candidates[weft.thread_idx.x], weft.i32(0)
         for i in range(found):
-            rank += i32(chosen[i] > own)
+            rank += weft.i32(candidates[i] > own)
         if rank < k:
             if target is not None:
                 target[number, part * k + rank] = own
             else:
-                index = i64(~own & _low_bits(index_bits, wide))
+                index = weft.i64(~own & _low_mask(index_bits, wide))
                 row_of(values, number)[rank] = row_of(x, number)[index]
                 row_of(indices, number)[rank] = index
     if target is not None:
-        for rank in range(found + thread_idx.x, k, threads):
+        for rank in range(found + weft.thread_idx.x, k, threads):
             target[number, part * k + rank] = 0
 
 
-def _entries(x: Any, number: Any, part: Any, index_bits: Any, plan: Any) -> Any:
+def _entries(x: Any, number: Any, part: Any, index_bits: Any, config: Any) -> Any:
     """A thread's entries of a part of a row; 0 beyond the end."""
-    wide, width = plan.entry, plan.width
-    first = i64(part) * (plan.threads * plan.items)
+    wide, width = config.entry, config.width
+    first = weft.i64(part) * (config.threads * config.items)
     row, found = aligned(row_of(x, number)[first:], width), []
-    last = _low_bits(index_bits, wide) | (wide(last_code(x.dtype)) << wide(index_bits))
-    for place in places(plan.items, plan.threads, width):
-        own = tuple(wide(0) for _ in static_range(width))
+    last = _low_mask(index_bits, wide) | (wide(last_code(x.dtype)) << wide(index_bits))
+    for place in places(config.items, config.threads, width):
+        own = tuple(wide(0) for _ in weft.static_range(width))
         if place < len(row):
             codes = [
-                wide(rank_of(code_of(value, plan.largest), x.dtype, plan.largest))
+                wide(rank_of(code_of(value, config.largest), x.dtype, config.largest))
                 for value in elements(row, place, width)
             ]
             own = tuple(
@@ -180,35 +170,35 @@ def _entries(x: Any, number: Any, part: Any, index_bits: Any, plan: Any) -> Any:
     return found
 
 
-def _low_bits(count: Any, wide: Any) -> Any:
+def _low_mask(count: Any, wide: Any) -> Any:
     return (wide(1) << wide(count)) - 1
 
 
-def _choose(entries: Any, bound: Any, chosen: Any, count: Any) -> Any:
-    """How many of the block's entries reach a bound; puts them into `chosen` in any order, as far as there is room."""
-    if thread_idx.x == 0:
+def _gather_candidates(entries: Any, threshold: Any, candidates: Any, count: Any) -> Any:
+    """Gathers the block's entries that reach a threshold, in any order, as room allows; returns their number."""
+    if weft.thread_idx.x == 0:
         count[0] = 0
-    sync_threads()
+    weft.sync_threads()
     for entry in entries:
-        if entry >= bound:
-            place = atomic_add(count, 0, 1)
-            if place < len(chosen):
-                chosen[place] = entry
-    sync_threads()
+        if entry >= threshold:
+            place = weft.atomic_add(count, 0, 1)
+            if place < len(candidates):
+                candidates[place] = entry
+    weft.sync_threads()
     return count[0]
 
 
-def _bound(entries: Any, k: Any, bits: Any) -> Any:
-    """What at least k and at best few more of the block's entries reach; 1 if it has fewer than k."""
+def _threshold(entries: Any, k: Any, bits: Any) -> Any:
+    """A threshold that at least k, at best few more, of the block's entries reach; 1 if it has fewer than k."""
     wide = entries[0].dtype
-    bound, bit, few = wide(0), wide(1) << wide(bits - 1), k + (k >> 2) + 4
+    threshold, bit, few = wide(0), wide(1) << wide(bits - 1), k + (k >> 2) + 4
     while bit != 0:
-        tried = bound | bit
+        tried = threshold | bit
         if len(entries) == 1:
-            reaching = sync_threads_count(entries[0] >= tried)
+            reaching = weft.sync_threads_count(entries[0] >= tried)
         else:
-            reaching = of_block.sum(sum(i32(entry >= tried) for entry in entries))
+            reaching = weft.block.sum(sum(weft.i32(entry >= tried) for entry in entries))
         if reaching >= k:
-            bound = tried
-        bit = where((reaching >= k) & (reaching <= few), wide(0), bit >> 1)
-    return max(bound, wide(1))
+            threshold = tried
+        bit = weft.where((reaching >= k) & (reaching <= few), wide(0), bit >> 1)
+    return max(threshold, wide(1))

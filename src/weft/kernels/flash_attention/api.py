@@ -22,19 +22,18 @@ from weft.kernels.flash_attention import (
     fwd_sm90,
 )
 from weft.kernels.host.arrays import (
-    Given,
+    ArrayInfo,
     checked_output,
-    given,
+    describe,
     integer_from,
     number,
     output,
     output_like,
     refuse_overlap,
 )
-from weft.kernels.host.autograd import NARROW, differentiable
-from weft.kernels.host.calls import Call, remembered
-from weft.kernels.host.compositions import composed, pulled_back, widened
+from weft.kernels.host.autograd import NARROW, composite_backward, differentiable, upcast, vjp
 from weft.kernels.host.devices import capabilities
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.kernels.nn.activation import check_alike
 from weft.types.dtype import i32
 
@@ -56,9 +55,9 @@ class Problem(NamedTuple):
         scale: of the scores.
     """
 
-    q: Given
-    k: Given
-    v: Given
+    q: ArrayInfo
+    k: ArrayInfo
+    v: ArrayInfo
     cu_seqlens_q: Any
     cu_seqlens_k: Any
     causal: bool
@@ -70,7 +69,7 @@ class Problem(NamedTuple):
         return self.q.shape[-1]
 
 
-def _lse_like(q: Given) -> tuple[tuple[int, ...], DType, str]:
+def _lse_like(q: ArrayInfo) -> tuple[tuple[int, ...], DType, str]:
     """Shape, type and its name of lse: (*batch, heads, tokens), f32, or f64 for f64."""
     tokens, heads = q.shape[-3:-1]
     dtype = sum_type(q.dtype)
@@ -103,7 +102,7 @@ def _backward(
 
 
 def _new_lse(q: Any, *_: Any) -> Any:
-    queries = given(q, "q", is_float=True)
+    queries = describe(q, "q", is_float=True)
     return output(queries, *_lse_like(queries))
 
 
@@ -112,7 +111,7 @@ def _flops(out: Any, q: Any, k: Any, v: Any, *options: Any) -> int:
 
 
 @differentiable(_like, _backward, kept=("lse", _new_lse), autocast=NARROW, flops=_flops)
-@remembered
+@cached_dispatch
 def attention(
     q: Any,
     k: Any,
@@ -177,7 +176,7 @@ def attention(
     if lse is not None:
         target = checked_output(problem.q, *_lse_like(problem.q), lse, "lse")
         for name, array in {**inputs, "out": out}.items():
-            source = given(array, name)
+            source = describe(array, name)
             refuse_overlap(source, target, may_be_same=False, name=name, target_name="lse")
     return out if 0 in problem.q.shape else _forward(problem, out, lse, most)
 
@@ -208,16 +207,16 @@ def _backward_by_torch(
 
     def forward(q: Any, k: Any, v: Any) -> Any:
         group_size = q.shape[-2] // k.shape[-2]
-        k, v = (widened(one).repeat_interleave(group_size, -2) for one in (k, v))
-        scores = torch.einsum("...qhd,...khd->...hqk", scale * widened(q), k)
+        k, v = (upcast(one).repeat_interleave(group_size, -2) for one in (k, v))
+        scores = torch.einsum("...qhd,...khd->...hqk", scale * upcast(q), k)
         p = scores.masked_fill(~visible, torch.finfo(scores.dtype).min).softmax(-1)
         return torch.einsum("...hqk,...khd->...qhd", p.masked_fill(~visible, 0), v)
 
-    return pulled_back(forward, gradient, q, k, v)
+    return vjp(forward, gradient, q, k, v)
 
 
-@differentiable(_like_inputs, composed(_backward_by_torch), flops=_backward_flops)
-@remembered
+@differentiable(_like_inputs, composite_backward(_backward_by_torch), flops=_backward_flops)
+@cached_dispatch
 def attention_backward(
     gradient: Any,
     q: Any,
@@ -272,7 +271,7 @@ def attention_backward(
     grads = output_like(problem.q), output_like(problem.k), output_like(problem.v)
     if 0 in problem.q.shape[:-3]:
         return grads
-    call = _backward_call(problem, given(gradient, "gradient"), result, lse, grads)
+    call = _backward_call(problem, describe(gradient, "gradient"), result, lse, grads)
     return cast("Any", call)
 
 
@@ -291,7 +290,7 @@ def _validate(
         TypeError, ValueError: for others, with the argument's name.
     """
     rank = 4 if cu_seqlens_q is None else 3
-    queries = given(q, "q", is_float=True)
+    queries = describe(q, "q", is_float=True)
     _check_cu_seqlens(queries, cu_seqlens_q, cu_seqlens_k)
     keys, values = _keys(queries, k, "k", rank), _keys(queries, v, "v", rank)
     if len(queries.shape) != rank:
@@ -311,9 +310,9 @@ def _validate(
     return Problem(queries, keys, values, cu_seqlens_q, cu_seqlens_k, bool(causal), factor)
 
 
-def _keys(queries: Given, array: object, name: str, rank: int) -> Given:
+def _keys(queries: ArrayInfo, array: object, name: str, rank: int) -> ArrayInfo:
     """Keys or values, of q's type, device and rank."""
-    keys = given(array, name)
+    keys = describe(array, name)
     if keys.dtype is not queries.dtype:
         raise TypeError(f"{name} has elements of {keys.type_name}, expected {queries.type_name}")
     if keys.device != queries.device:
@@ -323,12 +322,12 @@ def _keys(queries: Given, array: object, name: str, rank: int) -> Given:
     return keys
 
 
-def _check_cu_seqlens(queries: Given, cu_seqlens_q: object, cu_seqlens_k: object) -> None:
+def _check_cu_seqlens(queries: ArrayInfo, cu_seqlens_q: object, cu_seqlens_k: object) -> None:
     if (cu_seqlens_q is None) != (cu_seqlens_k is None):
         raise ValueError("cu_seqlens_q and cu_seqlens_k: expected both or neither")
     if cu_seqlens_q is None:
         return
-    first, second = given(cu_seqlens_q, "cu_seqlens_q"), given(cu_seqlens_k, "cu_seqlens_k")
+    first, second = describe(cu_seqlens_q, "cu_seqlens_q"), describe(cu_seqlens_k, "cu_seqlens_k")
     for name, lengths in (("cu_seqlens_q", first), ("cu_seqlens_k", second)):
         if lengths.dtype is not i32:
             raise TypeError(f"{name} has elements of {lengths.type_name}, expected int32")
@@ -341,7 +340,7 @@ def _check_cu_seqlens(queries: Given, cu_seqlens_q: object, cu_seqlens_k: object
 
 
 def _check_lse(problem: Problem, lse: object) -> None:
-    found, (shape, dtype, name) = given(lse, "lse"), _lse_like(problem.q)
+    found, (shape, dtype, name) = describe(lse, "lse"), _lse_like(problem.q)
     if found.dtype is not dtype:
         raise TypeError(f"lse has elements of {found.type_name}, expected {name}")
     if found.shape != shape:
@@ -370,7 +369,7 @@ def _forward(problem: Problem, out: Any, lse: Any, max_seqlen_q: int) -> Call:
 
 
 def _backward_call(
-    problem: Problem, gradient: Given, out: Any, lse: Any, grads: tuple[Any, Any, Any]
+    problem: Problem, gradient: ArrayInfo, out: Any, lse: Any, grads: tuple[Any, Any, Any]
 ) -> Call:
     """Dispatch `attention_backward`; `out` and `lse` are recomputed if they are None and needed."""
     q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale = problem
@@ -399,15 +398,15 @@ def _sm90_hdim(hdim: int) -> int:
     return next(columns for columns in _SM90_HDIMS if hdim <= columns)
 
 
-def _has_tensor_cores(q: Given) -> bool:
+def _has_tensor_cores(q: ArrayInfo) -> bool:
     return capabilities(q.device).mma and q.dtype.itemsize == 2 and q.shape[-1] <= fwd_sm80.MAX_HDIM
 
 
-def _suits_sm90(*arrays: Given) -> bool:
+def _suits_sm90(*arrays: ArrayInfo) -> bool:
     return capabilities(arrays[0].device).wgmma and _is_aligned(*arrays)
 
 
-def _is_aligned(*arrays: Given) -> bool:
+def _is_aligned(*arrays: ArrayInfo) -> bool:
     """Whether rows of 16-bit elements are whole chunks of 16 bytes."""
     return all(
         array.dtype.itemsize == 2

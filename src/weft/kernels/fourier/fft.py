@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.kernels.fft``, ``rfft``, ``irfft``: discrete Fourier transforms of rows of complex or real numbers.
 
-In: an array of complex numbers, of pairs of floats, or of floats. Out: one of the same library. `chirps` and `spectra`
-have the launches.
+X[k] = Σ x[j] exp(−2πi jk / n). `stockham` has the passes, `bluestein` lengths with large prime factors, `rfft` even
+lengths of real numbers.
 """
 
 from __future__ import annotations
@@ -10,29 +10,21 @@ from __future__ import annotations
 import sys
 from typing import Any, Final
 
+import weft
 from weft import _native
-from weft.api import jit
 from weft.errors import brief
 from weft.ffi.tensor import Tensor, from_dlpack
-from weft.kernels.fourier.bluestein import Sizes, plan_of, transform
-from weft.kernels.fourier.io import Ends
-from weft.kernels.fourier.rfft import half_spectra
-from weft.kernels.host.arrays import (
-    Array,
-    Constant,
-    Given,
-    given,
-    integer_from,
-    output,
-    output_like,
-)
+from weft.kernels.fourier.bluestein import BluesteinArgs, FFTConfig, fft_config, transform
+from weft.kernels.fourier.io import IOFormat
+from weft.kernels.fourier.rfft import rfft_even
+from weft.kernels.host.arrays import ArrayInfo, describe, integer_from, output, output_like
 from weft.kernels.host.autograd import differentiable, like_first
-from weft.kernels.host.calls import Call, remembered
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 
 _LONGEST: Final = 1 << 26
 _FLOAT, _COMPLEX = 2, 5  # DLPack's codes
 _OPPOSITE: Final = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-"""The norms; the derivative of a transform is the other one with this norm."""
+"""The norms; the derivative of a transform is the inverse one with this norm."""
 
 
 def _fft_backward(gradient: Any, _: Any, x: Any, inverse: bool, norm: str) -> Any:
@@ -45,8 +37,8 @@ def fft(x: Any, inverse: bool = False, norm: str = "backward", out: Any = None) 
 
     Rows of up to 2¹⁴ numbers (2¹³ of f64; half of that, or a quarter, where a block has less than 160 kB of shared
     memory) are read and written once, longer ones twice, and three times beyond 2²², if the length has no prime factor
-    above 7. Other lengths are padded to a little more than twice theirs, and transformed there and back, in one kernel
-    where that fits a block.
+    above 7. Other lengths are padded to a little more than twice theirs, and convolved (Bluestein), in one kernel where
+    that fits a block.
 
     Args:
         x: complex64 or complex128 numbers of any library, any rank from 1 on and any layout; or f32 or f64 pairs of a
@@ -71,11 +63,11 @@ def fft(x: Any, inverse: bool = False, norm: str = "backward", out: Any = None) 
         [[0.0, 2.0], [0.0, 2.0]]
     """
     _check_norm(norm)
-    return _on_pairs(_of_pairs, x, out, bool(inverse), norm)
+    return _on_pairs(_fft_pairs, x, out, bool(inverse), norm)
 
 
 def _rfft_like(x: Any, *_: Any) -> Any:
-    """A new tensor like half the spectra of x's rows."""
+    """A new tensor for half the spectra of x's rows."""
     return x.new_empty((*x.shape[:-1], x.shape[-1] // 2 + 1), dtype=x.dtype.to_complex())
 
 
@@ -119,14 +111,14 @@ def rfft(x: Any, norm: str = "backward", out: Any = None) -> Any:
     """
     _check_norm(norm)
     if out is None:
-        return _complex_of(_half_of_reals(x, norm))
+        return _complex_of(_rfft_pairs(x, norm))
     target = _pairs_of(out, "out")
-    _half_of_reals(x, norm, out if target is None else target)
+    _rfft_pairs(x, norm, out if target is None else target)
     return out
 
 
 def _irfft_like(x: Any, n: int | None = None, *_: Any) -> Any:
-    """A new tensor like the rows of which x has half the spectra."""
+    """A new tensor for the rows whose half spectra x has."""
     outer = x.shape[:-1] if x.is_complex() else x.shape[:-2]
     count = 2 * (x.shape[len(outer)] - 1) if n is None else n
     return x.new_empty((*outer, count), dtype=x.dtype.to_real())
@@ -164,7 +156,7 @@ def irfft(x: Any, n: int | None = None, norm: str = "backward", out: Any = None)
     """
     _check_norm(norm)
     pairs = _pairs_of(x, "x")
-    return _reals_of_half(x if pairs is None else pairs, n, norm, out)
+    return _irfft_pairs(x if pairs is None else pairs, n, norm, out)
 
 
 def _check_norm(norm: object) -> None:
@@ -175,14 +167,14 @@ def _check_norm(norm: object) -> None:
 
 
 def _scale(n: int, norm: str, *, is_inverse: bool) -> float:
-    """What results of a transform of n points are multiplied by."""
+    """The normalization factor of a transform of n points."""
     if norm == "ortho":
         return n**-0.5
     return 1 / n if is_inverse == (norm == "backward") else 1.0
 
 
 def _on_pairs(function: Any, x: Any, out: Any, *arguments: Any) -> Any:
-    """A function of pairs, and of arguments, on pairs or complex numbers."""
+    """Applies a function of pairs to pairs or complex numbers."""
     pairs = _pairs_of(x, "x")
     if pairs is None:
         return function(x, *arguments, out)
@@ -229,7 +221,7 @@ def _viewed(array: Any, name: str) -> Any:
 
 
 def _complex_of(pairs: Any) -> Any:
-    """New pairs as complex numbers of their library."""
+    """Views new pairs as complex numbers of their library."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(pairs, torch.Tensor):
         return torch.view_as_complex(pairs)
@@ -239,13 +231,13 @@ def _complex_of(pairs: Any) -> Any:
 
 
 def _with_elements(tensor: Tensor, code: int, bits: int) -> Tensor:
-    """The same memory with elements of another kind, in DLPack's numbers."""
+    """Views the memory with elements of another DLPack type."""
     return from_dlpack(_native.export_as(tensor, code, bits, max_version=(1, 1)))
 
 
-def _source(x: Any, name: str, *, has_pairs: bool) -> Given:
-    """What an array of rows is."""
-    source = given(x, name, is_float=True)
+def _checked(x: Any, name: str, *, has_pairs: bool) -> ArrayInfo:
+    """Validates an array of rows."""
+    source = describe(x, name, is_float=True)
     if source.dtype.itemsize < 4:
         raise TypeError(f"{name} has elements of {source.type_name}, expected float32 or float64")
     if has_pairs and (len(source.shape) < 2 or source.shape[-1] != 2):
@@ -258,43 +250,50 @@ def _check_length(n: int, what: str) -> None:
         raise ValueError(f"x has rows of {n} {what} numbers, expected from 1 to {_LONGEST}")
 
 
-def _width(array: Given) -> int:
-    """Elements of an access to a point of two neighbors."""
+def _width(array: ArrayInfo) -> int:
+    """Elements of an access to a point: a pair at once, or one."""
     return min(array.width, 2)
 
 
-@remembered
-def _of_pairs(x: Any, inverse: bool, norm: str, out: Any = None) -> Any:
-    source = _source(x, "x", has_pairs=True)
+@cached_dispatch
+def _fft_pairs(x: Any, inverse: bool, norm: str, out: Any = None) -> Any:
+    source = _checked(x, "x", has_pairs=True)
     n = source.shape[-2]
     _check_length(n, "complex")
     out = output_like(source, out, ("x",), x=x)
     if not source.size:
         return out
-    ends = Ends(n, widths=(_width(source), _width(given(out, "out"))))
+    io = IOFormat(n, widths=(_width(source), _width(describe(out, "out"))))
     scale, sign = _scale(n, norm, is_inverse=inverse), 1 if inverse else -1
-    plan = plan_of(ends, source.device, source.dtype.itemsize, sign, scale)
-    return Call(_transform, (x, out, *plan), out)
+    plan = fft_config(io, source.device, source.dtype.itemsize, sign, scale)
+    return Call(_fft, (x, out, *plan), out)
 
 
-@remembered
-def _half_of_reals(x: Any, norm: str, out: Any = None) -> Any:
-    source = _source(x, "x", has_pairs=False)
+@cached_dispatch
+def _rfft_pairs(x: Any, norm: str, out: Any = None) -> Any:
+    source = _checked(x, "x", has_pairs=False)
     n = source.shape[-1]
     _check_length(n, "real")
     shape = (*source.shape[:-1], n // 2 + 1, 2)
     out = output(source, shape, source.dtype, source.type_name, out, x=x)
     if not source.size:
         return out
-    widths, scale = (_width(source), _width(given(out, "out"))), _scale(n, norm, is_inverse=False)
-    ends = Ends(n, "reals", "half", widths) if n % 2 else Ends(n // 2, "neighbors", "pairs", widths)
-    plan = plan_of(ends, source.device, source.dtype.itemsize, -1, scale)
-    return Call(_transform if n % 2 else _half_spectra, (x, out, *plan), out)
+    widths, scale = (
+        (_width(source), _width(describe(out, "out"))),
+        _scale(n, norm, is_inverse=False),
+    )
+    io = (
+        IOFormat(n, "reals", "half", widths)
+        if n % 2
+        else IOFormat(n // 2, "packed", "pairs", widths)
+    )
+    plan = fft_config(io, source.device, source.dtype.itemsize, -1, scale)
+    return Call(_fft if n % 2 else _rfft_even, (x, out, *plan), out)
 
 
-@remembered
-def _reals_of_half(x: Any, n: int | None, norm: str, out: Any = None) -> Any:
-    source = _source(x, "x", has_pairs=True)
+@cached_dispatch
+def _irfft_pairs(x: Any, n: int | None, norm: str, out: Any = None) -> Any:
+    source = _checked(x, "x", has_pairs=True)
     even = 2 * (source.shape[-2] - 1)
     n = even if n is None else integer_from(n, "n", max(even, 1), even + 2)
     _check_length(n, "real")
@@ -302,19 +301,23 @@ def _reals_of_half(x: Any, n: int | None, norm: str, out: Any = None) -> Any:
     out = output(source, shape, source.dtype, source.type_name, out, x=x)
     if not source.size:
         return out
-    widths, scale = (_width(source), _width(given(out, "out"))), _scale(n, norm, is_inverse=True)
-    ends = Ends(n, "mirrored", "reals", widths)
+    widths, scale = (_width(source), _width(describe(out, "out"))), _scale(n, norm, is_inverse=True)
+    io = IOFormat(n, "mirrored", "reals", widths)
     if n % 2 == 0:
-        ends = Ends(n // 2, "folded", "neighbors", widths)
-    plan = plan_of(ends, source.device, source.dtype.itemsize, 1, scale)
-    return Call(_transform, (x, out, *plan), out)
+        io = IOFormat(n // 2, "folded", "packed", widths)
+    plan = fft_config(io, source.device, source.dtype.itemsize, 1, scale)
+    return Call(_fft, (x, out, *plan), out)
 
 
-@jit
-def _transform(x: Array, out: Array, plan: Constant, sizes: Sizes | None) -> None:
-    transform(x, out, plan, sizes)
+@weft.jit
+def _fft(
+    x: weft.Tensor, out: weft.Tensor, plan: weft.Constexpr[FFTConfig], args: BluesteinArgs | None
+) -> None:
+    transform(x, out, plan, args)
 
 
-@jit
-def _half_spectra(x: Array, out: Array, plan: Constant, sizes: Sizes | None) -> None:
-    half_spectra(x, out, plan, sizes)
+@weft.jit
+def _rfft_even(
+    x: weft.Tensor, out: weft.Tensor, plan: weft.Constexpr[FFTConfig], args: BluesteinArgs | None
+) -> None:
+    rfft_even(x, out, plan, args)

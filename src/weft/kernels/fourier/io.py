@@ -1,36 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The points of Fourier transforms as arrays have them: pairs of floats, real numbers, halves of spectra.
+"""Loads and stores of FFT points: complex pairs, real numbers, half spectra.
 
-In: a row's number and a place in it. Out: a complex number, read or written. Traced in kernels.
+In: a row's number and an index in it. Out: a complex number, loaded or stored. Traced in kernels.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+import weft
 from weft.kernels.device.row import elements, index_of, put_elements, row_count
 from weft.kernels.device.views import aligned
-from weft.kernels.fourier.butterfly import Complex, unit
-from weft.language.control import where
-from weft.language.numbers.math import min as lesser
+from weft.kernels.fourier.butterfly import Complex, root_of_unity
 
-Source = Literal["pairs", "reals", "neighbors", "folded", "mirrored"]
-Target = Literal["pairs", "half", "reals", "neighbors"]
+Source = Literal["pairs", "reals", "packed", "folded", "mirrored"]
+Target = Literal["pairs", "half", "reals", "packed"]
 
 
-class Ends(NamedTuple):
-    """How arrays have the points that a transform reads and writes; constants, but for the points of convolutions.
+class IOFormat(NamedTuple):
+    """Formats of the arrays that a transform loads and stores; constants, but for Bluestein's run-time arguments.
 
     Attributes:
-        points: of a transform; 0 where kernels are told.
-        source: ``"pairs"``: (…, points, 2); ``"reals"``: (…, points), imaginary parts are 0; ``"neighbors"``: (…, 2
-            points), two for each point; ``"mirrored"``: (…, points // 2 + 1, 2), the others are their conjugates, of an
-            odd number of points; ``"folded"``: (…, points + 1, 2), half the spectrum of twice as many real numbers,
-            which come out two for each point.
-        target: ``"pairs"``, ``"neighbors"``, ``"reals"``: as `source`, imaginary parts are left away; ``"half"``: (…,
-            points // 2 + 1, 2), the others are left away.
-        widths: whether a pair is read, and written, in one access of 2 elements, or 1.
-        step: π / (4 points) where kernels are told, else None.
+        points: of a transform; 0 where it is a run-time argument.
+        source: ``"pairs"``: (…, points, 2), complex; ``"reals"``: (…, points); ``"packed"``: (…, 2 points), two real
+            numbers as a complex one; ``"mirrored"``: (…, points // 2 + 1, 2), half a spectrum of odd length;
+            ``"folded"``: (…, points + 1, 2), half a spectrum of length 2 points, transformed to packed reals.
+        target: ``"pairs"``, ``"packed"``, ``"reals"`` likewise; ``"half"``: (…, points // 2 + 1, 2), half a spectrum.
+        widths: elements per load, and per store: a pair at once, or 1.
+        step: π / (4 points) at run time, else None.
     """
 
     points: int
@@ -41,51 +38,51 @@ class Ends(NamedTuple):
 
 
 def rows_of(a: Any, form: Any) -> Any:
-    """How many rows an array of that form has."""
+    """The number of rows of an array in that format."""
     return row_count(_outer(a, form)[0])
 
 
-def read_point(x: Any, row: Any, place: Any, ends: Any, turn: Any = None) -> Any:
-    """A point of a row; of a folded one maybe with exp(πi place / points), which neighbors know by less work."""
-    form, width, points = ends.source, ends.widths[0], ends.points
+def read_point(x: Any, row: Any, place: Any, io: Any, twiddle: Any = None) -> Any:
+    """Loads a point of a row; `twiddle` is exp(πi place / points) of a folded one, if the caller has it."""
+    form, width, points = io.source, io.widths[0], io.points
     index = index_of(row, _outer(x, form)[1])
     if form == "pairs":
         return _pair(x[(*index, place)], 0, width)
     if form == "reals":
         return Complex(x[(*index, place)], x.dtype(0.0))
-    if form == "neighbors":
+    if form == "packed":
         return _pair(x[index] if index else x, 2 * place, width)
     if form == "mirrored":
-        point = _pair(x[(*index, lesser(place, points - place))], 0, width)
+        point = _pair(x[(*index, min(place, points - place))], 0, width)
         is_there = 2 * place < points
-        return Complex(point.real, where(is_there, point.imaginary, -point.imaginary))
+        return Complex(point.real, weft.where(is_there, point.imag, -point.imag))
     near = _pair(x[(*index, place)], 0, width)
     far = _pair(x[(*index, points - place)], 0, width)
     is_end, zero = place == 0, x.dtype(0.0)  # where the imaginary parts are 0, whatever is stored
-    near = Complex(near.real, where(is_end, zero, near.imaginary))
-    far = Complex(far.real, where(is_end, zero, -far.imaginary))
-    turn = unit(place, 2 * points, 1, x.dtype, ends.step) if turn is None else turn
-    turned = near.minus(far).times(turn)
-    return near.plus(far).plus(Complex(-turned.imaginary, turned.real))
+    near = Complex(near.real, weft.where(is_end, zero, near.imag))
+    far = Complex(far.real, weft.where(is_end, zero, -far.imag))
+    twiddle = root_of_unity(place, 2 * points, 1, x.dtype, io.step) if twiddle is None else twiddle
+    odd = near.minus(far).times(twiddle)
+    return near.plus(far).plus(Complex(-odd.imag, odd.real))
 
 
-def write_point(out: Any, row: Any, place: Any, point: Any, ends: Any) -> None:
-    """Writes a point of a row, or what its array has of it."""
-    form, width = ends.target, ends.widths[1]
+def write_point(out: Any, row: Any, place: Any, point: Any, io: Any) -> None:
+    """Stores a point of a row, as far as its format keeps it."""
+    form, width = io.target, io.widths[1]
     index = index_of(row, _outer(out, form)[1])
-    if form == "neighbors":
+    if form == "packed":
         _put(out[index] if index else out, 2 * place, point, width)
     elif form == "reals":
         out[(*index, place)] = point.real
     elif form == "pairs":
         _put(out[(*index, place)], 0, point, width)
-    elif 2 * place <= ends.points:
+    elif 2 * place <= io.points:
         _put(out[(*index, place)], 0, point, width)
 
 
 def _outer(a: Any, form: Any) -> Any:
-    """The sizes of an array up to that of its rows, and without it."""
-    kept = a.shape if form in ("reals", "neighbors") else a.shape[:-1]
+    """The sizes of an array up to its points, and of its rows."""
+    kept = a.shape if form in ("reals", "packed") else a.shape[:-1]
     return kept, kept[:-1]
 
 

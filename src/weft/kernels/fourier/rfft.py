@@ -1,108 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Half the spectrum of an even number of real ones: from the transform of half as many complex numbers.
+"""FFTs of an even number of real numbers, by a complex FFT of half the length.
 
-In: rows of real numbers, neighbors taken for a complex number each. Out: launches and kernels that transform and part
-what is of the numbers at even places from what is of those at odd ones: in one kernel where a row fits shared memory.
+With z[j] = x[2j] + i x[2j + 1] and its spectrum Z = E + iO, X[k] = E[k] + exp(−πi k / points) O[k]. It is one kernel
+where a row fits shared memory, else the FFT and `split_kernel`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from weft.api import kernel
+import weft
 from weft.kernels.device.row import elements, put_elements
-from weft.kernels.fourier.bluestein import Sizes, transform
-from weft.kernels.fourier.butterfly import Complex, unit
-from weft.kernels.fourier.io import Ends, rows_of, write_point
+from weft.kernels.fourier.bluestein import BluesteinArgs, FFTConfig, transform
+from weft.kernels.fourier.butterfly import Complex, root_of_unity
+from weft.kernels.fourier.io import IOFormat, rows_of, write_point
 from weft.kernels.fourier.stockham import (
     Pass,
-    board_size,
     butterflies,
     is_within,
     read,
-    transformed,
+    run_stages,
+    smem_points,
 )
-from weft.kernels.host.arrays import Array, Constant
-from weft.language.control import ceil_div, static_range, where
-from weft.language.memory.scratch import scratch
-from weft.language.memory.shared import shared
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.each import each
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.types.dtype import i64
 
 
-def half_spectra(x: Any, out: Any, plan: Any, sizes: Any) -> None:
-    """Launches the transforms of rows of twice as many real numbers as there are points; traced in host functions."""
-    rows, size = rows_of(x, plan.ends.source), x.dtype.itemsize
-    points = plan.told(sizes).ends.points
-    if sizes is None and plan.factors == (points,):
-        one = Pass(points, plan.ends, points, 1, -1, plan.scale, size, plan.most)
-        grid = ceil_div(rows, one.together)
-        half_spectrum_kernel(x, out, one).launch(grid=grid, block=one.threads)
+def rfft_even(x: Any, out: Any, plan: Any, args: Any) -> None:
+    """Launches FFTs of rows of 2 points real numbers; traced in host functions."""
+    rows, size = rows_of(x, plan.io.source), x.dtype.itemsize
+    points = plan.with_args(args).io.points
+    if args is None and plan.factors == (points,):
+        one = Pass(points, plan.io, points, 1, -1, plan.scale, size, plan.most)
+        grid = weft.ceil_div(rows, one.pencils_per_block)
+        rfft_kernel(x, out, one).launch(grid=grid, block=one.threads)
         return
-    ends = plan.ends
-    middle = scratch((rows, points, 2), x.dtype)
-    inner = Ends(ends.points, ends.source, "pairs", (ends.widths[0], 2))
-    unscaled = None if sizes is None else sizes._replace(scale=1.0)
-    transform(x, middle, plan._replace(ends=inner, scale=1.0), unscaled)
-    part_kernel(middle, out, sizes, plan).launch(over=(rows, points // 2 + 1))
+    io = plan.io
+    middle = weft.scratch((rows, points, 2), x.dtype)
+    inner = IOFormat(io.points, io.source, "pairs", (io.widths[0], 2))
+    unscaled = None if args is None else args._replace(scale=1.0)
+    transform(x, middle, plan._replace(io=inner, scale=1.0), unscaled)
+    split_kernel(middle, out, args, plan).launch(over=(rows, points // 2 + 1))
 
 
-@kernel
-def half_spectrum_kernel(x: Array, out: Array, plan: Constant) -> None:
-    """A block: some rows. A thread: as in `pass_kernel`, and then pairs of places as far from both ends."""
-    rows, last, points = rows_of(x, plan.ends.source), len(plan.radices) - 1, plan.length
-    board = shared((max(board_size(plan), plan.together * points), 2), x.dtype)
+@weft.kernel
+def rfft_kernel(x: weft.Tensor, out: weft.Tensor, plan: weft.Constexpr[Pass]) -> None:
+    """A block transforms some rows as `pass_kernel` does, and splits pairs k, points − k."""
+    rows, last, points = rows_of(x, plan.io.source), len(plan.radices) - 1, plan.length
+    smem = weft.shared((max(smem_points(plan), plan.pencils_per_block * points), 2), x.dtype)
     groups = [read(x, rows, pencil, place, plan) for pencil, place in butterflies(plan, 0)]
-    results = transformed(groups, board, plan)
+    results = run_stages(groups, smem, plan)
     if last:
-        sync_threads()
+        weft.sync_threads()
     for number, (pencil, place) in enumerate(butterflies(plan, last)):
         if is_within(plan, last, number):
             for at, value in zip(plan.results(last, place), results[number], strict=True):
-                put_elements(board[pencil * points + at], 0, value)
-    sync_threads()
+                put_elements(smem[pencil * points + at], 0, value)
+    weft.sync_threads()
     each_row = points // 2 + 1
-    count = plan.together * each_row
-    for k in static_range(-(-count // plan.threads)):
-        i = thread_idx.x + k * plan.threads
-        pencil, place = (0, i) if plan.together == 1 else (i // each_row, i % each_row)
-        row = i64(block_idx.x) * plan.together + pencil
+    count = plan.pencils_per_block * each_row
+    for k in weft.static_range(-(-count // plan.threads)):
+        i = weft.thread_idx.x + k * plan.threads
+        pencil, place = (0, i) if plan.pencils_per_block == 1 else (i // each_row, i % each_row)
+        row = weft.i64(weft.block_idx.x) * plan.pencils_per_block + pencil
         if (i < count) & (row < rows):
             start = pencil * points
-            near = Complex(*elements(board[start + place], 0, 2))
-            far = Complex(*elements(board[start + opposite(place, points)], 0, 2))
-            write_parts(out, row, place, near, far, plan)
+            near = Complex(*elements(smem[start + place], 0, 2))
+            far = Complex(*elements(smem[start + conjugate_index(place, points)], 0, 2))
+            write_split(out, row, place, near, far, plan)
 
 
-@kernel
-def part_kernel(spectrum: Array, out: Array, sizes: Sizes | None, plan: Constant) -> None:
-    """A round: a pair of places as far from both ends of a row."""
-    plan = plan.told(sizes)
-    points = plan.ends.points
-    for row, place in each((spectrum.shape[0], points // 2 + 1)):
+@weft.kernel
+def split_kernel(
+    spectrum: weft.Tensor,
+    out: weft.Tensor,
+    args: BluesteinArgs | None,
+    plan: weft.Constexpr[FFTConfig],
+) -> None:
+    """An iteration splits a pair k, points − k."""
+    plan = plan.with_args(args)
+    points = plan.io.points
+    for row, place in weft.each((spectrum.shape[0], points // 2 + 1)):
         near = Complex(spectrum[row, place, 0], spectrum[row, place, 1])
-        far_place = opposite(place, points)
+        far_place = conjugate_index(place, points)
         far = Complex(spectrum[row, far_place, 0], spectrum[row, far_place, 1])
-        write_parts(out, row, place, near, far, plan)
+        write_split(out, row, place, near, far, plan)
 
 
-def opposite(place: Any, points: Any) -> Any:
-    """The place of the conjugate frequency."""
-    return where(place == 0, 0, points - place)
+def conjugate_index(place: Any, points: Any) -> Any:
+    """The index of the conjugate frequency."""
+    return weft.where(place == 0, 0, points - place)
 
 
-def write_parts(out: Any, row: Any, place: Any, near: Any, far: Any, plan: Any) -> None:
-    """Writes two numbers of a half spectrum, `place` from its ends, from those of the complex numbers' spectrum.
-
-    With Z[k] = E[k] + iO[k], where E and O are spectra of real numbers, X[k] = E[k] + exp(−πi k / points) O[k], and
-    likewise X[points − k], with the conjugates of both.
-    """
-    points, half = plan.ends.points, out.dtype(plan.scale) / 2
-    even = Complex((near.real + far.real) * half, (near.imaginary - far.imaginary) * half)
-    odd = Complex((near.imaginary + far.imaginary) * half, (far.real - near.real) * half)
-    odd = odd.times(unit(place, 2 * points, -1, out.dtype, plan.ends.step))
+def write_split(out: Any, row: Any, place: Any, near: Any, far: Any, plan: Any) -> None:
+    """Stores X[k] and X[points − k] of a half spectrum, from Z[k] and Z[points − k]."""
+    points, half = plan.io.points, out.dtype(plan.scale) / 2
+    even = Complex((near.real + far.real) * half, (near.imag - far.imag) * half)
+    odd = Complex((near.imag + far.imag) * half, (far.real - near.real) * half)
+    odd = odd.times(root_of_unity(place, 2 * points, -1, out.dtype, plan.io.step))
     low, high = even.plus(odd), even.minus(odd)
-    write_point(out, row, place, low, plan.ends)
-    write_point(out, row, points - place, Complex(high.real, -high.imaginary), plan.ends)
+    write_point(out, row, place, low, plan.io)
+    write_point(out, row, points - place, Complex(high.real, -high.imag), plan.io)

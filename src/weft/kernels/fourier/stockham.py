@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The passes of a Fourier transform: each transforms many short pencils of points in shared memory.
+"""Stockham FFT passes: each transforms many short pencils of points in registers and shared memory.
 
-In: pairs of a real and an imaginary part, and a transform's length as factors. Out: the kernel of each pass.
+In: complex points, and the length as a product of factors. Out: the kernel of each pass.
 
-A transform of f₁ f₂ … points takes a pass for each factor, and a pencil of r₁ r₂ … points a stage for each radix. Both
-are Stockham's (Cochran et al., "What is the fast Fourier transform?", 1967): each combines points as far apart as
-possible, once they are turned by what was done before, and writes them where the next one reads, so that nothing
-reverses digits. A pass reads neighboring pencils side by side, and so writes them, except for the first one, whose
-pencils lie one after the other in its result. The points of a block are in its threads' registers, and change hands
-between stages through shared memory, which has them once.
+A transform of f₁ f₂ … points takes a pass per factor, and a pencil of r₁ r₂ … points a stage per radix. Both are
+Stockham's autosort (Cochran et al., "What is the fast Fourier transform?", 1967): each combines points as far apart as
+possible, after their twiddle factors, and writes them where the next one reads, so that no digits are reversed. A pass
+loads adjacent pencils side by side and so stores them, except for the first one, whose pencils are contiguous in its
+result. Threads hold a block's points in registers and exchange them between stages through shared memory.
 """
 
 from __future__ import annotations
@@ -17,40 +16,32 @@ import math
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from weft.api import kernel
+import weft
 from weft.kernels.device.row import elements, put_elements
 from weft.kernels.fourier.butterfly import (
     Complex,
+    apply_twiddles,
     radices_of,
-    small_transform,
-    turned,
-    turned_by,
-    unit,
+    root_of_unity,
+    rotate,
+    small_dft,
 )
-from weft.kernels.fourier.io import Ends, read_point, rows_of, write_point
-from weft.kernels.host.arrays import Array, Constant
-from weft.language.control import static_range
-from weft.language.memory.shared import shared
-from weft.language.numbers.math import min as lesser
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.types.dtype import i64
+from weft.kernels.fourier.io import IOFormat, read_point, rows_of, write_point
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
-_EACH: Final = 128  # bytes of a thread's points
+_THREAD_BYTES: Final = 128  # bytes of a thread's points
 _REGISTERS: Final = 65536  # of a block's threads
 _MOST_REGISTERS: Final = 82  # of a thread, so that several blocks run at once
-_OTHER_REGISTERS: Final = 30  # of a thread, that hold no points
-_POINTS: Final = 2048  # that a block of rows has, about
-_SEGMENT: Final = (
-    128  # bytes of pencils side by side, unless their points are more than _TILE bytes
-)
-_BESIDE: Final = 8  # pencils side by side then
+_OTHER_REGISTERS: Final = 30  # of a thread, beside its points
+_POINTS: Final = 2048  # of a block of rows, about
+# Bytes of adjacent pencils, unless their points are more than _TILE bytes.
+_SEGMENT: Final = 128
+_PENCILS: Final = 8  # adjacent pencils then
 _TILE: Final = 1 << 15
 SHORT_SEGMENT: Final = 64
-"""The least of them, for pencils of which shared memory has too few otherwise."""
-_SECTOR: Final = 32  # bytes that memory moves at least
-_BANK_BYTES: Final = 128  # that shared memory moves at once
+"""The least of them, for long pencils."""
+_SECTOR: Final = 32  # bytes of a memory transaction
+_BANK_BYTES: Final = 128  # of shared memory's banks
 
 
 class Pass(NamedTuple):
@@ -58,270 +49,277 @@ class Pass(NamedTuple):
 
     Attributes:
         length: of the transform.
-        ends: how arrays have its points.
+        io: the format of the arrays.
         factor: points of a pencil.
-        done: the product of the factors of all passes before.
-        sign: of the exponents: -1, or 1 for the inverse.
-        scale: by which results are multiplied.
+        done: the product of the factors of earlier passes.
+        sign: of the exponent: -1, or 1 for the inverse.
+        scale: of the results.
         itemsize: of an element, in bytes.
         most: points of a block.
-        is_turned: whether the radices come in the opposite order.
+        is_reversed: whether the radices are in reverse order.
     """
 
     length: int
-    ends: Ends
+    io: IOFormat
     factor: int
     done: int
     sign: int
     scale: float
     itemsize: int
     most: int
-    is_turned: bool = False
+    is_reversed: bool = False
 
     @property
     def pencils(self) -> int:
-        """In a transform; as far apart are the points of each."""
+        """Pencils of a transform, which is the stride of a pencil's points."""
         return self.length // self.factor
 
     @property
     def radices(self) -> tuple[int, ...]:
-        """Of the stages; one of radix 1 only moves points, which neighboring threads then read or write in order."""
-        found = radices_of(self.factor, _EACH // (2 * self.itemsize))
+        """Radices of the stages; one of radix 1 only exchanges points, for coalesced loads or stores."""
+        found = radices_of(self.factor, _THREAD_BYTES // (2 * self.itemsize))
         assert found is not None
         if self.pencils > 1 or self.factor == 1:
             return found
         least = _SECTOR // (2 * self.itemsize)
         before, after = (self.factor // found[end] < least for end in (0, -1))
         found = (1,) * before + found + (1,) * after
-        return found[::-1] if self.is_turned else found
+        return found[::-1] if self.is_reversed else found
 
     @property
-    def together(self) -> int:
+    def pencils_per_block(self) -> int:
         """Pencils of a block."""
-        return shape_of(self)[0]
+        return block_shape(self)[0]
 
     @property
     def blocks(self) -> int:
-        """For a transform; 0 where a block has several."""
-        return 0 if self.pencils == 1 else -(-self.pencils // self.together)
+        """Blocks of a transform; 0 where a block has several transforms."""
+        return 0 if self.pencils == 1 else -(-self.pencils // self.pencils_per_block)
 
     @property
     def threads(self) -> int:
-        """Of a block."""
-        return shape_of(self)[1]
+        """Threads of a block."""
+        return block_shape(self)[1]
 
-    def turned_back(self) -> Pass:
-        """The pass that undoes this one, but for a factor; its first points are where this one's last results are."""
-        return self._replace(sign=-self.sign, is_turned=not self.is_turned)
+    def inverse(self) -> Pass:
+        """The inverse pass, unscaled; its first stage takes its points where this one's last stage leaves them."""
+        return self._replace(sign=-self.sign, is_reversed=not self.is_reversed)
 
     def at(self, stage: int, i: Any) -> tuple[Any, Any]:
-        """The pencil and the first place of the butterfly of that number, which may be staged.
+        """The pencil and first index of a butterfly, whose number may be staged.
 
-        Neighbors are in neighboring pencils where these lie side by side in memory, else within one.
+        Adjacent butterflies are in adjacent pencils where these are adjacent in memory, else within one.
         """
         radices = self.radices
-        count, together = self.factor // radices[stage], self.together
+        count, pencils_per_block = self.factor // radices[stage], self.pencils_per_block
         in_rows = self.pencils == 1 or (self.done == 1 and stage == len(radices) - 1)
-        if together == 1:
+        if pencils_per_block == 1:
             return 0, i
-        return (i // count, i % count) if in_rows else (i % together, i // together)
+        return (
+            (i // count, i % count) if in_rows else (i % pencils_per_block, i // pencils_per_block)
+        )
 
     def results(self, stage: int, place: Any) -> list[Any]:
-        """The places of the results of a butterfly with that first place."""
+        """The indices of a butterfly's results."""
         done, radix = math.prod(self.radices[:stage]), self.radices[stage]
         before = place % done
         return [(place - before) * radix + before + k * done for k in range(radix)]
 
     def points(self, stage: int, place: Any) -> list[Any]:
-        """The places of the points of a butterfly with that first place."""
+        """The indices of a butterfly's points."""
         radix = self.radices[stage]
         return [place + k * (self.factor // radix) for k in range(radix)]
 
     def number(self, pencil: Any, place: Any) -> Any:
-        """Where a point is among all of a block."""
-        return pencil * self.factor + place if self.pencils == 1 else place * self.together + pencil
+        """A point's index in the block."""
+        return (
+            pencil * self.factor + place
+            if self.pencils == 1
+            else place * self.pencils_per_block + pencil
+        )
 
 
 @cache
-def shape_of(plan: Pass) -> tuple[int, int]:
-    """The pencils and threads of a block: those with the fewest idle lanes whose registers hold the points."""
+def block_shape(plan: Pass) -> tuple[int, int]:
+    """Pencils and threads of a block: the fewest idle lanes whose registers hold the points."""
     size, factor = 2 * plan.itemsize, plan.factor
     if plan.pencils == 1:
         least = max(1, _POINTS // 2 // factor)
         end = max(1, min(2 * _POINTS, plan.most) // factor) + 1
         choices = range(least, end, max(1, least // 16))
     else:
-        wanted = max(_BESIDE, min(_SEGMENT // size, _TILE // (size * factor)))
+        wanted = max(_PENCILS, min(_SEGMENT // size, _TILE // (size * factor)))
         choices = (max(1, min(wanted, plan.most // factor)),)
     found: list[tuple[float, float, int, int]] = []
-    for together in choices:
-        points = together * factor
+    for pencils_per_block in choices:
+        points = pencils_per_block * factor
         for threads in range(WARP_SIZE, MOST_THREADS + 1, WARP_SIZE):
             each = [-(-points // (radix * threads)) * radix for radix in plan.radices]
             registers = max(each) * size // 4 + _OTHER_REGISTERS
             lacking = max(0, registers - min(_REGISTERS // threads, _MOST_REGISTERS))
             cost = sum(each) * threads / (points * len(each)) + lacking / WARP_SIZE
             distance = abs(math.log2(points / _POINTS))
-            found.append((round(cost, 2), round(distance, 2), threads, together))
-    _, _, threads, together = min(found)
-    return together, threads
+            found.append((round(cost, 2), round(distance, 2), threads, pencils_per_block))
+    _, _, threads, pencils_per_block = min(found)
+    return pencils_per_block, threads
 
 
 @cache
-def gaps_of(plan: Pass, stage: int) -> tuple[int, int]:
-    """After how many places shared memory leaves out how many, an eighth at most, for the fewest waits of a stage."""
+def smem_padding(plan: Pass, stage: int) -> tuple[int, int]:
+    """Padding of shared memory, (period, gap), at most an eighth, for the fewest bank conflicts of a stage."""
     lanes = _BANK_BYTES // (2 * plan.itemsize)
     accesses: list[list[int]] = []
     for number, places in ((stage, plan.results), (stage + 1, plan.points)):
-        count = plan.together * plan.factor // plan.radices[number]
+        count = plan.pencils_per_block * plan.factor // plan.radices[number]
         for start in range(0, min(count, 4 * lanes), lanes):
             at = [plan.at(number, i) for i in range(start, min(start + lanes, count))]
             accesses.append([plan.number(pencil, places(number, place)[0]) for pencil, place in at])
 
-    def waits(period: int, gap: int) -> int:
+    def conflicts(period: int, gap: int) -> int:
         banks = [[(one + one // period * gap) % lanes for one in access] for access in accesses]
         return sum(max(map(access.count, access)) for access in banks)
 
-    periods = (plan.together, *(lanes << k for k in range(5)))
+    periods = (plan.pencils_per_block, *(lanes << k for k in range(5)))
     choices = [(period, gap) for period in periods for gap in (0, 1, 2, 4, 8) if gap * 8 <= period]
-    return min(choices, key=lambda one: (waits(*one), one[1] / one[0]))
+    return min(choices, key=lambda one: (conflicts(*one), one[1] / one[0]))
 
 
-def board_size(plan: Pass) -> int:
-    """Points of a block's shared memory, with what is left out; 0 for a single stage."""
-    count = plan.together * plan.factor
-    gaps = [gaps_of(plan, stage) for stage in range(len(plan.radices) - 1)]
+def smem_points(plan: Pass) -> int:
+    """Points of a block's shared memory with padding; 0 for a single stage."""
+    count = plan.pencils_per_block * plan.factor
+    gaps = [smem_padding(plan, stage) for stage in range(len(plan.radices) - 1)]
     return max((count + count // period * gap for period, gap in gaps), default=0)
 
 
-@kernel
-def pass_kernel(x: Array, out: Array, plan: Constant) -> None:
-    """A block: some pencils. A thread: the points of one or more butterflies in each stage."""
-    rows, last = rows_of(x, plan.ends.source), len(plan.radices) - 1
+@weft.kernel
+def pass_kernel(x: weft.Tensor, out: weft.Tensor, plan: weft.Constexpr[Pass]) -> None:
+    """A block transforms some pencils, a thread one or more butterflies of each stage."""
+    rows, last = rows_of(x, plan.io.source), len(plan.radices) - 1
     points = [read(x, rows, pencil, place, plan) for pencil, place in butterflies(plan, 0)]
-    results = transformed(points, board_of(x.dtype, plan), plan)
+    results = run_stages(points, smem_for(x.dtype, plan), plan)
     for number, (pencil, place) in enumerate(butterflies(plan, last)):
         if is_within(plan, last, number):
             write(out, rows, pencil, plan.results(last, place), results[number], plan)
 
 
-def board_of(dtype: Any, *plans: Any) -> Any:
-    """Shared memory for a block's points in any of these passes; None where each is a single stage."""
-    size = max(board_size(plan) for plan in plans)
-    return shared((size, 2), dtype) if size else None
+def smem_for(dtype: Any, *plans: Any) -> Any:
+    """Shared memory for the points of any of these passes; None for single stages."""
+    size = max(smem_points(plan) for plan in plans)
+    return weft.shared((size, 2), dtype) if size else None
 
 
-def transformed(groups: Any, board: Any, plan: Any) -> Any:
-    """The results of the last stage's butterflies of a thread, from the points of those of the first one."""
+def run_stages(groups: Any, smem: Any, plan: Any) -> Any:
+    """Runs all stages of a thread's butterflies: from the first one's points to the last one's results."""
     for stage, radix in enumerate(plan.radices):
         done = math.prod(plan.radices[:stage])
         places = [place for _, place in butterflies(plan, stage)]
         groups = [
-            small_transform(turned(points, place % done, done * radix, plan.sign), plan.sign)
+            small_dft(apply_twiddles(points, place % done, done * radix, plan.sign), plan.sign)
             for points, place in zip(groups, places, strict=True)
         ]
         if stage < len(plan.radices) - 1:
-            groups = exchanged(groups, board, plan, stage)
+            groups = exchange(groups, smem, plan, stage)
     return groups
 
 
-def exchanged(groups: Any, board: Any, plan: Any, stage: Any) -> Any:
-    """The points of the next stage's butterflies of a thread, from the results of those of a stage."""
+def exchange(groups: Any, smem: Any, plan: Any, stage: Any) -> Any:
+    """Exchanges a stage's results for the points of the next stage."""
     if stage:
-        sync_threads()  # all have read what is overwritten now
+        weft.sync_threads()  # all have read what is overwritten
     for number, (pencil, place) in enumerate(butterflies(plan, stage)):
         if is_within(plan, stage, number):
-            put(board, pencil, place, groups[number], plan, stage)
-    sync_threads()
+            store_smem(smem, pencil, place, groups[number], plan, stage)
+    weft.sync_threads()
     return [
-        taken(board, pencil, place, plan, stage + 1)
+        load_smem(smem, pencil, place, plan, stage + 1)
         for pencil, place in butterflies(plan, stage + 1)
     ]
 
 
 def butterfly_count(plan: Any, stage: Any) -> Any:
-    """The butterflies of a block in a stage."""
-    return plan.together * plan.factor // plan.radices[stage]
+    """The number of a block's butterflies in a stage."""
+    return plan.pencils_per_block * plan.factor // plan.radices[stage]
 
 
 def butterflies(plan: Any, stage: Any) -> Any:
-    """The pencils and first places of this thread's butterflies; those beyond the last one are the last one's."""
+    """The pencils and first indices of this thread's butterflies, clamped to the last one."""
     count = butterfly_count(plan, stage)
-    rounds = -(-count // plan.threads)
-    numbers = [thread_idx.x + k * plan.threads for k in static_range(rounds)]
+    iterations = -(-count // plan.threads)
+    numbers = [weft.thread_idx.x + k * plan.threads for k in weft.static_range(iterations)]
     if count % plan.threads:
-        numbers = [*numbers[:-1], lesser(numbers[-1], count - 1)]
+        numbers = [*numbers[:-1], min(numbers[-1], count - 1)]
     return [plan.at(stage, i) for i in numbers]
 
 
 def is_within(plan: Any, stage: Any, number: Any) -> Any:
-    """Whether that butterfly of this thread is one of the block's."""
+    """Whether this thread's butterfly of that number exists."""
     count = butterfly_count(plan, stage)
     if (number + 1) * plan.threads <= count:
         return True
-    return thread_idx.x + number * plan.threads < count
+    return weft.thread_idx.x + number * plan.threads < count
 
 
-def place_of(pencil: Any, plan: Any) -> Any:
-    """The row and the column of a block's pencil."""
+def pencil_index(pencil: Any, plan: Any) -> Any:
+    """The row and the column of a pencil of the block."""
     if plan.blocks == 0:
-        return i64(block_idx.x) * plan.together + pencil, 0
-    return i64(block_idx.x) // plan.blocks, block_idx.x % plan.blocks * plan.together + pencil
+        return weft.i64(weft.block_idx.x) * plan.pencils_per_block + pencil, 0
+    return weft.i64(
+        weft.block_idx.x
+    ) // plan.blocks, weft.block_idx.x % plan.blocks * plan.pencils_per_block + pencil
 
 
 def read(x: Any, rows: Any, pencil: Any, place: Any, plan: Any) -> Any:
-    """The points of a butterfly of the first stage, turned by what passes before have done.
-
-    Beyond the last row, or column, they are of that one.
-    """
-    row, column = place_of(pencil, plan)
+    """Loads the points of a first-stage butterfly, with the twiddle factors of earlier passes; clamped to the array."""
+    row, column = pencil_index(pencil, plan)
     if plan.blocks:
-        column = lesser(column, plan.pencils - 1)
+        column = min(column, plan.pencils - 1)
     else:
-        row = lesser(row, rows - 1)
+        row = min(row, rows - 1)
     start, step, radix = (
         column + place * plan.pencils,
         plan.length // plan.radices[0],
         plan.radices[0],
     )
-    turns: Any = [None for _ in range(radix)]
-    if plan.ends.source == "folded":
-        first = unit(start, 2 * plan.length, 1, x.dtype)
-        turns = [turned_by(first, k, 2 * radix, 1) for k in range(radix)]
-    points = [read_point(x, row, start + k * step, plan.ends, turn) for k, turn in enumerate(turns)]
+    twiddles: Any = [None for _ in range(radix)]
+    if plan.io.source == "folded":
+        first = root_of_unity(start, 2 * plan.length, 1, x.dtype)
+        twiddles = [rotate(first, k, 2 * radix, 1) for k in range(radix)]
+    points = [
+        read_point(x, row, start + k * step, plan.io, twiddle) for k, twiddle in enumerate(twiddles)
+    ]
     if plan.done == 1:
         return points
     before = column % plan.done
-    first = unit(before * place, plan.done * plan.factor, plan.sign, x.dtype)
-    return turned(points, before, plan.done * plan.radices[0], plan.sign, first)
+    first = root_of_unity(before * place, plan.done * plan.factor, plan.sign, x.dtype)
+    return apply_twiddles(points, before, plan.done * plan.radices[0], plan.sign, first)
 
 
 def write(out: Any, rows: Any, pencil: Any, places: Any, points: Any, plan: Any) -> None:
-    """Writes points of a pencil, unless it is beyond the last row or column."""
-    row, column = place_of(pencil, plan)
+    """Stores points of a pencil, unless it is beyond the last row or column."""
+    row, column = pencil_index(pencil, plan)
     if (column < plan.pencils) if plan.blocks else (row < rows):
         before = column % plan.done
         for place, point in zip(places, points, strict=True):
             if plan.scale != 1:
-                point = Complex(point.real * plan.scale, point.imaginary * plan.scale)
+                point = Complex(point.real * plan.scale, point.imag * plan.scale)
             place = (column - before) * plan.factor + before + place * plan.done
-            write_point(out, row, place, point, plan.ends)
+            write_point(out, row, place, point, plan.io)
 
 
-def taken(board: Any, pencil: Any, place: Any, plan: Any, stage: Any) -> Any:
-    """The points of a butterfly that the stage before has left in shared memory."""
-    period, gap = gaps_of(plan, stage - 1)
+def load_smem(smem: Any, pencil: Any, place: Any, plan: Any, stage: Any) -> Any:
+    """Loads a butterfly's points from shared memory."""
+    period, gap = smem_padding(plan, stage - 1)
     points: Any = []
     for one in plan.points(stage, place):
         at = plan.number(pencil, one)
         at += at // period * gap
-        points = [*points, Complex(*elements(board[at], 0, 2))]
+        points = [*points, Complex(*elements(smem[at], 0, 2))]
     return points
 
 
-def put(board: Any, pencil: Any, place: Any, points: Any, plan: Any, stage: Any) -> None:
-    """Leaves the results of a butterfly in shared memory."""
-    period, gap = gaps_of(plan, stage)
+def store_smem(smem: Any, pencil: Any, place: Any, points: Any, plan: Any, stage: Any) -> None:
+    """Stores a butterfly's results in shared memory."""
+    period, gap = smem_padding(plan, stage)
     for one, point in zip(plan.results(stage, place), points, strict=True):
         at = plan.number(pencil, one)
-        put_elements(board[at + at // period * gap], 0, point)
+        put_elements(smem[at + at // period * gap], 0, point)

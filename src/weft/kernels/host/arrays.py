@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the functions of ``weft.kernels`` do with arrays of any library before weft's own call.
+"""Validation, allocation and overlap checks of arrays of any library.
 
-In: an array as a user passes it, and maybe one to write to. Out: its shape and element type; an output of the same
-kind.
+In: an array as a user passes it, and maybe one to write to. Out: its description; an output of the same library.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ else:
     Array, Constant, Float64, Int32, Int64 = Tensor, Constexpr, f64, i32, i64
 
 
-class Given(NamedTuple):
+class ArrayInfo(NamedTuple):
     """An array of any library.
 
     Attributes:
@@ -63,17 +62,17 @@ class Given(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many rows of the last dimension it has."""
+        """The number of rows of the last dimension."""
         return prod(self.shape[:-1])
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return prod(self.shape)
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether its elements follow each other in memory."""
+        """Whether it is contiguous in C order."""
         expected = 1
         for length, stride in zip(self.shape[::-1], self.strides[::-1], strict=True):
             if length != 1 and stride != expected:
@@ -83,7 +82,7 @@ class Given(NamedTuple):
 
     @property
     def extent(self) -> tuple[int, int]:
-        """The addresses of its first byte, and of what follows its last one; of all that lies between its elements."""
+        """The address range that its elements span: first byte, and one past the last."""
         spans = [(n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True)]
         size = self.dtype.itemsize
         first = self.address + size * sum(span for span in spans if span < 0)
@@ -91,18 +90,18 @@ class Given(NamedTuple):
 
     @property
     def flat_width(self) -> int:
-        """`width` of all elements as one row, if they follow each other."""
+        """`width` of all elements as one row, if it is contiguous."""
         bits = self.address | VECTOR_BYTES | self.size * self.dtype.itemsize
         return (bits & -bits) // self.dtype.itemsize or 1
 
     @property
     def has_chunks(self) -> bool:
-        """Whether each row is whole accesses of 16 bytes."""
+        """Whether rows take 16-byte accesses."""
         return self.width * self.dtype.itemsize == VECTOR_BYTES
 
     @property
     def width(self) -> int:
-        """How many neighbors one access of up to 16 bytes takes in every row: a power of two."""
+        """Elements per access, of up to 16 bytes, that every row's alignment allows: a power of two."""
         if self.strides[-1] != 1:
             return 1
         size = self.dtype.itemsize
@@ -114,8 +113,8 @@ class Given(NamedTuple):
         return (bits & -bits) // size or 1
 
 
-def common_width(*arrays: Given) -> int:
-    """The neighbors that one access takes in rows of all these arrays."""
+def common_width(*arrays: ArrayInfo) -> int:
+    """The `width` that rows of all these arrays allow."""
     return min(array.width for array in arrays)
 
 
@@ -127,7 +126,7 @@ def integer(value: object) -> int | None:
 
 
 class Scalar(NamedTuple):
-    """A number of any element type as an argument of kernels; one of the two is there.
+    """A number of any element type as an argument of kernels; one of the two is not None.
 
     Attributes:
         bits: an integer's 64 bits, signed.
@@ -143,7 +142,7 @@ class Scalar(NamedTuple):
 
 
 def number_of(value: object, name: str, dtype: DType) -> Scalar:
-    """A number that elements of the type hold.
+    """Validates a number for elements of a type.
 
     Raises:
         TypeError: for something else than a number, or a float for integers.
@@ -162,7 +161,7 @@ def number_of(value: object, name: str, dtype: DType) -> Scalar:
 
 
 def integer_from(value: object, name: str, least: int, beyond: int) -> int:
-    """An int that is at least `least` and below `beyond`.
+    """Validates an integer: `least` <= value < `beyond`.
 
     Raises:
         TypeError: for something else than an integer.
@@ -177,7 +176,7 @@ def integer_from(value: object, name: str, least: int, beyond: int) -> int:
 
 
 def number(value: object, name: str) -> float:
-    """A float of what is a number, an array library's too.
+    """Validates a real number, also of an array library, and returns a float.
 
     Raises:
         TypeError: for anything else.
@@ -192,7 +191,7 @@ def number(value: object, name: str) -> float:
 
 @cache
 def element_type(dtype: DataType) -> tuple[DType | None, str]:
-    """The type that kernels know, or None, and its name in array libraries."""
+    """Weft's element type, or None, and its name in array libraries."""
     return DataType(dtype).weft, DataType(dtype).name
 
 
@@ -212,8 +211,8 @@ def tensor_of(array: object, name: str) -> HostTensor:
         raise type(error)(f"{name}: {reason}") from None
 
 
-def given(array: object, name: str, *, is_float: bool = False) -> Given:
-    """What an argument is.
+def describe(array: object, name: str, *, is_float: bool = False) -> ArrayInfo:
+    """Validates an array argument, and describes it.
 
     Args:
         array: of any library.
@@ -232,7 +231,7 @@ def given(array: object, name: str, *, is_float: bool = False) -> Given:
     if not 0 < len(tensor.shape) <= MAX_RANK:
         count = f"{len(tensor.shape)} dimensions" if tensor.shape else "no dimension"
         raise ValueError(f"{name} has {count}, expected 1 to {MAX_RANK}")
-    return Given(
+    return ArrayInfo(
         array,
         tensor.shape,
         dtype,
@@ -243,14 +242,14 @@ def given(array: object, name: str, *, is_float: bool = False) -> Given:
     )
 
 
-def vector_of(source: Given, name: str, vector: object) -> Given:
-    """What a vector with a number for each column of an array is.
+def describe_vector(source: ArrayInfo, name: str, vector: object) -> ArrayInfo:
+    """Validates a vector with an element for each column of an array, and describes it.
 
     Raises:
         TypeError: if it is not an array of floats.
         ValueError: if it has another length or device.
     """
-    found = given(vector, name, is_float=True)
+    found = describe(vector, name, is_float=True)
     if found.shape != source.shape[-1:]:
         raise ValueError(f"{name} has shape {found.shape}, expected {source.shape[-1:]}")
     if found.device != source.device:
@@ -259,7 +258,7 @@ def vector_of(source: Given, name: str, vector: object) -> Given:
 
 
 def output(
-    like: Given,
+    like: ArrayInfo,
     shape: Sequence[int],
     dtype: DType,
     type_name: str,
@@ -267,7 +266,7 @@ def output(
     itself: Collection[str] = (),
     **inputs: object,
 ) -> Any:
-    """The array to write to: the user's, checked, or a new one of the same library and device as `like`.
+    """Validates the user's output array, or allocates one of the same library and device as `like`.
 
     Args:
         like: an input.
@@ -275,8 +274,8 @@ def output(
         dtype: the result's.
         type_name: the result's, in array libraries.
         out: the user's array, or None.
-        itself: names of inputs that it may be, which are read element by element before they are written.
-        inputs: arrays or None, by their names, from which it is apart otherwise.
+        itself: names of inputs that it may alias, since each element is read before it is written.
+        inputs: arrays or None, by name, that it must not overlap otherwise.
 
     Raises:
         TypeError: if the user's is not an array, or has other elements.
@@ -287,21 +286,26 @@ def output(
     target = checked_output(like, shape, dtype, type_name, out)
     for name, one in inputs.items():
         if one is not None:
-            refuse_overlap(given(one, name), target, may_be_same=name in itself, name=name)
+            refuse_overlap(describe(one, name), target, may_be_same=name in itself, name=name)
     return out
 
 
 def output_like(
-    like: Given, out: object = None, itself: Collection[str] = (), **inputs: object
+    like: ArrayInfo, out: object = None, itself: Collection[str] = (), **inputs: object
 ) -> Any:
-    """The array to write to, of the shape and type of `like`; as `output`."""
+    """As `output`, of the shape and type of `like`."""
     return output(like, like.shape, like.dtype, like.type_name, out, itself, **inputs)
 
 
 def refuse_overlap(
-    source: Given, target: Given, *, may_be_same: bool, name: str = "x", target_name: str = "out"
+    source: ArrayInfo,
+    target: ArrayInfo,
+    *,
+    may_be_same: bool,
+    name: str = "x",
+    target_name: str = "out",
 ) -> None:
-    """Raises for an output whose memory may also be that of the input.
+    """Refuses an output that may overlap an input.
 
     Args:
         source: the input.
@@ -330,8 +334,8 @@ def refuse_overlap(
         raise ValueError(f"{target_name} overlaps with {name}, expected {allowed}")
 
 
-def _are_apart(source: Given, target: Given) -> bool:
-    """Whether two arrays share no byte, as strides tell: rows may lie between the other's, or beside them."""
+def _are_apart(source: ArrayInfo, target: ArrayInfo) -> bool:
+    """Whether two arrays are proven disjoint by their strides: rows may interleave."""
     if not (source.size and target.size):
         return True
     (first, end), (other, other_end) = source.extent, target.extent
@@ -351,17 +355,22 @@ def _are_apart(source: Given, target: Given) -> bool:
     return False
 
 
-def _steps(array: Given) -> list[tuple[int, int]]:
-    """The bytes between neighbors along each dimension, and how many steps it has; none of no bytes."""
+def _steps(array: ArrayInfo) -> list[tuple[int, int]]:
+    """Byte stride and number of steps of each dimension, without those of stride 0 or size 1."""
     size = array.dtype.itemsize
     pairs = zip(array.shape, array.strides, strict=True)
     return [(size * abs(stride), n - 1) for n, stride in pairs if n > 1 and stride]
 
 
 def checked_output(
-    like: Given, shape: Sequence[int], dtype: DType, type_name: str, out: object, name: str = "out"
-) -> Given:
-    """What an array to write to is.
+    like: ArrayInfo,
+    shape: Sequence[int],
+    dtype: DType,
+    type_name: str,
+    out: object,
+    name: str = "out",
+) -> ArrayInfo:
+    """Validates an array to write to, and describes it.
 
     Raises:
         TypeError: if it is not an array, or has other elements.
@@ -381,7 +390,7 @@ def checked_output(
             f"{name} has strides {tensor.strides} for shape {tensor.shape}: several of its elements share memory, "
             "expected an element of its own for each"
         )
-    return Given(
+    return ArrayInfo(
         out,
         tensor.shape,
         dtype,
@@ -393,7 +402,7 @@ def checked_output(
 
 
 def _may_overlap_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether elements of an array are not proven to have memory of their own: each stride beyond all shorter steps."""
+    """Whether elements may share memory: unless each stride exceeds the span of all smaller ones."""
     if 0 in shape:
         return False
     beyond = 1
@@ -407,12 +416,12 @@ def _may_overlap_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def maker_of(array: Any) -> Callable[[], Any]:
-    """What makes new arrays of another one's library, shape, type and device."""
+    """An allocator of arrays like another one: its library, shape, type and device."""
     tensor = from_dlpack(array)
     return _maker(type(array), tensor.shape, *element_type(tensor.dtype), tensor.device)
 
 
-def _new(like: Given, shape: tuple[int, ...], dtype: DType, type_name: str) -> Any:
+def _new(like: ArrayInfo, shape: tuple[int, ...], dtype: DType, type_name: str) -> Any:
     warmup = running() if overrides() else None
     if warmup is not None and isinstance(like.array, HostTensor):
         return warmup.array(shape, dtype, tuple(like.device))

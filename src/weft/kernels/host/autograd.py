@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of arrays in torch's programs: when a call is one of an operator of torch, and when a plain one.
+"""Autograd adapter: decides when a call goes through an operator of torch, and when it is a plain one.
 
 In: a function of ``weft.kernels``, shapes of its result, and its derivative. Out: the same function. Plain calls with
 tensors of torch run as they are, as those with other arrays do. Where torch has to know of a call, since it
@@ -13,11 +13,12 @@ import sys
 from functools import wraps
 from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import brief
 from weft.kernels.host.jax import with_jax
-from weft.kernels.host.operators import (
+from weft.kernels.host.sharding import has_strategy
+from weft.kernels.host.torch_operators import (
     declare,
     is_inside,
     is_transformed,
@@ -25,13 +26,12 @@ from weft.kernels.host.operators import (
     no_derivative,
     transformed,
 )
-from weft.kernels.host.sharding import has_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from weft.kernels.host.operators import Declaration
+    from weft.kernels.host.torch_operators import Declaration
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -58,7 +58,7 @@ def differentiable(
     result: Callable[..., Any] | None = None,
     **rules: Any,
 ) -> Callable[[_F], _F]:
-    """Makes a function of arrays one that torch knows.
+    """Registers a function of arrays with torch.
 
     Args:
         like: makes new tensors like the results, from the function's arguments.
@@ -124,7 +124,7 @@ def differentiable(
 def _with_plain_numbers(
     name: str, parameters: list[str], numbers: list[str], plain: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The same calls without numbers that require a gradient, by which there is no derivative."""
+    """Refuses numbers that require a gradient, which have no derivative."""
 
     def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         for one, value in (*zip(parameters, arguments, strict=False), *keywords.items()):
@@ -171,7 +171,7 @@ def _through(
     accepted: Callable[..., tuple[Any, ...]] | None,
     result: Callable[..., Any] | None,
 ) -> Callable[..., Any]:
-    """A function's calls as ones of its operator; torch's tracer follows them."""
+    """Calls the operator; torch's tracer follows it."""
     name = declared.name
 
     def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -221,13 +221,13 @@ _PLAIN_KEYS: Final = ("BackendSelect", "ADInplaceOrView")
 def _writes(
     keywords: dict[str, Any], arguments: tuple[Any, ...], written: list[str], most: int
 ) -> bool:
-    """Whether a call has a result to write to."""
+    """Whether a call has an output argument."""
     rest = (*arguments[most:], *[keywords.get(one) for one in written])
     return any(one is not None for one in rest)
 
 
 def _concerns(torch: Any, values: tuple[Any, ...]) -> str:
-    """Why torch has to know of a call, or nothing.
+    """The reason why a call goes through the operator, or nothing.
 
     ``"watched"``: it only watches, or casts, which it does to no call that writes to a tensor of the user's.
     """
@@ -261,7 +261,7 @@ _KNOWN_KEYS: Final[list[int]] = []
 
 
 def _plain_keys(torch: Any) -> int:
-    """The dispatch keys of a thread in which nothing but torch itself looks at calls, as bits."""
+    """The dispatch keys of plain eager execution, as bits."""
     if not _KNOWN_KEYS:
         key, bits = torch._C.DispatchKey, 0
         for name in _PLAIN_KEYS:
@@ -271,7 +271,7 @@ def _plain_keys(torch: Any) -> int:
 
 
 def _has_no_memory(torch: Any, values: tuple[Any, ...]) -> bool:
-    """Whether a tensor has no memory with its values, which torch's operators make first."""
+    """Whether a tensor has no materialized values: meta, wrapped, lazily negated or conjugated."""
     is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # beyond its transformation
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     return any(
@@ -325,3 +325,47 @@ def like_total(x: Any, like: Any) -> Any:
 def like_second(_: Any, x: Any, *__: Any, **___: Any) -> Any:
     """A new tensor like the second argument, of which the first one is the result's gradient."""
     return x.new_empty(x.shape)
+
+
+def composite_backward(formula: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    """The backward function of an operator, by differentiating an equivalent formula of torch."""
+
+    def backward(gradient: Any, _: Any, *arguments: Any) -> tuple[Any, ...]:
+        torch: Any = sys.modules["torch"]
+        places = [
+            place
+            for place, one in enumerate(arguments)
+            if isinstance(one, torch.Tensor) and (one.is_floating_point() or one.is_complex())
+        ]
+
+        def run(*tensors: Any) -> Any:
+            given = list(arguments)
+            for place, tensor in zip(places, tensors, strict=True):
+                given[place] = tensor
+            return formula(*given)
+
+        found = vjp(run, gradient, *[arguments[place] for place in places])
+        every: list[Any] = [None] * len(arguments)
+        for place, grad in zip(places, found, strict=True):
+            every[place] = grad
+        return tuple(every)
+
+    backward.formula = formula  # type: ignore[attr-defined]
+    return backward
+
+
+def vjp(function: Callable[..., Any], gradient: Any, *tensors: Any) -> tuple[Any, ...]:
+    """The vector-Jacobian products of a function of tensors."""
+    torch: Any = sys.modules["torch"]
+    results, pull = torch.func.vjp(function, *tensors)
+    if isinstance(results, tuple):
+        pairs = zip(
+            cast("tuple[Any, ...]", gradient), cast("tuple[Any, ...]", results), strict=True
+        )
+        return pull(tuple(one.to(result.dtype) for one, result in pairs))
+    return pull(gradient.to(results.dtype))
+
+
+def upcast(tensor: Any) -> Any:
+    """A tensor in the type in which kernels compute: at least f32."""
+    return tensor.float() if tensor.itemsize < 4 else tensor

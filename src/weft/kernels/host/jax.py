@@ -25,7 +25,7 @@ _SUMS: Final = ("sum", "cumsum")  # of narrower integers they have 64 bits
 def with_jax(
     jax: Any, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
-    """Calls a function, which gives arrays of JAX where it is given some; then it waits for a GPU."""
+    """Calls a function, converts results to arrays of JAX where arguments are, and synchronizes the GPU."""
     kinds: list[Any] = [
         type(value)
         for value in (*arguments, *keywords.values())

@@ -13,7 +13,7 @@ from weft import _native
 from weft.driver.memory import empty
 from weft.ffi.data_type import DataType
 from weft.ffi.tensor import Tensor, from_dlpack
-from weft.kernels.host.arrays import checked_output, given, refuse_overlap, tensor_of
+from weft.kernels.host.arrays import checked_output, describe, refuse_overlap, tensor_of
 from weft.types.dtype import u8, u16, u32, u64
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Words(NamedTuple):
     def output(
         self, shape: Sequence[int], out: Any, x: Any, *, may_be_same: bool
     ) -> tuple[Any, Tensor]:
-        """The array to write to, the user's, which may be x itself or not, or a new one of x's library; and its words.
+        """Validates the user's output, or allocates one of x's library; returns it and its words.
 
         Raises:
             TypeError, ValueError: as `weft.kernels.host.arrays.output`.
@@ -60,7 +60,7 @@ class Words(NamedTuple):
             made = from_dlpack(_native.export_as(words, code, bits, max_version=(1, 1)))
             kind = cast("type[Any]", type(x))
             return made if isinstance(made, kind) else made.to(kind), words
-        source = given(self.array, "x")
+        source = describe(self.array, "x")
         found = words_of(out, "out")
         if found is None or found.dtype != self.dtype:
             raise TypeError(
@@ -76,7 +76,7 @@ class Words(NamedTuple):
 
 
 def words_of(array: Any, name: str) -> Words | None:
-    """The words of an array; None if kernels have its element type.
+    """Views an array as words; None if kernels have its element type.
 
     Raises:
         TypeError: if it is not an array, or its elements are vectors or parts of bytes.

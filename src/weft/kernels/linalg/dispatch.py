@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.kernels.host.arrays import Given, given
-from weft.kernels.host.calls import Call, View
+from weft.kernels.host.arrays import ArrayInfo, describe
 from weft.kernels.host.devices import capabilities, multiprocessors_of
+from weft.kernels.host.dispatch_cache import Call, View
 from weft.kernels.linalg import gemm_config_sm90 as sm90_config
 from weft.kernels.linalg import gemm_simt, gemm_sm80, gemm_sm90
 from weft.kernels.linalg.epilogue import Epilogue
@@ -130,7 +130,7 @@ def _sm90_call(problem: GemmProblem, a: Layout, b: Layout, views: list[View]) ->
     return Call(gemm_sm90.gemm, (*arrays, *others), c.array)
 
 
-def _swap_ab(c: Given, epilogue: Epilogue, views: list[View]) -> tuple[Any, Epilogue] | None:
+def _swap_ab(c: ArrayInfo, epilogue: Epilogue, views: list[View]) -> tuple[Any, Epilogue] | None:
     """Cᵀ and its epilogue; None where a library has no transposed views."""
     made: list[View] = []
 
@@ -170,7 +170,7 @@ def _flattened(problem: GemmProblem, views: list[View]) -> GemmProblem:
         or len(left.shape) == 2
         or len(right.shape) > 2
         or not all(hasattr(array, "reshape") for array in arrays)
-        or not all(given(array, "residual").is_contiguous for array in arrays)
+        or not all(describe(array, "residual").is_contiguous for array in arrays)
     ):
         return problem
 
@@ -178,7 +178,7 @@ def _flattened(problem: GemmProblem, views: list[View]) -> GemmProblem:
         views.append(View(_rows(array), array, _rows))
         return views[-1].array
 
-    a, out = given(flat(left.array), "a"), given(flat(c.array), "out")
+    a, out = describe(flat(left.array), "a"), describe(flat(c.array), "out")
     return GemmProblem(a, right, out, epilogue.map_c(flat))
 
 

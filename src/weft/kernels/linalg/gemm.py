@@ -11,10 +11,16 @@ import math
 import sys
 from typing import Any
 
-from weft.kernels.host.arrays import given, number, output, output_like
-from weft.kernels.host.autograd import NARROW, ElementType, differentiable, is_tracked
-from weft.kernels.host.calls import remembered
-from weft.kernels.host.compositions import composed, pulled_back
+from weft.kernels.host.arrays import describe, number, output, output_like
+from weft.kernels.host.autograd import (
+    NARROW,
+    ElementType,
+    composite_backward,
+    differentiable,
+    is_tracked,
+    vjp,
+)
+from weft.kernels.host.dispatch_cache import cached_dispatch
 from weft.kernels.linalg.dispatch import dispatch, run
 from weft.kernels.linalg.epilogue import (
     Activation,
@@ -203,7 +209,7 @@ def _activation_backward_by_torch(
         acc = gemm(a, b, bias, alpha=alpha, dtype=wide)
     else:
         acc = grouped_gemm(a, b, offsets, bias, alpha=alpha, dtype=wide)
-    (found,) = pulled_back(lambda acc: activate(activation, acc), gradient, acc)
+    (found,) = vjp(lambda acc: activate(activation, acc), gradient, acc)
     return found.to(gradient.dtype)
 
 
@@ -212,7 +218,9 @@ def _activation_backward_flops(_: Any, __: Any, a: Any, b: Any, *others: Any) ->
 
 
 @differentiable(
-    _like_gradient, composed(_activation_backward_by_torch), flops=_activation_backward_flops
+    _like_gradient,
+    composite_backward(_activation_backward_by_torch),
+    flops=_activation_backward_flops,
 )
 def _activation_backward(
     gradient: Any,
@@ -225,9 +233,9 @@ def _activation_backward(
 ) -> Any:
     """The gradient of ``alpha · A · B + bias`` from that of its activation; computes the sums again."""
     epilogue = gradient_epilogue(gradient, activation, bias, alpha)
-    out = output_like(given(gradient, "gradient"))
+    out = output_like(describe(gradient, "gradient"))
     operands = operand(a, "a"), operand(b, "b")
-    return run(GemmProblem(*operands, given(out, "out"), epilogue, offsets))
+    return run(GemmProblem(*operands, describe(out, "out"), epilogue, offsets))
 
 
 @differentiable(
@@ -238,7 +246,7 @@ def _activation_backward(
     rows={"a": 2, "b": 2, "residual": 2},
     flops=_flops,
 )
-@remembered
+@cached_dispatch
 def gemm(
     a: Any,
     b: Any,
@@ -369,15 +377,15 @@ def _gemm_grouped_k(
 ) -> Any:
     """``alpha · a[rows].T @ b[rows]`` for the rows of each group: groups along K."""
     left, right = operand(a.mT, "a"), operand(b, "b")
-    shape = given(offsets, "offsets").shape[0] - 1, left.shape[0], right.shape[1]
+    shape = describe(offsets, "offsets").shape[0] - 1, left.shape[0], right.shape[1]
     out = output(left, shape, *result_type(left, dtype, None))
-    return run(GemmProblem(left, right, given(out, "out"), epilogue_of(alpha=alpha), offsets))
+    return run(GemmProblem(left, right, describe(out, "out"), epilogue_of(alpha=alpha), offsets))
 
 
 @differentiable(
     _like_grouped, _grouped_backward, _accept_grouped, autocast=NARROW, flops=_grouped_flops
 )
-@remembered
+@cached_dispatch
 def grouped_gemm(
     a: Any,
     b: Any,
@@ -474,11 +482,11 @@ def _scaled_by_torch(
 
 def _scaled_backward(gradient: Any, found: Any, a: Any, b: Any, *others: Any) -> Any:
     """In f32: 8-bit floats would not hold the gradients."""
-    return composed(_scaled_by_torch)(gradient, found, a.float(), b.float(), *others)
+    return composite_backward(_scaled_by_torch)(gradient, found, a.float(), b.float(), *others)
 
 
 @differentiable(_like_scaled, _scaled_backward, _accept_scaled, flops=_flops)
-@remembered
+@cached_dispatch
 def scaled_gemm(
     a: Any,
     b: Any,

@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
-from weft.kernels.host.arrays import Given, given
-from weft.kernels.host.calls import View
+from weft.kernels.host.arrays import ArrayInfo, describe
+from weft.kernels.host.dispatch_cache import View
 
 _ALIGNMENT: Final = 16  # bytes; of TMA's strides, and of asynchronous copies of 16 bytes
 _MAX_TMA_RANK: Final = 5
 
 
-def operand(array: object, name: str) -> Given:
+def operand(array: object, name: str) -> ArrayInfo:
     """Describes an operand.
 
     Raises:
         TypeError: for something else than an array of floats.
         ValueError: for a vector.
     """
-    found = given(array, name)
+    found = describe(array, name)
     if not found.dtype.is_float:
         raise TypeError(f"{name} has elements of {found.type_name}, expected floats")
     if len(found.shape) < 2:
@@ -49,7 +49,7 @@ class Layout(NamedTuple):
     is_vectorized: bool
 
 
-def layout_of(operand: Given, views: list[View]) -> Layout:
+def layout_of(operand: ArrayInfo, views: list[View]) -> Layout:
     """The layout of an operand, row-major if possible, else column-major; a transposed view is added to `views`."""
     *stack, row_stride, column_stride = operand.strides
     rows, columns = operand.shape[-2:]
@@ -84,7 +84,7 @@ def transposed(array: Any) -> Any:
     return None
 
 
-def suits_tma(a: Given, b: Given, a_layout: Layout, b_layout: Layout) -> bool:
+def suits_tma(a: ArrayInfo, b: ArrayInfo, a_layout: Layout, b_layout: Layout) -> bool:
     """Whether TMA loads both operands as WGMMA takes them: 8-bit operands have to be K-major."""
     if a.dtype.itemsize == 1 and (a_layout.is_transposed or not b_layout.is_transposed):
         return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.errors import brief
 from weft.ffi.data_type import DataType
-from weft.kernels.host.arrays import Given, element_type, given, output
+from weft.kernels.host.arrays import ArrayInfo, describe, element_type, output
 from weft.kernels.linalg.epilogue import IDENTITY, Activation, Epilogue, epilogue_of
 from weft.kernels.linalg.operands import SCALE_BLOCK, UNSCALED, Scales, operand
 from weft.types.dtype import DType, f32, i32
@@ -32,9 +32,9 @@ class GemmProblem(NamedTuple):
         scales: of 8-bit operands.
     """
 
-    a: Given
-    b: Given
-    c: Given
+    a: ArrayInfo
+    b: ArrayInfo
+    c: ArrayInfo
     epilogue: Epilogue = IDENTITY
     offsets: Any = None
     scales: Scales = UNSCALED
@@ -86,10 +86,10 @@ def gemm_problem(
     inputs = {"a": a, "b": b, "offsets": offsets, "bias": bias, "residual": residual}
     inputs |= {"scale_a": scales.a, "scale_b": scales.b}
     out = output(left, shape, *result_type(left, dtype, out), out, ("residual",), **inputs)
-    return GemmProblem(left, right, given(out, "out"), epilogue, offsets, scales)
+    return GemmProblem(left, right, describe(out, "out"), epilogue, offsets, scales)
 
 
-def _check_operands(left: Given, right: Given, *, is_grouped: bool) -> None:
+def _check_operands(left: ArrayInfo, right: ArrayInfo, *, is_grouped: bool) -> None:
     if is_grouped:
         if len(left.shape) != 2:
             raise ValueError(f"a has shape {left.shape}, expected a matrix")
@@ -109,7 +109,7 @@ def _check_operands(left: Given, right: Given, *, is_grouped: bool) -> None:
 
 
 def _expect(
-    like: Given,
+    like: ArrayInfo,
     array: object,
     name: str,
     shape: tuple[int, ...],
@@ -119,7 +119,7 @@ def _expect(
     """Raises an error unless an array is None, or has the shape, the device of `like` and the type, any float's."""
     if array is None:
         return
-    found = given(array, name, is_float=dtype is None)
+    found = describe(array, name, is_float=dtype is None)
     if dtype is not None and found.dtype is not dtype:
         expected = "int32" if dtype is i32 else "float32"
         raise TypeError(f"{name} has elements of {found.type_name}, expected {expected}")
@@ -130,12 +130,12 @@ def _expect(
         raise ValueError(f"{name} is on {found.device}, expected {like.device}")
 
 
-def result_type(left: Given, dtype: ElementType, out: Any) -> tuple[DType, str]:
+def result_type(left: ArrayInfo, dtype: ElementType, out: Any) -> tuple[DType, str]:
     """The element type of a result, and its name in array libraries."""
     if dtype is not None:
         return named_type(dtype)
     if out is not None:
-        found = given(out, "out", is_float=True)
+        found = describe(out, "out", is_float=True)
         return found.dtype, found.type_name
     if left.dtype.is_float8:
         return element_type(DataType("bfloat16"))  # type: ignore[return-value]

@@ -12,10 +12,9 @@ from typing import Any, Final
 
 import weft
 from weft.kernels.device.row import sum_type
-from weft.kernels.host.arrays import Given, given, output
-from weft.kernels.host.autograd import differentiable
-from weft.kernels.host.calls import Call, remembered
-from weft.kernels.host.compositions import composed, widened
+from weft.kernels.host.arrays import ArrayInfo, describe, output
+from weft.kernels.host.autograd import composite_backward, differentiable, upcast
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.types.launch_limits import WARP_SIZE
 
 _THREADS: Final = 128
@@ -73,12 +72,12 @@ def _by_torch(indptr: Any, indices: Any, values: Any, x: Any) -> Any:
     rows = indptr.shape[0] - 1
     numbers = indptr.new_ones(rows).cumsum(0) - 1
     owners = numbers.repeat_interleave(indptr.diff().long(), output_size=values.shape[0])
-    terms = widened(values) * widened(x)[indices.long()]
+    terms = upcast(values) * upcast(x)[indices.long()]
     return terms.new_zeros(rows).index_add(0, owners.long(), terms).to(x.dtype)
 
 
-@differentiable(_like, composed(_by_torch))
-@remembered
+@differentiable(_like, composite_backward(_by_torch))
+@cached_dispatch
 def sparse_matvec(indptr: Any, indices: Any, values: Any, x: Any, out: Any = None) -> Any:
     """Multiplies a sparse matrix in CSR format (compressed rows) by a vector.
 
@@ -107,7 +106,7 @@ def sparse_matvec(indptr: Any, indices: Any, values: Any, x: Any, out: Any = Non
         >>> weft.kernels.sparse_matvec(indptr, indices, values, x).tolist()
         [6.0, 8.0]
     """
-    source = given(x, "x", is_float=True)
+    source = describe(x, "x", is_float=True)
     inputs = {"indptr": indptr, "indices": indices, "values": values, "x": x}
     found = {name: _vector(source, array, name) for name, array in inputs.items()}
     if found["values"].shape != found["indices"].shape:
@@ -124,8 +123,8 @@ def sparse_matvec(indptr: Any, indices: Any, values: Any, x: Any, out: Any = Non
     return out
 
 
-def _vector(source: Given, array: object, name: str) -> Given:
-    found = given(array, name)
+def _vector(source: ArrayInfo, array: object, name: str) -> ArrayInfo:
+    found = describe(array, name)
     if name in ("values", "x"):
         if found.dtype is not source.dtype:
             raise TypeError(

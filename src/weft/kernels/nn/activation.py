@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.device.row import sum_type
-from weft.kernels.host.arrays import Array, Constant, Given, given, output_like
-from weft.kernels.host.autograd import WIDEST, differentiable, like_first, like_second
-from weft.kernels.host.calls import Call, remembered
-from weft.kernels.host.compositions import composed, pulled_back, widened
+from weft.kernels.host.arrays import Array, ArrayInfo, Constant, describe, output_like
+from weft.kernels.host.autograd import (
+    WIDEST,
+    composite_backward,
+    differentiable,
+    like_first,
+    like_second,
+    upcast,
+    vjp,
+)
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.language.numbers.math import abs, divide, erf, exp, exp2, fma
 from weft.language.numbers.math import min as lesser
 from weft.language.threads.each import each
@@ -44,7 +51,7 @@ def _gelu_backward(gradient: Any, _: Any, x: Any, approximate: str) -> Any:
 
 
 @differentiable(like_first, _gelu_backward, rows={"x": 1})
-@remembered
+@cached_dispatch
 def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
     """The Gaussian error linear unit of each element: x · Φ(x), where Φ is the normal distribution's integral.
 
@@ -65,7 +72,7 @@ def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
         >>> weft.kernels.gelu(np.array([-100.0, 0.0, 100.0])).tolist()
         [-0.0, 0.0, 100.0]
     """
-    source = given(x, "x", is_float=True)
+    source = describe(x, "x", is_float=True)
     function = _form(approximate, source.dtype)[0]
     out = output_like(source, out, ("x",), x=x)
     return Call(_map, (function, x, out), out)
@@ -75,13 +82,13 @@ def _gelu_slope_by_torch(gradient: Any, x: Any, approximate: str) -> Any:
     functional: Any = sys.modules["torch"].nn.functional
 
     def own(x: Any) -> Any:
-        return functional.gelu(widened(x), approximate=approximate)
+        return functional.gelu(upcast(x), approximate=approximate)
 
-    return pulled_back(own, gradient, x)[0]
+    return vjp(own, gradient, x)[0]
 
 
-@differentiable(like_second, composed(_gelu_slope_by_torch), rows={"gradient": 1, "x": 1})
-@remembered
+@differentiable(like_second, composite_backward(_gelu_slope_by_torch), rows={"gradient": 1, "x": 1})
+@cached_dispatch
 def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = None) -> Any:
     """The derivative of `gelu`: `gradient` times that of x · Φ(x).
 
@@ -103,7 +110,7 @@ def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = N
         >>> weft.kernels.gelu_backward(np.ones(3), np.array([-100.0, 0.0, 100.0])).tolist()
         [0.0, 0.5, 1.0]
     """
-    source = given(x, "x", is_float=True)
+    source = describe(x, "x", is_float=True)
     derivative = _form(approximate, source.dtype)[1]
     check_alike(source, gradient, "gradient")
     out = output_like(source, out, ("gradient", "x"), gradient=gradient, x=x)
@@ -119,7 +126,7 @@ def _silu_mul_backward(gradient: Any, _: Any, gate: Any, up: Any) -> Any:
 
 
 @differentiable(like_first, _silu_mul_backward, autocast=WIDEST, rows={"gate": 1, "up": 1})
-@remembered
+@cached_dispatch
 def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
     """The gated unit of a transformer's middle layer: gate / (1 + exp(−gate)) · up.
 
@@ -140,7 +147,7 @@ def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
         >>> weft.kernels.silu_mul(np.array([0.0, 100.0]), np.array([1.0, 2.0])).tolist()
         [0.0, 200.0]
     """
-    source = given(gate, "gate", is_float=True)
+    source = describe(gate, "gate", is_float=True)
     check_alike(source, up, "up")
     out = output_like(source, out, ("gate", "up"), gate=gate, up=up)
     function = short_gated if is_short_float(source.dtype) else gated
@@ -151,15 +158,15 @@ def _gated_slopes_by_torch(gradient: Any, gate: Any, up: Any) -> Any:
     silu: Any = sys.modules["torch"].nn.functional.silu
 
     def own(gate: Any, up: Any) -> Any:
-        return silu(widened(gate)) * widened(up)
+        return silu(upcast(gate)) * upcast(up)
 
-    return pulled_back(own, gradient, gate, up)
+    return vjp(own, gradient, gate, up)
 
 
 @differentiable(
-    _like_both, composed(_gated_slopes_by_torch), rows={"gradient": 1, "gate": 1, "up": 1}
+    _like_both, composite_backward(_gated_slopes_by_torch), rows={"gradient": 1, "gate": 1, "up": 1}
 )
-@remembered
+@cached_dispatch
 def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
     """The derivatives of `silu_mul` by `gate` and by `up`.
 
@@ -181,16 +188,16 @@ def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
         >>> float(by_gate[0]), float(by_up[0])
         (0.5, 0.0)
     """
-    source = given(gate, "gate", is_float=True)
+    source = describe(gate, "gate", is_float=True)
     check_alike(source, up, "up")
     check_alike(source, gradient, "gradient")
     results = output_like(source), output_like(source)
     return Call(_gated_backward, (gradient, gate, up, *results), results)  # type: ignore[return-value]
 
 
-def check_alike(source: Given, array: object, name: str) -> None:
+def check_alike(source: ArrayInfo, array: object, name: str) -> None:
     """Raises an error unless an array has the shape, type and device of another one."""
-    found = given(array, name)
+    found = describe(array, name)
     if found.dtype is not source.dtype:
         raise TypeError(f"{name} has elements of {found.type_name}, expected {source.type_name}")
     if found.shape != source.shape:

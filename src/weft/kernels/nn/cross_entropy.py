@@ -40,19 +40,25 @@ from weft.kernels.device.row_mapping import (
 )
 from weft.kernels.host.arrays import (
     Array,
+    ArrayInfo,
     Constant,
-    Given,
     Int32,
     common_width,
+    describe,
     element_type,
-    given,
     integer_from,
     output,
     output_like,
 )
-from weft.kernels.host.autograd import WIDE_ON_GPUS, differentiable, like_second
-from weft.kernels.host.calls import Call, remembered
-from weft.kernels.host.compositions import composed, pulled_back, widened
+from weft.kernels.host.autograd import (
+    WIDE_ON_GPUS,
+    composite_backward,
+    differentiable,
+    like_second,
+    upcast,
+    vjp,
+)
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.kernels.nn.softmax import (
     exponential,
     load_wide,
@@ -83,7 +89,7 @@ def _loss_backward(gradient: Any, _: Any, logits: Any, classes: Any, ignored: in
 
 
 @differentiable(_like_losses, _loss_backward, autocast=WIDE_ON_GPUS)
-@remembered
+@cached_dispatch
 def cross_entropy(logits: Any, classes: Any, ignored: int = -100, out: Any = None) -> Any:
     """The loss of each row: log Σ exp(logits) − the logit of its class, over the last dimension.
 
@@ -120,15 +126,15 @@ def _slope_by_torch(gradient: Any, logits: Any, classes: Any, ignored: int) -> A
     own = classes.flatten().long()
 
     def losses(logits: Any) -> Any:
-        rows = widened(logits).reshape(-1, logits.shape[-1])
+        rows = upcast(logits).reshape(-1, logits.shape[-1])
         found = functional.cross_entropy(rows, own, ignore_index=ignored, reduction="none")
         return found.reshape(classes.shape)
 
-    return pulled_back(losses, gradient, logits)[0]
+    return vjp(losses, gradient, logits)[0]
 
 
-@differentiable(like_second, composed(_slope_by_torch))
-@remembered
+@differentiable(like_second, composite_backward(_slope_by_torch))
+@cached_dispatch
 def cross_entropy_backward(
     gradient: Any, logits: Any, classes: Any, ignored: int = -100, out: Any = None
 ) -> Any:
@@ -154,7 +160,7 @@ def cross_entropy_backward(
         [[0.5, -0.5]]
     """
     ignored, (source, shape) = _ignored(ignored), _given(logits, classes)
-    found = given(gradient, "gradient", is_float=True)
+    found = describe(gradient, "gradient", is_float=True)
     if found.shape != shape or found.device != source.device:
         raise ValueError(
             f"gradient has shape {found.shape} on {found.device}, expected {shape} on {source.device}"
@@ -162,7 +168,7 @@ def cross_entropy_backward(
     inputs = {"gradient": gradient, "logits": logits, "classes": classes}
     out = output_like(source, out, ("logits",), **inputs)
     if source.rows:
-        width = common_width(source, given(out, "out"))
+        width = common_width(source, describe(out, "out"))
         spread = spread_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
         arguments = gradient, logits, classes, out, ignored, spread
         return Call(_losses_backward, arguments, out)
@@ -173,8 +179,8 @@ def _ignored(ignored: object) -> int:
     return integer_from(ignored, "ignored", -(1 << 31), 1 << 31)
 
 
-def _given(logits: Any, classes: Any) -> tuple[Given, tuple[int, ...]]:
-    source, found = given(logits, "logits", is_float=True), given(classes, "classes")
+def _given(logits: Any, classes: Any) -> tuple[ArrayInfo, tuple[int, ...]]:
+    source, found = describe(logits, "logits", is_float=True), describe(classes, "classes")
     if len(source.shape) < 2 or not source.shape[-1]:
         raise ValueError(f"logits has shape {source.shape}, expected (..., classes)")
     if not found.dtype.is_integer:
@@ -186,7 +192,7 @@ def _given(logits: Any, classes: Any) -> tuple[Given, tuple[int, ...]]:
     return source, found.shape
 
 
-def _loss_type(source: Given) -> Any:
+def _loss_type(source: ArrayInfo) -> Any:
     return element_type(DataType("float64" if source.dtype is f64 else "float32"))
 
 

@@ -16,18 +16,18 @@ from weft.kernels.device.row import elements, put_elements, sum_type
 from weft.kernels.device.views import aligned, flat
 from weft.kernels.host.arrays import (
     Array,
+    ArrayInfo,
     Constant,
     Float64,
-    Given,
     Int32,
     common_width,
-    given,
+    describe,
     integer_from,
     number,
     output_like,
 )
 from weft.kernels.host.autograd import differentiable, like_first
-from weft.kernels.host.calls import Call, remembered_for_any
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch_except
 from weft.language.control import ceil_div, static_range, where
 from weft.language.threads.each import each
 from weft.primitives.random.philox import words
@@ -63,7 +63,7 @@ def _dropout_backward(gradient: Any, _: Any, x: Any, p: float, seed: int, stream
 
 
 @differentiable(like_first, _dropout_backward, _signed, run=_dropout_of_signed)
-@remembered_for_any("seed", "stream")
+@cached_dispatch_except("seed", "stream")
 def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> Any:
     """Each element is 0 with probability p, else x / (1 − p).
 
@@ -91,7 +91,7 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
         >>> float(x.max()), bool(0.24 < (x == 0).mean() < 0.26)
         (1.3333333730697632, True)
     """
-    source = given(x, "x", is_float=True)
+    source = describe(x, "x", is_float=True)
     share = number(p, "p")
     if not 0 <= share <= 1:
         raise ValueError(f"p is {brief(p)}, expected a probability from 0 to 1")
@@ -101,7 +101,7 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
     if source.size:
         dropped = round(share * _STEPS)
         scale = 1 / (1 - share) if share < 1 else 0.0
-        target = given(out, "out")
+        target = describe(out, "out")
         is_flat = source.is_contiguous and target.is_contiguous
         together = _width_of(source, target) if is_flat else common_width(source, target)
         numbers = dropped, scale, seed, stream
@@ -109,7 +109,7 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
     return out
 
 
-def _width_of(source: Given, target: Given) -> int:
+def _width_of(source: ArrayInfo, target: ArrayInfo) -> int:
     """Neighbors of an access to vectors of any length."""
     bits = source.address | target.address | VECTOR_BYTES
     return (bits & -bits) // source.dtype.itemsize or 1

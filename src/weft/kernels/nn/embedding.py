@@ -10,22 +10,22 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weft.api import jit, kernel
-from weft.kernels.algorithms.transpose import copy, row_plan_for
+from weft.kernels.algorithms.transpose import copy, row_copy_config
 from weft.kernels.device.row import elements, index_of, put_elements, row_count, row_of
 from weft.kernels.device.views import aligned
 from weft.kernels.host.arrays import (
     Array,
+    ArrayInfo,
     Constant,
-    Given,
     common_width,
-    given,
+    describe,
     integer_from,
     output,
     output_like,
 )
 from weft.kernels.host.autograd import WIDEST, differentiable, like_first
-from weft.kernels.host.calls import Call, remembered
 from weft.kernels.host.devices import capabilities
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.language.control import ceil_div, static_range, unroll, where
 from weft.language.memory.atomics import atomic_add
 from weft.language.memory.scratch import scratch
@@ -52,7 +52,7 @@ def _embedding_backward(gradient: Any, _: Any, table: Any, indices: Any) -> Any:
 
 
 @differentiable(_like_rows, _embedding_backward)
-@remembered
+@cached_dispatch
 def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     """Rows of a table: ``out[..., :] = table[indices[...], :]``.
 
@@ -81,9 +81,9 @@ def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     shape = (*places.shape, columns)
     inputs = {"table": table, "indices": indices}
     out = output(source, shape, source.dtype, source.type_name, out, **inputs)
-    width = common_width(source, given(out, "out"))
+    width = common_width(source, describe(out, "out"))
     if width > 1 and columns * places.size and capabilities(source.device).number > 0:
-        plan = row_plan_for(columns // width, width)
+        plan = row_copy_config(columns // width, width)
         return Call(_embed_rows, (table, indices, out, plan), out)
     return Call(_embed, (table, indices, out), out)
 
@@ -97,7 +97,7 @@ def _added_backward(gradient: Any, _: Any, __: Any, indices: Any, ___: int) -> A
 
 
 @differentiable(_like_table, _added_backward)
-@remembered
+@cached_dispatch
 def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) -> Any:
     """The derivative of `embedding` by its table: each row is the sum of the gradients of its uses.
 
@@ -121,7 +121,7 @@ def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) 
         >>> weft.kernels.embedding_backward(np.ones((3, 1)), np.array([1, 1, 0]), 3).tolist()
         [[1.0], [2.0], [0.0]]
     """
-    source = given(gradient, "gradient", is_float=True)
+    source = describe(gradient, "gradient", is_float=True)
     places = _indices(source, indices)
     if source.shape[:-1] != places.shape:
         raise ValueError(
@@ -142,7 +142,7 @@ def _gather_backward(gradient: Any, _: Any, x: Any, indices: Any, axis: int) -> 
 
 
 @differentiable(_like_gathered, _gather_backward)
-@remembered
+@cached_dispatch
 def gather(x: Any, indices: Any, axis: int = -1, out: Any = None) -> Any:
     """Elements along a dimension: for ``axis=1`` of matrices ``out[i, j] = x[i, indices[i, j]]``.
 
@@ -165,18 +165,18 @@ def gather(x: Any, indices: Any, axis: int = -1, out: Any = None) -> Any:
         >>> weft.kernels.gather(np.array([[1, 2], [3, 4]]), np.array([[1], [0]])).tolist()
         [[2], [3]]
     """
-    source = given(x, "x")
+    source = describe(x, "x")
     axis = _axis(source, axis)
     places = _along(source, indices, axis)
     inputs = {"x": x, "indices": indices}
     out = output(source, places.shape, source.dtype, source.type_name, out, **inputs)
     if axis == len(source.shape) - 1 and (kept := _kept(source, places)):
-        width = common_width(places, given(out, "out"))
+        width = common_width(places, describe(out, "out"))
         return Call(_gather_rows, (x, indices, out, kept, source.width, width), out)
     return Call(_gather, (x, indices, out, axis), out)
 
 
-def _kept(source: Given, places: Given) -> int:
+def _kept(source: ArrayInfo, places: ArrayInfo) -> int:
     """Elements of shared memory for rows that a GPU reads once as a whole; 0 where single elements are fewer bytes."""
     columns, size = source.shape[-1], source.dtype.itemsize
     if capabilities(source.device).number == 0 or source.width < 2 or size < 2 or not places.size:
@@ -218,12 +218,12 @@ def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = No
         >>> weft.kernels.scatter_add(np.zeros(3), np.array([2, 0, 2]), np.array([1.0, 2.0, 3.0])).tolist()
         [2.0, 0.0, 4.0]
     """
-    source = given(x, "x")
+    source = describe(x, "x")
     if source.dtype is bool_:
         raise TypeError("x has elements of bool, expected numbers that can be added")
     axis = _axis(source, axis)
     places = _along(source, indices, axis)
-    added = given(values, "values")
+    added = describe(values, "values")
     if added.dtype is not source.dtype:
         raise TypeError(f"values has elements of {added.type_name}, expected {source.type_name}")
     if added.shape != places.shape:
@@ -235,15 +235,15 @@ def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = No
     return out
 
 
-def _matrix(array: object, name: str) -> Given:
-    found = given(array, name)
+def _matrix(array: object, name: str) -> ArrayInfo:
+    found = describe(array, name)
     if len(found.shape) != 2:
         raise ValueError(f"{name} has shape {found.shape}, expected a matrix")
     return found
 
 
-def _indices(source: Given, indices: object) -> Given:
-    found = given(indices, "indices")
+def _indices(source: ArrayInfo, indices: object) -> ArrayInfo:
+    found = describe(indices, "indices")
     if not found.dtype.is_integer:
         raise TypeError(f"indices has elements of {found.type_name}, expected integers")
     if found.device != source.device:
@@ -251,12 +251,12 @@ def _indices(source: Given, indices: object) -> Given:
     return found
 
 
-def _axis(source: Given, axis: int) -> int:
+def _axis(source: ArrayInfo, axis: int) -> int:
     rank = len(source.shape)
     return integer_from(axis, "axis", -rank, rank) % rank
 
 
-def _along(source: Given, indices: object, axis: int) -> Given:
+def _along(source: ArrayInfo, indices: object, axis: int) -> ArrayInfo:
     found = _indices(source, indices)
     expected = (*source.shape[:axis], ..., *source.shape[axis + 1 :])
     fits = len(found.shape) == len(expected)

@@ -36,13 +36,13 @@ from weft.kernels.host.arrays import (
     Constant,
     Float64,
     common_width,
-    given,
+    describe,
+    describe_vector,
     number,
     output_like,
-    vector_of,
 )
 from weft.kernels.host.autograd import WIDE_ON_GPUS, differentiable, like_first
-from weft.kernels.host.calls import Call, remembered
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.kernels.nn.norm_backward import norm_backward
 from weft.language.asynchronous.pipeline import PipelineState
 from weft.language.control import unroll
@@ -64,7 +64,7 @@ def _rms_norm_backward(gradient: Any, _: Any, x: Any, weight: Any, eps: float) -
 
 
 @differentiable(like_first, _layer_norm_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
-@remembered
+@cached_dispatch
 def layer_norm(
     x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, out: Any = None
 ) -> Any:
@@ -93,7 +93,7 @@ def layer_norm(
 
 
 @differentiable(like_first, _rms_norm_backward, rows={"x": 1})
-@remembered
+@cached_dispatch
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, out: Any = None) -> Any:
     """Each row divided by its root mean square: x / √(mean of x² + eps) · weight over the last dimension.
 
@@ -114,15 +114,17 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, out: Any = None) -> 
 
 
 def _of_rows(x: Any, weight: Any, bias: Any, eps: float, out: Any, is_centered: bool) -> Any:
-    source, eps = given(x, "x", is_float=True), number(eps, "eps")
+    source, eps = describe(x, "x", is_float=True), number(eps, "eps")
     vectors = [
-        vector_of(source, name, vector)
+        describe_vector(source, name, vector)
         for name, vector in (("weight", weight), ("bias", bias))
         if vector is not None
     ]
     out = output_like(source, out, ("x",), x=x, weight=weight, bias=bias)
     if source.shape[-1] and source.rows:
-        width = common_width(source, given(out, "out"), *(v for v in vectors if not v.has_chunks))
+        width = common_width(
+            source, describe(out, "out"), *(v for v in vectors if not v.has_chunks)
+        )
         spread = spread_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
         return Call(_normalize, (x, weight, bias, eps, out, spread, is_centered), out)
     return out

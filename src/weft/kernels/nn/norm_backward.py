@@ -36,14 +36,13 @@ from weft.kernels.host.arrays import (
     Constant,
     Float64,
     common_width,
-    given,
+    describe,
+    describe_vector,
     number,
     output,
     output_like,
-    vector_of,
 )
-from weft.kernels.host.autograd import differentiable
-from weft.kernels.host.compositions import composed, pulled_back, widened
+from weft.kernels.host.autograd import composite_backward, differentiable, upcast, vjp
 from weft.kernels.nn.activation import check_alike
 from weft.language.asynchronous.cluster import cluster_rank
 from weft.language.asynchronous.pipeline import PipelineState
@@ -78,28 +77,28 @@ def _like_two_slopes(*arguments: Any) -> tuple[Any, Any]:
 
 def _slopes_by_torch(gradient: Any, x: Any, weight: Any, eps: float) -> Any:
     def norm(x: Any, weight: Any, bias: Any) -> Any:
-        wide = widened(x)
+        wide = upcast(x)
         wide = wide - wide.mean(-1, keepdim=True)
         return _scaled(wide, eps) * weight + bias
 
     factor = x.new_ones(x.shape[-1:]) if weight is None else weight
-    return pulled_back(norm, gradient, x, factor, factor.new_zeros(factor.shape))
+    return vjp(norm, gradient, x, factor, factor.new_zeros(factor.shape))
 
 
 def _two_slopes_by_torch(gradient: Any, x: Any, weight: Any, eps: float) -> Any:
     factor = x.new_ones(x.shape[-1:]) if weight is None else weight
 
     def norm(x: Any, weight: Any) -> Any:
-        return _scaled(widened(x), eps) * weight
+        return _scaled(upcast(x), eps) * weight
 
-    return pulled_back(norm, gradient, x, factor)
+    return vjp(norm, gradient, x, factor)
 
 
 def _scaled(x: Any, eps: float) -> Any:
     return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
 
 
-@differentiable(_like_slopes, composed(_slopes_by_torch))
+@differentiable(_like_slopes, composite_backward(_slopes_by_torch))
 def layer_norm_backward(
     gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5
 ) -> tuple[Any, Any, Any]:
@@ -131,7 +130,7 @@ def layer_norm_backward(
     return _slopes(gradient, x, weight, eps, True)
 
 
-@differentiable(_like_two_slopes, composed(_two_slopes_by_torch))
+@differentiable(_like_two_slopes, composite_backward(_two_slopes_by_torch))
 def rms_norm_backward(
     gradient: Any, x: Any, weight: Any = None, eps: float = 1e-6
 ) -> tuple[Any, Any]:
@@ -169,16 +168,16 @@ def norm_backward(
 def _slopes(
     gradient: Any, x: Any, weight: Any, eps: float, is_centered: bool
 ) -> tuple[Any, Any, Any]:
-    source, eps = given(x, "x", is_float=True), number(eps, "eps")
+    source, eps = describe(x, "x", is_float=True), number(eps, "eps")
     check_alike(source, gradient, "gradient")
-    of_vectors = source if weight is None else vector_of(source, "weight", weight)
+    of_vectors = source if weight is None else describe_vector(source, "weight", weight)
     by_x = output_like(source)
     columns = source.shape[-1:]
     by_weight, by_bias = (
         output(source, columns, of_vectors.dtype, of_vectors.type_name) for _ in range(2)
     )
     if columns[0]:
-        arrays = [source, given(gradient, "gradient"), given(by_x, "x")]
+        arrays = [source, describe(gradient, "gradient"), describe(by_x, "x")]
         width = common_width(*arrays)
         spread = spread_for(columns[0], width, source.dtype, source.device, _LIMITS)
         call = _of_kept_rows if spread.items else _of_read_rows

@@ -13,10 +13,9 @@ from weft.api import jit, kernel
 from weft.errors import brief
 from weft.kernels.device.row import elements, put_elements, sum_type
 from weft.kernels.device.views import aligned
-from weft.kernels.host.arrays import Array, Constant, Given, common_width, given, output_like
-from weft.kernels.host.autograd import differentiable, like_first
-from weft.kernels.host.calls import Call, remembered
-from weft.kernels.host.compositions import widened
+from weft.kernels.host.arrays import Array, ArrayInfo, Constant, common_width, describe, output_like
+from weft.kernels.host.autograd import differentiable, like_first, upcast
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.language.control import static_range
 from weft.language.threads.each import each
 
@@ -40,13 +39,13 @@ def _by_angles(gradient: Any, x: Any, cos: Any, style: str) -> tuple[Any, Any]:
     parts = [slice(pairs), slice(pairs, 2 * pairs)]
     if style == "interleaved":
         parts = [slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)]
-    (p, q), (by_p, by_q) = ([widened(one)[..., part] for part in parts] for one in (x, gradient))
+    (p, q), (by_p, by_q) = ([upcast(one)[..., part] for part in parts] for one in (x, gradient))
     others = [dim for dim in range(x.ndim) if dim not in (x.ndim - 3, x.ndim - 1)]
     return (by_p * p + by_q * q).sum(others), (by_q * p - by_p * q).sum(others)
 
 
 @differentiable(like_first, _rope_backward, rows={"x": 3})
-@remembered
+@cached_dispatch
 def rope(
     x: Any, cos: Any, sin: Any, style: str = "half", inverse: bool = False, out: Any = None
 ) -> Any:
@@ -76,13 +75,13 @@ def rope(
         >>> weft.kernels.rope(x, np.cos(quarter), np.sin(quarter)).round(6).tolist()
         [[[-2.0, 1.0]]]
     """
-    source = given(x, "x", is_float=True)
+    source = describe(x, "x", is_float=True)
     if style not in _STYLES:
         raise ValueError(f"style is {brief(style)}, expected 'half' or 'interleaved'")
     if len(source.shape) < 3:
         raise ValueError(f"x has shape {source.shape}, expected (..., tokens, heads, hdim)")
     tokens, hdim = source.shape[-3], source.shape[-1]
-    tables = [given(table, name, is_float=True) for name, table in (("cos", cos), ("sin", sin))]
+    tables = [describe(table, name, is_float=True) for name, table in (("cos", cos), ("sin", sin))]
     for name, table in zip(("cos", "sin"), tables, strict=True):
         if len(table.shape) != 2 or table.shape[0] != tokens or 2 * table.shape[1] > hdim:
             raise ValueError(
@@ -92,7 +91,7 @@ def rope(
     if tables[1].shape[1] != pairs:
         raise ValueError(f"cos has {pairs} pairs, and sin {tables[1].shape[1]}")
     out = output_like(source, out, ("x",), x=x, cos=cos, sin=sin)
-    plan = _plan_for(source, given(out, "out"), tables, style == "half")
+    plan = _plan_for(source, describe(out, "out"), tables, style == "half")
     return Call(_rope, (x, cos, sin, out, plan, -1 if inverse else 1, 2 * pairs < hdim), out)
 
 
@@ -114,7 +113,7 @@ class Plan(NamedTuple):
     table_width: int
 
 
-def _plan_for(source: Given, target: Given, tables: list[Given], is_half: bool) -> Plan:
+def _plan_for(source: ArrayInfo, target: ArrayInfo, tables: list[ArrayInfo], is_half: bool) -> Plan:
     """Accesses of 16 bytes, as far as everything lies so."""
     count = tables[0].shape[1]
     width = math.gcd(common_width(source, target), count if is_half else 2 * count)

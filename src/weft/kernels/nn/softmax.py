@@ -31,9 +31,9 @@ from weft.kernels.device.row_mapping import (
     store_row,
 )
 from weft.kernels.device.row_pipeline import begin, begin_all, ring_of, step_of, wait
-from weft.kernels.host.arrays import Array, Constant, common_width, given, output_like
+from weft.kernels.host.arrays import Array, Constant, common_width, describe, output_like
 from weft.kernels.host.autograd import WIDE_ON_GPUS, differentiable, like_first
-from weft.kernels.host.calls import Call, remembered
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.kernels.nn.softmax_backward import log_softmax_backward, softmax_backward
 from weft.language.asynchronous.pipeline import PipelineState
 from weft.language.control import unroll
@@ -55,7 +55,7 @@ def _log_softmax_backward(gradient: Any, y: Any, _: Any) -> Any:
 
 
 @differentiable(like_first, _softmax_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
-@remembered
+@cached_dispatch
 def softmax(x: Any, out: Any = None) -> Any:
     """The softmax of each row: exp(x) / Σ exp(x) over the last dimension.
 
@@ -79,7 +79,7 @@ def softmax(x: Any, out: Any = None) -> Any:
 
 
 @differentiable(like_first, _log_softmax_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
-@remembered
+@cached_dispatch
 def log_softmax(x: Any, out: Any = None) -> Any:
     """The logarithm of the softmax of each row: x − log Σ exp(x) over the last dimension.
 
@@ -94,10 +94,10 @@ def log_softmax(x: Any, out: Any = None) -> Any:
 
 
 def _of_rows(x: Any, out: Any, is_log: bool) -> Any:
-    source = given(x, "x", is_float=True)
+    source = describe(x, "x", is_float=True)
     out = output_like(source, out, ("x",), x=x)
     if source.shape[-1] and source.rows:
-        width = common_width(source, given(out, "out"))
+        width = common_width(source, describe(out, "out"))
         spread = spread_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
         return Call(_softmax, (x, out, spread, is_log), out)
     return out

@@ -28,10 +28,9 @@ from weft.kernels.device.row_mapping import (
     store_row,
 )
 from weft.kernels.device.row_pipeline import begin, begin_all, ring_of, step_of, wait
-from weft.kernels.host.arrays import Array, Constant, common_width, given, output_like
-from weft.kernels.host.autograd import differentiable, like_second
-from weft.kernels.host.calls import Call, remembered
-from weft.kernels.host.compositions import composed, widened
+from weft.kernels.host.arrays import Array, Constant, common_width, describe, output_like
+from weft.kernels.host.autograd import composite_backward, differentiable, like_second, upcast
+from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.kernels.nn.activation import check_alike
 from weft.language.asynchronous.pipeline import PipelineState
 from weft.language.control import unroll
@@ -43,17 +42,17 @@ _LIMITS: Final = Limits(items=16, threads=1024, streams_from=16384, arrays=2)
 
 
 def _by_torch(gradient: Any, y: Any) -> Any:
-    slope, wide = widened(gradient), widened(y)
+    slope, wide = upcast(gradient), upcast(y)
     return (wide * (slope - (slope * wide).sum(-1, keepdim=True))).to(y.dtype)
 
 
 def _of_logarithms(gradient: Any, y: Any) -> Any:
-    slope = widened(gradient)
-    return (slope - widened(y).exp() * slope.sum(-1, keepdim=True)).to(y.dtype)
+    slope = upcast(gradient)
+    return (slope - upcast(y).exp() * slope.sum(-1, keepdim=True)).to(y.dtype)
 
 
-@differentiable(like_second, composed(_by_torch), rows={"gradient": 1, "y": 1})
-@remembered
+@differentiable(like_second, composite_backward(_by_torch), rows={"gradient": 1, "y": 1})
+@cached_dispatch
 def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     """The derivative of `softmax`: y · (gradient − Σ gradient · y) over the last dimension.
 
@@ -77,8 +76,8 @@ def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     return _slopes(gradient, y, out, False)
 
 
-@differentiable(like_second, composed(_of_logarithms), rows={"gradient": 1, "y": 1})
-@remembered
+@differentiable(like_second, composite_backward(_of_logarithms), rows={"gradient": 1, "y": 1})
+@cached_dispatch
 def log_softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     """The derivative of `log_softmax`: gradient − exp(y) · Σ gradient over the last dimension.
 
@@ -93,11 +92,11 @@ def log_softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
 
 
 def _slopes(gradient: Any, y: Any, out: Any, is_log: bool) -> Any:
-    source = given(y, "y", is_float=True)
+    source = describe(y, "y", is_float=True)
     check_alike(source, gradient, "gradient")
     out = output_like(source, out, ("gradient", "y"), gradient=gradient, y=y)
     if source.rows and source.shape[-1]:
-        width = common_width(source, given(gradient, "gradient"), given(out, "out"))
+        width = common_width(source, describe(gradient, "gradient"), describe(out, "out"))
         spread = spread_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
         return Call(_softmax_backward, (gradient, y, out, spread, is_log), out)
     return out

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of arrays as operators of torch: ``weft::<name>``, with all that torch asks of one of its own.
+"""Functions of arrays as operators of torch, ``weft::<name>``.
 
-In: declarations. Out: for each an operator with a schema, a kernel, shapes of results without data, derivatives in both
-directions, a rule for `vmap` and one for `autocast`, and a count of operations. torch is imported by nothing here until
-operators are made.
+In: declarations. Out: for each an operator with a schema, a kernel, a fake implementation, derivatives in reverse and
+forward mode, rules for `vmap` and `autocast`, and a FLOP count. torch is not imported until operators are made.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def declare(
     kept: tuple[str, Callable[..., Any]] | None,
     **rules: Any,
 ) -> Declaration:
-    """Notes an operator that a function is; torch hears of it with all others."""
+    """Declares a function's operator; `make_operators` registers all."""
     own, written = rules.get("run", function), ["out"]
     count = str(signature(own).return_annotation).count("Any")
     if kept is not None:
@@ -110,7 +109,7 @@ def declare(
 
 
 def make_operators() -> bool:
-    """Makes the operators of all functions of `weft.kernels`, unless they are there; true.
+    """Registers the operators of all functions of `weft.kernels` once; true.
 
     A graph that torch has kept, of a program that it does not trace again, names them by their names alone, and the
     derivative of one is another.
@@ -126,7 +125,7 @@ def make_operators() -> bool:
             _MADE[name] = _make(_DECLARED[name])
             is_new = True
         if is_new:
-            _tell_counters(sys.modules["torch"])
+            _update_flop_counters(sys.modules["torch"])
         if _SHARDED != _MADE.keys() and "torch.distributed.tensor" in sys.modules:
             for name in _MADE.keys() - _SHARDED:
                 if has_strategy(_DECLARED[name]):
@@ -152,7 +151,7 @@ def _with_kept(
 
 
 def _declared(parameter: Any) -> str:
-    """A parameter in torch's schema: what has no type of its own is a tensor."""
+    """A parameter in torch's schema language; by default a tensor."""
     kind, default = _TYPES.get(parameter.annotation, "Tensor"), parameter.default
     if default is parameter.empty:
         return f"{kind} {parameter.name}"
@@ -186,7 +185,7 @@ def _make(declared: Declaration) -> Any:
 
 
 class _Place(local):
-    """Where a thread is."""
+    """A thread's state."""
 
     is_inside = False
     is_pushing = False
@@ -222,8 +221,8 @@ def _counted(declared: Declaration) -> Callable[..., int]:
     return flops
 
 
-def _tell_counters(torch: Any) -> None:
-    """Gives counters that are counting already, and have a copy of torch's formulas, those of the operators."""
+def _update_flop_counters(torch: Any) -> None:
+    """Adds the FLOP formulas to counters that are active and have a copy of torch's registry."""
     formulas: Any = import_module("torch.utils.flop_counter").flop_registry
     modes: Any = import_module("torch.utils._python_dispatch")
     for mode in modes._get_current_dispatch_mode_stack():
@@ -238,7 +237,7 @@ def _tell_counters(torch: Any) -> None:
 def _differentiated(
     torch: Any, operator: Any, methods: dict[str, Any], declared: Declaration
 ) -> Callable[..., Any]:
-    """What torch calls above the kernel: it records what a derivative needs, or refuses what has none."""
+    """The autograd kernel: records what a derivative needs, or refuses what has none."""
     level, functorch = torch._C, torch._C._functorch
     forward_mode: Any = import_module("torch.autograd.forward_ad")
     kinds = (torch.autograd.function._SingleLevelFunction,)
@@ -264,7 +263,7 @@ def _differentiated(
 
 
 def transformed(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """A call by a function that `torch.func` transforms: a node with a rule for each transformation."""
+    """Calls an operator under `torch.func`: a node with a rule for each transformation."""
     declared = _DECLARED[name]
     rest = declared.parameters[len(arguments) :]
     values = [*arguments, *[keywords.get(one, default) for one, default in rest]]
@@ -275,7 +274,7 @@ def transformed(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any])
 
 
 def is_transformed(torch: Any) -> bool:
-    """Whether transformations of `torch.func` are under way; functionalization takes operators as they are."""
+    """Whether transformations of `torch.func` are active; functionalization takes operators as they are."""
     own = torch._C._functorch
     stack = own.get_interpreter_stack() or ()
     return bool(stack) and all(one.key() != own.TransformType.Functionalize for one in stack)
@@ -289,7 +288,7 @@ def _outside(torch: Any, operator: Any, name: str) -> Callable[..., Any]:
 
 
 def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]:
-    """Those of the `torch.autograd.Function` that an operator is."""
+    """The methods of an operator's `torch.autograd.Function`."""
     level, derive, name = torch._C, declared.backward, declared.name
     forward_mode: Any = import_module("torch.autograd.forward_ad")
 
@@ -359,7 +358,7 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
 def _derived(
     declared: Declaration, gradients: tuple[Any, ...], output: Any, inputs: list[Any]
 ) -> tuple[Any, ...]:
-    """The derivatives by all arguments, from the gradients of all results."""
+    """The gradients of all arguments, from those of all results."""
     if declared.backward is None:
         raise no_derivative(declared.name)
     outputs = _tupled(output)
@@ -375,7 +374,7 @@ def _derived(
 def _pushed(
     torch: Any, declared: Declaration, tangents: tuple[Any, ...], output: Any, inputs: list[Any]
 ) -> tuple[Any, ...]:
-    """What tangents of the arguments come to: the derivative's derivative by the gradient, in which it is linear."""
+    """The Jacobian-vector product, by differentiating the linear map from gradients to derivatives (double vjp)."""
     if declared.backward is None:
         raise no_derivative(declared.name)
     outputs = _tupled(output)
@@ -477,7 +476,7 @@ def _at(value: Any, dim: int | None, place: int) -> Any:
 
 
 def _autocast(torch: Any, operator: Any, rule: str, device: str) -> Callable[..., Any]:
-    """What torch calls under `torch.autocast`: the operator of tensors in the type that a rule says."""
+    """The autocast kernel: the operator of tensors in the rule's type."""
     key = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, f"Autocast{device.upper()}"))
 
     def is_cast(value: Any) -> bool:

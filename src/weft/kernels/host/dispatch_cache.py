@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that cost as little as one of weft's own: a function of ``weft.kernels`` decides the same at most twice.
+"""Dispatch cache of ``weft.kernels``: validation and kernel choice are cached by the arguments' types and shapes.
 
-In: a function that checks its arguments and answers with a `Call`. Out: one that makes it. Calls that differ only in
-elements and addresses, as `weft._native.call_key` says, are made again without asking the function, from the third one
-on: a shape that came once, of something that grows, may never return.
+In: a function that validates its arguments and returns a `Call`. Out: one that makes it. Calls with equal keys
+(`weft._native.call_key`: all but elements and addresses) skip the function from the third one on: the first sight of a
+key costs nothing more, since a shape that grows never returns.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 _Step = tuple["Callable[..., Any]", tuple[int, ...]]
 
-_MOST: Final = 1024  # calls that a function remembers
+_MOST: Final = 1024  # cached calls of a function
 _BEYOND: Final = 1 << 64
 
 
 class View(NamedTuple):
-    """An array that was made of another one without copying.
+    """An array that views another one.
 
     Attributes:
-        array: what was made.
-        source: of which: the user's array, a result, or a view.
-        make: makes it.
+        array: the view.
+        source: the viewed array: the user's, a result, or a view.
+        make: makes the view of a source.
     """
 
     array: Any
@@ -47,13 +47,13 @@ class View(NamedTuple):
 
 
 class Call(NamedTuple):
-    """What a call comes to.
+    """A call of a host function, with the result that the user gets.
 
     Attributes:
         function: the host function.
         arguments: its arguments, in order: the user's arrays, results, views, constants, and tuples of them.
-        result: what the user gets: an array or several, each of them among the arguments.
-        views: among the arguments, or that these are views of.
+        result: an array or several, each of them among the arguments.
+        views: all views among the arguments and their sources.
     """
 
     function: JitFunction
@@ -62,13 +62,13 @@ class Call(NamedTuple):
     views: tuple[View, ...] = ()
 
 
-def remembered(function: _F) -> _F:
-    """Makes the `Call` that a function answers with, and remembers a second one; another answer is the result."""
-    return remembered_for_any()(function)
+def cached_dispatch(function: _F) -> _F:
+    """Makes the `Call` that a function returns, and caches the second one with a key; any other value is the result."""
+    return cached_dispatch_except()(function)
 
 
-def remembered_for_any(*names: str) -> Callable[[_F], _F]:
-    """As `remembered`; calls may also differ in what parameters of these names are, integers below 2⁶⁴.
+def cached_dispatch_except(*names: str) -> Callable[[_F], _F]:
+    """As `cached_dispatch`; the key leaves out parameters of these names, integers below 2⁶⁴.
 
     Nothing may depend on them but the arguments of the `Call` that are these very objects.
     """
@@ -107,7 +107,7 @@ def remembered_for_any(*names: str) -> Callable[[_F], _F]:
 
 
 def _is_second(key: Hashable, seen: set[int]) -> bool:
-    """Whether a key has been seen, which is noted otherwise: most shapes that grow never come again."""
+    """Whether a key has been seen before; notes it."""
     number = hash(key)
     if number in seen:
         return True
@@ -118,11 +118,11 @@ def _is_second(key: Hashable, seen: set[int]) -> bool:
 
 
 class _Any(int):
-    """An integer that no other object of its value is taken for."""
+    """An integer that is identified by object, not by value."""
 
 
 def _marked(places: dict[str, int], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Arguments and keywords as the key has them, and as the function gets them."""
+    """Arguments and keywords for the key, and for the function."""
     shown, own = list(arguments), list(arguments)
     others, own_keywords = keywords, keywords
     for name, place in places.items():
@@ -137,16 +137,16 @@ def _marked(places: dict[str, int], arguments: tuple[Any, ...], keywords: dict[s
 
 
 class _Known:
-    """A call that has been made, for arguments with the same key.
+    """A cached call, for arguments with the same key.
 
     Args:
         compiled: the compiled function.
-        makers: of the new arrays.
+        makers: allocators of the new arrays.
         key: of the new arrays.
         constants: other arguments of the compiled function.
-        steps: what makes further values, one after the other, of those before: views, and tuples.
-        chosen: of the user's values, the new arrays, the constants and those made, those that the function gets.
-        result: likewise, what the user gets.
+        steps: make further values from those before, in order: views, and tuples.
+        chosen: picks the function's arguments from the user's values, new arrays, constants and made values.
+        result: picks the user's result likewise.
     """
 
     __slots__ = (
@@ -175,18 +175,18 @@ class _Known:
         self._steps, self._chosen, self._result = steps, chosen, result
 
     def is_current(self) -> bool:
-        """Whether what the code has read from the user's names is still there."""
+        """Whether the captured globals and closure values are unchanged."""
         return not self._captured or all(item.is_current() for item in self._captured)
 
     def new_arrays(self) -> tuple[Any, ...] | None:
-        """New arrays for the results, or None if they do not lie as those of the first call did."""
+        """New arrays for the results, or None if their layout differs from the first call's."""
         if not self._makers:
             return ()
         made = tuple([make() for make in self._makers])
         return made if _native.call_key(made, {}) == self._key else None
 
     def run(self, values: tuple[Any, ...]) -> Any:
-        """Runs it with the user's values and the new arrays; its result."""
+        """Runs it with the user's values and the new arrays, and returns the result."""
         everything = [*values, *self._constants]
         for make, places in self._steps:
             everything.append(make(*[everything[place] for place in places]))
@@ -199,10 +199,10 @@ class _Known:
 
 
 def known_call(call: Call, values: tuple[Any, ...]) -> _Known | None:
-    """What is remembered of a call.
+    """Makes the cache entry of a call.
 
-    None where it has an array that is neither the user's nor a result, or where the user gave one that it has not: its
-    elements, which are not in the key, were read as numbers.
+    None where it has an array that is neither the user's nor a result, or lacks one of the user's: its elements, which
+    are not in the key, were read as numbers.
     """
     result = cast("Any", call).result
     results = cast("tuple[Any, ...]", result if isinstance(result, tuple) else (result,))
@@ -226,7 +226,7 @@ def known_call(call: Call, values: tuple[Any, ...]) -> _Known | None:
 
 
 class _Parts:
-    """Of what arguments are made again: values, constants, and steps that make more of those before.
+    """How arguments are rebuilt from values and constants, by steps for views and tuples.
 
     First all arguments are added, then they have places.
     """
@@ -258,7 +258,7 @@ class _Parts:
         return len(self.values) + len(self.constants) + len(self.made) - 1
 
     def _inside(self, one: Any) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-        """What makes a view, or a tuple that has arrays, and of what."""
+        """The constructor of a view, or of a tuple with arrays, and its arguments."""
         for view in self.views:
             if view.array is one:
                 return view.make, (view.source,)
