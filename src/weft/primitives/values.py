@@ -6,6 +6,7 @@ In: such a value. Out: one of the same structure. Operations of the language, fo
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.dialects.simt.views import VECTOR_BYTES
@@ -159,6 +160,8 @@ _OF_TWO: Final[dict[str, Callable[[Builder, Scalar, Scalar], object]]] = {
     "sum": _sum,
     "max": max_.emit,
     "min": min_.emit,
+    "max or NaN": functools.partial(max_.emit, nan=True),
+    "min or NaN": functools.partial(min_.emit, nan=True),
 }
 
 

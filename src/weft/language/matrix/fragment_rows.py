@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 @operation(name="Fragment.row_max")
-def row_max(builder: Builder, fragment: Fragment) -> Fragment:
-    """A fragment with the largest element of each row; a number wins over NaN.
+def row_max(builder: Builder, fragment: Fragment, *, nan: bool = False) -> Fragment:
+    """A fragment with the largest element of each row; a number wins over NaN, or NaN with ``nan=True``.
 
     All threads that hold the fragment call it together, and have the same values of a row afterwards.
 
@@ -43,7 +43,7 @@ def row_max(builder: Builder, fragment: Fragment) -> Fragment:
     """
 
     def larger(one: Scalar, other: Scalar) -> Any:
-        return emit_extreme(builder, "max", one, other)
+        return emit_extreme(builder, "max", one, other, nan=nan)
 
     return _of_threads(builder, _reduced(builder, fragment, larger, "row_max"), larger)
 

@@ -135,8 +135,8 @@ def emit_absolute(builder: Builder, x: object) -> Scalar | float | int:
 
 
 @math_operation
-def min_(builder: Builder, x: Number, y: Number) -> Result:
-    """The smaller of two numbers in their common type; with one NaN the other number.
+def min_(builder: Builder, x: Number, y: Number, *, nan: bool = False) -> Result:
+    """The smaller of two numbers in their common type; with one NaN the other number, or NaN with ``nan=True``.
 
     This is C's fmin and IEEE's minNum, as computed by GPUs; Python's result would depend on the order. Whether it
     yields 0.0 or −0.0 is unspecified.
@@ -144,12 +144,12 @@ def min_(builder: Builder, x: Number, y: Number) -> Result:
     Example:
         ``b[i] = weft.math.min(a[i], limit)``
     """
-    return emit_extreme(builder, "min", x, y)
+    return emit_extreme(builder, "min", x, y, nan=nan)
 
 
 @math_operation
-def max_(builder: Builder, x: Number, y: Number) -> Result:
-    """The larger of two numbers in their common type; with one NaN the other number.
+def max_(builder: Builder, x: Number, y: Number, *, nan: bool = False) -> Result:
+    """The larger of two numbers in their common type; with one NaN the other number, or NaN with ``nan=True``.
 
     This is C's fmax and IEEE's maxNum, as computed by GPUs; Python's result would depend on the order. Whether it
     yields 0.0 or −0.0 is unspecified.
@@ -157,7 +157,7 @@ def max_(builder: Builder, x: Number, y: Number) -> Result:
     Example:
         ``relu = weft.math.max(x, 0)``
     """
-    return emit_extreme(builder, "max", x, y)
+    return emit_extreme(builder, "max", x, y, nan=nan)
 
 
 # Name → operation on floats, on signed integers, on unsigned ones; and on Python numbers.
@@ -167,8 +167,10 @@ _EXTREMES = {
 }
 
 
-def emit_extreme(builder: Builder, name: str, x: object, y: object) -> Scalar | float | int:
-    """``min`` or ``max`` of two numbers in their common type.
+def emit_extreme(
+    builder: Builder, name: str, x: object, y: object, *, nan: bool = False
+) -> Scalar | float | int:
+    """``min`` or ``max`` of two numbers in their common type; with `nan` NaN if one is.
 
     Raises:
         TypeMismatchError: if an argument is not a number, or the types have no common type.
@@ -176,12 +178,18 @@ def emit_extreme(builder: Builder, name: str, x: object, y: object) -> Scalar | 
     """
     first, second = operands_of(builder, name, (x, y))
     if not isinstance(first, Scalar) and not isinstance(second, Scalar):
-        return extreme_of_constants(name, (first, second))
+        missing = [one for one in (first, second) if one != one]
+        return missing[0] if nan and missing else extreme_of_constants(name, (first, second))
     floating, signed, unsigned, _ = _EXTREMES[name]
     dtype = common_dtype(first, second)
     left, right = to_common(builder, first, dtype), to_common(builder, second, dtype)
     kind = floating if dtype.is_float else signed if dtype.is_signed else unsigned
-    return Scalar(builder.emit(kind(left.ssa, right.ssa)).result, dtype)
+    found = builder.emit(kind(left.ssa, right.ssa)).result
+    if nan and dtype.is_float:
+        has_nan = builder.emit(arith.CmpfOp(left.ssa, right.ssa, "uno")).result
+        missing = builder.constant(ir_type(dtype), float("nan"))
+        found = builder.emit(arith.SelectOp(has_nan, missing, found)).result
+    return Scalar(found, dtype)
 
 
 def extreme_of_constants(name: str, values: Sequence[Any]) -> Any:

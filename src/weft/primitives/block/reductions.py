@@ -69,31 +69,33 @@ def sum(value: Any) -> Any:
 
 
 @device_function("block.max")
-def max(value: Any) -> Any:
-    """The largest value of all threads, returned to each of them; a number wins over NaN.
+def max(value: Any, *, nan: bool = False) -> Any:
+    """The largest value of all threads, returned to each of them; a number wins over NaN, or NaN with ``nan=True``.
 
-    Arguments and errors as in `block.sum`.
+    Other arguments and errors as in `block.sum`.
 
     Example:
         ``shift = weft.block.max(logit)``
     """
-    return folded("max", items.counted(value, "block.max"), "block.max")
+    kind = "max or NaN" if nan else "max"
+    return folded(kind, items.counted(value, "block.max"), "block.max")
 
 
 @device_function("block.min")
-def min(value: Any) -> Any:
-    """The smallest value of all threads, returned to each of them; a number wins over NaN.
+def min(value: Any, *, nan: bool = False) -> Any:
+    """The smallest value of all threads, returned to each of them; a number wins over NaN, or NaN with ``nan=True``.
 
-    Arguments and errors as in `block.sum`.
+    Other arguments and errors as in `block.sum`.
 
     Example:
         ``nearest = weft.block.min(candidate)``
     """
-    return folded("min", items.counted(value, "block.min"), "block.min")
+    kind = "min or NaN" if nan else "min"
+    return folded(kind, items.counted(value, "block.min"), "block.min")
 
 
 @device_function("block.argmax")
-def argmax(value: Any, index: Any = None) -> Any:
+def argmax(value: Any, index: Any = None, *, nan: bool = False) -> Any:
     """The largest value of all threads and its index, returned to each of them: ``(value, index)``.
 
     Of equal values it is the one with the smallest index; a number wins over NaN.
@@ -102,6 +104,7 @@ def argmax(value: Any, index: Any = None) -> Any:
         value: a number; or a list of several.
         index: an integer that says where the value comes from, or as long a list of them; None: its place, counted
             thread by thread.
+        nan: whether NaN wins over numbers, as in NumPy and torch; known at compile time.
 
     Raises:
         TypeMismatchError: for a value or an index that is not a number.
@@ -109,11 +112,11 @@ def argmax(value: Any, index: Any = None) -> Any:
     Example:
         ``best, place = weft.block.argmax(x)``
     """
-    return extreme(value, index, first_of_larger, "block.argmax")
+    return extreme(value, index, partial(first_of_larger, nan), "block.argmax")
 
 
 @device_function("block.argmin")
-def argmin(value: Any, index: Any = None) -> Any:
+def argmin(value: Any, index: Any = None, *, nan: bool = False) -> Any:
     """The smallest value of all threads and its index, returned to each of them: ``(value, index)``.
 
     Arguments and errors as in `block.argmax`.
@@ -121,7 +124,7 @@ def argmin(value: Any, index: Any = None) -> Any:
     Example:
         ``least, place = weft.block.argmin(x)``
     """
-    return extreme(value, index, first_of_smaller, "block.argmin")
+    return extreme(value, index, partial(first_of_smaller, nan), "block.argmin")
 
 
 def extreme(value: Any, index: Any, function: Any, name: str) -> Any:
@@ -132,7 +135,10 @@ def extreme(value: Any, index: Any, function: Any, name: str) -> Any:
 
 def folded(kind: str, value: Any, name: str) -> Any:
     """A sum, maximum or minimum, by the machine's own means within a warp."""
-    value = over_warp(kind, items.of_thread(value, partial(of_two, kind), name), ALL)
+    value = items.of_thread(value, partial(of_two, kind), name)
+    if kind.endswith("NaN"):
+        return reduced(value, partial(of_two, kind), None, name)
+    value = over_warp(kind, value, ALL)
     return over_block(value, block_threads(), partial(_folded_warps, kind))
 
 

@@ -79,43 +79,47 @@ def sum(value: Any, mask: Any = None, width: Any = WARP_SIZE) -> Any:
 
 
 @device_function("warp.max")
-def max(value: Any, mask: Any = None, width: Any = WARP_SIZE) -> Any:
-    """The largest value of all lanes, returned to each of them; a number wins over NaN.
+def max(value: Any, mask: Any = None, width: Any = WARP_SIZE, *, nan: bool = False) -> Any:
+    """The largest value of all lanes, returned to each of them; a number wins over NaN, or NaN with ``nan=True``.
 
-    Arguments and errors as in `warp.sum`.
+    Other arguments and errors as in `warp.sum`.
 
     Example:
         ``shift = weft.warp.max(logit)``
     """
     name = "warp.max"
     width = group_width(width, mask, name)
-    return folded("max", items.counted(value, name), mask, width, name)
+    kind = "max or NaN" if nan else "max"
+    return folded(kind, items.counted(value, name), mask, width, name)
 
 
 @device_function("warp.min")
-def min(value: Any, mask: Any = None, width: Any = WARP_SIZE) -> Any:
-    """The smallest value of all lanes, returned to each of them; a number wins over NaN.
+def min(value: Any, mask: Any = None, width: Any = WARP_SIZE, *, nan: bool = False) -> Any:
+    """The smallest value of all lanes, returned to each of them; a number wins over NaN, or NaN with ``nan=True``.
 
-    Arguments and errors as in `warp.sum`.
+    Other arguments and errors as in `warp.sum`.
 
     Example:
         ``nearest = weft.warp.min(candidate)``
     """
     name = "warp.min"
     width = group_width(width, mask, name)
-    return folded("min", items.counted(value, name), mask, width, name)
+    kind = "min or NaN" if nan else "min"
+    return folded(kind, items.counted(value, name), mask, width, name)
 
 
 def folded(kind: str, value: Any, mask: Any, width: Any, name: str) -> Any:
-    """A sum, maximum or minimum: the machine's own where the whole warp takes part."""
+    """A sum, maximum or minimum: by the warp's own instructions where it takes part as a whole."""
     value = items.of_thread(value, partial(of_two, kind), name)
-    if width == WARP_SIZE:
+    if width == WARP_SIZE and not kind.endswith("NaN"):
         return over_warp(kind, value, ALL if mask is None else mask)
-    return reduced(value, partial(of_two, kind), None, width, name)
+    return reduced(value, partial(of_two, kind), mask, width, name)
 
 
 @device_function("warp.argmax")
-def argmax(value: Any, index: Any = None, mask: Any = None, width: Any = WARP_SIZE) -> Any:
+def argmax(
+    value: Any, index: Any = None, mask: Any = None, width: Any = WARP_SIZE, *, nan: bool = False
+) -> Any:
     """The largest value of all lanes and its index, returned to each of them: ``(value, index)``.
 
     Of equal values it is the one with the smallest index; a number wins over NaN.
@@ -126,6 +130,7 @@ def argmax(value: Any, index: Any = None, mask: Any = None, width: Any = WARP_SI
             group, counted lane by lane.
         mask: the lanes that take part, as in `warp.reduce`.
         width: lanes of a group, as in `warp.reduce`.
+        nan: whether NaN wins over numbers, as in NumPy and torch; known at compile time.
 
     Raises:
         TypeMismatchError, ValueRangeError: as `warp.reduce`.
@@ -133,11 +138,13 @@ def argmax(value: Any, index: Any = None, mask: Any = None, width: Any = WARP_SI
     Example:
         ``best, lane = weft.warp.argmax(x)``
     """
-    return extreme(value, index, mask, width, first_of_larger, "warp.argmax")
+    return extreme(value, index, mask, width, partial(first_of_larger, nan), "warp.argmax")
 
 
 @device_function("warp.argmin")
-def argmin(value: Any, index: Any = None, mask: Any = None, width: Any = WARP_SIZE) -> Any:
+def argmin(
+    value: Any, index: Any = None, mask: Any = None, width: Any = WARP_SIZE, *, nan: bool = False
+) -> Any:
     """The smallest value of all lanes and its index, returned to each of them: ``(value, index)``.
 
     Arguments and errors as in `warp.argmax`.
@@ -145,7 +152,7 @@ def argmin(value: Any, index: Any = None, mask: Any = None, width: Any = WARP_SI
     Example:
         ``least, lane = weft.warp.argmin(x)``
     """
-    return extreme(value, index, mask, width, first_of_smaller, "warp.argmin")
+    return extreme(value, index, mask, width, partial(first_of_smaller, nan), "warp.argmin")
 
 
 def extreme(value: Any, index: Any, mask: Any, width: Any, function: Any, name: str) -> Any:
@@ -155,22 +162,23 @@ def extreme(value: Any, index: Any, mask: Any, width: Any, function: Any, name: 
     return reduced(items.of_thread(pairs, function, name), function, mask, width, name)
 
 
-def first_of_larger(left: Any, right: Any) -> Any:
+def first_of_larger(nan: bool, left: Any, right: Any) -> Any:
     """The pair of value and index with the larger value, or the smaller index."""
     (a, i), (b, j) = left, right
-    return _chosen(a, i, b, j, b > a)
+    return _chosen(nan, a, i, b, j, b > a)
 
 
-def first_of_smaller(left: Any, right: Any) -> Any:
+def first_of_smaller(nan: bool, left: Any, right: Any) -> Any:
     """The pair of value and index with the smaller value, or the smaller index."""
     (a, i), (b, j) = left, right
-    return _chosen(a, i, b, j, b < a)
+    return _chosen(nan, a, i, b, j, b < a)
 
 
-def _chosen(a: Any, i: Any, b: Any, j: Any, is_beyond: Any) -> Any:
+def _chosen(nan: bool, a: Any, i: Any, b: Any, j: Any, is_beyond: Any) -> Any:
     is_equal = a == b
     if a.dtype.is_float:
-        is_beyond = is_beyond | ((a != a) & (b == b))
+        missing, number = (b, a) if nan else (a, b)
+        is_beyond = is_beyond | ((missing != missing) & (number == number))
         is_equal = is_equal | ((a != a) & (b != b))
     takes = is_beyond | (is_equal & (j < i))
     return where(takes, b, a), where(takes, j, i)
