@@ -49,8 +49,8 @@ int execute(PyObject* module) {
     if (!PyErr_Occurred()) {
       PyErr_SetString(
           PyExc_ImportError,
-          "weft._native needs the interpreter's lock, which PYTHON_GIL=0 or -X gil=0 turned off for "
-          "good; start Python without it, and the lock is turned on when weft is imported");
+          "weft._native needs the interpreter's lock, which PYTHON_GIL=0 or -X gil=0 disabled for "
+          "good; start Python without it, and the lock is enabled when weft is imported");
     }
     return -1;
   }

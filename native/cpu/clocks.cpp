@@ -64,7 +64,7 @@ void Clock::show_to_copies(int64_t proxy) {
   join(shown);
 }
 
-void Clocks::start(WatchedBlock& block) {
+void Clocks::start(InstrumentedBlock& block) {
   const auto count = static_cast<int32_t>(block.threads.size());
   uint64_t epoch = epochs_->begin(block.number, 0, count);
   if (block.is_alone) block.first = block.met = epoch;
@@ -87,7 +87,7 @@ void Clocks::join(Shared<Clock>& into, const Shared<Clock>& from) {
   last_result_ = into;
 }
 
-void Clocks::release(WatchedBlock& block, int32_t thread, Shared<Clock>& into) {
+void Clocks::release(InstrumentedBlock& block, int32_t thread, Shared<Clock>& into) {
   ThreadClock& own = block.threads[static_cast<std::size_t>(thread)];
   if (!own.known.empty()) {
     if (into.empty()) {
@@ -132,7 +132,7 @@ void Clocks::meet(const std::vector<Members>& members) {
 
 // Members that have met begin their next epochs.
 void Clocks::go_on(const Members& members, const Shared<Clock>& all) {
-  WatchedBlock& block = *members.block;
+  InstrumentedBlock& block = *members.block;
   uint64_t epoch = epochs_->begin(block.number, members.first, members.count);
   if (block.is_alone && members.are_all()) {
     block.met = epoch;
@@ -146,7 +146,7 @@ void Clocks::go_on(const Members& members, const Shared<Clock>& all) {
   }
 }
 
-void Clocks::fence(WatchedBlock& block, int32_t thread) {
+void Clocks::fence(InstrumentedBlock& block, int32_t thread) {
   ThreadClock& own = block.threads[static_cast<std::size_t>(thread)];
   join(own.known, own.pending);
   own.pending = {};
@@ -154,7 +154,7 @@ void Clocks::fence(WatchedBlock& block, int32_t thread) {
   release(block, thread, own.released);
 }
 
-void Clocks::proxy_fence(WatchedBlock& block, int32_t thread, int64_t proxy) {
+void Clocks::proxy_fence(InstrumentedBlock& block, int32_t thread, int64_t proxy) {
   ThreadClock& own = block.threads[static_cast<std::size_t>(thread)];
   Clock& known = own.known.edit();
   known.set(block.number, thread, own.epoch);

@@ -60,15 +60,15 @@ class Shared {
 
 struct ThreadClock;
 
-// The last epochs that come before, by thread, of some blocks and of what is done beside them.
+// The last epochs that come before, by thread, of some blocks and of their asynchronous operations.
 class Clock {
  public:
-  // Blocks from here on stand for what copies beside the threads see of a block: one that many lower.
+  // Blocks from here on stand for what asynchronous copies see of a block: one that many lower.
   static constexpr int64_t kProxy = int64_t{1} << 44;
   // The same of global memory.
   static constexpr int64_t kGlobalProxy = int64_t{1} << 45;
-  // And these for what is done beside the threads of a block.
-  static constexpr int64_t kBeside = int64_t{1} << 42;
+  // And these for the asynchronous operations of a block.
+  static constexpr int64_t kAsync = int64_t{1} << 42;
 
   uint64_t at(int64_t block, int32_t thread) const {
     for (const Part& part : parts_) {
@@ -120,16 +120,16 @@ struct ThreadClock {
   Shared<Clock> known;
   Shared<Clock> released;  // what its last fence lets others learn from its atomics since
   Shared<Clock> pending;   // what its atomics have read, of which it learns at its next fence
-  // The first epoch of the rounds of weft.each that it runs: each round has one, and none comes after
+  // The first epoch of the iterations of weft.each that it runs: each has one, and none comes after
   // another. 0: it runs none.
-  uint64_t rounds = 0;
+  uint64_t iterations = 0;
 };
 
 // The clocks of a block that is alive.
 //
 // Where no other block is alive, epochs from `first` on are its threads', and those before `met` known to all
 // of them, since they have met. Both are 0 elsewhere.
-struct WatchedBlock {
+struct InstrumentedBlock {
   int64_t number = 0;
   std::vector<ThreadClock> threads;
   bool is_alone = false;
@@ -139,13 +139,13 @@ struct WatchedBlock {
   bool is_isolated = true;  // `common` tells of no other block
   // What arrivals at named barriers have brought.
   Shared<Clock> named[8];
-  // What each thread has begun beside the threads: committed groups of elements, stores, its warpgroup's
+  // What each thread has begun asynchronously: committed groups of elements, stores, its warpgroup's
   // products.
   std::vector<uint32_t> groups, stores, products;
 };
 
 // What threads learn from each other at a barrier in memory.
-struct MeetingPlace {
+struct RendezvousPoint {
   int32_t number = 0;   // among those of the launch
   int64_t group = -1;   // of blocks in whose time it lies
   uint64_t parity = 0;  // of the phase that `arriving` belongs to
@@ -157,7 +157,7 @@ struct MeetingPlace {
 
 // Some consecutive threads of a block.
 struct Members {
-  WatchedBlock* block;
+  InstrumentedBlock* block;
   int32_t first;
   int32_t count;
 
@@ -170,14 +170,14 @@ class Clocks {
   explicit Clocks(Epochs* epochs) : epochs_(epochs) {}
 
   // The block's threads begin.
-  void start(WatchedBlock& block);
+  void start(InstrumentedBlock& block);
   // Lets others learn, from `into`, of all that the thread knows and has done; its next epoch begins.
-  void release(WatchedBlock& block, int32_t thread, Shared<Clock>& into);
+  void release(InstrumentedBlock& block, int32_t thread, Shared<Clock>& into);
   void acquire(ThreadClock& own, const Shared<Clock>& from);
   // All of them learn of each other.
   void meet(const std::vector<Members>& members);
-  void fence(WatchedBlock& block, int32_t thread);
-  void proxy_fence(WatchedBlock& block, int32_t thread, int64_t proxy);
+  void fence(InstrumentedBlock& block, int32_t thread);
+  void proxy_fence(InstrumentedBlock& block, int32_t thread, int64_t proxy);
 
  private:
   void join(Shared<Clock>& into, const Shared<Clock>& from);

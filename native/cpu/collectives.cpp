@@ -113,8 +113,8 @@ Value combine(int operation, Value a, Value b) {
   }
 }
 
-// Combines neighbors among the lanes of the mask, then neighbors among the results, and so on; a value
-// without a neighbor is kept. `round` after each step matches the arithmetic of narrow floats.
+// Combines adjacent lanes of the mask, then adjacent values among the results, and so on; a value
+// without a partner is kept. `round` after each step matches the arithmetic of narrow floats.
 template <typename Value, typename Load, typename Store, typename Round>
 void combine_lanes(const Warp& warp, uint32_t lanes, int operation, Load load, Store store, Round round) {
   Value values[kWarpSize];

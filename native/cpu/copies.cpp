@@ -93,7 +93,7 @@ Copy box_copy(const void* map, const weft_tma_tile* tile, const int32_t* indices
   return copy;
 }
 
-Copy neighbors_copy(void* global, void* shared, int32_t bytes) {
+Copy bulk_copy(void* global, void* shared, int32_t bytes) {
   Copy copy{};
   copy.map.address = static_cast<char*>(global);
   copy.map.sizes[0] = bytes;
@@ -202,11 +202,11 @@ bool Copies::has_stores() const {
 
 const char* Copies::undelivered() const {
   if (!messages_.empty()) {
-    return "a block ended with an st_async to it under way; its threads wait for the barrier";
+    return "a block ended with an st_async to it in flight; its threads wait for the barrier";
   }
   const bool found =
       std::any_of(pending_.begin(), pending_.end(), [](const Copy& copy) { return copy.is_sent; });
-  return found ? "a block ended with a multicast load to it under way; its threads wait for the barrier"
+  return found ? "a block ended with a multicast load to it in flight; its threads wait for the barrier"
                : nullptr;
 }
 
@@ -239,13 +239,13 @@ void tma_reduce(const weft_cpu_block* block, const void* map, const weft_tma_til
 }
 
 void bulk_load(const weft_cpu_block* block, void* shared, const void* source, int32_t bytes, void* word) {
-  Copy copy = neighbors_copy(const_cast<void*>(source), shared, bytes);
+  Copy copy = bulk_copy(const_cast<void*>(source), shared, bytes);
   copy.word = static_cast<uint64_t*>(word);
   static_cast<Copies*>(block->copies)->add(copy);
 }
 
 void bulk_store(const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread) {
-  Copy copy = neighbors_copy(to, shared, bytes);
+  Copy copy = bulk_copy(to, shared, bytes);
   copy.thread = thread;
   static_cast<Copies*>(block->copies)->add(copy);
 }

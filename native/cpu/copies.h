@@ -13,10 +13,10 @@
 
 namespace weft {
 
-// A copy of the copy engine: a box of a tensor, or neighbors.
+// A TMA copy: a box of a tensor, or a bulk copy.
 struct Copy {
-  weft_cpu_tensor_map map;    // of neighbors: address, and in sizes[0] the bytes
-  const weft_tma_tile* tile;  // NULL for neighbors
+  weft_cpu_tensor_map map;    // of a bulk copy: address, and in sizes[0] the bytes
+  const weft_tma_tile* tile;  // NULL for a bulk copy
   int32_t indices[WEFT_TENSOR_MAP_RANK + WEFT_TENSOR_MAP_SPATIAL];  // of im2col, the offsets after them
   char* shared;
   uint64_t* word;   // of a load; NULL for a store
@@ -27,7 +27,7 @@ struct Copy {
   int64_t bytes() const;
 };
 
-// The copies of one block that are under way.
+// The copies of one block that are in flight.
 class Copies {
  public:
   // Copies whose block is done are forgotten: no thread is left to see them.
@@ -101,7 +101,7 @@ void tma_reduce(const weft_cpu_block* block, const void* map, const weft_tma_til
                 const int32_t* indices, void* shared, int32_t thread, int32_t reduction);
 void tma_wait(const weft_cpu_block* block, int32_t thread, int32_t pending);
 
-// The same for neighbors.
+// The same for a bulk copy.
 void bulk_load(const weft_cpu_block* block, void* shared, const void* source, int32_t bytes, void* word);
 void bulk_store(const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread);
 

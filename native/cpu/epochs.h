@@ -13,37 +13,37 @@
 
 namespace weft {
 
-// Who has an epoch: a thread, or what it began beside the threads.
+// Who has an epoch: a thread, or an asynchronous operation that it began.
 struct Owner {
   int64_t block = 0;
   int32_t thread = 0;
-  uint32_t count = 0;  // of what is done beside the threads: after how many others of its kind
+  uint32_t count = 0;  // of an asynchronous operation: after how many others of its kind
 };
 
 class Epochs {
  public:
-  // Numbers with this bit are of what is done beside the threads.
-  static constexpr uint64_t kBeside = uint64_t{1} << 39;
-  static bool is_beside(uint64_t epoch) { return (epoch & kBeside) != 0; }
+  // Numbers with this bit are of asynchronous operations.
+  static constexpr uint64_t kAsync = uint64_t{1} << 39;
+  static bool is_async(uint64_t epoch) { return (epoch & kAsync) != 0; }
 
   // From these numbers on; 0 is none's.
-  Epochs(uint64_t first, uint64_t first_beside) {
+  Epochs(uint64_t first, uint64_t first_async) {
     threads_.next = first;
-    beside_.next = first_beside;
+    async_.next = first_async;
   }
   // The number of the thread's next epoch.
   uint64_t next() const { return threads_.next; }
-  // Of what is done beside the threads, without its bit.
-  uint64_t next_beside() const { return beside_.next; }
+  // Of asynchronous operations, without their bit.
+  uint64_t next_async() const { return async_.next; }
   // Epochs of consecutive threads begin; returns that of the first.
   uint64_t begin(int64_t block, int32_t thread, int32_t count = 1) {
     return threads_.add({block, thread, 0}, count);
   }
-  // The same for what is done beside the threads.
-  uint64_t begin_beside(const Owner& owner) { return kBeside | beside_.add_once(owner); }
+  // The same for asynchronous operations.
+  uint64_t begin_async(const Owner& owner) { return kAsync | async_.add_once(owner); }
 
   Owner owner(uint64_t epoch) const {
-    return is_beside(epoch) ? beside_.owner(epoch & ~kBeside) : threads_.owner(epoch);
+    return is_async(epoch) ? async_.owner(epoch & ~kAsync) : threads_.owner(epoch);
   }
 
  private:
@@ -69,7 +69,7 @@ class Epochs {
     Owner owner(uint64_t epoch) const;
   };
 
-  Runs threads_, beside_;
+  Runs threads_, async_;
 };
 
 }  // namespace weft

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/coresident.h"
+#include "cpu/deadlock.h"
 #include "cpu/order.h"
 #include "cpu/pool.h"
-#include "cpu/stuck.h"
-#include "cpu/together.h"
 #include "cpu/unstarted.h"
 
 namespace weft {
@@ -85,8 +85,8 @@ class InOrder {
                                                      kUnitAlignment, std::max<size_t>(bytes, kUnitAlignment)))
                                                : nullptr);
       if (memory == nullptr) {
-        const StuckBlock waits = begun_.empty() ? own_.described() : begun_.front()->unit.described();
-        raise_stuck(
+        const BlockState waits = begun_.empty() ? own_.described() : begun_.front()->unit.described();
+        raise_deadlock(
             &waits, 1,
             "blocks wait in loops for blocks that have not begun, and no memory is left to begin more; "
             "launch fewer blocks, or let blocks wait for earlier ones only");

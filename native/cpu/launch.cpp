@@ -7,8 +7,8 @@
 #include <string>
 
 #include "cpu/pool.h"
+#include "cpu/race_detector.h"
 #include "cpu/thread_trace.h"
-#include "cpu/watch.h"
 #include "hints.h"
 #include "runtime/failure.h"
 #include "runtime/launch/launch_hooks.h"
@@ -42,13 +42,13 @@ int32_t check_ranges(const weft_launch& launch) {
   return 0;
 }
 
-// enum weft_together and enum weft_launch_check, of a grid that is known.
-int64_t together_of(const weft_launch& launch) {
-  if ((launch.together & 3) != WEFT_TOGETHER_FEW) return launch.together;
+// enum weft_coresidency and enum weft_launch_check, of a grid that is known.
+int64_t coresidency_of(const weft_launch& launch) {
+  if ((launch.coresidency & 3) != WEFT_CORESIDENT_FEW) return launch.coresidency;
   const bool is_cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2] > 1;
-  const int64_t fewer = is_cluster ? WEFT_TOGETHER_CLUSTER : WEFT_TOGETHER_BLOCK;
+  const int64_t fewer = is_cluster ? WEFT_CORESIDENT_CLUSTER : WEFT_CORESIDENT_BLOCK;
   const bool few = are_few(launch.grid[0], launch.grid[1], launch.grid[2]);
-  return (launch.together & ~int64_t{3}) | (few ? int64_t{WEFT_TOGETHER_GRID} : fewer);
+  return (launch.coresidency & ~int64_t{3}) | (few ? int64_t{WEFT_CORESIDENT_GRID} : fewer);
 }
 
 struct CpuLaunch {
@@ -65,8 +65,8 @@ int32_t perform(const CpuLaunch& call) {
     if (check_ranges(launch) != 0) return -1;
     int64_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
     if (blocks == 0) return 0;
-    const int64_t together = together_of(launch);
-    if ((together & 3) == WEFT_TOGETHER_CLUSTER) {
+    const int64_t coresidency = coresidency_of(launch);
+    if ((coresidency & 3) == WEFT_CORESIDENT_CLUSTER) {
       blocks /= launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
     }
     weft_cpu_launch state{};
@@ -80,13 +80,13 @@ int32_t perform(const CpuLaunch& call) {
     const auto run = [&](bool whole) {
       return run_grid({call.kernel, call.parameters, &state, blocks, call.scratch_bytes, whole});
     };
-    if (WEFT_LIKELY(together <= WEFT_TOGETHER_GRID)) return run(together == WEFT_TOGETHER_GRID);
-    state.orders = static_cast<int32_t>(together) & (WEFT_LAUNCH_ORDERED | WEFT_LAUNCH_BLOCKS);
-    if ((together & WEFT_LAUNCH_TRACED) != 0) begin_traced_launch(state);
-    void* scratch = (together & WEFT_LAUNCH_SCRATCH) != 0 ? call.frame->scratch : nullptr;
-    Watch watch(&state, together, launch.cluster, scratch);
-    state.watch = &watch;
-    return watch.finish(run(true));
+    if (WEFT_LIKELY(coresidency <= WEFT_CORESIDENT_GRID)) return run(coresidency == WEFT_CORESIDENT_GRID);
+    state.orders = static_cast<int32_t>(coresidency) & (WEFT_LAUNCH_ORDERED | WEFT_LAUNCH_BLOCKS);
+    if ((coresidency & WEFT_LAUNCH_TRACED) != 0) begin_traced_launch(state);
+    void* scratch = (coresidency & WEFT_LAUNCH_SCRATCH) != 0 ? call.frame->scratch : nullptr;
+    RaceDetector detector(&state, coresidency, launch.cluster, scratch);
+    state.detector = &detector;
+    return detector.finish(run(true));
   } catch (const std::bad_alloc&) {
     return raise_error("MemoryError", "no memory for a launch");
   }

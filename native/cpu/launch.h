@@ -10,8 +10,8 @@ namespace weft {
 
 // Whether a grid has so few blocks that all of them may be alive at once.
 inline bool are_few(int64_t x, int64_t y, int64_t z) {
-  return x <= WEFT_MOST_TOGETHER && y <= WEFT_MOST_TOGETHER && z <= WEFT_MOST_TOGETHER &&
-         x * y * z <= WEFT_MOST_TOGETHER;
+  return x <= WEFT_MOST_CORESIDENT && y <= WEFT_MOST_CORESIDENT && z <= WEFT_MOST_CORESIDENT &&
+         x * y * z <= WEFT_MOST_CORESIDENT;
 }
 
 // Runs every block before it returns, on the pool's threads where that pays. CUDA's size limits apply, so

@@ -53,7 +53,7 @@ void with_reader(int32_t type, Visit visit) {
   }
 }
 
-// Neighbors along K in a register of 32 bits.
+// Adjacent elements along K in a register of 32 bits.
 int pack_of(int32_t type) {
   if (type == WEFT_MMA_bf16 || type == WEFT_MMA_f16) return 2;
   return type == WEFT_MMA_tf32 || type == WEFT_MMA_f64 ? 1 : 4;

@@ -69,7 +69,7 @@ class ThreadOrder {
   std::vector<int64_t> warps_, lanes_;
 };
 
-// A question to the next watched launches of the calling thread: who wrote at an address last.
+// A question to the next instrumented launches of the calling thread: who wrote at an address last.
 struct WriterQuestion {
   const void* address = nullptr;  // NULL: none
   bool is_answered = false;

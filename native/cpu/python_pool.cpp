@@ -147,7 +147,7 @@ PyMethodDef kFunctions[] = {
      "set_launch_order(threads, blocks, seed)\n--\n\nSets how the next launches of this thread run that ask "
      "for an order: 0 forward, 1 backward, 2 random."},
     {"ask_writer", ask_writer, METH_O,
-     "ask_writer(address)\n--\n\nAsks the next watched launches of this thread who writes there; 0: no "
+     "ask_writer(address)\n--\n\nAsks the next instrumented launches of this thread who writes there; 0: no "
      "more."},
     {"found_writer", found_writer, METH_NOARGS,
      "found_writer()\n--\n\nThe last one: block, thread and places of a report; or None."},

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The short way of most accesses, in a few dozen instructions: nothing that it finds has to be looked up.
-#include "cpu/watch.h"
+#include "cpu/race_detector.h"
 #include "hints.h"
 
 namespace weft {
 
 // What a quick access may find in a cell: records of its own epoch, and those that all threads of the block
 // know of since they have met.
-struct Watch::Quick {
+struct RaceDetector::Quick {
   const Current& block;
   const ThreadClock& clock;
   uint64_t thread;
@@ -66,7 +66,7 @@ struct Watch::Quick {
     }
     if (needs_write() && !found->is_written()) return false;
     for (Record& read : found->reads) {
-      if (Epochs::is_beside(read.epoch())) return false;
+      if (Epochs::is_async(read.epoch())) return false;
       if (!is_past(read)) continue;
       read.bits = record;
       return true;
@@ -77,8 +77,8 @@ struct Watch::Quick {
   }
 };
 
-inline bool Watch::access_elements(const weft_check_site& site, int64_t block, int64_t thread,
-                                   const char* address, int32_t count) {
+inline bool RaceDetector::access_elements(const weft_check_site& site, int64_t block, int64_t thread,
+                                          const char* address, int32_t count) {
   if (quick_.block != block || (site.flags & kOrders) != 0) return false;
   if ((site.flags & WEFT_ACCESS_SHARED) != 0 && !quick_.is_own(address)) return false;
   const ThreadClock& clock = quick_.threads[thread];
@@ -100,13 +100,14 @@ inline bool Watch::access_elements(const weft_check_site& site, int64_t block, i
   return true;
 }
 
-bool Watch::access_quickly(const weft_check_site& site, int64_t block, int64_t thread, const char* address) {
+bool RaceDetector::access_quickly(const weft_check_site& site, int64_t block, int64_t thread,
+                                  const char* address) {
   return access_elements(site, block, thread, address, site.count);
 }
 
 // Of one element whose history is short. It calls nothing, so that it need not save registers.
-inline bool Watch::access_one(const weft_check_site& site, int64_t block, int64_t thread,
-                              const char* address) const {
+inline bool RaceDetector::access_one(const weft_check_site& site, int64_t block, int64_t thread,
+                                     const char* address) const {
   const int32_t flags = site.flags;
   if ((flags & (kOrders | WEFT_ACCESS_SCRATCH)) != 0 || site.count != 1 || quick_.block != block)
     return false;
@@ -139,20 +140,20 @@ inline bool Watch::access_one(const weft_check_site& site, int64_t block, int64_
 
 namespace {
 
-__attribute__((noinline)) int32_t access_slowly(Watch* watch, const weft_check_site* site, int64_t block,
-                                                int64_t thread, const char* address) {
-  if (watch->access_quickly(*site, block, thread, address)) return 0;
-  return watch->access(*site, block, thread, address);
+__attribute__((noinline)) int32_t access_slowly(RaceDetector* detector, const weft_check_site* site,
+                                                int64_t block, int64_t thread, const char* address) {
+  if (detector->access_quickly(*site, block, thread, address)) return 0;
+  return detector->access(*site, block, thread, address);
 }
 
 }  // namespace
 
 int32_t sanitizer_access(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
                          const void* address) {
-  Watch* watch = watch_of(launch);
+  RaceDetector* detector = detector_of(launch);
   const auto* place = static_cast<const char*>(address);
-  if (WEFT_LIKELY(watch->access_one(*site, block, thread, place))) return 0;
-  return access_slowly(watch, site, block, thread, place);
+  if (WEFT_LIKELY(detector->access_one(*site, block, thread, place))) return 0;
+  return access_slowly(detector, site, block, thread, place);
 }
 
 }  // namespace weft

@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "cpu/collectives.h"
+#include "cpu/coresident.h"
+#include "cpu/deadlock.h"
 #include "cpu/in_order.h"
 #include "cpu/launch.h"
-#include "cpu/meetings.h"
 #include "cpu/order.h"
 #include "cpu/pool.h"
-#include "cpu/stuck.h"
-#include "cpu/together.h"
-#include "cpu/watch.h"
+#include "cpu/race_detector.h"
+#include "cpu/rendezvous.h"
 #include "runtime/launch/launch_limits.h"
 
 namespace weft {
@@ -62,7 +62,7 @@ class Block {
         stride_(stride),
         threads_(launch->block[0] * launch->block[1] * launch->block[2]),
         slots_(memory + aligned(launch->shared_memory_bytes)),
-        meetings_(kernel, Slots(slots_, stride), threads_, &copies_) {
+        rendezvous_(kernel, Slots(slots_, stride), threads_, &copies_) {
     if (launch->orders != 0) order_.set(launch_order(), threads_);
     block_.shared = memory;
     block_.copies = &copies_;
@@ -95,7 +95,7 @@ class Block {
     if (launch_->orders != 0)
       std::memset(block_.shared, 0xFF, static_cast<size_t>(launch_->shared_memory_bytes));
     copies_.clear();
-    meetings_.start(watch_of(launch_), block_.linear);
+    rendezvous_.start(detector_of(launch_), block_.linear);
     moved_ = true;
     const auto start = [&](int32_t thread, int32_t x, int32_t y, int32_t z) {
       weft_thread_slot& own = slot(thread);
@@ -128,20 +128,21 @@ class Block {
       if (must_stop()) return Pass::kFailed;
       const Pass pass = kernel_.uses_collectives != 0 ? warps_pass() : threads_pass();
       if (pass == Pass::kExited && copies_.has_stores()) {
-        return stuck(
-            "a block ended with a copy out of shared memory under way; its thread waits with "
+        return deadlock(
+            "a block ended with a copy out of shared memory in flight; its thread waits with "
             "weft.tma.wait()");
       }
-      if (pass == Pass::kExited && undelivered() != nullptr) return stuck(undelivered());
+      if (pass == Pass::kExited && undelivered() != nullptr) return deadlock(undelivered());
       if (pass != Pass::kWaits) return pass;
       if (seen_.exited + seen_.at_grid == threads_ || is_at_cluster()) return Pass::kWaits;
-      if (block_.cluster_bytes != 0 && seen_.meeting != 0) return Pass::kWaits;  // for another block, perhaps
+      if (block_.cluster_bytes != 0 && seen_.rendezvous != 0)
+        return Pass::kWaits;  // for another block, perhaps
       if (seen_.exited + seen_.at_barrier != threads_) {
-        return stuck(collectives_differ()
-                         ? "lanes of one mask call different warp collectives, or with different masks"
-                         : "threads wait for each other and none can continue");
+        return deadlock(collectives_differ()
+                            ? "lanes of one mask call different warp collectives, or with different masks"
+                            : "threads wait for each other and none can continue");
       }
-      if (seen_.different_barriers) return stuck("threads wait at different barriers");
+      if (seen_.different_barriers) return deadlock("threads wait at different barriers");
       open_barrier();
     }
   }
@@ -153,11 +154,11 @@ class Block {
     }
   }
 
-  StuckBlock described() const { return {&kernel_, launch_, block_.linear, slots_, stride_, threads_}; }
+  BlockState described() const { return {&kernel_, launch_, block_.linear, slots_, stride_, threads_}; }
 
-  Pass stuck(const char* what) {
-    const StuckBlock block = described();
-    raise_stuck(&block, 1, what);
+  Pass deadlock(const char* what) {
+    const BlockState block = described();
+    raise_deadlock(&block, 1, what);
     return Pass::kFailed;
   }
 
@@ -195,7 +196,7 @@ class Block {
     int32_t at_cluster = 0;
     int32_t exited = 0;
     int32_t ready = 0;
-    int32_t meeting = 0;
+    int32_t rendezvous = 0;
     int32_t barrier_site = -1;  // of the first thread at a block or cluster barrier
     bool different_barriers = false;
 
@@ -211,7 +212,7 @@ class Block {
       } else if (own.state == WEFT_THREAD_READY) {
         ++ready;
       } else if (own.state > WEFT_THREAD_FAILED) {
-        ++meeting;
+        ++rendezvous;
       }
     }
   };
@@ -263,10 +264,10 @@ class Block {
   Pass conclude(const Seen& seen) {
     seen_ = seen;
     if (seen.exited == threads_) return Pass::kExited;
-    if (seen.meeting != 0) {
+    if (seen.rendezvous != 0) {
       const char* error = nullptr;
-      seen_.ready += meetings_.open(&error);
-      if (error != nullptr) return stuck(error);
+      seen_.ready += rendezvous_.open(&error);
+      if (error != nullptr) return deadlock(error);
     }
     return seen_.ready != 0 ? Pass::kAgain : Pass::kWaits;
   }
@@ -301,18 +302,18 @@ class Block {
         // As on a GPU, lanes that have returned are ignored, like lanes that the block does not have.
         const uint32_t mask = slot(first + lane).mask & present & ~exited;
         if (mask != ~0U && kernel_.sites[slot(first + lane).site].operation == WEFT_COOPERATIVE_mma) {
-          stuck("a warp multiplies without some of its 32 lanes");
+          deadlock("a warp multiplies without some of its 32 lanes");
           return false;
         }
         // A lane of the mask that waits elsewhere, under another mask, may still arrive here.
-        const uint32_t together = waiting_with(first, lane, mask & waiting, present & ~exited);
-        left &= ~together;
-        if (together != mask) continue;
+        const uint32_t arrived = waiting_with(first, lane, mask & waiting, present & ~exited);
+        left &= ~arrived;
+        if (arrived != mask) continue;
         const Warp warp(slots_ + first * stride_, stride_);
         const weft_cooperative_site& site = kernel_.sites[slot(first + lane).site];
         compute_collective(warp, mask, site);
-        if (launch_->watch != nullptr && site.operation == WEFT_COOPERATIVE_warp_barrier) {
-          watch_of(launch_)->meet_lanes(block_.linear, first, mask | exited);
+        if (launch_->detector != nullptr && site.operation == WEFT_COOPERATIVE_warp_barrier) {
+          detector_of(launch_)->meet_lanes(block_.linear, first, mask | exited);
         }
         runnable |= mask;
       }
@@ -354,12 +355,12 @@ class Block {
   bool check_mask(int32_t first, int lane, uint32_t exited) {
     const weft_thread_slot& own = slot(first + lane);
     if ((own.mask >> lane & 1) == 0) {
-      stuck("a lane calls a warp collective with a mask that it is not in");
+      deadlock("a lane calls a warp collective with a mask that it is not in");
       return false;
     }
     // On a GPU, reading a returned lane's value in a shuffle is undefined.
     if ((own.mask & exited) != 0 && is_shuffle(kernel_.sites[own.site].operation)) {
-      stuck("a shuffle waits for a lane that has exited");
+      deadlock("a shuffle waits for a lane that has exited");
       return false;
     }
     return true;
@@ -372,7 +373,7 @@ class Block {
   // Every thread that has not exited is at the same block barrier: the next pass continues them.
   void open_barrier() {
     opened_ = true;
-    if (launch_->watch != nullptr) watch_of(launch_)->meet_threads(block_.linear, 0, threads_);
+    if (launch_->detector != nullptr) detector_of(launch_)->meet_threads(block_.linear, 0, threads_);
     const int32_t operation = kernel_.sites[seen_.barrier_site].operation;
     if (operation == WEFT_COOPERATIVE_barrier) return;
     int32_t count = 0;
@@ -396,7 +397,7 @@ class Block {
   int32_t threads_;
   char* slots_;
   Copies copies_;
-  Meetings meetings_;
+  Rendezvous rendezvous_;
   weft_cpu_block block_{};
   Seen seen_;
   bool opened_ = false;  // the block barrier, for the next pass
@@ -436,7 +437,7 @@ class OneBlock {
     return block_.run();
   }
   Pass step() { return block_.run(); }
-  StuckBlock described() const { return block_.described(); }
+  BlockState described() const { return block_.described(); }
 
  private:
   Block block_;
@@ -457,16 +458,16 @@ class Cluster {
     return blocks_->start(call_.parameters, number * size);
   }
   Pass step() { return blocks_->step(); }
-  StuckBlock described() const { return blocks_->described(); }
+  BlockState described() const { return blocks_->described(); }
 
  private:
   const Call& call_;
   char* memory_;
-  std::optional<Together<Block>> blocks_;
+  std::optional<CoresidentBlocks<Block>> blocks_;
 };
 
 bool runs_whole(const weft_cooperative_kernel& kernel, const int64_t* grid) {
-  return kernel.runs_together == 1 || (kernel.runs_together == 2 && are_few(grid[0], grid[1], grid[2]));
+  return kernel.coresident == 1 || (kernel.coresident == 2 && are_few(grid[0], grid[1], grid[2]));
 }
 
 }  // namespace
@@ -499,7 +500,7 @@ int32_t run_cooperative(const weft_cooperative_kernel* kernel, const void* param
   auto* memory = static_cast<char*>(scratch);
   const int64_t grid[] = {launch->grid[0], launch->grid[1], launch->grid[2]};
   if (runs_whole(*kernel, grid)) {
-    return Together<Block>(*kernel, launch, last, memory, bytes, stride).run(parameters, 0);
+    return CoresidentBlocks<Block>(*kernel, launch, last, memory, bytes, stride).run(parameters, 0);
   }
   const Call call{*kernel, parameters, launch, stride, bytes};
   if (cluster_size(*kernel) > 1) return InOrder<Call, Cluster>(call, first, last, memory).run();

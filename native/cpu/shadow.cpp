@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kMostPages = 4096;         // that a thread keeps for its next launch
 constexpr std::size_t kMostHistories = 1 << 16;  // the same
-constexpr uint64_t kMostEpochs = uint64_t{1}
-                                 << 37;  // of threads, and beside them: half of what a record holds
+constexpr uint64_t kMostEpochs =
+    uint64_t{1} << 37;  // of threads, and of asynchronous operations: half of what a record holds
 
 // Fresh memory costs more than what the thread has.
 thread_local std::unique_ptr<Shadow> t_kept;
@@ -27,17 +27,17 @@ std::unique_ptr<Shadow> Shadow::take() noexcept {
   return std::unique_ptr<Shadow>(new (std::nothrow) Shadow);
 }
 
-void Shadow::give_back(std::unique_ptr<Shadow> shadow, uint64_t epoch, uint64_t beside) noexcept {
+void Shadow::give_back(std::unique_ptr<Shadow> shadow, uint64_t epoch, uint64_t async) noexcept {
   if (shadow == nullptr || shadow->pages_.size() > kMostPages) return;
-  if (std::max(epoch, beside) > kMostEpochs) return;
-  shadow->begin(epoch, beside);
+  if (std::max(epoch, async) > kMostEpochs) return;
+  shadow->begin(epoch, async);
   t_kept = std::move(shadow);
 }
 
-void Shadow::begin(uint64_t epoch, uint64_t beside) {
+void Shadow::begin(uint64_t epoch, uint64_t async) {
   ++launch_;
   first_epoch_ = epoch;
-  first_beside_ = beside;
+  first_async_ = async;
   histories_.clear();
   free_.clear();
   if (histories_.capacity() > kMostHistories) histories_ = {};
@@ -47,7 +47,7 @@ void Shadow::begin(uint64_t epoch, uint64_t beside) {
 Record Shadow::of_this_launch(const Record& record) const {
   const uint64_t epoch = record.epoch();
   const bool is_now =
-      Epochs::is_beside(epoch) ? (epoch & ~Epochs::kBeside) >= first_beside_ : epoch >= first_epoch_;
+      Epochs::is_async(epoch) ? (epoch & ~Epochs::kAsync) >= first_async_ : epoch >= first_epoch_;
   return is_now ? record : Record{};
 }
 

@@ -66,16 +66,16 @@ class Shadow {
  public:
   // The calling thread's, with what its last launch has left; NULL without memory.
   static std::unique_ptr<Shadow> take() noexcept;
-  // For the thread's next launch, unless it has become large. `epoch` and `beside` are the next ones.
-  static void give_back(std::unique_ptr<Shadow> shadow, uint64_t epoch, uint64_t beside) noexcept;
+  // For the thread's next launch, unless it has become large. `epoch` and `async` are the next ones.
+  static void give_back(std::unique_ptr<Shadow> shadow, uint64_t epoch, uint64_t async) noexcept;
 
   Shadow() = default;
   Shadow(const Shadow&) = delete;
   Shadow& operator=(const Shadow&) = delete;
 
-  // The epochs with which this launch begins: of threads, and of what is done beside them.
+  // The epochs with which this launch begins: of threads, and of asynchronous operations.
   uint64_t first_epoch() const { return first_epoch_; }
-  uint64_t first_beside() const { return first_beside_; }
+  uint64_t first_async() const { return first_async_; }
 
   // Calls `visit(cell)` for each cell of `bytes` from an address on, which may be fewer cells than bytes.
   template <typename Visit>
@@ -153,12 +153,12 @@ class Shadow {
   // The same for any page: a new one, or one whose cells are split.
   const Recent& find_page(uint64_t number, uint64_t place, uint64_t bytes);
   void split(Page& page, int bits);
-  void begin(uint64_t epoch, uint64_t beside);
+  void begin(uint64_t epoch, uint64_t async);
   void drop(const Cell& cell);
   Record of_this_launch(const Record& record) const;
 
   uint64_t launch_ = 1;
-  uint64_t first_epoch_ = 1, first_beside_ = 1;
+  uint64_t first_epoch_ = 1, first_async_ = 1;
   std::unordered_map<uint64_t, Page> pages_;
   std::vector<History> histories_;  // of this launch
   std::vector<uint64_t> free_;      // places among them

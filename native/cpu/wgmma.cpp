@@ -16,7 +16,7 @@ namespace {
 // Below are PTX's tables for wgmma: which elements of a fragment a thread of the warpgroup holds.
 
 // Calls `visit` with the byte of each element in the thread's and in the matrix's order. The thread's: blocks
-// of 64 rows, then of 8 columns, halves of 8 rows, neighbors.
+// of 64 rows, then of 8 columns, halves of 8 rows, adjacent elements.
 template <typename Visit>
 void for_each_sum(int thread, int m, int n, Visit visit) {
   const int across = n / 8;
@@ -29,7 +29,7 @@ void for_each_sum(int thread, int m, int n, Visit visit) {
   }
 }
 
-// Where element `index` of A lies in m rows of k elements; `pack` neighbors share a register.
+// Where element `index` of A lies in m rows of k elements; `pack` adjacent elements share a register.
 ptrdiff_t a_place(int thread, int index, int k, int pack) {
   const int across = k / (4 * pack);
   const int rest = index / pack;

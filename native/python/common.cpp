@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Interned names, and lookups in modules that are already imported.
+// Interned names, and attributes of modules that are already imported.
 #include "python/common.h"
 
 #include <cstdarg>

@@ -72,8 +72,9 @@ bool is_instance_of_imported(PyObject* object, const char* module, const char* a
 // Sets an exception with a formatted message and returns -1.
 int refuse(PyObject* exception_type, const char* format, ...);
 
-// The result of `call`. Before Python 3.14 a thread that wants the GIL of an ending interpreter is unwound;
-// with generated code or destructors on its stack, which would end the process, it waits forever instead.
+// The result of `call`. Before Python 3.14 a thread that wants the GIL of a finalizing interpreter is
+// unwound; with generated code or destructors on its stack, which would end the process, it waits forever
+// instead.
 template <typename Call>
 auto or_wait_for_the_end(Call call) -> decltype(call()) {
   try {

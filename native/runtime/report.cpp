@@ -211,7 +211,7 @@ std::string elements_text(const weft_check_site& site, const int64_t* indices) {
 
 std::string triple_text(const Triple& triple) { return "(" + listed(triple.data(), 3) + ")"; }
 
-ReportPlace place_of(const weft_check_site& site, const Triple& block, const Triple& thread) {
+ReportPlace make_report_place(const weft_check_site& site, const Triple& block, const Triple& thread) {
   return {site.excerpt, site.places, site.access, block, thread};
 }
 
@@ -221,7 +221,7 @@ Report report_of(const weft_check_site& site, const Triple& block, const Triple&
   report.kind = site.kind;
   report.said = site.flags == 0 ? sentence(site, values) : "";
   report.array = site.array;
-  report.here = place_of(site, block, thread);
+  report.here = make_report_place(site, block, thread);
   const int64_t* end = values + site.rank;
   if (site.kind >= WEFT_CHECK_overflow) {
     report.values.assign(values, end);

@@ -42,7 +42,7 @@ struct Report {
 Report report_of(const weft_check_site& site, const Triple& block, const Triple& thread,
                  const int64_t* values);
 // The place of a site.
-ReportPlace place_of(const weft_check_site& site, const Triple& block, const Triple& thread);
+ReportPlace make_report_place(const weft_check_site& site, const Triple& block, const Triple& thread);
 // "a[3, 8]", or "4 elements from a[6]".
 std::string elements_text(const weft_check_site& site, const int64_t* indices);
 // "(1, 0, 0)".

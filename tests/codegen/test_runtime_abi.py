@@ -46,7 +46,7 @@ FIELDS = {
     "weft_launch.attributes": abi.LAUNCH_ATTRIBUTES,
     "weft_launch.attribute_count": abi.LAUNCH_ATTRIBUTE_COUNT,
     "weft_launch.kernel_name": abi.LAUNCH_KERNEL_NAME,
-    "weft_launch.together": abi.LAUNCH_TOGETHER,
+    "weft_launch.coresidency": abi.LAUNCH_CORESIDENCY,
     "weft_launch.most_threads": abi.LAUNCH_MOST_THREADS,
     "weft_launch.cluster": abi.LAUNCH_CLUSTER,
     "weft_cpu_launch.table": abi.CPU_LAUNCH_TABLE,
@@ -103,7 +103,7 @@ NUMBERS = {
     "WEFT_MBARRIER_WAIT": int(mbarrier._WAIT),
     "WEFT_MBARRIER_TRY": int(mbarrier._TRY),
     **{f"WEFT_MMA_{name}": code for name, code in mma._TYPES.items()},
-    "WEFT_LAUNCH_WATCHED": check._LAUNCH_WATCHED,
+    "WEFT_LAUNCH_INSTRUMENTED": check._LAUNCH_WATCHED,
     "WEFT_LAUNCH_ORDERED": check._LAUNCH_ORDERED,
     "WEFT_LAUNCH_BLOCKS": check._LAUNCH_BLOCKS,
     "WEFT_LAUNCH_CONTINUES": check._LAUNCH_WORDS["continue"],
@@ -111,10 +111,10 @@ NUMBERS = {
     "WEFT_LAUNCH_SAME_VALUES": check._LAUNCH_WORDS["benign"],
     "WEFT_LAUNCH_TRACED": check._LAUNCH_WORDS["trace"],
     "WEFT_LAUNCH_SCRATCH": check._LAUNCH_WORDS[SCRATCH],
-    "WEFT_TOGETHER_BLOCK": launch._BLOCK,
-    "WEFT_TOGETHER_CLUSTER": launch._CLUSTER,
-    "WEFT_TOGETHER_GRID": launch._GRID,
-    "WEFT_TOGETHER_FEW": launch._FEW,
+    "WEFT_CORESIDENT_BLOCK": launch._BLOCK,
+    "WEFT_CORESIDENT_CLUSTER": launch._CLUSTER,
+    "WEFT_CORESIDENT_GRID": launch._GRID,
+    "WEFT_CORESIDENT_FEW": launch._FEW,
     "WEFT_SCRATCH_GLOBAL": gpu_launch._GLOBAL_SCRATCH,
     **{
         f"WEFT_LOAD_{name.upper().replace('-', '_')}": executor.load_policy
@@ -164,7 +164,7 @@ def test_no_value_of_the_headers_enums_is_left_out():
     named = set(re.findall(r"\b(WEFT_[A-Z_0-9]+) = \d+", text))
     # What generated code never says: the runtime's own requests, and its limits.
     own = {
-        *("WEFT_MBARRIER_MANY_ARRIVALS", "WEFT_MBARRIER_MANY_BYTES", "WEFT_MOST_TOGETHER"),
+        *("WEFT_MBARRIER_MANY_ARRIVALS", "WEFT_MBARRIER_MANY_BYTES", "WEFT_MOST_CORESIDENT"),
         *("WEFT_SCRATCH_PROFILE", "WEFT_TENSOR_MAP_BYTES", "WEFT_TENSOR_MAP_SPATIAL"),
         "WEFT_TMA_REPLACE",
     }

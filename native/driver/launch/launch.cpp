@@ -166,7 +166,8 @@ bool launch_kernel(LoadedKernel* kernel, const Device& device, const weft_launch
   if (!allow_shared_memory(kernel, &device, launch.shared_memory_bytes, error)) return false;
   if (launch.attribute_count != 0 &&
       (cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) > kPortableClusterBlocks ||
-       cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION) > kPortableClusterBlocks) &&
+       cluster_blocks(launch, cuda::CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION) >
+           kPortableClusterBlocks) &&
       !allow_large_clusters(kernel, &device, error)) {
     return false;
   }

@@ -72,7 +72,7 @@ int32_t describe(const weft_tensor_map_site& site, const void* address, const in
         return refuse_stride(site, dimension, stride, "0 or more, and less than 2^40 bytes");
       if (pitch % kMultiple != 0) {
         return refuse_stride(site, dimension, stride,
-                             "a multiple of 16 bytes, which the copy engine needs; pad the tensor's rows");
+                             "a multiple of 16 bytes, which TMA needs; pad the tensor's rows");
       }
     }
     map->sizes[dimension] = size;
@@ -84,9 +84,8 @@ int32_t describe(const weft_tensor_map_site& site, const void* address, const in
   if (!*is_empty && bits % kMultiple != 0) {
     char text[32];
     snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(bits));
-    return refuse(site,
-                  std::string(" is at ") + text +
-                      "; expected an address that is a multiple of 16 bytes, which the copy engine needs");
+    return refuse(site, std::string(" is at ") + text +
+                            "; expected an address that is a multiple of 16 bytes, which TMA needs");
   }
   return 0;
 }

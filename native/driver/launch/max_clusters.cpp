@@ -13,7 +13,6 @@
 namespace weft {
 namespace {
 
-
 // The count, or 0 with an error.
 int32_t ask(const weft_call_frame& frame, const LoadedProgram& program, LoadedKernel* kernel,
             const weft_cluster_shape& shape, DriverError* error) {

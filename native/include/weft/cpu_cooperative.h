@@ -100,7 +100,7 @@ typedef struct weft_cooperative_kernel {
                  int32_t thread_x, int32_t thread_y, int32_t thread_z, weft_thread_slot* slot, void* frame);
   const weft_cooperative_site* sites;
   int32_t uses_collectives;  // warp barriers or collectives
-  int32_t runs_together;     // 1: all blocks of the grid run at once, in one call; 2: as WEFT_TOGETHER_FEW
+  int32_t coresident;        // 1: all blocks of the grid run at once, in one call; 2: as WEFT_CORESIDENT_FEW
   int32_t thread_work;       // operations of a thread, except in loops that count their own
   int32_t local_bytes;       // of a thread's arrays too large for a stack; a multiple of 64
   int32_t cluster[3];        // blocks of a cluster, which run at once; 1 each without clusters

@@ -65,7 +65,7 @@ typedef struct weft_launch {
   const weft_launch_attribute* attributes;
   int64_t attribute_count;
   const char* kernel_name;
-  int64_t together;  // CPU only: enum weft_together, and bits of enum weft_launch_check
+  int64_t coresidency;  // CPU only: enum weft_coresidency, and bits of enum weft_launch_check
   // CPU only, since a driver knows them from the kernel: its declared limits, 0 for none.
   int64_t most_threads;
   int64_t cluster[3];  // blocks
@@ -73,18 +73,18 @@ typedef struct weft_launch {
 
 // Which blocks wait for each other: none; a cluster's, so that the kernel's "blocks" are clusters; the
 // grid's, in one call.
-enum weft_together {
-  WEFT_TOGETHER_BLOCK = 0,
-  WEFT_TOGETHER_CLUSTER = 1,
-  WEFT_TOGETHER_GRID = 2,
-  // The grid if it has at most WEFT_MOST_TOGETHER blocks, else as if its threads did not wait for others.
-  WEFT_TOGETHER_FEW = 3,
+enum weft_coresidency {
+  WEFT_CORESIDENT_BLOCK = 0,
+  WEFT_CORESIDENT_CLUSTER = 1,
+  WEFT_CORESIDENT_GRID = 2,
+  // The grid if it has at most WEFT_MOST_CORESIDENT blocks, else as if its threads did not wait for others.
+  WEFT_CORESIDENT_FEW = 3,
 };
-enum { WEFT_MOST_TOGETHER = 1024 };
+enum { WEFT_MOST_CORESIDENT = 1024 };
 
 // How the sanitizer checks a launch on the CPU, besides what the kernel's own code does.
 enum weft_launch_check {
-  WEFT_LAUNCH_WATCHED = 4,       // what its threads do to memory is kept: sanitizer_access and its family
+  WEFT_LAUNCH_INSTRUMENTED = 4,  // what its threads do to memory is kept: sanitizer_access and its family
   WEFT_LAUNCH_CONTINUES = 8,     // a finding does not end it; all are reported when it has ended
   WEFT_LAUNCH_BARRIERS = 16,     // threads that cannot continue are a finding
   WEFT_LAUNCH_SAME_VALUES = 32,  // threads race even if both write what is there already
@@ -126,7 +126,7 @@ struct weft_cpu_launch {
   int32_t failed;  // set by kernel_fail; other workers stop when they see it
   const char* kernel_name;
   int32_t orders;  // bits of enum weft_launch_check: WEFT_LAUNCH_ORDERED, WEFT_LAUNCH_BLOCKS
-  void* watch;     // weft::Watch of a launch with checks beyond its kernel's own code, or NULL
+  void* detector;  // weft::RaceDetector of a launch with checks beyond its kernel's own code, or NULL
 };
 
 // The sentences of failing checks (native/runtime/failure.cpp), each with its exception and the meaning of
@@ -222,7 +222,7 @@ enum weft_check_kind {
       WEFT_CHECK_KIND_COUNT
 };
 
-// What an access that is watched does, and for which kinds; bits of weft_check_site.flags.
+// What an instrumented access does, and for which kinds; bits of weft_check_site.flags.
 enum weft_access_flag {
   WEFT_ACCESS_READS = 1,
   WEFT_ACCESS_WRITES = 2,
@@ -235,8 +235,8 @@ enum weft_access_flag {
   WEFT_ACCESS_LOCAL = 256,    // a thread's own
   WEFT_ACCESS_RACES = 512,    // look for races
   WEFT_ACCESS_UNINIT = 1024,  // look for reads of unwritten memory
-  WEFT_ACCESS_ASYNC = 2048,   // look for copies under way
-  // It is done beside the threads, until one waits: a thread's copy of elements, a copy that reports to the
+  WEFT_ACCESS_ASYNC = 2048,   // look for copies in flight
+  // It is done asynchronously, until one waits: a thread's copy of elements, a copy that reports to the
   // phase of an mbarrier, one out of shared memory, a product of a warpgroup.
   WEFT_ACCESS_ELEMENTS = 4096,
   WEFT_ACCESS_PHASE = 8192,
@@ -247,23 +247,24 @@ enum weft_access_flag {
 };
 
 // What else orders threads, or begins an array; for sanitizer_event.
-enum weft_watch_event {
+enum weft_race_event {
   WEFT_EVENT_FENCE = 0,
   WEFT_EVENT_ARRIVE = 1,        // at the mbarrier whose word is at the address
   WEFT_EVENT_WAIT = 2,          // has ended, for a phase of it
   WEFT_EVENT_DECLARE = 3,       // `bytes` of a thread's own array begin
   WEFT_EVENT_PROXY_FENCE = 4,   // what is written so far to shared memory (`bytes`: 0) or global (1) is there
-                                // for copies beside the threads
+                                // for asynchronous copies
   WEFT_EVENT_COMMIT = 5,        // the thread's copies of elements are a group
   WEFT_EVENT_ELEMENTS = 6,      // all groups are complete but the newest `bytes` of them
   WEFT_EVENT_STORES = 7,        // the same for copies out of shared memory
   WEFT_EVENT_PRODUCT = 8,       // a product of its warpgroup begins
   WEFT_EVENT_PRODUCTS = 9,      // as for stores
-  WEFT_EVENT_MEETING = 10,      // `bytes` threads from this one on have met
+  WEFT_EVENT_RENDEZVOUS = 10,   // `bytes` threads from this one on have met
   WEFT_EVENT_END = 11,          // the thread has returned; the address is that of a weft_check_site
   WEFT_EVENT_STORE = 12,        // a copy out of shared memory has begun
   WEFT_EVENT_STORES_READ = 13,  // as for stores, of which only the reads are complete
-  WEFT_EVENT_ROUND = 14,  // a round of weft.each begins (`bytes`: 1), or all of the thread's have ended (0)
+  WEFT_EVENT_ITERATION =
+      14,  // an iteration of weft.each begins (`bytes`: 1), or all of the thread's have ended (0)
 };
 
 // A place in a kernel that the sanitizer checks, constant data in the object. The texts are UTF-8 and live as
@@ -273,9 +274,9 @@ typedef struct weft_check_site {
   const char* places;   // the same as data, for weft.SanitizerError
   const char* array;    // as the user wrote it; of arithmetic the type
   const char* access;   // "read", "written" or "updated"; of arithmetic the operator
-  int32_t kind;         // enum weft_check_kind; of an access that is watched, what it finds is one of several
+  int32_t kind;         // enum weft_check_kind; of an instrumented access, what it finds is one of several
   int32_t rank;         // of the array; of arithmetic the number of operands
-  int32_t count;        // neighbors along the last dimension that are accessed at once
+  int32_t count;        // adjacent elements along the last dimension that are accessed at once
   int32_t bytes;        // of an element
   int32_t flags;        // bits of enum weft_access_flag
   int32_t padding;
@@ -418,7 +419,7 @@ typedef struct weft_check_site {
       (const weft_cpu_block* block, const void* map, const weft_tma_tile* tile, const int32_t* indices,      \
        void* shared, void* word),                                                                            \
       "void (ptr, ptr, ptr, ptr, ptr, ptr)")                                                                 \
-  /* Queue a copy of neighbors of the running block: to shared memory, which reports to a word, or from it.  \
+  /* Queue a bulk copy of the running block: to shared memory, which reports to a word, or from it.          \
    */                                                                                                        \
   ROW(bulk_load, void,                                                                                       \
       (const weft_cpu_block* block, void* shared, const void* source, int32_t bytes, void* word),            \
@@ -441,13 +442,13 @@ typedef struct weft_check_site {
       (weft_cpu_launch * launch, const weft_check_site* site, int64_t block, int64_t thread,                 \
        const void* address),                                                                                 \
       "i32 (ptr, ptr, i64, i64, ptr)")                                                                       \
-  /* The same for `bytes` that are accessed beside the threads; of a phase, that of the mbarrier at `word`.  \
+  /* The same for `bytes` that are accessed asynchronously; of a phase, that of the mbarrier at `word`.      \
    */                                                                                                        \
   ROW(sanitizer_copy, int32_t,                                                                               \
       (weft_cpu_launch * launch, const weft_check_site* site, int64_t block, int64_t thread,                 \
        const void* address, int64_t bytes, const void* word),                                                \
       "i32 (ptr, ptr, i64, i64, ptr, i64, ptr)")                                                             \
-  /* An enum weft_watch_event of a thread. */                                                                \
+  /* An enum weft_race_event of a thread. */                                                                 \
   ROW(sanitizer_event, void,                                                                                 \
       (weft_cpu_launch * launch, int32_t event, int64_t block, int64_t thread, const void* address,          \
        int64_t bytes),                                                                                       \

@@ -48,7 +48,7 @@ enum weft_tma_reduction {
 typedef struct weft_cpu_tensor_map {
   char* address;
   int64_t sizes[WEFT_TENSOR_MAP_RANK];
-  int64_t pitches[WEFT_TENSOR_MAP_RANK];  // bytes between neighbors
+  int64_t pitches[WEFT_TENSOR_MAP_RANK];  // bytes between adjacent elements
   int32_t rank;
   int32_t data_type;  // CUtensorMapDataType
   int32_t element_bytes;
@@ -65,7 +65,7 @@ typedef struct weft_tma_tile {
   int32_t box[WEFT_TENSOR_MAP_RANK];
   int32_t mask;  // of the swizzle, 0 for none
   int64_t
-      strides[WEFT_TENSOR_MAP_RANK];  // elements between neighbors; of the last dimension 1, within a panel
+      strides[WEFT_TENSOR_MAP_RANK];  // between adjacent elements; of the last dimension 1, within a panel
   int64_t panel_columns;
   int64_t panel_stride;  // elements from one panel to the next
 } weft_tma_tile;

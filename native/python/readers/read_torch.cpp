@@ -222,18 +222,18 @@ Probe verify(PyObject* torch, PyTypeObject* tensor_type) {
   if (!plain || !scalar || !deep || !complex) return Probe::kDisagrees;
   // Inside a mode that intercepts the factories these are not plain tensors, and prove nothing.
   if (Py_TYPE(plain.get()) != tensor_type) return Probe::kNotYet;
-  Reference turned(PyObject_CallMethod(plain.get(), "t", nullptr));
+  Reference transposed(PyObject_CallMethod(plain.get(), "t", nullptr));
   Reference conjugate(PyObject_CallMethod(complex.get(), "conj", nullptr));
   Reference negative(PyObject_CallMethod(plain.get(), "_neg_view", nullptr));
-  if (!turned || !conjugate || !negative) return Probe::kDisagrees;
-  PyObject* probes[] = {plain.get(), scalar.get(), deep.get(), complex.get(), turned.get()};
+  if (!transposed || !conjugate || !negative) return Probe::kDisagrees;
+  PyObject* probes[] = {plain.get(), scalar.get(), deep.get(), complex.get(), transposed.get()};
   g_pointer_offset = find_pointer_offset(probes, 5);
   if (g_pointer_offset == 0) return Probe::kDisagrees;
   bool agrees = probe_reads_right(plain.get(), {kDLFloat, 32, 1}) &&
                 probe_reads_right(scalar.get(), {kDLInt, 64, 1}) &&
                 probe_reads_right(deep.get(), {kDLBfloat, 16, 1}) &&
                 probe_reads_right(complex.get(), {kDLComplex, 64, 1}) &&
-                probe_reads_right(turned.get(), {kDLFloat, 32, 1}) &&
+                probe_reads_right(transposed.get(), {kDLFloat, 32, 1}) &&
                 g_shim.is_neg(handle_of(negative.get())) && !g_shim.is_neg(handle_of(plain.get())) &&
                 g_shim.is_conj(handle_of(conjugate.get())) && !g_shim.is_conj(handle_of(complex.get())) &&
                 (g_shim.is_inference(handle_of(plain.get())) || probe_counts_right(plain.get()));

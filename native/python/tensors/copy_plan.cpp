@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Axes are sorted by the target's strides, turned so that those are positive, and joined where both sides go
-// on without a gap.
+// Axes are sorted by the target's strides, reversed so that those are positive, and joined where both sides
+// go on without a gap.
 #include "python/tensors/copy_plan.h"
 
 #include <algorithm>

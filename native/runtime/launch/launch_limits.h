@@ -17,7 +17,7 @@ constexpr int64_t kMostBlock[3] = {1024, 1024, 64};
 constexpr int64_t kMostThreads = 1024;  // of a block
 constexpr int64_t kMostClusterBlocks = 16;
 constexpr int64_t kPortableClusterBlocks = 8;  // more only of kernels that allow it
-constexpr int64_t kMostShared = 227 * 1024;  // of a block of sm_90 and sm_100, and on the CPU
+constexpr int64_t kMostShared = 227 * 1024;    // of a block of sm_90 and sm_100, and on the CPU
 constexpr int kWarpSize = 32;
 
 // A sentence about what is out of range in a launch; empty if everything fits.

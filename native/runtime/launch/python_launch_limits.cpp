@@ -11,7 +11,8 @@ namespace weft {
 // share, threads of a warp, blocks of a cluster.
 int add_launch_limits(PyObject* module) {
   Reference limits(Py_BuildValue("((LLL)(LLL)LLiL)", kMostGrid[0], kMostGrid[1], kMostGrid[2], kMostBlock[0],
-                                 kMostBlock[1], kMostBlock[2], kMostThreads, kMostShared, kWarpSize, kMostClusterBlocks));
+                                 kMostBlock[1], kMostBlock[2], kMostThreads, kMostShared, kWarpSize,
+                                 kMostClusterBlocks));
   return limits ? PyModule_AddObjectRef(module, "LAUNCH_LIMITS", limits.get()) : -1;
 }
 

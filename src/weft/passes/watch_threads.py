@@ -357,8 +357,8 @@ class _Watcher:
         elif isinstance(op, MbarrierWaitOp | MbarrierTryWaitOp):
             self._after(op, WatchEventOp("wait", 0, op.words, op.index))
         elif isinstance(op, EachOp) and "races" in self._wanted:
-            self._insert(op, WatchEventOp("round", 1), InsertPoint.at_start(op.body.block))
-            self._after(op, WatchEventOp("round"))
+            self._insert(op, WatchEventOp("iteration", 1), InsertPoint.at_start(op.body.block))
+            self._after(op, WatchEventOp("iteration"))
         elif isinstance(op, ExitOp | ReturnOp) and self._is_reached:
             self._before(op, WatchEventOp("end")).location = _end(op)  # pyright: ignore
         elif isinstance(op, AllocaOp) and "uninit" in self._wanted:

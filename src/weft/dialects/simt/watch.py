@@ -44,10 +44,10 @@ ACCESS_FLAGS: Final = {
 """Words for the bits of enum weft_access_flag."""
 EVENTS: Final = (
     *("fence", "arrive", "wait", "declare", "proxy_fence"),
-    *("commit", "elements", "stores", "product", "products", "meeting", "end"),
-    *("store", "stores_read", "round"),
+    *("commit", "elements", "stores", "product", "products", "rendezvous", "end"),
+    *("store", "stores_read", "iteration"),
 )
-"""Words for enum weft_watch_event."""
+"""Words for enum weft_race_event."""
 
 
 class WatchedAccess(IRDLOperation):

@@ -94,12 +94,12 @@ def is_watched(kernel: KernelOp) -> bool:
     return not _words(kernel).isdisjoint(WATCHED)
 
 
-def print_meeting(printer: FunctionPrinter, kernel: KernelOp, count: str) -> None:
+def print_rendezvous(printer: FunctionPrinter, kernel: KernelOp, count: str) -> None:
     """Tells the runtime that all threads of the block have met, if it watches them; `count`, i32, is how many."""
     if not is_watched(kernel):
         return
     wide = printer.let(f"zext i32 {count} to i64") if count.startswith("%") else count
-    event = f"i32 {EVENTS.index('meeting')}"
+    event = f"i32 {EVENTS.index('rendezvous')}"
     block = f"i64 {printer.coordinates['block']}"
     _call(printer, "sanitizer_event", event, block, "i64 0", "ptr null", f"i64 {wide}")
 

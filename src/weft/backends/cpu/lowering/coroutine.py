@@ -17,7 +17,7 @@ from weft.backends.cpu.lowering.check import has_orders, reports_barriers
 from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.coroutine_printer import EXITED, FAILED, SITE, CoroutinePrinter
 from weft.backends.cpu.lowering.local import LocalMemory
-from weft.backends.cpu.lowering.loops import blocks_together, may_wait
+from weft.backends.cpu.lowering.loops import coresident_blocks, may_wait
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol, print_parameters, print_sizes
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.names import global_name
@@ -106,7 +106,7 @@ def print_cooperative_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     descriptor = module.add_global(
         "private unnamed_addr constant { ptr, ptr, i32, i32, i32, i32, [3 x i32], i32 } "
         f"{{ ptr @weft.thread.{name}, ptr {table}, i32 {int(uses_collectives)}, "
-        f"i32 {blocks_together(kernel)}, i32 {work(kernel.body.block)}, i32 {local.bytes}, "
+        f"i32 {coresident_blocks(kernel)}, i32 {work(kernel.body.block)}, i32 {local.bytes}, "
         f"[3 x i32] [{cluster}], i32 {int(maps_shared)} }}, align 8",
         "cooperative",
     )

@@ -17,7 +17,7 @@ from weft.backends.cpu.lowering.check import (
     needs_coroutines,
 )
 from weft.backends.cpu.lowering.cooperation import COOPERATION
-from weft.backends.cpu.lowering.loops import awaits_other_blocks, blocks_together, may_wait
+from weft.backends.cpu.lowering.loops import awaits_other_blocks, coresident_blocks, may_wait
 from weft.backends.cpu.lowering.sharing import Group, Sharing, is_full_mask
 from weft.dialects.flow import end_of, walk
 from weft.dialects.nvgpu.warpgroup import ElectOneOp
@@ -109,7 +109,7 @@ def find_obstacle(kernel: KernelOp, waits: Waits) -> Obstacle | None:
     if waits.count > MOST_WAITS:
         return Obstacle(waits.first, others=waits.count - 1)
     found = _Search(kernel, waits).obstacle
-    return found or (Obstacle(waits.first) if blocks_together(kernel) else None)
+    return found or (Obstacle(waits.first) if coresident_blocks(kernel) else None)
 
 
 class _Search:

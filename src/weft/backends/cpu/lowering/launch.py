@@ -17,7 +17,7 @@ from weft.backends.cpu.lowering.check import launch_checks
 from weft.backends.cpu.lowering.coroutine import scratch_symbol, waiting_operation
 from weft.backends.cpu.lowering.fission import uses_coroutines
 from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
-from weft.backends.cpu.lowering.loops import blocks_together
+from weft.backends.cpu.lowering.loops import coresident_blocks
 from weft.backends.cpu.lowering.shared import uses_shared_memory
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
 from weft.codegen import runtime_abi as abi
@@ -78,8 +78,8 @@ def _declared(op: LaunchExOp, kernel: KernelOp) -> list[tuple[int, int]]:
     """(offset, value) of the kernel's facts for the runtime, which a driver would know."""
     return [
         (
-            abi.LAUNCH_TOGETHER,
-            _together(kernel) | launch_checks(kernel, has_scratch=_has_scratch(op)),
+            abi.LAUNCH_CORESIDENCY,
+            _coresidency(kernel) | launch_checks(kernel, has_scratch=_has_scratch(op)),
         ),
         (abi.LAUNCH_MOST_THREADS, kernel.max_threads or 0),
         *(
@@ -97,9 +97,9 @@ def _has_scratch(op: LaunchExOp) -> bool:
     return host is not None and takes_scratch(host, on_host=True)
 
 
-def _together(kernel: KernelOp) -> int:
-    """Which blocks run at once: enum weft_together."""
-    found = blocks_together(kernel)
+def _coresidency(kernel: KernelOp) -> int:
+    """Which blocks run at once: enum weft_coresidency."""
+    found = coresident_blocks(kernel)
     if found:
         return _GRID if found == 1 else _FEW
     in_clusters = math.prod(kernel.cluster or ()) > 1 and uses_coroutines(kernel)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _LEAST_STRIP: Final = 256  # iterations, so that a strip is worth vectorizing
 
 
-def blocks_together(kernel: KernelOp) -> int:
+def coresident_blocks(kernel: KernelOp) -> int:
     """Which blocks are alive at once: those of the grid (1), of a grid of few (2), or as if none waited for others (0).
 
     Blocks that wait in loops for later ones go on only beside them. A cooperative launch promises that, and one that

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named barriers on the CPU, where a thread suspends and the scheduler counts (native/cpu/meetings.cpp).
+"""Named barriers on the CPU, where a thread suspends and the scheduler counts (native/cpu/rendezvous.cpp).
 
 In: the operations of dialects/nvgpu/named_barrier. Out: the barrier's number and its threads in the slot, a suspension.
 """

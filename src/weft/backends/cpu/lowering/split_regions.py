@@ -13,7 +13,7 @@ from xdsl.dialects import scf, ub
 
 from weft.backends.cpu.lowering.affine import is_pure
 from weft.backends.cpu.lowering.budget import print_cancellation_check, print_work
-from weft.backends.cpu.lowering.check import print_meeting
+from weft.backends.cpu.lowering.check import print_rendezvous
 from weft.backends.cpu.lowering.fission import deciding, leaving_arm
 from weft.backends.cpu.lowering.interchange import AROUND
 from weft.backends.cpu.lowering.rows import counted_loop
@@ -206,7 +206,7 @@ class RegionPrinter:
         elif isinstance(operation, scf.WhileOp):
             self._print_while(operation, group)
         elif isinstance(operation, BarrierReduceOp | BarrierOp):
-            print_meeting(self._printer, self._kernel, self._threads.count())
+            print_rendezvous(self._printer, self._kernel, self._threads.count())
             if isinstance(operation, BarrierReduceOp):
                 self._print_count(operation)
         else:

@@ -3,13 +3,13 @@
 // What the scheduler tells of threads that meet: from there on they know of each other.
 #include <vector>
 
-#include "cpu/watch.h"
+#include "cpu/race_detector.h"
 
 namespace weft {
 
-void Watch::meet_lanes(int64_t block, int32_t first, uint32_t lanes) noexcept {
+void RaceDetector::meet_lanes(int64_t block, int32_t first, uint32_t lanes) noexcept {
   safely([&] {
-    WatchedBlock& own = this->block(block);
+    InstrumentedBlock& own = this->block(block);
     std::vector<Members> members;
     for (uint32_t left = lanes; left != 0;) {
       const int begin = __builtin_ctz(left);
@@ -24,7 +24,7 @@ void Watch::meet_lanes(int64_t block, int32_t first, uint32_t lanes) noexcept {
   });
 }
 
-void Watch::meet_threads(int64_t block, int32_t first, int32_t count) noexcept {
+void RaceDetector::meet_threads(int64_t block, int32_t first, int32_t count) noexcept {
   safely([&] {
     clocks_.meet({{&this->block(block), first, count}});
     begin_quick();
@@ -33,7 +33,7 @@ void Watch::meet_threads(int64_t block, int32_t first, int32_t count) noexcept {
   });
 }
 
-void Watch::meet_blocks(const int64_t* blocks, int32_t count) noexcept {
+void RaceDetector::meet_blocks(const int64_t* blocks, int32_t count) noexcept {
   safely([&] {
     std::vector<Members> members;
     for (int32_t number = 0; number < count; ++number) {
@@ -46,23 +46,23 @@ void Watch::meet_blocks(const int64_t* blocks, int32_t count) noexcept {
   });
 }
 
-void Watch::named_arrive(int64_t block, int32_t barrier, int32_t thread) noexcept {
+void RaceDetector::named_arrive(int64_t block, int32_t barrier, int32_t thread) noexcept {
   safely([&] {
-    WatchedBlock& own = this->block(block);
+    InstrumentedBlock& own = this->block(block);
     clocks_.release(own, thread, own.named[barrier]);
     return 0;
   });
 }
 
-void Watch::named_pass(int64_t block, int32_t barrier, int32_t thread) noexcept {
+void RaceDetector::named_pass(int64_t block, int32_t barrier, int32_t thread) noexcept {
   safely([&] {
-    WatchedBlock& own = this->block(block);
+    InstrumentedBlock& own = this->block(block);
     clocks_.acquire(own.threads[at(thread)], own.named[barrier]);
     return 0;
   });
 }
 
-void Watch::named_opened(int64_t block, int32_t barrier) noexcept {
+void RaceDetector::named_opened(int64_t block, int32_t barrier) noexcept {
   safely([&] {
     this->block(block).named[barrier] = {};
     return 0;

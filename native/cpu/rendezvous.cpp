@@ -5,7 +5,7 @@
 //
 // The threads of a warpgroup meet at one place, all 128 of them: as on a GPU, those that have returned are
 // missed.
-#include "cpu/meetings.h"
+#include "cpu/rendezvous.h"
 
 #include <algorithm>
 #include <new>
@@ -14,7 +14,7 @@
 
 namespace weft {
 
-int32_t Meetings::open(const char** error) {
+int32_t Rendezvous::open(const char** error) {
   int32_t opened = 0;
   for (int32_t first = 0; first < threads_ && *error == nullptr; first += kWarpgroupSize) {
     opened += open_warpgroup(first, error);
@@ -27,7 +27,7 @@ int32_t Meetings::open(const char** error) {
   return opened;
 }
 
-bool Meetings::open_mbarrier(weft_thread_slot& own, const char** error) {
+bool Rendezvous::open_mbarrier(weft_thread_slot& own, const char** error) {
   if (own.mask == WEFT_MBARRIER_MANY_ARRIVALS) {
     *error = "a thread arrives at an mbarrier whose phase has all its arrivals, and waits for bytes";
   }
@@ -47,7 +47,7 @@ bool Meetings::open_mbarrier(weft_thread_slot& own, const char** error) {
   return true;
 }
 
-int32_t Meetings::open_named(int32_t number, const char** error) {
+int32_t Rendezvous::open_named(int32_t number, const char** error) {
   weft_thread_slot& own = slots_[number];
   if (own.value < 1 || own.value >= std::size(arrived_)) {
     own.result = 0;
@@ -58,7 +58,7 @@ int32_t Meetings::open_named(int32_t number, const char** error) {
   if (own.mask == 0) {
     own.mask = 1;
     ++arrived;
-    if (watch_ != nullptr) watch_->named_arrive(block_, static_cast<int32_t>(own.value), number);
+    if (detector_ != nullptr) detector_->named_arrive(block_, static_cast<int32_t>(own.value), number);
   }
   int32_t opened = 0;
   if (kernel_.sites[own.site].operation == WEFT_COOPERATIVE_named_barrier_arrive) {
@@ -71,16 +71,16 @@ int32_t Meetings::open_named(int32_t number, const char** error) {
     if (other.state != WEFT_THREAD_NAMED || other.value != own.value || other.mask == 0) continue;
     other.result = static_cast<uint64_t>(arrived);
     if (!opens) continue;
-    if (watch_ != nullptr) watch_->named_pass(block_, static_cast<int32_t>(own.value), thread);
+    if (detector_ != nullptr) detector_->named_pass(block_, static_cast<int32_t>(own.value), thread);
     other.state = WEFT_THREAD_READY;
     ++opened;
   }
   if (opens) arrived = 0;
-  if (opens && watch_ != nullptr) watch_->named_opened(block_, static_cast<int32_t>(own.value));
+  if (opens && detector_ != nullptr) detector_->named_opened(block_, static_cast<int32_t>(own.value));
   return opened;
 }
 
-int32_t Meetings::open_warpgroup(int32_t first, const char** error) {
+int32_t Rendezvous::open_warpgroup(int32_t first, const char** error) {
   const Slots warpgroup = slots_.from(first);
   const int32_t size = std::min(threads_ - first, kWarpgroupSize);
   int32_t here = 0;
@@ -106,8 +106,8 @@ int32_t Meetings::open_warpgroup(int32_t first, const char** error) {
     *error = compute_warpgroup(first, kernel_.sites[site]);
   }
   if (*error != nullptr || here < kWarpgroupSize) return 0;
-  if (watch_ != nullptr && kernel_.sites[site].operation == WEFT_COOPERATIVE_warpgroup_barrier) {
-    watch_->meet_threads(block_, first, kWarpgroupSize);
+  if (detector_ != nullptr && kernel_.sites[site].operation == WEFT_COOPERATIVE_warpgroup_barrier) {
+    detector_->meet_threads(block_, first, kWarpgroupSize);
   }
   for (int32_t thread = 0; thread < kWarpgroupSize; ++thread) {
     warpgroup[thread].state = WEFT_THREAD_READY;
@@ -115,7 +115,7 @@ int32_t Meetings::open_warpgroup(int32_t first, const char** error) {
   return kWarpgroupSize;
 }
 
-const char* Meetings::compute_warpgroup(int32_t first, const weft_cooperative_site& site) {
+const char* Rendezvous::compute_warpgroup(int32_t first, const weft_cooperative_site& site) {
   const bool computes =
       site.operation == WEFT_COOPERATIVE_wgmma_mma || site.operation == WEFT_COOPERATIVE_wgmma_wait;
   if (!computes) return nullptr;

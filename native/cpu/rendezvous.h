@@ -2,8 +2,8 @@
 //
 // What the threads of a block wait for besides its barriers and their own warp: the rest of their warpgroup,
 // and barriers in shared memory.
-#ifndef WEFT_CPU_MEETINGS_H_
-#define WEFT_CPU_MEETINGS_H_
+#ifndef WEFT_CPU_RENDEZVOUS_H_
+#define WEFT_CPU_RENDEZVOUS_H_
 
 #include <weft/cpu_cooperative.h>
 
@@ -13,29 +13,29 @@
 #include <vector>
 
 #include "cpu/copies.h"
+#include "cpu/race_detector.h"
 #include "cpu/slots.h"
-#include "cpu/watch.h"
 #include "cpu/wgmma.h"
 
 namespace weft {
 
 // One block's.
-class Meetings {
+class Rendezvous {
  public:
   // `copies`: of the block; they come when a thread waits for them.
-  Meetings(const weft_cooperative_kernel& kernel, const Slots& slots, int32_t threads, Copies* copies)
+  Rendezvous(const weft_cooperative_kernel& kernel, const Slots& slots, int32_t threads, Copies* copies)
       : kernel_(kernel), slots_(slots), threads_(threads), copies_(copies) {}
 
   // To be called when a block starts.
-  void start(Watch* watch, int64_t block) {
-    watch_ = watch;
+  void start(RaceDetector* detector, int64_t block) {
+    detector_ = detector;
     block_ = block;
     products_.clear();
     std::fill(std::begin(arrived_), std::end(arrived_), 0);
   }
 
-  // Continues the threads whose meeting is complete; returns how many. To be called when every thread has run
-  // until it waits. If one will wait forever, `error` becomes what is wrong.
+  // Continues the threads whose rendezvous is complete; returns how many. To be called when every thread has
+  // run until it waits. If one will wait forever, `error` becomes what is wrong.
   int32_t open(const char** error);
 
  private:
@@ -50,7 +50,7 @@ class Meetings {
   Slots slots_;
   int32_t threads_;
   Copies* copies_;
-  Watch* watch_ = nullptr;  // of the launch, if any
+  RaceDetector* detector_ = nullptr;  // of the launch, if any
   int64_t block_ = 0;
   int32_t arrived_[8] = {};                  // threads at each named barrier
   std::vector<WarpgroupProducts> products_;  // of each warpgroup, if one of them multiplies
@@ -58,4 +58,4 @@ class Meetings {
 
 }  // namespace weft
 
-#endif  // WEFT_CPU_MEETINGS_H_
+#endif  // WEFT_CPU_RENDEZVOUS_H_

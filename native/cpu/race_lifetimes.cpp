@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/watch.h"
+#include "cpu/race_detector.h"
 
 namespace weft {
 
-void Watch::share(const std::vector<int64_t>& blocks, const char* shared, int64_t bytes) noexcept {
+void RaceDetector::share(const std::vector<int64_t>& blocks, const char* shared, int64_t bytes) noexcept {
   safely([&] {
     quick_.block = -1;
     memories_.clear();
@@ -25,13 +25,13 @@ void Watch::share(const std::vector<int64_t>& blocks, const char* shared, int64_
 }
 
 // The memory of a block at an address, or NULL.
-Watch::Memory* Watch::memory_at(const char* address) {
+RaceDetector::Memory* RaceDetector::memory_at(const char* address) {
   const auto offset = reinterpret_cast<uint64_t>(address) - reinterpret_cast<uint64_t>(shared_);
   const uint64_t rank = offset / static_cast<uint64_t>(shared_bytes_);
   return rank < memories_.size() ? &memories_[static_cast<std::size_t>(rank)] : nullptr;
 }
 
-void Watch::check_lifetime(const Access& access, const char* address) {
+void RaceDetector::check_lifetime(const Access& access, const char* address) {
   Memory* memory = memory_at(address);
   if ((access.site.flags & WEFT_ACCESS_RACES) == 0) return;
   if (memory == nullptr || memory->block == access.block.number) return;
@@ -43,8 +43,8 @@ void Watch::check_lifetime(const Access& access, const char* address) {
 }
 
 // Of an access of another block's memory: reports it, or keeps what is to be said should that end too early.
-int32_t Watch::tell_lifetime(const weft_check_site& site, int64_t block, int64_t thread,
-                             const int64_t* values, Report report) {
+int32_t RaceDetector::tell_lifetime(const weft_check_site& site, int64_t block, int64_t thread,
+                                    const int64_t* values, Report report) {
   Memory& memory = *seen_.memory;
   const bool is_pending = seen_.kind < 0;
   const std::string array = site.rank == 0 ? site.array : elements_text(site, values);
@@ -64,14 +64,14 @@ int32_t Watch::tell_lifetime(const weft_check_site& site, int64_t block, int64_t
   return add(std::move(report)) ? 0 : 1;
 }
 
-ReportPlace Watch::end_of(const Memory& memory) const {
+ReportPlace RaceDetector::end_of(const Memory& memory) const {
   const Owner owner = owner_of(memory.end);
-  return place_of(site_of(memory.end), triple_of(owner.block, launch_->grid),
-                  triple_of(owner.thread, launch_->block));
+  return make_report_place(site_of(memory.end), triple_of(owner.block, launch_->grid),
+                           triple_of(owner.thread, launch_->block));
 }
 
 // The thread has returned, for the first time: what follows that in the code is not for it.
-void Watch::note_end(const weft_check_site& site, int64_t block, int64_t thread) {
+void RaceDetector::note_end(const weft_check_site& site, int64_t block, int64_t thread) {
   const auto is_its = [&](const Memory& memory) { return memory.block == block; };
   const auto memory = std::find_if(memories_.begin(), memories_.end(), is_its);
   if (memory == memories_.end() || memory->returned[at(thread)]) return;
@@ -79,7 +79,7 @@ void Watch::note_end(const weft_check_site& site, int64_t block, int64_t thread)
   memory->end = record_of(site, this->block(block).threads[at(thread)].epoch);
 }
 
-bool Watch::ended(int64_t block) noexcept {
+bool RaceDetector::ended(int64_t block) noexcept {
   safely([&] {
     const auto is_its = [&](const Memory& memory) { return memory.block == block; };
     const auto memory = std::find_if(memories_.begin(), memories_.end(), is_its);

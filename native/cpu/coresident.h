@@ -6,8 +6,8 @@
 // They take turns, each until none of its threads can run. If the kernel accesses the memory of other blocks,
 // that of a block which has not begun or has exited is filled with a pattern, so that writes there are
 // noticed.
-#ifndef WEFT_CPU_TOGETHER_H_
-#define WEFT_CPU_TOGETHER_H_
+#ifndef WEFT_CPU_CORESIDENT_H_
+#define WEFT_CPU_CORESIDENT_H_
 
 #include <weft/cpu_cooperative.h>
 #include <weft/runtime_table.h>
@@ -18,8 +18,8 @@
 #include <new>
 #include <vector>
 
-#include "cpu/stuck.h"
-#include "cpu/watch.h"
+#include "cpu/deadlock.h"
+#include "cpu/race_detector.h"
 #include "runtime/launch/launch_limits.h"
 
 namespace weft {
@@ -33,12 +33,12 @@ enum class Pass { kAgain, kWaits, kExited, kFailed };
 
 // `Block` is the scheduler's. They live in the launch's scratch; this constructs and destroys them.
 template <typename Block>
-class Together {
+class CoresidentBlocks {
  public:
   // `bytes` from one block's memory to the next in `scratch`, where the blocks themselves follow: they are
   // small and hold only addresses.
-  Together(const weft_cooperative_kernel& kernel, weft_cpu_launch* launch, int64_t blocks, char* scratch,
-           int64_t bytes, int64_t stride)
+  CoresidentBlocks(const weft_cooperative_kernel& kernel, weft_cpu_launch* launch, int64_t blocks,
+                   char* scratch, int64_t bytes, int64_t stride)
       : kernel_(kernel),
         launch_(launch),
         blocks_(blocks),
@@ -53,11 +53,11 @@ class Together {
     }
   }
 
-  ~Together() {
+  ~CoresidentBlocks() {
     std::for_each(all_, all_ + blocks_, [](Block& block) { block.~Block(); });
   }
-  Together(const Together&) = delete;
-  Together& operator=(const Together&) = delete;
+  CoresidentBlocks(const CoresidentBlocks&) = delete;
+  CoresidentBlocks& operator=(const CoresidentBlocks&) = delete;
 
   // Runs all blocks, of which the first has the number `first`; 0, or 1 with the error set.
   int32_t run(const void* parameters, int64_t first) {
@@ -70,7 +70,7 @@ class Together {
   Pass start(const void* parameters, int64_t first) {
     budget_ = all_[0].budget();
     for (int64_t block = 0; block < blocks_; ++block) all_[block].place(first + block);
-    if (is_watched()) watch_of(launch_)->share(numbers(0, blocks_), scratch_, bytes_);
+    if (is_instrumented()) detector_of(launch_)->share(numbers(0, blocks_), scratch_, bytes_);
     for (int64_t block = 0; block < blocks_; ++block) {
       Block& own = all_[block];
       if (!is_filled(block)) {
@@ -99,12 +99,12 @@ class Together {
     }
     if (exited == blocks_) return late_message() == 0 ? Pass::kExited : Pass::kFailed;
     if (moved_ || open_grid_barrier()) return Pass::kAgain;
-    stuck();
+    deadlock();
     return Pass::kFailed;
   }
 
   // The first block that has not exited.
-  StuckBlock described() const {
+  BlockState described() const {
     const Block* begin = all_;
     const Block* end = all_ + blocks_;
     const Block* waits = std::find_if(begin, end, [](const Block& block) { return !block.exited(); });
@@ -137,17 +137,17 @@ class Together {
     moved_ = true;
     for (int64_t other = cluster; other < cluster + size_; ++other) {
       if (other == block || !all_[other].exited() || is_filled(other)) continue;
-      const StuckBlock writer = own.described();
+      const BlockState writer = own.described();
       raise_overwritten(all_[other].described(), &writer);
       return false;
     }
     if (!own.exited()) return true;
     fill(block);
-    return !is_watched() || watch_of(launch_)->ended(own.described().block);
+    return !is_instrumented() || detector_of(launch_)->ended(own.described().block);
   }
 
   // Whether the sanitizer looks at what blocks do to each other's memory.
-  bool is_watched() const { return launch_->watch != nullptr && kernel_.maps_shared != 0; }
+  bool is_instrumented() const { return launch_->detector != nullptr && kernel_.maps_shared != 0; }
 
   // Of blocks from `first` on, in the grid.
   std::vector<int64_t> numbers(int64_t first, int64_t count) const {
@@ -183,25 +183,25 @@ class Together {
 
   // The threads of blocks from `first` on have met at a barrier.
   void meet(int64_t first, int64_t count) {
-    if (launch_->watch == nullptr) return;
-    watch_of(launch_)->meet_blocks(numbers(first, count).data(), static_cast<int32_t>(count));
+    if (launch_->detector == nullptr) return;
+    detector_of(launch_)->meet_blocks(numbers(first, count).data(), static_cast<int32_t>(count));
   }
 
   // 0, or 1 with the error set: a message that was sent to a block which had exited.
   int32_t late_message() {
     const auto is_late = [](const Block& block) { return block.undelivered() != nullptr; };
     Block* late = std::find_if(all_, all_ + blocks_, is_late);
-    return late == all_ + blocks_ || late->stuck(late->undelivered()) != Pass::kFailed ? 0 : 1;
+    return late == all_ + blocks_ || late->deadlock(late->undelivered()) != Pass::kFailed ? 0 : 1;
   }
 
   // No thread can run: describes the first block at a grid barrier, or the first cluster that has not exited.
-  int32_t stuck() {
-    StuckBlock blocks[kMostClusterBlocks];
+  int32_t deadlock() {
+    BlockState blocks[kMostClusterBlocks];
     int64_t waits = -1;
     for (int64_t block = blocks_ - 1; block >= 0; --block) {
       if (all_[block].at_grid() != 0) {
         blocks[0] = all_[block].described();
-        return raise_stuck(blocks, 1, "a grid barrier waits for threads that have exited");
+        return raise_deadlock(blocks, 1, "a grid barrier waits for threads that have exited");
       }
       if (!all_[block].exited()) waits = block;
     }
@@ -211,9 +211,9 @@ class Together {
       blocks[rank] = block.described();
       at_barriers &= block.is_at_cluster();
     }
-    return raise_stuck(blocks, size_,
-                       at_barriers ? "threads of a cluster wait at different barriers"
-                                   : "threads wait for each other and none can continue");
+    return raise_deadlock(blocks, size_,
+                          at_barriers ? "threads of a cluster wait at different barriers"
+                                      : "threads wait for each other and none can continue");
   }
 
   const weft_cooperative_kernel& kernel_;
@@ -229,4 +229,4 @@ class Together {
 
 }  // namespace weft
 
-#endif  // WEFT_CPU_TOGETHER_H_
+#endif  // WEFT_CPU_CORESIDENT_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Accesses, one after the other, against what is noted of their memory.
-#include "cpu/watch.h"
+#include "cpu/race_detector.h"
 
 #include <algorithm>
 #include <cstring>
@@ -15,8 +15,7 @@
 namespace weft {
 namespace {
 
-constexpr int32_t kBeside =
-    WEFT_ACCESS_ELEMENTS | WEFT_ACCESS_PHASE | WEFT_ACCESS_STORE | WEFT_ACCESS_PRODUCT;
+constexpr int32_t kAsync = WEFT_ACCESS_ELEMENTS | WEFT_ACCESS_PHASE | WEFT_ACCESS_STORE | WEFT_ACCESS_PRODUCT;
 
 // Whether the error of this thread is a signal handler's, which is kept.
 bool raised_by_signal() {
@@ -43,26 +42,27 @@ const char* verb(const std::string& access) {
 
 }  // namespace
 
-Watch::Watch(weft_cpu_launch* launch, int64_t together, const int64_t* cluster, void* scratch)
+RaceDetector::RaceDetector(weft_cpu_launch* launch, int64_t coresidency, const int64_t* cluster,
+                           void* scratch)
     : launch_(launch),
-      together_(together),
+      coresident_(coresidency),
       scratch_(scratch),
       cluster_{cluster[0], cluster[1], cluster[2]},
       threads_(launch->block[0] * launch->block[1] * launch->block[2]),
       shadow_(Shadow::take()),
       epochs_(shadow_ != nullptr ? shadow_->first_epoch() : 1,
-              shadow_ != nullptr ? shadow_->first_beside() : 1) {
+              shadow_ != nullptr ? shadow_->first_async() : 1) {
   if (shadow_ != nullptr) return;
   has_no_memory_ = true;
   launch->failed = 1;
 }
 
-Watch::~Watch() { Shadow::give_back(std::move(shadow_), epochs_.next(), epochs_.next_beside()); }
+RaceDetector::~RaceDetector() { Shadow::give_back(std::move(shadow_), epochs_.next(), epochs_.next_async()); }
 
-int64_t Watch::group_of(int64_t block) const {
-  const int64_t together = together_ & 3;
-  if (together == WEFT_TOGETHER_BLOCK) return block;
-  if (together == WEFT_TOGETHER_GRID) return 0;
+int64_t RaceDetector::group_of(int64_t block) const {
+  const int64_t coresidency = coresident_ & 3;
+  if (coresidency == WEFT_CORESIDENT_BLOCK) return block;
+  if (coresidency == WEFT_CORESIDENT_GRID) return 0;
   const int32_t* grid = launch_->grid;
   const int64_t x = block % grid[0] / cluster_[0];
   const int64_t y = block / grid[0] % grid[1] / cluster_[1];
@@ -70,15 +70,15 @@ int64_t Watch::group_of(int64_t block) const {
   return x + grid[0] * (y + grid[1] * z);
 }
 
-WatchedBlock& Watch::block(int64_t number) {
+InstrumentedBlock& RaceDetector::block(int64_t number) {
   if (recent_ != nullptr && recent_->number == number) return *recent_;
   quick_ = {};
-  std::unique_ptr<WatchedBlock>& found = blocks_[number];
+  std::unique_ptr<InstrumentedBlock>& found = blocks_[number];
   if (found == nullptr) {
-    auto made = std::make_unique<WatchedBlock>();
+    auto made = std::make_unique<InstrumentedBlock>();
     made->number = number;
     made->threads.resize(at(threads_));
-    made->is_alone = (together_ & 3) == WEFT_TOGETHER_BLOCK;
+    made->is_alone = (coresident_ & 3) == WEFT_CORESIDENT_BLOCK;
     clocks_.start(*made);
     // Blocks of other groups have ended: nothing asks for their clocks again.
     if (recent_ != nullptr && group_of(recent_->number) != group_of(number)) {
@@ -93,9 +93,9 @@ WatchedBlock& Watch::block(int64_t number) {
   return *recent_;
 }
 
-void Watch::begin_quick() {
+void RaceDetector::begin_quick() {
   if (!is_quiet_ || recent_ == nullptr || first_site_ == nullptr) return;
-  const WatchedBlock& own = *recent_;
+  const InstrumentedBlock& own = *recent_;
   const auto bits = [](uint64_t epochs) { return epochs << Record::kSiteBits; };
   const uint64_t met = own.is_alone && own.is_isolated ? own.met : ~uint64_t{0};
   quick_ = {own.number,
@@ -112,8 +112,8 @@ void Watch::begin_quick() {
   quick_.shared_bytes = static_cast<uint64_t>(shared_bytes_);
 }
 
-MeetingPlace& Watch::place_at(int64_t block, const void* word) {
-  MeetingPlace& place = places_[word];
+RendezvousPoint& RaceDetector::place_at(int64_t block, const void* word) {
+  RendezvousPoint& place = places_[word];
   const int64_t group = group_of(block);
   const uint64_t parity = *static_cast<const uint64_t*>(word) >> 63;
   if (place.group != group) {
@@ -129,18 +129,19 @@ MeetingPlace& Watch::place_at(int64_t block, const void* word) {
     ++place.phases;
     if (!place.arriving.empty()) place.done.edit().join(*place.arriving.get());
     place.arriving = {};
-    place.done.edit().set(kPhases + Clock::kBeside, place.number, place.phases);
+    place.done.edit().set(kPhases + Clock::kAsync, place.number, place.phases);
   }
   return place;
 }
 
-const weft_check_site& Watch::site_of(const Record& record) const {
+const weft_check_site& RaceDetector::site_of(const Record& record) const {
   const auto* place = reinterpret_cast<const int64_t*>(first_site_) + record.site();
   return *reinterpret_cast<const weft_check_site*>(place);
 }
 
-void Watch::event(int32_t event, int64_t block, int64_t thread, const void* address, int64_t bytes) noexcept {
-  if (event == WEFT_EVENT_MEETING) {
+void RaceDetector::event(int32_t event, int64_t block, int64_t thread, const void* address,
+                         int64_t bytes) noexcept {
+  if (event == WEFT_EVENT_RENDEZVOUS) {
     meet_threads(block, static_cast<int32_t>(thread), static_cast<int32_t>(bytes));
     return;
   }
@@ -152,13 +153,13 @@ void Watch::event(int32_t event, int64_t block, int64_t thread, const void* addr
     return;
   }
   safely([&] {
-    WatchedBlock& own = this->block(block);
+    InstrumentedBlock& own = this->block(block);
     for (auto* counts : {&own.groups, &own.stores, &own.products}) counts->resize(at(threads_));
     ThreadClock& clock = own.threads[at(thread)];
     const auto number = static_cast<int32_t>(thread);
-    const auto complete = [&](int32_t beside, int64_t begun) {
+    const auto complete = [&](int32_t async, int64_t begun) {
       if (begun > bytes)
-        clock.known.edit().set(block + Clock::kBeside, beside, static_cast<uint64_t>(begun - bytes));
+        clock.known.edit().set(block + Clock::kAsync, async, static_cast<uint64_t>(begun - bytes));
     };
     switch (event) {
       case WEFT_EVENT_FENCE:
@@ -198,9 +199,9 @@ void Watch::event(int32_t event, int64_t block, int64_t thread, const void* addr
       case WEFT_EVENT_PRODUCTS:
         complete(3 * threads_ + number / 128, own.products[at(thread)]);
         break;
-      case WEFT_EVENT_ROUND:
+      case WEFT_EVENT_ITERATION:
         clock.epoch = epochs_.begin(block, number);
-        if (bytes == 0 || clock.rounds == 0) clock.rounds = bytes == 0 ? 0 : clock.epoch;
+        if (bytes == 0 || clock.iterations == 0) clock.iterations = bytes == 0 ? 0 : clock.epoch;
         break;
       default:
         break;
@@ -210,7 +211,7 @@ void Watch::event(int32_t event, int64_t block, int64_t thread, const void* addr
 }
 
 // Decides about writes that may have changed nothing, which are done by now; whether the launch ends.
-bool Watch::settle_doubts() {
+bool RaceDetector::settle_doubts() {
   std::vector<Doubt> doubts = std::move(doubts_);
   doubts_.clear();
   for (Doubt& doubt : doubts) {
@@ -221,7 +222,7 @@ bool Watch::settle_doubts() {
   return is_ended_;
 }
 
-bool Watch::add(Report report) {
+bool RaceDetector::add(Report report) {
   if (is_ended_) return false;
   if (!continues() && !unwritten_.empty() && may_follow(report.kind)) {
     report = std::move(unwritten_.front().report);
@@ -243,7 +244,7 @@ bool Watch::add(Report report) {
 }
 
 // The sentence and the other place of what was seen at an access.
-void Watch::complete(const Access& access, const int64_t* values, Report& report) const {
+void RaceDetector::complete(const Access& access, const int64_t* values, Report& report) const {
   const weft_check_site& site = access.site;
   // Of a copy the array alone is told.
   const std::string array = site.rank == 0 && access.is_copy ? site.array : elements_text(site, values);
@@ -257,17 +258,17 @@ void Watch::complete(const Access& access, const int64_t* values, Report& report
   const Record& other = seen_.other;
   const weft_check_site& there = site_of(other);
   const Owner owner = owner_of(other);
-  const bool is_other_copy = Epochs::is_beside(other.epoch());
+  const bool is_other_copy = Epochs::is_async(other.epoch());
   const bool is_phase = owner.block == kPhases;
   const int64_t block = is_phase ? access.block.number : owner.block;
   const int64_t thread = is_phase ? access.thread : owner.thread % threads_;
-  report.other = place_of(there, triple_of(block, launch_->grid), triple_of(thread, launch_->block));
+  report.other = make_report_place(there, triple_of(block, launch_->grid), triple_of(thread, launch_->block));
   const std::string it = std::string(" ") + verb(there.access) + " it";
   const bool is_product = (there.flags & WEFT_ACCESS_PRODUCT) != 0;
   std::string who = "thread " + triple_text(report.other.thread);
   if (block != access.block.number) who += " of block " + triple_text(report.other.block);
   const bool is_own = block == access.block.number && thread == access.thread;
-  if (is_own && access.clock().rounds != 0) who = "another round of weft.each";
+  if (is_own && access.clock().iterations != 0) who = "another iteration of weft.each";
   if (is_other_copy) who = is_product ? "a product" : "a copy";
   const std::string by = (site.flags & WEFT_ACCESS_PRODUCT) != 0 ? " by a product"
                          : access.is_copy                        ? " by a copy"
@@ -284,8 +285,8 @@ void Watch::complete(const Access& access, const int64_t* values, Report& report
   }
 }
 
-int32_t Watch::found(const weft_check_site& site, int64_t block, int64_t thread,
-                     const int64_t* values) noexcept {
+int32_t RaceDetector::found(const weft_check_site& site, int64_t block, int64_t thread,
+                            const int64_t* values) noexcept {
   return safely([&] {
     if (is_ended_) return 1;
     Report report =
@@ -293,8 +294,8 @@ int32_t Watch::found(const weft_check_site& site, int64_t block, int64_t thread,
     if (site.flags == 0) return add(std::move(report)) ? 0 : 1;
     if (seen_.memory != nullptr) return tell_lifetime(site, block, thread, values, std::move(report));
     if (seen_.kind < 0) return 0;
-    const bool is_beside = (site.flags & kBeside) != 0;
-    const Access access{site, this->block(block), static_cast<int32_t>(thread), {}, is_beside};
+    const bool is_async = (site.flags & kAsync) != 0;
+    const Access access{site, this->block(block), static_cast<int32_t>(thread), {}, is_async};
     complete(access, values, report);
     constexpr int32_t kWaits = WEFT_ACCESS_RACES | WEFT_ACCESS_ASYNC;
     if (seen_.kind != WEFT_CHECK_uninitialized) {
@@ -314,13 +315,13 @@ int32_t Watch::found(const weft_check_site& site, int64_t block, int64_t thread,
 }
 
 // Who wrote last where a test asks for it.
-void Watch::answer() {
+void RaceDetector::answer() {
   WriterQuestion& question = writer_question();
   if (question.address == nullptr) return;
   shadow_->for_each(question.address, 1, [&](const Cell& noted) {
     const History cell = shadow_->history(noted);
     const Record& writer = cell.write.bits != 0 ? cell.write : cell.atomic;
-    if (writer.bits == 0 || Epochs::is_beside(writer.epoch())) return;
+    if (writer.bits == 0 || Epochs::is_async(writer.epoch())) return;
     const Owner owner = owner_of(writer);
     const Triple block = triple_of(owner.block, launch_->grid);
     const Triple thread = triple_of(owner.thread, launch_->block);
@@ -331,7 +332,7 @@ void Watch::answer() {
   });
 }
 
-int32_t Watch::finish(int32_t code) noexcept {
+int32_t RaceDetector::finish(int32_t code) noexcept {
   safely([&] {
     answer();
     return 0;
@@ -345,7 +346,7 @@ int32_t Watch::finish(int32_t code) noexcept {
     settle_unwritten(kEvery, true);
     return 0;
   });
-  if (has_no_memory_) return raise_error("MemoryError", "no memory to watch a launch");
+  if (has_no_memory_) return raise_error("MemoryError", "no memory to check a launch");
   if (reports_.empty() || (code != 0 && !was_ended && raised_by_signal())) return code;
   return safely([&] {
            raise_reports(launch_->kernel_name, reports_);
@@ -361,7 +362,7 @@ Triple triple_of(int64_t linear, const int32_t* sizes) {
 
 int32_t sanitizer_fail(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
                        const int64_t* values) {
-  if (launch->watch != nullptr) return watch_of(launch)->found(*site, block, thread, values);
+  if (launch->detector != nullptr) return detector_of(launch)->found(*site, block, thread, values);
   __atomic_store_n(&launch->failed, 1, __ATOMIC_RELAXED);  // blocks on other threads stop when they see it
   try {
     const Triple index = triple_of(block, launch->grid);
@@ -374,18 +375,18 @@ int32_t sanitizer_fail(weft_cpu_launch* launch, const weft_check_site* site, int
 
 int32_t sanitizer_copy(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
                        const void* address, int64_t bytes, const void* word) {
-  return watch_of(launch)->copy(*site, block, thread, address, bytes, word);
+  return detector_of(launch)->copy(*site, block, thread, address, bytes, word);
 }
 
 int32_t sanitizer_box(weft_cpu_launch* launch, const weft_check_site* site, int64_t block, int64_t thread,
                       const void* map, const weft_tma_tile* tile, const int32_t* indices, const void* word) {
   const auto& found = *static_cast<const weft_cpu_tensor_map*>(map);
-  return watch_of(launch)->copy_box(*site, block, thread, found, *tile, indices, word);
+  return detector_of(launch)->copy_box(*site, block, thread, found, *tile, indices, word);
 }
 
 void sanitizer_event(weft_cpu_launch* launch, int32_t event, int64_t block, int64_t thread,
                      const void* address, int64_t bytes) {
-  watch_of(launch)->event(event, block, thread, address, bytes);
+  detector_of(launch)->event(event, block, thread, address, bytes);
 }
 
 }  // namespace weft

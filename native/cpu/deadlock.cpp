@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The text of an error about threads that cannot continue.
-#include "cpu/stuck.h"
+#include "cpu/deadlock.h"
 
 #include <algorithm>
 #include <new>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cpu/mbarrier.h"
-#include "cpu/watch.h"
+#include "cpu/race_detector.h"
 #include "runtime/failure.h"
 
 namespace weft {
@@ -64,8 +64,8 @@ std::string name_of(int32_t operation) {
   return name;
 }
 
-const weft_thread_slot& slot_of(const StuckBlock& stuck, int32_t thread) {
-  return *reinterpret_cast<const weft_thread_slot*>(stuck.slots + thread * stuck.stride);
+const weft_thread_slot& slot_of(const BlockState& state, int32_t thread) {
+  return *reinterpret_cast<const weft_thread_slot*>(state.slots + thread * state.stride);
 }
 
 bool waits_alike(const weft_thread_slot& a, const weft_thread_slot& b) {
@@ -93,9 +93,9 @@ std::string mbarrier_state(const weft_thread_slot& slot, const weft_cooperative_
          mbarrier_text(*word) + ",";
 }
 
-std::string state_of(const StuckBlock& stuck, const weft_thread_slot& slot) {
+std::string state_of(const BlockState& state, const weft_thread_slot& slot) {
   if (slot.state == WEFT_THREAD_EXITED) return "exited";
-  const weft_cooperative_site& site = stuck.kernel->sites[slot.site];
+  const weft_cooperative_site& site = state.kernel->sites[slot.site];
   std::string text = std::string("at ") + name_of(site.operation);
   if (slot.state == WEFT_THREAD_MBARRIER) text = mbarrier_state(slot, site);
   if (site.place[0] != '\0') text += std::string(" at ") + site.place;
@@ -106,19 +106,19 @@ std::string state_of(const StuckBlock& stuck, const weft_thread_slot& slot) {
   return text;
 }
 
-std::string block_text(const StuckBlock& stuck) {
-  const int32_t* grid = stuck.launch->grid;
-  return "(" + std::to_string(stuck.block % grid[0]) + ", " +
-         std::to_string(stuck.block / grid[0] % grid[1]) + ", " +
-         std::to_string(stuck.block / grid[0] / grid[1]) + ")";
+std::string block_text(const BlockState& state) {
+  const int32_t* grid = state.launch->grid;
+  return "(" + std::to_string(state.block % grid[0]) + ", " +
+         std::to_string(state.block / grid[0] % grid[1]) + ", " +
+         std::to_string(state.block / grid[0] / grid[1]) + ")";
 }
 
 // The place of a thread that waits.
-ReportPlace report_place(const StuckBlock& stuck, int32_t thread) {
-  const weft_thread_slot& slot = slot_of(stuck, thread);
-  const weft_cooperative_site& site = stuck.kernel->sites[slot.site];
-  return {site.excerpt, site.places, name_of(site.operation), triple_of(stuck.block, stuck.launch->grid),
-          triple_of(thread, stuck.launch->block)};
+ReportPlace report_place(const BlockState& state, int32_t thread) {
+  const weft_thread_slot& slot = slot_of(state, thread);
+  const weft_cooperative_site& site = state.kernel->sites[slot.site];
+  return {site.excerpt, site.places, name_of(site.operation), triple_of(state.block, state.launch->grid),
+          triple_of(thread, state.launch->block)};
 }
 
 bool waits(const weft_thread_slot& slot) {
@@ -127,18 +127,18 @@ bool waits(const weft_thread_slot& slot) {
 }
 
 // The error, or a finding where the sanitizer looks for those; `has_begun`: the block's threads have.
-void raise_misfortune(const StuckBlock& stuck, const std::string& text, bool has_begun) {
-  Watch* watch = watch_of(stuck.launch);
-  if (watch == nullptr || !watch->reports_barriers()) {
+void raise_misfortune(const BlockState& state, const std::string& text, bool has_begun) {
+  RaceDetector* detector = detector_of(state.launch);
+  if (detector == nullptr || !detector->reports_barriers()) {
     raise_error("RuntimeError", text);
     return;
   }
   Report report;
   report.kind = WEFT_CHECK_divergent_barrier;
   report.said = text;
-  for (int32_t thread = 0; has_begun && thread < stuck.threads; ++thread) {
-    if (!waits(slot_of(stuck, thread))) continue;
-    ReportPlace place = report_place(stuck, thread);
+  for (int32_t thread = 0; has_begun && thread < state.threads; ++thread) {
+    if (!waits(slot_of(state, thread))) continue;
+    ReportPlace place = report_place(state, thread);
     if (report.here.excerpt.empty()) {
       report.here = std::move(place);
     } else if (place.places != report.here.places) {
@@ -146,8 +146,8 @@ void raise_misfortune(const StuckBlock& stuck, const std::string& text, bool has
       break;
     }
   }
-  report.here.block = triple_of(stuck.block, stuck.launch->grid);
-  watch->add(std::move(report));
+  report.here.block = triple_of(state.block, state.launch->grid);
+  detector->add(std::move(report));
 }
 
 // Threads of a block that wait for the same, as ranges of their numbers.
@@ -182,11 +182,11 @@ struct Alike {
   static constexpr std::size_t kMostRanges = 4;
 };
 
-std::vector<Alike> alike_threads(const StuckBlock& stuck) {
+std::vector<Alike> alike_threads(const BlockState& state) {
   std::vector<Alike> found;
-  for (int32_t thread = 0; thread < stuck.threads; ++thread) {
+  for (int32_t thread = 0; thread < state.threads; ++thread) {
     const auto is_alike = [&](const Alike& one) {
-      return waits_alike(slot_of(stuck, thread), slot_of(stuck, one.ranges.front().first));
+      return waits_alike(slot_of(state, thread), slot_of(state, one.ranges.front().first));
     };
     auto alike = std::find_if(found.begin(), found.end(), is_alike);
     if (alike == found.end()) alike = found.emplace(found.end());
@@ -199,19 +199,19 @@ constexpr std::size_t kMostGroups = 8;
 
 }  // namespace
 
-int32_t raise_stuck(const StuckBlock* blocks, int32_t count, const char* what) {
+int32_t raise_deadlock(const BlockState* blocks, int32_t count, const char* what) {
   try {
     std::string text = std::string(blocks->launch->kernel_name) + ": " + what;
     for (int32_t block = 0; block < count; ++block) {
-      const StuckBlock& stuck = blocks[block];
-      text += (block == 0 ? ", in block " : "\nin block ") + block_text(stuck) + ":";
+      const BlockState& state = blocks[block];
+      text += (block == 0 ? ", in block " : "\nin block ") + block_text(state) + ":";
       std::size_t told = 0;
-      for (const Alike& alike : alike_threads(stuck)) {
+      for (const Alike& alike : alike_threads(state)) {
         if (++told > kMostGroups) {
           text += "\n  and others";
           break;
         }
-        text += "\n  " + alike.text() + " " + state_of(stuck, slot_of(stuck, alike.ranges.front().first));
+        text += "\n  " + alike.text() + " " + state_of(state, slot_of(state, alike.ranges.front().first));
       }
     }
     raise_misfortune(*blocks, text, true);
@@ -221,7 +221,7 @@ int32_t raise_stuck(const StuckBlock* blocks, int32_t count, const char* what) {
   return 1;
 }
 
-int32_t raise_overwritten(const StuckBlock& owner, const StuckBlock* writer) {
+int32_t raise_overwritten(const BlockState& owner, const BlockState* writer) {
   try {
     std::string text = std::string(owner.launch->kernel_name) + ": ";
     if (writer == nullptr) {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/watch.h"
+#include "cpu/race_detector.h"
 
 namespace weft {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::size_t kMost = 4096;  // that are kept
 
 }  // namespace
 
-bool Watch::keep_unwritten(const Access& access, Report report) {
+bool RaceDetector::keep_unwritten(const Access& access, Report report) {
   const int32_t flags = access.site.flags;
   const auto is_same = [&](const Unwritten& one) {
     return one.read.bits == seen_.other.bits && one.address == seen_.begin;
@@ -34,7 +34,7 @@ bool Watch::keep_unwritten(const Access& access, Report report) {
   return true;
 }
 
-void Watch::drop_unwritten(const Access& access) {
+void RaceDetector::drop_unwritten(const Access& access) {
   if (unwritten_.empty() || (access.site.flags & WEFT_ACCESS_WRITES) == 0) return;
   const auto races = [&](const Unwritten& one) {
     return one.address < seen_.begin + seen_.length && seen_.begin < one.address + one.bytes &&
@@ -43,13 +43,13 @@ void Watch::drop_unwritten(const Access& access) {
   unwritten_.erase(std::remove_if(unwritten_.begin(), unwritten_.end(), races), unwritten_.end());
 }
 
-void Watch::settle_unwritten(int64_t block, bool is_end) {
+void RaceDetector::settle_unwritten(int64_t block, bool is_end) {
   if (unwritten_.empty()) return;
   const auto is_kept = [&](const Unwritten& one) {
     if (is_end) return false;
     if (block == kEvery) return !one.is_shared;
-    // A copy beside the threads may read on after they have met.
-    return !one.is_shared || one.block != block || Epochs::is_beside(one.read.epoch());
+    // An asynchronous copy may read on after they have met.
+    return !one.is_shared || one.block != block || Epochs::is_async(one.read.epoch());
   };
   const auto first = std::stable_partition(unwritten_.begin(), unwritten_.end(), is_kept);
   std::vector<Unwritten> settled(std::make_move_iterator(first), std::make_move_iterator(unwritten_.end()));

@@ -6,50 +6,49 @@
 #include <new>
 
 #include "cpu/boxes.h"
-#include "cpu/watch.h"
+#include "cpu/race_detector.h"
 
 namespace weft {
 namespace {
 
-constexpr int32_t kBeside =
-    WEFT_ACCESS_ELEMENTS | WEFT_ACCESS_PHASE | WEFT_ACCESS_STORE | WEFT_ACCESS_PRODUCT;
+constexpr int32_t kAsync = WEFT_ACCESS_ELEMENTS | WEFT_ACCESS_PHASE | WEFT_ACCESS_STORE | WEFT_ACCESS_PRODUCT;
 
 }  // namespace
 
-Record Watch::record_of(const weft_check_site& site, uint64_t epoch) {
+Record RaceDetector::record_of(const weft_check_site& site, uint64_t epoch) {
   if (first_site_ == nullptr) first_site_ = &site;
   return record_at(site, epoch);
 }
 
-bool Watch::knows(const ThreadClock& own, const Record& record, int64_t beyond) const {
+bool RaceDetector::knows(const ThreadClock& own, const Record& record, int64_t beyond) const {
   if (own.known.empty()) return false;
   const Owner owner = owner_of(record);
   const Clock& known = *own.known.get();
-  if (!Epochs::is_beside(record.epoch())) {
+  if (!Epochs::is_async(record.epoch())) {
     return known.at(owner.block + beyond, owner.thread) >= record.epoch();
   }
-  return known.at(owner.block + Clock::kBeside + beyond, owner.thread) >= owner.count;
+  return known.at(owner.block + Clock::kAsync + beyond, owner.thread) >= owner.count;
 }
 
 // Whether a record of shared memory is of a block that has ended.
-bool Watch::is_stale(const Record& record, const Access& access) const {
+bool RaceDetector::is_stale(const Record& record, const Access& access) const {
   const uint64_t epoch = record.epoch();
-  if (access.block.is_alone && !Epochs::is_beside(epoch)) return epoch < access.block.first;
+  if (access.block.is_alone && !Epochs::is_async(epoch)) return epoch < access.block.first;
   const Owner owner = owner_of(record);
   if (owner.block == access.block.number) return false;
   const int64_t group = group_of(access.block.number);
   if (owner.block != kPhases) return group_of(owner.block) != group;
-  const MeetingPlace& place = *numbered_places_[at(owner.thread)];
+  const RendezvousPoint& place = *numbered_places_[at(owner.thread)];
   return place.group != group || owner.count <= place.first;
 }
 
 // Whether what was done in an epoch comes before the access, or is the same thread's.
-bool Watch::is_past(const Record& record, const Access& access) const {
+bool RaceDetector::is_past(const Record& record, const Access& access) const {
   const uint64_t epoch = record.epoch();
-  const WatchedBlock& block = access.block;
+  const InstrumentedBlock& block = access.block;
   const ThreadClock& own = access.clock();
   if (epoch == own.epoch) return true;
-  if (!Epochs::is_beside(epoch)) {
+  if (!Epochs::is_async(epoch)) {
     if (epoch - block.first < block.met - block.first) return true;
     if (block.is_alone && block.is_isolated && own.known.is(block.common)) {
       // It has learned nothing since, and knows no other block.
@@ -57,13 +56,13 @@ bool Watch::is_past(const Record& record, const Access& access) const {
     }
     const Owner owner = owner_of(record);
     const bool is_own = owner.block == block.number && owner.thread == access.thread;
-    if (is_own && (own.rounds == 0 || epoch < own.rounds)) return true;
+    if (is_own && (own.iterations == 0 || epoch < own.iterations)) return true;
   }
   return knows(own, record, 0);
 }
 
 // The same for a read that the access may take the place of, which may be a copy's as well.
-bool Watch::is_before(const Record& record, const Access& access) const {
+bool RaceDetector::is_before(const Record& record, const Access& access) const {
   if (access.is_copy) {
     const Owner owner = owner_of(record), own = owner_of(access.record);
     if (owner.block == own.block && owner.thread == own.thread) return true;
@@ -73,58 +72,58 @@ bool Watch::is_before(const Record& record, const Access& access) const {
 
 // Whether two accesses may come at the same time: both are atomic for both blocks, or one waits for the
 // other.
-bool Watch::is_together(const Record& record, const weft_check_site& site, int64_t block) const {
+bool RaceDetector::is_coresident(const Record& record, const weft_check_site& site, int64_t block) const {
   const weft_check_site& other = site_of(record);
   const int32_t either = other.flags | site.flags;
-  if ((either & WEFT_ACCESS_AWAITED) != 0 && (either & kBeside) == 0) return true;
+  if ((either & WEFT_ACCESS_AWAITED) != 0 && (either & kAsync) == 0) return true;
   if ((other.flags & site.flags & WEFT_ACCESS_ATOMIC) == 0) return false;
   return (either & WEFT_ACCESS_BLOCK) == 0 || owner_of(record).block == block;
 }
 
-void Watch::see(int32_t kind, const Record& other) {
+void RaceDetector::see(int32_t kind, const Record& other) {
   // A race says more than that other elements are unwritten.
   const bool says_more = seen_.kind == WEFT_CHECK_uninitialized && kind != WEFT_CHECK_uninitialized;
   if (seen_.kind < 0 || says_more) seen_ = {kind, other};
 }
 
 // Whether an access and an earlier one, of which one writes, are in order or of no interest.
-bool Watch::check_other(const Record& other, const Access& access) {
-  const bool is_asynchronous = access.is_copy || Epochs::is_beside(other.epoch());
+bool RaceDetector::check_other(const Record& other, const Access& access) {
+  const bool is_asynchronous = access.is_copy || Epochs::is_async(other.epoch());
   const int32_t wanted = is_asynchronous ? WEFT_ACCESS_ASYNC : WEFT_ACCESS_RACES;
   if ((access.site.flags & wanted) == 0) return true;
   if (is_past(other, access)) {
-    // A copy beside the threads sees what they wrote only after a fence; what copies wrote is there for it.
+    // An asynchronous copy sees what they wrote only after a fence; what copies wrote is there for it.
     const int32_t flags = access.site.flags, others = site_of(other).flags;
     const bool is_shared = (flags & WEFT_ACCESS_SHARED) != 0;
-    const int32_t beside = WEFT_ACCESS_STORE | (is_shared ? WEFT_ACCESS_PRODUCT : WEFT_ACCESS_PHASE);
-    const bool needs_fence = (flags & beside) != 0 && (others & WEFT_ACCESS_WRITES) != 0 &&
+    const int32_t async = WEFT_ACCESS_STORE | (is_shared ? WEFT_ACCESS_PRODUCT : WEFT_ACCESS_PHASE);
+    const bool needs_fence = (flags & async) != 0 && (others & WEFT_ACCESS_WRITES) != 0 &&
                              (others & (WEFT_ACCESS_STORE | WEFT_ACCESS_PHASE)) == 0;
     if (!needs_fence || knows(access.clock(), other, is_shared ? Clock::kProxy : Clock::kGlobalProxy))
       return true;
     see(WEFT_CHECK_asynchrony, other);
     return false;
   }
-  if (is_together(other, access.site, access.block.number)) return true;
+  if (is_coresident(other, access.site, access.block.number)) return true;
   see(is_asynchronous ? WEFT_CHECK_asynchrony : WEFT_CHECK_race, other);
   return false;
 }
 
 // Of two plain writes that race the second may write what is there already: that shows when it is done.
-void Watch::doubt(const Access& access) {
-  if (seen_.kind != WEFT_CHECK_race || (together_ & WEFT_LAUNCH_SAME_VALUES) != 0) return;
+void RaceDetector::doubt(const Access& access) {
+  if (seen_.kind != WEFT_CHECK_race || (coresident_ & WEFT_LAUNCH_SAME_VALUES) != 0) return;
   const int32_t bits = WEFT_ACCESS_READS | WEFT_ACCESS_WRITES | WEFT_ACCESS_ATOMIC;
   const bool both = (access.site.flags & bits) == WEFT_ACCESS_WRITES &&
                     (site_of(seen_.other).flags & bits) == WEFT_ACCESS_WRITES;
   if (both) seen_.bytes = access.site.bytes;
 }
 
-void Watch::check_cell(Cell& cell, const Access& access) {
+void RaceDetector::check_cell(Cell& cell, const Access& access) {
   History history = shadow_->history(cell);
   check_history(history, access);
   shadow_->set_history(cell, history);
 }
 
-void Watch::check_history(History& cell, const Access& access) {
+void RaceDetector::check_history(History& cell, const Access& access) {
   const int32_t flags = access.site.flags;
   if ((flags & WEFT_ACCESS_SHARED) != 0) {
     if (cell.any().bits != 0 && is_stale(cell.any(), access)) cell = {};
@@ -156,7 +155,7 @@ void Watch::check_history(History& cell, const Access& access) {
 }
 
 // Atomics and fences: what a thread lets others learn through an element, and learns through it.
-void Watch::order_atomics(const Access& access, const void* address) {
+void RaceDetector::order_atomics(const Access& access, const void* address) {
   const int32_t flags = access.site.flags;
   ThreadClock& own = access.block.threads[at(access.thread)];
   if ((flags & WEFT_ACCESS_READS) != 0 && !atomics_.empty()) {
@@ -183,7 +182,7 @@ void Watch::order_atomics(const Access& access, const void* address) {
   }
 }
 
-bool Watch::pass_scratch(int32_t flags, const char* address, int64_t bytes) {
+bool RaceDetector::pass_scratch(int32_t flags, const char* address, int64_t bytes) {
   HostScratch& array = recent_scratch_;
   if (address < array.begin || address >= array.begin + array.bytes) {
     const HostScratch found = find_host_scratch(scratch_, address);
@@ -199,7 +198,7 @@ bool Watch::pass_scratch(int32_t flags, const char* address, int64_t bytes) {
   return true;
 }
 
-void Watch::check_scratch(const Access& access, const char* address, int64_t bytes) {
+void RaceDetector::check_scratch(const Access& access, const char* address, int64_t bytes) {
   if (pass_scratch(access.site.flags, address, bytes)) return;
   const HostScratch array = find_host_scratch(scratch_, address);
   if (array.written == nullptr) throw std::bad_alloc();
@@ -210,7 +209,7 @@ void Watch::check_scratch(const Access& access, const char* address, int64_t byt
   pass_scratch(access.site.flags & ~WEFT_ACCESS_READS, address, bytes);
 }
 
-int32_t Watch::check_range(const Access& access, const void* address, int64_t bytes) {
+int32_t RaceDetector::check_range(const Access& access, const void* address, int64_t bytes) {
   if (settle()) return 1;
   seen_ = {};
   const char* place = static_cast<const char*>(address);
@@ -232,10 +231,10 @@ int32_t Watch::check_range(const Access& access, const void* address, int64_t by
   return seen_.kind >= 0 || seen_.memory != nullptr ? 1 : 0;
 }
 
-int32_t Watch::access(const weft_check_site& site, int64_t block, int64_t thread,
-                      const void* address) noexcept {
+int32_t RaceDetector::access(const weft_check_site& site, int64_t block, int64_t thread,
+                             const void* address) noexcept {
   return safely([&] {
-    WatchedBlock& own = this->block(block);
+    InstrumentedBlock& own = this->block(block);
     const auto number = static_cast<int32_t>(thread);
     const Record record = record_of(site, own.threads[at(thread)].epoch);
     const int32_t found =
@@ -245,30 +244,31 @@ int32_t Watch::access(const weft_check_site& site, int64_t block, int64_t thread
   });
 }
 
-// What is done beside the threads begins: in an epoch of its own, which ends when one waits for it.
-Record Watch::begin_copy(const weft_check_site& site, WatchedBlock& own, int32_t thread, const void* word) {
+// An asynchronous operation begins: in an epoch of its own, which ends when one waits for it.
+Record RaceDetector::begin_copy(const weft_check_site& site, InstrumentedBlock& own, int32_t thread,
+                                const void* word) {
   for (auto* counts : {&own.groups, &own.stores, &own.products}) counts->resize(at(threads_));
-  const auto beside = [&](int64_t owner, int32_t who, uint32_t count) {
-    return record_of(site, epochs_.begin_beside({owner, who, count}));
+  const auto async = [&](int64_t owner, int32_t who, uint32_t count) {
+    return record_of(site, epochs_.begin_async({owner, who, count}));
   };
   if ((site.flags & WEFT_ACCESS_PHASE) != 0) {
-    const MeetingPlace& place = place_at(own.number, word);
-    return beside(kPhases, place.number, place.phases + 1);
+    const RendezvousPoint& place = place_at(own.number, word);
+    return async(kPhases, place.number, place.phases + 1);
   }
   if ((site.flags & WEFT_ACCESS_ELEMENTS) != 0)
-    return beside(own.number, threads_ + thread, own.groups[at(thread)] + 1);
+    return async(own.number, threads_ + thread, own.groups[at(thread)] + 1);
   if ((site.flags & WEFT_ACCESS_STORE) != 0) {
     // Its reads are complete before its writes.
     const int32_t part = (site.flags & WEFT_ACCESS_WRITES) != 0 ? 4 : 2;
-    return beside(own.number, part * threads_ + thread, own.stores[at(thread)] + 1);
+    return async(own.number, part * threads_ + thread, own.stores[at(thread)] + 1);
   }
-  return beside(own.number, 3 * threads_ + thread / 128, own.products[at(thread)] + 1);
+  return async(own.number, 3 * threads_ + thread / 128, own.products[at(thread)] + 1);
 }
 
-int32_t Watch::copy(const weft_check_site& site, int64_t block, int64_t thread, const void* address,
-                    int64_t bytes, const void* word) noexcept {
+int32_t RaceDetector::copy(const weft_check_site& site, int64_t block, int64_t thread, const void* address,
+                           int64_t bytes, const void* word) noexcept {
   return safely([&] {
-    WatchedBlock& own = this->block(block);
+    InstrumentedBlock& own = this->block(block);
     const auto number = static_cast<int32_t>(thread);
     // One thread speaks for its warpgroup.
     if ((site.flags & WEFT_ACCESS_PRODUCT) != 0 && number % 128 != 0) return 0;
@@ -277,11 +277,11 @@ int32_t Watch::copy(const weft_check_site& site, int64_t block, int64_t thread, 
   });
 }
 
-int32_t Watch::copy_box(const weft_check_site& site, int64_t block, int64_t thread,
-                        const weft_cpu_tensor_map& map, const weft_tma_tile& tile, const int32_t* indices,
-                        const void* word) noexcept {
+int32_t RaceDetector::copy_box(const weft_check_site& site, int64_t block, int64_t thread,
+                               const weft_cpu_tensor_map& map, const weft_tma_tile& tile,
+                               const int32_t* indices, const void* word) noexcept {
   return safely([&] {
-    WatchedBlock& own = this->block(block);
+    InstrumentedBlock& own = this->block(block);
     const auto number = static_cast<int32_t>(thread);
     const Access access{site, own, number, begin_copy(site, own, number, word), true};
     const int64_t first = indices[map.rank - 1], length = map.sizes[map.rank - 1];

@@ -2,10 +2,10 @@
 //
 // What the sanitizer keeps of a launch: who accessed what, who knows of it, and what was found.
 //
-// A watched launch runs in one call on the calling thread, so its findings are always the same. Two accesses
-// of an element are in order if the clocks of their threads say so, whichever ran first.
-#ifndef WEFT_CPU_WATCH_H_
-#define WEFT_CPU_WATCH_H_
+// An instrumented launch runs in one call on the calling thread, so its findings are always the same. Two
+// accesses of an element are in order if the clocks of their threads say so, whichever ran first.
+#ifndef WEFT_CPU_RACE_DETECTOR_H_
+#define WEFT_CPU_RACE_DETECTOR_H_
 
 #include <weft/runtime_table.h>
 
@@ -36,13 +36,13 @@ constexpr int32_t kOrders = WEFT_ACCESS_ATOMIC | WEFT_ACCESS_AWAITED | WEFT_ACCE
 inline std::size_t at(int64_t number) { return static_cast<std::size_t>(number); }
 
 // One launch's. Nothing throws; memory that is missing ends the launch with an error.
-class Watch {
+class RaceDetector {
  public:
   // `scratch` are the arrays of the call, as in its frame.
-  Watch(weft_cpu_launch* launch, int64_t together, const int64_t* cluster, void* scratch);
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  RaceDetector(weft_cpu_launch* launch, int64_t coresidency, const int64_t* cluster, void* scratch);
+  ~RaceDetector();
+  RaceDetector(const RaceDetector&) = delete;
+  RaceDetector& operator=(const RaceDetector&) = delete;
 
   // See the rows of the runtime table.
   int32_t access(const weft_check_site& site, int64_t block, int64_t thread, const void* address) noexcept;
@@ -71,7 +71,7 @@ class Watch {
   // All threads of a block have returned. Whether the launch goes on.
   bool ended(int64_t block) noexcept;
 
-  bool reports_barriers() const { return (together_ & WEFT_LAUNCH_BARRIERS) != 0; }
+  bool reports_barriers() const { return (coresident_ & WEFT_LAUNCH_BARRIERS) != 0; }
   // Adds a finding; whether the launch continues.
   bool add(Report report);
 
@@ -83,7 +83,7 @@ class Watch {
   // An access as it is checked against the cells of memory.
   struct Access {
     const weft_check_site& site;
-    WatchedBlock& block;
+    InstrumentedBlock& block;
     int32_t thread;
     Record record;  // as others will find it
     bool is_copy;
@@ -146,22 +146,22 @@ class Watch {
   template <typename Body>
   int32_t safely(Body body) noexcept;
 
-  WatchedBlock& block(int64_t number);
+  InstrumentedBlock& block(int64_t number);
   int64_t group_of(int64_t block) const;
-  MeetingPlace& place_at(int64_t block, const void* word);
+  RendezvousPoint& place_at(int64_t block, const void* word);
   const weft_check_site& site_of(const Record& record) const;
   Record record_at(const weft_check_site& site, uint64_t epoch) const {
     return Record::of(
         epoch, reinterpret_cast<const int64_t*>(&site) - reinterpret_cast<const int64_t*>(first_site_));
   }
   Record record_of(const weft_check_site& site, uint64_t epoch);
-  Record begin_copy(const weft_check_site& site, WatchedBlock& own, int32_t thread, const void* word);
+  Record begin_copy(const weft_check_site& site, InstrumentedBlock& own, int32_t thread, const void* word);
   Owner owner_of(const Record& record) const { return epochs_.owner(record.epoch()); }
   bool knows(const ThreadClock& own, const Record& record, int64_t beyond) const;
   bool is_stale(const Record& record, const Access& access) const;
   bool is_past(const Record& record, const Access& access) const;
   bool is_before(const Record& record, const Access& access) const;
-  bool is_together(const Record& record, const weft_check_site& site, int64_t block) const;
+  bool is_coresident(const Record& record, const weft_check_site& site, int64_t block) const;
   void check_cell(Cell& cell, const Access& access);
   void check_history(History& history, const Access& access);
   // Memory of weft.scratch and weft.global_scratch begins with its call: whether what an access reads has
@@ -191,7 +191,7 @@ class Watch {
   bool check_other(const Record& other, const Access& access);
   void order_atomics(const Access& access, const void* address);
   int32_t check_range(const Access& access, const void* address, int64_t bytes);
-  bool continues() const { return (together_ & WEFT_LAUNCH_CONTINUES) != 0; }
+  bool continues() const { return (coresident_ & WEFT_LAUNCH_CONTINUES) != 0; }
   void see(int32_t kind, const Record& other);
   void answer();
   // Lets the accesses of the block that runs be quick, unless something has to be settled before.
@@ -205,7 +205,7 @@ class Watch {
   void complete(const Access& access, const int64_t* values, Report& report) const;
 
   weft_cpu_launch* launch_;
-  int64_t together_;
+  int64_t coresident_;
   void* scratch_;
   HostScratch recent_scratch_;
   int64_t cluster_[3];
@@ -213,14 +213,14 @@ class Watch {
   std::unique_ptr<Shadow> shadow_;
   Epochs epochs_;
   Clocks clocks_{&epochs_};
-  std::unordered_map<int64_t, std::unique_ptr<WatchedBlock>> blocks_;
-  WatchedBlock* recent_ = nullptr;
+  std::unordered_map<int64_t, std::unique_ptr<InstrumentedBlock>> blocks_;
+  InstrumentedBlock* recent_ = nullptr;
   std::vector<Memory> memories_;  // of the blocks that are alive, if they reach each other's
   const char* shared_ = nullptr;  // of the first one
   int64_t shared_bytes_ = 0;      // from one to the next
   Current quick_;
-  std::unordered_map<const void*, MeetingPlace> places_;
-  std::vector<const MeetingPlace*> numbered_places_;
+  std::unordered_map<const void*, RendezvousPoint> places_;
+  std::vector<const RendezvousPoint*> numbered_places_;
   std::unordered_map<const void*, Shared<Clock>> atomics_;
   const weft_check_site* first_site_ = nullptr;
   Seen seen_;
@@ -234,7 +234,7 @@ class Watch {
 };
 
 template <typename Body>
-int32_t Watch::safely(Body body) noexcept {
+int32_t RaceDetector::safely(Body body) noexcept {
   if (has_no_memory_) return 1;
   try {
     return body();
@@ -246,7 +246,9 @@ int32_t Watch::safely(Body body) noexcept {
   }
 }
 
-inline Watch* watch_of(const weft_cpu_launch* launch) { return static_cast<Watch*>(launch->watch); }
+inline RaceDetector* detector_of(const weft_cpu_launch* launch) {
+  return static_cast<RaceDetector*>(launch->detector);
+}
 
 // Where a linear number, x fastest, is among blocks or threads.
 Triple triple_of(int64_t linear, const int32_t* sizes);
@@ -266,4 +268,4 @@ void sanitizer_event(weft_cpu_launch* launch, int32_t event, int64_t block, int6
 
 }  // namespace weft
 
-#endif  // WEFT_CPU_WATCH_H_
+#endif  // WEFT_CPU_RACE_DETECTOR_H_
