@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows, reductions, scans, sorts and selections of `weft.kernels` at real sizes, beside torch."""
+"""Rows, reductions, scans, sorts and compactions of `weft.kernels` at real sizes, beside torch."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_largest_of_many_rows_where_few_threads_have_them():
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_selections_are_those_of_torch(length):
+def test_compactions_are_those_of_torch(length):
     x = torch.randn(length, device="cuda")
     kept, count = kernels.compress(is_positive, x)
     assert torch.equal(kept[: int(count)], x[x > 0])

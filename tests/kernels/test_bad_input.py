@@ -77,7 +77,7 @@ WITH_OUT = [n for n in CALLS if "out" in inspect.signature(getattr(kernels, n)).
 
 @pytest.mark.usefixtures("without_kernels")
 @pytest.mark.parametrize("name", WITH_OUT)
-def test_an_out_that_overlaps_with_an_argument_is_refused_by_its_name(name: str):
+def test_an_out_that_overlaps_an_argument_is_refused_by_name(name: str):
     function = getattr(kernels, name)
     arguments = inspect.signature(function).bind(*CALLS[name].arguments).arguments
     results = function(**arguments)
@@ -141,7 +141,7 @@ def backwards(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_arrays_that_lie_backwards_with_gaps_give_the_same_results(name: str):
+def test_reversed_strided_arrays_give_the_same_results(name: str):
     function, arguments = getattr(kernels, name), CALLS[name].arguments
     expected = function(*(one.copy() if isinstance(one, np.ndarray) else one for one in arguments))
     found = function(*map(backwards, arguments))

@@ -50,7 +50,7 @@ def decided(*arguments: Any, **keywords: Any) -> int:
     return len(DECISIONS) - before
 
 
-def test_what_is_equal_but_for_elements_is_decided_twice_and_all_else_again():
+def test_calls_that_differ_in_elements_are_decided_twice():
     x, y = np.arange(8), np.arange(8) + 1
     assert decided(x) == decided(y) == 1
     assert decided(y) == decided(x) == 0
@@ -73,14 +73,14 @@ def test_what_is_equal_but_for_elements_is_decided_twice_and_all_else_again():
     assert decided(np.empty(0, np.int64)) == decided(np.empty(0, np.int64)) == 1  # launches nothing
 
 
-def test_shapes_that_grow_are_not_remembered_and_displace_nothing():
+def test_growing_shapes_are_not_cached_and_displace_nothing():
     x = np.arange(3000)
     decisions = [decided(x[1:7]) for _ in range(3)]
     made = sum(decided(x[:n]) for n in range(100, 2600))
     assert (decisions, made, decided(x[1:7])) == ([1, 1, 0], 2500, 0)
 
 
-def test_seeds_of_remembered_calls_are_arguments():
+def test_seeds_of_cached_calls_are_arguments():
     decisions: list[int] = []
 
     @cached_dispatch_except("seed")
@@ -123,7 +123,7 @@ def test_how_arrays_overlap_and_are_aligned_is_part_of_the_key():
     )
 
 
-def test_an_overlapping_out_is_refused_after_one_that_does_not_overlap():
+def test_an_overlapping_out_is_refused_after_a_disjoint_one():
     x = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
     expected = kernels.softmax(x[:4].copy())
     for out in (np.empty((4, 8), np.float32), x[:4].copy()):
@@ -133,7 +133,7 @@ def test_an_overlapping_out_is_refused_after_one_that_does_not_overlap():
     assert np.array_equal(kernels.softmax(x[:4], out=x[:4]), expected)
 
 
-def test_an_out_between_or_beside_the_rows_of_an_input_does_not_overlap():
+def test_an_out_interleaved_with_rows_does_not_overlap():
     memory = np.zeros((8, 24), np.float32)
     x = describe(memory[::2, :8], "x")
 
@@ -253,7 +253,7 @@ def test_a_function_whose_globals_change_is_compiled_again(monkeypatch: pytest.M
 
 
 @pytest.mark.torch
-def test_tensors_of_torch_that_require_a_gradient_are_seen_every_time():
+def test_tensors_that_require_a_gradient_are_never_cached():
     import torch
 
     x = torch.ones(4, 8)

@@ -231,7 +231,7 @@ def test_points_stay_in_registers():
         assert found.kernels["pass_kernel"].spill_load_bytes == 0
 
 
-def test_convolutions_stay_in_registers_and_take_all_lengths_that_are_padded_alike():
+def test_bluestein_programs_serve_all_lengths_padded_alike():
     x = weft.fake_tensor(weft.f32, (weft.sym("rows"), weft.sym("n"), 2), alignment_bytes=8)
     for few, many in ((449, 479), (4099, 5003)):
         (plan, sizes), (other, _) = (

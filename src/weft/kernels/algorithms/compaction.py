@@ -86,7 +86,7 @@ def compress(condition: Any, x: Any, out: Any = None) -> tuple[Any, Any]:
 @differentiable(_like_kept, None, _mask_or_name, run=_partition_by_name)
 @cached_dispatch
 def partition(condition: Any, x: Any, out: Any = None) -> tuple[Any, Any]:
-    """Moves the elements where a condition holds to the front, the others behind them, both in their order.
+    """Moves the elements where a condition holds to the front, and the others after these, both in their order.
 
     Arguments, result and errors as in `compress`; all of `out` is defined, and the others begin at `count`.
 
