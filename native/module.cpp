@@ -16,13 +16,13 @@ namespace {
 using AddFunction = int (*)(PyObject* module);
 
 constexpr AddFunction kParts[] = {
-    add_runtime_table, add_ffi_library,  add_environment,   add_object,        add_object_classes,
-    add_tensor,        add_tensor_view,  add_any,           add_moved,         add_value_classes,
-    add_call_plan,     add_function,     add_callback,      add_registry,      add_mapping_items,
-    add_reflection,    add_ffi_errors,   add_error_values,  add_type_table,    add_argument_keys,
-    add_call_keys,     add_unchanged,    add_driver,        add_runtime,       add_cpu_pool,
-    add_prepared_call, add_launch_hooks, add_launch_limits, add_launch_memory, add_linker,
-    add_locked_call,   add_xla_handlers,
+    add_runtime_table, add_ffi_library,   add_environment,  add_object,        add_object_classes,
+    add_tensor,        add_tensor_view,   add_packed,       add_any,           add_moved,
+    add_value_classes, add_call_plan,     add_function,     add_callback,      add_registry,
+    add_mapping_items, add_reflection,    add_ffi_errors,   add_error_values,  add_type_table,
+    add_argument_keys, add_call_keys,     add_unchanged,    add_driver,        add_runtime,
+    add_cpu_pool,      add_prepared_call, add_launch_hooks, add_launch_limits, add_launch_memory,
+    add_linker,        add_locked_call,   add_xla_handlers,
 };
 
 #ifdef Py_GIL_DISABLED

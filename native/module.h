@@ -37,6 +37,7 @@ int add_registry(PyObject* module);        // python/registry.cpp
 int add_mapping_items(PyObject* module);   // python/mapping_items.cpp
 int add_tensor(PyObject* module);          // python/tensor.cpp
 int add_tensor_view(PyObject* module);     // python/tensor_view.cpp
+int add_packed(PyObject* module);          // python/packed.cpp
 int add_type_table(PyObject* module);      // python/type_table.cpp
 int add_unchanged(PyObject* module);       // python/unchanged.cpp
 int add_value_classes(PyObject* module);   // python/value_class.cpp

@@ -19,10 +19,12 @@ from weft.annotation_names import f8e5m2 as f8e5m2
 from weft.annotation_names import f16 as f16
 from weft.annotation_names import f32 as f32
 from weft.annotation_names import f64 as f64
+from weft.annotation_names import i4 as i4
 from weft.annotation_names import i8 as i8
 from weft.annotation_names import i16 as i16
 from weft.annotation_names import i32 as i32
 from weft.annotation_names import i64 as i64
+from weft.annotation_names import u4 as u4
 from weft.annotation_names import u8 as u8
 from weft.annotation_names import u16 as u16
 from weft.annotation_names import u32 as u32
@@ -120,6 +122,7 @@ from weft.language.memory.ordered import atomic_load as atomic_load
 from weft.language.memory.ordered import atomic_store as atomic_store
 from weft.language.memory.ordered import volatile_load as volatile_load
 from weft.language.memory.ordered import volatile_store as volatile_store
+from weft.language.memory.packed import packed as packed
 from weft.language.memory.reductions import red_add as red_add
 from weft.language.memory.scratch import global_scratch as global_scratch
 from weft.language.memory.scratch import scratch as scratch

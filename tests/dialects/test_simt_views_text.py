@@ -12,8 +12,11 @@ T = "!simt.tensor<f32, [?, 4], contiguous, global, dims 32, offsets 64, align 16
 ROW = "!simt.tensor<f32, [4], contiguous, global, dims 32, offsets 64, align 16>"
 PART = "!simt.tensor<f32, [?], strided, global, dims 32, offsets 64, align 4>"
 ADVANCED = T.replace("align 16", "align 1")
+PACKED = "!simt.tensor<i4, [?, 8], contiguous, global, dims 32, offsets 64, align 4>"
+WORDS = PACKED.replace("i4, [?, 8]", "i32, [?, 1]")
 TEXT = f"""builtin.module {{
-  simt.kernel @k(%a: {T} {{weft.name = "a"}}, %i: i32 {{weft.name = "i"}}, %w: i64 {{weft.name = "w"}}) {{
+  simt.kernel @k(%a: {T} {{weft.name = "a"}}, \
+%p: {PACKED} {{weft.name = "p"}}, %i: i32 {{weft.name = "i"}}, %w: i64 {{weft.name = "w"}}) {{
     %row = simt.view %a[%i, %w : i32, i64] keeps [1] steps [1] : {T} -> {ROW}
     %part = simt.view %a[%i, %i : i32, i32] keeps [0] steps [-2] sizes(%i : i32) : {T} -> {PART}
     %0, %1 = simt.load_vector %a[%i, %i : i32, i32] : {T} -> f32, f32
@@ -25,6 +28,7 @@ TEXT = f"""builtin.module {{
     simt.red_add %0, %1 : f32, f32 into %row[%i : i32] : {ROW}
     %2 = simt.advance %a[%i, %w : i32, i64] : {T} -> {ADVANCED}
     %3 = nvgpu.inline_ptx "mov $0, $1;" in(%i : i32) out(i64)
+    %words = simt.reinterpret %p sizes(%i : i32) : {PACKED} -> {WORDS}
     simt.return
   }}
 }}"""
@@ -39,6 +43,11 @@ def test_the_generic_form_parses_to_the_same():
 
 
 WRONG = [
+    ("%p sizes(%i : i32)", "%p", "0 sizes for"),
+    (f"-> {WORDS}", f"-> {WORDS.replace('i32, [', 'f32, [')}", "is not an integer"),
+    (f"-> {WORDS}", f"-> {WORDS.replace('global', 'shared')}", "one address space"),
+    (f"-> {WORDS}", f"-> {WORDS.replace('contiguous', 'inner')}", "are not contiguous or inner"),
+    (f"-> {WORDS}", f"-> {WORDS.replace('[?, 1]', '[4, 1]')}", "in more than the last"),
     ("keeps [1]", "keeps [2]", "of !simt.tensor"),
     ("keeps [1]", "keeps [0, 1]", "2 dimensions and 1 steps"),
     ("steps [-2]", "steps [0]", "in steps of"),

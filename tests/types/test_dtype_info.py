@@ -27,36 +27,36 @@ from weft.driver.tensor_map import ELEMENTS
 from weft.ffi.data_type import DataType
 from weft.language.ir_types import ir_type
 from weft.language.other_names import meant
-from weft.types.dtype import DTYPES, dtype_from_dlpack, dtype_named, dtype_of_numpy
+from weft.types.dtype import DTYPES, PACKED_DTYPES, dtype_from_dlpack, dtype_named, dtype_of_numpy
 from weft.types.dtype_info import INFO
 
 ROOT = Path(__file__).resolve().parents[2]
-FLOATS = [dtype for dtype in DTYPES if dtype.is_float]
+ALL = (*DTYPES, *PACKED_DTYPES)
+FLOATS = [dtype for dtype in ALL if dtype.is_float]
 
 
 def test_every_dtype_is_complete():
     """Both ways: a row for each type, a type for each row, and every name in each library of one type only."""
-    assert [dtype.name for dtype in DTYPES] == list(dict.fromkeys(dtype.name for dtype in DTYPES))
-    assert {dtype.name for dtype in DTYPES} == set(INFO)
+    assert sorted(dtype.name for dtype in ALL) == sorted(INFO)
     for column in ("numpy", "torch", "xla"):
         said = [getattr(info, column) for info in INFO.values() if getattr(info, column)]
         assert len(said) == len(set(said)), column
-    for dtype in DTYPES:
+    for dtype in ALL:
         info = dtype.info
         assert getattr(weft, dtype.name) is dtype is dtype_named(dtype.name)
         assert (dtype.kind, dtype.bits, dtype.dlpack_code) == info[:3]
         assert (info.format is not None) == dtype.is_float
         assert info.format is None or info.format.sign_bit << 1 == 1 << dtype.bits
-        assert info.is_packed == (dtype.bits < 8)
+        assert info.is_packed == dtype.is_packed == (dtype.bits < 8) == (dtype in PACKED_DTYPES)
         assert info.storage_bytes(24) * 8 == 24 * dtype.bits
     stubs = (ROOT / "src/weft/__init__.pyi").read_text()
     pages = (ROOT / "docs/language.md").read_text()
-    for dtype in DTYPES:
+    for dtype in ALL:
         assert re.search(rf"\b{dtype.name}\b", stubs), dtype
         assert re.search(rf"`[^`]*\b{dtype.name}\b[^`]*`", pages), dtype
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_dlpack_and_the_extension_agree(dtype):
     triple = (dtype.dlpack_code, dtype.bits, 1)
     assert dtype_from_dlpack(*triple) is dtype
@@ -71,12 +71,12 @@ def test_the_codes_are_those_of_dlpack():
     header = Path(spec.submodule_search_locations[0]) / "include/dlpack/dlpack.h"
     codes = dict(re.findall(r"kDL(\w+) = (\d+)U", header.read_text()))
     words = {"bool": "Bool", "int": "Int", "uint": "UInt"}
-    for dtype in DTYPES:
+    for dtype in ALL:
         name = words.get(dtype.kind) or dtype.info.numpy.removesuffix(str(dtype.bits)).capitalize()
         assert dtype.dlpack_code == int(codes[name.replace("Bfloat", "Bfloat")]), dtype
 
 
-@pytest.mark.parametrize("dtype", [d for d in DTYPES if not d.info.is_packed], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_numpy_and_ml_dtypes_agree(dtype):
     kind = numpy_type(dtype)
     assert dtype_of_numpy(kind.name) is dtype
@@ -91,7 +91,7 @@ def test_numpy_and_ml_dtypes_agree(dtype):
     assert (found.dtype_code, found.dtype_bits, found.dtype_lanes) == (*dtype.info[2:0:-1], 1)
 
 
-@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.info.torch], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in ALL if d.info.torch], ids=str)
 def test_torch_agrees(dtype):
     kind = getattr(torch, dtype.info.torch)
     assert _native.data_type_triple(kind) == (dtype.dlpack_code, dtype.bits, 1)
@@ -115,7 +115,7 @@ def test_xlas_numbers_are_those_of_the_handler_for_jax():
     }
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_mlir_and_llvm_have_the_type(dtype):
     context = Context()
     context.load_dialect(Builtin)
@@ -134,7 +134,7 @@ def test_tensor_maps_have_every_whole_type():
     assert len({number for number, _ in ELEMENTS.values()}) == 13
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_other_languages_names_lead_to_the_type(dtype):
     assert {meant(alias, [dtype.name]) for alias in dtype.info.aliases} <= {dtype.name}
 

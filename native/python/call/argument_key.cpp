@@ -10,6 +10,7 @@
 #include "python/call/key.h"
 #include "python/objects/object.h"
 #include "python/readers/readers.h"
+#include "python/tensors/packed.h"
 #include "python/tensors/tensor_view.h"
 #include "python/values/encode/encode.h"
 #include "python/values/interop.h"
@@ -267,6 +268,7 @@ const char* kind_name(Kind kind) {
     case Kind::kNumpyScalar:
       return "numpy_scalar";
     case Kind::kTensor:
+    case Kind::kPacked:
       return "tensor";
     case Kind::kTuple:
     case Kind::kShape:
@@ -364,6 +366,12 @@ PyStructSequence_Desc kTensorInfo = {"weft._native.TensorInfo", "A tensor as a k
 
 int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view) {
   if (entry.kind == Kind::kTensor) return read_tensor(object, entry, scratch, view) == 0 ? 1 : -1;
+  if (entry.kind == Kind::kPacked) {
+    PyObject* array = packed_array(object);
+    const TypeEntry* own = find_type(array);
+    const int found = own == nullptr ? -1 : view_of(array, *own, scratch, view);
+    return found <= 0 ? found : pack_view(object, scratch, view) == 0 ? 1 : -1;
+  }
   const DLTensor* tensor = tensor_of_object(object, entry.kind);
   if (tensor == nullptr) return PyErr_Occurred() ? -1 : 0;
   view->tensor = *tensor;

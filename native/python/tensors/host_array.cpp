@@ -189,6 +189,11 @@ Py_ssize_t count_axes(PyObject* items, int32_t rank, bool* ellipsis) {
 }
 
 int select(const DLTensor& tensor, PyObject* index, Selection* picked) {
+  if (tensor.dtype.bits * tensor.dtype.lanes % 8 != 0) {
+    return refuse(PyExc_TypeError,
+                  "elements of %s share bytes, and have no addresses of their own; slice the bytes",
+                  describe_dtype(tensor.dtype).c_str());
+  }
   Reference items(PyTuple_Check(index) ? Py_NewRef(index) : PyTuple_Pack(1, index));
   bool ellipsis = false;
   int64_t strides[kMostCopyRank];

@@ -12,6 +12,7 @@
 #include "python/objects/object.h"
 #include "python/readers/numpy_scalar.h"
 #include "python/readers/readers.h"
+#include "python/tensors/packed.h"
 #include "python/tensors/tensor_view.h"
 #include "python/values/any.h"
 #include "python/values/moved.h"
@@ -100,6 +101,7 @@ Kind builtin_kind(PyTypeObject* type) {
   if (is_object_type(type)) return Kind::kObject;
   if (type == tensor_view_type()) return Kind::kTensorView;
   if (type == moved_type()) return Kind::kMoved;
+  if (PyType_IsSubtype(type, packed_type())) return Kind::kPacked;
   if (PyType_IsSubtype(type, any_type()) || type == any_view_type()) return Kind::kAny;
   if (type == &PyDict_Type) return Kind::kDict;
   return Kind::kUnknown;

@@ -31,6 +31,7 @@ enum class Kind : uint8_t {
   kAdapter,        // a type registered with an adapter
   kRecord,         // a named tuple or a frozen dataclass, passed as the tuple of its run-time fields
   kPointer,        // ctypes.c_void_p, or an object with __tvm_ffi_opaque_ptr__
+  kPacked,         // weft._native.Packed: an array of bytes as packed elements
   // The rest are arguments of foreign functions only; compiled functions refuse them.
   kAny,         // weft._native.OwnedAny and AnyView
   kTensorView,  // weft._native.TensorView, passed as DLTensor*

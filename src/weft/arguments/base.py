@@ -6,6 +6,7 @@ Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `Symbols`, `describe`.
 
 from __future__ import annotations
 
+import math
 import sys
 import types
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, NoReturn, cast
@@ -242,6 +243,7 @@ class Symbols:
         self._facts: dict[str, tuple[Dim, str]] = {}
         self._observed: dict[str, tuple[int, str]] = {}
         self._fixed: dict[str, int] = {}
+        self._divisors: dict[str, int] = {}
 
     def infer(self, annotation: object, value: object, place: Place) -> ArgumentKind:
         """The kind of an item of a container."""
@@ -306,6 +308,13 @@ class Symbols:
         if dim.name is not None:
             self._fixed[dim.name] = value
 
+    def divided(self, dim: Dim, divisor: int) -> Dim:
+        """The dimension as a multiple of a number that its tensor's type needs, not the user's word."""
+        if dim.name is not None:
+            self._divisors[dim.name] = math.lcm(self._divisors.get(dim.name, 1), divisor)
+            return dim
+        return dim.replaced(divisibility=math.lcm(dim.divisibility, divisor))
+
     def resolve(self, dim: Dim) -> Dim | int:
         """The dimension with everything known about its name.
 
@@ -322,4 +331,7 @@ class Symbols:
                     "DIM_NOT_DIVISIBLE",
                     f"{where}: {what} is {value}, expected a multiple of {facts.divisibility}",
                 )
+        divisor = self._divisors.get(dim.name, 1)
+        if facts.divisibility % divisor:
+            facts = facts.replaced(divisibility=math.lcm(facts.divisibility, divisor))
         return self._fixed.get(dim.name, facts)

@@ -78,6 +78,11 @@ class Pointer:
             raise _spec_error(
                 f"the dtype must be one of weft's types, such as weft.f32; received {describe(dtype)}"
             )
+        if dtype.is_packed:
+            raise _spec_error(
+                f"several {dtype} lie in a byte, so that an element has no address",
+                f"pass Pointer[u8], or weft.packed(array, weft.{dtype}) for a Tensor[{dtype}, ...]",
+            )
         space = said[1] if len(said) > 1 else GLOBAL
         if not isinstance(space, str) or space not in ADDRESS_SPACES:
             spaces = ", ".join(map(repr, ADDRESS_SPACES))

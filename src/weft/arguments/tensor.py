@@ -13,7 +13,7 @@ from weft.arguments.base import MISSING, ArgumentKind, annotation_text, describe
 from weft.arguments.tensor_spec import Tensor, TensorSpec, dims_text, example_spec, tensor_text
 from weft.types.device import device_name
 from weft.types.dims import Dim
-from weft.types.layout import CONTIGUOUS, layout_holds
+from weft.types.layout import CONTIGUOUS, STRIDED, layout_holds
 
 if TYPE_CHECKING:
     from weft.arguments.base import Place, Symbols
@@ -51,7 +51,7 @@ class TensorKind(ArgumentKind):
 
     def __post_init__(self) -> None:
         if not self.alignment_bytes:
-            object.__setattr__(self, "alignment_bytes", self.dtype.itemsize)
+            object.__setattr__(self, "alignment_bytes", self.dtype.storage_bytes(1))
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -102,7 +102,7 @@ class TensorKind(ArgumentKind):
             >>> TensorKind(f32, (Dim("n"), 4), "strided").text
             'Tensor[f32, (n, 4), strided]'
         """
-        default = self.alignment_bytes == self.dtype.itemsize
+        default = self.alignment_bytes == self.dtype.storage_bytes(1)
         return tensor_text(
             TensorSpec(
                 self.dtype,
@@ -162,17 +162,67 @@ class _Merge(NamedTuple):
             raise self._incomplete("dtype")
         dims = self._dims()
         strides = self._strides(len(dims))
+        layout = self._layout(strides)
         alignment = max(self.declared.alignment_bytes or 0, self.given.alignment_bytes or 0)
+        if dtype.is_packed:
+            dims = self._whole_rows(dtype, dims, layout)
+            strides = self._whole_strides(dtype, strides, layout, len(dims))
         return TensorKind(
             dtype,
             dims,
-            self._layout(strides),
+            layout,
             strides,
             alignment,
             self._device_type(),
             self._equal("device index", self.declared.device_index, self.given.device_index),
             self.given.example_device,
         )
+
+    def _whole_rows(
+        self, dtype: DType, dims: tuple[int | Dim, ...], layout: str
+    ) -> tuple[int | Dim, ...]:
+        """The dims of packed elements, of which each row takes whole bytes."""
+        each, name = 8 // dtype.bits, self.place.name
+        if not dims or layout == STRIDED:
+            raise self.place.error(
+                "ARGUMENT_PACKED",
+                f"{each} {dtype} lie in a byte, side by side in a row, but the tensor "
+                f"{'has any strides' if dims else 'has rank 0'}",
+                hint='pack along the last dimension, and annotate a layout of "contiguous" or "inner"',
+            )
+        last = dims[-1]
+        example = self.given.shape[-1] if self.given.shape else last
+        for size in (last, example):
+            if isinstance(size, int) and size % each:
+                raise self.place.value_error(
+                    "ARGUMENT_PACKED",
+                    f"{name}.shape[{len(dims) - 1}] is {size}; rows of {dtype} take whole bytes, of {each} each",
+                    hint=f"pad the rows to a multiple of {each}",
+                )
+        return (*dims[:-1], self.symbols.divided(last, each) if isinstance(last, Dim) else last)
+
+    def _whole_strides(
+        self,
+        dtype: DType,
+        strides: tuple[int | Dim | None, ...] | None,
+        layout: str,
+        rank: int,
+    ) -> tuple[int | Dim | None, ...] | None:
+        """The strides of packed elements: each row begins with a byte."""
+        if layout == CONTIGUOUS or rank < 2:
+            return strides
+        each = 8 // dtype.bits
+        found: list[int | Dim | None] = []
+        for index, stride in enumerate((strides or (None,) * (rank - 1))[: rank - 1]):
+            if isinstance(stride, int) and stride % each:
+                raise self.place.value_error(
+                    "ARGUMENT_PACKED",
+                    f"{self.place.name}.strides[{index}] is {stride}; rows of {dtype} begin with a byte, "
+                    f"of {each} each",
+                )
+            known = Dim(None, 1, 64) if stride is None else stride
+            found.append(self.symbols.divided(known, each) if isinstance(known, Dim) else known)
+        return (*found, 1)
 
     def _incomplete(self, what: str) -> Exception:
         return self.place.error(

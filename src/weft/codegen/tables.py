@@ -26,9 +26,15 @@ from weft.codegen.operations.floating_point import FLOATING_POINT
 from weft.codegen.operations.host_function import HOST
 from weft.codegen.operations.integer import INTEGER
 from weft.codegen.operations.mathematics import MATHEMATICS
-from weft.codegen.operations.memory import MEMORY, print_dim, print_stride, print_view
+from weft.codegen.operations.memory import (
+    MEMORY,
+    print_dim,
+    print_reinterpret,
+    print_stride,
+    print_view,
+)
 from weft.dialects.simt.memory import DimOp, StrideOp
-from weft.dialects.simt.views import ViewOp
+from weft.dialects.simt.views import ReinterpretOp, ViewOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -57,6 +63,7 @@ HOST_FUNCTION: Final[dict[type[Operation], OperationPrinter]] = {
     DimOp: print_dim,
     StrideOp: print_stride,
     ViewOp: print_view,
+    ReinterpretOp: print_reinterpret,
 }
 
 LIBRARY: Final[dict[str, LibraryEntry]] = {

@@ -16,7 +16,7 @@ from xdsl.ir import Block, BlockArgument, OpResult
 from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.tensor_map import MakeTensorMapOp
 from weft.dialects.simt.grid import BlockDimOp, GridDimOp
-from weft.dialects.simt.views import AdvanceOp, ViewOp
+from weft.dialects.simt.views import AdvanceOp, ReinterpretOp, ViewOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _UNROLL: Final = "unroll"
 
 CARRIERS = (arith.SelectOp, scf.YieldOp, scf.ConditionOp, scf.ForOp, scf.WhileOp)
 """Operations that pass a tensor on, and do not look into it."""
-_VIEWS = (ViewOp, AdvanceOp, MakeTensorMapOp)
+_VIEWS = (ViewOp, AdvanceOp, ReinterpretOp, MakeTensorMapOp)
 
 
 def alternatives(value: SSAValue) -> Sequence[SSAValue]:

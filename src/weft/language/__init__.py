@@ -35,6 +35,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "store_element": "memory.cached",
     "load_vector": "memory.vectors",
     "store_vector": "memory.vectors",
+    "packed": "memory.packed",
     "bitcast": "numbers.convert",
     "inline_ptx": "inline_asm",
     "global_scratch": "memory.scratch",
@@ -210,8 +211,12 @@ def _ceil_div(dividend: int, divisor: int) -> int:
     return -(-operator.index(dividend) // operator.index(divisor))
 
 
-# Names that Python can also call: sizes of buffers and of grids of bare launches.
-_IN_PYTHON: Final[dict[str, Callable[..., object]]] = {"ceil_div": _ceil_div}
+def _packed(array: Any, dtype: object) -> object:
+    return imported("weft.ffi.packed").packed(array, dtype)
+
+
+# Names that Python can also call: sizes of buffers and of grids of bare launches, arguments.
+_IN_PYTHON: Final[dict[str, Callable[..., object]]] = {"ceil_div": _ceil_div, "packed": _packed}
 
 
 class _Documentation:
@@ -319,9 +324,12 @@ def hint_for(name: str, known: Collection[str] = (), near: Collection[str] | Non
         known: names besides those of the language, such as ``kernels.sort``.
         near: candidates for a misspelling; all if omitted.
     """
-    other_names, dtypes = imported("weft.language.other_names"), imported("weft.types.dtype").DTYPES
+    other_names, types = (
+        imported("weft.language.other_names"),
+        imported("weft.types.dtype_info").INFO,
+    )
     names = {*LANGUAGE, *known}
-    meant = other_names.meant(name, {*names, "ceil_div", *(dtype.name for dtype in dtypes)})
+    meant = other_names.meant(name, {*names, "ceil_div", *types})
     found = [meant] if meant else other_names.namespaced(name, known)
     absent = other_names.absent(name)
     if not found and absent is not None:

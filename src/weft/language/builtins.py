@@ -200,7 +200,7 @@ def convert_scalar(builder: Builder, value: object, name: str) -> Scalar:
     return number
 
 
-@operation(name="len", on_host=True)
+@operation(name="len", on_host=True, packed=True)
 def len_(builder: Builder, x: Any) -> Any:
     """The first dimension of a tensor; the length of a tuple, list or string.
 

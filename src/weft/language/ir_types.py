@@ -37,7 +37,8 @@ _FLOATS: Final[dict[DType, AnyFloat]] = {
 }
 
 _TYPES: Final[dict[DType, Attribute]] = {
-    dtype: _FLOATS.get(dtype) or IntegerType(int(dtype.info.mlir[1:])) for dtype in types.DTYPES
+    dtype: _FLOATS.get(dtype) or IntegerType(int(dtype.info.mlir[1:]))
+    for dtype in (*types.DTYPES, *types.PACKED_DTYPES)
 }
 
 
@@ -91,7 +92,7 @@ def ir_tensor_type(
         space=space,
         dim_bits=dim_bits,
         offset_bits=offset_bits,
-        alignment_bytes=dtype.itemsize if alignment_bytes is None else alignment_bytes,
+        alignment_bytes=dtype.storage_bytes(1) if alignment_bytes is None else alignment_bytes,
         swizzle=swizzle,
     )
 

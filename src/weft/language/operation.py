@@ -12,7 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, overload
 
 from weft.errors import TypeMismatchError
+from weft.imports import imported
 from weft.language import outside_kernel
+from weft.language.values import Scalar, Tensor
+from weft.types.dtype import i32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,15 +34,23 @@ class Operation(Generic[Parameters]):
         name: as written after ``weft.``, such as ``"atomic_add"`` or ``"math.exp"``.
         on_host: whether host functions may use it; the others need a thread or memory.
         in_kernels: whether kernels may use it.
+        packed: whether it takes tensors of packed elements, and such elements as they are.
     """
 
     def __init__(
-        self, function: Callable[..., Any], name: str, *, on_host: bool, in_kernels: bool = True
+        self,
+        function: Callable[..., Any],
+        name: str,
+        *,
+        on_host: bool,
+        in_kernels: bool = True,
+        packed: bool = False,
     ) -> None:
         self._function = function
         self.name = name
         self.on_host = on_host
         self.in_kernels = in_kernels
+        self.packed = packed
         self.__doc__ = function.__doc__
 
     def __repr__(self) -> str:
@@ -77,6 +88,11 @@ class Operation(Generic[Parameters]):
         Raises:
             TypeMismatchError: for a wrong count or name of arguments; see the operation for others.
         """
+        if not self.packed:
+            for value in arguments:
+                if isinstance(value, Scalar | Tensor) and value.dtype.bits < 8:
+                    arguments = tuple(self._unpacked(builder, one) for one in arguments)
+                    break
         try:
             return self._function(builder, *arguments, **keywords)
         except TypeMismatchError:
@@ -84,6 +100,24 @@ class Operation(Generic[Parameters]):
         except TypeError as error:
             self._check_call(arguments, keywords, error)
             raise
+
+    def _unpacked(self, builder: Builder, value: Any) -> Any:
+        """A packed element as the i32 that it computes as.
+
+        Raises:
+            TypeMismatchError: for a tensor of such elements.
+        """
+        if isinstance(value, Tensor) and value.dtype.is_packed:
+            raise TypeMismatchError(
+                "PACKED_ELEMENTS",
+                f"weft.{self.name} takes no tensor of packed elements, and {value.name} holds {value.dtype}",
+                hint="read a[i] or weft.load_vector(a, i, 8), write weft.store_vector(a, i, (x, y)); "
+                "or copy the bytes, and take them as packed elements there: weft.packed(tile, weft.i4)",
+            )
+        if isinstance(value, Scalar) and value.dtype.is_packed:
+            convert = imported("weft.language.numbers.convert").convert  # it imports this module
+            return convert(builder, value, i32)
+        return value
 
     def _check_call(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any], cause: TypeError
@@ -110,7 +144,11 @@ def operation(
 
 @overload
 def operation(
-    *, name: str | None = None, on_host: bool = False, in_kernels: bool = True
+    *,
+    name: str | None = None,
+    on_host: bool = False,
+    in_kernels: bool = True,
+    packed: bool = False,
 ) -> Callable[[Callable[Concatenate[Builder, Parameters], Any]], Operation[Parameters]]: ...
 
 
@@ -121,6 +159,7 @@ def operation(
     name: str | None = None,
     on_host: bool = False,
     in_kernels: bool = True,
+    packed: bool = False,
 ) -> Any:
     """Makes an `Operation` from a function; its docstring becomes the user's documentation.
 
@@ -129,10 +168,11 @@ def operation(
         name: as written after ``weft.``, if not the function's name.
         on_host: whether host functions may use it.
         in_kernels: whether kernels may use it.
+        packed: whether it takes tensors of packed elements.
     """
 
     def decorate(decorated: Callable[..., Any]) -> Operation[...]:
         own_name = name or decorated.__name__
-        return Operation(decorated, own_name, on_host=on_host, in_kernels=in_kernels)
+        return Operation(decorated, own_name, on_host=on_host, in_kernels=in_kernels, packed=packed)
 
     return decorate if function is None else decorate(function)

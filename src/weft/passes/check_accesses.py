@@ -48,7 +48,7 @@ from weft.dialects.simt.memory import (
 from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.scalar import NO_WRAP
 from weft.dialects.simt.types import DYNAMIC, TensorType
-from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
+from weft.dialects.simt.views import LoadVectorOp, ReinterpretOp, StoreVectorOp, ViewOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -206,6 +206,11 @@ class _Checker:
         if cast("TensorType", tensor.type).is_pointer:
             return
         found = [_Index(self, index) for index in indices]
+        # Words of packed elements are checked as the elements that they are.
+        if isinstance(words := tensor.owner, ReinterpretOp) and words.bits[0] < words.bits[1]:
+            each = words.bits[1] // words.bits[0]
+            tensor, count, found[-1] = words.source, count * each, self._scaled(found[-1], each)
+            name = tensor_name(tensor)
         self._check_bounds(tensor, found, range(len(found)), count, name)
         self._check_views(tensor, found)
 
@@ -262,9 +267,15 @@ class _Checker:
 
     def _check_views(self, tensor: SSAValue, indices: list[_Index]) -> None:
         """The element's indices in each array that this one is a view of, where the view's own do not bound them."""
-        while isinstance(view := tensor.owner, ViewOp | MapSharedOp):
+        while isinstance(view := tensor.owner, ViewOp | MapSharedOp | ReinterpretOp):
             if isinstance(view, MapSharedOp):
                 tensor = view.tensor
+                continue
+            if isinstance(view, ReinterpretOp):
+                before, after = view.bits
+                last = self._scaled(indices[-1], after // before) if after > before else None
+                last = last or self._divided(indices[-1], before // after)
+                tensor, indices = view.source, [*indices[:-1], last]
                 continue
             starts = [_Index(self, start) for start in view.starts]
             open_ends = set(range(len(starts)))
@@ -280,6 +291,13 @@ class _Checker:
         if step != 1:
             by = self._add(arith.MuliOp(by, self._constant(step))).result
         return _Index(self, self._add(arith.AddiOp(start.wide, by)).result)
+
+    def _scaled(self, index: _Index, by: int) -> _Index:
+        return _Index(self, self._add(arith.MuliOp(index.wide, self._constant(by))).result)
+
+    def _divided(self, index: _Index, by: int) -> _Index:
+        shift = self._constant(by.bit_length() - 1)
+        return _Index(self, self._add(arith.ShRSIOp(index.wide, shift)).result)
 
     def _check_bounds(
         self,

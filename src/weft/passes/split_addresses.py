@@ -16,6 +16,7 @@ from xdsl.ir import Block
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
+from weft.codegen.llvm.types import elements_in_a_byte
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp
@@ -145,8 +146,8 @@ class _Splitter:
         operands = enumerate(access.operands)
         place, tensor = next(pair for pair in operands if isinstance(pair[1].type, TensorType))
         kind = cast("TensorType", tensor.type)
-        if kind.panels is not None:
-            return  # neighbors in a row lie in other chunks
+        if kind.panels is not None or elements_in_a_byte(kind.element_type) > 1:
+            return  # neighbors in a row lie in other chunks, or in one byte
         own = [access.operands[number] for number in range(place + 1, place + 1 + kind.rank)]
         indices += own
         terms = [self._terms(index) for index in own]

@@ -75,9 +75,31 @@ class DType:
     __ror__ = __or__
 
     @property
+    def is_packed(self) -> bool:
+        """Whether several values lie in one byte, the first one in its lowest bits."""
+        return self.bits < 8
+
+    @property
     def itemsize(self) -> int:
-        """Bytes of one element in memory."""
+        """Bytes of one element in memory.
+
+        Raises:
+            ValueError: for a packed type; `storage_bytes` says how many bytes several elements take.
+        """
+        if self.is_packed:
+            raise ValueError(
+                f"{self!r} takes {self.bits} bits, less than a byte; storage_bytes(n) are those of n elements"
+            )
         return self.bits // 8
+
+    def storage_bytes(self, count: int) -> int:
+        """Bytes of `count` neighboring elements in memory.
+
+        Example:
+            >>> weft.f32.storage_bytes(3), weft.i4.storage_bytes(8), weft.u4.storage_bytes(3)
+            (12, 4, 2)
+        """
+        return self.info.storage_bytes(count)
 
     @property
     def is_bool(self) -> bool:
@@ -129,11 +151,19 @@ f64: Final = DType("f64")
 f8e4m3: Final = DType("f8e4m3")
 f8e5m2: Final = DType("f8e5m2")
 
+i4: Final = DType("i4")
+u4: Final = DType("u4")
+
+PACKED_DTYPES: Final = (i4, u4)
+"""Types of elements only: what is loaded computes as i32, and neither an argument nor a variable in memory has one."""
+
 DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, f8e4m3, f8e5m2)
 
-_BY_NAME: Final = {dtype.name: dtype for dtype in DTYPES}
+"""All others."""
+
+_BY_NAME: Final = {dtype.name: dtype for dtype in (*DTYPES, *PACKED_DTYPES)}
 _BY_NUMPY: Final = {dtype.info.numpy: dtype for dtype in DTYPES}
-_BY_DLPACK: Final = {(dtype.dlpack_code, dtype.bits): dtype for dtype in DTYPES}
+_BY_DLPACK: Final = {(dtype.dlpack_code, dtype.bits): dtype for dtype in _BY_NAME.values()}
 
 
 def dtype_named(name: str) -> DType:

@@ -175,6 +175,8 @@ _E5M2: Final = FloatFormat(5, 2, saturates=True)
 INFO: Final[Mapping[str, DTypeInfo]] = {
     # name              kind   bits code numpy          torch          xla  mlir    llvm   ptx
     "bool_": DTypeInfo("bool",  8, 6, "bool",          "bool",          1, "i1",  "i1",  "pred", tensor_map=0),
+    "i4":    DTypeInfo("int",   4, 0, "int4",          "",           None, "i4",  "i4",  "s4"),
+    "u4":    DTypeInfo("uint",  4, 1, "uint4",         "",           None, "i4",  "i4",  "u4"),
     "i8":    DTypeInfo("int",   8, 0, "int8",          "int8",          2, "i8",  "i8",  "s8", tensor_map=0),
     "i16":   DTypeInfo("int",  16, 0, "int16",         "int16",         3, "i16", "i16", "s16", tensor_map=1),
     "i32":   DTypeInfo("int",  32, 0, "int32",         "int32",         4, "i32", "i32", "s32", tensor_map=3),

@@ -135,6 +135,8 @@ def compute(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
     """
     operation, name = parts[0], parts[-1]
     with np.errstate(all="ignore"):
+        if name.endswith("x2") and operation in ("add", "sub", "mul", "fma"):
+            return _paired(operation, name[:-2], given)
         match operation:
             case "mov" | "cvta":
                 return given[0]
@@ -172,6 +174,21 @@ def compute(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
                 return np.where(given[2] != 0, given[0], given[1])
             case _:
                 return _rare(parts, given)
+
+
+def _paired(operation: str, name: str, given: Sequence[np.ndarray]) -> np.ndarray:
+    """Arithmetic of both halves of a register, each rounded once."""
+    one, two, *more = (pair(value, name).astype(np.float64) for value in given)
+    match operation:
+        case "add":
+            found = one + two
+        case "sub":
+            found = one - two
+        case "mul":
+            found = one * two
+        case _:
+            found = one * two + more[0]
+    return of_pair(narrowed(found, name))
 
 
 def _rare(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
@@ -216,7 +233,11 @@ def _converted(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
         return bits(np.clip(wide, float(limits.min), float(limits.max)).astype(dtype_of(to)))
     if to in ("f16", "bf16") and source == "f64":
         raise NotEmulatedError(".".join(parts))
-    return bits(narrowed(numbers, to))
+    found = bits(narrowed(numbers, to))
+    if to in ("s8", "s16"):  # signed ones fill a wider register with their sign
+        top = np.uint64(1 << (int(to[1:]) - 1))
+        found = (found ^ top) - top
+    return found
 
 
 def _field(given: Sequence[np.ndarray], name: str) -> np.ndarray:

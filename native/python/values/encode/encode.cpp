@@ -7,6 +7,7 @@
 
 #include "ffi_library.h"
 #include "python/call/function.h"
+#include "python/call/key.h"
 #include "python/callbacks/callback.h"
 #include "python/errors/ffi_error.h"
 #include "python/errors/foreign_error.h"
@@ -15,6 +16,7 @@
 #include "python/readers/readers.h"
 #include "python/readers/stream.h"
 #include "python/readers/writable.h"
+#include "python/tensors/packed.h"
 #include "python/tensors/tensor_cell.h"
 #include "python/tensors/tensor_view.h"
 #include "python/values/any.h"
@@ -261,10 +263,11 @@ int note_written(PyObject* tensor, const TypeEntry& entry, CallFrame& frame) {
 
 }  // namespace
 
-int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
-                  TVMFFIAny* value) {
+int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame, TVMFFIAny* value,
+                  PyObject* packed) {
   auto* view = static_cast<TensorView*>(frame.scratch.take(sizeof(TensorView)));
   if (WEFT_UNLIKELY(view == nullptr) || read_tensor(object, entry, frame.scratch, view) != 0) return -1;
+  if (WEFT_UNLIKELY(packed != nullptr) && pack_view(packed, frame.scratch, view) != 0) return -1;
   if (WEFT_UNLIKELY(view->read_only || view->copied) && check_array_memory(*view, entry, flags, frame) != 0) {
     return -1;
   }
@@ -330,6 +333,36 @@ int encode_int(PyObject* object, Scratch& scratch, TVMFFIAny* value) {
   return keep_owned(scratch, *value);
 }
 
+namespace {
+
+// As its array would be: that decides the stream, and is checked and counted as written.
+int encode_packed(PyObject* object, uint8_t flags, CallFrame& frame, TVMFFIAny* value) {
+  PyObject* array = packed_array(object);
+  const TypeEntry* entry = find_type(array);
+  if (entry == nullptr) return -1;
+  if (entry->kind == Kind::kTensor) return encode_tensor(array, *entry, flags, frame, value, object);
+  auto* view = static_cast<TensorView*>(frame.scratch.take(sizeof(TensorView)));
+  if (view == nullptr) return -1;
+  view->copied = false;
+  view->exported = nullptr;
+  const int found = view_of(array, *entry, frame.scratch, view);
+  if (found == 0) return refuse_type(array, frame);
+  if (found < 0 || pack_view(object, frame.scratch, view) != 0) return -1;
+  if (view->read_only && check_array_memory(*view, *entry, flags, frame) != 0) return -1;
+  if (frame.owned_tensors || frame.prepared != nullptr) {
+    return refuse(
+        PyExc_TypeError,
+        "packed elements in a tensor of weft.ffi cannot be returned or prepared; pack an array of another "
+        "library, such as numpy.asarray(tensor)");
+  }
+  value->zero_padding = 0;
+  value->type_index = kTVMFFIDLTensorPtr;
+  value->v_ptr = &view->tensor;
+  return 0;
+}
+
+}  // namespace
+
 int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
                     TVMFFIAny* value) {
   if (WEFT_UNLIKELY((flags & kArgumentStream) != 0) && entry.kind != Kind::kPointer) {
@@ -376,6 +409,8 @@ int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, Cal
       return encode_stream(object, value);
     case Kind::kAdapter:
       return encode_adapted(object, entry, flags, frame, value);
+    case Kind::kPacked:
+      return encode_packed(object, flags, frame, value);
     case Kind::kPointer:
       return encode_pointer(object, entry, frame, value);
     case Kind::kRecord:

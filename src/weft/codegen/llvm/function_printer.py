@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from weft.blame import is_of_a_handler
 from weft.codegen.llvm.module_printer import unprintable, unprinted
 from weft.codegen.llvm.names import local_stem
-from weft.codegen.llvm.offsets import divided, plus, swizzled, times, widened
+from weft.codegen.llvm.offsets import divided, plus, shifted, swizzled, times, widened
 from weft.codegen.llvm.types import (
+    elements_in_a_byte,
     fragment_chunks,
     fragment_registers,
     llvm_type,
@@ -435,6 +436,9 @@ class TensorValue:
         if offset == "0":
             return self.pointer
         element = memory_type(self.type.element_type)
+        packed = elements_in_a_byte(self.type.element_type)
+        if packed > 1:  # the place of a part, which begins with a byte
+            element, offset = "i8", shifted(printer, offset, packed, bits)
         pointer = printer.module.target.pointer(self.type.space.data)
         inside = " inbounds" if self.is_place else ""
         return printer.let(

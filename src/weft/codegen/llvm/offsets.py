@@ -46,6 +46,13 @@ def divided(printer: Printer, text: str, width: int, bits: int) -> tuple[str, st
     return quotient, printer.let(f"and i{bits} {text}, {width - 1}")
 
 
+def shifted(printer: Printer, text: str, width: int, bits: int) -> str:
+    """An offset, which may be negative, divided by a power of two that divides it."""
+    if not text.startswith("%"):
+        return str(int(text) // width)
+    return printer.let(f"ashr exact i{bits} {text}, {width.bit_length() - 1}")
+
+
 def times(printer: Printer, lhs: str, rhs: str, kind: str) -> str:
     """A product; `kind` is its type, with flags: ``nsw i32``."""
     if "0" in (lhs, rhs):

@@ -21,6 +21,7 @@ from weft.dialects.simt.views import (
     WORD_BYTES,
     AdvanceOp,
     LoadVectorOp,
+    ReinterpretOp,
     StoreVectorOp,
     ViewOp,
 )
@@ -138,6 +139,25 @@ def print_view(printer: FunctionPrinter, op: ViewOp) -> None:
         for dimension, step in op.dimensions[: view.open_strides]
     ]
     printer.tensors[op.result] = TensorValue(view, pointer, dims, strides, is_place=source.is_place)
+
+
+def print_reinterpret(printer: FunctionPrinter, op: ReinterpretOp) -> None:
+    """`simt.reinterpret`: the same address; strides in the other elements."""
+    source, kind = printer.tensors[op.source], op.result_type
+    before, after = op.bits
+    dims = [
+        printer.values[op.size(number)] if dim == DYNAMIC else str(dim)
+        for number, dim in enumerate(kind.dims)
+    ]
+    strides = [source.stride(printer, dimension) for dimension in range(kind.open_strides)]
+    if after > before:  # rows take whole elements of the result
+        shift = (after // before).bit_length() - 1
+        strides = [printer.let(f"ashr exact i64 {stride}, {shift}") for stride in strides]
+    else:
+        strides = [_scaled(printer, stride, before // after) for stride in strides]
+    printer.tensors[op.result] = TensorValue(
+        kind, source.pointer, dims, strides, is_place=source.is_place
+    )
 
 
 def print_advance(printer: FunctionPrinter, op: AdvanceOp) -> None:
@@ -283,6 +303,7 @@ MEMORY: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     AddressOp: print_address,
     AllocaOp: print_alloca,
     ViewOp: print_view,
+    ReinterpretOp: print_reinterpret,
     AdvanceOp: print_advance,
     LoadVectorOp: print_load_vector,
     StoreVectorOp: print_store_vector,

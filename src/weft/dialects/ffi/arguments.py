@@ -16,12 +16,12 @@ from weft.dialects.definition import operation_definition
 from weft.dialects.ffi.function import ArrayType, I64Attr, InFunctionOp, TensorType
 from weft.dialects.simt.types import StreamType
 from weft.dialects.simt.types import TensorType as KernelTensorType
-from weft.types.dtype import DTYPES, DType, dtype_named
+from weft.types.dtype import DTYPES, PACKED_DTYPES, DType, dtype_named
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue
 
-_DTYPE_NAMES: Final = frozenset(dtype.name for dtype in DTYPES)
+_DTYPE_NAMES: Final = frozenset(dtype.name for dtype in (*DTYPES, *PACKED_DTYPES))
 
 
 class DecodeOp(InFunctionOp):

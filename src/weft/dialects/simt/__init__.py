@@ -62,7 +62,7 @@ from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
 from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
 from weft.dialects.simt.types import StreamType, TensorType
-from weft.dialects.simt.views import AdvanceOp, LoadVectorOp, StoreVectorOp, ViewOp
+from weft.dialects.simt.views import AdvanceOp, LoadVectorOp, ReinterpretOp, StoreVectorOp, ViewOp
 from weft.dialects.simt.warp import (
     LaneIdOp,
     MatchOp,
@@ -98,6 +98,7 @@ SIMT: Final = Dialect(
         ScratchOp,
         ViewOp,
         AdvanceOp,
+        ReinterpretOp,
         LoadVectorOp,
         StoreVectorOp,
         AtomicLoadOp,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, StringAttr, UnitAttr, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, StringAttr, UnitAttr, i1, i32, i64
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -112,6 +112,63 @@ class ViewOp(IRDLOperation):
             raise VerifyException(f"the sizes of {view} are {wanted}")
         if (source.element_type, source.space) != (view.element_type, view.space):
             raise VerifyException("a view has its source's elements and address space")
+
+
+@operation_definition
+class ReinterpretOp(IRDLOperation):
+    """The same memory as elements of another width; reads nothing.
+
+    The last dimension, whose stride is 1, has as many elements as fit; the others are the source's. `sizes` holds
+    one integer for each `?` of the result's type.
+    """
+
+    name = "simt.reinterpret"
+
+    source = operand_def(TensorType)
+    sizes = var_operand_def()
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source (`sizes` `(` $sizes^ `:` type($sizes) `)`)? attr-dict "
+        "`:` type($source) `->` type($result)"
+    )
+
+    def __init__(
+        self, source: SSAValue, sizes: Sequence[SSAValue], result_type: TensorType
+    ) -> None:
+        super().__init__(operands=[source, sizes], result_types=[result_type])
+
+    def size(self, dimension: int) -> SSAValue:
+        """The operand with the size of a dimension unknown to the type."""
+        return self.sizes[self.result_type.dims[:dimension].count(DYNAMIC)]
+
+    @property
+    def result_type(self) -> TensorType:
+        """The type of the result."""
+        return self.result.type
+
+    @property
+    def bits(self) -> tuple[int, int]:
+        """Of an element of the source, and of the result."""
+        kinds = (cast("TensorType", self.source.type), self.result_type)
+        before, after = (cast("IntegerType", kind.element_type).width.data for kind in kinds)
+        return before, after
+
+    def verify_(self) -> None:
+        source, result = cast("TensorType", self.source.type), self.result_type
+        for kind in (source, result):
+            element = kind.element_type
+            if not isinstance(element, IntegerType) or element == i1:
+                raise VerifyException(f"{element} is not an integer of two bits or more")
+        if source.rank == 0 or source.dims[:-1] != result.dims[:-1]:
+            raise VerifyException(f"{source} and {result} differ in more than the last dimension")
+        if result.dims.count(DYNAMIC) != len(self.sizes):
+            raise VerifyException(f"{len(self.sizes)} sizes for {result}")
+        if source.layout.data not in ("contiguous", "inner") or source.layout != result.layout:
+            raise VerifyException(f"{source} and {result} are not contiguous or inner, both")
+        if source.space != result.space:
+            raise VerifyException("the memory is in one address space")
 
 
 @operation_definition

@@ -184,6 +184,12 @@ def to(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
             f"to takes an element type, received {describe(dtype)}",
             hint="write f.to(weft.bf16)",
         )
+    if dtype.is_packed:
+        raise TypeMismatchError(
+            "FRAGMENT_TYPE",
+            f"to: a fragment has no elements of {dtype}, of which several lie in a byte",
+            hint="convert to i8, or store pairs of weft.i4(x) with weft.store_vector",
+        )
     if dtype is fragment.dtype:
         return fragment
 
@@ -315,7 +321,9 @@ def _element(builder: Builder, value: object, dtype: DType) -> Scalar:
             "FRAGMENT_FUNCTION",
             f"the function of a fragment's elements returns {describe(value)}; expected a number",
         ) from None
-    return found if isinstance(found, Scalar) else convert(builder, found, dtype)
+    if isinstance(found, Scalar):
+        return convert(builder, found, types.i32) if found.dtype.is_packed else found
+    return convert(builder, found, dtype)
 
 
 def _along(builder: Builder, fragment: Fragment, function: object, role: str) -> Fragment:

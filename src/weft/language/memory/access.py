@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import IntegerType, i32, i64
 
 from weft.dialects.simt.memory import DimOp, LoadOp, ScratchOp, StoreOp, StrideOp
 from weft.dialects.simt.types import DYNAMIC
-from weft.dialects.simt.views import ViewOp
+from weft.dialects.simt.views import ReinterpretOp, ViewOp
 from weft.errors import (
     NameResolutionError,
     TypeMismatchError,
@@ -75,6 +75,13 @@ def store(
         ValueRangeError: as `load`; or if a constant does not fit.
     """
     places = index_values(builder, tensor, indices)
+    if tensor.dtype.is_packed:
+        raise TypeMismatchError(
+            "PACKED_STORE",
+            f"an element of {tensor.name} is one of several in a byte, and threads that write neighbors would write "
+            "the same byte at once",
+            hint=f"write neighbors together: weft.store_vector({tensor.name}, index, (x, y))",
+        )
     if isinstance(value, Tensor):
         raise TypeMismatchError(
             "STORE_TENSOR",
@@ -241,13 +248,12 @@ def _tensor_attribute(builder: Builder, tensor: Tensor, name: str) -> object:
         case "ndim":
             return tensor.rank
         case "nbytes":
-            elements = size(builder, tensor)
-            itemsize = tensor.dtype.itemsize
-            return (
-                elements * itemsize
-                if isinstance(elements, int)
-                else binary(builder, "*", elements, itemsize)
-            )
+            elements, dtype = size(builder, tensor), tensor.dtype
+            if isinstance(elements, int):
+                return dtype.storage_bytes(elements)
+            if dtype.is_packed:  # rows take whole bytes
+                return binary(builder, "//", elements, 8 // dtype.bits)
+            return binary(builder, "*", elements, dtype.itemsize)
         case _:
             return size(builder, tensor)
 
@@ -267,7 +273,7 @@ def dim(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
     owner = tensor.ssa.owner
     ssa = (
         owner.size(dimension)
-        if isinstance(owner, ViewOp | ScratchOp)
+        if isinstance(owner, ViewOp | ReinterpretOp | ScratchOp)
         else _fact(builder, DimOp, tensor, dimension, f"{tensor.name}_dim{dimension}")
     )
     return Scalar(ssa, types.i32 if tensor.type.dim_bits.data == 32 else types.i64)

@@ -74,8 +74,14 @@ def element_type(dtype: object, what: str) -> DType:
         >>> element_type(weft.f32, "local")
         weft.f32
     """
-    if isinstance(dtype, DType):
+    if isinstance(dtype, DType) and not dtype.is_packed:
         return dtype
+    if isinstance(dtype, DType):
+        raise TypeMismatchError(
+            "PACKED_ELEMENTS",
+            f"{what} makes no array of {dtype}, of which several lie in a byte",
+            hint=f"make one of bytes, and take it as packed elements: weft.packed({what}(..., weft.u8), weft.{dtype})",
+        )
     raise TypeMismatchError(
         "ARRAY_DTYPE",
         f"{what}: the second argument must be an element type, received {describe(dtype)}",

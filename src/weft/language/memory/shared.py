@@ -24,6 +24,7 @@ from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
 from weft.language.memory.local import element_type, static_shape
+from weft.language.memory.packed import reinterpreted
 from weft.language.numbers.convert import convert, expect_scalar
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
@@ -63,6 +64,8 @@ def shared(builder: Builder, shape: object, dtype: object, swizzle: object = Non
     Example:
         ``tile = weft.shared((32, 33), weft.f32); ring = weft.shared((4, 128, 64), weft.bf16, swizzle=128)``
     """
+    if isinstance(dtype, DType) and dtype.is_packed:
+        return _shared_packed(builder, static_shape(shape, "shared"), dtype, swizzle)
     element = element_type(dtype, "shared")
     dims = static_shape(shape, "shared")
     total = element.itemsize
@@ -87,6 +90,27 @@ def shared(builder: Builder, shape: object, dtype: object, swizzle: object = Non
         )
     )
     return Tensor(builder.entry_operation(made, "shared").result, element, "shared")
+
+
+def _shared_packed(
+    builder: Builder, dims: tuple[int, ...], dtype: DType, swizzle: object
+) -> Tensor:
+    """An array of packed elements: one of bytes."""
+    each = 8 // dtype.bits
+    if dims[-1] % each:
+        raise ValueRangeError(
+            "PACKED_ROWS",
+            f"shared({dims}, {dtype}): rows of {dims[-1]} do not take whole bytes, of {each} {dtype} each",
+            hint=f"use rows of {dims[-1] + each - dims[-1] % each}",
+        )
+    shape = (*dims[:-1], dims[-1] // each)
+    if swizzle is not None:
+        raise ValueRangeError(
+            "SWIZZLE",
+            f"shared({dims}, {dtype}): an array of packed elements is not swizzled",
+            hint="make one of bytes for copies that swizzle: weft.shared(shape, weft.u8, swizzle=128)",
+        )
+    return reinterpreted(builder, shared.emit(builder, shape, types.u8), dtype)
 
 
 def shared_per_thread(builder: Builder, element: DType, count: int) -> Tensor:

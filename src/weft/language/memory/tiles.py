@@ -156,13 +156,19 @@ def transposed(builder: Builder, tensor: Tensor) -> Tensor:
     """``a.T``: the same matrix with rows and columns exchanged.
 
     Raises:
-        TypeMismatchError: for another rank than 2.
+        TypeMismatchError: for another rank than 2, and for packed elements.
     """
     kind = tensor.type
     if kind.rank != 2 or kind.is_pointer:
         raise TypeMismatchError(
             "TRANSPOSE_RANK",
             f"{tensor.name}.T: {tensor.name} has rank {kind.rank}; only a matrix can be transposed",
+        )
+    if tensor.dtype.is_packed:
+        raise TypeMismatchError(
+            "PACKED_VIEW",
+            f"{tensor.name}.T: {tensor.dtype} are packed along rows; those of a column are not neighbors",
+            hint=f"read {tensor.name}[j, i] for element (i, j) of the transposed matrix",
         )
     dims = kind.dims[::-1]
     panels = kind.panels

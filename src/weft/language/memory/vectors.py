@@ -17,6 +17,7 @@ from weft.errors import TypeMismatchError, ValueRangeError, WeftError
 from weft.language.debug import emit_assert
 from weft.language.memory.access import index_values, stride
 from weft.language.memory.cached import cache_hint
+from weft.language.memory.packed import load_elements, store_elements
 from weft.language.numbers.convert import stored
 from weft.language.numbers.operators import binary, compare
 from weft.language.numbers.promises import factor_of, stride_factor
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
 
 _COUNTS: Final = (2, 4, 8, 16)
+_PACKED_COUNTS: Final = (*_COUNTS, 32)
 
 
-@operation
+@operation(packed=True)
 def load_vector(
     builder: Builder, tensor: object, index: object, count: object, *, cache: object = None
 ) -> tuple[Scalar, ...]:
@@ -48,7 +50,7 @@ def load_vector(
             checks.
         index: of the first element: an integer, or a tuple with one per dimension; the last is a multiple of
             `count`.
-        count: 2, 4, 8 or 16; a constant. At most 16 bytes in all.
+        count: 2, 4, 8 or 16, of packed elements 32, too; a constant. At most 16 bytes in all.
         cache: as for `load`.
 
     Returns:
@@ -64,11 +66,13 @@ def load_vector(
     """
     found, places, number = vector_place(builder, "load_vector", tensor, index, count)
     hint = _hint("load_vector", found, cache, LOAD_CACHES)
+    if found.dtype.is_packed:
+        return load_elements(builder, found, places, number, hint)
     loaded = builder.emit(LoadVectorOp(found.ssa, places, number, hint))
     return tuple(Scalar(element, found.dtype) for element in loaded.elements)
 
 
-@operation
+@operation(packed=True)
 def store_vector(
     builder: Builder, tensor: object, index: object, values: object, *, cache: object = None
 ) -> None:
@@ -77,7 +81,8 @@ def store_vector(
     Args:
         tensor: as for `load_vector`.
         index: as for `load_vector`.
-        values: a tuple of 2, 4, 8 or 16 numbers, each of which must convert to the element type without loss.
+        values: a tuple of 2, 4, 8 or 16 numbers, of packed elements also 32, each of which must convert to the element
+            type without loss.
         cache: as for `store`.
 
     Raises:
@@ -100,7 +105,10 @@ def store_vector(
         for number, item in enumerate(items)
     ]
     hint = _hint("store_vector", found, cache, STORE_CACHES)
-    builder.emit(StoreVectorOp(elements, found.ssa, places, hint))
+    if found.dtype.is_packed:
+        store_elements(builder, found, places, elements, hint)
+    else:
+        builder.emit(StoreVectorOp(elements, found.ssa, places, hint))
 
 
 def _hint(name: str, tensor: Tensor, cache: object, allowed: tuple[str, ...]) -> StringAttr | None:
@@ -146,7 +154,7 @@ def neighbors_place(
             "its elements are not known to be neighbors",
             hint='annotate a layout of "contiguous" or "inner", or copy the elements one by one',
         )
-    size = number * tensor.dtype.itemsize
+    size = tensor.dtype.storage_bytes(number)
     known = tensor.type.alignment_bytes.data
     if known % size:
         raise TypeMismatchError(
@@ -172,18 +180,21 @@ def neighbors_place(
 
 
 def _count(name: str, tensor: Tensor, count: object) -> int:
-    if count not in _COUNTS or isinstance(count, bool | float):
+    dtype = tensor.dtype
+    allowed = _PACKED_COUNTS if dtype.is_packed else _COUNTS
+    if count not in allowed or isinstance(count, bool | float):
+        listed = f"{', '.join(map(str, allowed[:-1]))} or {allowed[-1]}"
         raise ValueRangeError(
             "VECTOR_COUNT",
-            f"{name}: the number of elements is {describe(count)}; expected 2, 4, 8 or 16, a constant",
+            f"{name}: the number of elements is {describe(count)}; expected {listed}, a constant",
         )
     number = cast("int", count)
-    if number * tensor.dtype.itemsize > VECTOR_BYTES:
+    if dtype.storage_bytes(number) > VECTOR_BYTES:
         raise ValueRangeError(
             "VECTOR_COUNT",
-            f"{name}: {number} {tensor.dtype} take {number * tensor.dtype.itemsize} bytes; "
+            f"{name}: {number} {dtype} take {dtype.storage_bytes(number)} bytes; "
             f"one access has at most {VECTOR_BYTES}",
-            hint=f"access {VECTOR_BYTES // tensor.dtype.itemsize} at a time",
+            hint=f"access {8 * VECTOR_BYTES // dtype.bits} at a time",
         )
     return number
 

@@ -20,10 +20,12 @@ from weft.language.ir_types import ir_tensor_type
 from weft.language.memory.access import (
     dim,
     index_part,
+    index_values,
     load,
     placed_index,
     wrong_count,
 )
+from weft.language.memory.packed import check_view, load_element
 from weft.language.numbers.convert import convert, to_common
 from weft.language.numbers.operators import binary
 from weft.language.numbers.promises import offset_multiple
@@ -72,11 +74,11 @@ def subscript(builder: Builder, tensor: Tensor, indices: object) -> Scalar | Ten
     Raises:
         TypeMismatchError, ValueRangeError: as `load` and `view`.
     """
-    return (
-        view(builder, tensor, indices)
-        if is_part(tensor, indices)
-        else load(builder, tensor, indices)
-    )
+    if is_part(tensor, indices):
+        return view(builder, tensor, indices)
+    if tensor.dtype.is_packed:
+        return load_element(builder, tensor, index_values(builder, tensor, indices))
+    return load(builder, tensor, indices)
 
 
 def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
@@ -94,7 +96,7 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
     """
     starts: list[SSAValue] = []
     kept: list[_Kept] = []
-    offset_bytes = 0  # known alignment of the view's offset
+    multiples: list[int] = []  # of the elements before the view, along each dimension
     parts = _expanded(tensor, _parts(indices))
     if tensor.type.panels is not None:
         _refuse_parts_of_panels(tensor, parts)
@@ -106,13 +108,14 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
         else:
             start = index_part(builder, tensor, dimension, part)
             starts.append(placed_index(builder, tensor, dimension, start))
-        offset_bytes = gcd(
-            offset_bytes, offset_multiple(builder, tensor, dimension, start) * tensor.dtype.itemsize
-        )
+        multiples.append(offset_multiple(builder, tensor, dimension, start))
     if len(kept) == tensor.rank and all(one.is_full for one in kept):
         return tensor
     sizes = [one.size.ssa for one in kept if isinstance(one.size, Scalar)]
-    source = tensor.type
+    source, layout = tensor.type, _layout(tensor, kept)
+    name = f"{tensor.name}[{', '.join(map(_part_text, _parts(indices)))}]"
+    if tensor.dtype.is_packed:
+        check_view(tensor, layout, multiples, name)
     made = ViewOp(
         tensor.ssa,
         starts,
@@ -122,15 +125,16 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
         ir_tensor_type(
             tensor.dtype,
             [one.size if isinstance(one.size, int) else DYNAMIC for one in kept],
-            layout=_layout(tensor, kept),
+            layout=layout,
             space=source.space.data,
             dim_bits=source.dim_bits.data,
             offset_bits=source.offset_bits.data,
-            alignment_bytes=gcd(source.alignment_bytes.data, offset_bytes),
+            alignment_bytes=gcd(
+                source.alignment_bytes.data, gcd(*multiples) * tensor.dtype.bits // 8
+            ),
             swizzle=source.panels,
         ),
     )
-    name = f"{tensor.name}[{', '.join(map(_part_text, _parts(indices)))}]"
     return Tensor(builder.emit(made, f"{tensor.name}_part").result, tensor.dtype, name)
 
 

@@ -19,7 +19,7 @@ from weft.dialects.builder import constant_integer
 from weft.dialects.simt.memory import DimOp, ScratchOp, StrideOp
 from weft.dialects.simt.scalar import FloorModOp
 from weft.dialects.simt.types import DYNAMIC, UNBOUNDED, TensorType
-from weft.dialects.simt.views import ViewOp
+from weft.dialects.simt.views import ReinterpretOp, ViewOp
 from weft.language.ir_types import ir_type
 from weft.language.values import Scalar, Tensor
 
@@ -415,7 +415,7 @@ def dim_divisor(
         return dim_divisor(builder, one, dimension, visited)
 
     found = 1
-    if isinstance(owner, ViewOp | ScratchOp):
+    if isinstance(owner, ViewOp | ReinterpretOp | ScratchOp):
         size = owner.size(dimension)
         found = lcm(factor_of(builder, size, visited), divisor_of(builder, size, is_signed=True))
     elif isinstance(owner, scf.IfOp):
@@ -451,6 +451,9 @@ def stride_factor(builder: Builder, tensor: SSAValue, dimension: int) -> int:
         found.append(gcd(*map(known, owner.operands[1:])))
     elif isinstance(owner, ub.PoisonOp):
         return _MOST
+    elif isinstance(owner, ReinterpretOp):
+        before, after = owner.bits
+        found.append(max(stride_factor(builder, owner.source, dimension) * before // after, 1))
     return min(max(found), _MOST)
 
 

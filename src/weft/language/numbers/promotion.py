@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def arithmetic_dtype(dtype: DType) -> DType:
-    """The arithmetic type of a value: ``bool_`` as i32, f8 types as f32.
+    """The arithmetic type of a value: ``bool_`` and packed types as i32, f8 types as f32.
 
     The f8 types are for storage: rounding after each operation would lose too much. Every f8 value is exact in f32, and
     ``weft.f8e4m3(x)`` rounds back once.
@@ -32,7 +32,7 @@ def arithmetic_dtype(dtype: DType) -> DType:
         >>> arithmetic_dtype(types.bool_), arithmetic_dtype(types.f8e4m3), arithmetic_dtype(types.u8)
         (weft.i32, weft.f32, weft.u8)
     """
-    if dtype.is_bool:
+    if dtype.is_bool or dtype.is_packed:
         return types.i32
     return types.f32 if dtype.is_float8 else dtype
 

@@ -20,13 +20,23 @@ from weft.dialects.builder import constant_integer
 from weft.dialects.simt.grid import CoordinateOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import DimOp, StrideOp
-from weft.dialects.simt.views import AdvanceOp, ViewOp
+from weft.dialects.simt.views import AdvanceOp, ReinterpretOp, ViewOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
 _PURE: Final = frozenset(
-    {*INTEGER, *CONVERSIONS, *FLOATING_POINT, *MATHEMATICS, DimOp, StrideOp, ViewOp, AdvanceOp}
+    {
+        *INTEGER,
+        *CONVERSIONS,
+        *FLOATING_POINT,
+        *MATHEMATICS,
+        DimOp,
+        StrideOp,
+        ViewOp,
+        AdvanceOp,
+        ReinterpretOp,
+    }
 )
 # Growth beyond this would not fit the 64-bit arithmetic on bounds.
 _LARGEST_GROWTH: Final = 1 << 24

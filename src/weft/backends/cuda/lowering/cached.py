@@ -21,7 +21,7 @@ from weft.codegen.operations.memory import (
     print_vector,
 )
 from weft.dialects.simt.memory import LoadOp, StoreOp
-from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp
+from weft.dialects.simt.views import LoadVectorOp, ReinterpretOp, StoreVectorOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,12 +177,23 @@ def _print_load_vector(printer: FunctionPrinter, op: LoadVectorOp) -> None:
     modifier = _modifier(printer, op)
     if modifier is None:
         print_load_vector(printer, op)
+        _keep_words(printer, op)
         return
 
     def load(printer: FunctionPrinter, kind: str, place: str, size: int) -> str:
         return _load(printer, op, modifier, kind, place, size)
 
     print_load_vector(printer, op, load)
+
+
+def _keep_words(printer: FunctionPrinter, op: LoadVectorOp) -> None:
+    """Hides words of packed elements from LLVM, which would load each 16 bits that are used by themselves."""
+    words = op.tensor.owner
+    if not isinstance(words, ReinterpretOp) or words.bits[0] >= 8:
+        return
+    for word in op.elements:
+        text = f'call i32 asm "mov.b32 $0, $1;", "=r,r"(i32 {printer.values[word]})'
+        printer.values[word] = printer.let(f"{text} memory(none) nounwind willreturn", "word")
 
 
 def _print_store_vector(printer: FunctionPrinter, op: StoreVectorOp) -> None:

@@ -26,6 +26,7 @@ from weft.backends.cuda.lowering.map_edits import MAP_EDITS
 from weft.backends.cuda.lowering.mbarrier import MBARRIERS
 from weft.backends.cuda.lowering.mma import MMA
 from weft.backends.cuda.lowering.named_barrier import NAMED_BARRIERS
+from weft.backends.cuda.lowering.packed import PACKED
 from weft.backends.cuda.lowering.reductions import REDUCTIONS
 from weft.backends.cuda.lowering.registers import REGISTERS
 from weft.backends.cuda.lowering.reports import REPORTS
@@ -56,6 +57,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **SHARED,
     **CACHED,
     **BYTE_FLOATS,
+    **PACKED,
     **ATOMICS,
     **REDUCTIONS,
     **DEBUG,
