@@ -44,6 +44,7 @@ def configs_for(hdim: int) -> tuple[AttentionConfig, AttentionConfig]:
     return AttentionConfig(8, 16, 64, 64, 2), AttentionConfig(8, 16, 32, 16, 4)
 
 
+@weft.device
 def load_operands_a(
     rings: tuple[weft.Tensor, weft.Tensor],
     sources: tuple[weft.Tensor, weft.Tensor],

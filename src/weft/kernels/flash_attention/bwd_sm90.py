@@ -74,6 +74,7 @@ def configs_for(hdim: int) -> tuple[AttentionConfig, AttentionConfig]:
     return config, config
 
 
+@weft.device
 def load_pair(
     maps: tuple[weft.TensorMap, weft.TensorMap],
     at: tuple[weft.i32, ...],
@@ -86,6 +87,7 @@ def load_pair(
         weft.tma.load(source, at, tile, barrier)
 
 
+@weft.device
 def zero_tile(target: weft.Tensor, first: weft.i32) -> None:
     """Zero the rows of a warpgroup."""
     for row in range(first, min(first + WARPGROUP_M, target.shape[0])):
@@ -93,6 +95,7 @@ def zero_tile(target: weft.Tensor, first: weft.i32) -> None:
             target[row, d] = target.dtype(0.0)
 
 
+@weft.device
 def row_values(
     source: weft.Tensor, start: weft.i32, row: weft.i32, rows: weft.i32, beyond: float
 ) -> Callable[[weft.i32], weft.f32]:
@@ -114,6 +117,7 @@ def row_values(
     return value_of
 
 
+@weft.device
 def column_values(values: weft.Tensor) -> Callable[[weft.i32], weft.f32]:
     """Values for `Fragment.cols`, from shared memory."""
 

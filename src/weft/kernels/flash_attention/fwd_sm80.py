@@ -80,12 +80,14 @@ def padded(hdim: int) -> tuple[int, bool]:
     return -(-hdim // 16) * 16, hdim % 16 != 0
 
 
+@weft.device
 def ring(dtype: weft.DType, config: AttentionConfig, heads: HeadConfig) -> weft.Tensor:
     """Shared memory of (stages, tile_n, hdim), in the widest swizzle that rows are a multiple of."""
     swizzle = 128 if heads.hdim % 64 == 0 else 64 if heads.hdim % 32 == 0 else 32
     return weft.shared((config.stages, config.tile_n, heads.hdim), dtype, swizzle=swizzle)
 
 
+@weft.device
 def load_tile(
     tile: weft.Tensor,
     source: weft.Tensor,
@@ -114,6 +116,7 @@ def load_tile(
                 tile[r, c] = source[index] if inside else source.dtype(0.0)
 
 
+@weft.device
 def load_operand_a(stages: weft.Tensor, config: AttentionConfig) -> weft.Fragment:
     """This warp's rows of those that a ring holds, as operand A."""
     warps_per_stage = config.tile_n // config.warp_m
@@ -122,6 +125,7 @@ def load_operand_a(stages: weft.Tensor, config: AttentionConfig) -> weft.Fragmen
     return weft.mma.load_a(own)
 
 
+@weft.device
 def load_block(
     stages: weft.Tensor,
     source: weft.Tensor,
@@ -138,6 +142,7 @@ def load_block(
         load_tile(stages[stage], source, batch, row, end, head, heads, config.warps)
 
 
+@weft.device
 def matmul_transposed(
     a: weft.Fragment, tile: weft.Tensor, step: int, config: AttentionConfig
 ) -> weft.Fragment:
@@ -150,6 +155,7 @@ def matmul_transposed(
     return acc
 
 
+@weft.device
 def matmul_add(
     acc: weft.Fragment, p: weft.Fragment, tile: weft.Tensor, step: int, config: AttentionConfig
 ) -> weft.Fragment:

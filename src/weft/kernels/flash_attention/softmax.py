@@ -21,11 +21,13 @@ LOG2_E: Final = math.log2(math.e)
 HIDDEN: Final = -math.inf
 
 
+@weft.device
 def exp2(x: weft.f32) -> weft.f32:
     """ex2.approx.ftz: 0 below 2^-126."""
     return weft.math.exp2(x, approx=True)
 
 
+@weft.device
 def mask_scores(
     scores: weft.Fragment,
     first_query: weft.i32,
@@ -53,6 +55,7 @@ def mask_scores(
     return scores.map(mask, coordinates=True)
 
 
+@weft.device
 def online_softmax(
     scores: weft.Fragment,
     row_max: weft.Fragment,
@@ -85,16 +88,19 @@ def online_softmax(
     return weights, new_max, row_sum, alpha
 
 
+@weft.device
 def multiply(x: weft.f32, y: weft.f32) -> weft.f32:
     """x · y, for `Fragment.map`."""
     return x * y
 
 
+@weft.device
 def reciprocal(total: weft.f32) -> weft.f32:
     """1 / total; 0 for a row that sees no key; NaN stays."""
     return weft.where(total == 0, 0.0, 1.0 / total)
 
 
+@weft.device
 def write_lse(
     lse: weft.Tensor,
     first: weft.i32,
@@ -122,16 +128,19 @@ def write_lse(
             lse[first + row] = value
 
 
+@weft.device
 def probability(score: weft.f32, lse: weft.f32, scale: weft.f32) -> weft.f32:
     """P = exp2(scale · S - lse), lse to base 2."""
     return exp2(score * scale - lse)
 
 
+@weft.device
 def score_gradient(p: weft.f32, dp: weft.f32, delta: weft.f32) -> weft.f32:
     """dS = P · (dP - delta)."""
     return p * (dp - delta)
 
 
+@weft.device
 def mask_gradients(
     x: weft.Fragment,
     first_query: weft.i32,

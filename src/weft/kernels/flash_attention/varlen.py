@@ -28,6 +28,7 @@ class Sequence(NamedTuple):
     other_length: weft.i32
 
 
+@weft.device
 def sequence_at(
     batch: weft.i32,
     cu_seqlens_q: weft.Tensor | None,
@@ -49,6 +50,7 @@ def num_tiles(tokens: weft.i32, tile_m: int, cu_seqlens: weft.Tensor | None) -> 
     return max(tiles if cu_seqlens is None else tiles + cu_seqlens.shape[0] - 1, 1)
 
 
+@weft.device
 def tile_at(
     tile: weft.i32,
     tile_m: int,
@@ -72,6 +74,7 @@ def tile_at(
     return Sequence((), start, end - start, other, other_end - other), first
 
 
+@weft.device
 def sequence_of(
     token: weft.i32,
     cu_seqlens: weft.Tensor | None,
@@ -96,6 +99,7 @@ def sequence_of(
     return start, end, other, other_end
 
 
+@weft.device
 def zero_rows(out: weft.Tensor, first: weft.i32, end: weft.i32) -> None:
     """Zero rows of the block's head, spread over the grid's x dimension."""
     for token in range(first + weft.block_idx.x, end, weft.grid_dim.x):
@@ -103,6 +107,7 @@ def zero_rows(out: weft.Tensor, first: weft.i32, end: weft.i32) -> None:
             out[token, weft.block_idx.y, d] = out.dtype(0.0)
 
 
+@weft.device
 def zero_padding(out: weft.Tensor, cu_seqlens: weft.Tensor | None) -> None:
     """Zero the rows before the first sequence and after the last one."""
     if cu_seqlens is not None:
@@ -110,6 +115,7 @@ def zero_padding(out: weft.Tensor, cu_seqlens: weft.Tensor | None) -> None:
         zero_rows(out, cu_seqlens[cu_seqlens.shape[0] - 1], out.shape[-3])
 
 
+@weft.device
 def zero_padding_around(
     out: weft.Tensor, cu_seqlens: weft.Tensor | None, first: weft.i32, end: weft.i32
 ) -> None:
