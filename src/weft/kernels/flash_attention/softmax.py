@@ -68,10 +68,8 @@ def online_softmax(
     `row_sum` stays partial, each thread's own columns, until `quad_sum`.
     """
 
-    def scaled(
-        x: weft.f32,
-    ) -> weft.f32:  # 0 for a row that sees no key, so that its weights are exp2(-inf)
-        return weft.where(x == HIDDEN, 0.0, x * scale)
+    def scaled(x: weft.f32) -> weft.f32:
+        return weft.where(x == HIDDEN, 0.0, x * scale)  # a row without keys gets P = exp2(-inf)
 
     def weight(x: weft.f32, base: weft.f32) -> weft.f32:
         return exp2(x * scale - base)
