@@ -278,7 +278,7 @@ class Frame:
     ) -> tuple[Any, Path]:
         """Traces `body` at the end of a region's block, on that path; returns its value and the resulting path.
 
-        `repeats` says that the block runs once per round of a loop.
+        `repeats` says that the block runs once per iteration of a loop.
         """
         scope, builder, state = self.scope, self.builder, self.state
         outer, scope.path = scope.path, path

@@ -69,7 +69,7 @@ def tell_call(frame: Frame, node: ast.AST, parameters: Mapping[str, object]) -> 
 
 
 def tell(frame: Frame, event: str, node: ast.AST) -> None:
-    """A round of a loop begins, or the loop has ended."""
+    """An iteration of a loop begins, or the loop has ended."""
     if frame.builder.element_types is not None:
         _tell(frame, event, node)
 

@@ -220,7 +220,7 @@ _IN_PYTHON: Final[dict[str, Callable[..., object]]] = {"ceil_div": _ceil_div, "p
 
 
 class _Documentation:
-    """What `help` shows: of a name, the documentation of what it stands for; `own` of the class and of a namespace."""
+    """The text for `help`: of a name, that of the object it stands for; `own` of the class and of a namespace."""
 
     def __init__(self, own: str | None) -> None:
         self.own = own
@@ -276,7 +276,7 @@ class LanguageName:
 
     @property
     def __signature__(self) -> Signature:
-        """What `inspect.signature` and `help` show: the parameters for users."""
+        """The parameters for users, for `inspect.signature` and `help`."""
         return getattr(resolve(self.name), "__signature__")  # noqa: B009  not every name is a function
 
     def __getitem__(self, index: object) -> NoReturn:

@@ -183,7 +183,7 @@ class Stream(Staged):
 
 
 class TensorMap(Staged):
-    """A tensor in global memory as the copy engine sees it: its elements, and the boxes that are copied at once.
+    """A tensor in global memory as TMA sees it: its elements, and the boxes that are copied at once.
 
     Attributes:
         ssa: the value in the IR; its type is a `TensorMapType`.

@@ -31,7 +31,7 @@ def widened_items(value: Any) -> Any:
 
 
 def running(items: Any, function: Any, name: str) -> Any:
-    """What the items up to each one combine to."""
+    """The running combination of the items."""
     found = [items[0]]
     for item in items[1:]:
         found.append(trees.combined(function, found[-1], item, name))
@@ -39,7 +39,7 @@ def running(items: Any, function: Any, name: str) -> Any:
 
 
 def of_thread(value: Any, function: Any, name: str) -> Any:
-    """What a thread's items combine to."""
+    """The combination of a thread's items."""
     return running(value, function, name)[-1] if is_list(value) else value
 
 
@@ -57,7 +57,7 @@ def prepared(value: Any, function: Any, initial: Any, name: str, is_exclusive: A
 
 
 def after(before: Any, items: Any, function: Any, name: str) -> Any:
-    """What an exclusive scan gives of running items, the first of which gets `before`."""
+    """An exclusive scan from running items, the first of which gets `before`."""
     found = [before]
     for through in items[:-1]:
         found.append(trees.combined(function, before, through, name))

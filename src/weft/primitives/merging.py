@@ -2,7 +2,7 @@
 """Sorting within a block or a warp by a user's comparison.
 
 Written in weft's language. In: items of any structure, and which of two comes first. Out: them in order, thread by
-thread. In each round runs of a length are merged in pairs: an item searches its place in the other run of its pair.
+thread. In each iteration runs of a length are merged in pairs: an item searches its place in the other run of its pair.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def combined(function: Any, left: Any, right: Any, name: str) -> Any:
 
 
 def reduced(value: Any, function: Any, present: Any, width: Any, name: str) -> Any:
-    """In the group's first lane: the values of the first `present` lanes combined, neighbors first."""
+    """In the group's first lane: the values of the first `present` lanes combined, adjacent ones first."""
     lane = group_lane(width)
     for step in _STEPS:
         if step < width:
@@ -37,7 +37,7 @@ def reduced(value: Any, function: Any, present: Any, width: Any, name: str) -> A
 
 
 def reduced_among(value: Any, function: Any, mask: Any, name: str) -> Any:
-    """In the mask's first lane: the values of its lanes combined, neighbors first."""
+    """In the mask's first lane: the values of its lanes combined, adjacent ones first."""
     mask = u32(mask)
     lane = lane_id()
     later = mask >> lane >> 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What primitives do with a value number by number: a number, or a tuple or frozen dataclass of numbers.
+"""Element-wise operations of primitives on a value: a number, or a tuple or frozen dataclass of numbers.
 
 In: such a value. Out: one of the same structure. Operations of the language, for the primitives alone.
 """
@@ -79,7 +79,7 @@ def widened(builder: Builder, value: object) -> Any:
 
 @operation
 def fitted(builder: Builder, result: object, value: object, name: str) -> Any:
-    """What a user's function made of two values, which has to be such a value again.
+    """The result of a user's function of two values, checked to be such a value.
 
     Raises:
         TypeMismatchError: if its structure or types differ.
@@ -179,7 +179,7 @@ def thread_board(builder: Builder, value: object, slots: int) -> Any:
 
 @operation
 def vector_width(builder: Builder, a: Tensor, count: int) -> int:
-    """How many neighboring elements of a vector an access may take, to read or write `count` of them."""
+    """The widest access in elements that may be used to read or write `count` of them."""
     del builder
     type_ = a.type
     if type_.layout.data not in ("contiguous", "inner"):
@@ -220,7 +220,7 @@ def is_repeated(builder: Builder) -> bool:
 
 @operation
 def neutral(builder: Builder, value: object) -> Any:
-    """What changes no sum: 0, and for floats −0.0, so that a sum of −0.0 stays one."""
+    """The identity of sums: 0, and for floats −0.0, so that a sum of −0.0 stays one."""
     return _each(value, lambda leaf: constant(builder, _zero(leaf.dtype), leaf.dtype))
 
 

@@ -150,7 +150,7 @@ class DTypeInfo(NamedTuple):
         return self.bits < 8
 
     def storage_bytes(self, count: int) -> int:
-        """Bytes of `count` neighbors in memory.
+        """Bytes of `count` adjacent elements in memory.
 
         Example:
             >>> INFO["f32"].storage_bytes(3), INFO["bool_"].storage_bytes(3)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 UNITS: Final = ("mma", "wgmma")
-"""What multiplies: a warp's `mma.sync`, or a warpgroup's `wgmma`."""
+"""The instruction: a warp's `mma.sync`, or a warpgroup's `wgmma`."""
 
 ROLES: Final = ("c", "a", "b", "row", "column")
 """`c` = `a` · `b`; `row` and `column` have one value per row or column of a `c` or an `a`."""
@@ -49,7 +49,7 @@ class FragmentLayout(NamedTuple):
 
     @property
     def pack(self) -> int:
-        """Neighbors along K in a register of 32 bits, of `a` and `b`; along a row, of `c`."""
+        """Adjacent elements along K in a register of 32 bits, of `a` and `b`; along a row, of `c`."""
         if self.role in ("a", "b"):
             return max(1, 4 // self.itemsize)
         return 1 if self.role == "row" else 2
@@ -61,7 +61,7 @@ class FragmentLayout(NamedTuple):
 
     @property
     def blocks(self) -> tuple[int, int, int, int]:
-        """Sizes of the loops over a thread's elements: tiles down, tiles across, rows of a tile, neighbors."""
+        """Sizes of the loops over a thread's elements: tiles down, tiles across, rows of a tile, adjacent."""
         down = self.shape[0] // (16 * self.warps) if self.role in ("c", "a", "row") else 1
         across = self.shape[-1] // (4 * self.pack)
         match self.role:
@@ -77,29 +77,29 @@ class FragmentLayout(NamedTuple):
     @property
     def elements(self) -> int:
         """Elements per thread."""
-        down, across, halves, neighbors = self.blocks
-        return down * across * halves * neighbors
+        down, across, halves, adjacent = self.blocks
+        return down * across * halves * adjacent
 
     def place(self, element: int) -> Place:
         """Where a thread's element lies."""
-        _, across, halves, neighbors = self.blocks
-        rest, neighbor = divmod(element, neighbors)
+        _, across, halves, adjacent = self.blocks
+        rest, column = divmod(element, adjacent)
         rest, half = divmod(rest, halves)
         down, block = divmod(rest, across)
-        along = 4 * self.pack * block + neighbor
+        along = 4 * self.pack * block + column
         if self.role == "b":
             return Place(along, 8 * down, 0, 0)
         row = 16 * self.warps * down + 8 * half
-        return Place(row, along, 2 * down + half, neighbors * block + neighbor)
+        return Place(row, along, 2 * down + half, adjacent * block + column)
 
     @property
     def has_pairs_of_columns(self) -> bool:
-        """Whether neighbors are two columns of a row, as stores of several elements take them."""
+        """Whether adjacent elements are two columns of a row, as stores of several elements take them."""
         return self.role in ("c", "a") and self.pack == 2
 
     @property
     def runs(self) -> list[Place]:
-        """Where each run of neighbors begins, in order; of a lane that holds a tile's first element, an 8 x 8 matrix.
+        """The start of each run of adjacent elements, in order; in the lane with the first element of an 8 x 8 matrix.
 
         Example:
             >>> [run[:2] for run in FragmentLayout((128, 8), 4, "wgmma", "c").runs]

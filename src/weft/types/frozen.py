@@ -60,7 +60,7 @@ class Frozen(metaclass=_Record):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes two records equal; hashable, and free of addresses."""
+        """The key by which records are equal; hashable, and free of addresses."""
         return (type(self).__name__, *(getattr(self, name) for name in self._fields))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

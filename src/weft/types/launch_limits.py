@@ -23,7 +23,7 @@ CLUSTER: Final = 1, (_MOST_CLUSTER,) * 3, _MOST_CLUSTER
 
 
 def padded(value: Any) -> tuple[Any, ...] | None:
-    """What stands along x, y and z, ones where nothing is said; None unless it is one to three things."""
+    """The sizes along x, y and z, 1 by default; None unless it is one to three things."""
     parts: Any = value if isinstance(value, tuple | list) else (value,)  # pyright: ignore[reportUnknownVariableType]
     return (*parts, 1, 1)[:3] if 1 <= len(parts) <= 3 else None
 

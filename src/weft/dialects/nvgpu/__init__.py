@@ -13,7 +13,7 @@ from xdsl.ir import Dialect
 from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
 from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
 from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
-from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
+from weft.dialects.nvgpu.dependencies import GridDependencyLaunchOp, GridDependencyWaitOp
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.nvgpu.map_edits import CopyMapOp, EditMapOp, MapAtOp
 from weft.dialects.nvgpu.mbarrier import (
@@ -58,7 +58,7 @@ NVGPU: Final = Dialect(
         ElectOneOp,
         FenceProxyOp,
         InlinePtxOp,
-        LaunchDependentsOp,
+        GridDependencyLaunchOp,
         LoadMatrixOp,
         MakeTensorMapOp,
         MapAtOp,
@@ -80,7 +80,7 @@ NVGPU: Final = Dialect(
         TmaStoreOp,
         TmaWaitOp,
         WatchBoxOp,
-        WaitForDependenciesOp,
+        GridDependencyWaitOp,
         WarpgroupBarrierOp,
         WarpgroupIdOp,
         WgmmaAccumulatorOp,

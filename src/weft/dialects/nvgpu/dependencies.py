@@ -13,7 +13,7 @@ from weft.dialects.definition import operation_definition
 
 
 @operation_definition
-class WaitForDependenciesOp(IRDLOperation):
+class GridDependencyWaitOp(IRDLOperation):
     """The thread waits until the kernel before this one has ended and its writes are seen."""
 
     name = "nvgpu.grid_dependency_wait"
@@ -23,7 +23,7 @@ class WaitForDependenciesOp(IRDLOperation):
 
 
 @operation_definition
-class LaunchDependentsOp(IRDLOperation):
+class GridDependencyLaunchOp(IRDLOperation):
     """The block does not hold the next kernel's begin up any longer; it begins once each block has said so or left."""
 
     name = "nvgpu.grid_dependency_launch"

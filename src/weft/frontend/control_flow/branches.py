@@ -123,7 +123,7 @@ class Fork:
 
     @property
     def changed(self) -> tuple[dict[Slot, Any], dict[Slot, Any]]:
-        """What each region left in items and attributes of objects made before it."""
+        """The changes of each region to items and attributes of objects made before it."""
         first, second = self._sides
         return first.path.changed, second.path.changed
 

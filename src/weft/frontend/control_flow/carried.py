@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The variables that a loop carries from one round to the next, and their types.
+"""The variables that a loop carries from one iteration to the next, and their types.
 
 In: names that the body assigns and that are live, and flags of the path. Out: values for block arguments and yields;
 the body is retraced until the types are stable, so that `acc = 0.0; acc += x` takes the type of x.
@@ -66,7 +66,7 @@ class _Variable:
         slot: the item or attribute; None for a variable.
         shape: of its container; None for a plain value.
         first: its leaves before the loop. A leaf that is never read is a blank.
-        types: of the leaves; None for a leaf that is the same compile-time value, or tensor, in each round.
+        types: of the leaves; None for a leaf that is the same compile-time value, or tensor, in each iteration.
         multiples: what is known of the leaves in every round, and after the loop; empty where nothing is.
         bound: the leaves as arguments and results of the loop's blocks.
         place: where it was assigned before the loop, or None.
@@ -236,7 +236,7 @@ class Carried:
             variable.bind(self._frame.builder, path, self._loop, state, remaining)
 
     def last_values(self, builder: Builder, path: Path, block: Block) -> list[SSAValue]:
-        """The values at `block`, the end of a round, in the variables' types; only after `update` found them stable."""
+        """The values at `block`, where an iteration ends, in the variables' types, which `update` found stable."""
         found: list[SSAValue] = []
         with applied(path.changed):
             for variable in self._variables:
@@ -260,13 +260,13 @@ class Carried:
             return self._update_all(path) or bool(found)
 
     def learns(self, *ends: tuple[Path, Block]) -> bool:
-        """Updates what is known of the values in every round; returns whether to retrace it.
+        """Updates the known multiples of the values in every iteration; returns whether to retrace one.
 
-        What divides a value before the loop, and again at the end of each round in which it did at the start, divides
-        it in all. So a round traced with nothing known shows what may be; another, traced with that, must confirm it.
+        A divisor of a value before the loop, which each iteration preserves, divides it in all. So an iteration traced
+        with nothing known shows what may be; another, traced with that, must confirm it.
 
         Args:
-            ends: the path and the block at the end of a round, and of its condition; their types are stable.
+            ends: the path and the block at the end of an iteration, and of its condition; their types are stable.
         """
         builder = self._frame.builder
         found = [[multiples_of(builder, leaf) for leaf in v.first] for v in self._variables]
@@ -300,7 +300,7 @@ class Carried:
         return learned
 
     def _lower(self, binding: Binding | None, multiples: list[Multiples]) -> list[Multiples]:
-        """What is known of a variable's leaves before a round and at its end."""
+        """The known multiples of a variable's leaves before an iteration and at its end."""
         assert isinstance(binding, Assigned | LeftEarly)
         builder = self._frame.builder
         leaves = joined_leaves(builder, binding.value)[1]
@@ -349,7 +349,7 @@ class Carried:
         return changed
 
     def _not_joined(self, variable: _Variable, binding: Undefined | Conflict) -> CompileError:
-        """The error for a variable without a single value at the end of a round."""
+        """The error for a variable without a single value at the end of an iteration."""
         if variable.is_own and isinstance(binding, Conflict):
             return binding.result_error(self._frame.name)
         error = binding.error(variable.name)
@@ -423,7 +423,7 @@ def _loop_key(frame: Frame, node: ast.stmt) -> Hashable:
 
 
 def _kinds(leaves: list[Any]) -> tuple[Hashable, ...]:
-    """What a slot's types depend on of its value before the loop."""
+    """The parts of a slot's value before the loop that decide its types."""
     return tuple(map(_leaf_key, leaves))
 
 

@@ -52,7 +52,7 @@ _FACTS: Final = {"shape": access.dim, "strides": access.stride}
 _ABSENT: Final = object()
 _HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
 _CONTAINERS: Final = (list, dict, set)  # whose methods are Python's own
-_MOVERS: Final = ("_replace", "_asdict", "_make")  # of named tuples
+_REPACKING: Final = ("_replace", "_asdict", "_make")  # of named tuples
 
 
 def attribute(visitor: Evaluator, node: ast.Attribute) -> Any:
@@ -246,7 +246,9 @@ def _of_container(frame: Frame, value: Any, name: str) -> Any:
 
 def is_mover(value: Any, name: str) -> bool:
     """Whether a method only rearranges a container's items, so that Python can run it."""
-    return name in _MOVERS and isinstance(value, tuple) and hasattr(cast("Any", value), "_fields")
+    return (
+        name in _REPACKING and isinstance(value, tuple) and hasattr(cast("Any", value), "_fields")
+    )
 
 
 def subscript(visitor: Evaluator, node: ast.Subscript) -> Any:

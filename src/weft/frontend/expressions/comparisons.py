@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons of numbers, staged values, containers, and objects with comparison methods; `in`, and lookups.
+"""Comparisons of numbers, staged values, containers, and objects with methods for them; `in`; methods that search.
 
 In: their nodes, or two values. Out: a bool, or a staged one; containers are compared item by item.
 """
@@ -262,7 +262,7 @@ def _in_range(visitor: Evaluator, node: ast.AST, left: Scalar, right: range) -> 
 
 def find_lookup(owner: object, name: str, count: int) -> Lookup | None:
     """The implementation of a method for staged values, if it takes that many arguments."""
-    for kinds, rows in _LOOKUPS:
+    for kinds, rows in _SEARCHES:
         if isinstance(owner, kinds) and name in rows:
             lookup, least, most = rows[name]
             return lookup if least <= count <= most else None
@@ -312,7 +312,7 @@ def _is_disjoint(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]
 
 
 # Classes → method → its implementation, and its numbers of arguments.
-_LOOKUPS: Final[list[tuple[tuple[type, ...], dict[str, tuple[Lookup, int, int]]]]] = [
+_SEARCHES: Final[list[tuple[tuple[type, ...], dict[str, tuple[Lookup, int, int]]]]] = [
     ((dict,), {"get": (_get, 1, 2)}),
     ((tuple, list), {"count": (_count, 1, 1)}),
     ((set, frozenset), {"isdisjoint": (_is_disjoint, 1, 1)}),

@@ -297,7 +297,7 @@ class Expressions:
 
 
 def _number(part: Any) -> Any:
-    """What stands for an index, as a number."""
+    """An index as a number."""
     return part.index if isinstance(part, StagedIndex) else part
 
 

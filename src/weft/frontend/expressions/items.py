@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MOST_ITEMS: Final = 1 << 16
 """For iterables with a length."""
 _MOST_OF_AN_ITERATOR: Final = 1 << 12
-"""For iterables that may never end: each round is compiled before the next item is taken."""
+"""For iterables that may never end: each iteration is compiled before the next item is taken."""
 
 
 _END: Final = object()

@@ -76,7 +76,7 @@ def reaches_language(function: FunctionType, *given: object) -> bool:
 
 
 class _Search:
-    """What a function reaches; each thing is looked at once.
+    """A search through all that a function reaches; each object is visited once.
 
     Objects are asked for the names of all functions found, their instances' attributes and their classes' methods.
     """
@@ -178,7 +178,7 @@ def _unnamed(code: CodeType) -> tuple[set[str], set[str]]:
 
 
 def _parts(value: Any) -> Iterable[Any] | None:
-    """What a method, a descriptor or a container holds; None for another object."""
+    """The contents of a method, a descriptor or a container; None for another object."""
     if isinstance(value, MethodType):
         return value.__func__, value.__self__
     if isinstance(value, BoundFunction):

@@ -110,7 +110,7 @@ def _shape(builder: Builder, kind: ShapeKind, path: str) -> tuple[int | Scalar, 
 
 
 def _divisor(dim: Dim | int | None) -> int:
-    """What divides a dim or stride of a signature; 1 for one that it leaves open."""
+    """The divisor of a dim or stride in a signature; 1 for one that it leaves open."""
     if dim is None:
         return 1
     return dim.divisibility if isinstance(dim, Dim) else dim

@@ -146,7 +146,7 @@ def _makes_array(callee: Any, module: str = "") -> bool:
 
 
 def call_hint(callee: Any) -> str:
-    """What to write instead of calling a Python function with run-time values; "" for most."""
+    """The code to write instead of calling a Python function with run-time values; "" for most."""
     if isinstance(getattr(callee, "__self__", None), str):
         return _TEXT_HINT  # a method such as str.format
     if isinstance(callee, type) and issubclass(callee, Number):

@@ -77,7 +77,7 @@ class CapturedValue:
 
 
 def _code_of(function: FunctionType) -> tuple[Any, ...]:
-    """What a call of a function runs: replaced in place by IPython's ``%autoreload 2``, among others."""
+    """The code and defaults of a function: replaced in place by IPython's ``%autoreload 2``, among others."""
     defaults, named = function.__defaults__, function.__kwdefaults__
     return function.__code__, snapshot(defaults), snapshot(named)
 
@@ -312,7 +312,7 @@ def _is_weft(value: object) -> bool:
 
 
 def class_attribute(kind: type, name: str, default: object = None) -> Any:
-    """What a class or its bases define under a name, without running descriptors."""
+    """The definition of a name in a class or its bases, without running descriptors."""
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), default)
 
 

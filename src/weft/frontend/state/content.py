@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compile-time objects contain, as a digest that is the same in every process and every checkout.
+"""Contents of compile-time objects as a digest that is the same in every process and every checkout.
 
 In: functions, classes, containers, arrays. Out: a digest, without paths and addresses; `Unknown` for an object whose
 content cannot be told.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compilation read, by the path from its function, so that another process can read it again and compare.
+"""Reads of a compilation, by the path from its function, so that another process can read it again and compare.
 
 In: the captures of a trace. Out: `Manifest`: each read by the place of its owner, and one digest of all contents; the
 same of what is there now.
@@ -35,7 +35,7 @@ Step = tuple[int, str, str]
 
 
 class Manifest(NamedTuple):
-    """What was read, or is there now.
+    """A value that was read, or is there now.
 
     Attributes:
         steps: each read, after that of its owner.
@@ -114,7 +114,7 @@ def describe(
 def read_again(
     source: FunctionSource, signature: Signature, steps: Sequence[Step]
 ) -> Manifest | None:
-    """What stands now where a trace read; None if a place is gone.
+    """The present value where a trace read; None if a place is gone.
 
     Raises:
         Unknown: if the content of a value cannot be told.

@@ -302,7 +302,7 @@ class Reach:
         return found
 
     def _function(self, function: FunctionType) -> list[Any]:
-        """What a function can see and change: cells, defaults, attributes, named globals."""
+        """The state that a function can reach: cells, defaults, attributes, named globals."""
         found: list[Any] = [*(function.__closure__ or ())]
         for part in (function.__defaults__, function.__kwdefaults__, function.__dict__):
             found += (part.values() if isinstance(part, dict) else part) or ()

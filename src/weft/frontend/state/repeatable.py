@@ -126,7 +126,7 @@ def _reads_nothing(value: Any, seen: set[int]) -> bool:
 
 
 def _named_by_own(function: FunctionType) -> Iterator[Any]:
-    """What names of a function may stand for, those of weft's modules that it names too."""
+    """Meanings of the names in a function, those of weft's modules that it names too."""
     names = list(code_names(function.__code__))
     spaces = [{**vars(builtins), **function.__globals__}]
     first = [spaces[0][name] for name in names if name in spaces[0]]
@@ -226,7 +226,7 @@ def _is_made_by_python(kind: type) -> bool:
 
 
 def _named(function: FunctionType) -> Iterator[Any]:
-    """What the names in a function's code may stand for."""
+    """Possible meanings of the names in a function's code."""
     namespace = function.__globals__
     for name in code_names(function.__code__):
         if name in namespace:

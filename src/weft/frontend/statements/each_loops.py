@@ -39,7 +39,7 @@ def trace_each(loop: Loop, rounds: Rounds) -> None:
     """Traces the body once.
 
     Raises:
-        CompileError: for a `break` or `return`, or a variable that a round leaves for the next or for what follows.
+        CompileError: for a `break` or `return`, or a variable that an iteration leaves for later code.
     """
     assert isinstance(loop.node, ast.For)
     target = loop.node.target
@@ -103,7 +103,7 @@ def _carried(loop: Loop, what: str) -> CompileError:
 
 
 def _assert_lengths(builder: Builder, rounds: Rounds, block: Block) -> None:
-    """Asserts that the arrays accessed at a round's index, whatever the round, have an element for each."""
+    """Asserts that the arrays accessed at an iteration's index, whatever the round, have an element for each."""
     indices = tuple(block.args)
     arrays: dict[SSAValue, None] = {}
     for op in block.ops:

@@ -60,7 +60,7 @@ def trace_for(statements: Tracer, node: ast.For, live_after: Names) -> Loop:
 
 
 def _iterated(statements: Tracer, node: ast.expr) -> Any:
-    """What a loop goes over; a range that it names itself is staged even if it is known."""
+    """The iterable of a loop; a range that it names itself is staged even if it is known."""
     expressions = statements.expressions
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         if expressions.evaluate(node.func) is builtins.range:
@@ -73,7 +73,7 @@ def _unroll(loop: Loop, items: Items) -> bool:
     """Unrolls the rounds; those after a possibly last round are guarded.
 
     Returns:
-        Whether there was a round.
+        Whether there was an iteration.
     """
     assert isinstance(loop.node, ast.For)
     scope = loop.frame.scope

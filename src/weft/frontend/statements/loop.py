@@ -196,10 +196,10 @@ class Loop(EnclosingLoop):
         carried.bind(path, results)
 
     def bind(self, carried: Carried, arguments: Sequence[SSAValue]) -> None:
-        """Binds the carried variables at the start of a round."""
+        """Binds the carried variables at the start of an iteration."""
         path = self.frame.scope.path
         carried.bind(path, arguments)
-        # A round runs only while the loop continues, so inside it the flags are known.
+        # An iteration runs only while the loop continues, so inside it the flags are known.
         path.resume(None)
 
 

@@ -71,7 +71,7 @@ class Course:
         return [self.lower, builder.emit(arith.CmpiOp(self.lower, self.upper, "slt")).result]
 
     def goes_on(self, builder: Builder, state: Sequence[SSAValue]) -> SSAValue:
-        """Whether a round follows, as an i1."""
+        """Whether an iteration follows, as an i1."""
         if self.may_pass_the_limit:
             return state[1]
         return builder.emit(arith.CmpiOp(state[0], self.upper, "slt")).result
@@ -82,11 +82,11 @@ class Course:
         if not self.may_pass_the_limit:
             flags = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
             return [builder.emit(arith.AddiOp(counter, self.step, overflow=flags)).result]
-        # A round ran, so the rest is positive, as an unsigned number.
+        # An iteration ran, so the rest is positive, as an unsigned number.
         left = builder.emit(arith.SubiOp(self.upper, counter)).result
         more = builder.emit(arith.CmpiOp(left, self.step, "ugt")).result
         return [builder.emit(arith.AddiOp(counter, self.step)).result, more]
-        # A round ran, so the rest is positive, as an unsigned number.
+        # An iteration ran, so the rest is positive, as an unsigned number.
         left = builder.emit(arith.SubiOp(self.upper, counter)).result
         more = builder.emit(arith.CmpiOp(left, self.step, "ugt")).result
         # The sum after the last round may overflow, and is not read.

@@ -108,7 +108,7 @@ def _staged_while(loop: Loop) -> None:
 
 
 class _Forwarded:
-    """Variables that the condition assigns in each round, for example by a walrus."""
+    """Variables that the condition assigns in each iteration, for example by a walrus."""
 
     __slots__ = ("_found", "_only_in_body", "operands")
 
@@ -186,7 +186,7 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
 
 
 def _test(loop: Loop, carried: Carried, block: Block) -> SSAValue:
-    """Evaluates the condition at the start of a round; after a break it is ignored."""
+    """Evaluates the condition at the start of an iteration; after a break it is ignored."""
     node = loop.node
     assert isinstance(node, ast.While)
     expressions = loop.statements.expressions

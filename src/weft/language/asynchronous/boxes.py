@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What copies of boxes take, checked: a tensor map, the index of a box, offsets, a tile.
+"""Checked arguments of box copies: a tensor map, the index of a box, offsets, a tile.
 
 In: users' arguments. Out: what the operations of the IR take.
 """
@@ -154,7 +154,7 @@ def checked_tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
 
 
 def _as_it_lies(tile: Tensor) -> str:
-    """What keeps a tensor from being an array of shared memory; nothing if it is one."""
+    """The reason why a tensor is not an array in shared memory; empty if it is one."""
     swizzle = tile.type.panels
     if tile.type.space.data != "shared":
         return "is not in shared memory"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weft.bulk_copy`: neighbors of a tensor into shared memory, or out of it, by the copy engine.
+"""`weft.bulk_copy`: adjacent elements of a tensor into shared memory, or out of it, by TMA.
 
 In: two tensors without gaps, one of them in shared memory, a barrier. Out: a copy that runs beside the threads.
 """
@@ -39,9 +39,9 @@ def bulk_copy(
     *,
     cache: object = None,
 ) -> None:
-    """Begins to copy neighbors from a tensor into shared memory, or from shared memory into a tensor.
+    """Copies adjacent elements asynchronously from a tensor into shared memory, or from shared memory into a tensor.
 
-    One thread calls it, and the copy engine does the rest; no tensor map is needed. Into shared memory the bytes come
+    One thread calls it, and TMA does the rest; no tensor map is needed. Into shared memory the bytes come
     to a barrier, as those of `tma.load`: a thread has arrived there with ``expect_bytes=``. Out of shared memory each
     copy is a group of its own, which `tma.wait` of the same thread waits for; those that wrote the array have said
     `fence_proxy`. On the CPU the copy runs as late as is legal, when a thread waits for it.
@@ -58,7 +58,7 @@ def bulk_copy(
         cache: as for `tma.load`.
 
     Raises:
-        TypeMismatchError: for other memory, elements that are not neighbors or not of one type, too little known
+        TypeMismatchError: for other memory, elements that are not adjacent or not of one type, too little known
             alignment, or a barrier too many or too few.
         ValueRangeError: for sizes that differ, or are not a multiple of 16 bytes; another `cache`.
         UnavailableError: before sm_90.
@@ -102,7 +102,7 @@ def bulk_copy(
 
 
 def _checked(value: object) -> Tensor:
-    """A tensor whose elements are neighbors, at a multiple of 16 bytes."""
+    """A tensor whose elements are adjacent, at a multiple of 16 bytes."""
     if not isinstance(value, Tensor) or value.type.is_pointer:
         raise TypeMismatchError(
             "BULK_COPY",
@@ -113,7 +113,7 @@ def _checked(value: object) -> Tensor:
     if kind.layout.data != "contiguous" and (kind.rank != 1 or kind.layout.data != "inner"):
         raise TypeMismatchError(
             "BULK_COPY",
-            f"bulk_copy: {tensor_text(value, value.name)} is not known to be neighbors",
+            f"bulk_copy: {tensor_text(value, value.name)} is not known to be contiguous",
             hint='annotate a layout of "contiguous", and take a part without gaps'
             if kind.space.data == "global"
             else "weft.tma copies boxes and swizzled tiles",

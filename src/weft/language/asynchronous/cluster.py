@@ -48,7 +48,7 @@ def cluster_shape(builder: Builder) -> tuple[int, ...]:
     """The blocks of a cluster along x, y and z, known at compile time; ``(1, 1, 1)`` without clusters.
 
     Example:
-        ``inbox = weft.shared(weft.cluster_shape()[0], weft.f32)``
+        ``received = weft.shared(weft.cluster_shape()[0], weft.f32)``
     """
     return builder.cluster or (1, 1, 1)
 

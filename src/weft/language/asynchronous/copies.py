@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What copies of the copy engine are told besides their places: a barrier, blocks of the cluster, the L2 cache's part.
+"""Further arguments of TMA copies: a barrier, blocks of the cluster, the L2 cache's part.
 
 In: users' arguments. Out: what the operations of the IR take.
 """

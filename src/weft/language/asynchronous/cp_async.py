@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of single threads into shared memory that run beside them: ``weft.cp_async``.
 
-In: neighboring elements of a tensor, and their place in shared memory. Out: copies in groups, which a thread waits for.
+In: adjacent elements of a tensor, and their place in shared memory. Out: copies in groups, which a thread waits for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weft.dialects.nvgpu.cp_async import (
     CpAsyncWaitOp,
 )
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.memory.vectors import neighbors_place
+from weft.language.memory.vectors import adjacent_place
 from weft.language.numbers.convert import expect_scalar, truth
 from weft.language.operation import operation
 from weft.language.values import Tensor, describe
@@ -69,8 +69,8 @@ def copy(
             hint="load, convert and store the elements where they are of different types",
         )
     number = _count(target, count)
-    places = neighbors_place(builder, "cp_async.copy", target, index, number)
-    source_places = neighbors_place(builder, "cp_async.copy", found, source_index, number)
+    places = adjacent_place(builder, "cp_async.copy", target, index, number)
+    source_places = adjacent_place(builder, "cp_async.copy", found, source_index, number)
     condition = None
     if pred is not True:
         condition = truth(builder, expect_scalar(builder, pred, "cp_async.copy: the condition")).ssa

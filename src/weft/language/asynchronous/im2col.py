@@ -60,7 +60,7 @@ def im2col_map(
 
     Raises:
         TypeMismatchError: for what is not a tensor with a last stride of 1, or numbers that are not constants.
-        ValueRangeError: for another rank, or numbers that the copy engine does not have.
+        ValueRangeError: for another rank, or numbers that TMA does not have.
 
     Example:
         ``images = weft.scratch((2, 8, 8, 4), weft.f32); kernel(weft.im2col_map(images, (16, 4), kernel=(3, 3),
@@ -117,7 +117,7 @@ def _corners(
         raise ValueRangeError(
             "IM2COL",
             f"im2col_map: a kernel of {extents} with padding {around} and dilation {spread} reaches from {lower} to "
-            f"{upper}; with {spatial} spatial dimensions the copy engine has -{limit} to {limit - 1}",
+            f"{upper}; with {spatial} spatial dimensions TMA has -{limit} to {limit - 1}",
         )
     return list(zip(lower, upper, steps, strict=True))
 

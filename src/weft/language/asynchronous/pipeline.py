@@ -141,7 +141,7 @@ def _moved(builder: Builder, state: State, count: object, name: str) -> State:
 def _stepped(
     builder: Builder, state: State, rest: SSAValue, *, forward: bool
 ) -> tuple[SSAValue, SSAValue]:
-    """The index less than a round further or before, and 1 if the ring begins anew in between, else 0."""
+    """The index less than an iteration further or before, and 1 if the ring begins anew in between, else 0."""
     stages = builder.constant(i32, state.stages)
     if forward:
         moved = builder.emit(arith.AddiOp(state.index.ssa, rest)).result

@@ -27,17 +27,17 @@ _SIZES: Final = (4, 8, 16)
 def st_async(
     builder: Builder, array: object, index: object, value: object, barrier: object, rank: object
 ) -> None:
-    """Begins to write an element, or neighbors, of this array in another block; the bytes come to the barrier there.
+    """Writes adjacent elements of this array in another block asynchronously; the bytes come to the barrier there.
 
     Who waits for that block's barrier sees them: neither side needs a `sync_cluster` for it. One of its threads has
     arrived with ``expect_bytes=`` of all that come in the phase. On the CPU the write is done when a thread waits for
-    the barrier, so that a missing wait shows, and a block that ends with one under way is an error.
+    the barrier, so that a missing wait shows, and a block that ends with one in flight is an error.
 
     Args:
         array: in shared memory, of this block; the one at the same place in the other is written.
-        index: of the element: an integer, or a tuple with one per dimension. For neighbors of the first one, a multiple
+        index: of the element: an integer, or a tuple with one per dimension. For several adjacent ones, a multiple
             of their number, as for `store_vector`.
-        value: a number, or a tuple of numbers for neighbors along the last dimension. They take 4, 8 or 16 bytes.
+        value: a number, or a tuple for adjacent elements along the last dimension: 4, 8 or 16 bytes.
         barrier: of `mbarrier`: ``full[0]``, which stands for the other block's.
         rank: of the other block in the cluster, or of this one; as for `map_shared`.
 
@@ -67,7 +67,7 @@ def st_async(
         raise ValueRangeError(
             "ST_ASYNC",
             f"st_async: {len(items)} {array.dtype} take {size} bytes; expected 4, 8 or 16",
-            hint="write several neighbors at once, as a tuple" if size < _SIZES[0] else "",
+            hint="write several adjacent elements at once, as a tuple" if size < _SIZES[0] else "",
         )
     block = checked_rank(builder, rank, "st_async")
     if len(items) == 1:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 PITCH_BYTES: Final = 16
-"""What divides a map's address, its pitches and the width of its box."""
+"""Divisors of a map's address, its pitches and the width of its box."""
 MOST_PIECES: Final = 64
 _FILLS: Final = ("zero", "nan")
 _PROMOTIONS: Final = (None, 64, 128, 256)
@@ -41,7 +41,7 @@ def tensor_map(
     fill: object = "zero",
     l2_promotion: object = 128,
 ) -> TensorMap:
-    """A tensor's map: what the copy engine of sm_90 and later GPUs (TMA) needs to know of it. See `weft.tma`.
+    """A tensor's map: what the TMA unit of sm_90 and later GPUs needs to know of it. See `weft.tma`.
 
     Pass it to a kernel's parameter, annotated `weft.TensorMap`. It is encoded again only if the tensor's address, shape
     or strides differ from the last call's. On the CPU a map is those numbers.
@@ -62,7 +62,7 @@ def tensor_map(
 
     Raises:
         TypeMismatchError: for what is not a tensor with a last stride of 1, or a box that is not constant.
-        ValueRangeError: for another rank, a box, swizzle or fill that the copy engine does not have, or a constant
+        ValueRangeError: for another rank, a box, swizzle or fill that TMA does not have, or a constant
             stride that is not a multiple of 16 bytes.
 
     Example:
@@ -191,7 +191,7 @@ def check_strides(tensor: Tensor, name: str) -> None:
     if tensor.type.static_stride(tensor.rank - 1) is None and tensor.type.dims[-1] != 1:
         raise TypeMismatchError(
             "TENSOR_MAP_LAYOUT",
-            f"{name}: {tensor.name} has any strides; the copy engine needs a last one of 1",
+            f"{name}: {tensor.name} has any strides; TMA needs a last one of 1",
             hint='annotate a layout of "contiguous" or "inner"',
         )
     for dimension in range(tensor.rank - 1):

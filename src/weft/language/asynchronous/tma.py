@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of boxes of tensors by the copy engine: ``weft.tma``.
+"""Copies of boxes of tensors by TMA: ``weft.tma``.
 
 In: a tensor map, the index of a box, a tile in shared memory. Out: copies that run beside the threads.
 """
@@ -151,7 +151,7 @@ def store(
 
     One thread calls it, after `fence_proxy` by those that wrote the tile and a barrier. Each store is a group of its
     own, which `tma.wait` of the same thread waits for: before the tile is overwritten, and before the thread ends. On
-    the CPU the copy runs when the thread waits, and a block that ends with one under way is an error.
+    the CPU the copy runs when the thread waits, and a block that ends with one in flight is an error.
 
     Args:
         tensor_map, tile, cache: as for `tma.load`.

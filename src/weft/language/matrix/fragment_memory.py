@@ -155,7 +155,7 @@ def _region(
     *,
     whole: bool,
 ) -> Block:
-    """What happens to one element, if the tensor has its place."""
+    """Accesses one element, if the tensor has its place."""
     block = Block(arg_types=[fragment.type.element_type, i32, i32])
     own, row, column = block.args
     value = Scalar(own, fragment.dtype)

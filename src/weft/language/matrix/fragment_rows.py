@@ -98,7 +98,7 @@ def quad_sum(builder: Builder, fragment: Fragment) -> Fragment:
 def _reduced(
     builder: Builder, fragment: Fragment, both: Callable[[Scalar, Scalar], Any], name: str
 ) -> Fragment:
-    """What each thread's elements of a row make."""
+    """Combines the elements of a row in each thread."""
     expect_fragment(fragment, name)
     kind = fragment.type
     if kind.role.data not in ("c", "a"):
@@ -115,7 +115,7 @@ def _reduced(
 def _of_threads(
     builder: Builder, fragment: Fragment, both: Callable[[Scalar, Scalar], Any]
 ) -> Fragment:
-    """What the values of the four threads with parts of a row make, in all of them."""
+    """Combines the values of a quad, the four threads with parts of a row; all of them get the result."""
 
     def combined(_: Block, value: Scalar) -> Scalar:
         for lanes in (1, 2):

@@ -60,9 +60,9 @@ def accumulator(builder: Builder, shape: tuple[int, int], dtype: DType = types.f
     """A fragment for sums of products of a warpgroup, which holds nothing yet.
 
     The first product is given ``accumulate=False``, or a condition that is false then, and so needs no zeros. Reading
-    an accumulator before is an error where that is known at compile time. Elsewhere, as after a loop without a round,
-    it is NaN on the CPU, of integers -2147483648, and anything on a GPU; ``weft.sanitize("uninit")`` finds it. `zeros`
-    need no such care.
+    an accumulator before is an error where that is known at compile time. Elsewhere, as after a loop without
+    iterations, it is NaN on the CPU, of integers -2147483648, and anything on a GPU; ``weft.sanitize("uninit")`` finds
+    it. `zeros` need no such care.
 
     Args:
         shape: rows, a multiple of 64, and columns, a multiple of 8 up to 256; constants.
@@ -101,7 +101,7 @@ def mma(
         a: the left tile, (rows, K): rows a multiple of 64. In shared memory made with ``swizzle=``, or a fragment
             from `as_operand_a`.
         b: the right tile, (K, columns), in such memory: columns a multiple of 8 up to 256. Of 8-bit types and of
-            f32, the elements along K are neighbors: a tile stored (columns, K) is ``tile.T`` here. K takes a multiple
+            f32, the elements along K are adjacent: a tile stored (columns, K) is ``tile.T`` here. K takes a multiple
             of 32 bytes.
         acc: what the product is added to: an `accumulator`, or the sums of another product.
         accumulate: whether it is added, or the sums begin anew; may be known only at run time.
@@ -289,7 +289,7 @@ def _check_storage(tile: Tensor, what: str, *, is_b: bool) -> None:
     if not along_k and tile.dtype.bits != 16:
         raise TypeMismatchError(
             "WGMMA_ORDER",
-            f"wgmma.mma: {what} is stored with {'columns' if is_b else 'rows'} as neighbors; of {tile.dtype}, elements "
+            f"wgmma.mma: {what} is stored with {'columns' if is_b else 'rows'} adjacent; of {tile.dtype}, elements "
             "along K must be",
             hint=f"store it {'(columns, K) and write tile.T' if is_b else '(rows, K)'}",
         )

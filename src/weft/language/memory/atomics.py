@@ -90,7 +90,7 @@ def atomic_add() -> None:
 
     On 32- and 64-bit elements a GPU has one instruction for every atomic operation, except in shared memory for float
     sums, 64-bit integer operations and f64 extrema, which take a loop. On 8- and 16-bit elements, all but `atomic_and`,
-    `atomic_or` and `atomic_xor` loop over the enclosing 32-bit word, so that threads changing neighbors in one word
+    `atomic_or` and `atomic_xor` loop over the enclosing 32-bit word, so that threads changing elements of one word
     wait for each other.
 
     f16, bf16 and the 8-bit floats compute in f32 and round once.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums into memory that return nothing: ``red_add``.
 
-In: a tensor, an index, a number or neighbors. Out: one atomic sum, or one of a vector.
+In: a tensor, an index, a number or a tuple. Out: one atomic sum, or one of a vector.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RED_DTYPES: Final = (
 
 @operation
 def red_add(builder: Builder, tensor: object, index: object, values: object) -> None:
-    """Adds a number to an element, or a tuple of numbers to neighbors, each in one step; returns nothing.
+    """Adds a number to an element, or a tuple of numbers to adjacent elements, each in one step; returns nothing.
 
     Relaxed and for the whole device, as `atomic_add`. A vector as a whole is not one step: another thread may see some
     of its sums before the others. In global memory GPUs from sm_90 on add up to 16 bytes of f32, f16 and bf16 with one

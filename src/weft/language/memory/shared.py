@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 def shared(builder: Builder, shape: object, dtype: object, swizzle: object = None) -> Tensor:
     """An uninitialized array shared by the threads of a block, read and written like any tensor.
 
-    Each call makes an array: a helper that is called twice makes two, and so do two unrolled rounds. All rounds of a
-    loop at run time get the same one. After a barrier, such as `sync_threads`, threads see what others wrote. All
+    Each call makes an array: a helper that is called twice makes two, and so do unrolled iterations. All iterations of
+    a loop at run time get the same one. After a barrier, such as `sync_threads`, threads see what others wrote. All
     arrays of a kernel together may take 227 kB (less on GPUs before sm_90 and on sm_120); their size is added to each
     launch.
 
     Args:
         shape: an int, or a tuple of at most 8; constants of at least 1.
         dtype: type of the elements, such as ``weft.f32``.
-        swizzle: None, or 32, 64 or 128: the last two dims lie in panels of rows of so many bytes, in which neighboring
+        swizzle: None, or 32, 64 or 128: the last two dims lie in panels of rows of so many bytes, in which adjacent
             rows exchange their 16-byte chunks, as the tensor cores and `tma` read and write them. Everything that
             accesses the array knows of it. Rows are as wide as a panel or a multiple of it, and 8 of them a multiple.
 

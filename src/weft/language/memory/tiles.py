@@ -87,7 +87,7 @@ def tile_facts(tensor: Tensor) -> TileFacts | None:
 
 
 def contiguous_dimension(tensor: SSAValue) -> int | None:
-    """The dimension along which a tensor's neighbors lie together in memory; None if that is known only at run time."""
+    """The dimension along which a tensor's elements are adjacent in memory; None if that is known only at run time."""
     kind = tensor.type
     assert isinstance(kind, TensorType)
     if kind.panels is not None and kind.panels.is_transposed.data:
@@ -103,7 +103,7 @@ def contiguous_dimension(tensor: SSAValue) -> int | None:
 
 
 def known_stride(tensor: SSAValue, dimension: int) -> int | None:
-    """Elements between neighbors along a dimension, through views of arrays; None if known only at run time."""
+    """Elements between adjacent indices along a dimension, through views of arrays; None if known only at run time."""
     kind, owner = tensor.type, tensor.owner
     assert isinstance(kind, TensorType)
     step = kind.static_stride(dimension)
@@ -270,7 +270,7 @@ def _view(
 
 
 def _step(builder: Builder, tensor: Tensor, dimension: int, size: int) -> int:
-    """A divisor of the elements between the addresses of neighboring indices of tiles of a size."""
+    """A divisor of the elements between the addresses of adjacent indices of tiles of a size."""
     swizzle = tensor.type.panels
     if swizzle is None or dimension < tensor.rank - 2:
         return stride_factor(builder, tensor.ssa, dimension)

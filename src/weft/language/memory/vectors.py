@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several neighboring elements in one access: ``load_vector``, ``store_vector``.
+"""Several adjacent elements in one access: ``load_vector``, ``store_vector``.
 
 In: a tensor of known alignment, and the index of the first element. Out: a tuple of scalars, read or written in one
 access of up to 16 bytes.
@@ -38,7 +38,7 @@ _PACKED_COUNTS: Final = (*_COUNTS, 32)
 def load_vector(
     builder: Builder, tensor: object, index: object, count: object, *, cache: object = None
 ) -> tuple[Scalar, ...]:
-    """`count` neighbors along the last dimension, read in one access.
+    """Reads `count` adjacent elements along the last dimension in one access.
 
     The first address must be a multiple of the access's size. The tensor's alignment, constant indices and constant
     strides are checked at compile time, the rest like an `assert`: always on the CPU, on a GPU with
@@ -76,7 +76,7 @@ def load_vector(
 def store_vector(
     builder: Builder, tensor: object, index: object, values: object, *, cache: object = None
 ) -> None:
-    """Writes neighbors along the last dimension in one access; the counterpart of `load_vector`.
+    """Writes adjacent elements along the last dimension in one access; the counterpart of `load_vector`.
 
     Args:
         tensor: as for `load_vector`.
@@ -137,21 +137,22 @@ def vector_place(
             f"{name}: the first argument must be a tensor, received {describe(tensor)}",
         )
     number = _count(name, tensor, count)
-    return tensor, neighbors_place(builder, name, tensor, index, number), number
+    return tensor, adjacent_place(builder, name, tensor, index, number), number
 
 
-def neighbors_place(
+def adjacent_place(
     builder: Builder, name: str, tensor: Tensor, index: object, number: int
 ) -> list[SSAValue]:
-    """The indices of the first of `number` elements, checked to be neighbors that are aligned to their whole size."""
+    """The indices of the first of `number` elements, checked to be adjacent and aligned to their whole size."""
     places = index_values(builder, tensor, index)
     panels = tensor.type.panels
-    is_turned = panels is not None and bool(panels.is_transposed.data)
-    if not places or is_turned or tensor.type.layout.data == "strided":
+    is_transposed = panels is not None and bool(panels.is_transposed.data)
+    if not places or is_transposed or tensor.type.layout.data == "strided":
         raise TypeMismatchError(
             "VECTOR_LAYOUT",
-            f"{name}: {tensor.name} {'is transposed' if is_turned else 'has any strides' if places else 'has rank 0'}; "
-            "its elements are not known to be neighbors",
+            f"{name}: {tensor.name} "
+            f"{'is transposed' if is_transposed else 'has any strides' if places else 'has rank 0'}; "
+            "its elements are not known to be adjacent",
             hint='annotate a layout of "contiguous" or "inner", or copy the elements one by one',
         )
     size = tensor.dtype.storage_bytes(number)

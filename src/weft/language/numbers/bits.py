@@ -37,7 +37,7 @@ def popcount(builder: Builder, x: Number) -> Scalar:
         TypeMismatchError: for a float.
 
     Example:
-        ``neighbors = weft.math.popcount(mask)``
+        ``count = weft.math.popcount(mask)``
     """
     value = _integer(builder, "popcount", x)
     return _count(builder, value, math.CtPopOp(value.ssa))

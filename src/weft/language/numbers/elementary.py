@@ -206,7 +206,7 @@ def atan(builder: Builder, x: Number) -> Result:
     """Arc tangent in radians, between −π/2 and π/2.
 
     Example:
-        ``angle = weft.math.atan(slope)``
+        ``angle = weft.math.atan(ratio)``
     """
     return emit_float(builder, "atan", math.AtanOp, python.atan, x)
 

@@ -139,7 +139,7 @@ def promised_dim(builder: Builder, tensor: SSAValue, dimension: int) -> int:
 
 
 def promised_divisor(builder: Builder, value: SSAValue) -> int:
-    """What a signature says divides an integer or the dim that it is; 1 for what is only computed."""
+    """The divisor of an integer, or of the dim that it is, by its signature; 1 if it is computed."""
     return _promised(builder, _key(value))
 
 
@@ -303,7 +303,7 @@ def factor_of(builder: Builder, value: SSAValue, visited: Visited | None = None)
 
 
 def _shown(builder: Builder, value: SSAValue, visited: Visited) -> int:
-    """What arithmetic and the paths that lead to a value show."""
+    """A factor by arithmetic, and by the paths that lead to a value."""
     owner = value.owner
     if isinstance(owner, arith.MuliOp):
         return min(prod(factor_of(builder, one, visited) for one in owner.operands), _MOST)
@@ -338,7 +338,7 @@ def _shown(builder: Builder, value: SSAValue, visited: Visited) -> int:
 
 
 def _of_loop(builder: Builder, value: SSAValue, visited: Visited) -> int:
-    """What divides a result of a loop: what does before it, if each round shows it of the next."""
+    """A factor of a loop's result: one of the value before it, if each iteration preserves it."""
     loop = value.owner
     assert isinstance(loop, scf.ForOp | scf.WhileOp)
     is_for = isinstance(loop, scf.ForOp)
@@ -382,7 +382,7 @@ def _set_factors(builder: Builder, values: Sequence[SSAValue], factors: Sequence
 
 
 def _of_paths(builder: Builder, value: SSAValue, known: Callable[[SSAValue], int]) -> int:
-    """What is known of a value on both paths of an `if`: at the end of each, where its own assumptions hold."""
+    """The common divisor of a value on both paths of an `if`, each with the assumptions made on it."""
     owner = value.owner
     assert isinstance(owner, scf.IfOp)
     index = owner.results.index(cast("OpResult", value))
@@ -458,7 +458,7 @@ def stride_factor(builder: Builder, tensor: SSAValue, dimension: int) -> int:
 
 
 def multiples_of(builder: Builder, value: object) -> Multiples:
-    """What is known of a leaf; nothing for floats, bools and objects."""
+    """The known multiples of a leaf; none for floats, bools and objects."""
     if isinstance(value, Scalar):
         return (factor_of(builder, value.ssa),) if value.dtype.is_integer else ()
     if isinstance(value, Tensor):

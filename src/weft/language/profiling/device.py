@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the recorders of both formats share, and the operations that only they use.
+"""Code shared by the recorders of both formats, and operations for them alone.
 
 In: values of a kernel. Out: the same.
 """

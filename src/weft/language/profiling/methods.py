@@ -156,7 +156,7 @@ def _event_number(value: object, most: int, names: str = "") -> int:
 
 
 class TirxProfiler(KernelProfiler):
-    """What `CudaProfiler` makes.
+    """A profiler made by `CudaProfiler`.
 
     Args:
         op: makes it; None where the profiler is off.
@@ -293,7 +293,7 @@ class EventTable:
 
 
 class TrackProfiler(KernelProfiler):
-    """What `Profiler` makes.
+    """A profiler made by `Profiler`.
 
     Args:
         op: makes it; None where the profiler is off. Learns the names of events.

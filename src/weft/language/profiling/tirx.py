@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recorder of the `tirx` format, in weft's own language: what the marks of a `CudaProfiler` do in a kernel.
 
-The pass `expand_marks` has its methods traced where marks stand. In: a u64 buffer. Out: records, word for word those of
-TIRx's CudaProfiler, tracks interleaved with the user's stride, and no store outside the buffer.
+The pass `expand_profiler_events` traces its methods at the events. In: a u64 buffer. Out: records, word for word those
+of TIRx's CudaProfiler, tracks interleaved with the user's stride, and no store outside the buffer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CURSOR, LIMIT, TAG = STATE = tuple(range(3))
 
 
 class TirxRecorder:
-    """What one profiler's marks do.
+    """Recorder of one profiler's events.
 
     Args:
         buffer: u64 words.

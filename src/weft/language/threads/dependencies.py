@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
+from weft.dialects.nvgpu.dependencies import GridDependencyLaunchOp, GridDependencyWaitOp
 from weft.language.operation import operation
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def grid_dependency_wait(builder: Builder) -> None:
     Example:
         ``weft.grid_dependency_wait(); x = a[weft.thread_idx.x]``
     """
-    builder.emit(WaitForDependenciesOp())
+    builder.emit(GridDependencyWaitOp())
 
 
 @operation
@@ -46,4 +46,4 @@ def grid_dependency_launch(builder: Builder) -> None:
     Example:
         ``a[weft.thread_idx.x] = 1; weft.grid_dependency_launch()``
     """
-    builder.emit(LaunchDependentsOp())
+    builder.emit(GridDependencyLaunchOp())

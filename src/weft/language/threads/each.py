@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 
 class Rounds(RunTimeRounds):
-    """What ``weft.each`` gives, for a `for` alone.
+    """The iterations of ``weft.each``, for a `for` alone.
 
     Attributes:
         extents: a `Scalar` or a Python int per dimension.
-        is_tuple: whether a round's index is a tuple.
+        is_tuple: whether an iteration's index is a tuple.
     """
 
     __slots__ = ("extents", "is_tuple")
@@ -65,7 +65,7 @@ class Rounds(RunTimeRounds):
 
 @operation
 def each(builder: Builder, extent: object) -> Rounds:
-    """Rounds that are independent of each other, for a `for`: the compiler spreads them over the whole grid.
+    """Rounds that are independent of each other, for a `for`: the compiler distributes them over the whole grid.
 
     It chooses how many a thread runs, which, and how wide their loads and stores are, so that a kernel of a few lines
     reaches the memory's speed; on the CPU it is a loop that vectorizes. Every round runs once, whatever the grid;
@@ -77,7 +77,7 @@ def each(builder: Builder, extent: object) -> Rounds:
 
     All threads of the grid must reach the loop. Inside, a thread has no identity, so indices of threads and blocks,
     barriers, warp operations, a profiler's marks, and stores to shared memory or to arrays made outside are errors, as
-    are `break`, `return` and variables that a round leaves for the next. Arrays that each round accesses at its index
+    are `break`, `return` and variables that an iteration leaves for the next. Arrays accessed at the iteration's index
     must be at least as long as the extents: an assertion, which is checked on the CPU, and on a GPU with
     ``--enable-assertions``.
 
@@ -157,7 +157,7 @@ def _misplaced(loop: EachOp, why: str) -> CompileError:
     return CompileError(
         "EACH_DIVERGES",
         f"weft.each must be reached by every thread of the grid in the same way, but {why}",
-        hint="move it out of the branch; inside the loop, an if may skip a round",
+        hint="move it out of the branch; inside the loop, an if may skip an iteration",
         location=source_location(loop.location),
     )
 

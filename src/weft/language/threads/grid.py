@@ -73,7 +73,7 @@ thread_idx: Final = Coordinate(
     ThreadIdxOp,
     """Index of this thread in its block: ``.x``, ``.y``, ``.z``, each an i32, 0 ≤ value < block_dim.
 
-    Threads with consecutive ``.x`` are neighbors in a warp.
+    Threads with consecutive ``.x`` are adjacent in a warp.
 
     Example:
         ``i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x``

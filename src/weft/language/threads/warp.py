@@ -287,7 +287,7 @@ def warp_sum(builder: Builder, value: object, mask: object = FULL_MASK) -> Scala
     """The sum over the lanes of `mask`, returned to each.
 
     Integers wrap in their type; a ``bool_`` counts as an i32, an f8 type as f32. Floats are added as a tree,
-    neighbors first, in the same order on every target.
+    adjacent ones first, in the same order on every target.
 
     Args:
         value: a number.

@@ -85,7 +85,7 @@ def to_blocked(items: Any) -> Any:
     """Striped items rearranged: item k of thread t is then number t · count + k.
 
     Loaded striped and then rearranged, items that follow each other in memory come to a thread with accesses of
-    neighbors by neighbors.
+    adjacent items by adjacent threads.
 
     Args:
         items: a list of values, item k of thread t being number t + k · threads.

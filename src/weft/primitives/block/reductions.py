@@ -53,7 +53,7 @@ def sum(value: Any) -> Any:
     """The sum over all threads, returned to each of them.
 
     Values of 8 and 16 bits are added as f32 or i32, and bools as i32; other integers wrap. Floats are added as a
-    tree, neighbors first, to the same bits on every target.
+    tree, adjacent ones first, to the same bits on every target.
 
     Args:
         value: a number, or a tuple or frozen dataclass of numbers; or a list of several such items.

@@ -27,7 +27,7 @@ def load(a: Any, first: Any, count: Any, fill: Any = 0, order: Any = "blocked") 
         count: items per thread, known at compile time.
         fill: a number, for items beyond the end.
         order: ``"blocked"``: they follow each other thread by thread; ``"striped"``: item k of thread t is number
-            t + k · threads, so that neighbors read neighbors.
+            t + k · threads, so that adjacent threads read adjacent items.
 
     Raises:
         CompileError: for a tensor that is not a vector, another count or order.

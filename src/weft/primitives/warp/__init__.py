@@ -74,7 +74,7 @@ __all__ = (
 __getattr__ = resolver(__name__, _MODULES)
 
 THREAD_GROUP = "warp"
-"""What the module stands for in ``weft.elect_one(weft.warp)``."""
+"""The meaning of the module in ``weft.elect_one(weft.warp)``."""
 
 
 def __dir__() -> list[str]:

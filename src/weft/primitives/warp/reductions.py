@@ -21,8 +21,8 @@ from weft.types.launch_limits import WARP_SIZE
 def reduce(value: Any, function: Any, mask: Any = None, width: Any = WARP_SIZE) -> Any:
     """The values of all lanes combined by a function, returned to each of them.
 
-    Lanes are combined in their order, neighbors first, so that the function need not be commutative, and floats give
-    the same bits on every target.
+    Lanes are combined in their order, adjacent ones first, so that the function need not be commutative, and floats
+    give the same bits on every target.
 
     Args:
         value: a number, or a tuple, named tuple or frozen dataclass of numbers; or a list of several such items,
@@ -59,7 +59,7 @@ def sum(value: Any, mask: Any = None, width: Any = WARP_SIZE) -> Any:
     """The sum over all lanes, returned to each of them.
 
     Values of 8 and 16 bits are added as f32 or i32, and bools as i32; other integers wrap. Floats are added as a
-    tree, neighbors first.
+    tree, adjacent ones first.
 
     Args:
         value: a number, or a tuple or frozen dataclass of numbers; or a list of several such items.

@@ -97,7 +97,7 @@ def scanned(value: Any, function: Any, mask: Any, width: Any, name: str) -> Any:
 
 
 def begun(initial: Any, function: Any, before: Any, is_first: Any, name: str) -> Any:
-    """What an exclusive scan gives: the initial value, and what comes before unless this is the first."""
+    """The result of an exclusive scan: the initial value, and what comes before unless this is the first."""
     if initial is None:
         return before if not is_first else neutral(before)
     return initial if is_first else trees.combined(function, initial, before, name)

@@ -21,7 +21,7 @@ def radix_sort(
 ) -> Any:
     """The warp's keys in order: the first lane gets the first ones, the second lane the next.
 
-    A round per four bits of the keys, each with five barriers of the warp.
+    An iteration per four bits of the keys, each with five barriers of the warp.
 
     Arguments, result and errors as in `block.radix_sort`, with `count` the warp's.
 

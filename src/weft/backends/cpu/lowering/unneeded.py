@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
+from weft.dialects.nvgpu.dependencies import GridDependencyLaunchOp, GridDependencyWaitOp
 from weft.dialects.nvgpu.tma import FenceProxyOp
 
 if TYPE_CHECKING:
@@ -25,5 +25,5 @@ def _print_nothing(printer: FunctionPrinter, op: Operation) -> None:
 
 
 UNNEEDED: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
-    **dict.fromkeys((FenceProxyOp, LaunchDependentsOp, WaitForDependenciesOp), _print_nothing),
+    **dict.fromkeys((FenceProxyOp, GridDependencyLaunchOp, GridDependencyWaitOp), _print_nothing),
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import require
-from weft.dialects.nvgpu.dependencies import LaunchDependentsOp, WaitForDependenciesOp
+from weft.dialects.nvgpu.dependencies import GridDependencyLaunchOp, GridDependencyWaitOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 
-def _print_wait(printer: FunctionPrinter, op: WaitForDependenciesOp) -> None:
+def _print_wait(printer: FunctionPrinter, op: GridDependencyWaitOp) -> None:
     require(printer, op, "griddepcontrol", "weft.grid_dependency_wait")
     printer.line(
         'call void asm sideeffect "griddepcontrol.wait;", "~{memory}"() convergent nounwind'
     )
 
 
-def _print_launch(printer: FunctionPrinter, op: LaunchDependentsOp) -> None:
+def _print_launch(printer: FunctionPrinter, op: GridDependencyLaunchOp) -> None:
     require(printer, op, "griddepcontrol", "weft.grid_dependency_launch")
     printer.line(
         'call void asm sideeffect "griddepcontrol.launch_dependents;", "~{memory}"() convergent nounwind'
@@ -35,6 +35,6 @@ def _print_launch(printer: FunctionPrinter, op: LaunchDependentsOp) -> None:
 
 
 DEPENDENCIES: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
-    WaitForDependenciesOp: _print_wait,
-    LaunchDependentsOp: _print_launch,
+    GridDependencyWaitOp: _print_wait,
+    GridDependencyLaunchOp: _print_launch,
 }
