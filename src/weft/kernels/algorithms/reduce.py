@@ -189,7 +189,7 @@ def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
 @differentiable(_like_place)
 @cached_dispatch
 def argmax(x: Any, axis: int | None = None, out: Any = None) -> Any:
-    """Where the largest element is: its index along a dimension, or in the order of all elements; an i64.
+    """The index of the largest element, along a dimension or in flat order; an i64.
 
     Of equal elements it is the first one; NaN counts as the largest, as in NumPy and torch.
     Arguments, result and errors as in `sum`; an array without elements is a `ValueError`.
@@ -205,7 +205,7 @@ def argmax(x: Any, axis: int | None = None, out: Any = None) -> Any:
 @differentiable(_like_place)
 @cached_dispatch
 def argmin(x: Any, axis: int | None = None, out: Any = None) -> Any:
-    """Where the smallest element is: its index along a dimension, or in the order of all elements; an i64.
+    """The index of the smallest element, along a dimension or in flat order; an i64.
 
     Of equal elements it is the first one; NaN counts as the smallest. Arguments, result and errors as in `argmax`.
 
@@ -238,7 +238,7 @@ def reduce(
     axis: int | None = None,
     out: Any = None,
 ) -> Any:
-    """All elements, or those along a dimension, combined by a function of two of them.
+    """Reduces all elements, or those along a dimension, with a function of two elements.
 
     The function is compiled into the kernel, once for each function object: name a lambda outside of loops. Elements
     are combined in an order that depends on shape, layout, alignment and device alone.

@@ -77,7 +77,7 @@ def _rfft_backward(gradient: Any, _: Any, x: Any, norm: str) -> Any:
 
 
 def _scaled_inside(spectrum: Any, n: int, factor: float) -> Any:
-    """Half of a spectrum of n numbers with a factor for those that stand for two, which `irfft` counts twice.
+    """Scales the frequencies of half a spectrum of n numbers that `irfft` counts twice.
 
     Nothing is written in place: torch folds constants of graphs as if nothing were.
     """
@@ -133,7 +133,7 @@ def _irfft_backward(gradient: Any, _: Any, x: Any, n: int | None, norm: str) -> 
 
 @differentiable(_irfft_like, _irfft_backward)
 def irfft(x: Any, n: int | None = None, norm: str = "backward", out: Any = None) -> Any:
-    """The rows of real numbers of which `rfft` gives these halves of spectra.
+    """The inverse of `rfft`: rows of real numbers from half their spectra.
 
     The imaginary parts of X[0], and of X[n / 2] for an even n, count as 0.
 
