@@ -37,7 +37,8 @@ def attend(q, k, v, scale, causal) -> np.ndarray:
     largest = scores.max(2, keepdims=True, initial=np.finfo(np.float64).min)
     weights = np.exp(scores - largest)
     total = weights.sum(2, keepdims=True)
-    return np.einsum("hqk,khd->qhd", weights / np.where(total == 0, 1, total), v)
+    found: np.ndarray = np.einsum("hqk,khd->qhd", weights / np.where(total == 0, 1, total), v)
+    return found
 
 
 def reference(q, k, v, out, scale, causal=True) -> Arrays:
@@ -46,7 +47,7 @@ def reference(q, k, v, out, scale, causal=True) -> Arrays:
     return {"out": np.stack(found).astype(q.dtype)}
 
 
-EXAMPLE = Example(
+EXAMPLE: Example = Example(
     name="attention",
     function=attention,
     make_arguments=make_arguments,

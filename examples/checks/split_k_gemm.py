@@ -31,7 +31,7 @@ def reference(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Arrays:
     return {"c": (a.astype(np.float32) @ b.astype(np.float32).T).astype(np.float16)}
 
 
-EXAMPLE = Example(
+EXAMPLE: Example = Example(
     name="split_k_gemm",
     function=gemm,
     make_arguments=make_arguments,

@@ -28,7 +28,7 @@ def reference(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Arrays:
     return {"c": (a.astype(np.float32) @ b.astype(np.float32).T).astype(np.float16)}
 
 
-EXAMPLE = Example(
+EXAMPLE: Example = Example(
     name="tensor_core_gemm",
     function=gemm,
     make_arguments=make_arguments,
