@@ -97,8 +97,8 @@ def launches() -> Iterator[tuple[str, str, dict[str, Any]]]:
 def ready() -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Case → the call, its names: functions of weft.kernels on arrays of the fake GPU, and what they call."""
     import weft
-    from weft.kernels.device.row_mapping import Spread
-    from weft.kernels.nn import softmax as softmaxes
+    from weft.kernels.device.row_mapping import RowMapping
+    from weft.kernels.nn import softmax
 
     x, y, row, product = (
         weft.empty(shape, weft.f32, "cuda:0") for shape in ((64, 64), (64, 64), (64,), (64, 64))
@@ -111,8 +111,8 @@ def ready() -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "transpose", "k.transpose(x, out=y)", names
     yield (
         "the host function of softmax",
-        "f(x, y, spread, False)",
-        {**names, "f": vars(softmaxes)["_softmax"], "spread": Spread(1, 32, 4, 4)},
+        "f(x, y, mapping, False)",
+        {**names, "f": vars(softmax)["_softmax"], "mapping": RowMapping(1, 32, 4, 4)},
     )
 
 

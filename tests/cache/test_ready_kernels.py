@@ -15,7 +15,7 @@ from tests.sampling import sampled
 from weft.driver.device import device_properties
 from weft.frontend.state.repeatable import holds_foreign_code, is_repeatable
 from weft.kernels.algorithms import operators as combining
-from weft.kernels.device import row_mapping as spreads
+from weft.kernels.device import row_mapping
 from weft.kernels.fourier import stockham as passes
 from weft.kernels.host import devices
 
@@ -55,14 +55,21 @@ def of_user(a, b):
 
 
 def test_what_weft_runs_in_python_is_repeatable_unless_it_reads_a_device():
-    for function in (spreads.block_of, passes.gaps_of, combining.combiner):
+    for function in (row_mapping.block_of, passes.gaps_of, combining.combiner):
         assert is_repeatable(function)
-    for function in (devices.capabilities, device_properties, spreads.spread_for, weft.compile):
+    for function in (
+        devices.capabilities,
+        device_properties,
+        row_mapping.row_mapping_for,
+        weft.compile,
+    ):
         assert not is_repeatable(function)
 
 
 def test_a_users_function_is_found_in_what_weft_is_given():
-    assert not holds_foreign_code(((1, spreads.block_of), {"x": spreads.Spread(1, 32, 4, 4)}))
+    assert not holds_foreign_code(
+        ((1, row_mapping.block_of), {"x": row_mapping.RowMapping(1, 32, 4, 4)})
+    )
     for given in (
         of_user,
         (1, (of_user,)),

@@ -10,9 +10,9 @@ import weft
 from examples.checks.attention import attend
 from tests.kernels.counting import like_hopper
 from weft import kernels
-from weft.kernels.device.row_mapping import Spread
+from weft.kernels.device.row_mapping import RowMapping
 from weft.kernels.flash_attention import bwd_sm80, bwd_sm90, fwd_simt, fwd_sm80, fwd_sm90
-from weft.kernels.nn import cross_entropy as losses
+from weft.kernels.nn import cross_entropy
 
 RANDOM = np.random.default_rng(4)
 
@@ -241,7 +241,7 @@ def test_losses_and_their_derivatives():
     grad[0, 0] = 0
     found = kernels.cross_entropy_backward(gradient, logits, classes, out=logits)
     assert found is logits and np.allclose(found, grad)
-    with pytest.raises(AssertionError, match="a class of cross_entropy is out of range"):
+    with pytest.raises(AssertionError, match="a target of cross_entropy is out of range"):
         kernels.cross_entropy(logits, classes + 300)
     gradient = numbers(2, 5, 300)
     expected = shares * (gradient - (gradient * shares).sum(-1, keepdims=True))
@@ -258,7 +258,15 @@ def test_each_kernel_assembles_for_a_gpu():
     for function, *arguments in (
         (fwd_simt.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, 128),
         (fwd_sm90.attention, *[aligned] * 4, sums, None, None, 7, 1.0, True, 64),
-        (losses._losses_backward, of_rows, logits, indices, logits, -100, Spread(1, 256, 0, 1)),
+        (
+            cross_entropy._cross_entropy_backward,
+            of_rows,
+            logits,
+            indices,
+            logits,
+            -100,
+            RowMapping(1, 256, 0, 1),
+        ),
     ):
         assert weft.compile(function, *arguments, options="--gpu-arch sm_90a").cubin
 

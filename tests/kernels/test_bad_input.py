@@ -62,7 +62,7 @@ def test_what_an_option_cannot_be_is_refused_by_its_name():
         ("dropout", {"x": x, "seed": 1}, "p", 1.5),
         ("dropout", {"x": x, "p": 0.5}, "seed", -1),
         ("gather", {"x": x, "indices": np.zeros((4, 2, 8), np.int32)}, "axis", 3),
-        ("cross_entropy", {"logits": x[0], "classes": starts[:2]}, "ignored", 1 << 31),
+        ("cross_entropy", {"logits": x[0], "target": starts[:2]}, "ignore_index", 1 << 31),
         ("embedding_backward", {"gradient": x[0], "indices": starts[:2]}, "rows", -1),
     ]
     attention = {"q": x, "k": x, "v": x, "cu_seqlens_q": starts, "cu_seqlens_k": starts}

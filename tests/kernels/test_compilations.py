@@ -195,7 +195,7 @@ def of_classes(function: Any) -> dict[str, Any]:
     return {
         "rows": (4, SIZES, lambda n: function(of(n, 96), zeros(n))),
         "columns": (ROWS, SIZES, lambda n: function(of(3, n), zeros(3))),
-        "ignored": (1, SIZES, lambda n: function(of(3, 96), zeros(3), ignored=-n)),
+        "ignore_index": (1, SIZES, lambda n: function(of(3, 96), zeros(3), ignore_index=-n)),
     }
 
 

@@ -33,7 +33,7 @@ def spread(*shape: int) -> Any:
     return found.requires_grad_()
 
 
-def turned(x: Any) -> Any:
+def transposed(x: Any) -> Any:
     """The same numbers in another layout."""
     return x.detach().mT.contiguous().mT.requires_grad_()
 
@@ -70,7 +70,7 @@ CASES: dict[str, Any] = {
         lambda *a: kernels.attention_backward(*a, True),
         *(numbers(1, 3, 2, 2), numbers(1, 3, 2, 2), numbers(1, 3, 1, 2), numbers(1, 3, 1, 2)),
     ),
-    "copy": lambda: (kernels.copy, turned(numbers(3, 2))),
+    "copy": lambda: (kernels.copy, transposed(numbers(3, 2))),
     "copy, of no elements": lambda: (kernels.copy, numbers(0, 2)),
     "cross_entropy": lambda: (
         lambda x: kernels.cross_entropy(x, torch.tensor([3, -100, 0])),
@@ -107,14 +107,14 @@ CASES: dict[str, Any] = {
     "gather": lambda: (lambda x: kernels.gather(x, torch.tensor(PLACES)), numbers(4, 3)),
     "gather, along columns": lambda: (
         lambda x: kernels.gather(x, torch.tensor(PLACES).int(), 0),
-        turned(numbers(4, 2)),
+        transposed(numbers(4, 2)),
     ),
     "gather of nothing": lambda: (
         lambda x: kernels.gather(x, torch.zeros(4, 0, dtype=torch.long)),
         numbers(4, 3),
     ),
     "gelu": lambda: (kernels.gelu, numbers(2, 3)),
-    "gelu, tanh": lambda: (lambda x: kernels.gelu(x, "tanh"), turned(numbers(2, 3))),
+    "gelu, tanh": lambda: (lambda x: kernels.gelu(x, "tanh"), transposed(numbers(2, 3))),
     "gelu of a row repeated": lambda: (lambda x: kernels.gelu(x.expand(3, 2)), numbers(1, 2)),
     "gelu_backward": lambda: (
         lambda g, x: kernels.gelu_backward(g, x, "tanh"),
@@ -150,7 +150,7 @@ CASES: dict[str, Any] = {
         *(numbers(4, 3), numbers(2, 3, 2), numbers()),
     ),
     "layer_norm": lambda: (kernels.layer_norm, numbers(2, 3, 5), numbers(5), numbers(5)),
-    "layer_norm of x alone": lambda: (kernels.layer_norm, turned(numbers(3, 4))),
+    "layer_norm of x alone": lambda: (kernels.layer_norm, transposed(numbers(3, 4))),
     "layer_norm_backward": lambda: (
         kernels.layer_norm_backward,
         numbers(3, 5),
@@ -162,7 +162,7 @@ CASES: dict[str, Any] = {
     "matmul": lambda: (kernels.matmul, numbers(2, 3, 4), numbers(4, 2)),
     "matmul of no terms": lambda: (kernels.matmul, numbers(2, 0), numbers(0, 3)),
     "max": lambda: (kernels.max, spread(3, 4)),
-    "max, of columns": lambda: (lambda x: kernels.max(x, 0), turned(spread(3, 4))),
+    "max, of columns": lambda: (lambda x: kernels.max(x, 0), transposed(spread(3, 4))),
     "mean": lambda: (kernels.mean, numbers(3, 4)),
     "mean, of rows": lambda: (lambda x: kernels.mean(x, -1), numbers(2, 3, 4)),
     "min": lambda: (lambda x: kernels.min(x, 1), spread(2, 3, 4)),
@@ -174,7 +174,7 @@ CASES: dict[str, Any] = {
         numbers(5),
     ),
     "rope": lambda: (kernels.rope, numbers(2, 3, 2, 5), numbers(3, 2), numbers(3, 2)),
-    "rope, neighbors": lambda: (
+    "rope, interleaved": lambda: (
         lambda *a: kernels.rope(*a, "interleaved", True),
         *(numbers(3, 2, 5), numbers(3, 2), numbers(3, 2)),
     ),
@@ -184,9 +184,9 @@ CASES: dict[str, Any] = {
     ),
     "scatter_add, along columns": lambda: (
         lambda x, values: kernels.scatter_add(x, torch.tensor(PLACES).mT.int(), values, 1),
-        *(turned(numbers(2, 3)), turned(numbers(2, 4))),
+        *(transposed(numbers(2, 3)), transposed(numbers(2, 4))),
     ),
-    "silu_mul": lambda: (kernels.silu_mul, numbers(2, 3), turned(numbers(2, 3))),
+    "silu_mul": lambda: (kernels.silu_mul, numbers(2, 3), transposed(numbers(2, 3))),
     "silu_mul_backward": lambda: (kernels.silu_mul_backward, numbers(4), numbers(4), numbers(4)),
     "softmax": lambda: (kernels.softmax, numbers(2, 5)),
     "softmax of a view": lambda: (lambda x: kernels.softmax(x.mT[:, ::2]), numbers(5, 2)),
@@ -211,7 +211,10 @@ CASES: dict[str, Any] = {
     "sum of nothing": lambda: (lambda x: kernels.sum(x, 0), numbers(0, 3)),
     "mean of nothing": lambda: (lambda x: kernels.mean(x, 0), numbers(3, 0)),
     "top_k": lambda: (lambda x: kernels.top_k(x, 2)[0], spread(3, 5)),
-    "top_k, the smallest": lambda: (lambda x: kernels.top_k(x, 2, False)[0], turned(spread(3, 5))),
+    "top_k, the smallest": lambda: (
+        lambda x: kernels.top_k(x, 2, False)[0],
+        transposed(spread(3, 5)),
+    ),
     "transpose": lambda: (kernels.transpose, numbers(2, 3)),
     "transpose, by axes": lambda: (lambda x: kernels.transpose(x, (1, -1, 0)), numbers(2, 3, 4)),
 }
@@ -311,9 +314,9 @@ def test_derivatives_have_their_arguments_type(name, dtype):
     x = seeded(lambda: spread(4, 8)).detach().to(dtype).requires_grad_()
     wide = x.detach().double().requires_grad_()
     function = getattr(kernels, name)
-    slope = torch.rand_like(function(x))
-    (found,) = torch.autograd.grad(function(x), x, slope, create_graph=True)
-    (expected,) = torch.autograd.grad(function(wide), wide, slope.double(), create_graph=True)
+    grad_out = torch.rand_like(function(x))
+    (found,) = torch.autograd.grad(function(x), x, grad_out, create_graph=True)
+    (expected,) = torch.autograd.grad(function(wide), wide, grad_out.double(), create_graph=True)
     assert found.dtype is dtype
     assert torch.allclose(found.double(), expected, 2e-2, 2e-2)
     if found.requires_grad:
@@ -332,7 +335,7 @@ def test_equal_largest_elements_share_the_gradient_as_in_torch():
 VIEWS = {
     "negative": lambda g: torch.complex(torch.zeros_like(g), -g).conj().imag,
     "expanded": lambda g: g.flatten()[:1].reshape([1] * g.ndim).expand(g.shape) if g.numel() else g,
-    "turned": lambda g: g.mT.contiguous().mT if g.ndim > 1 else g.flip(0),
+    "transposed": lambda g: g.mT.contiguous().mT if g.ndim > 1 else g.flip(0),
 }
 
 
@@ -344,11 +347,11 @@ def test_gradients_are_views_of_any_kind(case, view):
     results = function(*inputs)
     results = results if isinstance(results, tuple) else (results,)
     results = [torch.view_as_real(r) if r.is_complex() else r for r in results]
-    slopes = [VIEWS[view](torch.rand_like(one)) for one in results]
+    grads = [VIEWS[view](torch.rand_like(one)) for one in results]
     if view == "negative" and results[0].numel():
-        assert slopes[0].is_neg()
-    plain = [one.clone().contiguous().resolve_neg() for one in slopes]
-    found = torch.autograd.grad(results, inputs, slopes, retain_graph=True)
+        assert grads[0].is_neg()
+    plain = [one.clone().contiguous().resolve_neg() for one in grads]
+    found = torch.autograd.grad(results, inputs, grads, retain_graph=True)
     expected = torch.autograd.grad(results, inputs, plain)
     assert all(map(torch.allclose, found, expected))
 
@@ -356,10 +359,10 @@ def test_gradients_are_views_of_any_kind(case, view):
 def test_gradients_of_complex_results_are_conjugates():
     x = torch.randn(2, 6, dtype=torch.float64, requires_grad=True)
     found = kernels.rfft(x)
-    slope = torch.randn_like(found).conj()
-    assert slope.is_conj()
-    by_view = torch.autograd.grad(found, x, slope, retain_graph=True)
-    assert torch.allclose(by_view[0], torch.autograd.grad(found, x, slope.resolve_conj())[0])
+    grad_out = torch.randn_like(found).conj()
+    assert grad_out.is_conj()
+    by_view = torch.autograd.grad(found, x, grad_out, retain_graph=True)
+    assert torch.allclose(by_view[0], torch.autograd.grad(found, x, grad_out.resolve_conj())[0])
 
 
 @pytest.mark.parametrize("is_grouped", [False, True])
@@ -369,16 +372,16 @@ def test_small_gradients_of_8_bit_gemms_are_not_lost(is_grouped):
     bias, offsets = torch.zeros((*stack, 8), requires_grad=True), torch.tensor([0, 4]).int()
     for eight in (a, b):
         eight.requires_grad_().grad_dtype = None  # torch rounds no gradient to 8 bits
-    slope = torch.full((4, 8), 1e-5, dtype=torch.bfloat16)
+    grad_out = torch.full((4, 8), 1e-5, dtype=torch.bfloat16)
     if is_grouped:
         found = kernels.grouped_gemm(a, b, offsets, bias, "silu")
     else:
         found = kernels.gemm(a, b, bias, "silu")
-    slopes = torch.autograd.grad(found, (a, b, bias), slope)
+    grads = torch.autograd.grad(found, (a, b, bias), grad_out)
     wide = [one.detach().float().requires_grad_() for one in (a, b, bias)]
     total = torch.nn.functional.silu(wide[0] @ wide[1] + wide[2]).reshape(4, 8)
-    expected = torch.autograd.grad(total, wide, slope.float())
-    for one, other in zip(slopes, expected, strict=True):
+    expected = torch.autograd.grad(total, wide, grad_out.float())
+    for one, other in zip(grads, expected, strict=True):
         assert one.dtype.itemsize > 1 and one.any()
         assert torch.allclose(one.float(), other, 2e-2, 1e-7)
 
@@ -392,11 +395,11 @@ def test_scaled_gemm_has_gradients_of_scales_bias_and_residual():
     left = a.float() * scale_a.repeat_interleave(128, 1)[:, :200]
     right = b.float() * scale_b.repeat_interleave(128, 0)[:200].repeat_interleave(128, 1)[:, :130]
     expected = torch.nn.functional.silu(left @ right + bias) + residual
-    slope = torch.rand_like(found)
+    grad_out = torch.rand_like(found)
     assert torch.allclose(found, expected, 1e-2, 1e-2)
     pairs = zip(
-        torch.autograd.grad(found, others, slope),
-        torch.autograd.grad(expected, others, slope),
+        torch.autograd.grad(found, others, grad_out),
+        torch.autograd.grad(expected, others, grad_out),
         strict=True,
     )
     assert all(torch.allclose(one, other, 1e-3, 1e-3) for one, other in pairs)

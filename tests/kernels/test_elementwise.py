@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise functions, movers and lookups of `weft.kernels` against NumPy in f64: types, layouts, bad input."""
+"""Elementwise functions, copies and embeddings of `weft.kernels` against NumPy in f64: types, layouts, bad input."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels.algorithms import transpose as movers
-from weft.kernels.nn import activation as activations
-from weft.kernels.nn import dropout as dropouts
-from weft.kernels.nn import embedding as lookups
-from weft.kernels.nn import rope as rotations
+from weft.kernels.algorithms import transpose as transposes
+from weft.kernels.nn import activation, dropout, embedding, rope
 
 RANDOM = np.random.default_rng(5)
 
@@ -35,7 +32,7 @@ def silu(x: np.ndarray) -> np.ndarray:
     return x / (1 + np.exp(-x))
 
 
-def slope(function, x: np.ndarray) -> np.ndarray:
+def derivative(function, x: np.ndarray) -> np.ndarray:
     return (function(x + 1e-6) - function(x - 1e-6)) / 2e-6
 
 
@@ -48,10 +45,10 @@ def test_activations_and_their_derivatives(dtype):
     for found, expected in (
         (kernels.gelu(x), gelu(wide)),
         (kernels.gelu(x, "tanh"), gelu_tanh(wide)),
-        (kernels.gelu_backward(gradient, x), gradient * slope(gelu, wide)),
-        (kernels.gelu_backward(gradient, x, "tanh"), gradient * slope(gelu_tanh, wide)),
+        (kernels.gelu_backward(gradient, x), gradient * derivative(gelu, wide)),
+        (kernels.gelu_backward(gradient, x, "tanh"), gradient * derivative(gelu_tanh, wide)),
         (kernels.silu_mul(x, y), silu(wide) * y),
-        (kernels.silu_mul_backward(gradient, x, y)[0], gradient * slope(silu, wide) * y),
+        (kernels.silu_mul_backward(gradient, x, y)[0], gradient * derivative(silu, wide) * y),
         (kernels.silu_mul_backward(gradient, x, y)[1], gradient * silu(wide)),
     ):
         assert found.dtype == dtype and np.allclose(found, expected, tolerance, tolerance)
@@ -86,8 +83,8 @@ def test_copies_and_transposes_of_every_layout():
     ):
         assert np.array_equal(kernels.transpose(whole, axes), np.transpose(whole, axes))
     heads, found = numbers(2, 5, 3, 16), np.empty((2, 3, 5, 16), np.float32)
-    for plan in (movers.row_plan_for(4, 4), movers.RowPlan(2, 2, 4)):  # as on a GPU
-        movers._move_rows(heads, found, (0, 2, 1, 3), (0, 1, 2, 3), plan)
+    for plan in (transposes.row_plan_for(4, 4), transposes.RowPlan(2, 2, 4)):  # as on a GPU
+        transposes._move_rows(heads, found, (0, 2, 1, 3), (0, 1, 2, 3), plan)
         assert np.array_equal(found, heads.transpose(0, 2, 1, 3))
         found.fill(0)
     view = x.transpose(2, 1, 0)[::2, ::-1]
@@ -105,7 +102,7 @@ def test_dropped_elements_depend_on_seed_and_place_alone():
     shifted = np.ones((6, 1001))[:, 1:]
     assert np.array_equal(kernels.dropout(shifted, 0.3, 7) == 0, found == 0)
     assert not np.array_equal(kernels.dropout(shifted, 0.3, 8) == 0, found == 0)
-    assert not np.array_equal(kernels.dropout(shifted, 0.3, 7, stream=1) == 0, found == 0)
+    assert not np.array_equal(kernels.dropout(shifted, 0.3, 7, offset=1) == 0, found == 0)
     assert (kernels.dropout(shifted, 1, 7) == 0).all() and (
         kernels.dropout(shifted, 0, 7) == 1
     ).all()
@@ -117,18 +114,18 @@ def test_dropped_elements_depend_on_seed_and_place_alone():
 
 @pytest.mark.parametrize("style", ["half", "interleaved"])
 def test_pairs_turn_by_the_angle_of_their_token(style):
-    check_turned(style, numbers(2, 5, 3, 8, dtype=np.float64), 3)
-    check_turned(style, np.asarray(weft.full((5, 2, 16), 1.0, weft.f64)) * numbers(5, 2, 16), 8)
+    check_rotated(style, numbers(2, 5, 3, 8, dtype=np.float64), 3)
+    check_rotated(style, np.asarray(weft.full((5, 2, 16), 1.0, weft.f64)) * numbers(5, 2, 16), 8)
 
 
-def check_turned(style: str, x: np.ndarray, count: int) -> None:
+def check_rotated(style: str, x: np.ndarray, count: int) -> None:
     angles, others = numbers(5, count, dtype=np.float64), slice(count, 2 * count)
     pairs = slice(count), others
     if style == "interleaved":
         pairs = slice(0, 2 * count, 2), slice(1, 2 * count, 2)
-    turned = (x[..., pairs[0]] + 1j * x[..., pairs[1]]) * np.exp(1j * angles)[:, None]
+    rotated = (x[..., pairs[0]] + 1j * x[..., pairs[1]]) * np.exp(1j * angles)[:, None]
     expected = x.copy()
-    expected[..., pairs[0]], expected[..., pairs[1]] = turned.real, turned.imag
+    expected[..., pairs[0]], expected[..., pairs[1]] = rotated.real, rotated.imag
     cos, sin = np.cos(angles), np.sin(angles)
     found = kernels.rope(x, cos, sin, style)
     assert np.allclose(found, expected)
@@ -142,9 +139,9 @@ def test_rows_of_a_table_and_their_gradient():
     out = weft.empty((3, 7, 64), weft.f32)
     assert np.array_equal(np.asarray(kernels.embedding(aligned, indices, out)), table[indices])
     assert np.array_equal(kernels.embedding(table[:, 1:9], indices[0]), table[:, 1:9][indices[0]])
-    for plan in (movers.row_plan_for(16, 4), movers.RowPlan(4, 2, 4)):  # as on a GPU
+    for plan in (transposes.row_plan_for(16, 4), transposes.RowPlan(4, 2, 4)):  # as on a GPU
         found = weft.full((3, 7, 64), 0.0, weft.f32)
-        lookups._embed_rows(aligned, indices, found, plan)
+        embedding._embed_rows(aligned, indices, found, plan)
         assert np.array_equal(np.asarray(found), table[indices])
     gradient, expected = numbers(3, 7, 5, dtype=np.float16), np.zeros((50, 5))
     np.add.at(expected, indices, gradient.astype(np.float64))
@@ -157,7 +154,7 @@ def test_elements_along_a_dimension():
     x, indices = numbers(4, 5, 6, dtype=np.float64), RANDOM.integers(0, 5, (4, 9, 6))
     assert np.array_equal(kernels.gather(x, indices, 1), np.take_along_axis(x, indices, 1))
     columns, found = RANDOM.integers(0, 6, (4, 5, 4)), np.empty((4, 5, 4))
-    lookups._gather_rows(x, columns, found, 8, 2, 2)  # as on a GPU
+    embedding._gather_rows(x, columns, found, 8, 2, 2)  # as on a GPU
     assert np.array_equal(found, np.take_along_axis(x, columns, 2))
     values, expected = numbers(4, 9, 6, dtype=np.float64), x.copy()
     for i, j, k in np.ndindex(4, 9, 6):
@@ -172,12 +169,12 @@ def test_each_kernel_assembles_for_a_gpu():
     rows = weft.fake_tensor(weft.bf16, ("n", 64), alignment_bytes=16)
     indices, angles = weft.fake_tensor(weft.i64, ("n",)), weft.fake_tensor(weft.f32, ("n", 8))
     for function, *arguments in (
-        (activations._map, activations.gelu_tanh, x, x),
-        (movers._move_tiles, x, x, (0, 2, 1), 1, 2),
-        (dropouts._drop, rows, rows, 6554, 1.1, 7, 0, 8, True),
-        (rotations._rope, x, angles, angles, x, rotations.Plan(True, 1, 1, 1, 1), 1, True),
-        (lookups._embed_rows, rows, indices, rows, movers.row_plan_for(8, 8)),
-        (lookups._gather_rows, rows, weft.fake_tensor(weft.i64, ("n", "k")), rows, 64, 8, 1),
+        (activation._map, activation.gelu_tanh, x, x),
+        (transposes._move_tiles, x, x, (0, 2, 1), 1, 2),
+        (dropout._dropout, rows, rows, 6554, 1.1, 7, 0, 8, True),
+        (rope._rope, x, angles, angles, x, rope.RopeConfig(True, 1, 1, 1, 1), 1, True),
+        (embedding._embed_rows, rows, indices, rows, transposes.row_plan_for(8, 8)),
+        (embedding._gather_rows, rows, weft.fake_tensor(weft.i64, ("n", "k")), rows, 64, 8, 1),
     ):
         compiled = weft.compile(function, *arguments, options="--gpu-arch sm_90a")
         assert compiled.cubin

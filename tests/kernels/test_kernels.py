@@ -15,8 +15,8 @@ from weft.kernels.algorithms import reduce as reductions
 from weft.kernels.algorithms import scan as scans
 from weft.kernels.algorithms.operators import Reduction
 from weft.kernels.algorithms.reduce import RowReduceConfig
-from weft.kernels.device.row_mapping import Spread
-from weft.kernels.nn import norm as normalization
+from weft.kernels.device.row_mapping import RowMapping
+from weft.kernels.nn import norm
 from weft.kernels.nn import softmax as softmaxes
 
 
@@ -132,17 +132,17 @@ def test_each_kernel_assembles_for_a_gpu():
     row, of_rows = weft.fake_tensor(weft.f32, ("m",)), weft.fake_tensor(weft.bf16, ("n",))
     config, op = RowReduceConfig(256, 8, False, True, False, False), Reduction("sum")
     for accesses, function, *arguments in (
-        (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, Spread(1, 32, 8, 8), False),
-        (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, Spread(1, 1024, 0, 8), True),
+        (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, RowMapping(1, 32, 8, 8), False),
+        (("LDG.E.128", "STG.E.128"), softmaxes._softmax, x, x, RowMapping(1, 1024, 0, 8), True),
         (
             ("LDG.E.128",),
-            normalization._normalize,
+            norm._normalize,
             x,
             row,
             None,
             1e-5,
             x,
-            Spread(8, 256, 8, 4),
+            RowMapping(8, 256, 8, 4),
             True,
         ),
         (("LDG.E.128",), reductions._reduce, x, of_rows, 7, 1, 1 << 20, config, op),

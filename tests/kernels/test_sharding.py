@@ -62,9 +62,9 @@ def check(rank: int, size: int, store: str) -> None:
             split[k] = split[k].detach().requires_grad_()
         expected, found = function(*whole), function(*split)
         assert torch.allclose(found.full_tensor(), expected, atol=1e-5), name
-        slope = torch.randn_like(expected)
-        wanted = torch.autograd.grad(expected, [whole[k] for k in floats], slope)
-        parts = distribute_tensor(slope, mesh, [Replicate()])
+        grad_out = torch.randn_like(expected)
+        wanted = torch.autograd.grad(expected, [whole[k] for k in floats], grad_out)
+        parts = distribute_tensor(grad_out, mesh, [Replicate()])
         gradients = torch.autograd.grad(found, [split[k] for k in floats], parts)
         for one, other in zip(gradients, wanted, strict=True):
             assert torch.allclose(one.full_tensor(), other, atol=1e-4), name

@@ -283,12 +283,12 @@ def test_a_derivative_is_never_lost(name):
         return sum(one.abs().sum() for one in as_tuple(program(*some)) if is_continuous(one))
 
     try:
-        slopes = torch.func.grad(total, tuple(floats))(*tensors)
+        grads = torch.func.grad(total, tuple(floats))(*tensors)
     except TypeError as error:
         assert "has no derivative" in str(error)
     else:
         own = torch.autograd.grad(total(*tracked), [tracked[k] for k in floats], allow_unused=True)
-        for one, other in zip(slopes, own, strict=True):
+        for one, other in zip(grads, own, strict=True):
             assert torch.allclose(one, torch.zeros_like(one) if other is None else other)
 
 
@@ -348,17 +348,17 @@ def test_no_other_operator_is_declared():
 SEEDS = (0, 2**63 - 1, 2**63, 2**64 - 1)
 
 
-@pytest.mark.parametrize(("seed", "stream"), [*zip(SEEDS, reversed(SEEDS), strict=True)])
-def test_dropout_takes_any_seed_under_operators(seed, stream):
+@pytest.mark.parametrize(("seed", "offset"), [*zip(SEEDS, reversed(SEEDS), strict=True)])
+def test_dropout_takes_any_seed_under_operators(seed, offset):
     x = torch.ones(64)
-    expected = kernels.dropout(x, 0.5, seed, stream)
+    expected = kernels.dropout(x, 0.5, seed, offset)
     tracked = x.clone().requires_grad_()
-    found = kernels.dropout(tracked, 0.5, seed, stream)
+    found = kernels.dropout(tracked, 0.5, seed, offset)
     (gradient,) = torch.autograd.grad(found.sum(), tracked)
     assert torch.equal(found, expected) and torch.equal(gradient, expected)
     torch._dynamo.reset()
     program = torch.compile(kernels.dropout, backend="aot_eager", fullgraph=True, dynamic=True)
-    assert torch.equal(program(x, 0.5, seed, stream), expected)
+    assert torch.equal(program(x, 0.5, seed, offset), expected)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64])

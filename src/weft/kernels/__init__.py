@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from weft.kernels.nn.embedding import gather as gather
     from weft.kernels.nn.embedding import scatter_add as scatter_add
     from weft.kernels.nn.norm import layer_norm as layer_norm
+    from weft.kernels.nn.norm import layer_norm_backward as layer_norm_backward
     from weft.kernels.nn.norm import rms_norm as rms_norm
-    from weft.kernels.nn.norm_backward import layer_norm_backward as layer_norm_backward
-    from weft.kernels.nn.norm_backward import rms_norm_backward as rms_norm_backward
+    from weft.kernels.nn.norm import rms_norm_backward as rms_norm_backward
     from weft.kernels.nn.rope import rope as rope
     from weft.kernels.nn.softmax import log_softmax as log_softmax
+    from weft.kernels.nn.softmax import log_softmax_backward as log_softmax_backward
     from weft.kernels.nn.softmax import softmax as softmax
-    from weft.kernels.nn.softmax_backward import log_softmax_backward as log_softmax_backward
-    from weft.kernels.nn.softmax_backward import softmax_backward as softmax_backward
+    from weft.kernels.nn.softmax import softmax_backward as softmax_backward
 
 _MODULES = {
     "argmax": "algorithms.reduce",
@@ -80,9 +80,9 @@ _MODULES = {
     "histogram": "algorithms.histogram",
     "irfft": "fourier.fft",
     "layer_norm": "nn.norm",
-    "layer_norm_backward": "nn.norm_backward",
+    "layer_norm_backward": "nn.norm",
     "log_softmax": "nn.softmax",
-    "log_softmax_backward": "nn.softmax_backward",
+    "log_softmax_backward": "nn.softmax",
     "matmul": "linalg.gemm",
     "max": "algorithms.reduce",
     "mean": "algorithms.reduce",
@@ -91,7 +91,7 @@ _MODULES = {
     "reduce": "algorithms.reduce",
     "rfft": "fourier.fft",
     "rms_norm": "nn.norm",
-    "rms_norm_backward": "nn.norm_backward",
+    "rms_norm_backward": "nn.norm",
     "rope": "nn.rope",
     "run_length_encode": "algorithms.compaction",
     "scaled_gemm": "linalg.gemm",
@@ -101,7 +101,7 @@ _MODULES = {
     "silu_mul": "nn.activation",
     "silu_mul_backward": "nn.activation",
     "softmax": "nn.softmax",
-    "softmax_backward": "nn.softmax_backward",
+    "softmax_backward": "nn.softmax",
     "sort": "algorithms.sort",
     "sparse_matvec": "linalg.spmv",
     "sum": "algorithms.reduce",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all parts before one combine to, while they are all being computed: a single pass over memory.
+"""Decoupled look-back: the exclusive prefix of each part of a row, in a single pass over memory.
 
 Traced in kernels. In: what each part of a row combines to, by the part's block. Out: what the parts before it combine
 to. Blocks wait for earlier ones, which always run or have run (docs/memory-model.md).
@@ -14,17 +14,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weft.language.control import ceil_div, static_range
-from weft.language.memory.ordered import atomic_load, atomic_store
-from weft.language.numbers.convert import bitcast
-from weft.language.threads.warp import lane_id
+import weft
 from weft.primitives import trees
 from weft.primitives.threads import ALL
 from weft.primitives.values import moved
-from weft.types.dtype import bool_, i64, u8, u16, u32, u64
 from weft.types.launch_limits import WARP_SIZE
 
-_UNSIGNED: Final = {8: u8, 16: u16, 32: u32, 64: u64}
+_UNSIGNED: Final = {8: weft.u8, 16: weft.u16, 32: weft.u32, 64: weft.u64}
 _SET: Final = 1 << 32
 
 
@@ -35,12 +31,12 @@ def words_of(*dtypes: Any) -> int:
 
 def slots_of(parts: Any) -> Any:
     """Values that a row of so many parts publishes; traced in host functions."""
-    groups = ceil_div(i64(parts), WARP_SIZE)
-    return parts + groups + ceil_div(groups, WARP_SIZE) + 1
+    groups = weft.ceil_div(weft.i64(parts), WARP_SIZE)
+    return parts + groups + weft.ceil_div(groups, WARP_SIZE) + 1
 
 
 def before_part(total: Any, part: Any, parts: Any, words: Any, function: Any) -> Any:
-    """What the parts before this one combine to, in every lane of the warp that calls it; any value for the first one.
+    """Computes the exclusive prefix of a part, in every lane of the calling warp; any value for the first part.
 
     Args:
         total: of this part, the same in every lane; a number or a tuple of them.
@@ -49,12 +45,12 @@ def before_part(total: Any, part: Any, parts: Any, words: Any, function: Any) ->
         words: memory of u64 for the row's `slots_of` values, `words_of` for each, which was zero.
         function: combines two values, of which the first one is earlier.
     """
-    lane, group = lane_id(), part // WARP_SIZE
-    groups, own, other = ceil_div(parts, WARP_SIZE), part % WARP_SIZE, group % WARP_SIZE
+    lane, group = weft.lane_id(), part // WARP_SIZE
+    groups, own, other = weft.ceil_div(parts, WARP_SIZE), part % WARP_SIZE, group % WARP_SIZE
     above = group // WARP_SIZE
     if lane == 0:
         publish(words, part, total)
-    # All are on their way before the first one is looked at; lanes beyond the last ask for a value that is not used.
+    # All loads are in flight before the first one is looked at; lanes beyond the last ask for a value that is not used.
     slots = (
         part - own + min(lane, own),
         parts + group - other + min(lane, other),
@@ -82,7 +78,7 @@ def before_part(total: Any, part: Any, parts: Any, words: Any, function: Any) ->
 def _first(words: Any, slot: Any, asked_for: Any, count: Any, like: Any, function: Any) -> Any:
     """So many published values combined, a lane each; in every lane."""
     value = like
-    if lane_id() < count:
+    if weft.lane_id() < count:
         value = arrived(words, slot, asked_for, like)
     value = trees.reduced(value, function, count, WARP_SIZE, "scan")
     return moved("idx", value, 0, ALL)
@@ -98,17 +94,21 @@ def publish(words: Any, slot: Any, value: Any) -> None:
     at = slot * words_of(*(number.dtype for number in numbers))
     for number in numbers:
         dtype = number.dtype
-        bits = u64(number) if dtype is bool_ else u64(bitcast(number, _UNSIGNED[dtype.bits]))
-        for k in static_range(words_of(dtype)):
+        bits = (
+            weft.u64(number)
+            if dtype is weft.bool_
+            else weft.u64(weft.bitcast(number, _UNSIGNED[dtype.bits]))
+        )
+        for k in weft.static_range(words_of(dtype)):
             part = (bits >> (32 * k)) & 0xFFFFFFFF
-            atomic_store(words, at, part | u64(_SET))
+            weft.atomic_store(words, at, part | weft.u64(_SET))
             at += 1
 
 
 def asked(words: Any, slot: Any, like: Any) -> Any:
     """A published value's words, which may not be there yet."""
     count = words_of(*(number.dtype for number in _numbers(like)))
-    return [atomic_load(words, slot * count + k) for k in static_range(count)]
+    return [weft.atomic_load(words, slot * count + k) for k in weft.static_range(count)]
 
 
 def arrived(words: Any, slot: Any, asked_for: Any, like: Any) -> Any:
@@ -116,8 +116,8 @@ def arrived(words: Any, slot: Any, asked_for: Any, like: Any) -> Any:
     numbers, at = _numbers(like), slot * len(asked_for)
     parts: Any = []
     for k, word in enumerate(asked_for):
-        while word < u64(_SET):
-            word = atomic_load(words, at + k)
+        while word < weft.u64(_SET):
+            word = weft.atomic_load(words, at + k)
         parts.append(word & 0xFFFFFFFF)
     values: Any = ()
     for number in numbers:
@@ -133,6 +133,6 @@ def _numbers(value: Any) -> Any:
 def _from_parts(parts: Any, dtype: Any) -> Any:
     """A number from words with 32 bits of it each."""
     bits = parts[0] if len(parts) == 1 else parts[0] | (parts[1] << 32)
-    if dtype is bool_:
+    if dtype is weft.bool_:
         return bits != 0
-    return bitcast(_UNSIGNED[dtype.bits](bits), dtype)
+    return weft.bitcast(_UNSIGNED[dtype.bits](bits), dtype)

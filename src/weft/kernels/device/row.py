@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of an array of any rank, for kernels that give each a warp or a block.
 
-In: an array and a row's number. Out: the row, a view; which threads it gets, and its elements, some neighbors at once.
+In: an array and a row's number. Out: the row, a view; its threads, and vector loads and stores of `width` elements.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+import weft
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.kernels.device.views import aligned
-from weft.language.control import ceil_div
-from weft.language.memory.vectors import load_vector, store_vector
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.primitives.block import reductions as of_block
-from weft.primitives.warp import reductions as of_warp
-from weft.types.dtype import f32, f64, i64, u64
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
 SHORT: Final = 1024
@@ -46,7 +41,7 @@ def row_of(a: Any, number: Any, width: Any = 1) -> Any:
 
 def row_count(shape: Any) -> Any:
     """How many rows an array has, an i64; traced in host functions."""
-    count = i64(1)
+    count = weft.i64(1)
     for size in shape[:-1]:
         count *= size
     return count
@@ -55,15 +50,15 @@ def row_count(shape: Any) -> Any:
 def sum_type(dtype: Any) -> Any:
     """The type in which elements are added: f32 for floats up to it, and 64-bit integers."""
     if dtype.is_float:
-        return f64 if dtype is f64 else f32
-    return u64 if dtype.kind == "uint" else i64
+        return weft.f64 if dtype is weft.f64 else weft.f32
+    return weft.u64 if dtype.kind == "uint" else weft.i64
 
 
 def result_name(dtype: Any, type_name: str) -> Any:
     """The element type of a sum and its name: a float's own, and 64-bit integers, as in NumPy and torch."""
     if dtype.is_float:
         return dtype, type_name
-    return (u64, "uint64") if dtype.kind == "uint" else (i64, "int64")
+    return (weft.u64, "uint64") if dtype.kind == "uint" else (weft.i64, "int64")
 
 
 def threads_for(columns: int, items: int) -> int:
@@ -77,7 +72,7 @@ def threads_for(columns: int, items: int) -> int:
 def grid_of(shape: Any, threads: Any) -> Any:
     """Blocks for the rows of an array: short rows share one. Traced in host functions."""
     rows = row_count(shape)
-    return ceil_div(rows, ROWS) if threads == WARP_SIZE else rows
+    return weft.ceil_div(rows, ROWS) if threads == WARP_SIZE else rows
 
 
 def block_of(threads: Any) -> Any:
@@ -87,33 +82,35 @@ def block_of(threads: Any) -> Any:
 
 def row_number(threads: Any) -> Any:
     """The number of this thread's row, which may be beyond the last one; traced in kernels."""
-    return block_idx.x * ROWS + thread_idx.y if threads == WARP_SIZE else block_idx.x
+    return weft.block_idx.x * ROWS + weft.thread_idx.y if threads == WARP_SIZE else weft.block_idx.x
 
 
 def reduced_row(value: Any, function: Any, threads: Any) -> Any:
-    """The values of all threads of the row combined by a function."""
+    """Reduces the values of a row's threads by a function."""
     return (
-        of_block.reduce(value, function) if threads > WARP_SIZE else of_warp.reduce(value, function)
+        weft.block.reduce(value, function)
+        if threads > WARP_SIZE
+        else weft.warp.reduce(value, function)
     )
 
 
 def places(items: Any, threads: Any, width: Any) -> Any:
-    """Where in its row a thread's accesses of `width` neighbors begin: those of neighbors side by side."""
-    return [(thread_idx.x + k * threads) * width for k in range(items // width)]
+    """Computes the offsets of a thread's accesses to its row, coalesced over the threads."""
+    return [(weft.thread_idx.x + k * threads) * width for k in range(items // width)]
 
 
 def elements(row: Any, place: Any, width: Any) -> Any:
-    """So many neighbors of a row, which it has."""
+    """Loads `width` consecutive elements (unchecked)."""
     if width == 1:
         return [row[place]]
     most = min(width, VECTOR_BYTES // row.dtype.itemsize)
-    parts = [load_vector(row, place + k, most) for k in range(0, width, most)]
+    parts = [weft.load_vector(row, place + k, most) for k in range(0, width, most)]
     return [value for part in parts for value in part]
 
 
 def put_elements(row: Any, place: Any, values: Any) -> None:
-    """Writes neighbors of a row, which it has."""
+    """Stores consecutive elements (unchecked)."""
     if len(values) == 1:
         row[place] = values[0]
     else:
-        store_vector(row, place, tuple(values))
+        weft.store_vector(row, place, tuple(values))

@@ -1,66 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that are on their way while a block or a cluster computes others: rings of buffers, which the copy engine fills.
+"""Row pipelines: TMA copies the next rows into shared memory while a block or a cluster computes the current one.
 
-Traced in kernels whose blocks take one row after the other. In: arrays of one shape, and a `Spread` with stages. Out:
-the block's parts of their rows, in shared memory. What all rows have in common stays there, too.
+For kernels whose blocks loop over rows. In: arrays of one shape, and a `RowMapping` with stages. Out: the block's parts
+of their rows, in shared memory, as are vectors that all rows share.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import weft
 from weft.kernels.device.row import row_count, row_of, sum_type
 from weft.kernels.device.row_mapping import part_of
-from weft.language.asynchronous.bulk_copy import bulk_copy
-from weft.language.asynchronous.mbarrier import mbarrier
-from weft.language.control import static_range
-from weft.language.memory.shared import shared
-from weft.language.threads.grid import grid_dim, thread_idx
 
 
-def ring_of(arrays: Any, spread: Any) -> Any:
-    """A ring of buffers for each array, and the barriers that tell when one buffer of each is full."""
-    shape = spread.stages, spread.threads * spread.items
-    return [shared(shape, a.dtype) for a in arrays], mbarrier(spread.stages, arrivals=1)
+def row_buffers(arrays: Any, mapping: Any) -> Any:
+    """Allocates a circular buffer per array, and an mbarrier per stage."""
+    shape = mapping.stages, mapping.threads * mapping.items
+    return [weft.shared(shape, a.dtype) for a in arrays], weft.mbarrier(mapping.stages, arrivals=1)
 
 
-def step_of(spread: Any) -> Any:
-    """How far apart the rows are that a block or a cluster takes."""
-    return grid_dim.x // spread.blocks
+def row_step(mapping: Any) -> Any:
+    """Computes the distance between rows of a block or a cluster."""
+    return weft.grid_dim.x // mapping.blocks
 
 
-def begin_all(arrays: Any, ring: Any, number: Any, spread: Any) -> None:
-    """Begins to copy the first rows, from that number on."""
-    for stage in static_range(spread.stages):
-        begin(arrays, ring, number + stage * step_of(spread), stage, spread)
+def prefetch(arrays: Any, ring: Any, number: Any, mapping: Any) -> None:
+    """Starts copying the first rows, from that number on, into all stages."""
+    for stage in weft.static_range(mapping.stages):
+        load_async(arrays, ring, number + stage * row_step(mapping), stage, mapping)
 
 
-def begin(arrays: Any, ring: Any, number: Any, state: Any, spread: Any) -> None:
-    """Begins to copy the row of that number, if there is one, into buffers that no thread reads any more."""
+def load_async(arrays: Any, ring: Any, number: Any, state: Any, mapping: Any) -> None:
+    """Starts copying the row of that number, if it exists, into the buffers of a stage that is free."""
     buffers, full = ring
-    if thread_idx.x == 0 and number < row_count(arrays[0].shape):
-        parts = [part_of(row_of(a, number, spread.width), spread) for a in arrays]
+    if weft.thread_idx.x == 0 and number < row_count(arrays[0].shape):
+        parts = [part_of(row_of(a, number, mapping.width), mapping) for a in arrays]
         full[state].arrive(expect_bytes=sum(len(one) * one.dtype.itemsize for one in parts))
         for part, buffer in zip(parts, buffers, strict=True):
             if len(part) > 0:
-                bulk_copy(buffer[state][: len(part)], part, full[state])
+                weft.bulk_copy(buffer[state][: len(part)], part, full[state])
 
 
 def wait(ring: Any, state: Any, count: Any) -> Any:
-    """This block's parts of a row of each array, so many elements, when they are there."""
+    """Waits for this block's parts of a row of each array, `count` elements each."""
     buffers, full = ring
     full[state].wait()
     return [buffer[state][:count] for buffer in buffers]
 
 
-def kept(vector: Any, dtype: Any, spread: Any) -> Any:
-    """This block's part of a vector, for rows of a type, in shared memory after the next barrier; None for None."""
+def shared_vector(vector: Any, dtype: Any, mapping: Any) -> Any:
+    """Loads this block's part of a vector into shared memory, visible after the next barrier; None for None."""
     if vector is None:
         return None
-    part = part_of(vector, spread)
+    part = part_of(vector, mapping)
     wide = sum_type(dtype)
     kind = vector.dtype if vector.dtype.itemsize <= wide.itemsize else wide
-    board = shared(spread.threads * spread.items, kind)
-    for i in range(thread_idx.x, len(part), spread.threads):
+    board = weft.shared(mapping.threads * mapping.items, kind)
+    for i in range(weft.thread_idx.x, len(part), mapping.threads):
         board[i] = kind(part[i])
     return board[: len(part)]

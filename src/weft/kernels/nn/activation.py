@@ -11,7 +11,7 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.api import jit, kernel
+import weft
 from weft.errors import brief
 from weft.kernels.device.row import sum_type
 from weft.kernels.host.arrays import Array, ArrayInfo, Constant, describe, output_like
@@ -25,10 +25,6 @@ from weft.kernels.host.autograd import (
     vjp,
 )
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.language.numbers.math import abs, divide, erf, exp, exp2, fma
-from weft.language.numbers.math import min as lesser
-from weft.language.threads.each import each
-from weft.types.dtype import f32
 
 if TYPE_CHECKING:
     from weft.types.dtype import DType
@@ -78,7 +74,7 @@ def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
     return Call(_map, (function, x, out), out)
 
 
-def _gelu_slope_by_torch(gradient: Any, x: Any, approximate: str) -> Any:
+def _gelu_backward_by_torch(gradient: Any, x: Any, approximate: str) -> Any:
     functional: Any = sys.modules["torch"].nn.functional
 
     def own(x: Any) -> Any:
@@ -87,7 +83,9 @@ def _gelu_slope_by_torch(gradient: Any, x: Any, approximate: str) -> Any:
     return vjp(own, gradient, x)[0]
 
 
-@differentiable(like_second, composite_backward(_gelu_slope_by_torch), rows={"gradient": 1, "x": 1})
+@differentiable(
+    like_second, composite_backward(_gelu_backward_by_torch), rows={"gradient": 1, "x": 1}
+)
 @cached_dispatch
 def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = None) -> Any:
     """The derivative of `gelu`: `gradient` times that of x · Φ(x).
@@ -154,7 +152,7 @@ def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
     return Call(_map_2, (function, gate, up, out), out)
 
 
-def _gated_slopes_by_torch(gradient: Any, gate: Any, up: Any) -> Any:
+def _silu_mul_backward_by_torch(gradient: Any, gate: Any, up: Any) -> Any:
     silu: Any = sys.modules["torch"].nn.functional.silu
 
     def own(gate: Any, up: Any) -> Any:
@@ -164,7 +162,9 @@ def _gated_slopes_by_torch(gradient: Any, gate: Any, up: Any) -> Any:
 
 
 @differentiable(
-    _like_both, composite_backward(_gated_slopes_by_torch), rows={"gradient": 1, "gate": 1, "up": 1}
+    _like_both,
+    composite_backward(_silu_mul_backward_by_torch),
+    rows={"gradient": 1, "gate": 1, "up": 1},
 )
 @cached_dispatch
 def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
@@ -184,8 +184,8 @@ def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
 
     Example:
         >>> import numpy as np, weft
-        >>> by_gate, by_up = weft.kernels.silu_mul_backward(np.ones(1), np.zeros(1), np.ones(1))
-        >>> float(by_gate[0]), float(by_up[0])
+        >>> dgate, dup = weft.kernels.silu_mul_backward(np.ones(1), np.zeros(1), np.ones(1))
+        >>> float(dgate[0]), float(dup[0])
         (0.5, 0.0)
     """
     source = describe(gate, "gate", is_float=True)
@@ -221,17 +221,17 @@ def relu_backward(gradient: Any, x: Any) -> Any:
 
 def ratio(x: Any, y: Any) -> Any:
     """x / y, of f32 within 2 units in the last place on a GPU."""
-    return divide(x, y, approx=x.dtype is f32)
+    return weft.math.divide(x, y, approx=x.dtype is weft.f32)
 
 
 def sigmoid(x: Any, is_short: bool = False) -> Any:
     """1 / (1 + exp(−x)); `is_short`: of 16 bits that were widened, as exact as these are."""
-    return ratio(x.dtype(1.0), 1.0 + exp(-x, approx=is_short))
+    return ratio(x.dtype(1.0), 1.0 + weft.math.exp(-x, approx=is_short))
 
 
 def silu(x: Any, is_short: bool = False) -> Any:
     """X times its sigmoid."""
-    return ratio(x, 1.0 + exp(-x, approx=is_short))
+    return ratio(x, 1.0 + weft.math.exp(-x, approx=is_short))
 
 
 def silu_backward(gradient: Any, x: Any) -> Any:
@@ -252,23 +252,23 @@ def short_gated(gate: Any, up: Any) -> Any:
 
 def gelu_erf(x: Any) -> Any:
     """x · Φ(x)."""
-    return 0.5 * x * (1.0 + erf(_ROOT_HALF * x))
+    return 0.5 * x * (1.0 + weft.math.erf(_ROOT_HALF * x))
 
 
 def gelu_tanh(x: Any) -> Any:
     """x · ½(1 + tanh(v)), which is x · sigmoid(2v), without a difference of near numbers."""
-    return ratio(x, 1.0 + exp(-_twice_v(x)))
+    return ratio(x, 1.0 + weft.math.exp(-_twice_v(x)))
 
 
 def gelu_erf_backward(gradient: Any, x: Any) -> Any:
     """The gradient times Φ(x) + x · exp(−x²/2) / √(2π)."""
-    slope = 0.5 * (1.0 + erf(_ROOT_HALF * x))
-    return gradient * (slope + x * exp(-0.5 * x * x) * (0.5 * _ROOT_2_OVER_PI))
+    grad = 0.5 * (1.0 + weft.math.erf(_ROOT_HALF * x))
+    return gradient * (grad + x * weft.math.exp(-0.5 * x * x) * (0.5 * _ROOT_2_OVER_PI))
 
 
 def gelu_tanh_backward(gradient: Any, x: Any) -> Any:
     """The gradient times s + x · s(1 − s) · 2v′, where s is the sigmoid of 2v."""
-    return _tanh_slope(gradient, x, False)
+    return _tanh_backward(gradient, x, False)
 
 
 # Of 16-bit floats, widened to f32: the error function and an exact `exp` would take longer than memory does.
@@ -276,26 +276,26 @@ def gelu_tanh_backward(gradient: Any, x: Any) -> Any:
 
 def short_gelu_erf(x: Any) -> Any:
     """max(x, 0) − |x| · Φ(−|x|)."""
-    size = lesser(abs(x), _FAR)  # of ∞ times 0 would be NaN
+    size = min(weft.math.abs(x), _FAR)  # of ∞ times 0 would be NaN
     return relu(x) - size * _tail(size)
 
 
 def short_gelu_erf_backward(gradient: Any, x: Any) -> Any:
     """As `gelu_erf_backward`."""
-    tail = _tail(lesser(abs(x), _FAR))
-    slope = tail if x < 0 else 1.0 - tail
-    density = exp2((-0.5 * _LOG2_E) * x * x, approx=True) * (0.5 * _ROOT_2_OVER_PI)
-    return gradient * (slope + x * density)
+    tail = _tail(min(weft.math.abs(x), _FAR))
+    grad = tail if x < 0 else 1.0 - tail
+    density = weft.math.exp2((-0.5 * _LOG2_E) * x * x, approx=True) * (0.5 * _ROOT_2_OVER_PI)
+    return gradient * (grad + x * density)
 
 
 def short_gelu_tanh(x: Any) -> Any:
     """As `gelu_tanh`."""
-    return ratio(x, 1.0 + exp2(_twice_v(x, -_LOG2_E), approx=True))
+    return ratio(x, 1.0 + weft.math.exp2(_twice_v(x, -_LOG2_E), approx=True))
 
 
 def short_gelu_tanh_backward(gradient: Any, x: Any) -> Any:
     """As `gelu_tanh_backward`."""
-    return _tanh_slope(gradient, x, True)
+    return _tanh_backward(gradient, x, True)
 
 
 def _twice_v(x: Any, scale: float = 1.0) -> Any:
@@ -304,7 +304,7 @@ def _twice_v(x: Any, scale: float = 1.0) -> Any:
     return x * (scale + scale * _CUBIC * (x * x))
 
 
-def _tanh_slope(gradient: Any, x: Any, is_short: bool) -> Any:
+def _tanh_backward(gradient: Any, x: Any, is_short: bool) -> Any:
     share = sigmoid(_twice_v(x), is_short)
     inner = 2.0 * _ROOT_2_OVER_PI * (1.0 + 3.0 * _CUBIC * x * x)
     return gradient * (share + x * share * (1.0 - share) * inner)
@@ -314,8 +314,8 @@ def _tail(size: Any) -> Any:
     """Φ(−size), from 0 to 9 within 2⁻¹³ in relative terms, and beyond to 0."""
     power = size.dtype(_LOG2_TAIL[0])
     for coefficient in _LOG2_TAIL[1:]:
-        power = fma(power, size, size.dtype(coefficient))
-    return exp2(power, approx=True)
+        power = weft.math.fma(power, size, size.dtype(coefficient))
+    return weft.math.exp2(power, approx=True)
 
 
 _FORMS: Final = {
@@ -342,46 +342,46 @@ def is_short_float(dtype: Any) -> bool:
     return dtype.bits == 16
 
 
-@jit
+@weft.jit
 def _map(function: Constant, x: Array, out: Array) -> None:
     map_kernel(x, out, function).launch(over=x.shape)
 
 
-@jit
+@weft.jit
 def _map_2(function: Constant, x: Array, y: Array, out: Array) -> None:
     map_2_kernel(x, y, out, function).launch(over=x.shape)
 
 
-@kernel
+@weft.kernel
 def map_kernel(x: Array, out: Array, function: Constant) -> None:
-    """A round: a function of an element."""
+    """An iteration: a function of an element."""
     wide = sum_type(x.dtype)
-    for place in each(x.shape):
+    for place in weft.each(x.shape):
         out[place] = x.dtype(function(wide(x[place])))
 
 
-@kernel
+@weft.kernel
 def map_2_kernel(x: Array, y: Array, out: Array, function: Constant) -> None:
-    """A round: a function of two elements."""
+    """An iteration: a function of two elements."""
     wide = sum_type(x.dtype)
-    for place in each(x.shape):
+    for place in weft.each(x.shape):
         out[place] = x.dtype(function(wide(x[place]), wide(y[place])))
 
 
-@jit
-def _gated_backward(gradient: Array, gate: Array, up: Array, by_gate: Array, by_up: Array) -> None:
-    gated_backward_kernel(gradient, gate, up, by_gate, by_up).launch(over=gate.shape)
+@weft.jit
+def _gated_backward(gradient: Array, gate: Array, up: Array, dgate: Array, dup: Array) -> None:
+    gated_backward_kernel(gradient, gate, up, dgate, dup).launch(over=gate.shape)
 
 
-@kernel
+@weft.kernel
 def gated_backward_kernel(
-    gradient: Array, gate: Array, up: Array, by_gate: Array, by_up: Array
+    gradient: Array, gate: Array, up: Array, dgate: Array, dup: Array
 ) -> None:
-    """A round: both derivatives of an element."""
+    """An iteration: both derivatives of an element."""
     wide = sum_type(gate.dtype)
-    for place in each(gate.shape):
+    for place in weft.each(gate.shape):
         given_gradient, x = wide(gradient[place]), wide(gate[place])
         share = sigmoid(x, is_short_float(gate.dtype))
-        slope = share * (1.0 + x * (1.0 - share))
-        by_gate[place] = gate.dtype(given_gradient * wide(up[place]) * slope)
-        by_up[place] = gate.dtype(given_gradient * x * share)
+        grad = share * (1.0 + x * (1.0 - share))
+        dgate[place] = gate.dtype(given_gradient * wide(up[place]) * grad)
+        dup[place] = gate.dtype(given_gradient * x * share)

@@ -2,14 +2,15 @@
 """``weft.kernels.dropout``: whether an element stays is a function of a seed and its place.
 
 In: an array of floats of any rank and layout. Out: one of its shape. Nothing is kept for the derivative: the same call
-of the gradient, with the same seed, drops the same elements. Eight neighbors share one random draw, 16 bits of it each.
+of the gradient, with the same seed, drops the same elements. Eight adjacent elements share one Philox draw, 16 bits
+each.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.api import jit, kernel
+import weft
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import brief
 from weft.kernels.device.row import elements, put_elements, sum_type
@@ -28,24 +29,21 @@ from weft.kernels.host.arrays import (
 )
 from weft.kernels.host.autograd import differentiable, like_first
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch_except
-from weft.language.control import ceil_div, static_range, where
-from weft.language.threads.each import each
 from weft.primitives.random.philox import words
-from weft.types.dtype import i64, u32, u64
 
 if TYPE_CHECKING:
     Seed = Any
 else:
-    Seed = u64
+    Seed = weft.u64
 
 _DRAWN: Final = 8  # elements of one draw
 _STEPS: Final = 1 << 16
 _BEYOND: Final = 1 << 64
 
 
-def _signed(x: Any, p: float, seed: int, stream: int = 0) -> tuple[Any, ...]:
+def _signed(x: Any, p: float, seed: int, offset: int = 0) -> tuple[Any, ...]:
     """The operator's arguments: torch's integers are signed."""
-    return x, p, _signed_number(seed, "seed"), _signed_number(stream, "stream")
+    return x, p, _signed_number(seed, "seed"), _signed_number(offset, "offset")
 
 
 def _signed_number(value: int, name: str) -> int:
@@ -54,20 +52,20 @@ def _signed_number(value: int, name: str) -> int:
     return value - _BEYOND if value >= _BEYOND >> 1 else value
 
 
-def _dropout_of_signed(x: Any, p: float, seed: int, stream: int = 0) -> Any:
-    return dropout(x, p, *[n + _BEYOND if n < 0 else n for n in (seed, stream)])
+def _dropout_of_signed(x: Any, p: float, seed: int, offset: int = 0) -> Any:
+    return dropout(x, p, *[n + _BEYOND if n < 0 else n for n in (seed, offset)])
 
 
-def _dropout_backward(gradient: Any, _: Any, x: Any, p: float, seed: int, stream: int) -> Any:
-    return _dropout_of_signed(gradient, p, seed, stream), None, None, None
+def _dropout_backward(gradient: Any, _: Any, x: Any, p: float, seed: int, offset: int) -> Any:
+    return _dropout_of_signed(gradient, p, seed, offset), None, None, None
 
 
 @differentiable(like_first, _dropout_backward, _signed, run=_dropout_of_signed)
-@cached_dispatch_except("seed", "stream")
-def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> Any:
+@cached_dispatch_except("seed", "offset")
+def dropout(x: Any, p: float, seed: int, offset: int = 0, out: Any = None) -> Any:
     """Each element is 0 with probability p, else x / (1 − p).
 
-    Which ones are dropped is a function of the seed, the stream and each element's number, counted row by row: the same
+    Which ones are dropped is a function of the seed, the offset and each element's number, counted row by row: the same
     elements in every call, on every device, in every layout and type. So the derivative is `dropout` of the gradient
     with the same seed, and the mask that of an array of ones.
 
@@ -75,7 +73,7 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
         x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
         p: the probability, from 0 to 1, in steps of 2⁻¹⁶.
         seed: an integer from 0 below 2⁶⁴; each gives other elements.
-        stream: like the seed, a second number: the layer's, say.
+        offset: like the seed, a second number: the layer's number, for example.
         out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
 
     Returns:
@@ -83,7 +81,7 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
 
     Raises:
         TypeError: for something else than an array of floats.
-        ValueError: for another p, seed or stream; for `out` of another shape or on another device.
+        ValueError: for another p, seed or offset; for `out` of another shape or on another device.
 
     Example:
         >>> import numpy as np, weft
@@ -95,7 +93,7 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
     share = number(p, "p")
     if not 0 <= share <= 1:
         raise ValueError(f"p is {brief(p)}, expected a probability from 0 to 1")
-    for name, value in (("seed", seed), ("stream", stream)):
+    for name, value in (("seed", seed), ("offset", offset)):
         integer_from(value, name, 0, _BEYOND)
     out = output_like(source, out, ("x",), x=x)
     if source.size:
@@ -104,77 +102,84 @@ def dropout(x: Any, p: float, seed: int, stream: int = 0, out: Any = None) -> An
         target = describe(out, "out")
         is_flat = source.is_contiguous and target.is_contiguous
         together = _width_of(source, target) if is_flat else common_width(source, target)
-        numbers = dropped, scale, seed, stream
-        return Call(_drop, (x, out, *numbers, min(together, _DRAWN), is_flat), out)
+        numbers = dropped, scale, seed, offset
+        return Call(_dropout, (x, out, *numbers, min(together, _DRAWN), is_flat), out)
     return out
 
 
 def _width_of(source: ArrayInfo, target: ArrayInfo) -> int:
-    """Neighbors of an access to vectors of any length."""
+    """Elements per access to flat arrays of any length."""
     bits = source.address | target.address | VECTOR_BYTES
     return (bits & -bits) // source.dtype.itemsize or 1
 
 
-@jit
-def _drop(
+@weft.jit
+def _dropout(
     x: Array,
     out: Array,
     dropped: Int32,
     scale: Float64,
     seed: Seed,
-    stream: Seed,
+    offset: Seed,
     width: Constant,
     is_flat: Constant,
 ) -> None:
     if is_flat:
         x, out = flat(x), flat(out)
-    rounds = (*x.shape[:-1], ceil_div(x.shape[-1], width))
-    drop_kernel(x, out, dropped, scale, seed, stream, width).launch(over=rounds)
+    shape = (*x.shape[:-1], weft.ceil_div(x.shape[-1], width))
+    dropout_kernel(x, out, dropped, scale, seed, offset, width).launch(over=shape)
 
 
-@kernel
-def drop_kernel(
+@weft.kernel
+def dropout_kernel(
     x: Array,
     out: Array,
     dropped: Int32,
     scale: Float64,
     seed: Seed,
-    stream: Seed,
+    offset: Seed,
     width: Constant,
 ) -> None:
-    """A round: `width` neighbors, a power of two up to 8; the last ones of a vector may be fewer."""
+    """An iteration: `width` adjacent elements, a power of two up to 8; fewer at the end of a vector."""
     wide, columns = sum_type(x.dtype), x.shape[-1]
     factor = wide(scale)
-    for place in each((*x.shape[:-1], ceil_div(columns, width))):
-        first = i64(0)  # the number of the first element
+    for place in weft.each((*x.shape[:-1], weft.ceil_div(columns, width))):
+        first = weft.i64(0)  # the number of the first element
         for index, size in zip(place[:-1], x.shape[:-1], strict=True):
             first = first * size + index
         first = first * columns + width * place[-1]
-        drawn = _drawn(seed, stream, first, width)
+        drawn = _drawn(seed, offset, first, width)
         row, column = place[:-1], width * place[-1]
-
-        def kept(value: Any, k: Any, drawn: Any = drawn) -> Any:
-            return x.dtype(wide(value) * factor if drawn[k] >= u32(dropped) else wide(0.0))
 
         if width > 1 and (x.ndim > 1 or column + width <= columns):
             values = elements(_aligned_row(x, row, width), column, width)
-            found = [kept(value, k) for k, value in enumerate(values)]
+            found = [
+                _scaled(value, drawn[k], dropped, factor, x.dtype) for k, value in enumerate(values)
+            ]
             put_elements(_aligned_row(out, row, width), column, found)
         else:
-            for k in static_range(width):
+            for k in weft.static_range(width):
                 if column + k < columns:
-                    out[(*row, column + k)] = kept(x[(*row, column + k)], k)
+                    out[(*row, column + k)] = _scaled(
+                        x[(*row, column + k)], drawn[k], dropped, factor, x.dtype
+                    )
+
+
+def _scaled(value: Any, drawn: Any, dropped: Any, factor: Any, dtype: Any) -> Any:
+    """Computes value · factor, or 0 if dropped."""
+    wide = factor.dtype
+    return dtype(wide(value) * factor if drawn >= weft.u32(dropped) else wide(0.0))
 
 
 def _aligned_row(a: Any, row: Any, width: Any) -> Any:
     return aligned(a[row] if row else a, width)
 
 
-def _drawn(seed: Any, stream: Any, first: Any, count: Any) -> Any:
-    """What is drawn for so many elements, from a multiple of `count` on: 16 bits each."""
+def _drawn(seed: Any, offset: Any, first: Any, count: Any) -> Any:
+    """Draws 16 random bits for each of `count` elements, from a multiple of `count` on."""
     number = first // _DRAWN
-    counter = u32(number), u32(number >> 32), u32(stream), u32(stream >> 32)
-    found = words(counter, (u32(seed), u32(seed >> 32)))
+    counter = weft.u32(number), weft.u32(number >> 32), weft.u32(offset), weft.u32(offset >> 32)
+    found = words(counter, (weft.u32(seed), weft.u32(seed >> 32)))
     parts = [(word & 0xFFFF, word >> 16) for word in found]
     parts = [part for pair in parts for part in pair]
     # Of fewer elements, those of the words that are theirs.
@@ -182,5 +187,5 @@ def _drawn(seed: Any, stream: Any, first: Any, count: Any) -> Any:
     while half > count:
         half //= 2
         is_second = (first & half) != 0
-        parts = [where(is_second, parts[half + k], parts[k]) for k in range(half)]
+        parts = [weft.where(is_second, parts[half + k], parts[k]) for k in range(half)]
     return parts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from weft.api import jit, kernel
+import weft
 from weft.kernels.algorithms.transpose import copy, row_copy_config
 from weft.kernels.device.row import elements, index_of, put_elements, row_count, row_of
 from weft.kernels.device.views import aligned
@@ -26,18 +26,9 @@ from weft.kernels.host.arrays import (
 from weft.kernels.host.autograd import WIDEST, differentiable, like_first
 from weft.kernels.host.devices import capabilities
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.language.control import ceil_div, static_range, unroll, where
-from weft.language.memory.atomics import atomic_add
-from weft.language.memory.scratch import scratch
-from weft.language.memory.shared import shared
-from weft.language.numbers.math import min as lesser
-from weft.language.threads.barrier import sync_threads
-from weft.language.threads.each import each
-from weft.language.threads.grid import block_idx, thread_idx
-from weft.types.dtype import bool_, f32, f64, i32, i64
 
 _THREADS: Final = 256
-_AT_ONCE: Final = 4  # accesses of a thread that are under way
+_IN_FLIGHT: Final = 4  # loads of a thread in flight
 _SECTOR: Final = 32  # bytes that a GPU reads for an element
 _LONG: Final = 4096  # bytes of a row that the first cache does not keep for some blocks at once
 _KEPT_BYTES: Final = 1 << 15  # of a row in shared memory; six blocks then run at once
@@ -88,8 +79,8 @@ def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     return Call(_embed, (table, indices, out), out)
 
 
-def _like_table(gradient: Any, indices: Any, rows: int, *_: Any) -> Any:
-    return gradient.new_empty((rows, gradient.shape[-1]))
+def _like_table(gradient: Any, indices: Any, num_embeddings: int, *_: Any) -> Any:
+    return gradient.new_empty((num_embeddings, gradient.shape[-1]))
 
 
 def _added_backward(gradient: Any, _: Any, __: Any, indices: Any, ___: int) -> Any:
@@ -98,7 +89,7 @@ def _added_backward(gradient: Any, _: Any, __: Any, indices: Any, ___: int) -> A
 
 @differentiable(_like_table, _added_backward)
 @cached_dispatch
-def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) -> Any:
+def embedding_backward(gradient: Any, indices: Any, num_embeddings: int, out: Any = None) -> Any:
     """The derivative of `embedding` by its table: each row is the sum of the gradients of its uses.
 
     Sums are in f32, or f64 for f64, in any order: the last bits may differ between calls on a GPU.
@@ -106,8 +97,8 @@ def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) 
     Args:
         gradient: of the result, an array of floats of the shape of `indices` with the table's columns, any layout.
         indices: as in `embedding`.
-        rows: of the table.
-        out: a matrix of so many rows, of gradient's type; None: a new one of its library.
+        num_embeddings: rows of the table.
+        out: a matrix of num_embeddings rows, of gradient's type; None: a new one of its library.
 
     Returns:
         `out`, or the new array.
@@ -127,8 +118,8 @@ def embedding_backward(gradient: Any, indices: Any, rows: int, out: Any = None) 
         raise ValueError(
             f"gradient has shape {source.shape}, expected {(*places.shape, 'columns')}"
         )
-    rows = integer_from(rows, "rows", 0, 1 << 31)
-    shape, inputs = (rows, source.shape[-1]), {"gradient": gradient, "indices": indices}
+    num_embeddings = integer_from(num_embeddings, "num_embeddings", 0, 1 << 31)
+    shape, inputs = (num_embeddings, source.shape[-1]), {"gradient": gradient, "indices": indices}
     out = output(source, shape, source.dtype, source.type_name, out, **inputs)
     return Call(_embed_backward, (gradient, indices, out), out)
 
@@ -219,7 +210,7 @@ def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = No
         [2.0, 0.0, 4.0]
     """
     source = describe(x, "x")
-    if source.dtype is bool_:
+    if source.dtype is weft.bool_:
         raise TypeError("x has elements of bool, expected numbers that can be added")
     axis = _axis(source, axis)
     places = _along(source, indices, axis)
@@ -266,41 +257,41 @@ def _along(source: ArrayInfo, indices: object, axis: int) -> ArrayInfo:
     return found
 
 
-@jit
+@weft.jit
 def _embed(table: Array, indices: Array, out: Array) -> None:
     embed_kernel(table, indices, out).launch(over=out.shape)
 
 
-@kernel
+@weft.kernel
 def embed_kernel(table: Array, indices: Array, out: Array) -> None:
-    """A round: an element."""
-    for place in each(out.shape):
+    """An iteration: an element."""
+    for place in weft.each(out.shape):
         index = indices[place[:-1]]
         inside = 0 <= index < len(table)
         assert inside, "an index of embedding is out of range"
         out[place] = table[index, place[-1]] if inside else table.dtype(0)
 
 
-@jit
+@weft.jit
 def _embed_rows(table: Array, indices: Array, out: Array, plan: Constant) -> None:
     embed_rows_kernel(table, indices, out, plan).launch(
         grid=(
-            ceil_div(indices.size, plan.lines * plan.rows),
-            ceil_div(table.shape[1], plan.lanes * plan.several * plan.width),
+            weft.ceil_div(indices.size, plan.lines * plan.rows),
+            weft.ceil_div(table.shape[1], plan.lanes * plan.several * plan.width),
         ),
         block=(plan.lanes, plan.lines),
     )
 
 
-@kernel
+@weft.kernel
 def embed_rows_kernel(table: Array, indices: Array, out: Array, plan: Constant) -> None:
-    """A thread: some accesses to some rows, all under way at once."""
+    """A thread: some loads of some rows, all in flight at once."""
     lines, width, count = plan.lines, plan.width, row_count(out.shape)
-    first = i64(block_idx.x) * (lines * plan.rows) + thread_idx.y
-    numbers = [first + k * lines for k in static_range(plan.rows)]
-    start = (block_idx.y * (plan.lanes * plan.several) + thread_idx.x) * width
-    starts = [start + k * (plan.lanes * width) for k in static_range(plan.several)]
-    rows = [indices[index_of(lesser(number, count - 1), indices.shape)] for number in numbers]
+    first = weft.i64(weft.block_idx.x) * (lines * plan.rows) + weft.thread_idx.y
+    numbers = [first + k * lines for k in weft.static_range(plan.rows)]
+    start = (weft.block_idx.y * (plan.lanes * plan.several) + weft.thread_idx.x) * width
+    starts = [start + k * (plan.lanes * width) for k in weft.static_range(plan.several)]
+    rows = [indices[index_of(min(number, count - 1), indices.shape)] for number in numbers]
     found: Any = []
     for index in rows:
         inside = 0 <= index < len(table)
@@ -316,40 +307,40 @@ def embed_rows_kernel(table: Array, indices: Array, out: Array, plan: Constant) 
                 put_elements(row_of(out, number, width), place, found[k * plan.several + j])
 
 
-@jit
+@weft.jit
 def _embed_backward(gradient: Array, indices: Array, out: Array) -> None:
-    if out.dtype is f32 or out.dtype is f64:
+    if out.dtype is weft.f32 or out.dtype is weft.f64:
         fill_kernel(out).launch(over=out.shape)
         add_rows_kernel(gradient, indices, out).launch(over=gradient.shape)
     else:
-        sums = scratch(out.shape, f32)
+        sums = weft.scratch(out.shape, weft.f32)
         fill_kernel(sums).launch(over=sums.shape)
         add_rows_kernel(gradient, indices, sums).launch(over=gradient.shape)
-        round_kernel(sums, out).launch(over=out.shape)
+        convert_kernel(sums, out).launch(over=out.shape)
 
 
-@kernel
+@weft.kernel
 def fill_kernel(out: Array) -> None:
-    """A round: a zero."""
-    for place in each(out.shape):
+    """An iteration: a zero."""
+    for place in weft.each(out.shape):
         out[place] = out.dtype(0)
 
 
-@kernel
+@weft.kernel
 def add_rows_kernel(gradient: Array, indices: Array, sums: Array) -> None:
-    """A round: an element of the gradient."""
-    for place in each(gradient.shape):
+    """An iteration: an element of the gradient."""
+    for place in weft.each(gradient.shape):
         index = indices[place[:-1]]
         inside = 0 <= index < len(sums)
         assert inside, "an index of embedding_backward is out of range"
         if inside:
-            atomic_add(sums, (index, place[-1]), sums.dtype(gradient[place]))
+            weft.atomic_add(sums, (index, place[-1]), sums.dtype(gradient[place]))
 
 
-@kernel
-def round_kernel(source: Array, out: Array) -> None:
+@weft.kernel
+def convert_kernel(source: Array, out: Array) -> None:
     """An iteration: an element, in the type of the result."""
-    for place in each(out.shape):
+    for place in weft.each(out.shape):
         out[place] = out.dtype(source[place])
 
 
@@ -358,22 +349,22 @@ def _with(place: Any, axis: Any, index: Any) -> Any:
     return (*place[:axis], index, *place[axis + 1 :])
 
 
-@jit
+@weft.jit
 def _gather(x: Array, indices: Array, out: Array, axis: Constant) -> None:
     gather_kernel(x, indices, out, axis).launch(over=indices.shape)
 
 
-@kernel
+@weft.kernel
 def gather_kernel(x: Array, indices: Array, out: Array, axis: Constant) -> None:
-    """A round: an index."""
-    for place in each(indices.shape):
+    """An iteration: an index."""
+    for place in weft.each(indices.shape):
         index = indices[place]
         inside = 0 <= index < x.shape[axis]
         assert inside, "an index of gather is out of range"
         out[place] = x[_with(place, axis, index)] if inside else x.dtype(0)
 
 
-@jit
+@weft.jit
 def _gather_rows(
     x: Array, indices: Array, out: Array, kept: Constant, width: Constant, index_width: Constant
 ) -> None:
@@ -382,25 +373,25 @@ def _gather_rows(
     )
 
 
-@kernel
+@weft.kernel
 def gather_rows_kernel(
     x: Array, indices: Array, out: Array, kept: Constant, width: Constant, index_width: Constant
 ) -> None:
     """A block: a row, in shared memory."""
-    row, places = row_of(x, block_idx.x, width), row_of(indices, block_idx.x, index_width)
-    target, board = row_of(out, block_idx.x, index_width), shared(kept, x.dtype)
-    for i in unroll(range(thread_idx.x * width, len(row), _THREADS * width), _AT_ONCE):
+    row, places = row_of(x, weft.block_idx.x, width), row_of(indices, weft.block_idx.x, index_width)
+    target, board = row_of(out, weft.block_idx.x, index_width), weft.shared(kept, x.dtype)
+    for i in weft.unroll(range(weft.thread_idx.x * width, len(row), _THREADS * width), _IN_FLIGHT):
         put_elements(board, i, elements(row, i, width))
-    sync_threads()
+    weft.sync_threads()
     step = _THREADS * index_width
-    whole = len(places) // (step * _AT_ONCE) * (step * _AT_ONCE)
-    first = thread_idx.x * index_width
-    for i in unroll(range(first, whole, step * _AT_ONCE), 1):
-        found = [elements(places, i + k * step, index_width) for k in static_range(_AT_ONCE)]
+    whole = len(places) // (step * _IN_FLIGHT) * (step * _IN_FLIGHT)
+    first = weft.thread_idx.x * index_width
+    for i in weft.unroll(range(first, whole, step * _IN_FLIGHT), 1):
+        found = [elements(places, i + k * step, index_width) for k in weft.static_range(_IN_FLIGHT)]
         for k, several in enumerate(found):
             values = [_one_of(board, index, len(row)) for index in several]
             put_elements(target, i + k * step, values)
-    for i in unroll(range(whole + first, len(places), step), 1):
+    for i in weft.unroll(range(whole + first, len(places), step), 1):
         values = [_one_of(board, index, len(row)) for index in elements(places, i, index_width)]
         put_elements(target, i, values)
 
@@ -409,26 +400,26 @@ def _one_of(board: Any, index: Any, count: Any) -> Any:
     """An element of shared memory, or 0 where the index is out of range."""
     inside = 0 <= index < count
     assert inside, "an index of gather is out of range"
-    return where(inside, board[i32(where(inside, index, 0))], board.dtype(0))
+    return weft.where(inside, board[weft.i32(weft.where(inside, index, 0))], board.dtype(0))
 
 
-@jit
+@weft.jit
 def _scatter_add(out: Array, indices: Array, values: Array, axis: Constant) -> None:
-    if out.dtype.is_float and out.dtype.bits < f32.bits:
-        sums = scratch(out.shape, f32)
-        round_kernel(out, sums).launch(over=sums.shape)
+    if out.dtype.is_float and out.dtype.bits < weft.f32.bits:
+        sums = weft.scratch(out.shape, weft.f32)
+        convert_kernel(out, sums).launch(over=sums.shape)
         scatter_add_kernel(sums, indices, values, axis).launch(over=indices.shape)
-        round_kernel(sums, out).launch(over=out.shape)
+        convert_kernel(sums, out).launch(over=out.shape)
     else:
         scatter_add_kernel(out, indices, values, axis).launch(over=indices.shape)
 
 
-@kernel
+@weft.kernel
 def scatter_add_kernel(out: Array, indices: Array, values: Array, axis: Constant) -> None:
-    """A round: a value."""
-    for place in each(indices.shape):
+    """An iteration: a value."""
+    for place in weft.each(indices.shape):
         index = indices[place]
         inside = 0 <= index < out.shape[axis]
         assert inside, "an index of scatter_add is out of range"
         if inside:
-            atomic_add(out, _with(place, axis, index), out.dtype(values[place]))
+            weft.atomic_add(out, _with(place, axis, index), out.dtype(values[place]))

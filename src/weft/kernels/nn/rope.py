@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.rope``: rotary positions, pairs of elements turned by an angle of the token.
+"""``weft.kernels.rope``: rotary positions, pairs of elements rotated by an angle of the token.
 
 In: an array of tokens and heads, and the angles' cosines and sines. Out: an array of its shape.
 """
@@ -9,18 +9,16 @@ from __future__ import annotations
 import math
 from typing import Any, Final, NamedTuple
 
-from weft.api import jit, kernel
+import weft
 from weft.errors import brief
 from weft.kernels.device.row import elements, put_elements, sum_type
 from weft.kernels.device.views import aligned
 from weft.kernels.host.arrays import Array, ArrayInfo, Constant, common_width, describe, output_like
 from weft.kernels.host.autograd import differentiable, like_first, upcast
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.language.control import static_range
-from weft.language.threads.each import each
 
 _STYLES: Final = ("half", "interleaved")
-_MOST_HEADS: Final = 2  # of a thread: four accesses of x are under way, and twice as many of angles
+_MOST_HEADS: Final = 2  # of a thread: four loads of x are in flight, and twice as many of angles
 
 
 def _rope_backward(
@@ -91,18 +89,18 @@ def rope(
     if tables[1].shape[1] != pairs:
         raise ValueError(f"cos has {pairs} pairs, and sin {tables[1].shape[1]}")
     out = output_like(source, out, ("x",), x=x, cos=cos, sin=sin)
-    plan = _plan_for(source, describe(out, "out"), tables, style == "half")
-    return Call(_rope, (x, cos, sin, out, plan, -1 if inverse else 1, 2 * pairs < hdim), out)
+    config = _config_for(source, describe(out, "out"), tables, style == "half")
+    return Call(_rope, (x, cos, sin, out, config, -1 if inverse else 1, 2 * pairs < hdim), out)
 
 
-class Plan(NamedTuple):
-    """How a round turns pairs; constants.
+class RopeConfig(NamedTuple):
+    """Tiling of a thread's work; a constant of kernels.
 
     Attributes:
-        is_half: whether a pair's elements are half of the turned ones apart, else they are neighbors.
-        pairs: of a head in a round, neighbors.
-        heads: in a round, turned by the same angles.
-        width: neighbors of an access to x.
+        is_half: whether a pair's elements are half of the rotated ones apart, else adjacent.
+        pairs: of a head per iteration, adjacent.
+        heads: per iteration, rotated by the same angles.
+        width: elements per access to x.
         table_width: of one to cos and sin.
     """
 
@@ -113,91 +111,95 @@ class Plan(NamedTuple):
     table_width: int
 
 
-def _plan_for(source: ArrayInfo, target: ArrayInfo, tables: list[ArrayInfo], is_half: bool) -> Plan:
+def _config_for(
+    source: ArrayInfo, target: ArrayInfo, tables: list[ArrayInfo], is_half: bool
+) -> RopeConfig:
     """Accesses of 16 bytes, as far as everything lies so."""
     count = tables[0].shape[1]
     width = math.gcd(common_width(source, target), count if is_half else 2 * count)
     pairs = width if is_half else max(width // 2, 1)
     heads = math.gcd(source.shape[-2], _MOST_HEADS)
-    return Plan(is_half, pairs, heads, width, math.gcd(pairs, common_width(*tables)))
+    return RopeConfig(is_half, pairs, heads, width, math.gcd(pairs, common_width(*tables)))
 
 
-@jit
+@weft.jit
 def _rope(
     x: Array,
     cos: Array,
     sin: Array,
     out: Array,
-    plan: Constant,
+    config: Constant,
     sign: Constant,
     has_rest: Constant,
 ) -> None:
-    turn_kernel(x, cos, sin, out, plan, sign).launch(over=_turns(x.shape, cos.shape, plan))
+    rope_kernel(x, cos, sin, out, config, sign).launch(over=_iterations(x.shape, cos.shape, config))
     if has_rest:
         rest = x[..., 2 * cos.shape[1] :]
-        keep_kernel(rest, out[..., 2 * cos.shape[1] :]).launch(over=rest.shape)
+        copy_rest_kernel(rest, out[..., 2 * cos.shape[1] :]).launch(over=rest.shape)
 
 
-def _turns(shape: Any, table_shape: Any, plan: Any) -> Any:
-    """The rounds; traced in host functions and kernels."""
-    return (*shape[:-2], shape[-2] // plan.heads, table_shape[1] // plan.pairs)
+def _iterations(shape: Any, table_shape: Any, config: Any) -> Any:
+    """The iteration space."""
+    return (*shape[:-2], shape[-2] // config.heads, table_shape[1] // config.pairs)
 
 
-@kernel
-def turn_kernel(
-    x: Array, cos: Array, sin: Array, out: Array, plan: Constant, sign: Constant
+@weft.kernel
+def rope_kernel(
+    x: Array, cos: Array, sin: Array, out: Array, config: Constant, sign: Constant
 ) -> None:
-    """A round: neighboring pairs of some heads, all by the same angles."""
+    """An iteration: adjacent pairs of some heads, all by the same angles."""
     wide, count = sum_type(x.dtype), cos.shape[1]
-    for place in each(_turns(x.shape, cos.shape, plan)):
+    for place in weft.each(_iterations(x.shape, cos.shape, config)):
         *leading, token, head, first = place
-        first *= plan.pairs
-        heads = [(*leading, token, head * plan.heads + k) for k in static_range(plan.heads)]
-        found = [_pairs_of(x[one], first, count, plan) for one in heads]
-        c = _neighbors(cos[token], first, plan.pairs, plan.table_width)
-        s = _neighbors(sin[token], first, plan.pairs, plan.table_width)
+        first *= config.pairs
+        heads = [
+            (*leading, token, head * config.heads + k) for k in weft.static_range(config.heads)
+        ]
+        found = [_pairs_of(x[one], first, count, config) for one in heads]
+        c = _load(cos[token], first, config.pairs, config.table_width)
+        s = _load(sin[token], first, config.pairs, config.table_width)
         c, s = [wide(one) for one in c], [sign * wide(one) for one in s]
         for one, (p, q) in zip(heads, found, strict=True):
             p, q = [wide(value) for value in p], [wide(value) for value in q]
             angles = [*zip(p, q, c, s, strict=True)]
-            turned = [x.dtype(p * c - q * s) for p, q, c, s in angles]
+            rotated = [x.dtype(p * c - q * s) for p, q, c, s in angles]
             others = [x.dtype(q * c + p * s) for p, q, c, s in angles]
-            _put_pairs(out[one], first, count, turned, others, plan)
+            _put_pairs(out[one], first, count, rotated, others, config)
 
 
-def _pairs_of(row: Any, first: Any, count: Any, plan: Any) -> tuple[Any, Any]:
+def _pairs_of(row: Any, first: Any, count: Any, config: Any) -> tuple[Any, Any]:
     """The first and the second elements of neighboring pairs."""
-    if plan.is_half:
-        p = _neighbors(row, first, plan.pairs, plan.width)
-        return p, _neighbors(row, first + count, plan.pairs, plan.width)
-    both = _neighbors(row, 2 * first, 2 * plan.pairs, plan.width)
+    if config.is_half:
+        p = _load(row, first, config.pairs, config.width)
+        return p, _load(row, first + count, config.pairs, config.width)
+    both = _load(row, 2 * first, 2 * config.pairs, config.width)
     return both[::2], both[1::2]
 
 
-def _put_pairs(row: Any, first: Any, count: Any, p: Any, q: Any, plan: Any) -> None:
-    if plan.is_half:
-        _put_neighbors(row, first, p, plan.width)
-        _put_neighbors(row, first + count, q, plan.width)
+def _put_pairs(row: Any, first: Any, count: Any, p: Any, q: Any, config: Any) -> None:
+    if config.is_half:
+        _store(row, first, p, config.width)
+        _store(row, first + count, q, config.width)
     else:
         both = [value for pair in zip(p, q, strict=True) for value in pair]
-        _put_neighbors(row, 2 * first, both, plan.width)
+        _store(row, 2 * first, both, config.width)
 
 
-def _neighbors(row: Any, first: Any, count: Any, width: Any) -> Any:
+def _load(row: Any, first: Any, count: Any, width: Any) -> Any:
     """So many elements of a row, in accesses of `width`."""
     found: Any = []
-    for k in static_range(0, count, width):
+    for k in weft.static_range(0, count, width):
         found += elements(aligned(row, width), first + k, width)
     return found
 
 
-def _put_neighbors(row: Any, first: Any, values: Any, width: Any) -> None:
-    for k in static_range(0, len(values), width):
+def _store(row: Any, first: Any, values: Any, width: Any) -> None:
+    for k in weft.static_range(0, len(values), width):
         put_elements(aligned(row, width), first + k, values[k : k + width])
 
 
-@kernel
-def keep_kernel(x: Array, out: Array) -> None:
-    """A round: an element without a pair."""
-    for place in each(x.shape):
+@weft.kernel
+def copy_rest_kernel(x: Array, out: Array) -> None:
+    """An iteration: an element without a pair."""
+    for place in weft.each(x.shape):
         out[place] = x[place]

@@ -1,60 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.kernels.softmax`` and ``log_softmax``: a warp, a block or a cluster per row, as `spreads` says.
+"""``weft.kernels.softmax``, ``log_softmax`` and their derivatives: a warp, a block or a cluster per row.
 
-In: an array of floats of any rank and layout. Out: one of its shape. A row that fits into registers is read once; a
-longer one twice, with a running maximum. Each warp takes the exponentials relative to its own maximum, so that the
-warps of a row meet once.
+Computes y = exp(x − max x) / Σ exp(x − max x) and log y over the last dimension, and dx = y · (dy − Σ dy · y). A row
+that fits into registers is read once; a longer one twice, by online softmax (Milakov and Gimelshein, 2018). Each warp
+takes the exponentials relative to its own maximum, so that a row needs one synchronization.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from weft.api import jit, kernel
+import weft
+from weft.kernels.device.cluster_reduce import (
+    cluster_barriers,
+    fold,
+    lane_partials,
+    reduce_lanes,
+    reduce_row,
+    warp_partials,
+)
 from weft.kernels.device.row import elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.device.row_mapping import (
-    Limits,
+    RowLimits,
     block_of,
     cluster_of,
-    folded,
     grid_of,
-    is_beyond,
+    is_past_end,
+    iterations,
     load_row,
-    meetings,
-    of_lane,
-    of_warps,
-    over_lanes,
     part_of,
-    rounds,
+    row_mapping_for,
     row_number,
-    spread_for,
     store_row,
 )
-from weft.kernels.device.row_pipeline import begin, begin_all, ring_of, step_of, wait
+from weft.kernels.device.row_pipeline import load_async, prefetch, row_buffers, row_step, wait
 from weft.kernels.host.arrays import Array, Constant, common_width, describe, output_like
-from weft.kernels.host.autograd import WIDE_ON_GPUS, differentiable, like_first
+from weft.kernels.host.autograd import (
+    WIDE_ON_GPUS,
+    composite_backward,
+    differentiable,
+    like_first,
+    like_second,
+    upcast,
+)
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.kernels.nn.softmax_backward import log_softmax_backward, softmax_backward
-from weft.language.asynchronous.pipeline import PipelineState
-from weft.language.control import unroll
-from weft.language.numbers.math import exp, log
-from weft.language.numbers.math import min as lesser
-from weft.primitives.warp import reductions as of_warp
-from weft.types.dtype import i32
+from weft.kernels.nn.activation import check_alike
 from weft.types.launch_limits import WARP_SIZE
 
-_LIMITS: Final = Limits(items=32, threads=1024, streams_from=32768, arrays=1)
+_LIMITS: Final = RowLimits(items=32, threads=1024, streams_from=32768, arrays=1)
 
 
-def _softmax_backward(gradient: Any, y: Any, _: Any) -> Any:
+def _softmax_derivative(gradient: Any, y: Any, _: Any) -> Any:
     return (softmax_backward(gradient, y),)
 
 
-def _log_softmax_backward(gradient: Any, y: Any, _: Any) -> Any:
+def _log_softmax_derivative(gradient: Any, y: Any, _: Any) -> Any:
     return (log_softmax_backward(gradient, y),)
 
 
-@differentiable(like_first, _softmax_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
+@differentiable(like_first, _softmax_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
 @cached_dispatch
 def softmax(x: Any, out: Any = None) -> Any:
     """The softmax of each row: exp(x) / Σ exp(x) over the last dimension.
@@ -78,7 +82,7 @@ def softmax(x: Any, out: Any = None) -> Any:
     return _of_rows(x, out, False)
 
 
-@differentiable(like_first, _log_softmax_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
+@differentiable(like_first, _log_softmax_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
 @cached_dispatch
 def log_softmax(x: Any, out: Any = None) -> Any:
     """The logarithm of the softmax of each row: x − log Σ exp(x) over the last dimension.
@@ -98,55 +102,55 @@ def _of_rows(x: Any, out: Any, is_log: bool) -> Any:
     out = output_like(source, out, ("x",), x=x)
     if source.shape[-1] and source.rows:
         width = common_width(source, describe(out, "out"))
-        spread = spread_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
-        return Call(_softmax, (x, out, spread, is_log), out)
+        mapping = row_mapping_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
+        return Call(_softmax, (x, out, mapping, is_log), out)
     return out
 
 
-@jit
-def _softmax(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
-    block, cluster = block_of(spread), cluster_of(spread)
-    if spread.stages:
-        groups = lesser(row_count(x.shape), softmax_stream_kernel.max_clusters(spread.blocks))
-        softmax_stream_kernel(x, out, spread, is_log).launch(
-            grid=groups * spread.blocks, block=block, cluster=cluster
+@weft.jit
+def _softmax(x: Array, out: Array, mapping: Constant, is_log: Constant) -> None:
+    block, cluster = block_of(mapping), cluster_of(mapping)
+    if mapping.stages:
+        groups = min(row_count(x.shape), softmax_stream_kernel.max_clusters(mapping.blocks))
+        softmax_stream_kernel(x, out, mapping, is_log).launch(
+            grid=groups * mapping.blocks, block=block, cluster=cluster
         )
     else:
         call = narrow_softmax_kernel if x.dtype.itemsize == 2 else softmax_kernel
-        call(x, out, spread, is_log).launch(
-            grid=grid_of(x.shape, spread), block=block, cluster=cluster
+        call(x, out, mapping, is_log).launch(
+            grid=grid_of(x.shape, mapping), block=block, cluster=cluster
         )
 
 
-@kernel
-def softmax_stream_kernel(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
-    """A block or a cluster: row after row, in its registers, while the next ones are on their way."""
-    (meeting,) = meetings(spread, 1)
-    ring, first, step = ring_of((x,), spread), row_number(spread), step_of(spread)
-    begin_all((x,), ring, first, spread)
-    state, turn = PipelineState(spread.stages), i32(0)
+@weft.kernel
+def softmax_stream_kernel(x: Array, out: Array, mapping: Constant, is_log: Constant) -> None:
+    """A block or a cluster: row after row, in its registers, while the next rows are in flight."""
+    (barrier,) = cluster_barriers(mapping, 1)
+    ring, first, step = row_buffers((x,), mapping), row_number(mapping), row_step(mapping)
+    prefetch((x,), ring, first, mapping)
+    state, phase = weft.PipelineState(mapping.stages), weft.i32(0)
     for number in range(first, row_count(x.shape), step):
-        target = part_of(row_of(out, number, spread.width), spread)
+        target = part_of(row_of(out, number, mapping.width), mapping)
         (part,) = wait(ring, state, len(target))
-        row = _kept_results(part, spread, is_log, meeting, turn)
-        begin((x,), ring, number + spread.stages * step, state, spread)
-        store_row(target, row, spread)
-        state, turn = state.next(), turn + 1
+        row = _results_in_registers(part, mapping, is_log, barrier, phase)
+        load_async((x,), ring, number + mapping.stages * step, state, mapping)
+        store_row(target, row, mapping)
+        state, phase = state.next(), phase + 1
 
 
-def softmax_rows(x: Array, out: Array, spread: Constant, is_log: Constant) -> None:
-    """A warp, a block or a cluster: a row; in its registers, or in rounds: for the sum, and for the results."""
-    (meeting,) = meetings(spread, 1)
-    number, width = row_number(spread), spread.width
-    if is_beyond(number, x.shape, spread):
+def softmax_rows(x: Array, out: Array, mapping: Constant, is_log: Constant) -> None:
+    """A warp, a block or a cluster: a row; in registers, or read twice: for the sum, and for the results."""
+    (barrier,) = cluster_barriers(mapping, 1)
+    number, width = row_number(mapping), mapping.width
+    if is_past_end(number, x.shape, mapping):
         return
-    source, target = (part_of(row_of(one, number, width), spread) for one in (x, out))
-    if spread.items:
-        store_row(target, _kept_results(source, spread, is_log, meeting), spread)
+    source, target = (part_of(row_of(one, number, width), mapping) for one in (x, out))
+    if mapping.items:
+        store_row(target, _results_in_registers(source, mapping, is_log, barrier), mapping)
     else:
-        largest, total = read_pair(source, spread, meeting)
-        shift, scale = log(total), 1.0 / total
-        for i in rounds(source, spread):
+        largest, total = online_max_sum(source, mapping, barrier)
+        shift, scale = weft.math.log(total), 1.0 / total
+        for i in iterations(source, mapping):
             row = [largest.dtype(value) for value in elements(source, i, width)]
             if is_log:
                 results = _logarithms(row, largest, shift)
@@ -155,21 +159,23 @@ def softmax_rows(x: Array, out: Array, spread: Constant, is_log: Constant) -> No
             put_elements(target, i, [x.dtype(result) for result in results])
 
 
-softmax_kernel = kernel(softmax_rows)
+softmax_kernel = weft.kernel(softmax_rows)
 # With more registers a multiprocessor has one block of 512 threads, as in logarithms of 16-bit floats.
-narrow_softmax_kernel = kernel(max_registers=64)(softmax_rows)
+narrow_softmax_kernel = weft.kernel(max_registers=64)(softmax_rows)
 
 
-def _kept_results(part: Any, spread: Any, is_log: Any, meeting: Any, turn: Any = 0) -> Any:
-    """A thread's results of a row, of which it keeps its elements."""
-    row = load_wide(part, spread)
-    own, weights = weighed(row, part.dtype)
-    total = of_warp.sum(folded("sum", weights))
-    largest, total = over_pairs(own, total, spread, meeting, turn)
+def _results_in_registers(
+    part: Any, mapping: Any, is_log: Any, barrier: Any, phase: Any = 0
+) -> Any:
+    """Computes a thread's part of a row in registers."""
+    row = load_wide(part, mapping)
+    own, weights = exponentials(row, part.dtype)
+    total = weft.warp.sum(fold("sum", weights))
+    largest, total = reduce_max_sum(own, total, mapping, barrier, phase)
     if is_log:
-        results = _logarithms(row, largest, log(total))
+        results = _logarithms(row, largest, weft.math.log(total))
     else:
-        scale = exp(own - largest) / total
+        scale = weft.math.exp(own - largest) / total
         results = [weight * scale for weight in weights]
     return [part.dtype(result) for result in results]
 
@@ -178,61 +184,224 @@ def _logarithms(row: Any, largest: Any, shift: Any) -> Any:
     return [value - largest - shift for value in row]
 
 
-# What other functions of rows, such as losses, need of a softmax; traced in kernels.
+# Device functions for kernels of rows.
 
 
-def pair_of(row: Any, spread: Any, meeting: Any) -> Any:
-    """The largest element of a row and the sum of exponentials relative to it, of a row that is not needed again."""
-    if not spread.items:
-        return read_pair(row, spread, meeting)
-    own, weights = weighed(load_wide(row, spread), row.dtype)
-    return over_pairs(own, of_warp.sum(folded("sum", weights)), spread, meeting)
+def max_sum(row: Any, mapping: Any, barrier: Any) -> Any:
+    """Reduces a row to its maximum and Σ exp(x − maximum)."""
+    if not mapping.items:
+        return online_max_sum(row, mapping, barrier)
+    own, weights = exponentials(load_wide(row, mapping), row.dtype)
+    return reduce_max_sum(own, weft.warp.sum(fold("sum", weights)), mapping, barrier)
 
 
-def load_wide(row: Any, spread: Any) -> Any:
-    """A thread's elements of a row, in the type that is computed in; −∞, which counts nothing, beyond its end."""
+def load_wide(row: Any, mapping: Any) -> Any:
+    """Loads a thread's elements of a row in the accumulator type; −∞ past its end."""
     wide = sum_type(row.dtype)
-    return [wide(value) for value in load_row(row, spread, -float("inf"))]
+    return [wide(value) for value in load_row(row, mapping, -float("inf"))]
 
 
-def weighed(row: Any, dtype: Any) -> Any:
-    """The largest element that a warp has, and a thread's exponentials relative to it."""
-    own = of_warp.max(folded("max", row))
+def exponentials(row: Any, dtype: Any) -> Any:
+    """Computes a warp's maximum, and a thread's exponentials relative to it."""
+    own = weft.warp.max(fold("max", row))
     shift = _finite(own)
     return own, [exponential(value - shift, dtype) for value in row]
 
 
-def read_pair(source: Any, spread: Any, meeting: Any) -> Any:
-    """As `pair_of`, of a row that is read in rounds."""
+def online_max_sum(source: Any, mapping: Any, barrier: Any) -> Any:
+    """Computes `max_sum` of a row that does not fit into registers, in one pass."""
     wide, dtype = sum_type(source.dtype), source.dtype
     largest, total = wide(-float("inf")), wide(0.0)
-    for i in unroll(rounds(source, spread), 4):
-        row = [wide(value) for value in elements(source, i, spread.width)]
-        new = max(largest, folded("max", row))
+    for i in weft.unroll(iterations(source, mapping), 4):
+        row = [wide(value) for value in elements(source, i, mapping.width)]
+        new = max(largest, fold("max", row))
         shift = _finite(new)
         weights = [exponential(value - shift, dtype) for value in row]
-        total = total * exp(largest - shift) + folded("sum", weights)
+        total = total * weft.math.exp(largest - shift) + fold("sum", weights)
         largest = new
-    own = of_warp.max(largest)
-    total = of_warp.sum(total * exp(largest - _finite(own)))
-    return over_pairs(own, total, spread, meeting)
+    own = weft.warp.max(largest)
+    total = weft.warp.sum(total * weft.math.exp(largest - _finite(own)))
+    return reduce_max_sum(own, total, mapping, barrier)
 
 
 def exponential(value: Any, dtype: Any) -> Any:
-    """Of a number up to 0, as exact as elements of that type: of 16 bits it takes a GPU one instruction for six."""
-    return exp(value, approx=dtype.bits == 16)
+    """Computes exp(value ≤ 0) as exactly as elements of the type are: 16 bits take one GPU instruction, not six."""
+    return weft.math.exp(value, approx=dtype.bits == 16)
 
 
 def _finite(largest: Any) -> Any:
-    """What is subtracted before `exp`: the maximum, or 0 for −∞, from which −∞ would give NaN."""
+    """Replaces −∞ by 0, since −∞ − (−∞) is NaN."""
     return largest if largest != -float("inf") else largest.dtype(0.0)
 
 
-def over_pairs(largest: Any, total: Any, spread: Any, meeting: Any, turn: Any = 0) -> Any:
-    """The largest element of a row and the sum of exponentials relative to it, from such pairs of its warps."""
-    if spread.threads == WARP_SIZE:
+def reduce_max_sum(largest: Any, total: Any, mapping: Any, barrier: Any, phase: Any = 0) -> Any:
+    """Combines the warps' maxima and sums of exponentials into those of the row."""
+    if mapping.threads == WARP_SIZE:
         return largest, total
-    maxima, totals = (of_lane(board) for board in of_warps((largest, total), spread, meeting, turn))
-    largest = over_lanes("max", maxima, spread)
-    parts = [t * exp(m - largest) for m, t in zip(maxima, totals, strict=True)]
-    return largest, over_lanes("sum", parts, spread)
+    maxima, totals = (
+        lane_partials(board) for board in warp_partials((largest, total), mapping, barrier, phase)
+    )
+    largest = reduce_lanes("max", maxima, mapping)
+    parts = [t * weft.math.exp(m - largest) for m, t in zip(maxima, totals, strict=True)]
+    return largest, reduce_lanes("sum", parts, mapping)
+
+
+_BACKWARD_LIMITS: Final = RowLimits(items=16, threads=1024, streams_from=16384, arrays=2)
+
+
+def _backward_by_torch(gradient: Any, y: Any) -> Any:
+    grad, wide = upcast(gradient), upcast(y)
+    return (wide * (grad - (grad * wide).sum(-1, keepdim=True))).to(y.dtype)
+
+
+def _log_backward_by_torch(gradient: Any, y: Any) -> Any:
+    grad = upcast(gradient)
+    return (grad - upcast(y).exp() * grad.sum(-1, keepdim=True)).to(y.dtype)
+
+
+@differentiable(like_second, composite_backward(_backward_by_torch), rows={"gradient": 1, "y": 1})
+@cached_dispatch
+def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
+    """The derivative of `softmax`: y · (gradient − Σ gradient · y) over the last dimension.
+
+    Args:
+        gradient: of the result, an array of y's shape and type.
+        y: what `softmax` gave.
+        out: an array of y's shape and type, which may be `gradient` or `y` itself; None: a new one of y's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than arrays of floats of one type.
+        ValueError: for arrays of different shapes or devices.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.softmax_backward(np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]])).tolist()
+        [[0.25, -0.25]]
+    """
+    return _softmax_gradient(gradient, y, out, False)
+
+
+@differentiable(
+    like_second, composite_backward(_log_backward_by_torch), rows={"gradient": 1, "y": 1}
+)
+@cached_dispatch
+def log_softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
+    """The derivative of `log_softmax`: gradient − exp(y) · Σ gradient over the last dimension.
+
+    Arguments, result and errors as in `softmax_backward`, of what `log_softmax` gave.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.log_softmax_backward(np.array([[1.0, 0.0]]), np.log([[0.5, 0.5]])).tolist()
+        [[0.5, -0.5]]
+    """
+    return _softmax_gradient(gradient, y, out, True)
+
+
+def _softmax_gradient(gradient: Any, y: Any, out: Any, is_log: bool) -> Any:
+    source = describe(y, "y", is_float=True)
+    check_alike(source, gradient, "gradient")
+    out = output_like(source, out, ("gradient", "y"), gradient=gradient, y=y)
+    if source.rows and source.shape[-1]:
+        width = common_width(source, describe(gradient, "gradient"), describe(out, "out"))
+        mapping = row_mapping_for(
+            source.shape[-1], width, source.dtype, source.device, _BACKWARD_LIMITS
+        )
+        return Call(_softmax_backward_rows, (gradient, y, out, mapping, is_log), out)
+    return out
+
+
+@weft.jit
+def _softmax_backward_rows(
+    gradient: Array, y: Array, out: Array, mapping: Constant, is_log: Constant
+) -> None:
+    arguments, block, cluster = (
+        (gradient, y, out, mapping, is_log),
+        block_of(mapping),
+        cluster_of(mapping),
+    )
+    if mapping.stages:
+        groups = min(
+            row_count(y.shape), softmax_backward_stream_kernel.max_clusters(mapping.blocks)
+        )
+        softmax_backward_stream_kernel(*arguments).launch(
+            grid=groups * mapping.blocks, block=block, cluster=cluster
+        )
+    else:
+        softmax_backward_kernel(*arguments).launch(
+            grid=grid_of(y.shape, mapping), block=block, cluster=cluster
+        )
+
+
+@weft.kernel
+def softmax_backward_stream_kernel(
+    gradient: Array, y: Array, out: Array, mapping: Constant, is_log: Constant
+) -> None:
+    """A block or a cluster: row after row, in its registers, while the next rows are in flight."""
+    (barrier,) = cluster_barriers(mapping, 1)
+    ring, first, step = row_buffers((gradient, y), mapping), row_number(mapping), row_step(mapping)
+    prefetch((gradient, y), ring, first, mapping)
+    state, phase = weft.PipelineState(mapping.stages), weft.i32(0)
+    for line in range(first, row_count(y.shape), step):
+        target = part_of(row_of(out, line, mapping.width), mapping)
+        source, row = wait(ring, state, len(target))
+        results = _gradients_in_registers(source, row, mapping, is_log, barrier, phase)
+        load_async((gradient, y), ring, line + mapping.stages * step, state, mapping)
+        store_row(target, results, mapping)
+        state, phase = state.next(), phase + 1
+
+
+@weft.kernel
+def softmax_backward_kernel(
+    gradient: Array, y: Array, out: Array, mapping: Constant, is_log: Constant
+) -> None:
+    """A warp, a block or a cluster: a row; in registers, or read twice."""
+    (barrier,) = cluster_barriers(mapping, 1)
+    line = row_number(mapping)
+    if is_past_end(line, y.shape, mapping):
+        return
+    source, row, target = (
+        part_of(row_of(one, line, mapping.width), mapping) for one in (gradient, y, out)
+    )
+    if mapping.items:
+        store_row(target, _gradients_in_registers(source, row, mapping, is_log, barrier), mapping)
+    else:
+        total = sum_type(y.dtype)(0.0)
+        for i in weft.unroll(iterations(row, mapping), 4):
+            grads, values = (_wide(elements(one, i, mapping.width)) for one in (source, row))
+            total += fold("sum", _sum_terms(grads, values, is_log))
+        total = reduce_row("sum", total, mapping, barrier)
+        for i in iterations(row, mapping):
+            grads, values = (_wide(elements(one, i, mapping.width)) for one in (source, row))
+            put_elements(target, i, _gradients(grads, values, total, out.dtype, is_log))
+
+
+def _gradients_in_registers(
+    source: Any, row: Any, mapping: Any, is_log: Any, barrier: Any, phase: Any = 0
+) -> Any:
+    """Computes a thread's gradients of a row in registers."""
+    grads, values = (_wide(load_row(one, mapping)) for one in (source, row))
+    total = reduce_row("sum", _sum_terms(grads, values, is_log), mapping, barrier, phase)
+    return _gradients(grads, values, total, row.dtype, is_log)
+
+
+def _wide(values: Any) -> Any:
+    return [sum_type(value.dtype)(value) for value in values]
+
+
+def _sum_terms(grads: Any, values: Any, is_log: Any) -> Any:
+    """Computes the terms of the row's sum."""
+    if is_log:
+        return grads
+    return [grad * value for grad, value in zip(grads, values, strict=True)]
+
+
+def _gradients(grads: Any, values: Any, total: Any, dtype: Any, is_log: Any) -> Any:
+    """Computes dx of adjacent elements."""
+    pairs = zip(grads, values, strict=True)
+    if is_log:
+        return [dtype(grad - weft.math.exp(value) * total) for grad, value in pairs]
+    return [dtype(value * (grad - total)) for grad, value in pairs]

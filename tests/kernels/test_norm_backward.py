@@ -9,8 +9,8 @@ import pytest
 
 import weft
 from weft import kernels
-from weft.kernels.device.row_mapping import Spread
-from weft.kernels.nn import norm_backward as norm_gradients
+from weft.kernels.device.row_mapping import RowMapping
+from weft.kernels.nn import norm
 
 pytestmark = pytest.mark.slow
 
@@ -73,10 +73,13 @@ def test_rows_stay_in_registers():
         shape = [weft.sym(name, divisibility=8) for name in "mn"[-rank:]]
         return weft.fake_tensor(dtype, shape, alignment_bytes=16)
 
-    for dtype, spread in ((weft.bf16, Spread(1, 256, 16, 8)), (weft.f32, Spread(16, 512, 16, 4))):
+    for dtype, mapping in (
+        (weft.bf16, RowMapping(1, 256, 16, 8)),
+        (weft.f32, RowMapping(16, 512, 16, 4)),
+    ):
         x, vector = rows(dtype, 2), rows(dtype, 1)
-        arguments = x, x, vector, 1e-5, x, vector, vector, spread, True
-        found = weft.compile(norm_gradients._of_kept_rows, *arguments, options="--gpu-arch sm_90a")
+        arguments = x, x, vector, 1e-5, x, vector, vector, mapping, True
+        found = weft.compile(norm._backward_in_registers, *arguments, options="--gpu-arch sm_90a")
         assert found.kernels["kept_row_kernel"].spill_load_bytes == 0
 
 
