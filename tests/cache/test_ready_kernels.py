@@ -16,7 +16,7 @@ from weft.driver.device import device_properties
 from weft.frontend.state.repeatable import holds_foreign_code, is_repeatable
 from weft.kernels.algorithms import operators as combining
 from weft.kernels.device import row_mapping
-from weft.kernels.fourier import stockham as passes
+from weft.kernels.fourier import stockham
 from weft.kernels.host import devices
 
 PROGRAM = """
@@ -55,7 +55,7 @@ def of_user(a, b):
 
 
 def test_what_weft_runs_in_python_is_repeatable_unless_it_reads_a_device():
-    for function in (row_mapping.block_of, passes.gaps_of, combining.combiner):
+    for function in (row_mapping.block_of, stockham.smem_padding, combining.combiner):
         assert is_repeatable(function)
     for function in (
         devices.capabilities,

@@ -83,8 +83,11 @@ def test_copies_and_transposes_of_every_layout():
     ):
         assert np.array_equal(kernels.transpose(whole, axes), np.transpose(whole, axes))
     heads, found = numbers(2, 5, 3, 16), np.empty((2, 3, 5, 16), np.float32)
-    for plan in (transposes.row_plan_for(4, 4), transposes.RowPlan(2, 2, 4)):  # as on a GPU
-        transposes._move_rows(heads, found, (0, 2, 1, 3), (0, 1, 2, 3), plan)
+    for config in (
+        transposes.row_copy_config(4, 4),
+        transposes.RowCopyConfig(2, 2, 4),
+    ):  # as on a GPU
+        transposes._copy_rows(heads, found, (0, 2, 1, 3), (0, 1, 2, 3), config)
         assert np.array_equal(found, heads.transpose(0, 2, 1, 3))
         found.fill(0)
     view = x.transpose(2, 1, 0)[::2, ::-1]
@@ -139,9 +142,12 @@ def test_rows_of_a_table_and_their_gradient():
     out = weft.empty((3, 7, 64), weft.f32)
     assert np.array_equal(np.asarray(kernels.embedding(aligned, indices, out)), table[indices])
     assert np.array_equal(kernels.embedding(table[:, 1:9], indices[0]), table[:, 1:9][indices[0]])
-    for plan in (transposes.row_plan_for(16, 4), transposes.RowPlan(4, 2, 4)):  # as on a GPU
+    for config in (
+        transposes.row_copy_config(16, 4),
+        transposes.RowCopyConfig(4, 2, 4),
+    ):  # as on a GPU
         found = weft.full((3, 7, 64), 0.0, weft.f32)
-        embedding._embed_rows(aligned, indices, found, plan)
+        embedding._embed_rows(aligned, indices, found, config)
         assert np.array_equal(np.asarray(found), table[indices])
     gradient, expected = numbers(3, 7, 5, dtype=np.float16), np.zeros((50, 5))
     np.add.at(expected, indices, gradient.astype(np.float64))
@@ -170,10 +176,10 @@ def test_each_kernel_assembles_for_a_gpu():
     indices, angles = weft.fake_tensor(weft.i64, ("n",)), weft.fake_tensor(weft.f32, ("n", 8))
     for function, *arguments in (
         (activation._map, activation.gelu_tanh, x, x),
-        (transposes._move_tiles, x, x, (0, 2, 1), 1, 2),
+        (transposes._transpose_tiles, x, x, (0, 2, 1), 1, 2),
         (dropout._dropout, rows, rows, 6554, 1.1, 7, 0, 8, True),
         (rope._rope, x, angles, angles, x, rope.RopeConfig(True, 1, 1, 1, 1), 1, True),
-        (embedding._embed_rows, rows, indices, rows, transposes.row_plan_for(8, 8)),
+        (embedding._embed_rows, rows, indices, rows, transposes.row_copy_config(8, 8)),
         (embedding._gather_rows, rows, weft.fake_tensor(weft.i64, ("n", "k")), rows, 64, 8, 1),
     ):
         compiled = weft.compile(function, *arguments, options="--gpu-arch sm_90a")

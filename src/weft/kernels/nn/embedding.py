@@ -74,8 +74,8 @@ def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     out = output(source, shape, source.dtype, source.type_name, out, **inputs)
     width = common_width(source, describe(out, "out"))
     if width > 1 and columns * places.size and capabilities(source.device).number > 0:
-        plan = row_copy_config(columns // width, width)
-        return Call(_embed_rows, (table, indices, out, plan), out)
+        config = row_copy_config(columns // width, width)
+        return Call(_embed_rows, (table, indices, out, config), out)
     return Call(_embed, (table, indices, out), out)
 
 
@@ -273,24 +273,24 @@ def embed_kernel(table: Array, indices: Array, out: Array) -> None:
 
 
 @weft.jit
-def _embed_rows(table: Array, indices: Array, out: Array, plan: Constant) -> None:
-    embed_rows_kernel(table, indices, out, plan).launch(
+def _embed_rows(table: Array, indices: Array, out: Array, config: Constant) -> None:
+    embed_rows_kernel(table, indices, out, config).launch(
         grid=(
-            weft.ceil_div(indices.size, plan.lines * plan.rows),
-            weft.ceil_div(table.shape[1], plan.lanes * plan.several * plan.width),
+            weft.ceil_div(indices.size, config.lines * config.rows),
+            weft.ceil_div(table.shape[1], config.lanes * config.several * config.width),
         ),
-        block=(plan.lanes, plan.lines),
+        block=(config.lanes, config.lines),
     )
 
 
 @weft.kernel
-def embed_rows_kernel(table: Array, indices: Array, out: Array, plan: Constant) -> None:
+def embed_rows_kernel(table: Array, indices: Array, out: Array, config: Constant) -> None:
     """A thread: some loads of some rows, all in flight at once."""
-    lines, width, count = plan.lines, plan.width, row_count(out.shape)
-    first = weft.i64(weft.block_idx.x) * (lines * plan.rows) + weft.thread_idx.y
-    numbers = [first + k * lines for k in weft.static_range(plan.rows)]
-    start = (weft.block_idx.y * (plan.lanes * plan.several) + weft.thread_idx.x) * width
-    starts = [start + k * (plan.lanes * width) for k in weft.static_range(plan.several)]
+    lines, width, count = config.lines, config.width, row_count(out.shape)
+    first = weft.i64(weft.block_idx.x) * (lines * config.rows) + weft.thread_idx.y
+    numbers = [first + k * lines for k in weft.static_range(config.rows)]
+    start = (weft.block_idx.y * (config.lanes * config.several) + weft.thread_idx.x) * width
+    starts = [start + k * (config.lanes * width) for k in weft.static_range(config.several)]
     rows = [indices[index_of(min(number, count - 1), indices.shape)] for number in numbers]
     found: Any = []
     for index in rows:
@@ -304,7 +304,7 @@ def embed_rows_kernel(table: Array, indices: Array, out: Array, plan: Constant) 
     for k, number in enumerate(numbers):
         for j, place in enumerate(starts):
             if number < count and place < table.shape[1]:
-                put_elements(row_of(out, number, width), place, found[k * plan.several + j])
+                put_elements(row_of(out, number, width), place, found[k * config.several + j])
 
 
 @weft.jit
