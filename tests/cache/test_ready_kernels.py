@@ -14,7 +14,7 @@ from tests.cache.test_processes import ROOT, environment
 from tests.sampling import sampled
 from weft.driver.device import device_properties
 from weft.frontend.state.repeatable import holds_foreign_code, is_repeatable
-from weft.kernels.algorithms import operators as combining
+from weft.kernels.algorithms import operators
 from weft.kernels.device import row_mapping
 from weft.kernels.fourier import stockham
 from weft.kernels.host import devices
@@ -55,7 +55,7 @@ def of_user(a, b):
 
 
 def test_what_weft_runs_in_python_is_repeatable_unless_it_reads_a_device():
-    for function in (row_mapping.block_of, stockham.smem_padding, combining.combiner):
+    for function in (row_mapping.block_of, stockham.smem_padding, operators.acc_type):
         assert is_repeatable(function)
     for function in (
         devices.capabilities,
