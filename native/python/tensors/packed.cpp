@@ -36,7 +36,7 @@ int check_bytes(const DLTensor& tensor) {
   if (tensor.shape[last] > 1 && tensor.strides[last] != 1) {
     return refuse(
         PyExc_ValueError,
-        "packed: expected bytes that are neighbors along the last dimension, received strides[%d] = %lld",
+        "packed: expected adjacent bytes along the last dimension, received strides[%d] = %lld",
         static_cast<int>(last), static_cast<long long>(tensor.strides[last]));
   }
   return 0;

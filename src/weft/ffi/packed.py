@@ -44,7 +44,7 @@ def packed(array: Any, dtype: object) -> Packed:
 
     Raises:
         TypeError: `array` is not one of bytes, or `dtype` not a packed type.
-        ValueError: the bytes are not neighbors along the last dimension.
+        ValueError: the bytes are not adjacent along the last dimension.
     """
     if not isinstance(dtype, DType) or not dtype.is_packed:
         raise TypeError(f"packed: expected weft.i4 or weft.u4, received {dtype!r}")

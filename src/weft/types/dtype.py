@@ -93,7 +93,7 @@ class DType:
         return self.bits // 8
 
     def storage_bytes(self, count: int) -> int:
-        """Bytes of `count` neighboring elements in memory.
+        """Bytes of `count` adjacent elements in memory.
 
         Example:
             >>> weft.f32.storage_bytes(3), weft.i4.storage_bytes(8), weft.u4.storage_bytes(3)

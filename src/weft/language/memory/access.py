@@ -78,9 +78,9 @@ def store(
     if tensor.dtype.is_packed:
         raise TypeMismatchError(
             "PACKED_STORE",
-            f"an element of {tensor.name} is one of several in a byte, and threads that write neighbors would write "
-            "the same byte at once",
-            hint=f"write neighbors together: weft.store_vector({tensor.name}, index, (x, y))",
+            f"an element of {tensor.name} is one of several in a byte, and threads that write adjacent ones would "
+            "write the same byte at once",
+            hint=f"write adjacent elements together: weft.store_vector({tensor.name}, index, (x, y))",
         )
     if isinstance(value, Tensor):
         raise TypeMismatchError(

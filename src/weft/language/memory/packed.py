@@ -114,7 +114,7 @@ def load_elements(
     count: int,
     cache: StringAttr | None,
 ) -> tuple[Scalar, ...]:
-    """Neighbors that take whole bytes, in one access."""
+    """Adjacent elements that take whole bytes, in one access."""
     whole, indices, words = _words(builder, tensor, places, count)
     found: Sequence[SSAValue]
     if words == 1:
@@ -141,7 +141,7 @@ def store_elements(
     elements: Sequence[SSAValue],
     cache: StringAttr | None,
 ) -> None:
-    """Writes neighbors that take whole bytes, in one access."""
+    """Write adjacent elements that take whole bytes, in one access."""
     whole, indices, words = _words(builder, tensor, places, len(elements))
     bits, each = tensor.dtype.bits, len(elements) // words
     word_type = ir_type(whole.dtype)
@@ -166,7 +166,7 @@ def store_elements(
 def _words(
     builder: Builder, tensor: Tensor, places: Sequence[SSAValue], count: int
 ) -> tuple[Tensor, list[SSAValue], int]:
-    """The memory as the widest integers that so many neighbors are, the indices of the first, and their number."""
+    """The memory as the widest integers that `count` elements fill, the indices of the first, and their number."""
     bits = count * tensor.dtype.bits
     word = _WORDS[min(bits, _WORD_BITS)]
     whole = reinterpreted(builder, tensor, word)
@@ -223,14 +223,14 @@ def packed(builder: Builder, tensor: object, dtype: object) -> Tensor:
     if kind.is_pointer or not tensor.rank or kind.layout.data not in ("contiguous", "inner"):
         raise TypeMismatchError(
             "PACKED_BYTES",
-            f"packed: {tensor.name} is {describe(tensor)}, whose bytes are not known to be neighbors",
+            f"packed: {tensor.name} is {describe(tensor)}, whose bytes are not known to be adjacent",
             hint='annotate a layout of "contiguous" or "inner"',
         )
     return reinterpreted(builder, tensor, dtype)
 
 
 def check_view(tensor: Tensor, layout: str, multiples: Sequence[int], text: str) -> None:
-    """Checks that a part begins with a byte and keeps neighbors.
+    """Check that a part begins with a byte and keeps elements adjacent.
 
     Args:
         tensor: of packed elements.
@@ -239,13 +239,13 @@ def check_view(tensor: Tensor, layout: str, multiples: Sequence[int], text: str)
         text: the part as written.
 
     Raises:
-        TypeMismatchError: if elements of the part are not neighbors.
+        TypeMismatchError: if elements of the part are not adjacent.
         ValueRangeError: if it is not known to begin with a byte.
     """
     if layout not in ("contiguous", "inner"):
         raise TypeMismatchError(
             "PACKED_VIEW",
-            f"{text}: the elements of the part are not neighbors, and {tensor.dtype} are packed",
+            f"{text}: the elements of the part are not adjacent, and {tensor.dtype} are packed",
             hint="index the elements one by one, or slice other dimensions",
         )
     each = 8 // tensor.dtype.bits

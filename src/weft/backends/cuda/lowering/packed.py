@@ -2,7 +2,7 @@
 """Packed elements as floats, without conversion instructions, of which a multiprocessor has few.
 
 In: arith.sitofp and arith.uitofp of elements of four bits. Out: the element as the last bits of a float whose unit in
-the last place is 1, less that float: one `lop3` and one subtraction; of two neighbors of a word, in 16 bits, for both.
+the last place is 1, less that float: one `lop3` and one subtraction; of two adjacent ones, in 16 bits, for both.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _nibble(value: SSAValue) -> _Nibble | None:
 
 
 def _kind(op: Operation | None) -> tuple[object, ...]:
-    """What is the same of two conversions that make a pair."""
+    """Operation and types, which the two conversions of a pair share."""
     if not isinstance(op, arith.SIToFPOp | arith.UIToFPOp):
         return ()
     return type(op), op.operands[0].type, op.results[0].type
@@ -85,7 +85,7 @@ def _print_cast(printer: FunctionPrinter, op: Operation) -> None:
 
 
 def _bias(op: Operation) -> int:
-    """What is in the last bits beside the element: a signed one is xored, so that it begins with 0."""
+    """Bits xored with the element: the sign bit of a signed one, which then counts from 0."""
     return _SIGN if isinstance(op, arith.SIToFPOp) else 0
 
 
