@@ -18,6 +18,7 @@ from weft.errors import NameResolutionError, UnavailableError
 from weft.language import LANGUAGE, NAMESPACES, LanguageName, language_name, resolve
 from weft.language.builtins import BUILTINS
 from weft.language.operation import Operation
+from weft.language.target import Target
 from weft.language.threads.grid import Coordinate
 from weft.language.threads.warpgroup import ThreadGroup
 
@@ -25,7 +26,7 @@ FOUND = {name: resolve(name) for name in LANGUAGE}
 
 
 def test_every_name_stands_for_an_operation():
-    kinds = Operation | Coordinate | ThreadGroup
+    kinds = Operation | Coordinate | Target | ThreadGroup
     assert [n for n, one in FOUND.items() if not isinstance(one, kinds) or one.name != n] == []
 
 

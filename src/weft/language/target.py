@@ -54,6 +54,9 @@ class Target(StagedNamespace):
     Attributes:
         arch: the architecture, such as ``"sm_90a"``; ``"cpu"``.
         is_cpu: whether it is the CPU target.
+
+    Example:
+        ``if weft.target.is_cpu or weft.target.arch == "sm_90a": ...``
     """
 
     name = "target"
