@@ -8,7 +8,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from weft.dialects.nvgpu import NVGPU
 from weft.dialects.simt import SIMT
-from weft.passes import check_accesses, watch_threads
+from weft.passes import check_accesses, instrument_memory
 
 OPERATIONS = [*SIMT.operations, *NVGPU.operations]
 # The language's name of an operation → why it has no check of its own.
@@ -87,11 +87,11 @@ def test_no_reason_is_left_over():
 
 
 def test_races_are_looked_for_at_everything_that_has_bounds():
-    others = {operation.name for operation in check_accesses.CHECKED - watch_threads.ACCESSES}
+    others = {operation.name for operation in check_accesses.CHECKED - instrument_memory.ACCESSES}
     # Barriers order accesses; tensor maps are not elements of an array; the others' regions access elements.
     assert not [
         name
         for name in others
         if not any(word in name for word in ("mbarrier", "map", "fragment", "load_matrix"))
     ]
-    assert watch_threads.ACCESSES <= check_accesses.CHECKED
+    assert instrument_memory.ACCESSES <= check_accesses.CHECKED

@@ -31,7 +31,7 @@ from weft.dialects.nvgpu.tensor_map import MOST_RANK
 from weft.dialects.nvgpu.tma import REDUCTIONS
 from weft.dialects.simt.watch import ACCESS_FLAGS, EVENTS
 from weft.frontend.state import captured
-from weft.passes.watch_threads import SCRATCH
+from weft.passes.instrument_memory import SCRATCH
 from weft.runtime.executor import EXECUTORS
 
 ROOT = Path(__file__).resolve().parents[2]

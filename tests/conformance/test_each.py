@@ -18,7 +18,7 @@ import weft
 from tests.conformance.harness import NUMPY_TYPES
 from tests.sampling import sampled
 from weft.compiler import pipeline
-from weft.passes import spread_rounds as the_pass
+from weft.passes import map_each as the_pass
 
 SIZES = (0, 1, 2, 3, 31, 32, 33, 127, 257, 1021, 2048, 4099, 10007)
 GRIDS = ((1, 1), (1, 33), (3, 64), (2, (8, 4, 2)), ((2, 3, 2), (5, 2)))
@@ -28,12 +28,12 @@ GRIDS = ((1, 1), (1, 33), (3, 64), (2, (8, 4, 2)), ((2, 3, 2), (5, 2)))
 def spread(request, monkeypatch):
     """How rounds are spread: both ways are loops over the same operations, so a CPU runs both."""
     if request.param == "as on a GPU":
-        change = functools.partial(the_pass.spread_rounds)
+        change = functools.partial(the_pass.map_each)
 
-        def spread_rounds(module, on_host):
+        def map_each(module, on_host):
             change(module, on_host=False)
 
-        monkeypatch.setattr(pipeline, "spread_rounds", spread_rounds)
+        monkeypatch.setattr(pipeline, "map_each", map_each)
 
 
 @weft.kernel

@@ -33,7 +33,7 @@ def test_the_text_parses_and_prints_as_it_stands():
     ("old", "new", "message"),
     [
         ("to %tile from %a", "to %a from %tile", "a copy from shared to global memory"),
-        ("[?], contiguous", "[?], strided", "is not known to be neighbors"),
+        ("[?], contiguous", "[?], strided", "is not known to be contiguous"),
         ("offsets 64, align 16", "offsets 64, align 4", "aligned to 16"),
         ("tensor<f32, [?]", "tensor<i32, [?]", "are not those of"),
         ('"evict_first"', '"first"', "first is not one of"),

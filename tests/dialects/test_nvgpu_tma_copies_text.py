@@ -63,5 +63,5 @@ def test_a_tile_without_a_swizzle_is_whole():
     kind = "!simt.tensor<f16, [64, 128], inner, global, dims 32, offsets 32, align 1024>"
     outside = plain.replace("%i: i32 {", f'%tile: {kind} {{weft.name = "t"}}, %i: i32 {{')
     outside = outside.replace(f"    %tile = simt.shared : {PLAIN}\n", "").replace(PLAIN, kind)
-    with pytest.raises(VerifyException, match="whose elements are neighbors"):
+    with pytest.raises(VerifyException, match="a contiguous tile"):
         parsed(outside).verify()

@@ -17,7 +17,7 @@ from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.compiler.module_text import module_text
 from weft.compiler.pipeline import passes_for
 from weft.config import SANITIZER_CHECKS
-from weft.passes.spread_rounds import spread_rounds
+from weft.passes.map_each import map_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,9 +86,7 @@ RUNS: Final[dict[str, Callable[[ModuleOp], str]]] = {
     "ptx-sm60": functools.partial(ptx, architecture="sm_60"),
     "sass": sass,
     "ptx-after-passes": ptx_after_passes,
-    "spread_rounds_on_cpu": functools.partial(
-        after, functools.partial(spread_rounds, on_host=True)
-    ),
+    "map_each_on_cpu": functools.partial(after, functools.partial(map_each, on_host=True)),
     **{name: functools.partial(after, each) for name, each in ALL_PASSES.items()},
 }
 del RUNS["attach_ffi_wrapper"]  # needs a signature, and has texts of its own in tests/ffi_wrapper

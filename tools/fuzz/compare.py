@@ -25,7 +25,7 @@ from weft import _native
 from weft.backends.cpu.lowering.fission import COROUTINES
 from weft.codegen.operations.launch import kernels_of
 from weft.compiler import pipeline
-from weft.passes.spread_rounds import spread_rounds
+from weft.passes.map_each import map_each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -130,7 +130,7 @@ def _compiled(program: Program, options: str) -> Iterator[Callable[..., object]]
         )
     if "weft.each(" in program.source:
         as_on_a_gpu = mock.patch.object(
-            pipeline, "spread_rounds", lambda module, on_host: spread_rounds(module)
+            pipeline, "map_each", lambda module, on_host: map_each(module)
         )
         with as_on_a_gpu:
             host = weft.compile(defined(program.source), *given(program), options=options)

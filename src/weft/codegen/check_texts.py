@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a report of the sanitizer says of a place in the source, as texts that machine code holds.
+"""Texts of the sanitizer's reports on a place in the source, which machine code holds.
 
 In: the place of an access. Out: its calls as data, which `weft.sanitizer.report` reads; the array's name.
 """

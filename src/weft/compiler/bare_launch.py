@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`kernel[grid, block](args)` and `kernel.over(n)(args)`: a launch without a host function of the user's.
 
-In: a kernel, a grid and a block, or a number of rounds. Out: a callable. It generates a host function with the kernel's
-own parameters and annotations, and compiles that by the main path.
+In: a kernel, a grid and a block, or a number of iterations. Out: a callable. It generates a host function with the
+kernel's own parameters and annotations, and compiles that by the main path.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ def bare_launch(
 
 
 def bare_launch_over(kernel: Any, over: Any, make_host: Callable[..., Any]) -> Callable[..., None]:
-    """A callable that launches `kernel` on a grid for that many rounds of its ``weft.each``.
+    """A callable that launches `kernel` on a grid for that many iterations of its ``weft.each``.
 
     Args:
         kernel, make_host: as for `bare_launch`.
-        over: the number of rounds, or a tuple of numbers whose product it is.
+        over: the number of iterations, or a tuple of numbers whose product it is.
     Raises:
         SignatureError: if it is neither.
         ArgumentValueError: if it is negative, or i64 does not hold it.
@@ -111,15 +111,15 @@ def bare_launch_over(kernel: Any, over: Any, make_host: Callable[..., Any]) -> C
     except TypeError:
         raise SignatureError(
             "LAUNCH_OVER",
-            f"{name}.over: expected a number of rounds or a tuple of them, received {brief(over)}",
+            f"{name}.over: expected a number of iterations or a tuple of them, received {brief(over)}",
             hint=f"write {name}.over(n)(...) or {name}.over(a.shape)(...)",
         ) from None
-    rounds = math.prod(numbers)
-    if min(numbers, default=0) < 0 or rounds >= 1 << 63:
+    iterations = math.prod(numbers)
+    if min(numbers, default=0) < 0 or iterations >= 1 << 63:
         raise ArgumentValueError(
-            "LAUNCH_OVER", f"{name}.over: {brief(over)} rounds, expected 0 to 2**63 - 1"
+            "LAUNCH_OVER", f"{name}.over: {brief(over)} iterations, expected 0 to 2**63 - 1"
         )
-    return _launch(kernel, {"over": rounds}, make_host)
+    return _launch(kernel, {"over": iterations}, make_host)
 
 
 def _launch(

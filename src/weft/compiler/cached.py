@@ -84,7 +84,7 @@ def _is_wanted(options: CompileOptions) -> bool:
 
 
 def _tell(name: str, found: Any, options: CompileOptions) -> None:
-    """What the compiler says in any case, without importing `logging` if nothing is to be said."""
+    """Logs a hit, without importing `logging` if nothing is to be logged."""
     if "logging" in sys.modules or misspelled_variables():
         _, reason = choose_executor(options.executor, options.enable_tvm_ffi)
         imported("weft.compiler.logs").log_found(name, found.executor.name, reason)
@@ -129,7 +129,7 @@ def _request(
     except Exception as error:
         if is_of_a_handler(error):
             raise
-        return None  # the compiler meets it again, and reports it with its place
+        return None  # the compiler comes to it again, and reports it with its place
     versions = compiler_version(), backend.tools_version()
     if None in versions:
         store.stats().refuse("tools of unknown versions")

@@ -29,7 +29,7 @@ ItemPlan = tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 class Calling(NamedTuple):
-    """What a call needs to know beside the signature; `make_call_plan` explains each."""
+    """Facts of a call beside the signature; `make_call_plan` explains each."""
 
     written: tuple[str, ...]
     returns_objects: bool

@@ -73,7 +73,7 @@ class _QuickPrinter(Printer):
 
 
 def _flags(flags: Any) -> object:
-    """What a property of arithmetic says, nothing by default."""
+    """Text of a property of arithmetic, empty by default."""
     return flags.data
 
 

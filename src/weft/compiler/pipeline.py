@@ -35,20 +35,20 @@ from weft.passes.add_scratch_arguments import add_scratch_arguments
 from weft.passes.check_accesses import check_accesses
 from weft.passes.check_arithmetic import ARITHMETIC, check_arithmetic
 from weft.passes.check_fragments import check_fragments
-from weft.passes.expand_marks import expand_marks
+from weft.passes.expand_profiler_events import expand_profiler_events
 from weft.passes.find_block_sizes import find_block_sizes
 from weft.passes.find_written_arguments import find_written_arguments, written_arguments
 from weft.passes.fuse_multiply_adds import fuse_multiply_adds
-from weft.passes.keep_awaited_loads import keep_awaited_loads
+from weft.passes.hoist_loads import hoist_loads
+from weft.passes.instrument_memory import instrument_memory
+from weft.passes.keep_spin_loads import keep_spin_loads
 from weft.passes.lay_out_shared_memory import lay_out_shared_memory
+from weft.passes.map_each import map_each
 from weft.passes.remove_unused_operations import remove_unused_operations
 from weft.passes.remove_unused_parameters import remove_unused_parameters
 from weft.passes.skip_bad_accesses import skip_bad_accesses
 from weft.passes.split_addresses import split_addresses
-from weft.passes.spread_rounds import spread_rounds
-from weft.passes.start_loads_early import start_loads_early
-from weft.passes.tell_accesses import tell_accesses
-from weft.passes.watch_threads import watch_threads
+from weft.passes.trace_accesses import trace_accesses
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
@@ -212,8 +212,8 @@ def passes_for(
 ) -> dict[str, Callable[[ModuleOp], object]]:
     """The passes over a traced module, by name and in order; `weft.passes` has a file for each except the wrapper.
 
-    A row binds a pass's other arguments. spread_rounds chooses grids, which recorders count; expand_marks traces these,
-    and remove_unused_operations removes what traces leave over, so that no other counts it.
+    A row binds a pass's other arguments. map_each chooses grids, which recorders count; expand_profiler_events traces
+    these, and remove_unused_operations removes what traces leave over, so that no other counts it.
     """
     on_host = getattr(signature, "device_type", None) == CPU
     checks = set(sanitize.split(",")) - {""}
@@ -222,17 +222,17 @@ def passes_for(
         *((functools.partial(check_arithmetic, checks=sanitize),) if checks & _NUMBERS else ()),
         *((check_accesses,) if "bounds" in checks else ()),
         *((skip_bad_accesses,) if checks and not on_host else ()),
-        *((functools.partial(watch_threads, checks=sanitize),) if checks - _IN_CODE else ()),
-        *((tell_accesses,) if "trace" in checks else ()),
-        functools.partial(spread_rounds, on_host=on_host),
-        functools.partial(expand_marks, inline=trace_into),
+        *((functools.partial(instrument_memory, checks=sanitize),) if checks - _IN_CODE else ()),
+        *((trace_accesses,) if "trace" in checks else ()),
+        functools.partial(map_each, on_host=on_host),
+        functools.partial(expand_profiler_events, inline=trace_into),
         check_fragments,
         remove_unused_operations,
         find_block_sizes,
         add_scratch_arguments,
         find_written_arguments,
-        keep_awaited_loads,  # before loads move: volatile ones stay
-        functools.partial(start_loads_early, on_host=on_host),
+        keep_spin_loads,  # before loads move: volatile ones stay
+        functools.partial(hoist_loads, on_host=on_host),
         lay_out_shared_memory,
         # Rewrites of arithmetic and addresses stand before this: what they leave unused is not passed.
         functools.partial(fuse_multiply_adds, by_default=fp_contract),

@@ -38,7 +38,7 @@ _PLAIN: Final = frozenset((bool, int, float, str, type(None)))
 
 
 class Stored(NamedTuple):
-    """What is kept of a compilation.
+    """A compilation's stored result.
 
     Attributes:
         code: the machine code.
@@ -101,7 +101,7 @@ def to_sections(stored: Stored, manifest: Manifest, files: Mapping[str, str]) ->
 
 
 def facts_of(sections: Mapping[str, bytes] | None) -> dict[str, Any] | None:
-    """What an entry says of its code, with the steps of its manifest; None if there is no entry, or it is foreign."""
+    """Reads an entry's facts of its code, with its manifest's steps; None if there is no entry, or it is foreign."""
     if sections is None or not {"meta", "host", "device"}.issubset(sections):
         return None
     meta = sections["meta"]

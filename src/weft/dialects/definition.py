@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DependsOnWarps(OpTrait):
-    """What the operation does depends on which threads form a warp; machines whose warps have another size lack it."""
+    """Marks operations whose result depends on which threads form a warp; machines with other warps lack them."""
 
 
 def operation_definition(cls: Defined) -> Defined:

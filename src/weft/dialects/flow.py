@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks operations, and values to where they come from: through branches, loops and selections, and through views.
+"""Walks operations, and values to where they come from: through branches, loops and selects, and through views.
 
 In: an operation or a block; a value. Out: all operations inside, in text order; the values that it is one of, or for a
 tensor, those whose memory it may be. Of a loop: its trips and its factor.
@@ -125,7 +125,7 @@ def is_positive(value: SSAValue) -> bool:
 
 
 def unroll_factor(loop: Operation) -> int | None:
-    """How often the program wants a loop's body in one round of the machine's loop; None if it does not say."""
+    """How often the program wants a loop's body in one iteration of the machine's loop; None if it does not say."""
     factor = loop.attributes.get(_UNROLL)
     return factor.value.data if isinstance(factor, IntegerAttr) else None
 

@@ -32,7 +32,7 @@ _COMPUTED: Final = (Block, FloorDivOp, FloorModOp, scf.IfOp, scf.ForOp, scf.Whil
 
 
 def is_reached_together(operation: Operation) -> bool:
-    """Whether either all lanes of a warp come to an operation or none, in each round of the loops around it."""
+    """Whether either all lanes of a warp come to an operation or none, in each iteration of the loops around it."""
     deciding: list[SSAValue] = []
     around = operation.parent_op()
     while around is not None and not isinstance(around, KernelOp):
@@ -65,7 +65,7 @@ def _are_shared(values: Sequence[SSAValue]) -> bool:
         found = [*sources(value)]
         around = owner.parent_op() if isinstance(owner, Block) else owner
         if isinstance(around, scf.ForOp | scf.WhileOp):
-            # Lanes that leave a loop in different rounds have different values of what it carries.
+            # Lanes that leave a loop in different iterations have different values of what it carries.
             found += _deciding(around)
         waiting += [one for one in found if one not in seen]
         seen.update(found)

@@ -111,7 +111,7 @@ AWAITED: Final = frozenset(
 
 
 class _Access(NamedTuple):
-    """Elements that an operation reads or writes: `length` neighbors from `indices` on.
+    """Elements that an operation reads or writes: `length` consecutive ones from `indices` on.
 
     Attributes:
         name: of the array, where the text of the access does not say it.
@@ -171,7 +171,7 @@ def _accesses(op: Operation) -> Iterator[_Access]:
 
 
 def _alignment(op: Operation) -> Iterator[AssertOp]:
-    """What the language asserts of a vector's place, before it."""
+    """Yields the language's assertions of a vector's alignment, before it."""
     before = op.prev_op if isinstance(op, LoadVectorOp | StoreVectorOp | RedAddOp) else None
     while before is not None and before.location == op.location:
         following, before = before, before.prev_op
@@ -316,7 +316,7 @@ class _Checker:
             if not _is_known(kind, number, indices[number], self._reach(kind, number, count))
         ]
         # One comparison ends a loop that LLVM vectorizes: its bound is 0 where another index is out of bounds, which
-        # is the same for all the loop's rounds if only the last index changes.
+        # is the same for all the loop's iterations if only the last index changes.
         unknown.sort(key=lambda number: _varies(indices[number].wide))
         condition: SSAValue | None = None
         for number in unknown:
@@ -422,7 +422,7 @@ def _is_known(kind: TensorType, number: int, index: _Index, reach: int) -> bool:
 
 
 def _varies(value: SSAValue) -> bool:
-    """Whether a value may differ between neighbors along x, or rounds of a loop."""
+    """Whether a value may differ between adjacent threads along x, or iterations of a loop."""
     seen: set[SSAValue] = set()
     waiting = [value]
     while waiting:

@@ -72,7 +72,7 @@ class _Nothing(IntEnum):
 
 
 class _State(NamedTuple):
-    """What is known of a fragment."""
+    """Facts about a fragment."""
 
     flight: _Flight | None = None
     nothing: _Nothing = _Nothing.NO
@@ -83,7 +83,7 @@ _EMPTY: Final = _State(nothing=_Nothing.YES)
 
 
 class _Paths:
-    """What is known of fragments where the paths through a kernel have come to.
+    """Facts about fragments at a place of a kernel, over all paths to it.
 
     Attributes:
         states: of the fragments that are not complete, or may hold nothing.
@@ -205,11 +205,11 @@ class _Paths:
 
         initial = [self.state(value) for value in op.iter_args]
         passed = self._repeat(op.iter_args, block.args[1:], run)
-        rounds = _rounds(op)
-        if rounds is None:
+        iterations = _iterations(op)
+        if iterations is None:
             found = [_joined(list(both)) for both in zip(initial, passed, strict=True)]
         else:
-            found = passed if rounds else initial
+            found = passed if iterations else initial
         self._define_all(op.results, found)
 
     def _while(self, op: scf.WhileOp) -> None:
@@ -235,9 +235,9 @@ class _Paths:
         arguments: Sequence[SSAValue],
         run: Callable[[_Paths], Sequence[SSAValue]],
     ) -> list[_State]:
-        """Follows rounds of a loop until another one teaches nothing; returns what the last one passes to the next.
+        """Follows iterations of a loop until another one teaches nothing; returns what the last one passes to the next.
 
-        `run` returns the values that a round passes on.
+        `run` returns the values that a iteration passes on.
         """
         self._define_all(arguments, [self.state(value) for value in initial])
         while True:
@@ -263,7 +263,7 @@ class _Paths:
 
 
 def _joined_paths(paths: Sequence[_Paths]) -> _Paths:
-    """What is known where several paths meet."""
+    """Joins the facts of several paths."""
     met = _Paths()
     for value in {value: None for path in paths for value in path.states}:
         state = _joined([path.state(value) for path in paths])
@@ -292,8 +292,8 @@ def _begins_anew(op: WgmmaMmaOp) -> bool | None:
     return None if known is None else not known
 
 
-def _rounds(op: scf.ForOp) -> bool | None:
-    """Whether a loop has rounds; None if that is known when it runs."""
+def _iterations(op: scf.ForOp) -> bool | None:
+    """Whether a loop has iterations; None if that is known when it runs."""
     first, end = constant_integer(op.lb), constant_integer(op.ub)
     return None if first is None or end is None else first < end
 

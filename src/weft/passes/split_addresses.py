@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splits addresses into what loops leave as it is, what they change, and constants, in which neighbors differ.
+"""Splits addresses into what loops leave as it is, what they change, and constants, in which adjacent accesses differ.
 
 In: a traced module, in which `overflow<nsw>` marks the sums, differences and products that an index is written as. Out:
 `simt.advance` by what stays the same in the loops around an access, then by what each loop changes, then by constants
@@ -63,11 +63,11 @@ class _Term(NamedTuple):
 
 
 def split_addresses(module: ModuleOp, on_host: bool = False) -> None:
-    """Splits those that have parts of several kinds; of two neighbors' addresses the common part is computed once.
+    """Splits those that have parts of several kinds; adjacent addresses share their common part.
 
     Args:
         module: with kernels and a host function.
-        on_host: whether the kernels run on the CPU, where what neighbors in different branches share stays there.
+        on_host: whether the kernels run on the CPU, where addresses in different branches share nothing.
     """
     for kernel in module.body.block.ops:
         if isinstance(kernel, KernelOp):
@@ -75,7 +75,7 @@ def split_addresses(module: ModuleOp, on_host: bool = False) -> None:
 
 
 class _Step(NamedTuple):
-    """What is added to an address: the terms of each index.
+    """Terms of an address, by index.
 
     Attributes:
         terms: the same.
@@ -147,7 +147,7 @@ class _Splitter:
         place, tensor = next(pair for pair in operands if isinstance(pair[1].type, TensorType))
         kind = cast("TensorType", tensor.type)
         if kind.panels is not None or elements_in_a_byte(kind.element_type) > 1:
-            return  # neighbors in a row lie in other chunks, or in one byte
+            return  # adjacent elements of a row lie in other chunks, or in one byte
         own = [access.operands[number] for number in range(place + 1, place + 1 + kind.rank)]
         indices += own
         terms = [self._terms(index) for index in own]
@@ -224,7 +224,7 @@ class _Splitter:
         return found
 
     def _leaves(self, value: SSAValue) -> frozenset[SSAValue]:
-        """What a value is computed from, by arithmetic that may stand anywhere."""
+        """Returns the operands of a value that is computed by movable arithmetic."""
         found = self._sources.get(value)
         if found is None:
             leaves: set[SSAValue] = set()

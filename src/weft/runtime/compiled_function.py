@@ -218,7 +218,7 @@ class CompiledDetails:
 
         Example:
             >>> list(fn.stages)[:2], list(fn.stages)[-1]
-            (['trace', 'spread_rounds'], 'attach_ffi_wrapper')
+            (['trace', 'map_each'], 'attach_ffi_wrapper')
             >>> fn.stages['attach_ffi_wrapper'] == fn.ir_module
             True
         """

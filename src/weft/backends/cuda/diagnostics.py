@@ -50,7 +50,7 @@ _CAUSES: Final = (
 
 
 class AssemblerCode(NamedTuple):
-    """What one of ptxas's codes means.
+    """Explanation of one of ptxas's codes.
 
     Attributes:
         message: ptxas's own words.
@@ -88,16 +88,16 @@ ASSEMBLER_CODES: Final = {
         f"{_SERIALIZED} non wgmma instructions defining input registers of a wgmma between start and end of the "
         "pipeline stage",
         "an operand in registers is made while products are in flight, be it by a conversion alone, or in the next "
-        "round of a loop while those of the last are in flight",
-        "make the next operand after the wait, its conversion too, and let no product stay in flight from one round of "
-        "a loop to the next, or put the operand into shared memory",
+        "iteration of a loop while those of the last are in flight",
+        "make the next operand after the wait, its conversion too, and let no MMA stay in flight from one iteration "
+        "of a loop to the next, or put the operand into shared memory",
     ),
     "C7514": AssemblerCode(
         f"{_SERIALIZED} non wgmma instructions reading accumulator registers of a wgmma between start and end of the "
         "pipeline stage",
-        "sums are read, stored or converted while products into them are in flight, or in the next round of a loop",
-        "wait for the product before its sums are read, and let no product stay in flight from one round of a loop to "
-        "the next whose sums that round reads",
+        "sums are read, stored or converted while products into them are in flight, or in the next iteration of a loop",
+        "wait for the product before its sums are read, and let no MMA stay in flight from one iteration of a loop "
+        "to the next whose sums that iteration reads",
     ),
     "C7515": AssemblerCode(
         f"{_SERIALIZED} non wgmma instructions defining accumulator registers of a wgmma between start and end of the "

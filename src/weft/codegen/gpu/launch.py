@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _GLOBAL_SCRATCH: Final = 0  # enum weft_scratch_kind
 _SCRATCH_ALIGNMENT: Final = (
-    256  # as all device memory, so that blocks with a round size begin on cache lines
+    256  # as all device memory, so that blocks of rounded sizes begin on cache lines
 )
 
 

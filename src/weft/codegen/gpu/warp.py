@@ -97,7 +97,7 @@ class Warp(ABC):
         return value if bits == text else let(f"bitcast {bits} {value} to {text}")
 
     def reduced(self) -> str:
-        """What the reduction gives every lane of its mask."""
+        """Reduces; every lane of the mask gets the result."""
         if self.mask == _ALL_LANES and self._all_lanes_come():
             return self._butterfly()
         printer, here = self.printer, self.present()
@@ -121,7 +121,7 @@ class Warp(ABC):
         return is_full and is_reached_together(self.op)
 
     def _butterfly(self) -> str:
-        """Five exchanges with the neighbor, the neighbor's neighbor, ...: every lane gets the result."""
+        """Five butterfly exchanges: every lane gets the result."""
         value = self.value
         for step in _STEPS:
             other = self.shuffled("xor", _ALL_LANES, self.text, value, str(step))
@@ -151,7 +151,7 @@ class Warp(ABC):
         return self.printer.let(f"call i32 {callee}(i32 {mask}, i1 {never_zero})")
 
     def _combined(self, left: str, right: str) -> str:
-        """What the reduction makes of two values; small floats are rounded after each step."""
+        """Combines two values; small floats are rounded after each step."""
         printer, kind, name = self.printer, self.kind, FLOAT_NAMES.get(self.element)
         if name is None:
             if kind in _EXTREMA:

@@ -75,7 +75,7 @@ def fragment_registers(kind: FragmentType) -> tuple[str, int]:
 
 
 def fragment_chunks(kind: FragmentType) -> list[tuple[int, str]]:
-    """How a CPU's thread holds a fragment: vectors of neighbors, each with the number of its first element."""
+    """A fragment on the CPU: vectors of adjacent elements, each with the number of its first element."""
     text, count = memory_type(kind.element_type), kind.layout.elements
     most = _CHUNK_BYTES // size_in_bytes(text)
     return [(first, f"<{min(most, count - first)} x {text}>") for first in range(0, count, most)]

@@ -109,7 +109,7 @@ def _far_f32(f: Formula, x: str) -> tuple[str, str]:
 
 
 def _picked_words(f: Formula, index: str) -> list[str]:
-    """Four neighboring 32-bit words of 2/π, the first number `index` (0 to 4)."""
+    """Four consecutive 32-bit words of 2/π, the first number `index` (0 to 4)."""
     words = [word - (1 << 32) if word >> 31 else word for word in _words(32)]
     picked = [str(words[offset]) for offset in range(4)]
     for start in range(1, 5):

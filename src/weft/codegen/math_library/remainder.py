@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Form(NamedTuple):
-    """What is particular to a float type.
+    """Parameters of a float type.
 
     Attributes:
         kind: LLVM's name.

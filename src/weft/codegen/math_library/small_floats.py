@@ -125,7 +125,7 @@ def _f8_to_f32(name: str) -> LibraryEntry:
 
 
 def f64_to_f32_odd(module: ModulePrinter) -> str:
-    """A double rounded to odd: the neighboring float with an odd last bit, unless exact.
+    """A double rounded to odd: the adjacent float with an odd last bit, unless exact.
 
     Rounding the result again, to a format with at most 22 bits, equals rounding the double directly.
     """

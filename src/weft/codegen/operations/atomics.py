@@ -250,7 +250,7 @@ def _as_it_is(printer: FunctionPrinter, access: AtomicAccess) -> nullcontext[Ato
     return nullcontext(access)
 
 
-def _neighbors(
+def _consecutive(
     printer: FunctionPrinter, op: RedAddOp, first: AtomicAccess
 ) -> Iterator[AtomicAccess]:
     """The elements of a sum of several, one after the other, from the first one's address."""
@@ -305,7 +305,7 @@ def atomic_rows(
 
     def print_red_add(printer: FunctionPrinter, op: RedAddOp) -> None:
         first = AtomicAccess(printer, op, op.tensor, list(op.indices), instruction, swap)
-        for operand, access in zip(op.elements, _neighbors(printer, op, first), strict=True):
+        for operand, access in zip(op.elements, _consecutive(printer, op, first), strict=True):
             special(printer, access, "add", operand.type, printer.values[operand])
 
     def print_compare_and_swap(printer: FunctionPrinter, op: Any) -> None:

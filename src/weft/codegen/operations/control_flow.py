@@ -197,7 +197,7 @@ class Trips:
             self.limit = _trip_count(printer, self.text, first, last, self.step)
         is_gpu = bool(printer.module.target.coordinates)
         if is_gpu and self.step.startswith("%") and is_positive(step):
-            # The sum after the last round may overflow, and is not read. A product that wrapped may be negative.
+            # The sum after the last iteration may overflow, and is not read. A product that wrapped may be negative.
             self.flags = " nsw"
             callee = printer.module.intrinsic("llvm.smax", f".{self.text}")
             self.step = printer.let(
@@ -264,12 +264,13 @@ def print_for(
 
 
 def print_for_by_factors(printer: FunctionPrinter, op: scf.ForOp, factors: Sequence[int]) -> None:
-    """`scf.for` as one loop after the other, each of as many of the rounds that are left as its factor divides.
+    """`scf.for` as one loop after the other, each of as many of the iterations that are left as its factor divides.
 
     Args:
         printer: of the function.
         op: the loop, in which threads do not meet.
-        factors: how often each is unrolled; powers of two, of which the last leaves rounds that LLVM runs one by one.
+        factors: how often each is unrolled; powers of two, of which the last leaves iterations that LLVM runs one by
+        one.
     """
     location = op.location
     trips = Trips(printer, op, counted=True)
@@ -413,7 +414,7 @@ def print_while(
     Args:
         printer: of the function.
         op: the loop.
-        before_jump: prints a target's code before each further round.
+        before_jump: prints a target's code before each further iteration.
     """
     before, after = (region.block for region in op.regions)
     location = op.location

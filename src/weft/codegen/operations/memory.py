@@ -230,11 +230,11 @@ def _load_words(
     bytes_each = max(element, min(WORD_BYTES, size))
     count, kind = size // bytes_each, f"i{8 * bytes_each}"
     if bytes_each == element:
-        words = _load_neighbors(printer, kind, place, count, load)
+        words = _load_consecutive(printer, kind, place, count, load)
     else:
         before = printer.let(f"and i64 {excess}, {bytes_each - 1}")
         back = printer.let(f"sub i64 0, {before}")
-        around = _load_neighbors(printer, kind, _moved(printer, place, back), count + 1, load)
+        around = _load_consecutive(printer, kind, _moved(printer, place, back), count + 1, load)
         bits = printer.let(f"trunc i64 {printer.let(f'shl i64 {before}, 3')} to {kind}")
         words = [
             printer.intrinsic("llvm.fshr", kind, following, word, bits)
@@ -248,7 +248,7 @@ def _load_words(
     return printer.let(f"bitcast <{count} x {kind}> {joined} to {whole}", "vector")
 
 
-def _load_neighbors(
+def _load_consecutive(
     printer: FunctionPrinter, kind: str, place: str, count: int, load: Load
 ) -> list[str]:
     """Integers that lie side by side."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _strides(kind: TensorMapType, tile: TensorType) -> list[int]:
-    """Elements between neighbors along each dimension of the box, in panels within one; 0 where it has one."""
+    """Strides of the box's dimensions in elements, in panels within one; 0 where the box has one index."""
     steps = [1]
     for dimension in reversed(range(1, len(kind.box))):
         is_row = dimension == len(kind.box) - 1 and tile.panels is not None

@@ -35,7 +35,7 @@ _MOST_FAILURES: Final = 200
 
 @dataclass(slots=True, eq=False, repr=False)
 class TensorArgument:
-    """What the wrapper knows about a tensor so far, all computed on the straight path.
+    """Values of a tensor that the wrapper has computed so far, all on the straight path.
 
     Attributes:
         view: pointer to the DLTensor.

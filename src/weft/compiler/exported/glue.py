@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exported object holds beside its function: constants and a constructor, as LLVM text.
+"""Parts of an exported object beside its function: constants and a constructor, as LLVM text.
 
 In: a record and the names of kernels. Out: text for `Backend.emit_exported`; native/include/weft/exported.h is the
 contract with the runtime that it is linked with.

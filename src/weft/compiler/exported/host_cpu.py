@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPUs that host code is exported for.
 
-In: a name. Out: what LLVM is told, and what a machine lacks to run it.
+In: a name. Out: the options for LLVM, and what a machine lacks to run it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NATIVE: Final = "native"
 
 
 def default_cpu() -> str:
-    """What a library is exported for unless its user says: CPUs of this architecture of the last ten years."""
+    """The default CPUs of an exported library: CPUs of this architecture of the last ten years."""
     return "aarch64" if platform.machine() == "aarch64" else "x86-64-v3"
 
 

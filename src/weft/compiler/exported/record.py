@@ -38,7 +38,7 @@ _TEXT: Final = "text:"
 
 
 class Facts(NamedTuple):
-    """What a record says of its function, beside machine code and texts.
+    """Facts of a function in a record, beside machine code and texts.
 
     Attributes:
         version: weft's that made it.

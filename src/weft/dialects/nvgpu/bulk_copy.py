@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of neighbors by the copy engine: `nvgpu.bulk_load` into shared memory, `nvgpu.bulk_store` out of it.
+"""Bulk copies through TMA: `nvgpu.bulk_load` into shared memory, `nvgpu.bulk_store` out of it.
 
 In: two tensors without gaps, how many bytes, a barrier. Out: a copy that runs beside the threads.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
 BULK_BYTES: Final = 16
-"""What divides the addresses and the size of a copy."""
+"""Alignment of a copy's addresses and size."""
 
 
 def _check(to: SSAValue, source: SSAValue, spaces: tuple[str, str]) -> None:
@@ -35,12 +35,12 @@ def _check(to: SSAValue, source: SSAValue, spaces: tuple[str, str]) -> None:
             kind.layout.data not in ("contiguous", "inner")
             or kind.alignment_bytes.data % BULK_BYTES
         ):
-            raise VerifyException(f"{kind} is not known to be neighbors, aligned to {BULK_BYTES}")
+            raise VerifyException(f"{kind} is not known to be contiguous, aligned to {BULK_BYTES}")
 
 
 @operation_definition
 class BulkLoadOp(IRDLOperation):
-    """Begins to copy neighbors into shared memory; their bytes come to a barrier. One thread executes it."""
+    """Begins to copy consecutive bytes into shared memory; their bytes come to a barrier. One thread executes it."""
 
     name = "nvgpu.bulk_load"
 
@@ -82,7 +82,7 @@ class BulkLoadOp(IRDLOperation):
 
 @operation_definition
 class BulkStoreOp(IRDLOperation):
-    """Begins to copy neighbors out of shared memory, as a group of its own, which `nvgpu.tma_wait` waits for."""
+    """Begins to copy consecutive bytes out of shared memory, as its own group, which `nvgpu.tma_wait` waits for."""
 
     name = "nvgpu.bulk_store"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters: blocks that run at the same time, meet, and access each other's shared memory.
+"""Clusters: blocks that run at the same time, synchronize, and access each other's shared memory.
 
 In: nothing; a tensor in the block's shared memory and a rank. Out: the block's rank; the same tensor in another block.
 """
@@ -46,7 +46,7 @@ class ClusterRankOp(IRDLOperation):
 
 @operation_definition
 class ClusterBarrierOp(IRDLOperation):
-    """All threads of the cluster that have not exited meet here."""
+    """Barrier: all threads of the cluster that have not exited."""
 
     name = "nvgpu.cluster_barrier"
 
@@ -81,7 +81,7 @@ class MapSharedOp(IRDLOperation):
 
 @operation_definition
 class StAsyncOp(IRDLOperation):
-    """Begins to write neighbors into a mapped tensor; their bytes come to a barrier of the same block."""
+    """Begins to write consecutive elements into a mapped tensor; their bytes come to a barrier of the same block."""
 
     name = "nvgpu.st_async"
 

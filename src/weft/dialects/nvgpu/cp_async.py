@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of single threads into shared memory that run beside them: `nvgpu.cp_async_copy`, `_commit`, `_wait`.
 
-In: neighboring elements of a tensor, and a place in shared memory. Out: the elements there, after a wait.
+In: consecutive elements of a tensor, and a place in shared memory. Out: the elements there, after a wait.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COPY_BYTES: Final = (4, 8, 16)
 
 @operation_definition
 class CpAsyncCopyOp(IRDLOperation):
-    """Begins to copy `count` neighbors; without `condition`, or where it holds. Elsewhere zeros are written."""
+    """Begins to copy `count` consecutive elements; where `condition` is false, zeros are written."""
 
     name = "nvgpu.cp_async_copy"
 

@@ -36,9 +36,9 @@ MOST_BYTES = (1 << 20) - 1  # that a phase waits for
 
 @operation_definition
 class MbarrierInitOp(IRDLOperation):
-    """One thread initializes the arrays' barriers, each array's with one number of arrivals; then the block meets.
+    """One thread initializes the arrays' barriers, each array's with one number of arrivals; then the block waits.
 
-    In a kernel with clusters, the cluster meets.
+    In a kernel with clusters, the cluster waits.
     """
 
     name = "nvgpu.mbarrier_init"
@@ -87,7 +87,7 @@ class MbarrierArriveOp(IRDLOperation):
 
 @operation_definition
 class MbarrierReleaseOp(IRDLOperation):
-    """The lanes of the warp meet, and one arrives for all of them: in the blocks of these ranks, or in its own."""
+    """After a barrier of the warp, one lane arrives for all of them: in the blocks of these ranks, or in its own."""
 
     name = "nvgpu.mbarrier_release"
 

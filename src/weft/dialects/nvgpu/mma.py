@@ -80,8 +80,8 @@ class LoadMatrixOp(IRDLOperation):
     """An operand of a product from a tile in shared memory, by `ldmatrix`.
 
     All 32 lanes of the warp read together. The region gives the element at a row and a column, for machines without the
-    instruction; `origin` is the row and column of the thread's first element. `transposed`: neighbors in memory lie in
-    different registers.
+    instruction; `origin` is the row and column of the thread's first element. `transposed`: adjacent elements in
+    memory lie in different registers.
     """
 
     name = "nvgpu.load_matrix"

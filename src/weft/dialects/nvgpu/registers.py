@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from weft.dialects.definition import operation_definition
 
 REGISTER_COUNTS: Final = range(24, 257, 8)
-"""What a thread may have of registers, by PTX's `setmaxnreg`."""
+"""Registers per thread, by PTX's `setmaxnreg`."""
 
 
 @operation_definition

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The copy engine for tensors: `nvgpu.tma_load`, `_store`, `_reduce`, `_wait` and `_prefetch`.
+"""TMA, copies of boxes of tensors: `nvgpu.tma_load`, `_store`, `_reduce`, `_wait` and `_prefetch`.
 
 In: a tensor map, the first element of a box, a tile in shared memory, a barrier.
 """
@@ -93,7 +93,7 @@ def _check_tile(tensor_map: SSAValue, indices: Sequence[SSAValue], tile: SSAValu
     if swizzle != kind.swizzle:
         raise VerifyException(f"the swizzle of {kind} is not that of the tile {of}")
     if not swizzle and (of.layout.data != "contiguous" or of.space.data != "shared"):
-        raise VerifyException(f"{of} is not a tile in shared memory whose elements are neighbors")
+        raise VerifyException(f"{of} is not a contiguous tile in shared memory")
 
 
 @operation_definition

@@ -34,7 +34,7 @@ class WarpgroupIdOp(IRDLOperation):
 
 @operation_definition
 class WarpgroupBarrierOp(IRDLOperation):
-    """The 128 threads of the warpgroup of this number meet here; none of them may have exited."""
+    """Barrier: the 128 threads of the warpgroup of this number; none of them may have exited."""
 
     name = "nvgpu.warpgroup_barrier"
 

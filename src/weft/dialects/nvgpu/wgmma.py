@@ -146,7 +146,7 @@ class WgmmaMmaOp(IRDLOperation):
 
     @property
     def elements(self) -> Kinds:
-        """What is multiplied."""
+        """Shape and types of the operands."""
         return KINDS[self.kinds.data]
 
     @property

@@ -31,7 +31,7 @@ BARRIER_REDUCTIONS: Final = ("count", "and", "or")
 
 @operation_definition
 class BarrierOp(IRDLOperation):
-    """All threads of the block that have not exited meet here.
+    """Barrier: all threads of the block that have not exited.
 
     A thread that reaches the kernel's end is no longer waited for. Threads of one block waiting at different barriers
     are undefined behavior on a GPU and an error on the CPU.
@@ -74,7 +74,7 @@ class BarrierReduceOp(IRDLOperation):
 
 @operation_definition
 class WarpBarrierOp(IRDLOperation):
-    """The lanes of `mask` meet here, each with the same mask."""
+    """Barrier: the lanes of `mask`, each with the same mask."""
 
     name = "simt.warp_barrier"
 
@@ -89,7 +89,7 @@ class WarpBarrierOp(IRDLOperation):
 
 @operation_definition
 class GridBarrierOp(IRDLOperation):
-    """All threads of the grid meet here; the launch must be cooperative."""
+    """Barrier: all threads of the grid; the launch must be cooperative."""
 
     name = "simt.grid_barrier"
     assembly_format = "attr-dict"

@@ -40,8 +40,8 @@ ACCESSES: Final = ("read", "written", "updated")
 class CheckOp(IRDLOperation):
     """Stops the launch with a report where `condition` is false; the location is that of the access.
 
-    `array` is its name, empty where the source has it; `count` neighbors are accessed at once. The values are the
-    indices and then the sizes of all dimensions. In arithmetic, `array` is a type and `access` an operator or a
+    `array` is its name, empty where the source has it; `count` consecutive elements are accessed at once. The values
+    are the indices and then the sizes of all dimensions. In arithmetic, `array` is a type and `access` an operator or a
     function, and the values are its operands: floats as the bits of a double.
 
     `ends`: the launch ends in any case. Otherwise a target may leave out the access that follows.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a thread comes to, statement by statement, told to its trace: `simt.event`.
+"""Events of a thread, statement by statement, for its trace: `simt.event`.
 
 In: statements, variables and values, where someone asked for them. Out: nothing; the runtime keeps the events of one
 thread, which `weft.testing.trace_thread` shows.

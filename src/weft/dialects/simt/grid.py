@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coordinates of a thread: `simt.thread_idx`, `simt.block_idx`, `simt.block_dim`, `simt.grid_dim`; `simt.each`.
 
-In: a dimension, x, y or z. Out: an i32, since a CUDA coordinate has 32 bits and `index` would cost a cast. And rounds
-that the threads of the grid share; `simt.multiprocessors` and `simt.max_clusters`, of which hosts make grids.
+In: a dimension, x, y or z. Out: an i32, since a CUDA coordinate has 32 bits and `index` would cost a cast. And
+iterations that the threads of the grid share; `simt.multiprocessors` and `simt.max_clusters`, of which hosts make
+grids.
 """
 
 from __future__ import annotations
@@ -126,11 +127,11 @@ def _symbols(names: Sequence[str]) -> ArrayAttr[SymbolRefAttr]:
 
 @operation_definition
 class EachOp(IRDLOperation):
-    """One round for each index below the extents, the last one fastest; the whole grid shares them, each runs once.
+    """One iteration for each index below the extents, the last one fastest; the whole grid shares them, each runs once.
 
-    Rounds are independent: they may run in any order, and parts of several in turn, each round's own parts in order.
-    Every thread of the grid arrives here with the same extents. The region has an argument per extent, of its type; a
-    negative extent is 0.
+    Iterations are independent: they may run in any order, and parts of several in turn, each iteration's own parts in
+    order. Every thread of the grid arrives here with the same extents. The region has an argument per extent, of its
+    type; a negative extent is 0.
     """
 
     name = "simt.each"

@@ -349,7 +349,7 @@ class LaunchExOp(IRDLOperation):
 
     `grid` counts blocks (not clusters), `block` threads: three integers each, i64. `shared_memory_bytes` is the
     launch's request beyond the kernel's own arrays, `record_words` the size of its profiler's memory, if known before
-    the run. With `over`, the number of rounds that the kernel's `simt.each` shares, an i64, the pass spread_rounds
+    the run. With `over`, the number of iterations that the kernel's `simt.each` shares, an i64, the pass map_each
     chooses the grid, which is empty before, and an empty block. Without `stream` the call's stream is used. Constants
     are properties: `cluster` (blocks along x, y and z), `cooperative`, `programmatic`, and `launch_attributes`, which
     are passed to the driver unchanged.
@@ -415,7 +415,7 @@ class LaunchExOp(IRDLOperation):
         self._set_operands(3, [words])
 
     def set_sizes(self, grid: Sequence[SSAValue], block: Sequence[SSAValue]) -> None:
-        """Sets the grid and the block of a launch `over` rounds, which it then no longer is."""
+        """Sets the grid and the block of a launch `over` iterations, which it then no longer is."""
         for segment, values in enumerate((grid, block)):
             self._set_operands(segment, values)
         self._set_operands(6, [])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profilers of a kernel and what they record: `simt.track_profiler`, `simt.tirx_profiler`, `simt.mark`.
 
-In: what the methods of a profiler are given. Out: operations that the pass `expand_marks` turns into plain ones, once
-all of a kernel is known: which events there are, and how often each is recorded.
+In: what the methods of a profiler are given. Out: operations that the pass `expand_profiler_events` turns into plain
+ones, once all of a kernel is known: which events there are, and how often each is recorded.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @operation_definition
 class RedAddOp(IRDLOperation):
-    """Adds values to neighbors along the last dimension, each in one step, relaxed and for the whole device.
+    """Adds values to consecutive elements along the last dimension, each in one step, relaxed and for the whole device.
 
     The vector as a whole is not one step: another thread may see some of its sums and not yet the others.
     """

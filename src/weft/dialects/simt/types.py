@@ -47,7 +47,7 @@ SWIZZLED_ALIGNMENT: Final = 1024
 """Alignment of swizzled arrays: eight rows of the widest panel, after which all patterns repeat."""
 
 TILE_ALIGNMENT: Final = 128
-"""Alignment of other shared arrays of at least as many bytes: that of what the copy engine copies."""
+"""Alignment of other shared arrays of at least as many bytes: that of copies through TMA."""
 
 ADDRESS_SPACES: Final = ("global", "shared", "cluster", "local")
 """shared: the block's own memory; cluster: that of a block of the same cluster, which may be another one."""
@@ -99,8 +99,8 @@ class Swizzle(ParametrizedAttribute):
     @property
     def text(self) -> str:
         """As in the type."""
-        turned = " transposed" if self.is_transposed.data else ""
-        return f"{self.row_bytes.data} panels {self.panel_stride.data}{turned}"
+        suffix = " transposed" if self.is_transposed.data else ""
+        return f"{self.row_bytes.data} panels {self.panel_stride.data}{suffix}"
 
 
 @irdl_attr_definition
@@ -328,8 +328,8 @@ def _parse_swizzle(parser: AttrParser) -> Swizzle:
     row_bytes = parser.parse_integer()
     parser.parse_keyword("panels")
     panel_stride = parser.parse_integer()
-    turned = parser.parse_optional_keyword("transposed") is not None
-    return Swizzle.get(row_bytes, panel_stride, is_transposed=turned)
+    is_transposed = parser.parse_optional_keyword("transposed") is not None
+    return Swizzle.get(row_bytes, panel_stride, is_transposed=is_transposed)
 
 
 def _parse_dim(parser: AttrParser) -> int:

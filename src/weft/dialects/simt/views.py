@@ -201,22 +201,22 @@ class AdvanceOp(IRDLOperation):
 def check_vector(
     tensor: SSAValue, indices: Sequence[SSAValue], values: Sequence[SSAValue]
 ) -> TensorType:
-    """The tensor's type, once values are as many neighbors as an access may have."""
+    """The tensor's type, once an access may have as many values."""
     tensor_type = check_indices(tensor, indices)
     if len(values) not in (2, 4, 8, 16):
         raise VerifyException(f"a vector of {len(values)} elements")
     if any(value.type != tensor_type.element_type for value in values):
         raise VerifyException("the values' type differs from the elements'")
     panels = tensor_type.panels
-    is_turned = panels is not None and panels.is_transposed.data
-    if tensor_type.rank == 0 or is_turned or tensor_type.layout.data == "strided":
+    is_transposed = panels is not None and panels.is_transposed.data
+    if tensor_type.rank == 0 or is_transposed or tensor_type.layout.data == "strided":
         raise VerifyException("a vector lies along a last dimension of stride 1")
     return tensor_type
 
 
 @operation_definition
 class LoadVectorOp(IRDLOperation):
-    """Reads neighbors along the last dimension in one aligned access; `cache` as for `simt.load`.
+    """Reads consecutive elements along the last dimension in one aligned access; `cache` as for `simt.load`.
 
     An `unaligned` one has the address of any element, and reads whole words of `WORD_BYTES` of shorter elements: those
     that a run finds in no aligned vector, and one more.
@@ -259,7 +259,7 @@ class LoadVectorOp(IRDLOperation):
 
 @operation_definition
 class StoreVectorOp(IRDLOperation):
-    """Writes neighbors along the last dimension in one aligned access; `cache` as for `simt.load`."""
+    """Writes consecutive elements along the last dimension in one aligned access; `cache` as for `simt.load`."""
 
     name = "simt.store_vector"
 

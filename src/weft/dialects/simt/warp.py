@@ -171,8 +171,8 @@ class WarpReduceOp(IRDLOperation):
     """The lanes' values combined; every lane of `mask` gets the result.
 
     The order is the same on every target, so that sums of floats agree: with the lanes of the mask numbered
-    from 0 without gaps, neighbors (0, 1), (2, 3), ... are combined first, the lower one on the left, then
-    neighbors among the results, and so on; a value without a neighbor is kept. `min` and `max` of floats are IEEE's
+    from 0 without gaps, adjacent lanes (0, 1), (2, 3), ... are combined first, the lower one on the left, then
+    adjacent results, and so on; a value without a partner is kept. `min` and `max` of floats are IEEE's
     minNum and maxNum: a number wins over NaN.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sanitizer watches in a kernel: `simt.watch`, `simt.watch_copy`, `simt.watch_event`.
+"""Calls of the sanitizer in a kernel: `simt.watch`, `simt.watch_copy`, `simt.watch_event`.
 
 In: accesses of memory, and what orders them. Out: nothing, or a report. Only passes make them, never the front end;
 each stands before what it is about, or after it where it tells that something has ended.
@@ -92,7 +92,7 @@ def access_properties(
 
 @operation_definition
 class WatchOp(WatchedAccess):
-    """The thread is about to access `count` neighbors from an element on; `sizes` are the tensor's dims."""
+    """The thread is about to access `count` consecutive elements from an element on; `sizes` are the tensor's dims."""
 
     name = "simt.watch"
 

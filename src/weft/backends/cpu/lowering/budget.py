@@ -65,7 +65,7 @@ def print_cancellation_check(printer: FunctionPrinter) -> None:
     place = printer.coordinates[BUDGET_PLACE]
     left = printer.let(f"load i32, ptr {place}, align 4")
     is_due = printer.let(f"icmp slt i32 {left}, 0")
-    ask, go_on = printer.new_label("ask"), printer.new_label("round")
+    ask, go_on = printer.new_label("ask"), printer.new_label("iteration")
     printer.branch_if(is_due, ask, go_on)
     printer.start(ask)
     printer.line(f"store i32 {BUDGET}, ptr {place}, align 4")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of neighbors by the copy engine on the CPU.
+"""Bulk copies (`cp.async.bulk`) on the CPU.
 
 In: the operations of dialects/nvgpu/bulk_copy. Out: calls that queue a copy (native/cpu/copies.h).
 """

@@ -26,7 +26,7 @@ from weft.dialects.simt.event import EventOp
 from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.watch import EVENTS, WatchCopyOp, WatchedAccess, WatchEventOp, WatchOp
 from weft.location import UNKNOWN_LOCATION
-from weft.passes.watch_threads import CHECKS_ATTRIBUTE, SCRATCH, WATCHED
+from weft.passes.instrument_memory import CHECKS_ATTRIBUTE, SCRATCH, WATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -45,7 +45,7 @@ def _print_rank(printer: FunctionPrinter, op: ClusterRankOp) -> None:
 
 
 def print_cluster_barrier(printer: CoroutinePrinter, op: Operation) -> None:
-    """All threads of the cluster meet; without clusters, those of the block."""
+    """Barrier of the cluster; without clusters, of the block."""
     if math.prod(kernel_of(op).cluster or ()) == 1:
         printer.suspend(BARRIER, printer.add_site("barrier", op.location))
     else:
@@ -87,7 +87,7 @@ CLUSTERS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] =
     ClusterRankOp: _print_rank,
 }
 # Those for which the blocks of a cluster must run together.
-MEETING_CLUSTERS: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {
+CLUSTER_BARRIERS: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {
     ClusterBarrierOp: print_cluster_barrier,
     MapSharedOp: _print_map_shared,
     StAsyncOp: _print_st_async,

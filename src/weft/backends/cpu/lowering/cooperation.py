@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.bulk_copy import BULK_COPIES
-from weft.backends.cpu.lowering.cluster import MEETING_CLUSTERS
+from weft.backends.cpu.lowering.cluster import CLUSTER_BARRIERS
 from weft.backends.cpu.lowering.coroutine_printer import (
     BARRIER,
     COLLECTIVE,
@@ -118,7 +118,7 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     **BULK_COPIES,
     **CP_ASYNC,
     **MBARRIERS,
-    **MEETING_CLUSTERS,
+    **CLUSTER_BARRIERS,
     **MMA,
     **NAMED_BARRIERS,
     **TMA_COPIES,

@@ -25,7 +25,7 @@ from weft.codegen.runtime_abi import call_row
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
-from weft.passes.watch_threads import reaches_others
+from weft.passes.instrument_memory import reaches_others
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

@@ -38,7 +38,7 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
 
 
 def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
-    """What a GPU is promised is checked here, where a wrong promise can be told."""
+    """Checks what a GPU assumes, since here a wrong assumption can be reported."""
     print_check(printer, op, printer.values[op.condition], "weft.assume, which promises this")
 
 

@@ -51,7 +51,7 @@ class Obstacle(NamedTuple):
 
 
 class Waits:
-    """What a kernel's operations wait for, themselves or inside.
+    """Operations at which a kernel's threads wait, themselves or inside.
 
     Attributes:
         count: how many there are.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fragments on the CPU: vectors of neighbors; a function of elements is a loop over them in memory.
+"""Fragments on the CPU: vectors of adjacent elements; a function of elements is a loop over them in memory.
 
 In: the operations of dialects/simt/fragment. Out: LLVM text.
 """
@@ -177,7 +177,7 @@ def _print_map(printer: FunctionPrinter, op: FragmentMapOp | LoadMatrixOp) -> No
 
 
 def for_each(printer: FunctionPrinter, count: int, run: Callable[[str], None]) -> None:
-    """A loop whose body is given the number of its round, an i32."""
+    """A loop whose body is given the number of its iteration, an i32."""
     before, loop, end = printer.label, printer.new_label("each"), printer.new_label("all")
     number, following = printer.fresh("number"), printer.fresh("next")
     printer.branch(loop)
@@ -196,8 +196,8 @@ class Places:
 
     def __init__(self, printer: FunctionPrinter, kind: FragmentType, number: str) -> None:
         self.printer, self.layout = printer, kind.layout
-        _, across, halves, neighbors = self.layout.blocks
-        rest, self.neighbor = self._split(number, neighbors)
+        _, across, halves, width = self.layout.blocks
+        rest, self.within = self._split(number, width)
         rest, self.half = self._split(rest, halves)
         self.down, self.block = self._split(rest, across)
 
@@ -215,10 +215,10 @@ class Places:
         """The number of the element's row or column among the thread's."""
         if role == "row":
             return self._sum(self._times(self.down, 2), self.half)
-        return self._sum(self._times(self.block, self.layout.blocks[3]), self.neighbor)
+        return self._sum(self._times(self.block, self.layout.blocks[3]), self.within)
 
     def _along(self) -> str:
-        return self._sum(self._times(self.block, 4 * self.layout.pack), self.neighbor)
+        return self._sum(self._times(self.block, 4 * self.layout.pack), self.within)
 
     def _split(self, text: str, by: int) -> tuple[str, str]:
         if by == 1 or text == "0":

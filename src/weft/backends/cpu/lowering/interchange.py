@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops inside threads that become loops around the threads, so that neighbors run next to each other.
+"""Loops inside threads that become loops around the threads, so that adjacent threads run one after the other.
 
 In: a kernel that is split where its threads wait. Out: loops marked for the group to run, in which threads that have
-no round left are left out. Worth it only where neighboring threads access neighboring elements in each round.
+no iteration left are left out. Worth it only where adjacent threads access adjacent elements in each iteration.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from weft.backends.cpu.lowering.fission import Waits
 
 AROUND: Final = "around_threads"
-"""An attribute of a loop whose rounds the group runs together."""
-_SHORT: Final = 32  # rounds that LLVM unrolls
+"""An attribute of a loop whose iterations the group runs together."""
+_SHORT: Final = 32  # iterations that LLVM unrolls
 
 
 def interchange_loops(kernel: KernelOp, waits: Waits) -> None:
@@ -53,7 +53,7 @@ def interchange_loops(kernel: KernelOp, waits: Waits) -> None:
                 continue
         elif (constant_trips(loop) or _SHORT + 1) <= _SHORT:
             continue
-        if not _Neighbors(loop, part is not None, sharing).all_near():
+        if not _Strides(loop, part is not None, sharing).all_near():
             continue
         if part is not None:
             loop = _around(loop, part)
@@ -61,7 +61,7 @@ def interchange_loops(kernel: KernelOp, waits: Waits) -> None:
 
 
 def _group(loop: scf.ForOp, sharing: Sharing, waits: Waits) -> Group | None:
-    """Which threads come to a loop together, if its rounds wait for nothing: the block's, or a warp's."""
+    """Which threads come to a loop together, if its iterations wait for nothing: the block's, or a warp's."""
     if any(waits.of(loop, group) for group in Group):
         return None
     decided, has_collectives = Group.BLOCK, False
@@ -80,7 +80,7 @@ def _group(loop: scf.ForOp, sharing: Sharing, waits: Waits) -> Group | None:
 
 
 def _is_simple(loop: scf.ForOp) -> bool:
-    """Whether no order of the threads' rounds can be told: there are loads and stores, and no loops."""
+    """Whether no order of the threads' iterations can be told: there are loads and stores, and no loops."""
     return all(
         is_pure(op)
         or isinstance(op, scf.IfOp | scf.YieldOp)
@@ -106,8 +106,8 @@ def _thread_part(
     return None
 
 
-class _Neighbors:
-    """How far apart neighboring threads access memory in one round of a loop."""
+class _Strides:
+    """How far apart adjacent threads access memory in one iteration of a loop."""
 
     def __init__(self, loop: scf.ForOp, starts_at_thread: bool, sharing: Sharing) -> None:
         self._loop = loop
@@ -115,7 +115,7 @@ class _Neighbors:
         self._counter = int(starts_at_thread)
 
     def all_near(self) -> bool:
-        """Whether each access is of neighboring elements or of one, and some of neighbors."""
+        """Whether each access is of adjacent elements or of one element, and some are of adjacent ones."""
         steps = [
             self._step(op) for op in walk(self._loop.body.block) if isinstance(op, LoadOp | StoreOp)
         ]

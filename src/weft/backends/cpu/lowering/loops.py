@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops that may be long: they yield to the threads they wait for, and count their work.
 
-In: scf.while and scf.for in a kernel. Out: before each further round, a suspension if a `while` may wait for
-another thread's writes, else the round's work; an innermost `for` counts strip by strip, so that
+In: scf.while and scf.for in a kernel. Out: before each further iteration, a suspension if a `while` may wait for
+another thread's writes, else the iteration's work; an innermost `for` counts strip by strip, so that
 LLVM vectorizes the strips.
 """
 
@@ -140,10 +140,10 @@ def _print_while(printer: FunctionPrinter, op: scf.WhileOp) -> None:
         print_while(printer, op, lambda inner: printer.suspend(READY, site))
         return
     amount = str(sum(work(region.block) for region in op.regions))
-    print_while(printer, op, lambda inner: _print_round(inner, amount))
+    print_while(printer, op, lambda inner: _print_iteration(inner, amount))
 
 
-def _print_round(printer: FunctionPrinter, amount: str) -> None:
+def _print_iteration(printer: FunctionPrinter, amount: str) -> None:
     print_work(printer, amount)
     print_cancellation_check(printer)
 
@@ -155,7 +155,7 @@ def _print_for(printer: FunctionPrinter, op: scf.ForOp) -> None:
         return
     each = work(body)
     if any(_has_own_count(inner) for inner in walk(body)):
-        print_for(printer, op, lambda inner: _print_round(inner, str(each)))
+        print_for(printer, op, lambda inner: _print_iteration(inner, str(each)))
         return
 
     def count_strip(inner: FunctionPrinter, text: str, count: str) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensor maps that kernels write, on the CPU: the numbers of `weft_cpu_tensor_map` (native/include/weft/tensor_map.h).
 
-In: the operations of dialects/nvgpu/map_edits. Out: what one lane of a warp stores, between two meetings of it.
+In: the operations of dialects/nvgpu/map_edits. Out: what one lane of a warp stores, between two barriers of the warp.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of a warp on the CPU: its lanes meet, and the scheduler multiplies (native/cpu/mma.cpp).
+"""MMA of a warp on the CPU: its lanes synchronize, and the scheduler multiplies (native/cpu/mma.cpp).
 
 In: nvgpu.mma. Out: the fragments in memory, their addresses in the slot, a suspension.
 """

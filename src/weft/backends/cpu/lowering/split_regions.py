@@ -110,7 +110,7 @@ class RegionPrinter:
         )
 
     def _goes_around(self, operation: Operation, group: Group) -> bool:
-        """Whether it is a loop whose rounds the group runs together, each for all its threads."""
+        """Whether it is a loop whose iterations the group runs together, each for all its threads."""
         return AROUND in operation.attributes and all(
             self._sharing.of(value) <= group for value in deciding(operation)
         )
@@ -181,7 +181,7 @@ class RegionPrinter:
     # ---- where threads wait
 
     def _before(self, operation: Operation, group: Group) -> Tail | None:
-        """What each thread does before the group comes to an operation together."""
+        """Runs each thread up to an operation of the group."""
         if isinstance(operation, scf.ForOp):
             return self._places.enter(
                 operation.body.block.args[1:], operation.iter_args, operation, group
@@ -332,7 +332,7 @@ class RegionPrinter:
 
     # ---- loops
 
-    def _round(self) -> None:
+    def _iteration(self) -> None:
         print_work(self._printer, "4")
         print_cancellation_check(self._printer)
 
@@ -358,7 +358,7 @@ class RegionPrinter:
                 threads.take(end.operands[number])
             printer.place(location)
             following = header.following(trips.next_values())
-            self._round()
+            self._iteration()
             header.jump(following, "")
         printer.start(end_label)
         for number, (argument, result) in enumerate(zip(carried, loop.results, strict=True)):
@@ -403,7 +403,7 @@ class RegionPrinter:
                 threads.take(value)
             printer.place(location)
             following = header.following(printer.parts(values))
-            self._round()
+            self._iteration()
             header.jump(following, "")
         printer.start(end_label)
         for number, texts in zip(common, parts, strict=True):

@@ -46,7 +46,7 @@ _SLOW: Final = (arith.DivUIOp, arith.RemUIOp, FloorDivOp, FloorModOp)
 
 
 class Tail(NamedTuple):
-    """What each thread does after the operations of a loop.
+    """Runs each thread after the operations of a loop.
 
     Attributes:
         values: that it needs.
@@ -289,7 +289,7 @@ class ThreadsPrinter:
             return
         sizes = self.kernel.block_size
         if sizes is not None and sizes[0] % WARP_SIZE == 0:
-            # The lanes are neighbors along x.
+            # The lanes are adjacent along x.
             row, begin = printer.let(f"udiv i32 {first}, {sizes[0]}"), first
             begin = printer.let(f"urem i32 {first}, {sizes[0]}")
             of["thread_idx.x"] = printer.let(f"add nuw nsw i32 {begin}, {lane}")
@@ -304,15 +304,15 @@ class ThreadsPrinter:
         if group is Group.BLOCK:
             return dict.fromkeys(self._threads, start)
         found: dict[SSAValue, str] = dict.fromkeys(self._lanes, start)
-        if self.has_neighbors:
+        if self.is_along_x:
             with self.scope():
                 self.place_lane(start)
                 found.update(dict.fromkeys(self._threads, self.printer.coordinates["thread_idx.x"]))
         return found
 
     @property
-    def has_neighbors(self) -> bool:
-        """Whether a warp's lanes are neighbors along x."""
+    def is_along_x(self) -> bool:
+        """Whether a warp's lanes are adjacent along x."""
         sizes = self.kernel.block_size
         return sizes is not None and (sizes[1:] == (1, 1) or sizes[0] % WARP_SIZE == 0)
 
@@ -399,8 +399,8 @@ class _Analysis(RowAnalysis):
             if isinstance(owner, LaneIdOp):
                 return 1
             if isinstance(owner, ThreadIdxOp):
-                is_neighbor = self._threads.has_neighbors and owner.dimension.data == "x"
-                return 1 if is_neighbor else None
+                is_next = self._threads.is_along_x and owner.dimension.data == "x"
+                return 1 if is_next else None
         return super().growth(value, checkpoints)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The copy engine for tensors on the CPU.
+"""TMA, copies of boxes of tensors, on the CPU.
 
 In: the operations of dialects/nvgpu/tma. Out: calls that queue a copy (native/cpu/copies.h), or run a thread's
 stores; nothing for a prefetch.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a warp's lanes do together, when all of them come to it: vectors of 32 elements.
+"""Collectives of a warp that all of its lanes come to: vectors of 32 elements.
 
 In: shuffles, votes, matches and reductions under the full mask. Out: vector instructions on the lanes' kept values, to
 the same bits as native/cpu/collectives.cpp.
@@ -311,7 +311,7 @@ def _source(printer: FunctionPrinter, operation: ShuffleOp) -> str:
 
 
 def _print_reduce(threads: ThreadsPrinter, operation: WarpReduceOp) -> None:
-    """Neighbors are combined first, then neighbors among the results; lanes that are missing change nothing."""
+    """Adjacent lanes are combined first, then adjacent results; lanes that are missing change nothing."""
     printer, kind = threads.printer, operation.kind.data
     element: Attribute = operation.value.type
     if not is_wide(FLOAT_NAMES.get(type(element), "f64")):

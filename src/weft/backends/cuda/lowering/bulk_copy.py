@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of neighbors by the copy engine: sm_90's `cp.async.bulk`.
+"""Bulk copies through TMA: sm_90's `cp.async.bulk`.
 
 In: the operations of dialects/nvgpu/bulk_copy. Out: NVVM's intrinsics, convergent.
 """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _kind(op: Operation | None) -> tuple[object, ...]:
-    """What is the same of two conversions that make a pair."""
+    """Common facts of two conversions that make a pair."""
     if not isinstance(op, arith.ExtFOp | arith.TruncFOp):
         return ()
     return type(op), op.operands[0].type, op.results[0].type

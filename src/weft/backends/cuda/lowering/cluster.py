@@ -35,7 +35,7 @@ def is_in_cluster(op: Operation) -> bool:
 
 
 def print_cluster_barrier(printer: FunctionPrinter) -> None:
-    """All threads of the cluster meet."""
+    """Barrier of the cluster."""
     call_convergent(printer, "void", "barrier.cluster.arrive.aligned")
     call_convergent(printer, "void", "barrier.cluster.wait.aligned")
 

@@ -54,10 +54,12 @@ def _print_store(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
     if not kind.layout.has_pairs_of_columns or tensor.type.layout.data == "strided":
         _print_each(printer, op)
     elif space == "shared" and op.whole is not None and _has_aligned_rows(printer, op):
-        is_turned = panels is not None and bool(panels.is_transposed.data)
+        is_transposed = panels is not None and bool(panels.is_transposed.data)
         if size == 2 and has(printer, "stmatrix"):
-            _print_stmatrix(printer, op, stored_rows=int(is_turned))
-        elif is_turned or (panels is not None and panels.row_bytes.data < _BLOCK_COLUMNS * size):
+            _print_stmatrix(printer, op, stored_rows=int(is_transposed))
+        elif is_transposed or (
+            panels is not None and panels.row_bytes.data < _BLOCK_COLUMNS * size
+        ):
             _print_each(printer, op)  # a block's columns of f64 lie in two panels of 32 bytes
         else:
             _print_pairs(printer, op)
@@ -121,7 +123,7 @@ def _print_stmatrix(printer: FunctionPrinter, op: FragmentStoreOp, stored_rows: 
 
 
 def _print_pairs(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
-    """Two neighbors at once, wherever a swizzle puts them."""
+    """Stores two adjacent elements at once, wherever a swizzle puts them."""
     kind: Any = op.fragment.type
     row, column = (printer.values[value] for value in op.origin)
     rows = LaneRows(printer, op.tensor, 0, own=(row, column))
@@ -287,7 +289,7 @@ class _Rows:
             return blocks[0], self.column
         start, rank = self.start[1], self.rank
         if len(blocks) == 2:
-            # Lanes 0 and 2 take the first block, 1 and 3 the second; each from its neighbor, too.
+            # Lanes 0 and 2 take the first block, 1 and 3 the second; each from the adjacent lane, too.
             (own, other) = blocks
             sent = [
                 self._select(self.odd, one, two, kind) for one, two in zip(own, other, strict=True)
@@ -304,7 +306,7 @@ class _Rows:
             column = self.printer.let(f"shl i64 {odd}, 3")
             column = plus(self.printer, column, self.printer.let(f"shl i64 {upper}, 2"), "i64")
             return [*first, *last], plus(self.printer, column, start, "nsw i64")
-        # Each lane takes the block of its number: first the words of its neighbor, then those of the other pair.
+        # Each lane takes the block of its number: first the words of the adjacent lane, then those of the other pair.
         (one,), (two,), (three,), (four,) = blocks
         low = self._shuffle(self._select(self.odd, one, two, kind), 1, kind)
         high = self._shuffle(self._select(self.odd, three, four, kind), 1, kind)

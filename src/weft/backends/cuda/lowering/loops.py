@@ -2,7 +2,7 @@
 """How often loops are unrolled: short ones of known length as a whole, others as far as their loads fit the registers.
 
 In: scf.for in a kernel. Out: the loop, with a factor for LLVM, whose own limits at level 2 are half of nvcc's; then
-another of the rounds that the largest factor leaves, as short rows have no others.
+another of the iterations that the largest factor leaves, as short rows have no others.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from xdsl.traits import Pure
 from weft.codegen.operations.control_flow import print_for, print_for_by_factors
 from weft.dialects.flow import constant_trips, unroll_factor, walk
 from weft.dialects.nvgpu.wgmma import WgmmaMmaOp
+from weft.passes.hoist_loads import is_long
 from weft.passes.split_addresses import ACCESSES
-from weft.passes.start_loads_early import is_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,16 +29,14 @@ if TYPE_CHECKING:
 _WHOLE: Final = 512  # operations of a loop that is unrolled as a whole
 _FACTORS: Final = (8, 4, 2)
 _REST: Final = 4  # of what the largest factor leaves
-_ROUND: Final = (
-    96  # operations in a round of an unrolled loop; a third are loads, at most, of a register each
-)
+_ROUND: Final = 96  # operations in a iteration of an unrolled loop; a third are loads, at most, of a register each
 _CALL: Final = 12  # operations that a division or function of mathematics counts as
 
 
 def _factor(loop: scf.ForOp) -> int | None:
     """How often to unroll a loop; None leaves it to LLVM."""
     if any(isinstance(operation, WgmmaMmaOp) for operation in walk(loop)):
-        return 1  # ptxas takes seconds for eight rounds of products, and no time is won
+        return 1  # ptxas takes seconds for eight iterations of products, and no time is won
     operations, trips = _operations(loop.body.block), constant_trips(loop)
     if trips and trips * operations <= _WHOLE:
         return trips

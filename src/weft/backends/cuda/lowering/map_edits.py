@@ -37,7 +37,7 @@ def _acquire(printer: FunctionPrinter, pointer: str) -> None:
 
 @contextmanager
 def _elected(printer: FunctionPrinter, op: CopyMapOp | EditMapOp) -> Generator[None]:
-    """What the warp's elected thread does, before all of its threads meet."""
+    """Edits by the warp's elected thread, before a barrier of the warp."""
     writes, written = printer.new_label("write_map"), printer.new_label("map_written")
     printer.branch_if(printer.values[op.elected], writes, written)
     printer.start(writes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The copy engine for tensors: sm_90's `cp.async.bulk.tensor` and what belongs to it.
+"""TMA, copies of boxes of tensors: sm_90's `cp.async.bulk.tensor` and what belongs to it.
 
 In: the operations of dialects/nvgpu/tma. Out: NVVM's intrinsics, convergent, with coordinates fastest first.
 """

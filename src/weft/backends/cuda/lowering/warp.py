@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lanes of a warp do together on NVIDIA's GPUs.
+"""Collectives of a warp on NVIDIA's GPUs.
 
 In: the operations of dialects/simt/warp. Out: `shfl.sync`, `vote.sync`, `match.sync`, and `redux.sync` where the
 architecture has it.

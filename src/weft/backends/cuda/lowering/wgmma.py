@@ -43,7 +43,7 @@ class _Tile(NamedTuple):
         upper: the upper half.
         across: distance of rows or columns of the product, of 8 at least, from the first.
         along: distance of steps along K.
-        is_major: whether the product's rows or columns are neighbors in memory, and not K's elements.
+        is_major: whether the product's rows or columns are adjacent in memory, and not K's elements.
     """
 
     lower: int

@@ -13,7 +13,7 @@ from xdsl.dialects import arith
 
 from weft.dialects.simt.memory import AddressOp, StoreOp, StrideOp
 from weft.dialects.simt.views import WORD_BYTES
-from weft.passes.rounds.body import element_bytes, place_of, runs_along
+from weft.passes.iterations.body import access_key, element_bytes, runs_along
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from weft.dialects.simt.grid import EachOp
     from weft.dialects.simt.memory import LoadOp
-    from weft.passes.rounds.body import Body, Extent, Place
-    from weft.passes.rounds.emitter import Emitter
+    from weft.passes.iterations.body import Body, Extent, Place
+    from weft.passes.iterations.emitter import Emitter
 
 
 class Alignment:
@@ -32,7 +32,7 @@ class Alignment:
     Args:
         emitter: where the arithmetic is emitted.
         loop: whose accesses.
-        width: rounds of a group.
+        width: iterations of a group.
 
     Attributes:
         width: the same.
@@ -47,8 +47,8 @@ class Alignment:
         self._arguments = loop.body.block.args
         block = loop.body.block
         along = [cast("LoadOp | StoreOp", op) for op in block.ops if runs_along(op, block)]
-        by_place = {place_of(op): op for op in along}
-        written = {place_of(op): op for op in along if isinstance(op, StoreOp)}
+        by_place = {access_key(op): op for op in along}
+        written = {access_key(op): op for op in along if isinstance(op, StoreOp)}
         self.width = width
         self.places: frozenset[Place] = frozenset(written or list(by_place)[:1])
         self._reference = next(iter((written or by_place).values()))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has threads tell what they read and write, and where they wait, for `weft.testing.trace_thread`.
+"""Records events of memory and of barriers for `weft.testing.trace_thread`.
 
-In: a traced module, whose statements are told. Out: `simt.event` after each access of an array, with indices and
+In: a traced module, whose statements have events. Out: `simt.event` after each access of an array, with indices and
 values, after each place where threads wait for others, and after copies beside the threads begin.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation, SSAValue
 
-# The event of an access, and the values that it tells.
+# The event of an access, and its values.
 _ACCESSES: Final[dict[type[Operation], tuple[str, Callable[[Any], Sequence[SSAValue]]]]] = {
     LoadOp: ("read", lambda op: [op.result]),
     StoreOp: ("written", lambda op: [op.value]),
@@ -67,19 +67,19 @@ _COPIES: Final = (
 )
 
 
-def tell_accesses(module: ModuleOp) -> None:
+def trace_accesses(module: ModuleOp) -> None:
     """Adds the events of memory and of waiting to each kernel."""
     for kernel in module.body.block.ops:
         for op in list(walk(kernel)) if isinstance(kernel, KernelOp) else ():
             if type(op) in _ACCESSES:
-                _tell_access(op)
+                _trace_access(op)
             elif isinstance(op, _WAITS):
                 _after(op, EventOp("barrier", "", "", [], []))
             elif isinstance(op, _COPIES):
                 _after(op, EventOp("copy", "", "", [], []))
 
 
-def _tell_access(op: Operation) -> None:
+def _trace_access(op: Operation) -> None:
     event, values_of = _ACCESSES[type(op)]
     place = next(n for n, value in enumerate(op.operands) if isinstance(value.type, TensorType))
     tensor = op.operands[place]

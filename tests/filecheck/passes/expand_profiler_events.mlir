@@ -1,17 +1,17 @@
-// RUN: expand_marks
+// RUN: expand_profiler_events
 // A mark becomes a clock and a store where room for all records is proved, and the track ends wherever a thread leaves.
 // What the launch must give memory for is computed from its grid: 16 words and 6 of text, and 8 + 5 for each block.
 
-// EXPAND_MARKS:      simt.kernel @k(%n: i32 {weft.name = "n"}, %profile: !simt.tensor<i64, [?], {{.*}}attributes {profile_argument = 1 : i32}
-// EXPAND_MARKS-NOT:  simt.mark
-// EXPAND_MARKS:      simt.record "clock32"
-// EXPAND_MARKS:      scf.for
-// EXPAND_MARKS:      simt.record "clock32"
-// EXPAND_MARKS:      simt.timer "globaltimer"
-// EXPAND_MARKS:      simt.exit
-// EXPAND_MARKS:      simt.timer "globaltimer"
-// EXPAND_MARKS:      simt.return
-// EXPAND_MARKS:      simt.launch_ex @k grid({{.*}}) block({{.*}}) records
+// EXPAND_PROFILER_EVENTS:      simt.kernel @k(%n: i32 {weft.name = "n"}, %profile: !simt.tensor<i64, [?], {{.*}}attributes {profile_argument = 1 : i32}
+// EXPAND_PROFILER_EVENTS-NOT:  simt.mark
+// EXPAND_PROFILER_EVENTS:      simt.record "clock32"
+// EXPAND_PROFILER_EVENTS:      scf.for
+// EXPAND_PROFILER_EVENTS:      simt.record "clock32"
+// EXPAND_PROFILER_EVENTS:      simt.timer "globaltimer"
+// EXPAND_PROFILER_EVENTS:      simt.exit
+// EXPAND_PROFILER_EVENTS:      simt.timer "globaltimer"
+// EXPAND_PROFILER_EVENTS:      simt.return
+// EXPAND_PROFILER_EVENTS:      simt.launch_ex @k grid({{.*}}) block({{.*}}) records
 
 
 simt.kernel @k(%n: i32 {weft.name = "n"}) {

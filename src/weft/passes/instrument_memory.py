@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has the runtime watch what a kernel's threads do to memory, for the sanitizer: races, unwritten memory, copies.
+"""Instruments a kernel's memory accesses for the sanitizer: races, uninitialized memory, asynchronous copies.
 
 In: a traced module. Out: `simt.watch` before each access, `simt.watch_copy` before each copy beside the threads, and
-`simt.watch_event` at what orders them; and on the kernel how its launches are checked. Only functions compiled with
+`simt.watch_event` at synchronization; and on the kernel how its launches are checked. Only functions compiled with
 ``--sanitize`` pass here.
 """
 
@@ -58,7 +58,7 @@ from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp
 from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
 from weft.passes.check_accesses import tensor_name
 from weft.passes.check_fragments import CARRIERS
-from weft.passes.keep_awaited_loads import awaited_loads
+from weft.passes.keep_spin_loads import awaited_loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,7 +130,7 @@ class _Range(NamedTuple):
     size: SSAValue | int
 
 
-def watch_threads(module: ModuleOp, checks: str) -> None:
+def instrument_memory(module: ModuleOp, checks: str) -> None:
     """Watches each kernel.
 
     Args:
@@ -224,7 +224,7 @@ class _Watcher:
         self._before(op, WatchOp(how, "", _WORDS[what], len(many), tensor, list(indices), sizes))
 
     def _order(self, op: Operation) -> Iterator[str]:
-        """What an access means for the order of others."""
+        """Yields the memory order of an access."""
         if isinstance(op, AtomicLoadOp | AtomicStoreOp | AtomicRmwOp | AtomicCasOp):
             yield "atomic"
             yield from _ORDERS.get(op.order.data, ())

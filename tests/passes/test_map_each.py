@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How wide rounds are on a GPU, and how many of them a thread runs in turn, follows from their accesses and length."""
+"""The width of iterations on a GPU, and their number per thread, follow from their accesses and length."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from weft.compiler.module_text import parse_module
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.simt.grid import EachOp
-from weft.passes.rounds.body import reuse_loads
-from weft.passes.rounds.on_gpu import Plan
-from weft.passes.spread_rounds import spread_rounds
+from weft.passes.iterations.body import reuse_loads
+from weft.passes.iterations.on_gpu import Plan
+from weft.passes.map_each import map_each
 
 TYPES = {name: getattr(weft, name) for name in ("i8", "bf16", "f32", "f64")}
 
 
 def each_of(body: str, *kinds: str, layout: str = "contiguous") -> str:
-    """The traced module of one statement's rounds over arrays a, b, ... of these types."""
+    """The traced module of one statement's iterations over arrays a, b, ... of these types."""
     names = "abcd"[: len(kinds)]
     listed = ", ".join(names)
     space = define(
@@ -40,7 +40,7 @@ def each_of(body: str, *kinds: str, layout: str = "contiguous") -> str:
 
 
 def plan_of(body: str, *kinds: str, layout: str = "contiguous") -> Plan:
-    """The plan of these rounds."""
+    """The plan of these iterations."""
     text = each_of(body, *kinds, layout=layout)
     found = [op for op in walk(parse_module(text)) if isinstance(op, EachOp)]
     reuse_loads(found[0])
@@ -77,16 +77,16 @@ def test_accesses_beside_the_index_do_not_keep_others_from_being_vectors(body):
 
 
 @pytest.mark.parametrize("body", ["if b[i] > 0.0: a[i] = 1.0"])
-def test_rounds_that_store_under_a_condition_run_one_by_one_in_neighboring_threads(body):
+def test_iterations_that_store_under_a_condition_run_one_by_one_in_adjacent_threads(body):
     assert plan_of(body, "f32", "f32") == Plan(1, 4)
 
 
-def test_arrays_that_are_all_written_may_be_aligned_differently_and_then_have_rounds_in_turn():
+def test_arrays_that_are_all_written_may_be_aligned_differently_and_then_have_iterations_in_turn():
     assert plan_of("b[i] = a[i]; a[i] = 0.0", "f32", "f32") == Plan(4, 4)
     assert plan_of("a[i] = b[i]; a[i] = 2 * a[i]", "f32", "f32") == Plan(4, 0)
 
 
-def test_rounds_over_arrays_of_any_strides_run_one_by_one():
+def test_iterations_over_arrays_of_any_strides_run_one_by_one():
     assert plan_of("b[i] = a[i]", "f32", "f32", layout="strided") == Plan(1, 4)
 
 
@@ -103,7 +103,7 @@ def test_what_is_ordered_or_long_is_not_interleaved(body):
     assert plan_of(body, "f32", "f32") == Plan(1, 1)
 
 
-def test_a_long_round_has_fewer_copies():
+def test_a_long_iteration_has_fewer_copies():
     sums = " + ".join(f"a[i] * {factor}.5" for factor in range(2, 10))
     assert plan_of(f"b[i] = {sums}", "f32", "f32") == Plan(4, 0)
     assert plan_of("b[i] = weft.math.erf(a[i])", "f32", "f32") == Plan(4, 0)
@@ -123,7 +123,7 @@ def test_groups_whose_loads_are_whole_words_keep_their_distance_from_the_ends_of
 ):
     text = each_of("b[i] = a[i]", kind, kind)
     change = parse_module(text)
-    spread_rounds(change)
+    map_each(change)
     whole = [op for op in walk(change) if isinstance(op, scf.IfOp)][-1].cond.owner
     limits = [bound.owner.operands[1].owner for bound in whole.operands]
     if margin:
@@ -135,7 +135,7 @@ def test_groups_whose_loads_are_whole_words_keep_their_distance_from_the_ends_of
 
 
 @pytest.mark.parametrize(
-    ("rounds", "index", "narrows"),
+    ("iterations", "index", "narrows"),
     [
         ("a.size", "b[i] = a[i]", False),
         ("a.shape[0]", "b[i] = a[i]", False),
@@ -143,17 +143,17 @@ def test_groups_whose_loads_are_whole_words_keep_their_distance_from_the_ends_of
         ("a.shape[0]", "b[i] = weft.f32(i)", True),
     ],
 )
-def test_a_gpus_addresses_are_of_64_bits_from_the_rounds_number_on(rounds, index, narrows):
+def test_a_gpus_addresses_are_of_64_bits_from_the_iterations_number_on(iterations, index, narrows):
     space = define(
         f"""
         @weft.kernel
         def kernel(a: weft.Tensor, b: weft.Tensor):
-            for i in weft.each({rounds}):
+            for i in weft.each({iterations}):
                 {index}
 
         @weft.jit
         def host(a: weft.Tensor, b: weft.Tensor):
-            kernel(a, b).launch(over={rounds})
+            kernel(a, b).launch(over={iterations})
         """
     )
     examples = [weft.fake_tensor(weft.f32, (None,), device="cuda")] * 2

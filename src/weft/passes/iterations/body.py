@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code of rounds: once, or of several in turn, operation by operation.
+"""The code of iterations: once, or of several in turn, operation by operation.
 
-In: a `simt.each`, and where rounds begin. Out: their operations. Rounds in turn are as good as one after the other,
-since they are independent, and their loads are under way at the same time.
+In: a `simt.each`, and where iterations begin. Out: their operations. Iterations in turn are as good as one after the
+other, since they are independent, and their loads are in flight at the same time.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
     from weft.dialects.simt.grid import EachOp
-    from weft.passes.rounds.emitter import Emitter
+    from weft.passes.iterations.emitter import Emitter
 
     Place = tuple[SSAValue, ...]
 
 
 def reuse_loads(loop: EachOp) -> None:
-    """Removes a round's loads of what it has loaded before, in branches too, with nothing written in between.
+    """Removes a iteration's loads of what it has loaded before, in branches too, with nothing written in between.
 
     LLVM does not take a load in a branch from a vector loaded before.
     """
@@ -43,15 +43,15 @@ def reuse_loads(loop: EachOp) -> None:
             continue
         for inner in inside:
             if isinstance(inner, LoadOp) and inner.volatile is None:
-                value = known.get(place_of(inner))
+                value = known.get(access_key(inner))
                 if value is not None:
                     Rewriter.replace_op(inner, [], [value])
                 elif inner is op:
-                    known[place_of(inner)] = inner.result
+                    known[access_key(inner)] = inner.result
 
 
 class Extent(NamedTuple):
-    """The rounds as rows of columns.
+    """The iterations as rows of columns.
 
     Attributes:
         rows: an i64, or None for one row.
@@ -125,7 +125,7 @@ def _flat_arrays(loop: EachOp) -> list[SSAValue] | None:
 
 
 def is_outside(value: SSAValue, block: Block) -> bool:
-    """Whether a value is made before the rounds."""
+    """Whether a value is made before the iterations."""
     owner = value.owner
     while owner is not None:
         if owner is block:
@@ -140,13 +140,13 @@ def element_bytes(op: LoadOp | StoreOp) -> int:
     return cast("FixedBitwidthType", kind.element_type).size
 
 
-def place_of(op: LoadOp | StoreOp) -> Place:
+def access_key(op: LoadOp | StoreOp) -> Place:
     """What two accesses of the same element share: the array, and the indices."""
     return (op.tensor, *op.indices)
 
 
 def runs_along(op: Operation, block: Block) -> bool:
-    """Whether an access of global memory is at neighboring elements in neighboring rounds."""
+    """Whether an access of global memory is at adjacent elements in adjacent iterations."""
     if not isinstance(op, LoadOp | StoreOp) or not op.indices or op.volatile is not None:
         return False
     kind = cast("TensorType", op.tensor.type)
@@ -160,7 +160,7 @@ def runs_along(op: Operation, block: Block) -> bool:
 
 
 class Body:
-    """Emits rounds.
+    """Emits iterations.
 
     Args:
         emitter: where.
@@ -186,12 +186,12 @@ class Body:
             row = emitter.quotient(row, size)
         return [row, *reversed(found)]
 
-    def rounds(self, starts: Sequence[tuple[Sequence[SSAValue], SSAValue]]) -> None:
-        """Rounds in turn, of which each has its leading indices and its column."""
+    def iterations(self, starts: Sequence[tuple[Sequence[SSAValue], SSAValue]]) -> None:
+        """Iterations in turn, of which each has its leading indices and its column."""
         self._emit([self._group(leading, column, 1) for leading, column in starts])
 
     def group(self, leading: Sequence[SSAValue], column: SSAValue, width: int) -> None:
-        """Rounds at neighboring columns, whose accesses are vectors."""
+        """Iterations at adjacent columns, whose accesses are vectors."""
         self._emit([self._group(leading, column, width)])
 
     def _group(self, leading: Sequence[SSAValue], column: SSAValue, width: int) -> _Group:
@@ -209,12 +209,12 @@ class Body:
                     group.take(op, groups[0])
                 elif vector:
                     access = cast("LoadOp | StoreOp", op)
-                    group.access(access, needed, unaligned=place_of(access) not in self._aligned)
+                    group.access(access, needed, unaligned=access_key(access) not in self._aligned)
                 else:
                     group.copy(op, needed, once=shared)
 
     def _is_shared(self, op: Operation, groups: Sequence[_Group]) -> bool:
-        """Whether all rounds compute the same."""
+        """Whether all iterations compute the same."""
         return all(
             is_outside(operand, self._block) or groups[0].is_shared(operand)
             for operand in op.operands
@@ -229,7 +229,7 @@ class Body:
 
 
 class _Group:
-    """Neighboring rounds: what each value of the body is in each of them."""
+    """Adjacent iterations: what each value of the body is in each of them."""
 
     def __init__(
         self,
@@ -247,11 +247,11 @@ class _Group:
 
     @property
     def width(self) -> int:
-        """How many rounds."""
+        """How many iterations."""
         return len(self._columns)
 
     def is_shared(self, value: SSAValue) -> bool:
-        """Whether a value of the body is the same in all rounds."""
+        """Whether a value of the body is the same in all iterations."""
         return value in self._shared
 
     def take(self, op: Operation, other: _Group) -> None:
@@ -261,7 +261,7 @@ class _Group:
                 values[result] = other._values[0][result]
 
     def copy(self, op: Operation, needed: Sequence[int], *, once: bool) -> None:
-        """The operation, which needs some of the indices, in each round, or once for all of them."""
+        """The operation, which needs some of the indices, in each iteration, or once for all of them."""
         for lane, values in enumerate(self._values):
             if once and lane:
                 self.take(op, self)
@@ -281,7 +281,7 @@ class _Group:
                 self._shared.update(op.results)
 
     def access(self, op: LoadOp | StoreOp, needed: Sequence[int], *, unaligned: bool) -> None:
-        """The operation in all rounds, as one vector."""
+        """The operation in all iterations, as one vector."""
         wide: dict[SSAValue, SSAValue] = dict(zip(self._arguments, self._indices(0), strict=True))
         indices = [wide.get(index) or index for index in op.indices]
         if isinstance(op, LoadOp):
@@ -301,7 +301,7 @@ class _Group:
         return [*self._leading, self._columns[lane]]
 
     def define(self, lane: int, numbers: Sequence[int]) -> None:
-        """Some of a round's indices, in the body's own types."""
+        """Some of a iteration's indices, in the body's own types."""
         values, indices = self._values[lane], self._indices(lane)
         for number in numbers:
             argument = self._arguments[number]

@@ -31,7 +31,7 @@ _SIMPLE: Final = (math.FmaOp, math.AbsFOp, math.AbsIOp, math.CopySignOp, math.Rs
 _MOST_LOADS: Final = 8
 
 
-def start_loads_early(module: ModuleOp, on_host: bool = False) -> None:
+def hoist_loads(module: ModuleOp, on_host: bool = False) -> None:
     """Moves loads of every kernel, but over nothing that writes, waits or branches.
 
     Args:

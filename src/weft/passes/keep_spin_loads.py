@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps loops that wait for another thread reading memory in every round.
+"""Keeps loops that wait for another thread reading memory in every iteration.
 
 In: a traced module. Out: the same, with the loads that such a loop waits for volatile. A compiler could otherwise read
 once before the loop and wait forever, since no store in the loop changes the element.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
 
-def keep_awaited_loads(module: ModuleOp) -> None:
+def keep_spin_loads(module: ModuleOp) -> None:
     """Makes volatile the loads that a `while` waits for."""
     for kernel in module.body.block.ops:
         if isinstance(kernel, KernelOp):
@@ -40,7 +40,7 @@ def awaited_loads(kernel: KernelOp) -> Iterator[LoadOp]:
     """The loads that a `while` waits for.
 
     A loop waits if its condition depends on loads of global or shared memory, and on nothing else that changes from
-    round to round: no counter, timer or atomic, and no element that the loop itself stores.
+    iteration to iteration: no counter, timer or atomic, and no element that the loop itself stores.
     """
     for loop in walk(kernel):
         if isinstance(loop, scf.WhileOp):
@@ -73,8 +73,8 @@ class _Condition:
 
     def _follow(self, value: SSAValue) -> None:
         if value in self._path:
-            # A flag has two states, and tensors that are only exchanged are few, so neither can count rounds; an inner
-            # loop starts over in each.
+            # A flag has two states, and tensors that are only exchanged are few, so neither can count iterations; an
+            # inner loop starts over in each.
             is_carried = isinstance(value.owner, Block) and value.owner.parent_op() is self._loop
             if is_carried and value.type != IntegerType(1) and not self._is_exchanged(value):
                 raise _ChangesItselfError

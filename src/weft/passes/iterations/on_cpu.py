@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds on a CPU: each thread of the grid runs neighboring ones, in a loop that LLVM vectorizes.
+"""Iterations on a CPU: each thread of the grid runs adjacent ones, in a loop that LLVM vectorizes.
 
 In: a `simt.each`. Out: `scf.for`.
 """
@@ -12,24 +12,24 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import i32
 
 from weft.dialects.flow import walk
-from weft.passes.rounds.body import Body, extent_of
+from weft.passes.iterations.body import Body, extent_of
 
 if TYPE_CHECKING:
     from weft.dialects.simt.grid import EachOp
-    from weft.passes.rounds.emitter import Emitter
+    from weft.passes.iterations.emitter import Emitter
 
-_SHORT_ROUNDS = 4096
-_LONG_ROUNDS = 64
+_SHORT_ITERATIONS = 4096
+_LONG_ITERATIONS = 64
 
 
-def rounds_of_a_block(loop: EachOp) -> int:
+def iterations_per_block(loop: EachOp) -> int:
     """Of a launch that chooses its grid, whose blocks have one thread: enough work to begin a block for."""
     has_loops = any(isinstance(op, scf.ForOp | scf.WhileOp) for op in walk(loop.body.block))
-    return _LONG_ROUNDS if has_loops else _SHORT_ROUNDS
+    return _LONG_ITERATIONS if has_loops else _SHORT_ITERATIONS
 
 
-def share_out(emitter: Emitter, loop: EachOp, *, is_row: bool) -> None:
-    """Thread t of T runs the rounds from t * share on, `share` of them, row by row."""
+def map_on_cpu(emitter: Emitter, loop: EachOp, *, is_row: bool) -> None:
+    """Thread t of T runs the iterations from t * share on, `share` of them, row by row."""
     body = Body(emitter, loop)
     extent = extent_of(emitter, loop)
     at = emitter.position(is_row)
@@ -45,7 +45,7 @@ def share_out(emitter: Emitter, loop: EachOp, *, is_row: bool) -> None:
             # The counter is the index: LLVM need not see that a wider one fits.
             first, last = (emitter.cast(end, i32) for end in (first, last))
         with emitter.counted(first, last) as column:
-            body.rounds([(body.leading(None), column)])
+            body.iterations([(body.leading(None), column)])
         return
     columns = emitter.most(columns, 1)
     end = emitter.quotient(emitter.plus(last, emitter.plus(columns, -1)), columns)
@@ -54,4 +54,4 @@ def share_out(emitter: Emitter, loop: EachOp, *, is_row: bool) -> None:
         begin = emitter.most(emitter.minus(first, start), 0)
         stop = emitter.least(emitter.minus(last, start), columns)
         with emitter.counted(begin, stop) as column:
-            body.rounds([(body.leading(row), column)])
+            body.iterations([(body.leading(row), column)])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spreads the rounds of `weft.each` over the grid, and chooses the grid of launches `over` a number of rounds.
+"""Maps the iterations of `weft.each` to the grid's threads, and chooses the grid of launches `over` iterations.
 
-In: a traced module with `simt.each`. Out: loops in its place. On a CPU each thread runs neighboring rounds, a plain
-loop that vectorizes. On a GPU neighboring threads run neighboring rounds, several at a time, with vector accesses where
+In: a traced module with `simt.each`. Out: loops in its place. On a CPU each thread runs adjacent iterations, a plain
+loop that vectorizes. On a GPU adjacent threads run adjacent iterations, several at a time, with vector accesses where
 the run finds the addresses aligned.
 """
 
@@ -18,10 +18,10 @@ from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.simt.grid import EachOp
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
-from weft.passes.rounds.body import reuse_loads
-from weft.passes.rounds.emitter import Emitter
-from weft.passes.rounds.on_cpu import rounds_of_a_block, share_out
-from weft.passes.rounds.on_gpu import Plan, spread_out
+from weft.passes.iterations.body import reuse_loads
+from weft.passes.iterations.emitter import Emitter
+from weft.passes.iterations.on_cpu import iterations_per_block, map_on_cpu
+from weft.passes.iterations.on_gpu import Plan, map_on_gpu
 from weft.types.launch_limits import GRID
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ _THREADS = 256
 """Of a block, on a GPU."""
 
 
-def spread_rounds(module: ModuleOp, on_host: bool = False) -> None:
-    """Replaces the rounds of every kernel.
+def map_each(module: ModuleOp, on_host: bool = False) -> None:
+    """Replaces the iterations of every kernel.
 
     Args:
         module: with kernels and a host function.
@@ -59,29 +59,31 @@ def spread_rounds(module: ModuleOp, on_host: bool = False) -> None:
         for loop in found:
             reuse_loads(loop)
         plans = [Plan.of(loop) for loop in found]
-        rounds = min(map(rounds_of_a_block, found) if on_host else (p.rounds for p in plans))
+        iterations = min(
+            map(iterations_per_block, found) if on_host else (p.iterations for p in plans)
+        )
         threads = 1 if on_host else min(_THREADS, kernel.max_threads or _THREADS)
         for launch in launches[name]:
             if launch.over is not None:
-                _choose_grid(launch, launch.over, rounds, threads)
+                _choose_grid(launch, launch.over, iterations, threads)
         is_row = all(map(_is_row, launches[name]))
         for loop, plan in zip(found, plans, strict=True):
             block = Block()
             emitter = Emitter(block, loop.location)
             if on_host:
-                share_out(emitter, loop, is_row=is_row)
+                map_on_cpu(emitter, loop, is_row=is_row)
             else:
-                spread_out(emitter, loop, plan, is_row=is_row)
+                map_on_gpu(emitter, loop, plan, is_row=is_row)
             Rewriter.inline_block(block, InsertPoint.before(loop))
             Rewriter.erase_op(loop)
 
 
-def _choose_grid(launch: LaunchExOp, over: SSAValue, rounds: int, threads: int) -> None:
-    """As many blocks as there are rounds for, `rounds` for each thread of `threads` or the launch's own block."""
+def _choose_grid(launch: LaunchExOp, over: SSAValue, iterations: int, threads: int) -> None:
+    """Sets the number of blocks: `iterations` for each thread of `threads`, or of the launch's own block."""
     block = Block()
     emitter = Emitter(block, launch.location)
     sizes: Sequence[SSAValue] = launch.block or [emitter.number(size) for size in (threads, 1, 1)]
-    each = emitter.number(rounds)
+    each = emitter.number(iterations)
     for size in sizes:
         each = emitter.times(each, size)
     most = emitter.least(emitter.most(over, 1), emitter.times(each, GRID[1][0]))

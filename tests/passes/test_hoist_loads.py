@@ -7,7 +7,7 @@ import re
 
 import weft
 from weft.compiler.module_text import module_text, parse_module
-from weft.passes.start_loads_early import start_loads_early
+from weft.passes.hoist_loads import hoist_loads
 
 ARRAY = "!simt.tensor<f32, [?], contiguous, {space}, dims 32, offsets 64, align 4>"
 
@@ -28,7 +28,7 @@ def order(*names: str, space: str = "global") -> str:
     module = parse_module(
         f"simt.kernel @k(%a: {kind}, %i: i32, %x: f32) {{\n" + "\n".join(lines) + "\nsimt.return\n}"
     )
-    start_loads_early(module)
+    hoist_loads(module)
     module.verify()
     found = re.findall(
         r"(?:simt|math|arith)\.(load|store|sqrt|sin|fma|divf|barrier)\b", module_text(module)

@@ -13,7 +13,7 @@ from weft.dialects.flow import walk
 from weft.errors import CompileError
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace, trace_into
-from weft.passes.expand_marks import expand_marks
+from weft.passes.expand_profiler_events import expand_profiler_events
 from weft.profiler import Profiler
 
 VECTOR = weft.Tensor[weft.f32, ("n",)]
@@ -46,7 +46,7 @@ def traced():
 
 
 def expanded(module):
-    expand_marks(module, trace_into)
+    expand_profiler_events(module, trace_into)
     module.verify()
     return module
 

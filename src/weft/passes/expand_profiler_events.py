@@ -52,7 +52,7 @@ class Inline(Protocol):
         ...
 
 
-def expand_marks(module: ModuleOp, inline: Inline) -> None:
+def expand_profiler_events(module: ModuleOp, inline: Inline) -> None:
     """Expands the profilers of every kernel.
 
     Args:
@@ -76,7 +76,7 @@ def expand_marks(module: ModuleOp, inline: Inline) -> None:
 
 
 class _PlacedBuilder(Builder):
-    """What it inserts comes from where the operation stands that is expanded, and not from the recorder's lines."""
+    """Inserts operations located where the operation stands that is expanded, and not from the recorder's lines."""
 
     __slots__ = ("place",)
 
@@ -299,7 +299,7 @@ def _layout(op: TrackProfilerOp, names: Sequence[str], marks: Iterable[MarkOp]) 
 
 
 def _buffer(op: TrackProfilerOp, kernel: KernelOp) -> Tensor:
-    """What is recorded into: the user's, or an argument that every launch of the kernel is given besides its own."""
+    """Memory for records: the user's, or an argument that every launch of the kernel is given besides its own."""
     if op.buffer is not None:
         return Tensor(op.buffer, types.u64)
     # Fewer than 2³¹ words, so that 32-bit cursors reach all of them.
@@ -369,7 +369,7 @@ def _check_initialized(marks: Sequence[MarkOp], what: str) -> None:
             hint="call p.init(group_id) before the first start",
             location=source_location(marks[0].location),
         )
-    # In the text's order; a later round of a loop around both comes after its first round's init.
+    # In the text's order; a later iteration of a loop around both comes after its first iteration's init.
     early = next((mark for mark in marks if mark.kind.data not in (INIT, "finalize")), None)
     if first is None or early is None or marks.index(first) < marks.index(early):
         return

@@ -1,12 +1,12 @@
-// RUN: keep_awaited_loads
+// RUN: keep_spin_loads
 // A loop that only another thread can end reads in each round; one that counts, or that stores what it reads, need not.
 
-// KEEP_AWAITED_LOADS-LABEL: simt.kernel @waits(
-// KEEP_AWAITED_LOADS:         simt.load volatile %flags
-// KEEP_AWAITED_LOADS-LABEL: simt.kernel @counts(
-// KEEP_AWAITED_LOADS:         simt.load %flags
-// KEEP_AWAITED_LOADS-LABEL: simt.kernel @stores(
-// KEEP_AWAITED_LOADS:         simt.load %flags
+// KEEP_SPIN_LOADS-LABEL: simt.kernel @waits(
+// KEEP_SPIN_LOADS:         simt.load volatile %flags
+// KEEP_SPIN_LOADS-LABEL: simt.kernel @counts(
+// KEEP_SPIN_LOADS:         simt.load %flags
+// KEEP_SPIN_LOADS-LABEL: simt.kernel @stores(
+// KEEP_SPIN_LOADS:         simt.load %flags
 
 simt.kernel @waits(%flags: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>) {
   %zero = arith.constant 0 : i32

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds on a GPU: neighboring threads run neighboring groups of rounds, whose accesses are vectors.
+"""Iterations on a GPU: adjacent threads run adjacent groups of iterations, whose accesses are vectors.
 
-In: a `simt.each`. Out: a loop over groups, each of which is aligned where the rounds write; what they read may lie
-differently. A group that a row does not fill runs round by round. Where a body has no vectors, or writes to arrays that
-the run finds aligned differently, there is a loop over rounds, several in turn, and one over the rounds that are left.
+In: a `simt.each`. Out: a loop over groups, each of which is aligned where the iterations write; what they read may lie
+differently. A group that a row does not fill runs iteration by iteration. Where a body has no vectors, or writes to
+arrays that the run finds aligned differently, there is a loop over iterations, several in turn, and one over the
+iterations that are left.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from weft.dialects.simt.debug import AssertOp, AssumeOp
 from weft.dialects.simt.memory import AtomicRmwOp, LoadOp, StoreOp
 from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.views import VECTOR_BYTES
-from weft.passes.rounds.alignment import Alignment
-from weft.passes.rounds.body import Body, element_bytes, extent_of, place_of, runs_along
+from weft.passes.iterations.alignment import Alignment
+from weft.passes.iterations.body import Body, access_key, element_bytes, extent_of, runs_along
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from weft.dialects.simt.grid import EachOp
     from weft.dialects.simt.types import TensorType
-    from weft.passes.rounds.body import Extent
-    from weft.passes.rounds.emitter import Emitter
+    from weft.passes.iterations.body import Extent
+    from weft.passes.iterations.emitter import Emitter
 
-# Rounds in turn where nothing is a vector; more take registers from all others. Of bytes, eight are needed.
+# Iterations in turn where nothing is a vector; more take registers from all others. Of bytes, eight are needed.
 _SINGLES = 4
 _SINGLES_OF_BYTES = 8
 # Operations in all copies of a body, for the compiler's sake; a function of the math library counts as several.
@@ -43,18 +44,18 @@ _OF_A_FUNCTION = 16
 
 
 class Plan(NamedTuple):
-    """How a thread runs rounds.
+    """How a thread runs iterations.
 
     Attributes:
-        width: rounds of a group, whose accesses are vectors; 1 for none.
-        singles: rounds in turn that are in no group; 0 where all are in groups.
+        width: iterations of a group, whose accesses are vectors; 1 for none.
+        singles: iterations in turn that are in no group; 0 where all are in groups.
     """
 
     width: int
     singles: int
 
     @property
-    def rounds(self) -> int:
+    def iterations(self) -> int:
         """Of a thread, in a launch that chooses its grid: more than one group is slower."""
         return max(self.width, self.singles)
 
@@ -74,7 +75,7 @@ class Plan(NamedTuple):
         singles = _SINGLES_OF_BYTES if min(sizes) == 1 else _SINGLES
         plans = [cls(1, singles)]
         if width > 1:
-            written = {place_of(op) for op in along if isinstance(op, StoreOp)}
+            written = {access_key(op) for op in along if isinstance(op, StoreOp)}
             needed = (singles, 1) if len(written) > 1 else (0,)
             plans = [cls(width, count) for count in needed] + [cls(1, _SINGLES)]
         fitting = (plan for plan in plans if plan._copies * length <= _MOST_OPERATIONS)
@@ -86,7 +87,7 @@ class Plan(NamedTuple):
 
 
 def _may_alternate(op: Operation) -> bool:
-    """Whether an operation is as good between those of other rounds, and short; a thread's arrays are the round's."""
+    """Whether an operation may alternate with those of other iterations, and is short; local arrays belong to one."""
     if isinstance(op, LoadOp | StoreOp):
         return op.volatile is None and cast("TensorType", op.tensor.type).space.data != "local"
     if isinstance(op, AtomicRmwOp):
@@ -96,8 +97,8 @@ def _may_alternate(op: Operation) -> bool:
     )
 
 
-def spread_out(emitter: Emitter, loop: EachOp, plan: Plan, *, is_row: bool) -> None:
-    """Groups go to threads in turn; so do rounds, where there are no groups."""
+def map_on_gpu(emitter: Emitter, loop: EachOp, plan: Plan, *, is_row: bool) -> None:
+    """Groups go to threads in turn; so do iterations, where there are no groups."""
     extent = extent_of(emitter, loop)
     at = emitter.position(is_row)
     thread = emitter.plus(emitter.times(at.block, at.threads), at.thread)
@@ -109,7 +110,7 @@ def spread_out(emitter: Emitter, loop: EachOp, plan: Plan, *, is_row: bool) -> N
             return
         columns = emitter.choose(alignment.is_possible, emitter.number(0), extent.columns)
         extent = extent._replace(columns=columns)
-    _spread_rounds(emitter, Body(emitter, loop), extent, plan.singles, thread, threads)
+    _map_each(emitter, Body(emitter, loop), extent, plan.singles, thread, threads)
 
 
 def _spread_groups(
@@ -141,16 +142,16 @@ def _spread_groups(
         with emitter.at(single):
             start, last = emitter.most(first, 0), emitter.least(end, columns)
             with emitter.counted(start, last, unrolled=1) as column:
-                body.rounds([(leading, column)])
+                body.iterations([(leading, column)])
             emitter.emit(scf.YieldOp())
         is_whole = emitter.both(is_after, is_before)
         emitter.emit(scf.IfOp(is_whole, [], Region(vectors), Region(single)))
 
 
-def _spread_rounds(
+def _map_each(
     emitter: Emitter, body: Body, extent: Extent, singles: int, thread: SSAValue, threads: SSAValue
 ) -> None:
-    """A thread's rounds, some of them in turn."""
+    """A thread's iterations, some of them in turn."""
     rows, columns = extent
     total = columns if rows is None else emitter.times(rows, columns)
     first = thread
@@ -159,7 +160,7 @@ def _spread_rounds(
         with emitter.striding(first, reach, total, step) as (number, after):
             numbers = [emitter.plus(number, emitter.times(threads, each)) for each in range(count)]
             places = [_split(emitter, one, rows, columns) for one in numbers]
-            body.rounds([(body.leading(row), column) for row, column in places])
+            body.iterations([(body.leading(row), column) for row, column in places])
         first = after[0]
 
 

@@ -1,20 +1,20 @@
-// RUN: start_loads_early
+// RUN: hoist_loads
 // Loads, and what their addresses are computed from, start before the first square root or division since the last write; not
 // those whose address needs its result, not volatile ones, not over a write, and not out of a branch.
 
-// START_LOADS_EARLY-LABEL: simt.kernel @starts(
-// START_LOADS_EARLY:         %x = simt.load %a[%i : i32]
-// START_LOADS_EARLY-NEXT:    %j = arith.addi %i, %one : i32
-// START_LOADS_EARLY-NEXT:    %y = simt.load %a[%j : i32]
-// START_LOADS_EARLY-NEXT:    %root = math.sqrt %x : f32
-// START_LOADS_EARLY-NEXT:    %place = arith.fptosi %root : f32 to i32
-// START_LOADS_EARLY-NEXT:    %z = simt.load %a[%place : i32]
-// START_LOADS_EARLY-NEXT:    simt.store %z, %a[%j : i32]
-// START_LOADS_EARLY-NEXT:    %w = simt.load %a[%i : i32]
-// START_LOADS_EARLY-NEXT:    %part = arith.divf %w, %y : f32
-// START_LOADS_EARLY-NEXT:    %v = simt.load volatile %a[%i : i32]
-// START_LOADS_EARLY-NEXT:    scf.if
-// START_LOADS_EARLY-NEXT:      simt.load %a[%j : i32]
+// HOIST_LOADS-LABEL: simt.kernel @starts(
+// HOIST_LOADS:         %x = simt.load %a[%i : i32]
+// HOIST_LOADS-NEXT:    %j = arith.addi %i, %one : i32
+// HOIST_LOADS-NEXT:    %y = simt.load %a[%j : i32]
+// HOIST_LOADS-NEXT:    %root = math.sqrt %x : f32
+// HOIST_LOADS-NEXT:    %place = arith.fptosi %root : f32 to i32
+// HOIST_LOADS-NEXT:    %z = simt.load %a[%place : i32]
+// HOIST_LOADS-NEXT:    simt.store %z, %a[%j : i32]
+// HOIST_LOADS-NEXT:    %w = simt.load %a[%i : i32]
+// HOIST_LOADS-NEXT:    %part = arith.divf %w, %y : f32
+// HOIST_LOADS-NEXT:    %v = simt.load volatile %a[%i : i32]
+// HOIST_LOADS-NEXT:    scf.if
+// HOIST_LOADS-NEXT:      simt.load %a[%j : i32]
 
 simt.kernel @starts(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %i: i32, %some: i1) {
   %one = arith.constant 1 : i32
