@@ -9,49 +9,30 @@ functions compiled with `--sanitize` pass here; `weft.passes.skip_bad_accesses` 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import StringAttr, i32, i64
 from xdsl.ir import Block, BlockArgument
 from xdsl.traits import Pure
 
+from weft.dialects.access import Accesses, StartsAsync, accesses_of, trait_of
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
-from weft.dialects.nvgpu.cluster import MapSharedOp, StAsyncOp
-from weft.dialects.nvgpu.cp_async import CpAsyncCopyOp
-from weft.dialects.nvgpu.map_edits import CopyMapOp, EditMapOp, MapAtOp
-from weft.dialects.nvgpu.mbarrier import (
-    MbarrierArriveOp,
-    MbarrierReleaseOp,
-    MbarrierTryWaitOp,
-    MbarrierWaitOp,
-)
+from weft.dialects.nvgpu.cluster import MapSharedOp
 from weft.dialects.nvgpu.mma import LoadMatrixOp
-from weft.dialects.nvgpu.tma import TmaLoadOp, TmaReduceOp, TmaStoreOp
-from weft.dialects.nvgpu.wgmma import WgmmaMmaOp
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp
 from weft.dialects.simt.fragment import FragmentRedAddOp, FragmentStoreOp, fragment_type
 from weft.dialects.simt.grid import CoordinateOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import (
-    AtomicCasOp,
-    AtomicLoadOp,
-    AtomicRmwOp,
-    AtomicStoreOp,
-    DimOp,
-    LoadOp,
-    StoreOp,
-)
-from weft.dialects.simt.reductions import RedAddOp
+from weft.dialects.simt.memory import DimOp
 from weft.dialects.simt.scalar import NO_WRAP
 from weft.dialects.simt.types import DYNAMIC, TensorType
-from weft.dialects.simt.views import LoadVectorOp, ReinterpretOp, StoreVectorOp, ViewOp
+from weft.dialects.simt.views import ReinterpretOp, ViewOp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from xdsl.dialects.builtin import IntegerType, ModuleOp
     from xdsl.ir import Operation, SSAValue
@@ -60,54 +41,20 @@ if TYPE_CHECKING:
 
 _IS_ALIGNED: Final = " is a multiple of "
 """In the text of an assertion about a vector's place."""
-_WORDS: Final[dict[type[Operation], str]] = {
-    LoadOp: "read",
-    StoreOp: "written",
-    LoadVectorOp: "read",
-    StoreVectorOp: "written",
-    AtomicLoadOp: "read",
-    AtomicStoreOp: "written",
-    AtomicRmwOp: "updated",
-    AtomicCasOp: "updated",
-    RedAddOp: "updated",
-    StAsyncOp: "written",
-}
-
-
-# What is read and written as a whole.
-_TILES: Final[dict[type[Operation], Callable[[Any], Sequence[tuple[SSAValue, str]]]]] = {
-    BulkLoadOp: lambda op: [(op.to, "written"), (op.source, "read")],
-    BulkStoreOp: lambda op: [(op.to, "written"), (op.source, "read")],
-    TmaLoadOp: lambda op: [(op.tile, "written")],
-    TmaStoreOp: lambda op: [(op.tile, "read")],
-    TmaReduceOp: lambda op: [(op.tile, "read")],
-    CopyMapOp: lambda op: [(op.place, "written")],
-    MapAtOp: lambda op: [(op.place, "read")],
-    EditMapOp: lambda op: [(op.slot, "written")],
-    WgmmaMmaOp: lambda op: [
-        (tile, "read") for tile in (op.a, op.b) if isinstance(tile.type, TensorType)
-    ],
-    LoadMatrixOp: lambda op: [(op.tensor, "read")],
-}
-# Fragments into a tensor, from a row and a column on: what lies outside of it is left out.
-_BOXES: Final[dict[type[Operation], str]] = {
-    FragmentStoreOp: "written",
-    FragmentRedAddOp: "updated",
-}
-_WHOLE: Final = (LoadMatrixOp, *_BOXES)
+_WHOLE: Final = (LoadMatrixOp, FragmentStoreOp, FragmentRedAddOp)
 """Operations whose regions say what happens to an element, and which are checked as a whole."""
-# A barrier in memory that an operation counts at, or waits for.
-_BARRIERS: Final[dict[type[Operation], str]] = {
-    **dict.fromkeys((MbarrierArriveOp, MbarrierReleaseOp), "updated"),
-    **dict.fromkeys((MbarrierWaitOp, MbarrierTryWaitOp), "read"),
-    **dict.fromkeys((BulkLoadOp, TmaLoadOp, StAsyncOp), "updated"),
-}
-CHECKED: Final = frozenset((*_WORDS, CpAsyncCopyOp, *_TILES, *_BOXES, *_BARRIERS))
-"""The operations that have checks before them, on every target."""
-AWAITED: Final = frozenset(
-    (*_BARRIERS, CopyMapOp, MapAtOp, EditMapOp, WgmmaMmaOp),
-)
-"""Those that cannot be left out: others wait for them, or use what they make. A failing check ends the launch."""
+
+
+def is_checked(op: Operation | type[Operation]) -> bool:
+    """Whether checks come before an operation, on every target."""
+    declared = trait_of(op, Accesses)
+    return declared is not None and bool(declared.accesses)
+
+
+def is_required(op: Operation | type[Operation]) -> bool:
+    """Whether others wait for an operation, or use what it makes, so that a failing check ends the launch."""
+    declared = trait_of(op, Accesses)
+    return declared is not None and declared.is_required
 
 
 class _Access(NamedTuple):
@@ -136,43 +83,35 @@ def check_accesses(module: ModuleOp) -> None:
 
 
 def _check(op: Operation) -> None:
-    for access in _accesses(op):
-        checker = _Checker(op, access)
-        for promise in _alignment(op):
-            checker.check_alignment(promise)
-        checker.add_checks()
-    for tile, word in _TILES.get(type(op), lambda _: ())(op):
-        _Checker(op, _Access(tile, (), word)).add_tile_checks()
-    if isinstance(op, FragmentStoreOp | FragmentRedAddOp):
-        access = _Access(op.tensor, list(op.indices), _BOXES[type(op)])
-        _Checker(op, access).add_box_checks(fragment_type(op.fragment).dims)
+    found = list(accesses_of(op))
+    for access in found:
+        place = _Access(access.tensor, access.indices, access.kind, access.length)
+        if access.extent == "barrier" or (
+            access.extent == "elements" and place.tensor != _first(op)
+        ):
+            place = place._replace(name=tensor_name(access.tensor))
+        if access.extent in ("elements", "barrier"):
+            checker = _Checker(op, place)
+            for promise in _alignment(op) if access.extent == "elements" else ():
+                checker.check_alignment(promise)
+            checker.add_checks()
+    for access in found:
+        checker = _Checker(op, _Access(access.tensor, access.indices, access.kind))
+        if access.extent == "tile" and isinstance(access.tensor.type, TensorType):
+            checker.add_tile_checks()
+        elif isinstance(op, FragmentStoreOp | FragmentRedAddOp):
+            checker.add_box_checks(fragment_type(op.fragment).dims)
 
 
-def _accesses(op: Operation) -> Iterator[_Access]:
-    if type(op) in _BARRIERS:
-        barrier: Any = op
-        words, word = barrier.words, _BARRIERS[type(op)]
-        yield _Access(words, [barrier.index], word, name=tensor_name(words))
-    if isinstance(op, CpAsyncCopyOp):
-        count = op.count.value.data
-        yield _Access(op.tensor, list(op.indices), "written", count)
-        if op.condition is None:
-            source = tensor_name(op.source)
-            yield _Access(op.source, list(op.source_indices), "read", count, source)
-        return
-    word = _WORDS.get(type(op))
-    if word is None:
-        return
-    place = next(n for n, value in enumerate(op.operands) if isinstance(value.type, TensorType))
-    tensor = op.operands[place]
-    indices = op.operands[place + 1 : place + 1 + cast("TensorType", tensor.type).rank]
-    is_vector = isinstance(op, LoadVectorOp | StoreVectorOp | RedAddOp | StAsyncOp)
-    yield _Access(tensor, indices, word, len(op.elements) if is_vector else 1)
+def _first(op: Operation) -> SSAValue:
+    """The first array of an operation, which the text of the access names."""
+    return next(value for value in op.operands if isinstance(value.type, TensorType))
 
 
 def _alignment(op: Operation) -> Iterator[AssertOp]:
     """Yields the language's assertions of a vector's alignment, before it."""
-    before = op.prev_op if isinstance(op, LoadVectorOp | StoreVectorOp | RedAddOp) else None
+    has_promise = hasattr(op, "elements") and trait_of(op, StartsAsync) is None
+    before = op.prev_op if has_promise else None
     while before is not None and before.location == op.location:
         following, before = before, before.prev_op
         if isinstance(following, AssertOp) and _IS_ALIGNED in following.text.data:
@@ -333,7 +272,7 @@ class _Checker:
     def _add_check(
         self, condition: SSAValue, kind: str, name: str, count: int, values: Sequence[SSAValue]
     ) -> None:
-        ends = type(self._op) in AWAITED
+        ends = is_required(self._op)
         self._add(CheckOp(condition, kind, name, self._access.word, count, values, ends=ends))
 
     def _reach(self, kind: TensorType, number: int, count: int) -> int:

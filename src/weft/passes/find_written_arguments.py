@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Final, cast
 from xdsl.dialects import ub
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 from xdsl.traits import MemoryWriteEffect
 
+from weft.dialects.access import OwnMemory, trait_of, written_by
 from weft.dialects.flow import origins, walk
 from weft.dialects.nvgpu.map_edits import CopyMapOp, EditMapOp
 from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
-from weft.dialects.simt.memory import AllocaOp, ScratchOp
-from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from xdsl.dialects.builtin import IntegerType, ModuleOp
-    from xdsl.ir import Operation, SSAValue
+    from xdsl.ir import SSAValue
 
 WRITTEN_ARGUMENTS: Final = "weft.written_arguments"
 """Attribute of the host's `func.func`: the numbers of the arguments that kernels may write through, i32."""
@@ -38,8 +38,8 @@ _MEMORY: Final = (TensorType, TensorMapType)
 def find_written_arguments(module: ModuleOp) -> None:
     """Records on the host function which arguments its launches may write.
 
-    A writing operation counts for all its tensors, unless it says which it has `written`, and a tensor that is not an
-    argument for all arguments, so that the result errs on the side of writing.
+    A writing operation counts for all its tensors, unless its class has the trait `Accesses`. A tensor that is not an
+    argument counts for all arguments, so that the result errs on the side of writing.
     """
     operations = list(module.body.block.ops)
     written = {
@@ -93,7 +93,7 @@ def _mapped(function: KernelOp | FuncOp, copy: CopyMapOp) -> Iterator[SSAValue]:
 def _stored_to(kernel: KernelOp) -> Iterator[SSAValue]:
     for operation in walk(kernel):
         if operation is not kernel and operation.has_trait(MemoryWriteEffect):
-            yield from getattr(operation, "written", operation.operands)
+            yield from written_by(operation)
 
 
 def _passed_to_writers(host: Operation, written: dict[str, frozenset[int]]) -> Iterator[SSAValue]:
@@ -106,5 +106,7 @@ def _passed_to_writers(host: Operation, written: dict[str, frozenset[int]]) -> I
 
 def _is_own(tensor: SSAValue) -> bool:
     """Whether a tensor is the function's own memory, a thread's, a block's or a call's, or is never read."""
-    owns = AllocaOp | SharedOp | DynamicSharedOp | ScratchOp | ub.PoisonOp
-    return isinstance(tensor.owner, owns)
+    owner = tensor.owner
+    return isinstance(owner, ub.PoisonOp) or (
+        isinstance(owner, Operation) and trait_of(owner, OwnMemory) is not None
+    )

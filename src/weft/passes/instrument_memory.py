@@ -9,23 +9,25 @@ In: a traced module. Out: `simt.watch` before each access, `simt.watch_copy` bef
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, i1, i64
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from weft.dialects.access import (
+    Accesses,
+    Orders,
+    StartsAsync,
+    Synchronizes,
+    accesses_of,
+    barrier_of,
+    trait_of,
+)
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
-from weft.dialects.nvgpu.cluster import MapSharedOp, StAsyncOp
-from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
-from weft.dialects.nvgpu.mbarrier import (
-    MbarrierArriveOp,
-    MbarrierReleaseOp,
-    MbarrierTryWaitOp,
-    MbarrierWaitOp,
-)
+from weft.dialects.nvgpu.cluster import MapSharedOp
+from weft.dialects.nvgpu.mbarrier import MbarrierArriveOp, MbarrierReleaseOp
 from weft.dialects.nvgpu.tma import (
     FenceProxyOp,
     TmaLoadOp,
@@ -34,27 +36,13 @@ from weft.dialects.nvgpu.tma import (
     TmaWaitOp,
     WatchBoxOp,
 )
-from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaHoldsSumsOp, WgmmaMmaOp, WgmmaWaitOp
-from weft.dialects.simt.barrier import FenceOp
+from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaHoldsSumsOp, WgmmaMmaOp
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.fragment import FragmentType
 from weft.dialects.simt.grid import EachOp
 from weft.dialects.simt.kernel import ExitOp, KernelOp, ReturnOp
-from weft.dialects.simt.memory import (
-    AllocaOp,
-    AtomicCasOp,
-    AtomicLoadOp,
-    AtomicRmwOp,
-    AtomicStoreOp,
-    DimOp,
-    GlobalScratchOp,
-    LoadOp,
-    ScratchOp,
-    StoreOp,
-)
-from weft.dialects.simt.reductions import RedAddOp
+from weft.dialects.simt.memory import AllocaOp, DimOp, GlobalScratchOp, ScratchOp, StoreOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
-from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp
 from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
 from weft.passes.check_accesses import tensor_name
 from weft.passes.check_fragments import CARRIERS
@@ -66,6 +54,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute, Operation, SSAValue
 
+    from weft.dialects.access import FoundAccess
     from weft.dialects.builder import OperationT
 
 WATCHED: Final = ("races", "uninit", "async")
@@ -75,24 +64,10 @@ SCRATCH: Final = "scratch"
 CHECKS_ATTRIBUTE: Final = "weft.checks"
 """Of a kernel: the checks and modes, as the option has them."""
 _SUMS: Final = ("wgmma", "c")
-_READS: Final[tuple[str, ...]] = ("reads",)
-_WRITES: Final[tuple[str, ...]] = ("writes",)
-_UPDATES: Final = _READS + _WRITES
-_WORDS: Final[dict[tuple[str, ...], str]] = {
-    _READS: "read",
-    _WRITES: "written",
-    _UPDATES: "updated",
-}
-_PLAIN: Final[dict[type[Operation], tuple[str, ...]]] = {
-    LoadOp: _READS,
-    LoadVectorOp: _READS,
-    StoreOp: _WRITES,
-    StoreVectorOp: _WRITES,
-    AtomicLoadOp: _READS,
-    AtomicStoreOp: _WRITES,
-    AtomicRmwOp: _UPDATES,
-    AtomicCasOp: _UPDATES,
-    RedAddOp: _UPDATES,
+_HOW: Final[dict[str, tuple[str, ...]]] = {
+    "read": ("reads",),
+    "written": ("writes",),
+    "updated": ("reads", "writes"),
 }
 _ORDERS: Final = {
     "acquire": ("acquires",),
@@ -100,25 +75,6 @@ _ORDERS: Final = {
     "acq_rel": ("acquires", "releases"),
     "seq_cst": ("acquires", "releases"),
 }
-_EVENTS_BEFORE: Final[dict[type[Operation], str]] = {
-    FenceOp: "fence",
-    CpAsyncCommitOp: "commit",
-}
-_EVENTS_AFTER: Final[dict[type[Operation], str]] = {
-    CpAsyncWaitOp: "elements",
-    TmaWaitOp: "stores",
-    WgmmaWaitOp: "products",
-}
-_COPIES: Final = (CpAsyncCopyOp, TmaLoadOp, TmaStoreOp, TmaReduceOp, BulkLoadOp, BulkStoreOp)
-# The argument of a call that is the array in shared memory.
-_ARGUMENTS: Final = (
-    ((CpAsyncCopyOp, BulkLoadOp, StAsyncOp), 0),
-    (BulkStoreOp, 1),
-    ((TmaLoadOp, TmaStoreOp, TmaReduceOp), 2),
-)
-_BESIDE: Final = (*_COPIES, StAsyncOp, WgmmaMmaOp)
-ACCESSES: Final = frozenset((*_PLAIN, *_BESIDE))
-"""The operations of which accesses are watched."""
 
 
 class _Range(NamedTuple):
@@ -147,6 +103,14 @@ def instrument_memory(module: ModuleOp, checks: str) -> None:
                 _Watcher(kernel, wanted).watch()
 
 
+def is_watched(op: Operation | type[Operation]) -> bool:
+    """Whether accesses of an operation are watched."""
+    declared = trait_of(op, Accesses)
+    found = () if declared is None else declared.accesses
+    is_async = trait_of(op, StartsAsync) is not None
+    return is_async or any(access.extent == "elements" for access in found)
+
+
 def reaches_others(op: Operation) -> bool:
     """Whether an operation writes or reads shared memory of other blocks."""
     if isinstance(op, MbarrierReleaseOp | TmaLoadOp):
@@ -165,7 +129,7 @@ class _Watcher:
     def __init__(self, kernel: KernelOp, wanted: frozenset[str]) -> None:
         self._operations = list(walk(kernel))
         self._awaited = set(awaited_loads(kernel))
-        has_copies = any(isinstance(op, _BESIDE) for op in self._operations)
+        has_copies = any(trait_of(op, StartsAsync) is not None for op in self._operations)
         self._is_reached = "races" in wanted and any(map(reaches_others, self._operations))
         self._wanted = wanted if has_copies else wanted - {"async"}
 
@@ -175,11 +139,13 @@ class _Watcher:
         for op in self._operations:
             if may_be_empty and "uninit" in self._wanted and not isinstance(op, CARRIERS):
                 self._check_fragments(op)
-            if type(op) in _PLAIN:
-                self._watch_access(op)
-            elif isinstance(op, _BESIDE):
-                self._watch_beside(op)
+            started = trait_of(op, StartsAsync)
+            if started is not None:
+                self._watch_async(op, started)
             else:
+                for access in accesses_of(op):
+                    if access.extent == "elements":
+                        self._watch_access(op, access)
                 self._watch_event(op)
 
     def _check_fragments(self, op: Operation) -> None:
@@ -209,31 +175,25 @@ class _Watcher:
         in_global = [SCRATCH] if "uninit" in found else []
         return [*found, *({"local": ["local"], "global": in_global}.get(space, ["shared"]))]
 
-    def _watch_access(self, op: Operation) -> None:
-        place = next(n for n, value in enumerate(op.operands) if isinstance(value.type, TensorType))
-        tensor = op.operands[place]
-        kind = cast("TensorType", tensor.type)
-        what = _PLAIN[type(op)]
+    def _watch_access(self, op: Operation, access: FoundAccess) -> None:
+        tensor, kind = access.tensor, cast("TensorType", access.tensor.type)
         checks = self._checks(kind)
         if not checks:
             return
-        indices = op.operands[place + 1 : place + 1 + kind.rank]
-        many = op.elements if isinstance(op, LoadVectorOp | StoreVectorOp | RedAddOp) else (None,)
-        how = (*what, *checks, *self._order(op))
+        how = (*_HOW[access.kind], *checks, *self._order(op, is_atomic=access.is_atomic))
         sizes = [] if kind.is_pointer else [self._size(op, tensor, n) for n in range(kind.rank)]
-        self._before(op, WatchOp(how, "", _WORDS[what], len(many), tensor, list(indices), sizes))
+        indices = list(access.indices)
+        self._before(op, WatchOp(how, "", access.kind, access.length, tensor, indices, sizes))
 
-    def _order(self, op: Operation) -> Iterator[str]:
-        """Yields the memory order of an access."""
-        if isinstance(op, AtomicLoadOp | AtomicStoreOp | AtomicRmwOp | AtomicCasOp):
+    def _order(self, op: Operation, *, is_atomic: bool) -> Iterator[str]:
+        """Yields the memory order of an access: that of the operation's properties `order` and `scope`, if any."""
+        if is_atomic or getattr(op, "volatile", None) is not None:
             yield "atomic"
-            yield from _ORDERS.get(op.order.data, ())
-            if op.scope.data == "block":
+            order, scope = getattr(op, "order", None), getattr(op, "scope", None)
+            if order is not None:
+                yield from _ORDERS.get(order.data, ())
+            if scope is not None and scope.data == "block":
                 yield "block"
-        elif isinstance(op, RedAddOp) or (
-            isinstance(op, LoadOp | StoreOp) and op.volatile is not None
-        ):
-            yield "atomic"
         elif op in self._awaited:
             yield "awaited"
         elif isinstance(op, StoreOp) and self._awaited:
@@ -245,50 +205,46 @@ class _Watcher:
             return self._before(op, DimOp(tensor, number)).result
         return self._before(op, arith.ConstantOp.from_int_and_width(size, i64)).result
 
-    def _watch_beside(self, op: Operation) -> None:
-        if isinstance(op, CpAsyncCopyOp):
-            self._copy(op, ("elements", *_WRITES), _Range(op.tensor, list(op.indices), 0, op.bytes))
-            if op.condition is None:
-                source = _Range(op.source, list(op.source_indices), 0, op.bytes)
-                self._copy(op, ("elements", *_READS), source)
-        elif isinstance(op, BulkLoadOp):
-            barrier = op.words, op.index
-            self._copy(op, ("phase", *_WRITES), _Range(op.to, [], 0, op.size), barrier)
-            self._copy(op, ("phase", *_READS), _Range(op.source, [], 0, op.size), barrier)
-        elif isinstance(op, BulkStoreOp):
-            self._copy(op, ("store", *_READS), _Range(op.source, [], 0, op.size))
-            self._copy(op, ("store", *_WRITES), _Range(op.to, [], 0, op.size))
-            self._before(op, WatchEventOp("store"))
-        elif isinstance(op, StAsyncOp):
-            size = len(op.elements) * _element_bytes(op.tensor)
-            there = _Range(op.tensor, list(op.indices), 0, size)
-            self._copy(op, ("phase", *_WRITES), there, (op.words, op.index))
-        elif isinstance(op, TmaLoadOp):
-            self._watch_load(op)
-        elif isinstance(op, TmaStoreOp | TmaReduceOp):
-            for part in _ranges(op.tile):
-                self._copy(op, ("store", *_READS), part)
-            atomic = ("atomic",) if isinstance(op, TmaReduceOp) else ()
-            self._box(op, ("store", *_WRITES, *atomic))
-            self._before(op, WatchEventOp("store"))
-        elif isinstance(op, WgmmaMmaOp):
-            for tile in (op.a, op.b):
-                if isinstance(tile.type, TensorType):
-                    for part in _ranges(tile):
-                        self._copy(op, ("product", *_READS), part)
-            self._before(op, WatchEventOp("product"))
+    def _watch_async(self, op: Operation, started: StartsAsync) -> None:
+        accesses = [access for access in accesses_of(op) if access.extent != "barrier"]
+        if started.completion == "store":  # its group begins with what it reads
+            accesses.sort(key=lambda access: access.kind != "read")
+        barrier = barrier_of(op)
+        ranks: Sequence[SSAValue | None] = tuple(getattr(op, "ranks", ())) or (None,)
+        for rank in ranks:
+            words = None if barrier is None else self._mapped(op, barrier[0], rank)
+            place = None if words is None or barrier is None else (words, barrier[1])
+            for access in accesses:
+                self._watch_part(op, started, access, rank, place)
+        if started.completion in ("store", "product"):
+            self._before(op, WatchEventOp(started.completion))
 
-    def _watch_load(self, op: TmaLoadOp) -> None:
-        places = [(op.tile, op.words)]
-        if op.ranks:
-            places = [
-                (self._mapped(op, op.tile, rank), self._mapped(op, op.words, rank))
-                for rank in op.ranks
-            ]
-        for tile, words in places:
-            for part in _ranges(tile):
-                self._copy(op, ("phase", *_WRITES), part, (words, op.index))
-            self._box(op, ("phase", *_READS), (words, op.index))
+    def _watch_part(
+        self,
+        op: Operation,
+        started: StartsAsync,
+        access: FoundAccess,
+        rank: SSAValue | None,
+        barrier: tuple[SSAValue, SSAValue] | None,
+    ) -> None:
+        """Watches an asynchronous access, of the block with this rank."""
+        what = (started.completion, *_HOW[access.kind])
+        if access.extent == "mapped":
+            assert isinstance(op, TmaLoadOp | TmaStoreOp | TmaReduceOp)
+            self._box(op, (*what, "atomic") if access.is_atomic else what, barrier)
+            return
+        if not isinstance(access.tensor.type, TensorType):
+            return  # an operand in registers
+        tensor = self._mapped(op, access.tensor, rank)
+        if access.size is not None:
+            parts = [_Range(tensor, [], 0, access.size)]
+        elif access.extent == "elements":
+            size = access.length * _element_bytes(tensor)
+            parts = [_Range(tensor, list(access.indices), 0, size)]
+        else:
+            parts = list(_ranges(tensor))
+        for part in parts:
+            self._copy(op, what, part, access.argument, barrier)
 
     def _box(
         self,
@@ -304,7 +260,9 @@ class _Watcher:
             word = "read" if "reads" in what else "written"
             self._before(op, WatchBoxOp((*what, *checks), word, op, barrier))
 
-    def _mapped(self, op: Operation, tensor: SSAValue, rank: SSAValue) -> SSAValue:
+    def _mapped(self, op: Operation, tensor: SSAValue, rank: SSAValue | None) -> SSAValue:
+        if rank is None:
+            return tensor
         mapped = self._before(op, MapSharedOp(tensor, rank)).result
         mapped.name_hint = tensor.name_hint
         return mapped
@@ -314,7 +272,8 @@ class _Watcher:
         op: Operation,
         what: tuple[str, ...],
         part: _Range,
-        barrier: tuple[SSAValue, SSAValue] | None = None,
+        argument: int,
+        barrier: tuple[SSAValue, SSAValue] | None,
     ) -> None:
         kind = cast("TensorType", part.tensor.type)
         checks = self._checks(kind)
@@ -325,27 +284,25 @@ class _Watcher:
             size = self._before(op, constant).result
         else:
             size = self._before(op, arith.ExtUIOp(part.size, i64)).result
-        name, word = tensor_name(part.tensor), _WORDS[what[1:]]
+        name, word = tensor_name(part.tensor), "read" if "reads" in what else "written"
         place = part.tensor, part.indices, part.offset
-        argument = next((n for kinds, n in _ARGUMENTS if isinstance(op, kinds)), -1)
-        if isinstance(op, WgmmaMmaOp):
-            argument = int(part.tensor is op.b)
-        is_other = isinstance(op, CpAsyncCopyOp | BulkLoadOp) == ("reads" in what)
-        if is_other and isinstance(op, CpAsyncCopyOp | BulkLoadOp | BulkStoreOp):
-            argument = -1  # the one in global memory
         added = WatchCopyOp((*what, *checks), name, word, place, size, barrier, argument)
         self._before(op, added)
 
     def _watch_event(self, op: Operation) -> None:
-        if type(op) in _EVENTS_BEFORE:
-            self._before(op, WatchEventOp(_EVENTS_BEFORE[type(op)]))
+        ordered, waits = trait_of(op, Orders), trait_of(op, Synchronizes)
+        barrier = barrier_of(op)
+        if ordered is not None:
+            self._before(op, WatchEventOp(ordered.event))
         elif isinstance(op, FenceProxyOp):
             self._before(op, WatchEventOp("proxy_fence", int(op.is_global is not None)))
-        elif isinstance(op, TmaWaitOp) and op.read is not None:
-            self._after(op, WatchEventOp("stores_read", op.pending.value.data))
-        elif isinstance(op, CpAsyncWaitOp | TmaWaitOp | WgmmaWaitOp):
-            pending = op.pending.value.data
-            self._after(op, WatchEventOp(_EVENTS_AFTER[type(op)], pending))
+        elif waits is not None and waits.awaited:
+            has_read = isinstance(op, TmaWaitOp) and op.read is not None
+            event = "stores_read" if has_read else waits.awaited
+            pending: Any = getattr(op, "pending")  # noqa: B009
+            self._after(op, WatchEventOp(event, pending.value.data))
+        elif waits is not None and barrier is not None:
+            self._after(op, WatchEventOp("wait", 0, *barrier))
         elif isinstance(op, MbarrierArriveOp):
             self._before(op, WatchEventOp("arrive", 0, op.words, op.index))
         elif isinstance(op, MbarrierReleaseOp):
@@ -354,8 +311,6 @@ class _Watcher:
                 if op.ranks and "races" in self._wanted:  # the other block's memory is there
                     self._watch_word(op, one)
                 self._before(op, WatchEventOp("arrive", 0, one, op.index))
-        elif isinstance(op, MbarrierWaitOp | MbarrierTryWaitOp):
-            self._after(op, WatchEventOp("wait", 0, op.words, op.index))
         elif isinstance(op, EachOp) and "races" in self._wanted:
             self._insert(op, WatchEventOp("iteration", 1), InsertPoint.at_start(op.body.block))
             self._after(op, WatchEventOp("iteration"))
@@ -367,9 +322,9 @@ class _Watcher:
             self._after(op, WatchEventOp("declare", size, op.result))
 
     def _watch_word(self, op: MbarrierReleaseOp, words: SSAValue) -> None:
-        how = (*_UPDATES, "atomic", "shared", "races")
+        how = (*_HOW["updated"], "atomic", "shared", "races")
         sizes = [self._size(op, words, 0)]
-        self._before(op, WatchOp(how, "the barrier", _WORDS[_UPDATES], 1, words, [op.index], sizes))
+        self._before(op, WatchOp(how, "the barrier", "updated", 1, words, [op.index], sizes))
 
     def _before(self, op: Operation, added: OperationT) -> OperationT:
         return self._insert(op, added, InsertPoint.before(op))

@@ -7,14 +7,13 @@ a kernel with `weft.parts`, its passed parts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
 
+from weft.dialects.access import NeedsParts, trait_of
 from weft.dialects.flow import CARRIERS, origins, walk
-from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
-from weft.dialects.nvgpu.map_edits import EditMapOp
 from weft.dialects.simt.kernel import (
     PARTS,
     POINTER,
@@ -23,7 +22,6 @@ from weft.dialects.simt.kernel import (
     LaunchExOp,
     sizes_attribute,
 )
-from weft.dialects.simt.memory import DimOp, StrideOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
 
 if TYPE_CHECKING:
@@ -31,6 +29,11 @@ if TYPE_CHECKING:
 
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+    from weft.dialects.access import Part
+
+_ADDRESS: Final = NeedsParts(pointer=True, strides="all")
+"""An operation without the trait computes an address."""
 
 
 def remove_unused_parameters(module: ModuleOp) -> None:
@@ -82,14 +85,11 @@ def _parts(argument: BlockArgument, uses: Iterable[Operation]) -> dict[str, Attr
     dims: set[int] = set()
     strides: set[int] = set()
     for use in uses:
-        if isinstance(use, DimOp):
-            dims.add(use.dimension.value.data)
-            continue
-        if not isinstance(use, StrideOp):
+        needs = trait_of(use, NeedsParts) or _ADDRESS
+        if needs.pointer:
             parts[POINTER] = UNIT
-        if isinstance(use, EditMapOp):
-            dims.update(range(kind.rank))
-        for dimension in _strides(use, kind.rank):
+        dims.update(_dimensions(needs.dims, use, kind.rank))
+        for dimension in _dimensions(needs.strides, use, kind.rank):
             if dimension < kind.open_strides:
                 strides.add(dimension)
             elif kind.layout.data == "contiguous":  # products of the dims that follow
@@ -101,8 +101,8 @@ def _parts(argument: BlockArgument, uses: Iterable[Operation]) -> dict[str, Attr
     return {PARTS: DictionaryAttr(parts)}
 
 
-def _strides(operation: Operation, rank: int) -> Sequence[int]:
-    """The dimensions whose strides a use of a tensor needs: all if it computes an address."""
-    if isinstance(operation, StrideOp):
-        return (operation.dimension.value.data,)
-    return () if isinstance(operation, InlinePtxOp) else range(rank)
+def _dimensions(part: Part, use: Any, rank: int) -> Sequence[int]:
+    """The dimensions of which a use needs sizes, or strides."""
+    if part == "one":
+        return (use.dimension.value.data,)
+    return range(rank) if part == "all" else ()

@@ -18,7 +18,7 @@ from weft.dialects.flow import walk
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.fragment import FragmentFillOp, FragmentType
 from weft.dialects.simt.kernel import KernelOp
-from weft.passes.check_accesses import CHECKED
+from weft.passes.check_accesses import is_checked
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import AnyFloat, ModuleOp
@@ -33,7 +33,7 @@ def skip_bad_accesses(module: ModuleOp) -> None:
             if isinstance(op, CheckOp):
                 if op.ends is None:
                     conditions.append(op.condition)
-            elif conditions and type(op) in CHECKED:
+            elif conditions and is_checked(op):
                 _put_under(op, conditions)
                 conditions = []
 

@@ -7,87 +7,46 @@ values, after each place where threads wait for others, and after copies beside 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import IntegerType, StringAttr
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from weft.dialects.access import StartsAsync, Synchronizes, accesses_of, trait_of
 from weft.dialects.builder import ELEMENT_TYPE
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
-from weft.dialects.nvgpu.cluster import ClusterBarrierOp, StAsyncOp
-from weft.dialects.nvgpu.cp_async import CpAsyncCopyOp, CpAsyncWaitOp
-from weft.dialects.nvgpu.mbarrier import MbarrierTryWaitOp, MbarrierWaitOp
-from weft.dialects.nvgpu.named_barrier import NamedBarrierSyncOp
-from weft.dialects.nvgpu.tma import TmaLoadOp, TmaReduceOp, TmaStoreOp, TmaWaitOp
-from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
-from weft.dialects.nvgpu.wgmma import WgmmaWaitOp
-from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
 from weft.dialects.simt.event import EventOp
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import (
-    AtomicCasOp,
-    AtomicLoadOp,
-    AtomicRmwOp,
-    AtomicStoreOp,
-    LoadOp,
-    StoreOp,
-)
-from weft.dialects.simt.reductions import RedAddOp
-from weft.dialects.simt.types import TensorType
-from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp, ViewOp
+from weft.dialects.simt.views import ViewOp
 from weft.passes.check_accesses import tensor_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Operation, SSAValue
-
-# The event of an access, and its values.
-_ACCESSES: Final[dict[type[Operation], tuple[str, Callable[[Any], Sequence[SSAValue]]]]] = {
-    LoadOp: ("read", lambda op: [op.result]),
-    StoreOp: ("written", lambda op: [op.value]),
-    LoadVectorOp: ("read", lambda op: op.elements),
-    StoreVectorOp: ("written", lambda op: op.elements),
-    AtomicLoadOp: ("read", lambda op: [op.result]),
-    AtomicStoreOp: ("written", lambda op: [op.value]),
-    AtomicRmwOp: ("updated", lambda op: [op.result]),
-    AtomicCasOp: ("updated", lambda op: [op.result]),
-    RedAddOp: ("added", lambda op: op.elements),
-}
-_WAITS: Final = (
-    *(BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp, ClusterBarrierOp),
-    *(WarpgroupBarrierOp, NamedBarrierSyncOp, MbarrierWaitOp, MbarrierTryWaitOp),
-    *(CpAsyncWaitOp, TmaWaitOp, WgmmaWaitOp),
-)
-_COPIES: Final = (
-    *(CpAsyncCopyOp, TmaLoadOp, TmaStoreOp, TmaReduceOp, BulkLoadOp, BulkStoreOp, StAsyncOp),
-)
 
 
 def trace_accesses(module: ModuleOp) -> None:
     """Adds the events of memory and of waiting to each kernel."""
     for kernel in module.body.block.ops:
         for op in list(walk(kernel)) if isinstance(kernel, KernelOp) else ():
-            if type(op) in _ACCESSES:
-                _trace_access(op)
-            elif isinstance(op, _WAITS):
+            started = trait_of(op, StartsAsync)
+            if trait_of(op, Synchronizes) is not None:
                 _after(op, EventOp("barrier", "", "", [], []))
-            elif isinstance(op, _COPIES):
+            elif started is None:
+                _trace_accesses(op)
+            elif started.completion != "product":
                 _after(op, EventOp("copy", "", "", [], []))
 
 
-def _trace_access(op: Operation) -> None:
-    event, values_of = _ACCESSES[type(op)]
-    place = next(n for n, value in enumerate(op.operands) if isinstance(value.type, TensorType))
-    tensor = op.operands[place]
-    indices = op.operands[place + 1 : place + 1 + cast("TensorType", tensor.type).rank]
-    values = values_of(op)
-    widths = [f"index{_width(index)}" for index in indices]
-    types = [*widths, *[_type_name(op, value) for value in values]]
-    _after(op, EventOp(event, _name(tensor), "", types, [*indices, *values]))
+def _trace_accesses(op: Operation) -> None:
+    for access in accesses_of(op):
+        if access.extent == "elements":
+            # A reduction returns nothing of what was there.
+            event = "added" if access.kind == "updated" and not op.results else access.kind
+            indices, values = access.indices, access.elements
+            widths = [f"index{_width(index)}" for index in indices]
+            types = [*widths, *[_type_name(op, value) for value in values]]
+            _after(op, EventOp(event, _name(access.tensor), "", types, [*indices, *values]))
 
 
 def _name(tensor: SSAValue) -> str:

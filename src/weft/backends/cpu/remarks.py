@@ -6,79 +6,26 @@ In: simt.kernel. Out: a `Remark`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import scf
 
 from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.fission import Waits, find_obstacle
 from weft.backends.cpu.lowering.guard import find_guard
+from weft.dialects.access import CalledAs, trait_of
 from weft.dialects.builder import source_location
-from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
-from weft.dialects.nvgpu.cluster import ClusterBarrierOp, MapSharedOp, StAsyncOp
-from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
-from weft.dialects.nvgpu.mbarrier import (
-    MbarrierArriveOp,
-    MbarrierInitOp,
-    MbarrierReleaseOp,
-    MbarrierTryWaitOp,
-    MbarrierWaitOp,
-)
-from weft.dialects.nvgpu.mma import MmaOp
-from weft.dialects.nvgpu.named_barrier import NamedBarrierArriveOp, NamedBarrierSyncOp
-from weft.dialects.nvgpu.registers import SetmaxnregOp
-from weft.dialects.nvgpu.tma import TmaLoadOp, TmaReduceOp, TmaStoreOp, TmaWaitOp
-from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp
-from weft.dialects.nvgpu.wgmma import WgmmaMmaOp, WgmmaWaitOp
-from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp, WarpBarrierOp
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 from weft.runtime.object_code import Remark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from xdsl.ir import Operation
 
 
-_REDUCTIONS: Final = {"add": "sum", "umin": "min", "umax": "max"}
-# The user-visible name of each operation at which a thread may wait.
-_NAMES: Final[dict[type[Operation], Callable[[Any], str]]] = {
-    KernelOp: lambda op: "--sanitize=orders",
-    BarrierOp: lambda op: "sync_threads",
-    BarrierReduceOp: lambda op: f"sync_threads_{op.kind.data}",
-    GridBarrierOp: lambda op: "sync_grid",
-    ClusterBarrierOp: lambda op: "sync_cluster",
-    MapSharedOp: lambda op: "map_shared",
-    StAsyncOp: lambda op: "st_async",
-    WarpBarrierOp: lambda op: "sync_warp",
-    ShuffleOp: lambda op: f"shfl_{op.kind.data}",
-    VoteOp: lambda op: op.kind.data,
-    MatchOp: lambda op: "match" if op.kind.data == "any" else "match_all",
-    WarpReduceOp: lambda op: f"warp_{_REDUCTIONS.get(op.kind.data, op.kind.data)}",
-    MmaOp: lambda op: "mma.mma",
-    WgmmaMmaOp: lambda op: "wgmma.mma",
-    WgmmaWaitOp: lambda op: "wgmma.wait",
-    WarpgroupBarrierOp: lambda op: "sync_warpgroup",
-    ElectOneOp: lambda op: "elect_one",
-    SetmaxnregOp: lambda op: "setmaxnreg",
-    MbarrierInitOp: lambda op: "mbarrier",
-    MbarrierArriveOp: lambda op: "Mbarrier.arrive",
-    MbarrierReleaseOp: lambda op: "Mbarrier.release",
-    MbarrierWaitOp: lambda op: "Mbarrier.wait",
-    MbarrierTryWaitOp: lambda op: "Mbarrier.try_wait",
-    BulkLoadOp: lambda op: "bulk_copy",
-    BulkStoreOp: lambda op: "bulk_copy",
-    CpAsyncCopyOp: lambda op: "cp_async.copy",
-    CpAsyncCommitOp: lambda op: "cp_async.commit",
-    CpAsyncWaitOp: lambda op: "cp_async.wait",
-    TmaLoadOp: lambda op: "tma.load",
-    TmaReduceOp: lambda op: "tma.reduce",
-    TmaStoreOp: lambda op: "tma.store",
-    TmaWaitOp: lambda op: "tma.wait",
-    NamedBarrierSyncOp: lambda op: "NamedBarrier.sync",
-    NamedBarrierArriveOp: lambda op: "NamedBarrier.arrive",
-    scf.WhileOp: lambda op: "a loop that may wait for what other threads write",
+# Operations that a program does not call, and that may wait.
+_NAMES: Final[dict[type[Operation], str]] = {
+    KernelOp: "--sanitize=orders",
+    scf.WhileOp: "a loop that may wait for what other threads write",
 }
 
 
@@ -109,7 +56,8 @@ def engine_remark(kernel: KernelOp) -> Remark:
 
 
 def _name(waiting: Operation) -> str:
-    return _NAMES[type(waiting)](waiting)
+    called = trait_of(waiting, CalledAs)
+    return _NAMES[type(waiting)] if called is None else called.of(waiting)
 
 
 def _remark(kernel: KernelOp, message: str, cause: Operation | None) -> Remark:

@@ -13,6 +13,7 @@ from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses, CalledAs, StartsAsync
 from weft.dialects.definition import operation_definition
 from weft.dialects.nvgpu.tma import check_cache
 from weft.dialects.simt.types import TensorType
@@ -51,7 +52,20 @@ class BulkLoadOp(IRDLOperation):
     index = operand_def(i32)
     cache = opt_prop_def(StringAttr)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses(
+            (
+                Access("words", "updated", "barrier", indices="index"),
+                Access("to", "written", "tile", size="size", argument=0),
+                Access("source", "read", "tile", size="size"),
+            ),
+            is_required=True,
+        ),
+        StartsAsync("phase"),
+        CalledAs("bulk_copy"),
+    )
     assembly_format = (
         "$size `bytes` `to` $to `from` $source `for` $words `[` $index `]` (`cache` $cache^)? attr-dict `:` "
         "type($to) `,` type($source) `,` type($words)"
@@ -70,11 +84,6 @@ class BulkLoadOp(IRDLOperation):
             properties={"cache": StringAttr(cache) if cache else None},
         )
 
-    @property
-    def written(self) -> tuple[SSAValue, ...]:
-        """The array in shared memory; the source is read."""
-        return (self.to,)
-
     def verify_(self) -> None:
         _check(self.to, self.source, ("shared", "global"))
         check_cache(self.cache)
@@ -91,7 +100,18 @@ class BulkStoreOp(IRDLOperation):
     size = operand_def(i32)
     cache = opt_prop_def(StringAttr)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses(
+            (
+                Access("to", "written", "tile", size="size"),
+                Access("source", "read", "tile", size="size", argument=1),
+            )
+        ),
+        StartsAsync("store"),
+        CalledAs("bulk_copy"),
+    )
     assembly_format = (
         "$size `bytes` `to` $to `from` $source (`cache` $cache^)? attr-dict `:` "
         "type($to) `,` type($source)"
@@ -104,11 +124,6 @@ class BulkStoreOp(IRDLOperation):
             operands=[to, source, size],
             properties={"cache": StringAttr(cache) if cache else None},
         )
-
-    @property
-    def written(self) -> tuple[SSAValue, ...]:
-        """The tensor; the array in shared memory is read."""
-        return (self.to,)
 
     def verify_(self) -> None:
         _check(self.to, self.source, ("global", "shared"))

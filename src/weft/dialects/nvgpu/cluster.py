@@ -20,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses, CalledAs, StartsAsync, Synchronizes
 from weft.dialects.definition import operation_definition
 from weft.dialects.simt.memory import check_indices
 from weft.dialects.simt.types import TensorType
@@ -50,7 +51,9 @@ class ClusterBarrierOp(IRDLOperation):
 
     name = "nvgpu.cluster_barrier"
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(), MemoryWriteEffect(), Synchronizes("cluster"), CalledAs("sync_cluster")
+    )
     assembly_format = "attr-dict"
 
 
@@ -64,7 +67,7 @@ class MapSharedOp(IRDLOperation):
     rank = operand_def(i32)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), CalledAs("map_shared"))
     assembly_format = "$tensor `,` $rank attr-dict `:` type($tensor) `to` type($result)"
 
     def __init__(self, tensor: SSAValue, rank: SSAValue) -> None:
@@ -91,7 +94,19 @@ class StAsyncOp(IRDLOperation):
     words = operand_def(TensorType)
     index = operand_def(i32)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses(
+            (
+                Access("words", "updated", "barrier", indices="index"),
+                Access("tensor", "written", elements="elements", argument=0),
+            ),
+            is_required=True,
+        ),
+        StartsAsync("phase"),
+        CalledAs("st_async"),
+    )
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$elements `:` type($elements) `into` $tensor `[` $indices `:` type($indices) `]` `for` $words `[` $index `]` "

@@ -21,6 +21,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses, CalledAs, Orders, StartsAsync, Synchronizes
 from weft.dialects.definition import operation_definition
 from weft.dialects.simt.types import TensorType
 
@@ -45,7 +46,20 @@ class CpAsyncCopyOp(IRDLOperation):
     condition = opt_operand_def(i1)
     count = prop_def(IntegerAttr.constr(i32))
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses(
+            (
+                Access("tensor", "written", number="count", argument=0),
+                Access(
+                    "source", "read", indices="source_indices", number="count", unless="condition"
+                ),
+            )
+        ),
+        StartsAsync("elements"),
+        CalledAs("cp_async.copy"),
+    )
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$count `to` $tensor `[` $indices `:` type($indices) `]` `from` $source `[` $source_indices `:` "
@@ -72,11 +86,6 @@ class CpAsyncCopyOp(IRDLOperation):
         element = cast("FixedBitwidthType", cast("TensorType", self.tensor.type).element_type)
         return self.count.value.data * element.size
 
-    @property
-    def written(self) -> tuple[SSAValue, ...]:
-        """The place in shared memory; the source is read."""
-        return (self.tensor,)
-
     def verify_(self) -> None:
         to, source = cast("TensorType", self.tensor.type), cast("TensorType", self.source.type)
         if to.element_type != source.element_type:
@@ -92,17 +101,13 @@ class _GroupOp(IRDLOperation):
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
-    @property
-    def written(self) -> tuple[SSAValue, ...]:
-        """No memory."""
-        return ()
-
 
 @operation_definition
 class CpAsyncCommitOp(_GroupOp):
     """This thread's copies since the last one are a group."""
 
     name = "nvgpu.cp_async_commit"
+    traits = traits_def(Orders("commit"), CalledAs("cp_async.commit"))
 
     assembly_format = "attr-dict"
 
@@ -115,6 +120,7 @@ class CpAsyncWaitOp(_GroupOp):
     """Waits until all but the newest `pending` groups of this thread are complete."""
 
     name = "nvgpu.cp_async_wait"
+    traits = traits_def(Synchronizes("copies", "elements"), CalledAs("cp_async.wait"))
 
     pending = prop_def(IntegerAttr.constr(i32))
     assembly_format = "$pending attr-dict"

@@ -18,6 +18,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from weft.dialects.access import NeedsParts
 from weft.dialects.builder import text_attribute
 from weft.dialects.definition import operation_definition
 
@@ -40,7 +41,7 @@ class InlinePtxOp(IRDLOperation):
     inputs = var_operand_def()
     outputs = var_result_def()
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), NeedsParts(pointer=True))
     assembly_format = "$text (`in` `(` $inputs^ `:` type($inputs) `)`)? (`out` `(` type($outputs)^ `)`)? attr-dict"
 
     def __init__(self, text: str, inputs: Sequence[SSAValue], outputs: Sequence[Attribute]) -> None:

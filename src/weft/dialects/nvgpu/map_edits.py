@@ -13,6 +13,7 @@ from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses, NeedsParts
 from weft.dialects.definition import DependsOnWarps, operation_definition
 from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.types import TensorType, array_bytes
@@ -54,7 +55,12 @@ class CopyMapOp(IRDLOperation):
     elected = operand_def(i1)
     result = result_def(TensorMapType)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        Accesses((Access("place", "written", "tile"),), is_required=True),
+    )
     assembly_format = (
         "$tensor_map `to` $place `by` $elected attr-dict "
         "`:` type($tensor_map) `,` type($place) `->` type($result)"
@@ -65,11 +71,6 @@ class CopyMapOp(IRDLOperation):
         assert isinstance(kind, TensorMapType)
         operands = [tensor_map, place, elected]
         super().__init__(operands=operands, result_types=[kind.placed_in_memory()])
-
-    @property
-    def written(self) -> tuple[SSAValue, ...]:
-        """The place."""
-        return (self.place,)
 
     def verify_(self) -> None:
         _check_place(self.place, "global")
@@ -89,16 +90,15 @@ class MapAtOp(IRDLOperation):
     result = result_def(TensorMapType)
 
     # What was written before is seen after it: neither removed nor moved.
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses((Access("place", "read", "tile"),), is_required=True),
+    )
     assembly_format = "$place attr-dict `:` type($place) `->` type($result)"
 
     def __init__(self, place: SSAValue, kind: TensorMapType) -> None:
         super().__init__(operands=[place], result_types=[kind.placed_in_memory()])
-
-    @property
-    def written(self) -> tuple[SSAValue, ...]:
-        """No memory."""
-        return ()
 
     def verify_(self) -> None:
         _check_place(self.place, "global")
@@ -120,7 +120,13 @@ class EditMapOp(IRDLOperation):
     slot = operand_def(TensorType)
     elected = operand_def(i1)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        Accesses((Access("slot", "written", "tile"),), is_required=True),
+        NeedsParts(pointer=True, dims="all", strides="all"),
+    )
     assembly_format = (
         "$tensor_map `to` $tensor `in` $slot `by` $elected attr-dict "
         "`:` type($tensor_map) `,` type($tensor) `,` type($slot)"

@@ -22,6 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses, CalledAs, Synchronizes
 from weft.dialects.definition import DependsOnWarps, operation_definition
 from weft.dialects.simt.types import TensorType
 
@@ -46,7 +47,7 @@ class MbarrierInitOp(IRDLOperation):
     words = var_operand_def(TensorType)
     arrivals = prop_def(DenseArrayBase.constr(i32))
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), CalledAs("mbarrier"))
     assembly_format = "$words `:` type($words) `arrivals` $arrivals attr-dict"
 
     def __init__(self, words: Sequence[SSAValue], arrivals: Sequence[int]) -> None:
@@ -78,7 +79,12 @@ class MbarrierArriveOp(IRDLOperation):
     index = operand_def(i32)
     expect_bytes = opt_operand_def(i32)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses((Access("words", "updated", "barrier", indices="index"),), is_required=True),
+        CalledAs("Mbarrier.arrive"),
+    )
     assembly_format = "$words `[` $index `]` (`expect` $expect_bytes^)? attr-dict `:` type($words)"
 
     def __init__(self, words: SSAValue, index: SSAValue, expect_bytes: SSAValue | None) -> None:
@@ -95,7 +101,13 @@ class MbarrierReleaseOp(IRDLOperation):
     index = operand_def(i32)
     ranks = var_operand_def(i32)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        Accesses((Access("words", "updated", "barrier", indices="index"),), is_required=True),
+        CalledAs("Mbarrier.release"),
+    )
     assembly_format = "$words `[` $index `]` (`ranks` $ranks^)? attr-dict `:` type($words)"
 
     def __init__(self, words: SSAValue, index: SSAValue, ranks: Sequence[SSAValue] = ()) -> None:
@@ -112,7 +124,13 @@ class MbarrierWaitOp(IRDLOperation):
     index = operand_def(i32)
     parity = operand_def(i32)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses((Access("words", "read", "barrier", indices="index"),), is_required=True),
+        Synchronizes("barrier"),
+        CalledAs("Mbarrier.wait"),
+    )
     assembly_format = "$words `[` $index `]` `parity` $parity attr-dict `:` type($words)"
 
     def __init__(self, words: SSAValue, index: SSAValue, parity: SSAValue) -> None:
@@ -130,7 +148,13 @@ class MbarrierTryWaitOp(IRDLOperation):
     parity = operand_def(i32)
     result = result_def(i1)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses((Access("words", "read", "barrier", indices="index"),), is_required=True),
+        Synchronizes("barrier"),
+        CalledAs("Mbarrier.try_wait"),
+    )
     assembly_format = (
         "$words `[` $index `]` `parity` $parity attr-dict `:` type($words) `->` type($result)"
     )

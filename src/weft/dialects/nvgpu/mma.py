@@ -25,6 +25,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses, CalledAs
 from weft.dialects.definition import DependsOnWarps, operation_definition
 from weft.dialects.simt.fragment import FragmentType
 from weft.dialects.simt.types import TensorType
@@ -53,7 +54,9 @@ class MmaOp(IRDLOperation):
     result = result_def(T)
 
     # Lanes meet in it: it is neither removed nor moved.
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps(), CalledAs("mma.mma")
+    )
     assembly_format = (
         "$kinds $a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
     )
@@ -92,7 +95,9 @@ class LoadMatrixOp(IRDLOperation):
     result = result_def(FragmentType)
     body = region_def("single_block")
 
-    traits = traits_def(MemoryReadEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(), DependsOnWarps(), Accesses((Access("tensor", "read", "tile"),))
+    )
     assembly_format = (
         "(`transposed` $transposed^)? $tensor `from` `(` $origin `)` `:` type($tensor) "
         "`->` type($result) $body attr-dict"

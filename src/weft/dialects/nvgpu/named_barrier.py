@@ -13,6 +13,7 @@ from xdsl.irdl import IRDLOperation, operand_def, prop_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import CalledAs, Synchronizes
 from weft.dialects.definition import DependsOnWarps, operation_definition
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
@@ -76,9 +77,13 @@ class NamedBarrierSyncOp(_NamedBarrierOp):
 
     name = "nvgpu.named_barrier_sync"
 
+    traits = traits_def(Synchronizes("threads"), CalledAs("NamedBarrier.sync"))
+
 
 @operation_definition
 class NamedBarrierArriveOp(_NamedBarrierOp):
     """Arrives at a barrier, at which `threads` threads arrive in all, without waiting."""
 
     name = "nvgpu.named_barrier_arrive"
+
+    traits = traits_def(CalledAs("NamedBarrier.arrive"))

@@ -13,6 +13,7 @@ from xdsl.irdl import IRDLOperation, prop_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import CalledAs
 from weft.dialects.definition import operation_definition
 
 REGISTER_COUNTS: Final = range(24, 257, 8)
@@ -30,7 +31,7 @@ class SetmaxnregOp(IRDLOperation):
     name = "nvgpu.setmaxnreg"
 
     count = prop_def(IntegerAttr.constr(i32))
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), CalledAs("setmaxnreg"))
     assembly_format = "$count attr-dict"
 
     def __init__(self, count: int) -> None:

@@ -22,6 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses, CalledAs, StartsAsync, Synchronizes
 from weft.dialects.definition import operation_definition
 from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.types import TensorType
@@ -65,18 +66,13 @@ class TmaPrefetchOp(IRDLOperation):
     indices = var_operand_def(i32)
 
     # Of the cache: so that it is neither removed nor moved across copies.
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), Accesses())
     assembly_format = (
         "$tensor_map (`[` $indices^ `:` type($indices) `]`)? attr-dict `:` type($tensor_map)"
     )
 
     def __init__(self, tensor_map: SSAValue, indices: Sequence[SSAValue]) -> None:
         super().__init__(operands=[tensor_map, indices])
-
-    @property
-    def written(self) -> tuple[SSAValue, ...]:
-        """No memory."""
-        return ()
 
     def verify_(self) -> None:
         if self.indices:
@@ -116,7 +112,20 @@ class TmaLoadOp(IRDLOperation):
     ranks = var_operand_def(i32)
     cache = opt_prop_def(StringAttr)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses(
+            (
+                Access("words", "updated", "barrier", indices="index"),
+                Access("tile", "written", "tile", argument=2),
+                Access("tensor_map", "read", "mapped"),
+            ),
+            is_required=True,
+        ),
+        StartsAsync("phase"),
+        CalledAs("tma.load"),
+    )
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$tensor_map `[` $indices `:` type($indices) `]` (`offsets` $offsets^)? `to` $tile `for` $words `[` $index `]` "
@@ -138,11 +147,6 @@ class TmaLoadOp(IRDLOperation):
             properties={"cache": StringAttr(cache) if cache else None},
         )
 
-    @property
-    def written(self) -> tuple[SSAValue, ...]:
-        """The tile; the tensor is read."""
-        return (self.tile,)
-
     def verify_(self) -> None:
         _check_tile(self.tensor_map, self.indices, self.tile)
         check_cache(self.cache)
@@ -162,11 +166,6 @@ class _OutOp(IRDLOperation):
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
-    @property
-    def written(self) -> tuple[SSAValue, ...]:
-        """The mapped tensor."""
-        return (self.tensor_map,)
-
     def verify_(self) -> None:
         _check_tile(self.tensor_map, self.indices, self.tile)
         check_cache(self.cache)
@@ -180,6 +179,13 @@ class TmaStoreOp(_OutOp):
     """Begins to copy a tile into a box, as a group of its own; what is outside of the tensor is not written."""
 
     name = "nvgpu.tma_store"
+    traits = traits_def(
+        Accesses(
+            (Access("tile", "read", "tile", argument=2), Access("tensor_map", "written", "mapped"))
+        ),
+        StartsAsync("store"),
+        CalledAs("tma.store"),
+    )
 
     assembly_format = (
         "$tensor_map `[` $indices `:` type($indices) `]` `from` $tile (`cache` $cache^)? attr-dict `:` "
@@ -204,6 +210,16 @@ class TmaReduceOp(_OutOp):
     """As `nvgpu.tma_store`, but combines each element of the box with the tile's, in one step."""
 
     name = "nvgpu.tma_reduce"
+    traits = traits_def(
+        Accesses(
+            (
+                Access("tile", "read", "tile", argument=2),
+                Access("tensor_map", "written", "mapped", is_atomic=True),
+            )
+        ),
+        StartsAsync("store"),
+        CalledAs("tma.reduce"),
+    )
 
     kind = prop_def(StringAttr)
 
@@ -242,7 +258,12 @@ class TmaWaitOp(IRDLOperation):
     pending = prop_def(IntegerAttr.constr(i32))
     read = opt_prop_def(UnitAttr)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Synchronizes("copies", "stores"),
+        CalledAs("tma.wait"),
+    )
     assembly_format = "$pending (`read` $read^)? attr-dict"
 
     def __init__(self, pending: int, *, read: bool) -> None:
@@ -252,11 +273,6 @@ class TmaWaitOp(IRDLOperation):
                 **({"read": UnitAttr()} if read else {}),
             }
         )
-
-    @property
-    def written(self) -> tuple[SSAValue, ...]:
-        """No memory."""
-        return ()
 
 
 @operation_definition

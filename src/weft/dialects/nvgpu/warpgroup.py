@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import i1, i32
 from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
+from weft.dialects.access import CalledAs, Synchronizes
 from weft.dialects.definition import DependsOnWarps, operation_definition
 
 if TYPE_CHECKING:
@@ -39,7 +40,13 @@ class WarpgroupBarrierOp(IRDLOperation):
     name = "nvgpu.warpgroup_barrier"
 
     warpgroup = operand_def(i32)
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        Synchronizes("warpgroup"),
+        CalledAs("sync_warpgroup"),
+    )
     assembly_format = "$warpgroup attr-dict"
 
     def __init__(self, warpgroup: SSAValue) -> None:
@@ -54,7 +61,9 @@ class ElectOneOp(IRDLOperation):
 
     result = result_def(i1)
     # It is not pure: it may not move to where some of the lanes are.
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps(), CalledAs("elect_one")
+    )
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self) -> None:

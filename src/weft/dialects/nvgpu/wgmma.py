@@ -23,6 +23,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses, CalledAs, StartsAsync, Synchronizes
 from weft.dialects.definition import DependsOnWarps, operation_definition
 from weft.dialects.simt.fragment import FragmentType
 from weft.dialects.simt.types import TensorType
@@ -116,7 +117,20 @@ class WgmmaMmaOp(IRDLOperation):
     accumulate = opt_operand_def(i1)
     result = result_def(FragmentType)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        Accesses(
+            (
+                Access("a", "read", "tile", argument=0),
+                Access("b", "read", "tile", argument=1),
+            ),
+            is_required=True,
+        ),
+        StartsAsync("product"),
+        CalledAs("wgmma.mma"),
+    )
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$kinds $a `,` $b (`to` $acc^ `:` type($acc))? (`if` $accumulate^)? attr-dict `:` type($a) `,` "
@@ -188,7 +202,13 @@ class WgmmaWaitOp(IRDLOperation):
     fragments = var_operand_def(FragmentType)
     outputs = var_result_def(FragmentType)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        Synchronizes("copies", "products"),
+        CalledAs("wgmma.wait"),
+    )
     assembly_format = (
         "$pending (`in` `(` $fragments^ `:` type($fragments) `)`)? "
         "(`out` `(` type($outputs)^ `)`)? attr-dict"

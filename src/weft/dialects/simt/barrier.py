@@ -20,6 +20,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import CalledAs, Orders, Synchronizes
 from weft.dialects.definition import DependsOnWarps, operation_definition
 from weft.dialects.simt.memory import MEMORY_SCOPES
 
@@ -39,7 +40,9 @@ class BarrierOp(IRDLOperation):
 
     name = "simt.barrier"
     assembly_format = "attr-dict"
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(), MemoryWriteEffect(), Synchronizes("block"), CalledAs("sync_threads")
+    )
 
 
 @operation_definition
@@ -55,7 +58,12 @@ class BarrierReduceOp(IRDLOperation):
     predicate = operand_def(i1)
     result = result_def(IntegerType)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Synchronizes("block"),
+        CalledAs("sync_threads_{kind}"),
+    )
     assembly_format = "$kind $predicate attr-dict `:` type($result)"
 
     def __init__(self, kind: str, predicate: SSAValue) -> None:
@@ -80,7 +88,13 @@ class WarpBarrierOp(IRDLOperation):
 
     mask = operand_def(i32)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        Synchronizes("warp"),
+        CalledAs("sync_warp"),
+    )
     assembly_format = "$mask attr-dict"
 
     def __init__(self, mask: SSAValue) -> None:
@@ -93,7 +107,9 @@ class GridBarrierOp(IRDLOperation):
 
     name = "simt.grid_barrier"
     assembly_format = "attr-dict"
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(), MemoryWriteEffect(), Synchronizes("grid"), CalledAs("sync_grid")
+    )
 
 
 @operation_definition
@@ -108,7 +124,7 @@ class FenceOp(IRDLOperation):
 
     scope = prop_def(StringAttr)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), Orders("fence"))
     assembly_format = "$scope attr-dict"
 
     def __init__(self, scope: str) -> None:

@@ -36,6 +36,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses
 from weft.dialects.definition import operation_definition
 from weft.dialects.simt.types import TensorType
 from weft.types.fragment_layout import ROLES, UNITS, FragmentLayout
@@ -333,7 +334,7 @@ class FragmentStoreOp(_IntoTensorOp):
     """
 
     name = "simt.fragment_store"
-    traits = traits_def(MemoryWriteEffect())
+    traits = traits_def(MemoryWriteEffect(), Accesses((Access("tensor", "written", "box"),)))
 
 
 @operation_definition
@@ -344,4 +345,6 @@ class FragmentRedAddOp(_IntoTensorOp):
     """
 
     name = "simt.fragment_red_add"
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(), MemoryWriteEffect(), Accesses((Access("tensor", "updated", "box"),))
+    )

@@ -24,6 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses, NeedsParts, OwnMemory
 from weft.dialects.definition import operation_definition
 from weft.dialects.simt.types import DYNAMIC, StreamType, TensorType
 
@@ -94,7 +95,9 @@ class LoadOp(IRDLOperation):
     indices = var_operand_def()
     result = result_def()
 
-    traits = traits_def(MemoryReadEffect())
+    traits = traits_def(
+        MemoryReadEffect(), Accesses((Access("tensor", "read", elements="result"),))
+    )
     assembly_format = (
         "(`volatile` $volatile^)? (`cache` $cache^)? $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
         "`:` type($tensor) `->` type($result)"
@@ -132,7 +135,9 @@ class StoreOp(IRDLOperation):
     tensor = operand_def(TensorType)
     indices = var_operand_def()
 
-    traits = traits_def(MemoryWriteEffect())
+    traits = traits_def(
+        MemoryWriteEffect(), Accesses((Access("tensor", "written", elements="value"),))
+    )
     assembly_format = (
         "(`volatile` $volatile^)? (`cache` $cache^)? $value `,` $tensor "
         "`[` ($indices^ `:` type($indices))? `]` attr-dict "
@@ -184,7 +189,7 @@ class DimOp(_TensorFactOp):
 
     multiple = opt_prop_def(I32Attr)
     result = result_def(IntegerType)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), NeedsParts(pointer=False, dims="one"))
     assembly_format = (
         "$tensor `[` $dimension `]` (`multiple` $multiple^)? attr-dict "
         "`:` type($tensor) `->` type($result)"
@@ -209,7 +214,7 @@ class StrideOp(_TensorFactOp):
     name = "simt.stride"
 
     result = result_def(i64)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), NeedsParts(pointer=False, strides="one"))
     assembly_format = "$tensor `[` $dimension `]` attr-dict `:` type($tensor) `->` type($result)"
 
     def __init__(self, tensor: SSAValue, dimension: int) -> None:
@@ -261,6 +266,8 @@ class AllocaOp(IRDLOperation):
 
     name = "simt.alloca"
 
+    traits = traits_def(OwnMemory())
+
     result = result_def(TensorType)
     assembly_format = "attr-dict `:` type($result)"
 
@@ -303,6 +310,8 @@ class ScratchOp(IRDLOperation):
     """
 
     name = "simt.scratch"
+
+    traits = traits_def(OwnMemory())
 
     text = prop_def(StringAttr)
     sizes = var_operand_def()
@@ -358,7 +367,9 @@ class AtomicLoadOp(IRDLOperation):
     indices = var_operand_def()
     result = result_def()
 
-    traits = traits_def(MemoryReadEffect())
+    traits = traits_def(
+        MemoryReadEffect(), Accesses((Access("tensor", "read", elements="result", is_atomic=True),))
+    )
     assembly_format = (
         "$order $scope $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
         "`:` type($tensor) `->` type($result)"
@@ -391,7 +402,10 @@ class AtomicStoreOp(IRDLOperation):
     tensor = operand_def(TensorType)
     indices = var_operand_def()
 
-    traits = traits_def(MemoryWriteEffect())
+    traits = traits_def(
+        MemoryWriteEffect(),
+        Accesses((Access("tensor", "written", elements="value", is_atomic=True),)),
+    )
     assembly_format = (
         "$order $scope $value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
         "`:` type($value) `,` type($tensor)"
@@ -433,7 +447,11 @@ class AtomicRmwOp(IRDLOperation):
     indices = var_operand_def()
     result = result_def()
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses((Access("tensor", "updated", elements="result", is_atomic=True),)),
+    )
     assembly_format = (
         "$kind $order $scope $value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
         "`:` type($value) `,` type($tensor) `->` type($result)"
@@ -480,7 +498,11 @@ class AtomicCasOp(IRDLOperation):
     indices = var_operand_def()
     result = result_def()
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses((Access("tensor", "updated", elements="result", is_atomic=True),)),
+    )
     assembly_format = (
         "$order $scope $expected `,` $value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
         "`:` type($expected) `,` type($value) `,` type($tensor) `->` type($result)"

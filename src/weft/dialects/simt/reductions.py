@@ -19,6 +19,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses
 from weft.dialects.definition import operation_definition
 from weft.dialects.simt.types import TensorType
 from weft.dialects.simt.views import check_vector
@@ -42,7 +43,11 @@ class RedAddOp(IRDLOperation):
     tensor = operand_def(TensorType)
     indices = var_operand_def()
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses((Access("tensor", "updated", elements="elements", is_atomic=True),)),
+    )
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$elements `:` type($elements) `into` $tensor `[` $indices `:` type($indices) `]` attr-dict "

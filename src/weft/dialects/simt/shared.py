@@ -22,6 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import OwnMemory
 from weft.dialects.definition import operation_definition
 from weft.dialects.simt.types import DYNAMIC, TensorType
 
@@ -52,6 +53,8 @@ class SharedOp(IRDLOperation):
     """
 
     name = "simt.shared"
+
+    traits = traits_def(OwnMemory())
 
     offset = opt_prop_def(_I64)
     per_thread = opt_prop_def(_I64)
@@ -85,7 +88,7 @@ class DynamicSharedOp(IRDLOperation):
     dims = var_operand_def()
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), OwnMemory())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = "$offset (`dims` `(` $dims^ `:` type($dims) `)`)? attr-dict `:` type($result)"
 

@@ -23,6 +23,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import Access, Accesses
 from weft.dialects.definition import operation_definition
 from weft.dialects.simt.memory import LOAD_CACHES, STORE_CACHES, check_cache, check_indices
 from weft.dialects.simt.types import DYNAMIC, TensorType
@@ -230,7 +231,9 @@ class LoadVectorOp(IRDLOperation):
     indices = var_operand_def()
     elements = var_result_def()
 
-    traits = traits_def(MemoryReadEffect())
+    traits = traits_def(
+        MemoryReadEffect(), Accesses((Access("tensor", "read", elements="elements"),))
+    )
     assembly_format = (
         "(`unaligned` $unaligned^)? (`cache` $cache^)? $tensor `[` $indices `:` type($indices) `]` attr-dict "
         "`:` type($tensor) `->` type($elements)"
@@ -268,7 +271,9 @@ class StoreVectorOp(IRDLOperation):
     tensor = operand_def(TensorType)
     indices = var_operand_def()
 
-    traits = traits_def(MemoryWriteEffect())
+    traits = traits_def(
+        MemoryWriteEffect(), Accesses((Access("tensor", "written", elements="elements"),))
+    )
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "(`cache` $cache^)? $elements `:` type($elements) `into` $tensor `[` $indices `:` type($indices) `]` attr-dict "

@@ -23,6 +23,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from weft.dialects.access import CalledAs
 from weft.dialects.definition import DependsOnWarps, operation_definition
 from weft.types.launch_limits import WARP_SIZE
 
@@ -92,7 +93,9 @@ class ShuffleOp(IRDLOperation):
     lane = operand_def(i32)
     result = result_def(T)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps(), CalledAs("shfl_{kind}")
+    )
     assembly_format = (
         "$kind $value `,` $lane `mask` $mask `width` $width attr-dict `:` type($result)"
     )
@@ -124,7 +127,9 @@ class VoteOp(IRDLOperation):
     predicate = operand_def(i1)
     result = result_def(IntegerType)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps(), CalledAs("{kind}")
+    )
     assembly_format = "$kind $predicate `mask` $mask attr-dict `:` type($result)"
 
     def __init__(self, kind: str, mask: SSAValue, predicate: SSAValue) -> None:
@@ -154,7 +159,12 @@ class MatchOp(IRDLOperation):
     value = operand_def(IntegerType)
     result = result_def(i32)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        CalledAs("match{kind}", {"any": "", "all": "_all"}),
+    )
     assembly_format = "$kind $value `mask` $mask attr-dict `:` type($value)"
 
     def __init__(self, kind: str, mask: SSAValue, value: SSAValue) -> None:
@@ -184,7 +194,12 @@ class WarpReduceOp(IRDLOperation):
     value = operand_def(T)
     result = result_def(T)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        CalledAs("warp_{kind}", {"add": "sum", "umin": "min", "umax": "max"}),
+    )
     assembly_format = "$kind $value `mask` $mask attr-dict `:` type($result)"
 
     def __init__(self, kind: str, mask: SSAValue, value: SSAValue) -> None:
