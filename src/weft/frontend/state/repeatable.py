@@ -109,7 +109,7 @@ def _reads_nothing(value: Any, seen: set[int]) -> bool:
             and all(_reads_nothing(one, seen) for one in _named_by_own(value))
         )
     if isinstance(value, ModuleType):  # what is named of it is looked at by itself
-        return value.__name__ in _STANDARD or value.__name__.startswith(_OWN)
+        return value.__name__ in (*_STANDARD, "weft") or value.__name__.startswith(_OWN)
     if isinstance(value, tuple | list):
         return all(_reads_nothing(item, seen) for item in cast("list[Any]", value))
     if isinstance(value, dict):
@@ -130,9 +130,11 @@ def _named_by_own(function: FunctionType) -> Iterator[Any]:
     names = list(code_names(function.__code__))
     spaces = [{**vars(builtins), **function.__globals__}]
     first = [spaces[0][name] for name in names if name in spaces[0]]
-    spaces += [
-        vars(one) for one in first if isinstance(one, ModuleType) and one.__name__.startswith(_OWN)
-    ]
+    modules = [one for one in first if isinstance(one, ModuleType)]
+    spaces += [vars(one) for one in modules if one.__name__.startswith(_OWN)]
+    for one in modules:
+        if one.__name__ == "weft":  # its names are imported on first use
+            spaces.append({name: getattr(one, name) for name in names if name in one.__all__})
     yield from (space[name] for name in names for space in spaces if name in space)
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()

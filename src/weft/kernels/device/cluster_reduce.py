@@ -31,7 +31,7 @@ def reduce_row(kind: Any, value: Any, mapping: Any, barrier: Any = None, phase: 
         barrier: one of `cluster_barriers`, for this reduction alone.
         phase: the number of the row in the block's loop, from 0.
     """
-    value = getattr(weft.warp, kind)(fold(kind, value))
+    value = _over_warp(kind)(fold(kind, value))
     if mapping.threads == WARP_SIZE:
         return value
     if isinstance(value, tuple):
@@ -39,6 +39,10 @@ def reduce_row(kind: Any, value: Any, mapping: Any, barrier: Any = None, phase: 
         return tuple(reduce_lanes(kind, lane_partials(partial), mapping) for partial in partials)
     (partial,) = warp_partials((value,), mapping, barrier, phase)
     return reduce_lanes(kind, lane_partials(partial), mapping)
+
+
+def _over_warp(kind: Any) -> Any:
+    return weft.warp.sum if kind == "sum" else weft.warp.max
 
 
 def fold(kind: Any, value: Any) -> Any:
@@ -88,4 +92,4 @@ def lane_partials(partial: Any) -> Any:
 def reduce_lanes(kind: Any, values: Any, mapping: Any) -> Any:
     """Reduces the lanes' values, as `lane_partials` gives them, by ``"sum"`` or ``"max"``."""
     warps = mapping.blocks * mapping.threads // WARP_SIZE
-    return getattr(weft.warp, kind)(fold(kind, values), width=min(warps, WARP_SIZE))
+    return _over_warp(kind)(fold(kind, values), width=min(warps, WARP_SIZE))
