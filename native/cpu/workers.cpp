@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <memory>
 
 #include <algorithm>
 #include <climits>
@@ -231,10 +232,9 @@ uint64_t wait_for_order(Pool& pool, int32_t self, uint32_t epoch) {
 }
 
 void* worker_main(void* argument) {
-  auto* start = static_cast<WorkerStart*>(argument);
-  Pool& pool = *start->pool;
-  const int32_t self = start->number;
-  delete start;
+  const WorkerStart start = *std::unique_ptr<WorkerStart>(static_cast<WorkerStart*>(argument));
+  Pool& pool = *start.pool;
+  const int32_t self = start.number;
   t_worker = self;
   for (uint32_t epoch = 0;;) {
     const uint64_t seen = wait_for_order(pool, self, epoch);
@@ -255,12 +255,10 @@ void start_workers(Pool& pool, int32_t count) {
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   while (pool.workers.load() < count) {
-    auto* start = new (std::nothrow) WorkerStart{&pool, pool.workers.load() + 1};
+    std::unique_ptr<WorkerStart> start(new (std::nothrow) WorkerStart{&pool, pool.workers.load() + 1});
     pthread_t thread;
-    if (start == nullptr || pthread_create(&thread, &attributes, worker_main, start) != 0) {
-      delete start;
-      break;
-    }
+    if (start == nullptr || pthread_create(&thread, &attributes, worker_main, start.get()) != 0) break;
+    start.release();  // the worker's now
     pool.workers.fetch_add(1);
   }
   pthread_attr_destroy(&attributes);
@@ -380,11 +378,10 @@ Pool* the_pool() {
   if (pool != nullptr) return pool;
   static const int registered = pthread_atfork(nullptr, nullptr, forget_pool);
   if (registered != 0) return nullptr;
-  Pool* made = new (std::nothrow) Pool;
+  std::unique_ptr<Pool> made(new (std::nothrow) Pool);
   if (made == nullptr) return nullptr;
-  if (g_pool.compare_exchange_strong(pool, made, std::memory_order_acq_rel)) return made;
-  delete made;
-  return pool;
+  const bool is_first = g_pool.compare_exchange_strong(pool, made.get(), std::memory_order_acq_rel);
+  return is_first ? made.release() : pool;
 }
 
 int32_t worker_count() {

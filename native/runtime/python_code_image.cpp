@@ -10,7 +10,7 @@
 #include "driver/devices/device_program.h"
 #include "driver/python/python_module.h"
 #include "module.h"
-#include "python/common.h"
+#include "python/type_object.h"
 #include "runtime/failure.h"
 
 namespace weft {
@@ -27,7 +27,7 @@ struct PyCodeImage {
   PyObject* weak_references;
 };
 
-PyTypeObject* g_type = nullptr;
+Type<PyCodeImage> g_type;
 
 PyCodeImage* as_image(PyObject* object) { return reinterpret_cast<PyCodeImage*>(object); }
 
@@ -44,16 +44,11 @@ int clear(PyObject* self) {
   return 0;
 }
 
-void dealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);
+void release(PyObject* self) {
   PyCodeImage* image = as_image(self);
-  if (image->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   clear(self);
   Py_XDECREF(image->name);
   if (image->image != nullptr) image->image->release();
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
 // The value of a symbol, or 0 with KeyError (or TypeError for an entry that is not an address).
@@ -127,7 +122,7 @@ PyObject* bind(PyObject* self, PyObject* device) {
     return nullptr;
   }
   PyCodeImage* image = as_image(self);
-  PyObject* copy = g_type->tp_alloc(g_type, 0);
+  PyObject* copy = g_type.make();
   if (copy == nullptr) return nullptr;
   PyCodeImage* bound = as_image(copy);
   bound->image = image->image;
@@ -226,22 +221,6 @@ const char kDoc[] =
     "the\n"
     "code in memory, `program` is the DeviceProgram of the kernels, None on the CPU.";
 
-PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>(kDoc)},
-    {Py_tp_new, reinterpret_cast<void*>(create)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(clear)},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
-    {Py_tp_methods, kMethods},
-    {Py_tp_members, kMembers},
-    {Py_tp_getset, kProperties},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.CodeImage", sizeof(PyCodeImage), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, kSlots};
-
 PyObject* set_backtraces(PyObject*, PyObject* enabled) {
   const int truth = PyObject_IsTrue(enabled);
   if (truth < 0) return nullptr;
@@ -292,10 +271,17 @@ int add_kinds(PyObject* module) {
 }  // namespace
 
 int add_runtime(PyObject* module) {
-  PyObject* type = PyType_FromSpec(&kSpec);
-  if (type == nullptr) return -1;
-  g_type = reinterpret_cast<PyTypeObject*>(type);
-  if (PyModule_AddObjectRef(module, "CodeImage", type) != 0) return -1;
+  if (g_type.add(module, "weft._native.CodeImage", Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                 {{Py_tp_doc, kDoc},
+                  {Py_tp_new, create},
+                  {Py_tp_dealloc, Type<PyCodeImage>::dealloc<release>},
+                  {Py_tp_traverse, traverse},
+                  {Py_tp_clear, clear},
+                  {Py_tp_repr, repr},
+                  {Py_tp_methods, kMethods},
+                  {Py_tp_members, kMembers},
+                  {Py_tp_getset, kProperties}}) != 0)
+    return -1;
   if (add_kinds(module) != 0) return -1;
   return PyModule_AddFunctions(module, kFunctions);
 }

@@ -21,8 +21,8 @@ constexpr int64_t kPlainShared = 49152;  // usable without opting in
 constexpr uintptr_t kLeastHandle = 4096;
 constexpr uintptr_t kMostHandle = (uintptr_t{1} << 56) - 1;  // of user space
 
-std::unordered_map<cuda::CUfunction, Binary*>& registry() {
-  static auto* only = new std::unordered_map<cuda::CUfunction, Binary*>;
+std::unordered_map<cuda::CUfunction, std::unique_ptr<Binary>>& registry() {
+  static auto* only = new std::unordered_map<cuda::CUfunction, std::unique_ptr<Binary>>;
   return *only;
 }
 
@@ -137,14 +137,13 @@ Binary* load_binary(const std::string& name, const std::string& code, int64_t sh
 }
 
 void register_binary(Binary* binary) {
-  Binary*& slot = registry()[binary->kernel.function];
-  delete slot;  // an unloaded one whose handle the driver has reused
-  slot = binary;
+  // There may be an unloaded one whose handle the driver has reused.
+  registry()[binary->kernel.function].reset(binary);
 }
 
 Binary* find_binary(cuda::CUfunction function) {
   auto found = registry().find(function);
-  return found == registry().end() ? nullptr : found->second;
+  return found == registry().end() ? nullptr : found->second.get();
 }
 
 BinaryHold::BinaryHold(Binary* binary) : binary_(binary) { ++binary->holds; }
@@ -165,7 +164,7 @@ bool check_function_handle(cuda::CUfunction function, DriverError* error) {
 bool unload_binary(cuda::CUmodule module, DriverError* error) {
   bool found = false;
   for (auto& entry : registry()) {
-    Binary* binary = entry.second;
+    Binary* binary = entry.second.get();
     if (binary->module != module || binary->is_unloaded) continue;
     found = true;
     binary->is_unloaded = true;

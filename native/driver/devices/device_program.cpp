@@ -4,6 +4,7 @@
 #include "driver/devices/device_program.h"
 
 #include <chrono>
+#include <memory>
 #include <new>
 #include <unordered_set>
 #include <utility>
@@ -102,13 +103,11 @@ DeviceProgram::~DeviceProgram() {
   queue_unload(library_, nullptr, nullptr, name);
   for (auto& per_device : loaded_) {
     for (auto& slot : per_device) {
-      LoadedProgram* program = slot.load(std::memory_order_acquire);
-      if (program == nullptr) continue;
-      if (program->module != nullptr) {
+      const std::unique_ptr<LoadedProgram> program(slot.load(std::memory_order_acquire));
+      if (program != nullptr && program->module != nullptr) {
         cuda::CUcontext context = program->device->primary.load(std::memory_order_acquire);
         queue_unload(nullptr, program->module, context, intern_name(function_name_));
       }
-      delete program;
     }
   }
 }

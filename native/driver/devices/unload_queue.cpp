@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <memory>
 #include <new>
 
 #include "driver/devices/devices.h"
@@ -80,14 +81,12 @@ void queue_free_host(void* memory) { push({nullptr, nullptr, 0, memory, nullptr,
 
 int drain_unload_queue() {
   if (g_first.load(std::memory_order_relaxed) == nullptr || !driver_is_ready()) return 0;
-  Entry* entry = g_first.exchange(nullptr, std::memory_order_acquire);
+  std::unique_ptr<Entry> entry(g_first.exchange(nullptr, std::memory_order_acquire));
   const RelaxedCapture relaxed;
   int count = 0;
   while (entry != nullptr) {
     unload(*entry);
-    Entry* next = entry->next;
-    delete entry;
-    entry = next;
+    entry.reset(entry->next);
     ++count;
   }
   g_length.fetch_sub(count, std::memory_order_relaxed);

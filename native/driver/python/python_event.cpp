@@ -5,8 +5,8 @@
 #include "driver/library/driver_library.h"
 #include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
-#include "python/common.h"
 #include "python/readers/stream.h"
+#include "python/type_object.h"
 #include "runtime/interpreter.h"
 
 namespace weft {
@@ -17,7 +17,7 @@ struct EventObject {
   cuda::CUcontext context;            // where it was made
 };
 
-PyTypeObject* g_type = nullptr;  // one reference, for the life of the process
+Type<EventObject> g_type;
 
 EventObject* as_event(PyObject* object) { return reinterpret_cast<EventObject*>(object); }
 
@@ -46,7 +46,7 @@ bool record(EventObject* self, cuda::CUstream stream, DriverError* error) {
 PyObject* record_event(PyObject*, PyObject* stream) {
   TVMFFIAny value{};
   if (encode_stream(stream, &value) != 0) return nullptr;
-  PyObject* self = g_type->tp_alloc(g_type, 0);
+  PyObject* self = g_type.make();
   if (self == nullptr) return nullptr;
   DriverError error;
   bool done;
@@ -61,7 +61,7 @@ PyObject* record_event(PyObject*, PyObject* stream) {
 
 // event.nanoseconds_until(later): both must have been reached.
 PyObject* nanoseconds_until(PyObject* self, PyObject* later) {
-  if (!PyObject_TypeCheck(later, g_type)) {
+  if (!PyObject_TypeCheck(later, g_type.get())) {
     return PyErr_Format(PyExc_TypeError, "later is a %s, expected an Event", Py_TYPE(later)->tp_name);
   }
   DriverError error;
@@ -78,12 +78,9 @@ PyObject* nanoseconds_until(PyObject* self, PyObject* later) {
   return PyFloat_FromDouble(static_cast<double>(milliseconds) * 1e6);
 }
 
-void destroy(PyObject* self) {
+void release(PyObject* self) {
   // In a forked child it belongs to the parent.
   if (as_event(self)->event != nullptr && driver_is_ready()) destroy_event(as_event(self)->event);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
 PyMethodDef kMethods[] = {
@@ -98,17 +95,6 @@ PyMethodDef kFunctions[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>("A point in a stream's work, with its device time.")},
-    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-    {Py_tp_methods, kMethods},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.Event", sizeof(EventObject), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                     kSlots};
-
 }  // namespace
 
 void destroy_event(cuda::CUevent event) {
@@ -121,9 +107,13 @@ void destroy_event(cuda::CUevent event) {
 }
 
 int add_event(PyObject* module) {
-  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
-  if (g_type == nullptr || PyModule_AddFunctions(module, kFunctions) != 0) return -1;
-  return PyModule_AddObjectRef(module, "Event", reinterpret_cast<PyObject*>(g_type));
+  if (g_type.add(module, "weft._native.Event",
+                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                 {{Py_tp_doc, "A point in a stream's work, with its device time."},
+                  {Py_tp_dealloc, Type<EventObject>::dealloc<release>},
+                  {Py_tp_methods, kMethods}}) != 0)
+    return -1;
+  return PyModule_AddFunctions(module, kFunctions);
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <new>
 
 #include "driver/devices/devices.h"
@@ -50,14 +51,13 @@ struct OwnedTensor {
 
 // Any thread, with or without the GIL: device memory waits for a safe point.
 void delete_tensor(DLManagedTensorVersioned* managed) {
-  auto* owned = static_cast<OwnedTensor*>(managed->manager_ctx);
+  const std::unique_ptr<OwnedTensor> owned(static_cast<OwnedTensor*>(managed->manager_ctx));
   void* memory = managed->dl_tensor.data;
   if (owned->context != nullptr) {
     queue_free(reinterpret_cast<cuda::CUdeviceptr>(memory), owned->context);
   } else {
     std::free(memory);
   }
-  delete owned;
 }
 
 // Sizes into the tensor, strides derived; the number of elements, or -1 with an exception.

@@ -8,6 +8,7 @@
 #include "driver/library/driver_library.h"
 #include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
+#include "python/type_object.h"
 #include "runtime/interpreter.h"
 
 namespace weft {
@@ -17,7 +18,7 @@ struct ProgramObject {
   PyObject_HEAD DeviceProgram* program;  // one reference, owned
 };
 
-PyTypeObject* g_type = nullptr;  // one reference, for the life of the process
+Type<ProgramObject> g_type;
 
 DeviceProgram* program_of(PyObject* self) { return reinterpret_cast<ProgramObject*>(self)->program; }
 
@@ -58,12 +59,9 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   return self;
 }
 
-void destroy(PyObject* self) {
+void release(PyObject* self) {
   DeviceProgram* program = program_of(self);
   if (program != nullptr) program->release();
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
 // Loads on a device with one of its contexts current, and restores the caller's.
@@ -136,22 +134,10 @@ constexpr char kDoc[] =
     "missing_driver: str = '')\n--\n\n"
     "Device code of one image. Making one calls no driver; the bytes are copied.";
 
-PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>(kDoc)},
-    {Py_tp_new, reinterpret_cast<void*>(create)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-    {Py_tp_methods, kMethods},
-    {Py_tp_getset, kAttributes},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.DeviceProgram", sizeof(ProgramObject), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, kSlots};
-
 }  // namespace
 
 DeviceProgram* device_program_of(PyObject* object) {
-  if (Py_TYPE(object) == g_type) return program_of(object);
+  if (Py_TYPE(object) == g_type.get()) return program_of(object);
   PyErr_Format(PyExc_TypeError, "expected a weft._native.DeviceProgram, received %.200s",
                Py_TYPE(object)->tp_name);
   return nullptr;
@@ -195,9 +181,12 @@ PyObject* preload_device_program(DeviceProgram* program, int32_t ordinal, int32_
 }
 
 int add_device_program(PyObject* module) {
-  g_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &kSpec, nullptr));
-  if (g_type == nullptr) return -1;
-  return PyModule_AddObjectRef(module, "DeviceProgram", reinterpret_cast<PyObject*>(g_type));
+  return g_type.add(module, "weft._native.DeviceProgram", Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                    {{Py_tp_doc, kDoc},
+                     {Py_tp_new, create},
+                     {Py_tp_dealloc, Type<ProgramObject>::dealloc<release>},
+                     {Py_tp_methods, kMethods},
+                     {Py_tp_getset, kAttributes}});
 }
 
 }  // namespace weft

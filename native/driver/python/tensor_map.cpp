@@ -10,7 +10,7 @@
 #include "driver/launch/encode_map.h"
 #include "driver/python/python_error.h"
 #include "driver/python/python_module.h"
-#include "python/common.h"
+#include "python/type_object.h"
 
 namespace weft {
 namespace {
@@ -23,7 +23,7 @@ struct MapObject {
   bool is_encoded;
 };
 
-PyTypeObject* g_type = nullptr;
+Type<MapObject> g_type;
 
 MapObject* as_map(PyObject* object) { return reinterpret_cast<MapObject*>(object); }
 
@@ -130,12 +130,7 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   return PyErr_NoMemory();
 }
 
-void destroy(PyObject* self) {
-  delete as_map(self)->map;
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
-}
+void release(PyObject* self) { delete as_map(self)->map; }
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   view->obj = nullptr;
@@ -166,22 +161,9 @@ constexpr char kDoc[] =
     "TensorMap()\n--\n\nA TMA descriptor: 128 bytes that kernels receive by value. The buffer protocol gives "
     "them.";
 
-PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>(kDoc)},
-    {Py_tp_new, reinterpret_cast<void*>(create)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-    {Py_tp_methods, kMethods},
-    {Py_tp_getset, kAttributes},
-    {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.TensorMap", sizeof(MapObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                     kSlots};
-
 }  // namespace
 
-bool is_tensor_map(PyObject* object) { return PyObject_TypeCheck(object, g_type); }
+bool is_tensor_map(PyObject* object) { return PyObject_TypeCheck(object, g_type.get()); }
 
 const void* tensor_map_of(PyObject* object) {
   if (as_map(object)->is_encoded) return as_map(object)->map;
@@ -193,9 +175,13 @@ const void* tensor_map_of(PyObject* object) {
 }
 
 int add_tensor_map(PyObject* module) {
-  g_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &kSpec, nullptr));
-  if (g_type == nullptr) return -1;
-  return PyModule_AddObjectRef(module, "TensorMap", reinterpret_cast<PyObject*>(g_type));
+  return g_type.add(module, "weft._native.TensorMap", Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                    {{Py_tp_doc, kDoc},
+                     {Py_tp_new, create},
+                     {Py_tp_dealloc, Type<MapObject>::dealloc<release>},
+                     {Py_tp_methods, kMethods},
+                     {Py_tp_getset, kAttributes},
+                     {Py_bf_getbuffer, get_buffer}});
 }
 
 }  // namespace weft

@@ -6,11 +6,12 @@
 #include <structmember.h>
 
 #include "module.h"
+#include "python/type_object.h"
 
 namespace weft {
 namespace {
 
-PyTypeObject* g_type = nullptr;
+Type<CallPlan> g_type;
 
 CallPlan* as_plan(PyObject* object) { return reinterpret_cast<CallPlan*>(object); }
 
@@ -35,8 +36,7 @@ int clear(PyObject* self) {
   return 0;
 }
 
-void dealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);
+void release(PyObject* self) {
   CallPlan* plan = as_plan(self);
   clear(self);
   Py_XDECREF(plan->name);
@@ -44,9 +44,6 @@ void dealloc(PyObject* self) {
   Py_XDECREF(plan->parameters);
   PyMem_Free(plan->defaults);
   PyMem_Free(plan->flags);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
 // Interned, so that keywords are found by comparing pointers.
@@ -269,29 +266,21 @@ const char kDoc[] =
     "`release_gil` is for functions that block; `owned_tensors` for those that keep or return tensors,\n"
     "`foreign` for those that take every kind of value.";
 
-PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>(kDoc)},
-    {Py_tp_new, reinterpret_cast<void*>(create)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(clear)},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
-    {Py_tp_members, kMembers},
-    {Py_tp_getset, kProperties},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.CallPlan", sizeof(CallPlan), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE, kSlots};
-
 }  // namespace
 
-PyTypeObject* call_plan_type() { return g_type; }
+PyTypeObject* call_plan_type() { return g_type.get(); }
 
 int add_call_plan(PyObject* module) {
-  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
-  if (g_type == nullptr) return -1;
-  return PyModule_AddObjectRef(module, "CallPlan", reinterpret_cast<PyObject*>(g_type));
+  return g_type.add(module, "weft._native.CallPlan",
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+                    {{Py_tp_doc, kDoc},
+                     {Py_tp_new, create},
+                     {Py_tp_dealloc, Type<CallPlan>::dealloc<release>},
+                     {Py_tp_traverse, traverse},
+                     {Py_tp_clear, clear},
+                     {Py_tp_repr, repr},
+                     {Py_tp_members, kMembers},
+                     {Py_tp_getset, kProperties}});
 }
 
 }  // namespace weft

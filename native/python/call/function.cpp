@@ -12,13 +12,14 @@
 #include "python/callbacks/callback.h"
 #include "python/callbacks/standard_function.h"
 #include "python/errors/ffi_error.h"
+#include "python/type_object.h"
 #include "python/values/encode/encode.h"
 #include "python/values/interop.h"
 
 namespace weft {
 namespace {
 
-PyTypeObject* g_type = nullptr;
+Type<Function> g_type;
 
 Function* as_function(PyObject* object) { return reinterpret_cast<Function*>(object); }
 
@@ -54,22 +55,17 @@ int clear(PyObject* self) {
   return 0;
 }
 
-void dealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);
+void release(PyObject* self) {
   Function* function = as_function(self);
-  if (function->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   clear(self);
   if (function->is_callback) count_function(function->object, -1);
   if (function->object != nullptr) ffi().object_dec_ref(function->object);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
 bool g_release_gil = true;  // default of foreign functions
 
 Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* plan, PyObject* details) {
-  Function* function = as_function(g_type->tp_alloc(g_type, 0));
+  Function* function = as_function(g_type.make());
   if (function == nullptr) return nullptr;
   function->vectorcall = call_function;
   function->safe_call = safe_call;
@@ -439,27 +435,9 @@ PyMemberDef kMembers[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-PyType_Slot kSlots[] = {
-    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(clear)},
-    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-    {Py_tp_getattro, reinterpret_cast<void*>(get_attribute)},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
-    {Py_tp_methods, kMethods},
-    {Py_tp_getset, kProperties},
-    {Py_tp_members, kMembers},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.Function", sizeof(Function), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-                         Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                     kSlots};
-
 }  // namespace
 
-PyTypeObject* function_type() { return g_type; }
+PyTypeObject* function_type() { return g_type.get(); }
 
 int require_library() {
   if (WEFT_LIKELY(ffi().is_open)) return 0;
@@ -478,9 +456,19 @@ PyObject* function_of_object(TVMFFIObject* object) {
 }
 
 int add_function(PyObject* module) {
-  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
-  if (g_type == nullptr) return -1;
-  if (PyModule_AddObjectRef(module, "Function", reinterpret_cast<PyObject*>(g_type)) != 0) return -1;
+  if (g_type.add(module, "weft._native.Function",
+                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                     Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                 {{Py_tp_dealloc, Type<Function>::dealloc<release>},
+                  {Py_tp_traverse, traverse},
+                  {Py_tp_clear, clear},
+                  {Py_tp_call, PyVectorcall_Call},
+                  {Py_tp_getattro, get_attribute},
+                  {Py_tp_repr, repr},
+                  {Py_tp_methods, kMethods},
+                  {Py_tp_getset, kProperties},
+                  {Py_tp_members, kMembers}}) != 0)
+    return -1;
   return PyModule_AddFunctions(module, kFunctions);
 }
 

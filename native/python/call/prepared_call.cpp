@@ -15,6 +15,7 @@
 #include "python/call/call.h"
 #include "python/callbacks/deferred.h"
 #include "python/readers/stream.h"
+#include "python/type_object.h"
 
 namespace weft {
 namespace {
@@ -44,7 +45,7 @@ struct PreparedCall {
   Block* block;  // one reference; nullptr until made, and once the collector has cleared it
 };
 
-PyTypeObject* g_type = nullptr;
+Type<PreparedCall> g_type;
 
 PreparedCall* as_prepared(PyObject* object) { return reinterpret_cast<PreparedCall*>(object); }
 
@@ -195,13 +196,9 @@ int clear(PyObject* self) {
   return 0;
 }
 
-void dealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);
+void release(PyObject* self) {
   clear(self);
   Py_XDECREF(reinterpret_cast<PyObject*>(as_prepared(self)->function));
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
 Py_ssize_t count_of(const PreparedCall* prepared) {
@@ -359,26 +356,6 @@ PyMemberDef kMembers[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-PyType_Slot kSlots[] = {
-    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(clear)},
-    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
-    {Py_mp_length, reinterpret_cast<void*>(length)},
-    {Py_mp_subscript, reinterpret_cast<void*>(get_item)},
-    {Py_mp_ass_subscript, reinterpret_cast<void*>(set_item)},
-    {Py_tp_methods, kMethods},
-    {Py_tp_getset, kProperties},
-    {Py_tp_members, kMembers},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.PreparedCall", sizeof(PreparedCall), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-                         Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                     kSlots};
-
 }  // namespace
 
 PyObject* prepare_call(PyObject* callable, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
@@ -389,7 +366,7 @@ PyObject* prepare_call(PyObject* callable, PyObject* const* arguments, Py_ssize_
                     "prepare() is for compiled functions: a foreign one may keep or change what it is given");
     return nullptr;
   }
-  PreparedCall* prepared = as_prepared(g_type->tp_alloc(g_type, 0));
+  PreparedCall* prepared = as_prepared(g_type.make());
   Reference owner(reinterpret_cast<PyObject*>(prepared));
   if (!owner) return nullptr;
   prepared->vectorcall = call_prepared;
@@ -410,9 +387,20 @@ PyObject* prepare_call(PyObject* callable, PyObject* const* arguments, Py_ssize_
 }
 
 int add_prepared_call(PyObject* module) {
-  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
-  if (g_type == nullptr) return -1;
-  return PyModule_AddObjectRef(module, "PreparedCall", reinterpret_cast<PyObject*>(g_type));
+  return g_type.add(module, "weft._native.PreparedCall",
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                        Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                    {{Py_tp_dealloc, Type<PreparedCall>::dealloc<release>},
+                     {Py_tp_traverse, traverse},
+                     {Py_tp_clear, clear},
+                     {Py_tp_call, PyVectorcall_Call},
+                     {Py_tp_repr, repr},
+                     {Py_mp_length, length},
+                     {Py_mp_subscript, get_item},
+                     {Py_mp_ass_subscript, set_item},
+                     {Py_tp_methods, kMethods},
+                     {Py_tp_getset, kProperties},
+                     {Py_tp_members, kMembers}});
 }
 
 }  // namespace weft

@@ -10,24 +10,20 @@
 #include "module.h"
 #include "python/call/function.h"
 #include "python/errors/ffi_error.h"
+#include "python/type_object.h"
 #include "python/values/interop.h"
 
 namespace weft {
 namespace {
 
-PyTypeObject* g_type = nullptr;
+Type<Object> g_type;
 
 Object* as_object(PyObject* self) { return reinterpret_cast<Object*>(self); }
 
-void dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  if (PyType_IS_GC(type)) PyObject_GC_UnTrack(self);
+void release(PyObject* self) {
   Object* object = as_object(self);
-  if (object->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   if (object->handle != nullptr) ffi().object_dec_ref(object->handle);
   object->handle = nullptr;
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
 // The class of a wrapper made as `type`: the object's own class where `type` is one of its bases, so that
@@ -179,27 +175,11 @@ const char kDoc[] =
     "Owns one reference to the FFI object at an address. `borrowed=True` adds a reference of its own,\n"
     "`borrowed=False` takes over the caller's.";
 
-PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>(kDoc)},
-    {Py_tp_new, reinterpret_cast<void*>(create)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
-    {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
-    {Py_tp_hash, reinterpret_cast<void*>(hash)},
-    {Py_tp_methods, kMethods},
-    {Py_tp_getset, kProperties},
-    {Py_tp_members, kMembers},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.Object", sizeof(Object), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE, kSlots};
-
 }  // namespace
 
-PyTypeObject* object_type() { return g_type; }
+PyTypeObject* object_type() { return g_type.get(); }
 
-bool is_object_type(PyTypeObject* type) { return PyType_IsSubtype(type, g_type) != 0; }
+bool is_object_type(PyTypeObject* type) { return PyType_IsSubtype(type, g_type.get()) != 0; }
 
 TVMFFIObject* handle_of_object(PyObject* object) {
   TVMFFIObject* handle = as_object(object)->handle;
@@ -222,9 +202,17 @@ PyObject* own_object(TVMFFIObject* handle) {
 }
 
 int add_object(PyObject* module) {
-  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
-  if (g_type == nullptr) return -1;
-  return PyModule_AddObjectRef(module, "Object", reinterpret_cast<PyObject*>(g_type));
+  return g_type.add(module, "weft._native.Object",
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
+                    {{Py_tp_doc, kDoc},
+                     {Py_tp_new, create},
+                     {Py_tp_dealloc, Type<Object>::dealloc<release>},
+                     {Py_tp_repr, repr},
+                     {Py_tp_richcompare, compare},
+                     {Py_tp_hash, hash},
+                     {Py_tp_methods, kMethods},
+                     {Py_tp_getset, kProperties},
+                     {Py_tp_members, kMembers}});
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 // One description, held while it is used, under each of Python's protocols.
 #include "python/tensors/host_array.h"
 
+#include <memory>
 #include <new>
 
 #include "driver/python/tensor_memory.h"
@@ -255,16 +256,13 @@ bool is_host_memory(DLDevice device) {
 
 int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
   buffer->obj = nullptr;
-  auto* exported = new (std::nothrow) ExportedBuffer;
+  std::unique_ptr<ExportedBuffer> exported(new (std::nothrow) ExportedBuffer);
   if (exported == nullptr) {
     PyErr_NoMemory();
     return -1;
   }
-  if (exported->held.hold(self) != 0 || fill_buffer(exported, flags, buffer) != 0) {
-    delete exported;
-    return -1;
-  }
-  buffer->internal = exported;
+  if (exported->held.hold(self) != 0 || fill_buffer(exported.get(), flags, buffer) != 0) return -1;
+  buffer->internal = exported.release();
   buffer->obj = Py_NewRef(self);
   return 0;
 }

@@ -13,12 +13,13 @@
 #include "python/tensors/tensor_cell.h"
 #include "python/tensors/tensor_properties.h"
 #include "python/tensors/tensor_view.h"
+#include "python/type_object.h"
 #include "python/values/interop.h"
 
 namespace weft {
 namespace {
 
-PyTypeObject* g_type = nullptr;
+Type<Object> g_type;
 
 // The handle of a Tensor; nullptr with an exception if it is moved from or of another kind.
 TVMFFIObject* require_tensor(PyObject* self) {
@@ -170,25 +171,9 @@ PyMethodDef kFunctions[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>("Tensor(handle, *, borrowed)\n--\n\nAn owned FFI tensor.")},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
-    {Py_tp_methods, kMethods},
-    {Py_tp_getset, kTensorProperties},
-    {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
-    {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
-    {Py_mp_length, reinterpret_cast<void*>(tensor_length)},
-    {Py_mp_subscript, reinterpret_cast<void*>(tensor_item)},
-    {Py_mp_ass_subscript, reinterpret_cast<void*>(set_tensor_item)},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.Tensor", sizeof(Object), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE, kSlots};
-
 }  // namespace
 
-PyTypeObject* tensor_type() { return g_type; }
+PyTypeObject* tensor_type() { return g_type.get(); }
 
 TensorDescription describe_tensor(PyObject* self) {
   if (!is_object_type(Py_TYPE(self))) return describe_tensor_view(self);
@@ -209,12 +194,19 @@ int keep_tensor(PyObject* self, Keeper* keeper) {
 }
 
 int add_tensor(PyObject* module) {
-  if (g_type == nullptr) {
-    Reference bases(PyTuple_Pack(1, object_type()));
-    if (bases) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpecWithBases(&kSpec, bases.get()));
-  }
-  if (g_type == nullptr) return -1;
-  if (PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(g_type)) != 0) return -1;
+  if (g_type.add(module, "weft._native.Tensor",
+                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
+                 {{Py_tp_doc, "Tensor(handle, *, borrowed)\n--\n\nAn owned FFI tensor."},
+                  {Py_tp_repr, repr},
+                  {Py_tp_methods, kMethods},
+                  {Py_tp_getset, kTensorProperties},
+                  {Py_bf_getbuffer, get_buffer},
+                  {Py_bf_releasebuffer, release_buffer},
+                  {Py_mp_length, tensor_length},
+                  {Py_mp_subscript, tensor_item},
+                  {Py_mp_ass_subscript, set_tensor_item}},
+                 object_type()) != 0)
+    return -1;
   return PyModule_AddFunctions(module, kFunctions);
 }
 

@@ -17,6 +17,7 @@
 #include "python/tensors/dlpack_export.h"
 #include "python/tensors/host_array.h"
 #include "python/tensors/tensor_cell.h"
+#include "python/type_object.h"
 
 namespace weft {
 namespace {
@@ -29,7 +30,7 @@ struct View {
   PyObject* weak_references;
 };
 
-PyTypeObject* g_type = nullptr;
+Type<View> g_type;
 
 View* as_view(PyObject* self) { return reinterpret_cast<View*>(self); }
 
@@ -39,14 +40,10 @@ void drop_count(void* counter) {
   if (exports->fetch_sub(1, std::memory_order_acq_rel) == 1) delete exports;
 }
 
-void dealloc(PyObject* self) {
+void release(PyObject* self) {
   View* view = as_view(self);
-  if (view->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   if (view->owner != nullptr) ffi().object_dec_ref(view->owner);
   if (view->exports != nullptr) drop_count(view->exports);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
@@ -130,25 +127,9 @@ const char kDoc[] =
     "TensorView(array)\n--\n\n"
     "An array as a DLTensor*, for functions that take no tensor objects. It holds the array's memory.";
 
-PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>(kDoc)},
-    {Py_tp_new, reinterpret_cast<void*>(create)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
-    {Py_tp_methods, kMethods},
-    {Py_tp_getset, kTensorProperties},
-    {Py_tp_members, kMembers},
-    {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
-    {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.TensorView", sizeof(View), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, kSlots};
-
 }  // namespace
 
-PyTypeObject* tensor_view_type() { return g_type; }
+PyTypeObject* tensor_view_type() { return g_type.get(); }
 
 TensorDescription describe_tensor_view(PyObject* self) {
   View* view = as_view(self);
@@ -167,7 +148,7 @@ Keeper keep_tensor_view(PyObject* self) {
 }
 
 PyObject* lend_tensor_view(const DLTensor* tensor) {
-  Reference self(g_type->tp_alloc(g_type, 0));
+  Reference self(g_type.make());
   if (!self) return nullptr;
   as_view(self.get())->exports = new (std::nothrow) std::atomic<int>(1);
   if (as_view(self.get())->exports == nullptr) return PyErr_NoMemory();
@@ -181,9 +162,16 @@ int end_tensor_view(PyObject* self) {
 }
 
 int add_tensor_view(PyObject* module) {
-  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
-  if (g_type == nullptr) return -1;
-  return PyModule_AddObjectRef(module, "TensorView", reinterpret_cast<PyObject*>(g_type));
+  return g_type.add(module, "weft._native.TensorView", Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                    {{Py_tp_doc, kDoc},
+                     {Py_tp_new, create},
+                     {Py_tp_dealloc, Type<View>::dealloc<release>},
+                     {Py_tp_repr, repr},
+                     {Py_tp_methods, kMethods},
+                     {Py_tp_getset, kTensorProperties},
+                     {Py_tp_members, kMembers},
+                     {Py_bf_getbuffer, get_buffer},
+                     {Py_bf_releasebuffer, release_buffer}});
 }
 
 }  // namespace weft

@@ -12,6 +12,7 @@
 #include "python/errors/ffi_error.h"
 #include "python/objects/object.h"
 #include "python/results/result.h"
+#include "python/type_object.h"
 #include "python/values/encode/encode.h"
 
 namespace weft {
@@ -31,30 +32,19 @@ struct AnyView {
   PyObject* weak_references;
 };
 
-PyTypeObject* g_any = nullptr;
-PyTypeObject* g_view = nullptr;
+Type<Any> g_any;
+Type<AnyView> g_view;
 
 Any* as_any(PyObject* self) { return reinterpret_cast<Any*>(self); }
 AnyView* as_view(PyObject* self) { return reinterpret_cast<AnyView*>(self); }
 
-void dealloc_any(PyObject* self) {
+void release_any(PyObject* self) {
   Any* any = as_any(self);
-  if (any->weak_references != nullptr) PyObject_ClearWeakRefs(self);
   // Foreign code may have written a result into it, so the value itself decides.
   if (any->full && any->value.type_index >= kTVMFFIStaticObjectBegin) ffi().object_dec_ref(any->value.v_obj);
-  PyTypeObject* type = Py_TYPE(self);
-  if (PyType_IS_GC(type)) PyObject_GC_UnTrack(self);
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
-void dealloc_view(PyObject* self) {
-  if (as_view(self)->weak_references != nullptr) PyObject_ClearWeakRefs(self);
-  Py_XDECREF(as_view(self)->owner);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
-}
+void release_view(PyObject* self) { Py_XDECREF(as_view(self)->owner); }
 
 PyObject* new_any(PyTypeObject* type) {
   PyObject* self = type->tp_alloc(type, 0);
@@ -85,7 +75,7 @@ PyObject* any_from_address(PyObject*, PyObject* arguments, PyObject* keywords) {
   auto* source = static_cast<TVMFFIAny*>(PyLong_AsVoidPtr(address));
   if (source == nullptr && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "the address is null");
   if (PyErr_Occurred() || require_library() != 0) return nullptr;
-  Reference self(new_any(g_any));
+  Reference self(new_any(g_any.get()));
   if (!self) return nullptr;
   TVMFFIAny* value = &as_any(self.get())->value;
   if (borrowed || source->type_index < kTVMFFIStaticObjectBegin) {
@@ -149,7 +139,7 @@ PyObject* copy(PyObject* self, PyObject* arguments, PyObject* keywords) {
 
 PyObject* to_owned(PyObject* self, PyObject*) {
   const TVMFFIAny* value = value_of_any(self);
-  Reference any(value == nullptr ? nullptr : new_any(g_any));
+  Reference any(value == nullptr ? nullptr : new_any(g_any.get()));
   if (!any) return nullptr;
   return own_value(*value, &as_any(any.get())->value) == 0 ? any.release() : nullptr;
 }
@@ -169,13 +159,13 @@ PyObject* foreign_value(PyObject* self, PyObject*) {
 
 PyObject* view_of_any(PyObject* self, PyObject*) {
   if (value_of_any(self) == nullptr) return nullptr;
-  PyObject* view = g_view->tp_alloc(g_view, 0);
+  PyObject* view = g_view.make();
   if (view != nullptr) as_view(view)->owner = Py_NewRef(self);
   return view;
 }
 
 PyObject* repr(PyObject* self) {
-  bool is_view = Py_TYPE(self) == g_view;
+  bool is_view = Py_TYPE(self) == g_view.get();
   const char* name = is_view ? "AnyView" : "Any";
   const TVMFFIAny* value = value_of_any(self);
   if (value == nullptr) {
@@ -254,39 +244,13 @@ const char kAnyDoc[] =
 const char kViewDoc[] =
     "A borrowed FFI value: from an Any, or from the caller of a callback until it returns.";
 
-PyType_Slot kAnySlots[] = {
-    {Py_tp_doc, const_cast<char*>(kAnyDoc)},
-    {Py_tp_new, reinterpret_cast<void*>(create_any)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc_any)},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
-    {Py_tp_methods, kAnyMethods},
-    {Py_tp_getset, kAnyProperties},
-    {Py_tp_members, kAnyMembers},
-    {0, nullptr},
-};
-PyType_Slot kViewSlots[] = {
-    {Py_tp_doc, const_cast<char*>(kViewDoc)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc_view)},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
-    {Py_tp_methods, kViewMethods},
-    {Py_tp_getset, kViewProperties},
-    {Py_tp_members, kViewMembers},
-    {0, nullptr},
-};
-
-PyType_Spec kAnySpec = {"weft._native.OwnedAny", sizeof(Any), 0,
-                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE, kAnySlots};
-PyType_Spec kViewSpec = {"weft._native.AnyView", sizeof(AnyView), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                         kViewSlots};
-
 }  // namespace
 
-PyTypeObject* any_type() { return g_any; }
-PyTypeObject* any_view_type() { return g_view; }
+PyTypeObject* any_type() { return g_any.get(); }
+PyTypeObject* any_view_type() { return g_view.get(); }
 
 const TVMFFIAny* value_of_any(PyObject* object) {
-  bool is_view = Py_TYPE(object) == g_view;
+  bool is_view = Py_TYPE(object) == g_view.get();
   if (is_view && as_view(object)->lent != nullptr) return as_view(object)->lent;
   PyObject* owner = is_view ? as_view(object)->owner : object;
   if (owner != nullptr && as_any(owner)->full) return &as_any(owner)->value;
@@ -298,7 +262,7 @@ const TVMFFIAny* value_of_any(PyObject* object) {
 }
 
 PyObject* lend_any_view(const TVMFFIAny* value) {
-  PyObject* view = g_view->tp_alloc(g_view, 0);
+  PyObject* view = g_view.make();
   if (view != nullptr) as_view(view)->lent = value;
   return view;
 }
@@ -306,11 +270,24 @@ PyObject* lend_any_view(const TVMFFIAny* value) {
 void end_any_view(PyObject* view) { as_view(view)->lent = nullptr; }
 
 int add_any(PyObject* module) {
-  if (g_any == nullptr) g_any = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kAnySpec));
-  if (g_view == nullptr) g_view = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kViewSpec));
-  if (g_any == nullptr || g_view == nullptr) return -1;
-  if (PyModule_AddObjectRef(module, "OwnedAny", reinterpret_cast<PyObject*>(g_any)) != 0) return -1;
-  return PyModule_AddObjectRef(module, "AnyView", reinterpret_cast<PyObject*>(g_view));
+  if (g_any.add(module, "weft._native.OwnedAny",
+                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
+                {{Py_tp_doc, kAnyDoc},
+                 {Py_tp_new, create_any},
+                 {Py_tp_dealloc, Type<Any>::dealloc<release_any>},
+                 {Py_tp_repr, repr},
+                 {Py_tp_methods, kAnyMethods},
+                 {Py_tp_getset, kAnyProperties},
+                 {Py_tp_members, kAnyMembers}}) != 0)
+    return -1;
+  return g_view.add(module, "weft._native.AnyView",
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                    {{Py_tp_doc, kViewDoc},
+                     {Py_tp_dealloc, Type<AnyView>::dealloc<release_view>},
+                     {Py_tp_repr, repr},
+                     {Py_tp_methods, kViewMethods},
+                     {Py_tp_getset, kViewProperties},
+                     {Py_tp_members, kViewMembers}});
 }
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include "ffi_library.h"
 #include "module.h"
 #include "python/objects/object.h"
+#include "python/type_object.h"
 
 namespace weft {
 namespace {
@@ -23,16 +24,11 @@ struct Slot {
   Object* object;
 };
 
-PyTypeObject* g_type = nullptr;
+Type<Moved> g_type;
 
 PyObject*& object_of(PyObject* self) { return reinterpret_cast<Moved*>(self)->object; }
 
-void dealloc(PyObject* self) {
-  Py_XDECREF(object_of(self));
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
-}
+void release(PyObject* self) { Py_XDECREF(object_of(self)); }
 
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   static const char* kNames[] = {"object", nullptr};
@@ -60,19 +56,9 @@ void end_move(void* memory) {
   Py_DECREF(reinterpret_cast<PyObject*>(slot->object));
 }
 
-PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>("Moved(object)\n--\n\nAn object whose reference the callee may take.")},
-    {Py_tp_new, reinterpret_cast<void*>(create)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.Moved", sizeof(Moved), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-                     kSlots};
-
 }  // namespace
 
-PyTypeObject* moved_type() { return g_type; }
+PyTypeObject* moved_type() { return g_type.get(); }
 
 int encode_moved(PyObject* moved, Scratch& scratch, TVMFFIAny* value) {
   PyObject* object = object_of(moved);
@@ -87,9 +73,10 @@ int encode_moved(PyObject* moved, Scratch& scratch, TVMFFIAny* value) {
 }
 
 int add_moved(PyObject* module) {
-  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
-  if (g_type == nullptr) return -1;
-  return PyModule_AddObjectRef(module, "Moved", reinterpret_cast<PyObject*>(g_type));
+  return g_type.add(module, "weft._native.Moved", Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                    {{Py_tp_doc, "Moved(object)\n--\n\nAn object whose reference the callee may take."},
+                     {Py_tp_new, create},
+                     {Py_tp_dealloc, Type<Moved>::dealloc<release>}});
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include "runtime/launch/call_scratch.h"
 
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <string>
 
@@ -163,12 +164,11 @@ int32_t release_scratch(weft_call_frame* frame, void* before, int32_t code) {
     return code;
   }
   while (frame->scratch != before) {
-    auto* array = static_cast<DeviceArray*>(frame->scratch);
+    const std::unique_ptr<DeviceArray> array(static_cast<DeviceArray*>(frame->scratch));
     frame->scratch = array->next;
     DriverError error;
     // Only the first error is reported.
     if (!array->memory.give_back(&error) && code == 0) code = set_ffi_error(error);
-    delete array;
   }
   return code;
 }

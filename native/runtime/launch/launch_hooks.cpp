@@ -13,6 +13,7 @@
 #include "python/callbacks/deferred.h"
 #include "python/errors/foreign_error.h"
 #include "python/gil.h"
+#include "python/type_object.h"
 
 namespace weft {
 
@@ -49,7 +50,7 @@ struct Metadata {
   PyObject* computed;  // the dict of get(), or nullptr
 };
 
-PyTypeObject* g_type = nullptr;  // one reference, for the life of the process
+Type<Metadata> g_type;
 
 Metadata* as_metadata(PyObject* object) { return reinterpret_cast<Metadata*>(object); }
 
@@ -126,15 +127,12 @@ PyObject* get_all(PyObject* self, PyObject*) {
   return all.release();
 }
 
-void destroy(PyObject* self) {
+void release(PyObject* self) {
   Metadata* metadata = as_metadata(self);
   delete metadata->kernel;
   delete metadata->attributes;
   Py_XDECREF(metadata->compute);
   Py_XDECREF(metadata->computed);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
 PyObject* repr(PyObject* self) {
@@ -146,7 +144,7 @@ PyObject* repr(PyObject* self) {
 }
 
 PyObject* make_metadata(const LaunchFacts& facts) {
-  PyObject* self = g_type->tp_alloc(g_type, 0);
+  PyObject* self = g_type.make();
   if (self == nullptr) return nullptr;
   Metadata* metadata = as_metadata(self);
   const weft_launch& launch = *facts.launch;
@@ -265,19 +263,6 @@ PyMethodDef kMethods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>("One launch, as seen by hooks; attributes are computed on request.")},
-    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-    {Py_tp_repr, reinterpret_cast<void*>(repr)},
-    {Py_tp_methods, kMethods},
-    {Py_tp_getset, kProperties},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.LaunchMetadata", sizeof(Metadata), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                     kSlots};
-
 PyMethodDef kFunctions[] = {
     {"set_launch_hooks", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(set_launch_hooks)),
      METH_FASTCALL, "set_launch_hooks(enter, exit, compute)\n--\n\nSee weft.driver.set_launch_hooks."},
@@ -310,9 +295,15 @@ int32_t launch_observed(const LaunchFacts& facts, int32_t (*perform)(void* data)
 }
 
 int add_launch_hooks(PyObject* module) {
-  if (g_type == nullptr) g_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&kSpec));
-  if (g_type == nullptr || PyModule_AddFunctions(module, kFunctions) != 0) return -1;
-  return PyModule_AddObjectRef(module, "LaunchMetadata", reinterpret_cast<PyObject*>(g_type));
+  if (g_type.add(module, "weft._native.LaunchMetadata",
+                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                 {{Py_tp_doc, "One launch, as seen by hooks; attributes are computed on request."},
+                  {Py_tp_dealloc, Type<Metadata>::dealloc<release>},
+                  {Py_tp_repr, repr},
+                  {Py_tp_methods, kMethods},
+                  {Py_tp_getset, kProperties}}) != 0)
+    return -1;
+  return PyModule_AddFunctions(module, kFunctions);
 }
 
 }  // namespace weft

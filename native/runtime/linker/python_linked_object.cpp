@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "module.h"
-#include "python/common.h"
+#include "python/type_object.h"
 #include "runtime/linker/linked_object.h"
 
 namespace weft {
@@ -14,6 +14,8 @@ struct PyLinkedObject {
   PyObject_HEAD LinkedObject* linked;  // owned; NULL once closed
   PyObject* addresses;                 // dict of str to int
 };
+
+Type<PyLinkedObject> g_type;
 
 PyLinkedObject* as_linked(PyObject* object) { return reinterpret_cast<PyLinkedObject*>(object); }
 
@@ -69,12 +71,9 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   return self;
 }
 
-void destroy(PyObject* self) {
+void release(PyObject* self) {
   delete as_linked(self)->linked;
   Py_XDECREF(as_linked(self)->addresses);
-  PyTypeObject* type = Py_TYPE(self);
-  type->tp_free(self);
-  Py_DECREF(type);
 }
 
 PyObject* close(PyObject* self, PyObject*) {
@@ -100,23 +99,16 @@ constexpr char kDoc[] =
     "A relocatable object linked into this process, unloaded with its last reference. `is_reported`: gdb is "
     "told.";
 
-PyType_Slot kSlots[] = {
-    {Py_tp_doc, const_cast<char*>(kDoc)},
-    {Py_tp_new, reinterpret_cast<void*>(create)},
-    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
-    {Py_tp_methods, kMethods},
-    {Py_tp_getset, kAttributes},
-    {0, nullptr},
-};
-
-PyType_Spec kSpec = {"weft._native.LinkedObject", sizeof(PyLinkedObject), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, kSlots};
-
 }  // namespace
 
 int add_linker(PyObject* module) {
-  Reference type(PyType_FromModuleAndSpec(module, &kSpec, nullptr));
-  if (!type || PyModule_AddObjectRef(module, "LinkedObject", type.get()) != 0) return -1;
+  if (g_type.add(module, "weft._native.LinkedObject", Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+                 {{Py_tp_doc, kDoc},
+                  {Py_tp_new, create},
+                  {Py_tp_dealloc, Type<PyLinkedObject>::dealloc<release>},
+                  {Py_tp_methods, kMethods},
+                  {Py_tp_getset, kAttributes}}) != 0)
+    return -1;
   return PyModule_AddIntConstant(module, "HOST_MACHINE", host_machine());
 }
 
