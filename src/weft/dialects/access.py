@@ -195,6 +195,15 @@ def accesses_of(op: Operation) -> Iterator[FoundAccess]:
     return (trait_of(op, Accesses) or _NO_ACCESSES).of(op)
 
 
+def element_access(op: Operation) -> FoundAccess | None:
+    """Returns the access of elements that an operation makes before the next one begins; None if it makes none."""
+    if trait_of(op, StartsAsync) is None:
+        for access in accesses_of(op):
+            if access.extent == "elements":
+                return access
+    return None
+
+
 def barrier_of(op: Operation) -> tuple[SSAValue, SSAValue] | None:
     """Returns the mbarrier that an operation accesses: its array and its index."""
     for access in accesses_of(op):

@@ -17,21 +17,13 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from weft.codegen.llvm.types import elements_in_a_byte
+from weft.dialects.access import element_access
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import (
-    AtomicCasOp,
-    AtomicLoadOp,
-    AtomicRmwOp,
-    AtomicStoreOp,
-    LoadOp,
-    StoreOp,
-)
-from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.scalar import NO_WRAP
 from weft.dialects.simt.types import TensorType
-from weft.dialects.simt.views import AdvanceOp, LoadVectorOp, StoreVectorOp, ViewOp
+from weft.dialects.simt.views import AdvanceOp, ViewOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,17 +33,21 @@ if TYPE_CHECKING:
 
     from weft.dialects.builder import OperationT
 
-# What has a tensor as an operand, and then the indices of an element.
-ACCESSES: Final = (
-    *(LoadOp, StoreOp, LoadVectorOp, StoreVectorOp),
-    *(AtomicLoadOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp, RedAddOp, ViewOp),
-)
 _ARITHMETIC: Final = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ExtSIOp)
-_USERS: Final = (*ACCESSES, AdvanceOp, *_ARITHMETIC)
+_USERS: Final = (AdvanceOp, *_ARITHMETIC)
 # Levels of terms: 0 and up for the loops around what they are computed from; then these.
 _STRIDES: Final = 1 << 30
 _CONSTANTS: Final = _STRIDES + 1
 _LARGEST: Final = 1 << 31
+
+
+def has_address(op: Operation) -> bool:
+    """Whether an operation has a tensor as an operand, and then the indices of an element."""
+    return isinstance(op, ViewOp) or element_access(op) is not None
+
+
+def _is_user(op: Operation) -> bool:
+    return isinstance(op, _USERS) or has_address(op)
 
 
 class _Term(NamedTuple):
@@ -122,7 +118,7 @@ class _Splitter:
         indices: list[SSAValue] = []
         part = 0  # of the kernel, between two waits: what lives while a thread waits is kept in memory on a CPU
         for op in walk(self._kernel):
-            if isinstance(op, ACCESSES):
+            if has_address(op):
                 found += self._parts(op, part, indices)
             elif not _is_plain(op) and not (
                 self._shares and isinstance(op, scf.IfOp | scf.YieldOp)
@@ -413,7 +409,7 @@ def _release(index: SSAValue) -> None:
         waiting += part.operands
         if not value.first_use:
             Rewriter.erase_op(part)
-        elif total and not all(isinstance(use.operation, _USERS) for use in value.uses):
+        elif total and not all(map(_is_user, (use.operation for use in value.uses))):
             total.overflow_flags = arith.IntegerOverflowAttr("none")
 
 

@@ -277,7 +277,7 @@ def gemm(
         `out`, or the new array.
 
     Raises:
-        TypeError: as `matmul`; for an activation or a dtype of another kind; for `alpha` or `beta` that is no number.
+        TypeError: as `matmul`; for an activation or dtype of another kind; for `alpha` or `beta` that is not a number.
         ValueError: as `matmul`; for an unknown activation; for a bias or residual of another shape.
 
     Example:

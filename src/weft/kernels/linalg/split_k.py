@@ -22,7 +22,7 @@ GROUP, ROW, ROW_END = range(3)  # the columns of `Split.row_tiles`
 
 
 class Split(NamedTuple):
-    """How work is divided beyond tiles; fields that are None do not apply.
+    """How work is divided beyond tiles; a field of None does not apply.
 
     Attributes:
         k_per_split: the length of a split of K; the first dimension of C counts the splits.
@@ -97,7 +97,7 @@ def clamped(offset: Any, count: Any) -> Any:
 
 
 def group_bounds(offsets: Any, group: Any, count: Any) -> Any:
-    """The begin and end of a group, limited to `count` on a GPU; the CPU asserts that they are in order."""
+    """The start and end of a group, limited to `count` on a GPU; the CPU asserts that they are in order."""
     begin, end = offsets[group], offsets[group + 1]
     assert 0 <= begin <= end <= count, "offsets decrease, or are out of range"
     begin = clamped(begin, count)

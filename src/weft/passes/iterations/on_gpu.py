@@ -17,10 +17,10 @@ from xdsl.dialects.math import Math
 from xdsl.ir import Block, Region
 from xdsl.traits import Pure
 
+from weft.dialects.access import element_access
 from weft.dialects.flow import walk
 from weft.dialects.simt.debug import AssertOp, AssumeOp
 from weft.dialects.simt.memory import AtomicRmwOp, LoadOp, StoreOp
-from weft.dialects.simt.reductions import RedAddOp
 from weft.dialects.simt.views import VECTOR_BYTES
 from weft.passes.iterations.alignment import Alignment
 from weft.passes.iterations.body import Body, access_key, element_bytes, extent_of, runs_along
@@ -92,7 +92,10 @@ def _may_alternate(op: Operation) -> bool:
         return op.volatile is None and cast("TensorType", op.tensor.type).space.data != "local"
     if isinstance(op, AtomicRmwOp):
         return op.order.data == "relaxed"
-    return isinstance(op, RedAddOp | scf.IfOp | scf.YieldOp | AssertOp | AssumeOp) or (
+    access = element_access(op)
+    if access is not None and access.is_atomic and not op.results:
+        return access.kind == "updated"  # a reduction, which is relaxed
+    return isinstance(op, scf.IfOp | scf.YieldOp | AssertOp | AssumeOp) or (
         op.has_trait(Pure) and not isinstance(op, scf.ForOp | scf.WhileOp)
     )
 

@@ -15,13 +15,13 @@ from xdsl.dialects import scf
 from weft.backends.cpu.lowering.guard import AffineTerm, GuardPrinter, find_guard
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import llvm_type
+from weft.dialects.access import element_access
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu.tma import WatchBoxOp
 from weft.dialects.simt.check import CheckOp
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.event import EventOp
-from weft.dialects.simt.memory import AtomicCasOp, AtomicRmwOp, AtomicStoreOp, StoreOp
-from weft.dialects.simt.reductions import RedAddOp
+from weft.dialects.simt.memory import StoreOp
 from weft.dialects.simt.timing import RecordOp
 from weft.dialects.simt.views import StoreVectorOp
 from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _EFFECTS: Final = (
-    *(StoreOp, StoreVectorOp, AtomicStoreOp, AtomicRmwOp, AtomicCasOp, RedAddOp),
     *(
         PrintfOp,
         AssertOp,
@@ -211,7 +210,7 @@ def _grown(printer: FunctionPrinter, value: SSAValue, base: str, growth: int, in
 
 def _has_effects(operation: Operation) -> bool:
     """Whether running an operation can be seen from outside the thread."""
-    return any(isinstance(inner, _EFFECTS) for inner in walk(operation))
+    return any(isinstance(inner, _EFFECTS) or _writes(inner) for inner in walk(operation))
 
 
 def _stores_conditionally(row: Row, split: Operation | None) -> bool:
@@ -246,3 +245,8 @@ def _loop_hints(printer: FunctionPrinter, masked: bool) -> str:
     if masked:
         hints.append('"llvm.loop.vectorize.enable", i1 false')
     return debug.loop(*hints)
+
+
+def _writes(operation: Operation) -> bool:
+    access = element_access(operation)
+    return access is not None and access.kind != "read"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a GPU must be told and a CPU need not: operations that print nothing.
+"""Operations that print nothing on a CPU: hints and fences of GPUs.
 
 In: fences between ways to memory, dependent launches. Out: no code; kernels run one after the
 other here.

@@ -17,7 +17,7 @@ from weft.codegen.operations.control_flow import print_for, print_for_by_factors
 from weft.dialects.flow import constant_trips, unroll_factor, walk
 from weft.dialects.nvgpu.wgmma import WgmmaMmaOp
 from weft.passes.hoist_loads import is_long
-from weft.passes.split_addresses import ACCESSES
+from weft.passes.split_addresses import has_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,9 +68,8 @@ def _print_for(printer: FunctionPrinter, op: scf.ForOp) -> None:
 
 def _is_plain(operation: Operation) -> bool:
     """Whether an operation computes, or accesses memory, without a branch or a wait."""
-    return isinstance(operation, (*ACCESSES, scf.YieldOp)) or (
-        not operation.regions and operation.has_trait(Pure)
-    )
+    is_pure = not operation.regions and operation.has_trait(Pure)
+    return is_pure or isinstance(operation, scf.YieldOp) or has_address(operation)
 
 
 LOOPS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
