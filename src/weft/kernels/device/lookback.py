@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decoupled look-back: the exclusive prefix of each part of a row, in a single pass over memory.
 
-Traced in kernels. In: what each part of a row combines to, by the part's block. Out: what the parts before it combine
-to. Blocks wait for earlier ones, which always run or have run (docs/memory-model.md).
+Traced in kernels. In: the total of each part of a row, from its block. Out: the exclusive
+prefix. Blocks wait for earlier ones, which always run or have run (docs/memory-model.md).
 
 Each block publishes its part's value; the last one of 32 parts those of its group, the last one of 32 groups those of
 all before the next 32. So a block waits for at most 31 parts, 31 groups and one more, each a lane's, and combines them

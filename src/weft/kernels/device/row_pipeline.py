@@ -56,7 +56,7 @@ def shared_vector(vector: Any, dtype: Any, mapping: Any) -> Any:
     part = part_of(vector, mapping)
     wide = sum_type(dtype)
     kind = vector.dtype if vector.dtype.itemsize <= wide.itemsize else wide
-    board = weft.shared(mapping.threads * mapping.items, kind)
+    smem = weft.shared(mapping.threads * mapping.items, kind)
     for i in range(weft.thread_idx.x, len(part), mapping.threads):
-        board[i] = kind(part[i])
-    return board[: len(part)]
+        smem[i] = kind(part[i])
+    return smem[: len(part)]

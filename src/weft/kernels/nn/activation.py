@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.kernels.gelu`` and ``silu_mul``, and their derivatives: each element by itself.
 
-In: arrays of floats of one shape. Out: an array of that shape. The functions of a number are also what a product may
-end with.
+In: arrays of floats of one shape. Out: an array of that shape. The scalar functions serve GEMM epilogues, too.
 """
 
 from __future__ import annotations

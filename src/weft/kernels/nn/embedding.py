@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.kernels.embedding``, ``gather`` and ``scatter_add``: elements at places that an array of integers says.
 
-In: an array, and indices into one of its dimensions. Out: what is there, or the array with values added there. The CPU
-reports an index that is out of range; a GPU reads zeros there and adds nothing.
+In: an array, and indices into one of its dimensions. Out: the elements there, or the array with values added there.
+The CPU reports an index that is out of range; a GPU reads zeros there and adds nothing.
 """
 
 from __future__ import annotations
@@ -379,9 +379,9 @@ def gather_rows_kernel(
 ) -> None:
     """A block: a row, in shared memory."""
     row, places = row_of(x, weft.block_idx.x, width), row_of(indices, weft.block_idx.x, index_width)
-    target, board = row_of(out, weft.block_idx.x, index_width), weft.shared(kept, x.dtype)
+    target, smem = row_of(out, weft.block_idx.x, index_width), weft.shared(kept, x.dtype)
     for i in weft.unroll(range(weft.thread_idx.x * width, len(row), _THREADS * width), _IN_FLIGHT):
-        put_elements(board, i, elements(row, i, width))
+        put_elements(smem, i, elements(row, i, width))
     weft.sync_threads()
     step = _THREADS * index_width
     whole = len(places) // (step * _IN_FLIGHT) * (step * _IN_FLIGHT)
@@ -389,18 +389,18 @@ def gather_rows_kernel(
     for i in weft.unroll(range(first, whole, step * _IN_FLIGHT), 1):
         found = [elements(places, i + k * step, index_width) for k in weft.static_range(_IN_FLIGHT)]
         for k, several in enumerate(found):
-            values = [_one_of(board, index, len(row)) for index in several]
+            values = [_one_of(smem, index, len(row)) for index in several]
             put_elements(target, i + k * step, values)
     for i in weft.unroll(range(whole + first, len(places), step), 1):
-        values = [_one_of(board, index, len(row)) for index in elements(places, i, index_width)]
+        values = [_one_of(smem, index, len(row)) for index in elements(places, i, index_width)]
         put_elements(target, i, values)
 
 
-def _one_of(board: Any, index: Any, count: Any) -> Any:
+def _one_of(smem: Any, index: Any, count: Any) -> Any:
     """An element of shared memory, or 0 where the index is out of range."""
     inside = 0 <= index < count
     assert inside, "an index of gather is out of range"
-    return weft.where(inside, board[weft.i32(weft.where(inside, index, 0))], board.dtype(0))
+    return weft.where(inside, smem[weft.i32(weft.where(inside, index, 0))], smem.dtype(0))
 
 
 @weft.jit

@@ -181,7 +181,7 @@ def normalize_stream_kernel(
     barrier = cluster_barriers(mapping, 2)
     ring, first, step = row_buffers((x,), mapping), row_number(mapping), row_step(mapping)
     prefetch((x,), ring, first, mapping)
-    factors, terms = (shared_vector(one, x.dtype, mapping) for one in (weight, bias))
+    weights, biases = (shared_vector(one, x.dtype, mapping) for one in (weight, bias))
     weft.sync_threads()
     state, phase = weft.PipelineState(mapping.stages), weft.i32(0)
     for line in range(first, row_count(x.shape), step):
@@ -189,7 +189,7 @@ def normalize_stream_kernel(
         (part,) = wait(ring, state, len(target))
         row = _standardized(part, x.shape[-1], eps, mapping, is_centered, barrier, phase)
         load_async((x,), ring, line + mapping.stages * step, state, mapping)
-        _put(target, row, factors, terms, mapping)
+        _put(target, row, weights, biases, mapping)
         state, phase = state.next(), phase + 1
 
 
@@ -284,11 +284,11 @@ def _scale(squares: Any, n: Any, eps: Any) -> Any:
 def _store(target: Any, i: Any, values: Any, weight: Any, bias: Any) -> None:
     """Stores adjacent elements from index i on, scaled and shifted."""
     if weight is not None:
-        factors = elements(weight, i, len(values))
-        values = [value * value.dtype(f) for value, f in zip(values, factors, strict=True)]
+        weights = elements(weight, i, len(values))
+        values = [value * value.dtype(f) for value, f in zip(values, weights, strict=True)]
     if bias is not None:
-        terms = elements(bias, i, len(values))
-        values = [value + value.dtype(term) for value, term in zip(values, terms, strict=True)]
+        biases = elements(bias, i, len(values))
+        values = [value + value.dtype(term) for value, term in zip(values, biases, strict=True)]
     put_elements(target, i, [target.dtype(value) for value in values])
 
 
@@ -466,10 +466,10 @@ def norm_backward_registers_kernel(
     ring = row_buffers((x, gradient), mapping) if mapping.stages else None
     if mapping.stages:
         prefetch((x, gradient), ring, first, mapping)
-    factors = [wide(1.0)] * items
+    weights = [wide(1.0)] * items
     if weight is not None:
         own = part_of(weight, mapping)
-        factors = [
+        weights = [
             wide(own[place + k]) if in_bounds(own, place, mapping) else wide(0.0)
             for place in at
             for k in range(width)
@@ -483,7 +483,7 @@ def norm_backward_registers_kernel(
         else:
             parts = [part_of(row_of(one, line, width), mapping) for one in (x, gradient)]
         row, grads = ([wide(value) for value in load_row(part, mapping)] for part in parts)
-        weighted = [grad * factor for grad, factor in zip(grads, factors, strict=True)]
+        weighted = [grad * factor for grad, factor in zip(grads, weights, strict=True)]
         mean = grad_mean = wide(0.0)
         if is_centered:
             mean, grad_mean = _means(row, weighted, n, mapping, for_means, phase)
@@ -492,13 +492,13 @@ def norm_backward_registers_kernel(
                 for k, v in enumerate(row)
             ]
         squares = [value * value for value in row]
-        products = [value * grad for value, grad in zip(row, weighted, strict=True)]
-        squares, products = _means(squares, products, n, mapping, for_moments, phase)
+        dots = [value * grad for value, grad in zip(row, weighted, strict=True)]
+        squares, dots = _means(squares, dots, n, mapping, for_moments, phase)
         if mapping.stages:
             load_async((x, gradient), ring, line + mapping.stages * step, state, mapping)
         scale = weft.math.rsqrt(squares + wide(eps))
         row = [value * scale for value in row]
-        share = products * scale
+        share = dots * scale
         results = [
             x.dtype(scale * (grad - grad_mean - value * share))
             for grad, value in zip(weighted, row, strict=True)
@@ -594,9 +594,9 @@ def norm_backward_memory_kernel(
         values, weighted = read(place, mean)
         one += fold("sum", [value * value for value in values])
         other += fold("sum", [v * w for v, w in zip(values, weighted, strict=True)])
-    squares, products = _means(one, other, n, mapping, for_moments)
+    squares, dots = _means(one, other, n, mapping, for_moments)
     scale = weft.math.rsqrt(squares + wide(eps))
-    share = products * scale * scale
+    share = dots * scale * scale
     for place in iterations(source, mapping):
         values, weighted = read(place, mean)
         results = [
@@ -629,14 +629,14 @@ def column_kernel(
 
 def reduce_lines(one: Any, other: Any) -> Any:
     """Reduces two sums over the lines of a block, for the threads of the first line."""
-    board = weft.shared((2, _LINES, _COLUMNS), one.dtype)
-    board[0, weft.thread_idx.y, weft.thread_idx.x] = one
-    board[1, weft.thread_idx.y, weft.thread_idx.x] = other
+    smem = weft.shared((2, _LINES, _COLUMNS), one.dtype)
+    smem[0, weft.thread_idx.y, weft.thread_idx.x] = one
+    smem[1, weft.thread_idx.y, weft.thread_idx.x] = other
     weft.sync_threads()
     if weft.thread_idx.y == 0:
         for line in weft.static_range(1, _LINES):
-            one += board[0, line, weft.thread_idx.x]
-            other += board[1, line, weft.thread_idx.x]
+            one += smem[0, line, weft.thread_idx.x]
+            other += smem[1, line, weft.thread_idx.x]
     return one, other
 
 

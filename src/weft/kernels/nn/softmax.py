@@ -239,7 +239,8 @@ def reduce_max_sum(largest: Any, total: Any, mapping: Any, barrier: Any, phase: 
     if mapping.threads == WARP_SIZE:
         return largest, total
     maxima, totals = (
-        lane_partials(board) for board in warp_partials((largest, total), mapping, barrier, phase)
+        lane_partials(partial)
+        for partial in warp_partials((largest, total), mapping, barrier, phase)
     )
     largest = reduce_lanes("max", maxima, mapping)
     parts = [t * weft.math.exp(m - largest) for m, t in zip(maxima, totals, strict=True)]
