@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signals and forks while the compiler is first imported: ``python -m tests.compiler.first_import_program <name> <n>``.
 
-Each round is a child in which nothing of the compiler is imported yet; n rounds are spread over its modules.
+Each trial is a child in which nothing of the compiler is imported yet; n trials are distributed over its modules.
 Prints what went wrong, as JSON.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the marshaller knows of classes with fields, adapters, constants and items; no compiler is needed."""
+"""The marshaller's records of classes with fields, adapters, constants and items; no compiler is needed."""
 
 from __future__ import annotations
 

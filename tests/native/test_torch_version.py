@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call writes of torch's tensors is counted, on every path and rung: autograd refuses a stale derivative.
+"""Writes of a call to torch's tensors are counted, on every path and rung: autograd refuses a stale derivative.
 
 In: tensors, their views and parameters, written by each way of calling. Out: torch's counts, and refusals.
 """

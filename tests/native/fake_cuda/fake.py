@@ -89,7 +89,7 @@ class FakeCuda:
         self.library.fake_cuda_poison(result)
 
     def log(self, text: str) -> None:
-        """What the next call that fails writes into the driver's log."""
+        """Text that the next failing call writes into the driver's log."""
         self.library.fake_cuda_log(text.encode())
 
     def delay(self, function: str, microseconds: int) -> None:
@@ -224,7 +224,7 @@ class FakeCuda:
         return executable.value
 
     def update(self, executable: int, graph: int) -> int:
-        """What the driver says to running another capture's arguments with this executable."""
+        """The result of running another capture's arguments with this executable."""
         info = ctypes.c_int32()
         return self.library.cuGraphExecUpdate_v2(
             ctypes.c_void_p(executable), ctypes.c_void_p(graph), ctypes.byref(info)
