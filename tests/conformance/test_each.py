@@ -458,10 +458,10 @@ def test_a_grid_for_rounds_is_chosen_in_every_form_of_a_launch():
 @pytest.mark.parametrize(
     ("rounds", "error", "text"),
     [
-        (1.5, TypeError, "expected a number of rounds or a tuple of them, received 1.5"),
+        (1.5, TypeError, "expected a number of iterations or a tuple of them, received 1.5"),
         ((3, "n"), TypeError, "received (3, 'n')"),
         (True, TypeError, "received True"),
-        (-1, ValueError, "-1 rounds, expected 0 to 2**63 - 1"),
+        (-1, ValueError, "-1 iterations, expected 0 to 2**63 - 1"),
         ((1 << 62, 4), ValueError, "expected 0 to 2**63 - 1"),
     ],
 )
