@@ -80,7 +80,7 @@ def test_rows_stay_in_registers():
         x, vector = rows(dtype, 2), rows(dtype, 1)
         arguments = x, x, vector, 1e-5, x, vector, vector, mapping, True
         found = weft.compile(norm._backward_in_registers, *arguments, options="--gpu-arch sm_90a")
-        assert found.kernels["kept_row_kernel"].spill_load_bytes == 0
+        assert found.kernels["norm_backward_registers_kernel"].spill_load_bytes == 0
 
 
 def test_bad_input_is_refused_by_name():
