@@ -74,7 +74,7 @@ def test_a_wrong_number_of_bytes_never_completes():
 
 def test_a_copy_that_is_not_waited_for_is_an_error():
     a, b = aligned((256,), np.float32), aligned((256,), np.float32)
-    with pytest.raises(RuntimeError, match="ended with a copy out of shared memory under way"):
+    with pytest.raises(RuntimeError, match="ended with a copy out of shared memory in flight"):
         copier(weft.f32, "one pending")(a, b)
 
 

@@ -128,7 +128,9 @@ def test_wide_number_and_items_of_tuples():
 
     for made in (host, weft.compile(host)):
         assert made(1 << 40, (1 << 40, 8)) == 8
-        with pytest.raises(ValueError, match=r"'pair\[1\]': value is 6, expected a multiple of 4"):
+        with pytest.raises(
+            ValueError, match=r"pair\[1\](': value)? is 6, expected a multiple of 4"
+        ):
             made(1, (1, 6))
 
 

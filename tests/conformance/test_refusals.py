@@ -137,14 +137,14 @@ def test_call_after_a_refusal_works(compiled):
 
 def test_another_device_is_refused_by_name(compiled):
     foreign = Exported(vector())
-    foreign.managed.tensor.device_type = 2  # kDLCUDA, with an address that must not be touched
+    foreign.device = (2, 0)  # kDLCUDA, with an address that must not be touched
     with pytest.raises(ValueError, match=r"argument #0 'a'.*(cuda.*cpu|cpu.*cuda)"):
         compiled(foreign, vector())
 
 
 def test_null_data_with_elements_is_refused(compiled):
     empty = Exported(vector())
-    empty.managed.tensor.data = None
+    empty.data = 0
     with pytest.raises(ValueError, match=r"argument #0 'a'.*(null|NULL|no data)"):
         compiled(empty, vector())
 

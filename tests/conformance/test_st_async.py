@@ -160,10 +160,10 @@ def too_many_kernel(a: weft.Tensor):
 @pytest.mark.parametrize(
     ("kernel", "words"),
     [
-        (unread_kernel, "a block ended with an st_async to it under way"),
-        (returned_kernel, "a block ended with an st_async to it under way"),
+        (unread_kernel, "a block ended with an st_async to it in flight"),
+        (returned_kernel, "a block ended with an st_async to it in flight"),
         (too_few_kernel, "where 0 of 1 arrivals are missing and 4 bytes"),
-        (too_many_kernel, "a block ended with an st_async to it under way"),
+        (too_many_kernel, "a block ended with an st_async to it in flight"),
     ],
     ids=["unread", "returned", "too few", "too many"],
 )

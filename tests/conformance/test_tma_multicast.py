@@ -86,5 +86,5 @@ def test_a_rank_known_at_run_time_is_one_block():
 
 
 def test_a_block_that_does_not_wait_is_reported():
-    with pytest.raises(RuntimeError, match="ended with a multicast load to it under way"):
+    with pytest.raises(RuntimeError, match="ended with a multicast load to it in flight"):
         crossed("not waited")

@@ -93,5 +93,5 @@ def test_a_tile_is_one_instruction(kind):
 
 def test_a_block_that_ends_with_a_sum_under_way_is_an_error():
     source, target = np.ones((1, 8, 32), np.float32), np.ones((8, 32), np.float32)
-    with pytest.raises(RuntimeError, match="ended with a copy out of shared memory under way"):
+    with pytest.raises(RuntimeError, match="ended with a copy out of shared memory in flight"):
         reducer("add", weft.f32, waits=False)(Exported(source), Exported(target))

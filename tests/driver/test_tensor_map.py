@@ -171,7 +171,7 @@ def test_kernels_receive_the_descriptor_by_value(fake: FakeCuda):
     [
         ({"shape": (1,) * 6, "strides": (1,) * 6, "box": (1,) * 6}, "has rank 6, expected 1 to 5"),
         ({"shape": (), "strides": (), "box": ()}, "has rank 0, expected 1 to 5"),
-        ({"element": "i1"}, "element is 'i1', expected one of: u8"),
+        ({"element": "i1"}, "element is 'i1', expected one of: i8"),
         ({"address": 0x10008}, "0x10008 is not a multiple of 16 bytes"),
         (
             {

@@ -373,10 +373,10 @@ def test_bad_input_is_refused_by_name():
                 q[0], q[0], q[0], cu_seqlens_q=starts, cu_seqlens_k=starts.astype(int)
             ),
         ),
-        (ValueError, r"classes has shape \(2,\)", lambda: kernels.cross_entropy(logits, row[:2])),
+        (ValueError, r"target has shape \(2,\)", lambda: kernels.cross_entropy(logits, row[:2])),
         (
             TypeError,
-            "classes has elements of float64",
+            "target has elements of float64",
             lambda: kernels.cross_entropy(logits, logits[:, 0]),
         ),
         (

@@ -237,7 +237,7 @@ AXES: dict[str, dict[str, Any]] = {
         **rows_of("dropout", p=0.5, seed=1),
         "p": (1, FACTORS, lambda x: kernels.dropout(of(3, 96), x / 29, 1)),
         "seed": (1, SIZES, lambda n: kernels.dropout(of(3, 96), 0.5, n)),
-        "stream": (1, SIZES, lambda n: kernels.dropout(of(3, 96), 0.5, 1, n)),
+        "offset": (1, SIZES, lambda n: kernels.dropout(of(3, 96), 0.5, 1, n)),
     },
     "embedding": {
         "rows": (4, SIZES, lambda n: kernels.embedding(of(n, 96), zeros(5))),
@@ -245,7 +245,7 @@ AXES: dict[str, dict[str, Any]] = {
         "indices": (4, SIZES, lambda n: kernels.embedding(of(9, 96), zeros(n))),
     },
     "embedding_backward": {
-        "rows": (1, SIZES, lambda n: kernels.embedding_backward(of(4, 96), zeros(4), n)),
+        "num_embeddings": (1, SIZES, lambda n: kernels.embedding_backward(of(4, 96), zeros(4), n)),
         "columns": (4, SIZES, lambda n: kernels.embedding_backward(of(4, n), zeros(4), 9)),
         "indices": (4, SIZES, lambda n: kernels.embedding_backward(of(n, 96), zeros(n), 9)),
     },

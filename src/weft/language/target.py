@@ -56,7 +56,7 @@ class Target(StagedNamespace):
         is_cpu: whether it is the CPU target.
 
     Example:
-        ``if weft.target.is_cpu or weft.target.arch == "sm_90a": ...``
+        ``if weft.target.is_cpu or weft.target.has("wgmma"): ...``
     """
 
     name = "target"

@@ -34,6 +34,7 @@ def row_max(builder: Builder, fragment: Fragment, *, nan: bool = False) -> Fragm
 
     Args:
         fragment: of numbers.
+        nan: whether NaN is the largest of a row that has one.
 
     Raises:
         TypeMismatchError: for a fragment of a layout without rows.

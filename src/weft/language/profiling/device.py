@@ -56,7 +56,7 @@ def advanced(builder: Builder, place: Scalar, words: int) -> Scalar:
 
 @operation
 def fill(builder: Builder, words: Tensor, first: int, values: Sequence[int]) -> None:
-    """Stores constants side by side; an operation, since a loop would be traced round by round."""
+    """Stores constants side by side; an operation, since a loop would be unrolled."""
     for number, value in enumerate(values, first):
         store(builder, words, number, value)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recorder of the `track` format, in weft's own language: what the marks of a `Profiler` do in a kernel.
 
-The pass `expand_profiler_events` traces its methods at the events, as a user's helpers. In: a buffer that the host
+The pass `expand_profiler_events` inlines its methods at the events, as a user's helpers. In: a buffer that the host
 has prepared. Out: each track's records side by side, 8 bytes each (16 in the wide form), after a header with 64-bit
 times. Where the kernel's loops say how many there can be, room for all is proved once, when a thread takes its track,
 and a record is a clock read and a store; else each one asks whether it fits.
