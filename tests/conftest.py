@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every test shares: what a machine must have for a test, and what may be skipped where.
+"""Shared by every test: requirements of tests, and which may be skipped where.
 
 `torch`, `jax` and `gpu` marks say what a test needs. In CI a test may be skipped only for what cannot be
 installed: a GPU, or a debugger; any other skip is a failure there.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept is one object, also for threads that come first together."""
+"""A kept value is one object, also for threads that come first together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THREADS = 8
 
 
 def together(action):
-    """What the action gives to threads that call it at the same time."""
+    """Run the action, and return its results, to threads that call it at the same time."""
     barrier, results = threading.Barrier(THREADS), []
 
     def run():

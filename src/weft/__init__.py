@@ -182,7 +182,7 @@ def _language_names() -> list[str]:
 
 
 def _namespaced_names() -> list[str]:
-    """What is written ``weft.kernels.sort`` and so on."""
+    """Modules such as ``weft.kernels``."""
     spaces = {name: _import(_NAMESPACES[name]) for name in ("block", "kernels", "random", "warp")}
     return [f"{space}.{name}" for space, module in spaces.items() for name in module.__all__]
 

@@ -77,7 +77,7 @@ class Kernel(KernelFunction):
 
     @one_frame("kernel.over")
     def over(self, rounds: Any) -> Callable[..., None]:
-        """``kernel.over(n)(args)``: launches on a grid that suits `n` rounds of the kernel's ``weft.each``.
+        """``kernel.over(n)(args)``: launches on a grid that suits `n` iterations of the kernel's ``weft.each``.
 
         Args:
             rounds: how many, or a tuple of numbers whose product it is, such as an array's shape.

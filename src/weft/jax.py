@@ -369,7 +369,7 @@ def _letter(kind: ScalarKind | SizeKind) -> str:
 
 
 def _key(parameter: _Parameter, value: Any) -> Hashable:
-    """What a compilation depends on of an argument."""
+    """The part of an argument that a compilation depends on."""
     kind = value.__class__
     if parameter.role == "constant":
         return kind, value

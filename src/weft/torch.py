@@ -212,7 +212,7 @@ def _made_by(
     by_place: list[Any],
     by_name: dict[str, Any],
 ) -> Any:
-    """What a user's function makes of the arguments, and of those defaults that it takes."""
+    """The result of a user's function of the arguments and the defaults that it takes."""
     make, most, names = maker
     places = by_place[: max(most - len(arguments), 0)]
     named = {name: value for name, value in by_name.items() if names is None or name in names}

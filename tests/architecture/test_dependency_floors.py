@@ -46,7 +46,7 @@ def test_ci_tests_the_floor_itself(package: str):
     assert installed == floor if AT_FLOORS else installed >= floor
 
 
-def test_torch_is_the_one_version_that_the_shim_reader_is_checked_against():
+def test_torch_is_the_version_of_the_shim_reader():
     assert requirements(["torch"]) == ["torch==2.13.0"]
 
 

@@ -76,7 +76,7 @@ def test_the_distribution_is_called_weft_lang():
     assert project["scripts"] == {"weft": "weft.cli:main"}
 
 
-def test_the_record_of_an_installed_weft_is_found_by_the_name_of_the_distribution(tmp_path: Path):
+def test_an_installed_weft_is_found_by_distribution(tmp_path: Path):
     for name, record in (
         ("weft-9.9.dist-info", "weft/agent.py,sha256=1,2\n"),
         ("weft_lang-0.1.0.dist-info", "weft/api.py,sha256=3,4\n"),
@@ -101,9 +101,7 @@ def import_beside(site: Path, *folders: str) -> str:
 
 
 @pytest.mark.parametrize("folder", ["weft-3.2.dist-info", "Weft-3.2-py3.11.egg-info"])
-def test_a_strangers_distribution_beside_weft_is_told_at_the_first_import(
-    tmp_path: Path, folder: str
-):
+def test_a_foreign_weft_distribution_is_reported_at_import(tmp_path: Path, folder: str):
     said = import_beside(tmp_path, folder, "weft_lang-0.1.0.dist-info")
     assert (
         f"also holds {folder}, another project's distribution, whose import name is weft too"

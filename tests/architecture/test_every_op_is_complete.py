@@ -85,7 +85,7 @@ def test_a_backend_prints_each_operation_or_refuses_it(backend: str):
 @pytest.mark.parametrize(
     "operation", sorted(EXPANDED, key=lambda op: op.name), ids=lambda operation: operation.name
 )
-def test_what_is_expanded_is_in_a_text_of_the_passes_and_gone_after_them(operation):
+def test_expanded_operations_are_gone_after_the_passes(operation):
     texts = (path.read_text() for path in sorted(PASS_TEXTS.glob("*.mlir")))
     modules = [parse_module(text) for text in texts if f"{operation.name} " in text]
     assert modules

@@ -22,7 +22,7 @@ def test_every_file_is_a_pass_of_the_list_and_every_pass_a_file():
     assert files == set(PASSES)
 
 
-def test_the_wrapper_is_the_last_of_the_list_and_has_a_room_of_its_own():
+def test_the_wrapper_is_the_last_pass():
     assert list(passes_for(None))[-1] == WRAPPER.__name__
     assert WRAPPER.__module__.startswith("weft.ffi_wrapper.")
 

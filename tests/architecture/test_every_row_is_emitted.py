@@ -72,7 +72,7 @@ def test_every_row_of_the_tables_is_emitted():
 
 @cache
 def library_functions_in_use() -> frozenset[str]:
-    """What is printed for a CPU without any extension when kernels use every function in every float type."""
+    """Names of library functions in kernels of every function and float type, for a CPU without extensions."""
     lines = [f"out[i] = weft.math.{name}(x)" for name in math_functions(1)]
     lines += [f"out[i] = weft.math.{name}(x, y)" for name in math_functions(2)]
     lines += ["out[i] = x // y", "out[i] = x % y"]

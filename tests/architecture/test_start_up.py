@@ -23,7 +23,7 @@ def loaded_after(statement: str, names: list[str]) -> list[str]:
     "room",
     ["weft", *(f"weft.{room}" for room in ROOMS)],
 )
-def test_importing_a_room_that_runs_kernels_loads_no_compiler_and_nothing_slow(room: str):
+def test_importing_a_runtime_room_loads_no_compiler(room: str):
     assert loaded_after(f"import {room}", COMPILER + SLOW + FOREIGN) == []
 
 
@@ -39,7 +39,7 @@ def test_decorating_a_function_loads_no_compiler():
     assert loaded_after(statement, COMPILER + FOREIGN) == []
 
 
-def test_compiling_and_running_need_no_array_library_nor_the_tvm_ffi_package():
+def test_compiling_and_running_need_no_array_library():
     libraries = [name for name in FOREIGN if name != "tvm_ffi"]  # its files are looked for
     statement = (
         f"for name in {libraries!r}: sys.modules[name] = None  # cannot be imported\n"
@@ -75,6 +75,6 @@ def test_public_names_are_listed_without_importing_them():
     assert loaded_after(statement, COMPILER + SLOW) == []
 
 
-def test_an_unknown_name_is_an_attribute_error_with_the_nearest_name():
+def test_an_unknown_name_suggests_the_nearest_one():
     code = "import weft\ntry: weft.thread_id\nexcept AttributeError as error: print(error)"
     assert "thread_idx" in run_python(code)

@@ -81,7 +81,7 @@ def test_a_class_without_annotations_takes_them_from_the_example():
     assert kind(MISSING, Plain(1, 2.0)).text == "Plain(x: i32, y: f32)"
 
 
-def test_fields_are_annotated_and_compile_time_ones_have_their_value():
+def test_compile_time_fields_have_their_value():
     assert kind(MISSING, Config(2.0)).text == "Config(scale: f32, tile=4)"
     assert kind(Config, Config(2, tile=8)).text == "Config(scale: f32, tile=8)"
     assert infer(Whole, args=(Whole(Pair(V, V), Config(1.0)),)).text == (

@@ -44,7 +44,7 @@ def test_adapters_nest_and_work_inside_containers():
     )
 
 
-def test_an_annotation_of_another_kind_is_checked_against_what_the_adapter_gives():
+def test_an_annotation_is_checked_against_the_adapters_value():
     annotation = tuple[Tensor[f32, ("n", 4)], f32]
     assert infer(annotation, args=(Image(X),)).text == "f(a: tuple[Tensor[f32, (n, 4)], f32])"
     assert "it is annotated Tensor, received a Python tuple" in refused(Tensor, args=(Image(X),))
@@ -69,7 +69,7 @@ def test_only_a_class_and_a_function_are_accepted():
         register_argument(Image, None)
 
 
-def test_an_annotation_with_a_class_that_is_not_registered_is_refused():
+def test_an_unregistered_class_as_annotation_is_refused():
     class Unknown:
         pass
 

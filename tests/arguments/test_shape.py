@@ -19,7 +19,7 @@ def test_what_is_said_is_kept():
     assert kind(Shape[()]).text == "Shape[()]"
 
 
-def test_an_example_gives_the_number_of_dimensions_and_not_the_sizes():
+def test_an_example_gives_the_rank_and_not_the_sizes():
     assert kind(Shape, (3, numpy.int64(4))) == ShapeKind((Dim(None), Dim(None)))
     assert kind(Shape, [3]).text == "Shape[(None,)]"
 

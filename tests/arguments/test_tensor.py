@@ -17,7 +17,7 @@ from weft.types.dims import Dim, sym
 F32 = types.f32
 
 
-def test_an_example_fixes_dtype_rank_device_and_layout_class_but_no_size():
+def test_an_example_fixes_all_but_sizes():
     found = kind(MISSING, X)
     assert isinstance(found, TensorKind)
     assert found == kind(MISSING, numpy.ones((30, 40), numpy.float32))

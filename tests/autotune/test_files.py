@@ -29,7 +29,7 @@ def never(*_):
     raise AssertionError("it measured")
 
 
-def test_a_result_is_found_by_another_function_object_of_the_same_source(folder, monkeypatch):
+def test_a_result_is_found_by_an_equal_function(folder, monkeypatch):
     first = tuned().tune(**vectors(10))
     monkeypatch.setattr(tuned_module.Tuned, "_measured", never)
     again = tuned()
@@ -192,7 +192,7 @@ def digest(tmp_path, **values):
     return source_digest(names["host"].function)
 
 
-def test_the_source_is_all_that_the_function_reaches_and_no_comment(tmp_path):
+def test_the_source_is_all_that_the_function_reaches(tmp_path):
     first = digest(tmp_path)
     assert digest(tmp_path, comment="# a note") == first
     assert digest(tmp_path, threads="[64]") == first

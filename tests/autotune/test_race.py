@@ -39,7 +39,7 @@ def noisy(seconds, seed):
     return lambda values: seconds * source.uniform(0.9, 1.3)
 
 
-def test_the_fastest_is_measured_to_the_end_and_the_others_are_left_early():
+def test_slower_candidates_are_left_early():
     (slow, best, hopeless), _ = race(noisy(1.5, 1), noisy(1.0, 2), noisy(9.0, 3))
     assert (slow.is_stopped, best.is_stopped, hopeless.is_stopped) == (True, False, True)
     assert len(hopeless.samples) == 1

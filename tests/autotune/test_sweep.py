@@ -33,7 +33,7 @@ def test_threads_measure_and_later_calls_use_what_they_found():
 
 
 @pytest.mark.slow
-def test_processes_measure_and_configurations_are_shared_among_tasks(tmp_path, monkeypatch):
+def test_configurations_are_shared_among_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_NO_CACHE", "0")
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
     spawn = multiprocessing.get_context("spawn")

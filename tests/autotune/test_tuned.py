@@ -18,7 +18,7 @@ from weft.config import override
 from weft.runtime.object_code import KernelInfo
 
 
-def test_a_call_gives_what_the_function_gives_and_remembers_the_choice():
+def test_a_tuned_call_is_right_and_remembers_the_choice():
     scale = tuned()
     given = vectors(100)
     scale(**given)
@@ -30,7 +30,7 @@ def test_a_call_gives_what_the_function_gives_and_remembers_the_choice():
     assert len(scale.results) == 1
 
 
-def test_a_new_key_or_a_new_type_is_tuned_again_and_another_size_alone_is_not():
+def test_a_new_key_or_type_is_tuned_again():
     by_size, by_type = tuned(), tuned(key=())
     for n in (10, 20, 10):
         by_size(**vectors(n))
@@ -72,7 +72,7 @@ def test_with_all_parameters_of_the_space_it_is_the_plain_function():
         scale(**given, threads=32)
 
 
-def test_prune_receives_what_it_names_and_keeps_what_it_returns_true_for():
+def test_prune_keeps_what_it_returns_true_for():
     seen = []
 
     def small(threads, n, a, **rest):
@@ -170,7 +170,7 @@ def fill(out: VECTOR, value: weft.f32):
     fill_kernel(out, value).launch(over=out.shape[0])
 
 
-def test_results_that_differ_are_an_error_and_the_allowed_difference_counts():
+def test_differing_results_are_an_error_beyond_the_tolerance():
     space = {"value": [100.0, 101.0, float("nan")]}
     with pytest.raises(weft.TuningError, match=r"difference is 0\.01, allowed is 0\.001") as caught:
         tuned(fill, space=space, check=1e-3)(np.zeros(3, np.float32))

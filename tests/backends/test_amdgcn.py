@@ -361,7 +361,7 @@ def test_an_operation_that_it_lacks_is_refused_with_its_line(architecture, body)
     assert caught.value.message.startswith(LACKING[body])
 
 
-def test_match_and_the_grids_barrier_are_refused_where_warps_are_not():
+def test_match_and_sync_grid_are_refused_without_warps():
     match = define(
         WARP_PROGRAM.format(body="out[i] = weft.f32(weft.match(i))", dtype="f32", block=32)
     )

@@ -147,7 +147,7 @@ def test_a_package_whose_backend_is_broken_is_named(install, source: str, said: 
         find_backend("elsewhere")
 
 
-def test_a_package_cannot_take_the_place_of_a_backend_of_the_table(install):
+def test_a_package_cannot_replace_a_backend_of_the_table(install):
     install(GOOD.replace("elsewhere", "cpu"), name="cpu")
     assert type(find_backend("cpu")).__name__ == "CpuBackend"
     assert importlib.metadata.entry_points(group=ENTRY_POINT)

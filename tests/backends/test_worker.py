@@ -70,7 +70,7 @@ def test_without_another_thread_the_call_runs_here(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [Interrupt, RuntimeError])
-def test_a_signal_at_any_moment_of_the_start_is_raised_and_the_call_runs_once(kind):
+def test_a_signal_during_the_start_is_raised_once(kind):
     calls = []
 
     def handle(*_):

@@ -146,9 +146,7 @@ class Peer:
 
 @pytest.mark.slow
 @on_fake()
-def test_every_row_is_measured_and_wrong_and_missing_peers_are_said(
-    fake: FakeCuda, monkeypatch: pytest.MonkeyPatch
-):
+def test_every_row_is_measured(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch):
     def load(missing):
         missing["triton"] = "not here"
         return {"cupy": Peer}

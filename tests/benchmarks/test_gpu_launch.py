@@ -46,9 +46,7 @@ def test_every_way_to_launch_is_measured(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_peer_that_fails_while_it_is_measured_is_a_line_with_the_reason(
-    fake: FakeCuda, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_failing_peer_is_a_line_with_the_reason(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch):
     def breaks(
         count: int, arrays: object, launches: int
     ) -> tuple[dict[str, object], dict[str, str]]:

@@ -22,7 +22,7 @@ def test_candidates_are_measured_in_turn():
     assert medians(samples) == {"a": 3.0, "b": 4.0}
 
 
-def test_a_candidate_that_fails_is_left_out_with_its_reason_and_the_others_go_on():
+def test_a_failing_candidate_is_left_out_with_its_reason():
     calls = iter(range(10))
 
     def breaks() -> float:
@@ -52,7 +52,7 @@ def test_figure_is_one_line_of_json_with_its_ratio():
     }
 
 
-def test_figure_without_a_peer_that_is_installed_has_no_ratio_and_says_so():
+def test_a_figure_without_a_peer_has_no_ratio():
     figure = Figure("calls/one", 20.0, "ns", "CuTe DSL", None)
     assert figure.ratio is None
     assert "CuTe DSL not installed" in figure.row()

@@ -227,7 +227,7 @@ def test_a_value_of_another_entry_than_the_packs_is_found(started, tmp_path):
     assert started(own, 1.0, cache_pack=str(pack)) == HIT
 
 
-def test_a_pack_that_all_users_can_write_to_is_refused_with_a_warning(tmp_path):
+def test_a_world_writable_pack_is_refused_with_a_warning(tmp_path):
     store._is_trusted_pack.cache_clear()
     pack = tmp_path / "pack"
     (pack / "key").mkdir(parents=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is found in the cache: the same function, and never one of another program."""
+"""Hits of the cache: the same function, and never one of another program."""
 
 import importlib.util
 import sys
@@ -78,7 +78,7 @@ def load(tmp_path, monkeypatch):
 
 
 def outcome(call):
-    """What the cache did in a call: ``"hit"``, ``"miss"``, and whether it kept the result."""
+    """Outcome of a call: ``"hit"``, ``"miss"``, and whether it kept the result."""
     stats = weft.cache.stats()
     before = stats.hits, stats.stored
     result = call()
@@ -109,7 +109,7 @@ CHANGED = {
 }
 
 
-def test_each_change_of_the_program_is_a_miss_and_each_program_is_found_again(load):
+def test_each_change_of_the_program_is_a_miss(load):
     expected = {}
     programs = {"": PROGRAM, **{k: PROGRAM.replace(*pair, 1) for k, pair in CHANGED.items()}}
     for name, text in programs.items():
@@ -146,7 +146,7 @@ OPTIONS = [
 ]
 
 
-def test_options_types_and_constants_are_in_the_key_and_the_executor_is_not(load):
+def test_the_key_has_options_types_and_constants(load):
     a = weft.fake_tensor(weft.f32, ("n",))
     cases = [((a, 1), options) for options in OPTIONS]
     cases += [((a, 2), ""), ((a, 1.0), ""), ((a, True), "")]

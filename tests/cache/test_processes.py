@@ -105,7 +105,7 @@ def test_a_hit_imports_what_is_listed_and_nothing_slow(warm, tmp_path, target):
 
 
 @pytest.mark.parametrize("change", ["enable", "disable"])
-def test_importing_the_compiler_leaves_garbage_collection_as_it_was(tmp_path, change):
+def test_importing_the_compiler_leaves_gc_unchanged(tmp_path, change):
     program = f"import gc; gc.{change}()\n{PROGRAM}\nprint(gc.isenabled())"
     assert run(tmp_path, "-c", program).endswith(str(change == "enable"))
 
@@ -130,7 +130,7 @@ def test_the_command_line_and_packs(warm, tmp_path):
 
 
 @pytest.mark.slow
-def test_processes_killed_at_random_moments_leave_only_whole_entries(tmp_path):
+def test_killed_processes_leave_only_whole_entries(tmp_path):
     chance = random.Random(7)
     command = [sys.executable, "-c", PROGRAM]
     for _ in range(6):

@@ -54,7 +54,7 @@ def of_user(a, b):
     return a + b
 
 
-def test_what_weft_runs_in_python_is_repeatable_unless_it_reads_a_device():
+def test_python_is_repeatable_unless_it_reads_a_device():
     for function in (row_mapping.block_of, stockham.smem_padding, operators.acc_type):
         assert is_repeatable(function)
     for function in (

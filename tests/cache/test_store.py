@@ -87,7 +87,7 @@ def test_a_full_or_vanishing_disk_leaves_nothing_half_written(folder, monkeypatc
     assert not [file for file in folder.rglob("*") if file.is_file()]
 
 
-def test_a_folder_that_others_can_write_to_is_refused_with_one_warning(folder):
+def test_a_world_writable_folder_is_refused_with_one_warning(folder):
     folder.mkdir()
     folder.chmod(0o777)
     with pytest.warns(RuntimeWarning, match="other users can write to: chmod go-w"):

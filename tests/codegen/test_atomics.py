@@ -37,7 +37,7 @@ def text_of(element: str, operation: str) -> str:
 
 
 def step(kind: str, old, value, dtype):
-    """What one access leaves."""
+    """The result of one access."""
     if kind in ("umax", "umin"):
         word = np.dtype(f"u{np.dtype(dtype).itemsize}")
         pair = np.array([old, value], dtype).view(word)

@@ -53,7 +53,7 @@ def test_an_inlined_line_keeps_the_line_that_called_it():
     assert f"line: 10, column: 5, scope: !{scope}" in call
 
 
-def test_equal_places_share_one_node_and_unknown_ones_have_the_functions():
+def test_equal_locations_share_one_node():
     debug = DebugInfo(LINE_TABLES)
     scope = debug.subprogram("kernel", place(8))
     assert scope is not None

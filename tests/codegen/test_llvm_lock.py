@@ -170,7 +170,7 @@ def test_what_others_registered_with_llvmlite_is_still_called():
     assert seen == []
 
 
-def test_a_fork_waits_for_the_call_of_another_thread_and_the_child_has_the_lock():
+def test_a_fork_waits_for_another_threads_call():
     inside, go_on = threading.Event(), threading.Event()
 
     def hold():

@@ -142,7 +142,7 @@ def edges(where: str | dict[str, tuple[float, float]], kind: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
-def test_error_is_within_the_bound_for_the_smallest_and_largest_floats(name: str, kind: str):
+def test_error_is_within_the_bound_for_extreme_floats(name: str, kind: str):
     reference, where = REFERENCES[name].exact, FUNCTIONS[name]
     arguments = edges(where, kind)
     dtype, _, _ = TYPES[kind]
@@ -209,7 +209,7 @@ def test_ptx_of_every_function_needs_no_other_library():
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_error_in_f32_is_within_the_bound_for_floats_of_every_magnitude(name: str):
+def test_f32_error_is_within_the_bound_at_every_magnitude(name: str):
     worst, argument = sweep(name, stride=20_011)
     assert worst <= bound_of(name, "f32"), argument
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a module printer refuses, shares and prints once."""
+"""The module printer: refusals, shared declarations, order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def printer() -> ModulePrinter:
     return ModulePrinter(host_machine().target, KERNEL_ROWS, {}, LIBRARY)
 
 
-def test_an_intrinsic_that_is_not_allowed_is_refused_before_llvm_sees_it():
+def test_an_unlisted_intrinsic_is_refused_before_llvm():
     with pytest.raises(InternalCompilerError, match=r"llvm\.exp10 is not selectable on cpu"):
         printer().intrinsic("llvm.exp10", ".f32")
 

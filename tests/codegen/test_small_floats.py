@@ -31,7 +31,7 @@ def every_value(kind: str) -> np.ndarray:
 
 
 def awkward_doubles(kind: str) -> np.ndarray:
-    """Every value of a format, the midpoints between neighbors, and what lies just beside those."""
+    """Every value of a format, the midpoints between adjacent values, and what lies just beside those."""
     with np.errstate(invalid="ignore"):
         finite = every_value(kind).astype(np.float64)
     finite = np.unique(finite[np.isfinite(finite)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the compiler share."""
+"""Shared by the tests of the compiler."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compilation leaves behind."""
+"""Artifacts of a compilation."""
 
 from pathlib import Path
 

@@ -56,7 +56,7 @@ def test_decorated_functions_show_no_internals(function):
     assert all(name.startswith("__") for name in set(dir(function)) - public(dir(function)))
 
 
-def test_host_functions_show_their_function_options_and_specializations():
+def test_host_functions_show_their_specializations():
     assert public(dir(fill)) == {
         *("compiled_for", "default_options", "function", "specializations")
     }

@@ -57,7 +57,7 @@ def test_another_grid_compiles_nothing_and_another_block_does(compilations):
     assert compilations == ["add_kernel"] * 2
 
 
-def test_parameters_may_be_called_grid_and_block_and_be_positional_only():
+def test_parameters_may_be_called_grid_and_block():
     grid = zeros(3)
     grid_kernel[1, 3](grid, block=7)
     assert grid.tolist() == [7, 7, 7]
@@ -92,7 +92,7 @@ def test_a_size_out_of_range_is_a_value_error_with_both_numbers(configuration, m
     assert caught.value.message == message
 
 
-def test_the_function_in_messages_is_the_kernel_without_what_weft_adds():
+def test_messages_name_the_users_kernel():
     a = zeros()
     with pytest.raises(TypeError) as caught:
         add_kernel[1, 32](a, 1, 2)
@@ -115,15 +115,13 @@ def bounded_kernel(a: weft.Tensor):
     a[0] = 1
 
 
-def test_an_error_of_the_launch_stands_at_the_users_line_with_what_can_be_done_there():
+def test_a_launch_error_is_at_the_users_line():
     with pytest.raises(weft.CompileError) as caught:
         bounded_kernel[1, 32](zeros())
     assert caught.value.code == "LAUNCH_BLOCK_TOO_LARGE"
     assert caught.value.location.file == __file__
     lines = str(caught.value).splitlines()
-    assert lines[0].endswith(
-        "in test_an_error_of_the_launch_stands_at_the_users_line_with_what_can_be_done_there"
-    )
+    assert lines[0].endswith("in test_a_launch_error_is_at_the_users_line")
     assert lines[1:3] == ["    bounded_kernel[1, 32](zeros())", "    " + "^" * 30]
     with pytest.raises(weft.CompileError) as caught:
         dynamic_kernel[1, 32](zeros())
@@ -160,7 +158,7 @@ def test_the_kernel_has_the_users_name():
     assert "func.func @add_kernel_host" in names[0]
 
 
-def test_a_kernel_with_any_number_of_parameters_is_refused_where_it_says_so():
+def test_variadic_kernels_are_refused_at_their_parameter():
     @weft.kernel
     def starred(*everything):
         everything[0][0] = 1.0

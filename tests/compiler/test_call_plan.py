@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the marshaller is told of a signature."""
+"""The plan of a signature for the marshaller."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_what_is_too_deep_is_told_with_its_place():
     assert caught.value.location.line > 1000
 
 
-def test_the_limit_of_recursion_is_given_back_after_the_last_compilation():
+def test_the_recursion_limit_is_restored():
     before = sys.getrecursionlimit()
     entered, leave = threading.Event(), threading.Event()
 
@@ -149,7 +149,7 @@ def test_a_limit_set_meanwhile_is_kept():
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("line", range(12))
-def test_a_signals_handler_may_compile_in_the_midst_of_a_change_of_the_limit(line: int):
+def test_a_signal_handler_may_compile_at_any_moment(line: int):
     before = sys.getrecursionlimit()
     left = [line]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user's own code raises while weft compiles comes out as it is; a limit of the process is named."""
+"""Exceptions of the user's own code come out of a compilation as they are; a limit of the process is named."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def read(a: weft.Tensor, handed: weft.Constexpr):
     reading(a, handed).launch(grid=1, block=4)
 
 
-def test_a_handler_that_interrupts_python_at_compile_time_is_not_the_programs_error(handler):
+def test_a_signal_at_compile_time_is_not_the_programs_error(handler):
     raised = TimeoutError("mine")
     handler(raised)
     with pytest.raises(TimeoutError) as caught:
@@ -160,7 +160,7 @@ def ptxas(monkeypatch):
 FAKE = (weft.fake_tensor(weft.f32, ("n",)), 2.0)
 
 
-def test_without_a_folder_for_temporary_files_kernels_are_assembled(ptxas, monkeypatch):
+def test_kernels_are_assembled_without_a_temporary_folder(ptxas, monkeypatch):
     monkeypatch.setenv("TMPDIR", "/nonexistent")
     monkeypatch.setattr("tempfile.gettempdir", lambda: 1 / 0)
     fn = weft.compile(host, *FAKE, options="--gpu-arch sm_90a")

@@ -49,7 +49,7 @@ def patched(monkeypatch, name):
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_defect_of_any_stage_is_reported_once_with_place_and_stage(stage, monkeypatch):
+def test_a_defect_of_any_stage_is_reported_once(stage, monkeypatch):
     name, words = STAGES[stage]
     patched(monkeypatch, name)
     with pytest.raises(InternalCompilerError) as caught:
@@ -92,7 +92,7 @@ def test_after_a_failure_in_any_stage_the_same_function_compiles(stage, monkeypa
 
 
 @pytest.mark.parametrize("make", [lambda: nested(400), lambda: looped([])])
-def test_arguments_that_are_nested_without_end_are_the_programs_error(make):
+def test_endlessly_nested_arguments_are_an_error(make):
     @weft.jit
     def take(a):
         return None
@@ -114,7 +114,7 @@ def looped(items: list):
     return items
 
 
-def test_an_error_of_the_users_program_leaves_nothing_behind_either():
+def test_a_users_error_leaves_nothing_behind():
     double = make_double()
     with pytest.raises(weft.CompileError):
         double(np.ones((2, 2), np.float32))
@@ -139,7 +139,7 @@ def test_the_exception_of_a_users_adapter_is_the_users():
         weft.compile(make_double(), Image())
 
 
-def test_threads_that_meet_a_failure_each_get_it_and_none_waits_for_ever(monkeypatch):
+def test_every_waiting_thread_gets_the_failure(monkeypatch):
     double, errors = make_double(), []
     a = np.ones(4, np.float32)
     double(np.ones(1))  # another type: which parameters are constants is known then

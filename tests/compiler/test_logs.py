@@ -23,7 +23,7 @@ add_one(b, a)
 
 
 def said(program: str = PROGRAM, **environment: str) -> str:
-    """What the program prints on its standard error stream."""
+    """Standard error of the program."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -42,13 +42,13 @@ def test_nothing_is_said_unless_asked():
 
 
 @pytest.mark.slow
-def test_the_log_says_which_executor_was_created_for_which_function_and_why():
+def test_the_log_says_which_executor_was_created_and_why():
     expected = "weft: INFO: add_one: executor library, because of the default\n"
     assert said(WEFT_LOG="info") == expected
     assert said(WEFT_LOG="warning") == ""
 
 
-def test_a_program_that_handles_its_log_gets_each_message_once_and_in_its_own_form():
+def test_a_log_handler_gets_each_message_once():
     program = "import logging\nlogging.basicConfig(format='mine: %(message)s')\n" + PROGRAM
     assert said(program, WEFT_LOG="INFO").splitlines() == [
         "mine: add_one: executor library, because of the default"

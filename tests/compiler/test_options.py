@@ -107,7 +107,7 @@ def test_a_value_that_is_not_an_option_is_named_with_its_place(given):
         make_options(given)
 
 
-def test_keep_options_add_up_and_can_be_taken_back():
+def test_keep_options_accumulate_and_can_be_taken_back():
     assert make_options("--keep-ptx --keep-ir").keep == {"ptx", "ir"}
     assert make_options("--keep-ir", [KeepPTX()], defaults=[KeepPTX(False)]).keep == {"ptx", "ir"}
     assert make_options(KeepPTX(False), [KeepPTX()]).keep == frozenset()
@@ -242,7 +242,7 @@ def test_what_is_said_later_wins_over_what_contradicts_it(first, second, expecte
         assert {name: getattr(options, name) for name in expected} == expected
 
 
-def test_what_is_said_together_must_not_contradict_itself_wherever_it_is_said():
+def test_contradicting_options_are_refused_everywhere():
     contradiction = parse_options("--target cpu --gpu-arch sm_90")
     for given in ({"typed": contradiction}, {"defaults": contradiction}):
         with pytest.raises(OptionError, match="implies --target cuda"):

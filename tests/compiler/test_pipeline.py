@@ -61,7 +61,7 @@ def test_a_compiled_function_takes_any_length(compiled):
 
 
 @pytest.mark.parametrize("wrong", [object(), {"a": 1}, int], ids=["object", "dict", "class"])
-def test_an_object_of_an_unknown_class_is_refused_with_what_the_parameter_takes(compiled, wrong):
+def test_an_unknown_class_is_refused_with_the_expected_kind(compiled, wrong):
     kind = type(wrong).__name__
     with pytest.raises(TypeError) as caught:
         compiled(arrays()[0], wrong)
@@ -112,7 +112,7 @@ def test_only_host_functions_are_compiled(wrong, message):
     assert message in str(caught.value)
 
 
-def test_a_kernel_called_outside_a_host_function_says_how_to_launch_it():
+def test_a_kernel_called_outside_says_how_to_launch_it():
     with pytest.raises(weft.UnavailableError, match="called outside a host function"):
         scale_kernel(*arrays())
 
@@ -174,7 +174,7 @@ def test_a_decorated_function_is_not_decorated_again(decorator):
 def test_decorated_functions_keep_name_and_documentation():
     @weft.jit
     def documented(a: F32):
-        """What it does."""
+        """Do nothing."""
         scale_kernel(a, a).launch(grid=1, block=1)
 
     assert documented.__name__ == "documented"
@@ -182,10 +182,10 @@ def test_decorated_functions_keep_name_and_documentation():
     assert repr(scale_kernel) == "<weft kernel scale_kernel>"
 
 
-def test_a_compiled_function_has_the_text_the_module_and_the_parameters_of_its_host_function():
+def test_a_compiled_function_is_described_as_its_host_function():
     @weft.jit
     def documented(a: F32, times: weft.i32 = 3, *, c: weft.Constexpr = 7, value: weft.f32 = 2.5):
-        """What it does."""
+        """Do nothing."""
         scale_kernel(a, a).launch(grid=times + c, block=1)
 
     fn = weft.compile(documented)
@@ -196,7 +196,7 @@ def test_a_compiled_function_has_the_text_the_module_and_the_parameters_of_its_h
         assert signature.parameters["value"].default == 2.5
 
 
-def test_kernels_and_host_functions_are_copied_and_pickled_by_name_as_functions_are():
+def test_kernels_and_host_functions_are_pickled_by_name():
     for function in (scale, scale_kernel):
         assert pickle.loads(pickle.dumps(function)) is function
         assert copy.copy(function) is function
@@ -327,7 +327,7 @@ def test_the_printed_module_parses_again_in_both_forms(compiled):
     assert str(pretty) == str(generic) == compiled.ir_module
 
 
-def test_inspection_shows_what_was_compiled_when_a_global_has_changed(monkeypatch):
+def test_inspection_shows_the_compiled_globals(monkeypatch):
     function = weft.compile(scale, *arrays())
     monkeypatch.setitem(globals(), "factor", 123.0)
     assert "1.230000e+02" not in function.ir_module
@@ -434,7 +434,7 @@ def test_keep_sass_writes_it_and_a_dump_directory_does_without(tmp_path, monkeyp
 @pytest.mark.parametrize(
     "option", ["--keep-ptx", "--keep-cubin", "--keep-sass", "--ptxas-options=-v"]
 )
-def test_an_option_that_the_target_cannot_follow_is_refused_and_not_ignored(option, tmp_path):
+def test_an_option_of_another_target_is_refused(option, tmp_path):
     with pytest.raises(weft.OptionError) as caught:
         weft.compile(scale, *arrays(), options=f"--dump-dir {tmp_path} {option}")
     assert caught.value.code == "OPTION_CONFLICT"
@@ -481,9 +481,7 @@ def test_the_executor_is_logged_with_the_reason(caplog):
         ("", "library, because of the default"),
     ],
 )
-def test_the_executor_of_a_function_from_the_cache_is_logged_with_the_reason(
-    options, told, caplog, tmp_path
-):
+def test_a_cached_functions_executor_is_logged(options, told, caplog, tmp_path):
     with weft.config.override(cache_dir=str(tmp_path), no_cache=False):
         first = weft.compile(scale, *arrays(), options=options)
         hits = weft.cache.stats().hits
@@ -550,7 +548,7 @@ def wrong(a: weft.Tensor):
 
 
 @pytest.mark.parametrize("run", [wrong, lambda a: weft.compile(wrong, a)])
-def test_an_error_in_the_users_program_shows_no_frames_of_the_compiler(run):
+def test_a_users_error_shows_no_compiler_frames(run):
     with pytest.raises(weft.NameResolutionError) as caught:
         run(np.zeros(1, np.float32))
     assert frames_of(caught.value) == []

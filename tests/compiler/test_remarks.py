@@ -35,7 +35,7 @@ def both(a: weft.Tensor[weft.f32, ("n",)]):
     sociable(a).launch(grid=1, block=32)
 
 
-def test_a_kernel_says_whether_its_threads_are_a_loop_split_loops_or_coroutines():
+def test_a_kernel_says_how_its_threads_run():
     function = weft.compile(both, np.zeros(32, np.float32))
     loop, split = function.remarks
     assert (loop.kernel, loop.file) == ("lonely", "")
@@ -63,7 +63,7 @@ DIVERGING = {
 
 
 @pytest.mark.parametrize("statement", DIVERGING)
-def test_coroutines_name_the_statement_that_threads_may_take_differently(statement):
+def test_coroutines_name_the_divergent_statement(statement):
     host = define(
         "@weft.kernel\ndef diverges(a: weft.Tensor):\n    t = weft.thread_idx.x\n"
         + textwrap.indent(statement, "    ")
@@ -109,7 +109,7 @@ def with_guards(a: weft.Tensor[weft.f32, ("n",)]):
     returning(a).launch(grid=1, block=32)
 
 
-def test_a_guard_that_became_the_bounds_of_the_loop_is_told_with_its_line():
+def test_a_guard_moved_to_loop_bounds_keeps_its_line():
     function = weft.compile(with_guards, np.zeros(32, np.float32))
     for kernel, remark in zip((guarded, returning), function.remarks, strict=True):
         line = kernel.function.__code__.co_firstlineno + 3

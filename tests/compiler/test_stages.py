@@ -57,7 +57,7 @@ def test_there_is_a_stage_for_the_trace_and_for_each_pass_in_order():
     assert fn.to(0).stages == fn.stages
 
 
-def test_a_dump_directory_has_a_file_for_each_stage_that_sorts_as_it_ran(tmp_path):
+def test_a_dump_directory_has_a_sorted_file_per_stage(tmp_path):
     fn = weft.compile(fill, options=f"--dump-dir {tmp_path}")
     files = sorted(tmp_path.glob("fill.*.mlir"))
     assert [path.name for path in files] == [

@@ -219,7 +219,7 @@ class Exported(Borrowed):
 
 
 def run_function(function: Callable[..., Any], *columns: np.ndarray) -> list[int]:
-    """What a Python function gives in a kernel, for each row of the i32 columns."""
+    """Run a Python function in a kernel, for each row of the i32 columns."""
     out = np.zeros(len(columns[0]), np.int32)
     names = [f"column{number}" for number in range(len(columns))]
     call = ", ".join(f"{name}[i]" for name in names)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the language should compute, said once more and independently: the type rules and operators in NumPy.
+"""An independent model of the language: the type rules and operators in NumPy.
 
 In: types and arrays. Out: arrays. It shares nothing with weft but the names of the types.
 """

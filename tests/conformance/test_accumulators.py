@@ -33,7 +33,7 @@ WIDE = (weft.i32, weft.u32, weft.i64, weft.u64, weft.f32, weft.f64)
 
 
 def wide(dtype: weft.DType) -> weft.DType:
-    """What a literal becomes with a narrow type."""
+    """Convert a literal to a narrow type."""
     return weft.f32 if dtype.is_float else weft.i32
 
 

@@ -33,7 +33,7 @@ def test_every_kernel_of_these_tests_assembles(assembling):
     assert assembling.assembled() == []
 
 
-def test_what_cannot_be_assembled_is_told_with_its_test_and_architecture():
+def test_assembly_failures_name_test_and_architecture():
     @weft.kernel
     def kernel(a: weft.Tensor):
         weft.inline_ptx("no.such.instruction;")

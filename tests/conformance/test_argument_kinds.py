@@ -318,7 +318,7 @@ def test_compile_time_field_of_another_value_is_refused_by_name():
         call(Job(Pair(a, a), Scale(1.0, tile=8)))
 
 
-def test_read_only_memory_in_a_container_is_refused_only_where_it_is_written():
+def test_nested_read_only_memory_is_refused_if_written():
     a, out = vector(), np.zeros(SIZE, np.float32)
     a.flags.writeable = False
     call = weft.compile(run_job, Job(Pair(a, out), Scale(1.0)))

@@ -244,7 +244,7 @@ def test_read_only_array_may_be_read_and_not_written():
     assert a.tolist() == [1.0] * 4
 
 
-def test_none_takes_the_place_of_an_optional_tensor():
+def test_none_replaces_an_optional_tensor():
     names = define(
         """
         @weft.kernel
@@ -307,7 +307,7 @@ def test_direct_call_specializes_by_dtype_rank_and_layout():
         assert out[0] == array_given.ndim * 100 + int(array_given.flat[0])
 
 
-def test_compiled_function_refuses_another_layout_class_and_says_how_to_ask_for_it():
+def test_another_layout_class_is_refused_with_the_annotation():
     a = np.ones(4, np.float32)
     compiled = weft.compile(add, a, a, a)
     with pytest.raises(ValueError, match="strided") as caught:

@@ -130,7 +130,7 @@ def bounded_memory(a: weft.Tensor):
     bounded_memory_kernel(a).launch(grid=1, block=a.shape[0])
 
 
-def test_shared_memory_is_for_the_threads_that_a_block_has_or_may_have():
+def test_shared_memory_covers_the_largest_block():
     a = np.arange(64, dtype=np.float64)
     for function, name, threads in (
         (memory, "memory_kernel", 64),

@@ -199,7 +199,7 @@ def bits(values: weft.Tensor, out: weft.Tensor):
 
 
 @pytest.mark.parametrize("size", [30, 256, 1024])
-def test_a_sum_of_floats_is_a_tree_of_neighbors(size: int):
+def test_a_sum_of_floats_is_a_tree_of_adjacent_lanes(size: int):
     values = np.random.default_rng(5).standard_normal(size).astype(np.float32)
     out = np.zeros((2, size), np.float32)
     bits(values, out)

@@ -53,7 +53,7 @@ def check(keys: np.ndarray, threads: int, descending: bool = False) -> None:
 
 @pytest.mark.parametrize("threads", SIZES)
 @pytest.mark.parametrize("missing", [0, 2])
-def test_keys_of_a_block_of_any_size_are_sorted_and_stay_in_order_where_equal(threads, missing):
+def test_a_blocks_sort_is_stable_at_any_size(threads, missing):
     keys = np.random.default_rng(threads).integers(-20, 20, ITEMS * threads - missing)
     check(keys.astype(np.int32), threads)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of neighbors by the copy engine: both directions against NumPy; what is missing or wrong shows."""
+"""Bulk copies by TMA: both directions against NumPy; what is missing or wrong shows."""
 
 import functools
 

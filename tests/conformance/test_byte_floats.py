@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neighbors converted from and to 8-bit floats, which a GPU does by pairs: every value, and what lies between two."""
+"""Conversions from and to 8-bit floats, by pairs on a GPU: every value, and what lies between two."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ for i in range(n):
             acc[0] += a[k]
 out[0] = acc[0]
 """,
-    "a list made in each round": """
+    "a list made in each iteration": """
 total = 0
 for i in range(n):
     acc = [0, 0]
@@ -293,7 +293,7 @@ out[0], out[1] = acc[0], acc[1]
     assert out.tolist() == [3, 100]
 
 
-def test_nothing_is_compiled_again_for_an_object_that_the_kernel_made():
+def test_objects_made_in_a_kernel_recompile_nothing():
     @weft.kernel
     def kernel(a: weft.Tensor, out: weft.Tensor):
         found = Sum()

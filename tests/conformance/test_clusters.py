@@ -98,15 +98,15 @@ def test_blocks_read_each_others_memory(shape):
 
 @weft.kernel(cluster=4)
 def sums_kernel(a: weft.Tensor, out: weft.Tensor, rounds: weft.i32):
-    inbox = weft.shared(4, weft.f32)
+    buffer = weft.shared(4, weft.f32)
     rank = weft.cluster_rank()
     value = a[weft.block_idx.x]
     weft.sync_cluster()
     for _ in range(rounds):
         if weft.thread_idx.x < 4:
-            weft.map_shared(inbox, weft.thread_idx.x)[rank] = value
+            weft.map_shared(buffer, weft.thread_idx.x)[rank] = value
         weft.sync_cluster()
-        value = inbox[0] + inbox[1] + inbox[2] + inbox[3]
+        value = buffer[0] + buffer[1] + buffer[2] + buffer[3]
         weft.sync_cluster()
     if weft.thread_idx.x == 0:
         out[weft.block_idx.x] = value
@@ -156,7 +156,7 @@ def test_atomics_on_another_blocks_memory(kind):
 
 
 @pytest.mark.parametrize("kind", [weft.i64, weft.u64, weft.f64], ids=str)
-def test_64_bits_of_another_block_are_changed_by_no_hardware_and_refused(kind):
+def test_64_bit_atomics_on_another_block_are_refused(kind):
     with pytest.raises(weft.TypeMismatchError, match="counts is another block's memory and holds"):
         atomics_of(kind)(np.zeros(6, NUMPY_TYPES[kind]))
 
@@ -187,7 +187,7 @@ def views_kernel(out: weft.Tensor):
     weft.sync_cluster()
 
 
-def test_parts_swizzles_vectors_and_helpers_of_another_blocks_array():
+def test_another_blocks_array_has_every_access():
     @weft.jit
     def host(out: weft.Tensor[weft.f32, (2, 3, 64)]):
         views_kernel(out).launch(grid=2, block=64)
@@ -284,7 +284,7 @@ def test_blocks_at_different_cluster_barriers_are_reported():
     )
 
 
-def test_threads_at_a_cluster_barrier_and_a_block_barrier_are_reported():
+def test_threads_at_two_kinds_of_barriers_are_reported():
     assert failure(mixed_kernel) == (
         "mixed_kernel: threads wait for each other and none can continue, in block (0, 0, 0):\n"
         f"  threads 0..7 at cluster barrier at {line_of(mixed_kernel, 'the cluster')}\n"
@@ -392,7 +392,7 @@ def no_release_kernel(a: weft.Tensor):
     a[0] = 1.0
 
 
-def test_a_barrier_that_no_block_completes_is_reported_with_the_cluster():
+def test_an_incomplete_cluster_barrier_is_reported():
     assert failure(no_release_kernel) == (
         "no_release_kernel: threads wait for each other and none can continue, in block (0, 0, 0):\n"
         "  threads 0..31 at full[0].wait for the phase of parity 0, where 2 of 2 arrivals are missing, "

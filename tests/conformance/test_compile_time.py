@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is computed while compiling: constants, captured values, helpers, tuples, unrolled loops.
+"""Compile-time evaluation: constants, captured values, helpers, tuples, unrolled loops.
 
 In: kernels over compile-time Python objects. Out: the values that Python would give.
 """
@@ -28,18 +28,18 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Affine:
-    slope: float
+    scale: float
     offset: float = 0.0
 
     def __call__(self, x):
         return self.apply(x)
 
     def apply(self, x):
-        return self.slope * x + self.offset
+        return self.scale * x + self.offset
 
     @property
     def doubled(self):
-        return 2 * self.slope
+        return 2 * self.scale
 
 
 class Mode(IntEnum):
@@ -183,7 +183,7 @@ def test_comprehensions_of_constants():
     assert run_one(body) == [21 + 3 * i for i in range(4)]
 
 
-def test_a_function_made_in_a_comprehension_sees_the_last_values_of_its_variables():
+def test_a_closure_in_a_comprehension_sees_the_last_values():
     body = """
         j = 1000
         late = [lambda x: x + j for j in (1, 2, 3)]
@@ -308,7 +308,7 @@ def test_helper_that_returns_several_values_from_branches():
     assert run_one(body, ordered=names["ordered"]) == expected
 
 
-def test_recursion_over_constants_unrolls_and_at_run_time_is_refused():
+def test_only_recursion_over_constants_unrolls():
     names = define(
         """
         def power(x, n):
@@ -350,7 +350,7 @@ def test_match_on_constants():
     assert run_one(body, MODE="other") == [-1] * 4
 
 
-def test_constexpr_parameter_is_given_to_compile_and_not_to_the_call():
+def test_a_constexpr_is_given_to_compile_alone():
     names = define(
         """
         @weft.kernel

@@ -355,7 +355,7 @@ def test_a_while_that_is_not_unrolled_takes_its_changes_back():
     refuses("it = iter((1, 2, 3))\nwhile next(it) < out[0]:\n    out[4] = 1\n")
 
 
-def test_containers_that_a_run_time_choice_stands_for_stay_as_they_are():
+def test_containers_of_a_run_time_choice_are_unchanged():
     refuses("p = [1]\nq = [2]\nx = p if out[0] > 5 else q\np.append(5)")
     refuses("s = {1}\nt = {1}\nx = s if out[0] > 5 else t\ns.add(7)")
     refuses("p = [1]\nq = p\nfor j in range(out[0]):\n    p = [j]\nq[0] = 9\nout[4] = p[0]")
@@ -365,7 +365,7 @@ def test_an_assignment_in_place_changes_the_list_itself():
     assert run("p = [1]\nq = p\nq += [2]\nq *= 2\nout[4] = len(p)")[4] == 4
 
 
-def test_outside_of_run_time_control_flow_objects_may_keep_what_they_computed():
+def test_objects_may_cache_outside_of_control_flow():
     class Tiles:
         def __init__(self):
             self.known = {}
@@ -404,7 +404,7 @@ def test_outside_of_run_time_control_flow_objects_may_keep_what_they_computed():
     assert log == []
 
 
-def test_a_while_outside_of_other_control_flow_takes_its_changes_back():
+def test_a_top_level_while_keeps_its_changes():
     @weft.kernel
     def kernel(out):
         found, k = [], 0

@@ -79,7 +79,7 @@ def test_integer_to_float_rounds_to_nearest_even(source):
 def test_float_to_float_rounds_to_nearest_even(source, target):
     a = interesting_floats(source)
     with np.errstate(all="ignore"):
-        # Halves between neighbors of the narrow types, from both sides.
+        # Halves between adjacent values of the narrow types, from both sides.
         ties = np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, 1 + 2.0**-8, 1 + 3 * 2.0**-8, 65520.0])
         a = np.concatenate([a, ties.astype(a.dtype), np.nextafter(ties, 0).astype(a.dtype)])
         expected = rounded_once(a, target)
@@ -122,7 +122,7 @@ def test_f32_to_8_bits_rounds_to_nearest_even_within_range(target):
 
 
 @pytest.mark.parametrize("target", EIGHT_BIT_FLOATS, ids=str)
-def test_f32_beyond_8_bit_range_saturates_or_overflows_and_nan_stays(target):
+def test_f32_beyond_8_bit_range_saturates_or_overflows(target):
     largest = float(ml_dtypes.finfo(NUMPY_TYPES[target]).max)
     a = np.array([largest * 4, -largest * 4, np.nan], np.float32)
     got = compute_one(f"weft.{target}(a)", target, a=a).astype(np.float32)
@@ -154,7 +154,7 @@ def test_nonzero_bytes_load_as_true_and_store_as_one():
     assert got.tolist() == [0, 1, 1, 1]
 
 
-def test_builtin_int_and_float_choose_the_width_that_the_value_needs():
+def test_builtin_int_and_float_choose_the_width():
     single, double = (
         np.array([-2.75, 3.5, 1e20, np.nan], np.float32),
         np.array([-2.75, 3.5, 1e20, np.nan]),

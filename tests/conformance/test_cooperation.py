@@ -497,7 +497,7 @@ def last_block(
     last_block_kernel(a, parts, done, out).launch(grid=parts.shape[0], block=32)
 
 
-def test_the_last_block_sees_what_all_blocks_wrote_before_their_fence():
+def test_the_last_block_sees_all_fenced_writes():
     a = np.random.default_rng(5).integers(0, 1000, 32 * 2000).astype(np.int32)
     for _ in range(5):
         out, done = np.zeros(1, np.int32), np.zeros(1, np.int32)

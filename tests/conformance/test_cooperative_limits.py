@@ -34,7 +34,7 @@ def neighbor_kernel(out: weft.Tensor):
 
 
 @weft.jit
-def neighbors(out: I32, x: weft.i32, y: weft.i32, z: weft.i32):
+def adjacent(out: I32, x: weft.i32, y: weft.i32, z: weft.i32):
     neighbor_kernel(out).launch(grid=3, block=(x, y, z))
 
 
@@ -46,7 +46,7 @@ def neighbors(out: I32, x: weft.i32, y: weft.i32, z: weft.i32):
 def test_blocks_of_any_size_and_shape_cooperate(block):
     threads = block[0] * block[1] * block[2]
     out = np.full(threads, -1, np.int32)
-    neighbors(out, *block)
+    adjacent(out, *block)
     numbers = np.arange(threads)
     np.testing.assert_array_equal(out, numbers + np.roll(numbers, -1))
 
@@ -88,11 +88,11 @@ def test_a_grid_beyond_the_limits_is_refused_with_both_numbers(grid, words):
 
 @weft.jit
 def count_together(count: I32, x: weft.i32, y: weft.i32):
-    meeting_kernel(count).launch(grid=(x, y), block=2, cooperative=True)
+    rendezvous_kernel(count).launch(grid=(x, y), block=2, cooperative=True)
 
 
 @weft.kernel
-def meeting_kernel(count: weft.Tensor):
+def rendezvous_kernel(count: weft.Tensor):
     weft.atomic_add(count, 0, 1)
     weft.sync_grid()
     if weft.thread_idx.x == 0 and count[0] == 2 * weft.grid_dim.x:
@@ -170,7 +170,7 @@ def test_dynamic_shared_memory_up_to_what_was_asked_for_is_there(asked):
     [(8, 4, 0, 124), (8, 4, 64, 188), (1, 1, 0, 0), (-1, 4, 0, 128), (1, 1, -8, 128),
      ((1 << 31) - 1, (1 << 31) - 1, 0, 128), (65536, 65536, 0, 128), (1, 1, 1 << 62, 128)],
 )  # fmt: skip
-def test_dynamic_shared_memory_beyond_what_was_asked_for_is_an_error(asked):
+def test_dynamic_shared_memory_beyond_the_launch_is_an_error(asked):
     with pytest.raises(AssertionError, match="dynamic_shared array ends within") as caught:
         dynamic(np.zeros(3, np.float32), *asked)
     assert "in dynamic_kernel" in str(caught.value)
@@ -178,7 +178,7 @@ def test_dynamic_shared_memory_beyond_what_was_asked_for_is_an_error(asked):
 
 
 def masked(mask: str, lanes: int = 20) -> np.ndarray:
-    """What each lane of a partial warp gets from a sum under a mask, which is an expression in `t`."""
+    """Sums under a mask for each lane of a partial warp, which is an expression in `t`."""
     host = define(
         f"""
         @weft.kernel
@@ -201,7 +201,7 @@ def test_lanes_of_a_mask_missing_from_the_block_are_ignored():
     assert (masked("weft.u32(0xFFFFFFFF)") == 2**20 - 1).all()
 
 
-def test_a_mask_known_at_run_time_only_may_differ_between_groups_of_lanes():
+def test_a_run_time_mask_may_differ_between_lane_groups():
     out = masked("weft.u32(0xF) if t < 4 else weft.u32(0xFFFFFFF0)")
     assert (out[:4] == 15).all()
     assert (out[4:] == 2**20 - 16).all()
@@ -273,7 +273,7 @@ def divergent_loop(a: I32):
     divergent_loop_kernel(a).launch(grid=1, block=a.shape[0])
 
 
-def test_threads_that_leave_a_loop_of_barriers_early_are_not_waited_for():
+def test_threads_that_left_a_loop_are_not_awaited():
     a = np.zeros(40, np.int32)
     divergent_loop(a)
     assert (a == 1).all()
@@ -292,7 +292,7 @@ def uneven_rounds(a: I32):
     uneven_rounds_kernel(a).launch(grid=1, block=a.shape[0])
 
 
-def test_threads_at_the_barriers_of_different_rounds_and_places_are_an_error():
+def test_threads_at_different_barriers_are_an_error():
     with pytest.raises(RuntimeError, match="threads wait at different barriers") as caught:
         uneven_rounds(np.zeros(4, np.int32))
     line = uneven_rounds_kernel.function.__code__.co_firstlineno + 3

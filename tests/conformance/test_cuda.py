@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the CPU tests compute also compiles for a GPU, to the instructions that it should.
+"""Kernels of the CPU tests compile for a GPU, to the instructions that it should.
 
 In: the same expressions and functions, with fake tensors. Out: PTX that the assembler takes.
 """
@@ -233,7 +233,7 @@ def test_assert_is_compiled_only_when_asked_for():
     assert "weft_report" in enabled and "trap" not in enabled and "call" not in enabled
 
 
-def test_a_failed_assertion_is_a_trap_where_others_wait_for_a_number_of_threads():
+def test_a_failed_assertion_traps_beside_counted_barriers():
     body = 'assert a[i] > 0, "not positive"\nweft.sync_warpgroup()\na[i] = 1'
     assert "trap;" in compiled(body, {"a": weft.f32}, options="--enable-assertions").ptx
 
@@ -243,7 +243,7 @@ def test_unused_parameters_are_dropped():
     assert kernel.parameter_sizes == (4, 8)  # count and the pointer of a
 
 
-def test_coalesced_access_uses_32_bit_index_arithmetic_where_the_extent_allows():
+def test_coalesced_access_uses_32_bit_indices():
     ptx = compiled("a[i] = a[i] + 1", {"a": weft.f32}).ptx
     assert "mul.wide.s32" in ptx
     assert "mul.lo.s64" not in ptx

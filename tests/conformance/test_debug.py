@@ -16,7 +16,7 @@ from tests.conformance.harness import define, run_threads
 
 
 def printed(capfd, body: str, count: int = 1, **arrays: np.ndarray) -> str:
-    """What a kernel writes to file descriptor 1."""
+    """Output of a kernel on file descriptor 1."""
     arrays = arrays or {"unused": np.zeros(1, np.int32)}
     capfd.readouterr()
     run_threads(body, count, arrays)

@@ -75,7 +75,7 @@ def test_one_map_is_that_of_each_group_in_turn():
     assert (b == expected).all()
 
 
-def test_on_the_cpu_tensors_that_edited_maps_only_read_may_be_read_only():
+def test_tensors_of_read_maps_may_be_read_only():
     starts = np.array([0, 3], np.int32)
     a, b = aligned((3, COLUMNS), np.float16), aligned((3, COLUMNS), np.float16)
     starts.flags.writeable = a.flags.writeable = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds of `weft.each` run once each, whatever their number, the grid, the types, alignment and layout of the arrays.
+"""Iterations of `weft.each` run once each, for any number, grid, type, alignment and layout.
 
 In: every kernel twice, with its rounds spread as on the CPU and as on a GPU. Out: what NumPy computes.
 """
@@ -164,13 +164,13 @@ def test_rounds_may_read_and_write_in_place():
         step_kernel.over(size)(a, b)
         assert (a == np.arange(size) * 2 + 1).all()
         assert (b == a + 1).all()
-        # One array under two names: what a round stores first is what it reads then.
+        # One array under two names: what an iteration stores first is what it reads then.
         a = np.arange(size, dtype=np.float32)
         step_kernel.over(size)(a, a)
         assert (a == np.arange(size) * 6).all()
 
 
-def test_a_round_may_branch_loop_and_have_arrays_of_its_own():
+def test_an_iteration_may_branch_loop_and_have_arrays_of_its_own():
     @weft.kernel
     def branch_kernel(a, b):
         for i in weft.each(a.shape[0]):
@@ -194,7 +194,7 @@ def test_a_round_may_branch_loop_and_have_arrays_of_its_own():
             assert found == expected
 
 
-def test_a_round_reads_again_what_it_has_stored_and_once_what_it_has_not():
+def test_an_iteration_reloads_only_what_it_stored():
     @weft.kernel
     def again_kernel(a, b, c):
         for i in weft.each(a.shape[0]):
@@ -207,7 +207,7 @@ def test_a_round_reads_again_what_it_has_stored_and_once_what_it_has_not():
         again_kernel.over(size)(a, b, c)
         assert (b == a + 1).all()
         assert (c == np.where(a > 3, 3 * a, 0)).all()
-        # b is a: what a round reads after its store is new.
+        # b is a: what an iteration reads after its store is new.
         a, c = (np.arange(size, dtype=np.float32) for _ in range(2))
         again_kernel.over(size)(a, a, c)
         first = np.arange(size)
@@ -216,7 +216,7 @@ def test_a_round_reads_again_what_it_has_stored_and_once_what_it_has_not():
         assert (c == np.where(first > 3, 2 * first, first) + np.where(new > 3, new, -new)).all()
 
 
-def test_rounds_gather_and_add_up_with_atomics():
+def test_rounds_gather_and_sum_with_atomics():
     @weft.kernel
     def histogram_kernel(index, table, counts):
         for i in weft.each(index.shape[0]):
@@ -229,7 +229,7 @@ def test_rounds_gather_and_add_up_with_atomics():
         assert (counts == np.bincount(index, minlength=5) * np.arange(5)).all()
 
 
-def test_rounds_read_neighbors_of_another_array():
+def test_iterations_read_adjacent_elements():
     @weft.kernel
     def blur_kernel(a, b):
         for i in weft.each(a.shape[0] - 2):
@@ -255,7 +255,7 @@ def test_arrays_that_are_only_read_may_overlap():
         assert (c == np.diff(a)).all()
 
 
-def test_two_dimensions_run_over_contiguous_padded_and_strided_arrays():
+def test_two_dimensions_run_over_any_layout():
     @weft.kernel
     def bias_kernel(a, x, b):
         for i, j in weft.each(a.shape):
@@ -308,7 +308,7 @@ def test_three_dimensions_and_a_shape_of_one():
         assert (c == flat + 1).all()
 
 
-def test_extents_may_be_literals_parameters_negative_and_wider_than_indices():
+def test_extents_may_be_of_any_kind_and_sign():
     @weft.kernel
     def part_kernel(a, n: weft.i64, m: weft.i32):
         for i in weft.each(n):
@@ -347,7 +347,7 @@ def test_extents_are_as_wide_as_an_i64_and_empty_rows_cost_nothing():
 @pytest.mark.parametrize("shape", [((1 << 16) + 1, 1 << 15), ((1 << 31) + (1 << 15),)], ids=str)
 def test_more_rounds_than_an_i32_counts(shape):
     @weft.kernel
-    def add_up_kernel(a, found):
+    def sum_kernel(a, found):
         for at in weft.each(a.shape):
             if a[at] != 0:
                 weft.atomic_add(found, 0, weft.i32(a[at]))
@@ -357,7 +357,7 @@ def test_more_rounds_than_an_i32_counts(shape):
     for place, power in powers.items():
         flat[place] = power
     found = np.zeros(1, np.int32)
-    add_up_kernel[8, 4](flat.reshape(shape), found)
+    sum_kernel[8, 4](flat.reshape(shape), found)
     assert found[0] == sum(powers.values())
 
 
@@ -403,7 +403,7 @@ def test_small_floats_in_mixed_arithmetic(dtype):
         assert (c == a.astype(np.float32) * b).all()
 
 
-def test_marks_around_the_loop_record_each_blocks_part_of_the_rounds():
+def test_events_around_a_loop_record_each_blocks_share():
     @weft.kernel
     def timed_kernel(a):
         p = weft.profiler.Profiler()

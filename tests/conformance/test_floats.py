@@ -82,7 +82,7 @@ def test_floor_division_and_modulo_of_operands_far_apart(dtype):
     values = np.array([*numbers, *(-x for x in numbers)]).astype(NUMPY_TYPES[dtype])
     values = values[np.isfinite(values.astype(np.float64)) & (values != 0)]
     a, b = pairs(values, values)
-    # Multiples of the divisor, and their neighbors.
+    # Multiples of the divisor, and adjacent values.
     with np.errstate(all="ignore"):
         near = np.random.default_rng(3).integers(-4000, 4000, len(a)) * b.astype(np.float64)
         near = near.astype(NUMPY_TYPES[dtype])

@@ -69,7 +69,7 @@ def test_values_of_rows_and_columns_are_broadcast():
     np.testing.assert_array_equal(run(body, (32, 16)), rows**2 * (columns + 1))
 
 
-def test_rows_and_columns_take_a_constant_and_are_mapped_themselves():
+def test_rows_and_columns_take_a_constant():
     def body(zeros):
         ones = zeros.rows(1.0).map(lambda one, row: one + row, zeros.rows(lambda row: row))
         return zeros.map(lambda x, one, two: x + one * two, ones, zeros.cols(2.0))
@@ -317,18 +317,18 @@ def test_constant_places_before_and_beyond_the_edges_are_left_out(is_static, pla
 
 
 @pytest.mark.parametrize(
-    ("swizzle", "dtype", "turned"),
+    ("swizzle", "dtype", "transposed"),
     sampled(
         itertools.product([None, 32, 64, 128], [weft.bf16, weft.f32], [False, True]),
         3,
         several=True,
     ),
 )
-def test_stores_into_tiles_go_where_elements_are(swizzle, dtype, turned):
+def test_stores_into_tiles_go_where_elements_are(swizzle, dtype, transposed):
     @weft.kernel
     def kernel(out: weft.Tensor):
         tiles = weft.shared((2, 64, 64), dtype, swizzle=swizzle)
-        tile = tiles[1].T if turned else tiles[1]
+        tile = tiles[1].T if transposed else tiles[1]
         found = weft.mma.zeros((32, 64)).map(
             lambda x, row, column: row + column * 2, coordinates=True
         )

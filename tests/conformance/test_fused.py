@@ -172,7 +172,7 @@ def test_a_host_function_computes_likewise():
     assert host(x, x) == multiply_add(TYPES["f32"], float(x), float(x), -float(x * x)).number != 0
 
 
-def test_a_cpu_without_the_instruction_calls_the_c_librarys_function(monkeypatch):
+def test_a_cpu_without_the_instruction_calls_libm(monkeypatch):
     modules = []
     lower = pipeline.lower
 

@@ -86,7 +86,7 @@ def test_a_grid_that_needs_more_memory_than_there_is_is_refused():
     assert out[0] == 1
 
 
-def test_for_a_gpu_each_array_is_a_hidden_parameter_indexed_by_the_block():
+def test_gpu_arrays_are_hidden_parameters_per_block():
     fakes = (weft.fake_tensor(weft.f32, ("m", "n", 64)),) * 2
     compiled = weft.compile(define(SOURCE)["host"], *fakes, options="--gpu-arch sm_90a")
     info = compiled.kernels["kernel"]
@@ -96,7 +96,7 @@ def test_for_a_gpu_each_array_is_a_hidden_parameter_indexed_by_the_block():
     assert "%nctaid.x" in compiled.ptx
 
 
-def test_scratch_that_nothing_uses_takes_no_memory_and_no_parameter():
+def test_unused_scratch_takes_no_memory():
     source = """
     @weft.kernel
     def kernel(out: weft.Tensor):

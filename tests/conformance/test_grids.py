@@ -179,7 +179,7 @@ def test_kernel_called_without_a_launch_is_refused():
         where_am_i_kernel(np.zeros((1, 7), np.int32))
 
 
-def test_a_block_beyond_what_a_kernel_declares_is_refused_at_run_time():
+def test_a_block_beyond_the_declared_size_is_refused():
     host = define(
         """
         @weft.kernel(max_threads=32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a GPU refuses while a kernel runs is an error on the CPU too; what is known earlier, an error of the compiler.
+"""Run-time refusals of a GPU are errors on the CPU too; those known earlier, errors of the compiler.
 
 One row for each limit: a kernel that breaks it, how it is launched, and what the error says. GPUs answer them with an
 illegal instruction, a misaligned address, a launch that fails, or a wait that does not end.
@@ -280,7 +280,7 @@ def test_a_start_that_shows_its_factor_is_not_checked():
     assert "simt.assert" not in str(weft.compile(host, fake).ir_module)
 
 
-def test_requests_that_are_met_together_or_of_unknown_warps_are_allowed():
+def test_setmaxnreg_by_unknown_warps_is_allowed():
     @weft.kernel
     def kernel(number: weft.i32):
         if weft.warpgroup_id() > 0:
@@ -314,7 +314,7 @@ PARTS_OF_A_WARPGROUP = {
 
 @pytest.mark.parametrize("part", PARTS_OF_A_WARPGROUP.values(), ids=PARTS_OF_A_WARPGROUP)
 @pytest.mark.parametrize("options", ["", "--gpu-arch sm_90a"])
-def test_registers_that_some_warps_of_a_warpgroup_ask_for_are_refused(part, options):
+def test_setmaxnreg_by_some_warps_is_refused(part, options):
     @weft.kernel
     def kernel(a: weft.Tensor):
         if part():
@@ -329,7 +329,7 @@ def test_registers_that_some_warps_of_a_warpgroup_ask_for_are_refused(part, opti
     assert caught.value.location is not None
 
 
-def test_registers_that_some_threads_of_a_warpgroup_ask_for_are_an_error_on_the_cpu():
+def test_setmaxnreg_by_some_threads_is_an_error_on_the_cpu():
     @weft.kernel
     def kernel(a: weft.Tensor):
         if weft.thread_idx.x < 32:

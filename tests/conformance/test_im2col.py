@@ -146,7 +146,7 @@ def test_each_panel_is_an_instruction(architecture, space):
     assert found.remarks == ()
 
 
-def test_an_image_that_the_kernel_does_not_fit_into_is_an_error_of_the_call():
+def test_an_image_without_room_for_the_kernel_is_an_error():
     images = aligned((1, 1, 3, 16), np.float32)
     with pytest.raises(ValueError, match=r"shape\[1\] is 1; the kernel reaches beyond both ends"):
         copier("valid")(images, np.zeros((40, 16), np.float32), np.zeros(6, np.int32))

@@ -234,7 +234,7 @@ def host(a: weft.Tensor, out: weft.Tensor):
 
 
 @pytest.mark.parametrize("columns", ["columns", 640])
-def test_the_rows_of_a_stencil_cost_no_product_and_their_elements_nothing(columns: object):
+def test_a_stencils_rows_cost_no_multiplication(columns: object):
     if why_no_cuda():
         pytest.skip(why_no_cuda())
     image = weft.fake_tensor(weft.i32, ("rows", columns))

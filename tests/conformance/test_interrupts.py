@@ -21,7 +21,7 @@ from weft import _native
 
 
 class Stopped(Exception):
-    """What the handler raises."""
+    """The exception of the handler."""
 
 
 @pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
@@ -139,7 +139,7 @@ def test_a_signal_stops_blocks_that_meet_at_grid_barriers(alarm):
     assert_stops(lambda: compiled(a, (1 << 31) - 1), alarm)
 
 
-def test_a_signal_stops_a_host_function_that_launches_again_and_again(threads, alarm):
+def test_a_signal_stops_a_loop_of_launches(threads, alarm):
     names = define(
         """
         @weft.kernel
@@ -257,7 +257,7 @@ def large_kernel(a: weft.Tensor):
     a[t] = tile[1023 - t]
 
 
-def test_a_handler_that_launches_leaves_the_memory_of_the_kernel_it_interrupts_alone():
+def test_a_launching_handler_leaves_other_memory_alone():
     inner = np.zeros(1024, np.int32)
     launch = large_kernel[1, 1024]
     launch(inner)
@@ -282,7 +282,7 @@ def test_a_handler_that_launches_leaves_the_memory_of_the_kernel_it_interrupts_a
     np.testing.assert_array_equal(a, 3 * (255 - np.arange(256)))
 
 
-ENDING = """
+AT_EXIT = """
 import threading, time
 import numpy as np, weft
 
@@ -311,5 +311,5 @@ time.sleep(0.15)
 @pytest.mark.slow
 def test_a_process_ends_while_a_daemon_thread_is_in_a_launch():
     for _ in range(2):
-        ran = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, text=True)
+        ran = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True)
         assert (ran.returncode, ran.stderr) == (0, "")

@@ -100,7 +100,7 @@ def test_constants_at_the_edge_fit():
 
 
 @pytest.mark.parametrize("dtype", [weft.f64, weft.f32, weft.i64, weft.u8], ids=str)
-def test_weak_initial_value_of_a_loop_takes_the_type_of_what_is_added(dtype):
+def test_a_weak_initial_value_takes_the_added_type(dtype):
     a = np.arange(1, 11, dtype=NUMPY_TYPES[dtype])
     out = np.zeros(1, a.dtype)
     zero = "0.0" if dtype.is_float else "0"

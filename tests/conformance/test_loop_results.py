@@ -205,7 +205,7 @@ def host(out: weft.Tensor[weft.i32, (8,)]):
 
 
 @pytest.mark.parametrize("rest", ["", "    else:\n        pass\n"])
-def test_what_only_a_break_assigns_is_refused_where_the_loop_may_end(rest):
+def test_a_variable_assigned_only_at_a_break_is_refused(rest):
     source = f"""\
 @weft.kernel
 def kernel(out: weft.Tensor):
@@ -224,7 +224,7 @@ def kernel(out: weft.Tensor):
     )
 
 
-def test_types_that_differ_between_a_break_and_the_else_are_refused_with_both_places():
+def test_types_that_differ_at_a_break_are_refused():
     source = f"""\
 @weft.kernel
 def kernel(out: weft.Tensor):

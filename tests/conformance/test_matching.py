@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Affine:
-    slope: object
+    scale: object
     offset: object = 0
 
 
@@ -122,12 +122,12 @@ def classes(x, y):
         case Span(1, value):
             result = value * 2
     match Affine(x, y):
-        case Affine(slope=0):
+        case Affine(scale=0):
             result += 50
-        case Affine(slope=u, offset=3):
+        case Affine(scale=u, offset=3):
             result += u
         case Affine(u, offset=w) as line:
-            result += u - w + line.slope
+            result += u - w + line.scale
     return result
 
 
@@ -149,9 +149,9 @@ def classes_of_numbers(x, y):
 
 def nested_patterns_with_names(x, y):
     match (x, (1, Affine(y, 2))):
-        case [u, (1, Affine(slope=0, offset=w) as line) as pair]:
+        case [u, (1, Affine(scale=0, offset=w) as line) as pair]:
             return u + w + pair[0] + line.offset + 100
-        case [u, (1, Affine(slope=v))]:
+        case [u, (1, Affine(scale=v))]:
             return u + v
     return -1
 

@@ -81,7 +81,7 @@ def ulps(got: np.ndarray, expected: np.ndarray) -> float:
 
 
 def all_functions(dtype: weft.DType, decorator: str = "weft.kernel") -> dict[str, np.ndarray]:
-    """What each function gives for its own arguments."""
+    """Results of each function for its own arguments."""
     calls = {name: (f"weft.math.{name}(a)", a) for name, (_, a, _) in FUNCTIONS.items()}
     return compute_each(calls, dtype, decorator)
 

@@ -121,7 +121,7 @@ def test_barriers_made_after_the_first_use_are_ready_too():
     np.testing.assert_array_equal(out, np.arange(64))
 
 
-def test_a_phase_is_told_from_the_next_but_one_by_its_parity_known_at_run_time():
+def test_phases_are_compared_by_run_time_parity():
     text = """
         def kernel(out):
             bar = weft.mbarrier(1, arrivals=32)
@@ -233,7 +233,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wait_that_nothing_ends_is_an_error_with_the_barrier_and_the_threads(name):
+def test_an_endless_wait_is_an_error_with_the_barrier(name):
     text, what, threads = WRONG[name]
     with pytest.raises(RuntimeError) as caught:
         run(text, np.zeros(64, np.int32))

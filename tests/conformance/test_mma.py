@@ -98,7 +98,7 @@ def test_f32_operands_are_tf32_whose_last_13_bits_do_not_count():
     np.testing.assert_array_equal(out, 2 + 2.0**-10)
 
 
-def test_sums_of_integers_wrap_and_sums_of_floats_are_added_in_the_order_of_k():
+def test_integer_sums_wrap_and_float_sums_follow_k():
     a, b = np.ones((16, 16), np.float16), np.zeros((16, 8), np.float16)
     b[:3] = [[2048], [1], [-2048]]
     out = np.zeros((32, 4), np.float32)

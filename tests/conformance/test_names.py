@@ -168,7 +168,7 @@ def host(a: weft.Tensor, n: weft.i32):
 
 
 @pytest.mark.parametrize("name", ["a0", "a1", "a2", "result", "frame", "entry", "v"])
-def test_a_variable_may_be_called_like_what_a_printer_calls_its_own(name):
+def test_a_variable_may_have_a_printers_name(name):
     for count in range(6):
         line = f"    while {name} > 100:\n        {name} -= 1\n"
         host = define(NUMBERED.format(name=name, lines=line * count))["host"]

@@ -38,42 +38,42 @@ Named = namedtuple("Named", "a b")
 
 @dataclass(frozen=True)
 class Affine:
-    slope: object
+    scale: object
     offset: object = 0
     mode: weft.Constexpr[int] = 1
 
     def __call__(self, x):
-        return self.slope * x + self.offset
+        return self.scale * x + self.offset
 
     def __add__(self, other):
         if not isinstance(other, Affine):
             return NotImplemented
-        return Affine(self.slope + other.slope, self.offset + other.offset)
+        return Affine(self.scale + other.scale, self.offset + other.offset)
 
     def __rmul__(self, factor):
-        return Affine(factor * self.slope, factor * self.offset)
+        return Affine(factor * self.scale, factor * self.offset)
 
     def __neg__(self):
-        return Affine(-self.slope, -self.offset)
+        return Affine(-self.scale, -self.offset)
 
     def __getitem__(self, index):
-        return self.offset if index == 0 else self.slope
+        return self.offset if index == 0 else self.scale
 
     def __contains__(self, x):
-        return (x == self.offset) | (x == self.slope)
+        return (x == self.offset) | (x == self.scale)
 
     def __bool__(self):
-        return self.slope != 0
+        return self.scale != 0
 
     def __len__(self):
         return 2
 
     def __lt__(self, other):
-        return self.slope < other.slope
+        return self.scale < other.scale
 
     @property
     def doubled(self):
-        return 2 * self.slope
+        return 2 * self.scale
 
     @staticmethod
     def five_times(x):
@@ -161,9 +161,9 @@ def dataclass_in_branches_and_loops(x, y):
     if x > 0:
         line = line.shifted(3)
     for k in range(y):
-        line = Affine(line.offset, line.slope - k)
-    while line.slope > 10:
-        line = replace(line, slope=line.slope - 3)
+        line = Affine(line.offset, line.scale - k)
+    while line.scale > 10:
+        line = replace(line, scale=line.scale - 3)
     return line(3)
 
 

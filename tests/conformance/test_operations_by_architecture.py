@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which GPU has which operation of the tensor cores and the copy engine: the others are refused by name.
+"""Which GPU has which operation of the tensor cores and TMA: the others are refused by name.
 
 One row for each operation: a kernel's body, and the first architecture that has it, or all that do. What has it is
 assembled for the first and for the newest of them.
@@ -80,11 +80,11 @@ def edits_maps(tensor, out):
     weft.tma.edit_map(mine, weft.global_scratch((8, 32), weft.f32), weft.shared(16, weft.u64))
 
 
-def copies_neighbors(tensor, out):
+def copies_adjacent(tensor, out):
     weft.bulk_copy(out[:64], weft.shared(64, weft.f32))
 
 
-def fetches_neighbors(tensor, out):
+def fetches_adjacent(tensor, out):
     full = weft.mbarrier(1, arrivals=128)
     weft.bulk_copy(weft.shared(64, weft.f32), out[:64], full[0])
 
@@ -162,8 +162,8 @@ OPERATIONS = {
     "tma.copy_map": (copies_maps, SPECIFIC),
     "tma.map_at": (finds_maps, SPECIFIC),
     "tma.edit_map": (edits_maps, SPECIFIC),
-    "bulk_copy": (copies_neighbors, FROM_90),
-    "bulk_copy into shared memory": (fetches_neighbors, FROM_90),
+    "bulk_copy": (copies_adjacent, FROM_90),
+    "bulk_copy into shared memory": (fetches_adjacent, FROM_90),
     "fence_proxy": (fences, FROM_90),
     "elect_one": (elects, ARCHITECTURES),
     "setmaxnreg": (hands_registers_on, SPECIFIC),

@@ -61,7 +61,7 @@ CAPTURED = SOURCE.replace(
 )
 
 
-def test_a_kernel_that_is_captured_computes_what_the_unmarked_one_does():
+def test_a_profiled_kernel_computes_the_same():
     source = np.arange(192, dtype=np.float32)
     target = np.zeros(192, np.float32)
     host = define(CAPTURED)["host"]

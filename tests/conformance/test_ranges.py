@@ -49,7 +49,7 @@ def courses(dtype: weft.DType) -> list[tuple[int, int, int]]:
     ]
 
 
-def rounds_of(course: tuple[int, int, int]) -> list[int]:
+def iterations_of(course: tuple[int, int, int]) -> list[int]:
     return list(itertools.islice(range(*course), MOST))
 
 
@@ -67,7 +67,7 @@ def check(host, dtype: weft.DType, listed: list[tuple[int, int, int]], *arrays: 
     counts = np.zeros(len(listed), np.int32)
     host(len(listed), *arrays, out, counts, np.array([MOST], np.int32))
     for course, values, count in zip(listed, out.tolist(), counts.tolist(), strict=True):
-        assert values[:count] == rounds_of(course), f"range{course}"
+        assert values[:count] == iterations_of(course), f"range{course}"
 
 
 def body_of(arguments: str, leave: str) -> str:
@@ -163,7 +163,7 @@ def test_a_range_of_u64_takes_nothing_that_u64_does_not_hold(arguments, code):
 
 
 @pytest.mark.parametrize("step", ["weft.block_dim.x", "weft.grid_dim.x * weft.block_dim.x"])
-def test_a_step_of_the_grids_size_may_pass_the_limit_after_the_last_round(step: str):
+def test_a_grid_stride_may_pass_the_limit_at_the_end(step: str):
     high = weft.i32.maximum
     starts = np.array(
         [high - 200, high - 33, high - 32, high - 31, high - 1, high, -5, 0], np.int32

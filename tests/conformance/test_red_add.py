@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of neighbors into memory: each type against NumPy, many threads at the same elements; and what a GPU does."""
+"""Sums of elements into memory: each type against NumPy, many threads at the same elements; and what a GPU does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKED = {weft.f32: "v4.f32", weft.f16: "noftz.v4.f16x2", weft.bf16: "noftz.v4.b
 
 
 def adder(count, place="global"):
-    """Each round adds its row to one of 3 rows of `out`, by a vector and, of the first column, by itself."""
+    """Each iteration adds its row to one of 3 rows of `out`, by a vector and, of the first column, by itself."""
 
     @weft.kernel
     def kernel(a: weft.Tensor, out: weft.Tensor):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call refuses, with the whole message: the function's signature, the argument, both values.
+"""Refusals of a call, with the whole message: the function's signature, the argument, both values.
 
 In: compiled functions and wrong arguments. Out: exact texts, on the direct and the compiled path.
 """
@@ -121,7 +121,7 @@ def test_nothing_is_written_when_a_later_argument_is_wrong(compiled):
     assert not b.any()
 
 
-def test_function_whose_annotations_say_everything_compiles_without_examples():
+def test_a_fully_annotated_function_needs_no_examples():
     b = vector()
     weft.compile(add_one)(vector(), b)
     assert b.tolist() == [1.0] * 10

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host function returns is to Python what it was: tuples, lists and records, at every depth."""
+"""Results of host functions are Python values: tuples, lists and records, at every depth."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_result_is_of_the_class_that_was_returned(function, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_record_that_was_given_comes_back_with_its_constants_and_its_very_arrays(way):
+def test_a_record_comes_back_with_its_own_arrays(way):
     array = np.zeros(3, np.float32)
     job = object.__new__(Job)
     for name, value in (

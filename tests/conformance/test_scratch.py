@@ -108,7 +108,7 @@ def host(out: weft.Tensor, n: weft.{kind}):
     assert out.tolist() == [5, 6, 7, 8, 9, 10, 0, 0]
 
 
-def test_addresses_are_multiples_of_256_so_that_vectors_are_aligned():
+def test_addresses_are_multiples_of_256():
     source = """
     @weft.kernel
     def kernel(a: weft.Tensor, b: weft.Tensor):
@@ -135,7 +135,7 @@ def test_addresses_are_multiples_of_256_so_that_vectors_are_aligned():
     assert text.count("simt.scratch") == 3 and text.count("align 256>") >= 3
 
 
-def test_each_evaluation_in_a_loop_a_branch_or_a_helper_makes_an_array():
+def test_each_evaluation_makes_an_array():
     source = (
         FILLS
         + """
@@ -208,7 +208,7 @@ def host(out: weft.Tensor, n: weft.i64, m: weft.i64):
         ((1 << 58, 1), MemoryError, r"no memory for 2305843009213693952 bytes"),
     ],
 )
-def test_a_size_that_no_array_has_fails_the_call_before_later_launches(
+def test_an_impossible_size_fails_before_later_launches(
     sizes: tuple[int, int], error: type[Exception], text: str
 ):
     names, out = define(LIMITS), np.zeros(1, np.int32)
@@ -246,7 +246,7 @@ def host(out: weft.Tensor, n: weft.i32, bad: weft.i32):
         with pytest.raises(ValueError, match=r"grid\.x is -1"):
             host(out, n, -1)
         host(out, n, 0)
-    assert kilobytes() - before < 100 << 10  # of 40 MiB a round
+    assert kilobytes() - before < 100 << 10  # of 40 MiB an iteration
 
 
 def test_threads_have_arrays_of_their_own():
@@ -300,7 +300,7 @@ def test_inspection_lists_each_array_with_its_text_and_its_bytes():
     assert weft.compile(define(SUMS)["sum_all"], *sums(1)).to(0).scratch[0].bytes is None
 
 
-def test_for_a_gpu_calls_take_memory_in_the_order_of_a_stream_and_give_it_back():
+def test_gpu_calls_allocate_in_stream_order():
     fakes = weft.fake_tensor(weft.i32, ("n",)), weft.fake_tensor(weft.i32, (1,))
     compiled = weft.compile(define(SUMS)["sum_all"], *fakes, options="--gpu-arch sm_90a")
     assert "call i32 %take_scratch" in compiled.host_llvm_ir

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atomics on elements of 8 and 16 bits: threads that change neighbors in one word lose nothing of each other.
+"""Atomics on elements of 8 and 16 bits: threads that change adjacent elements in one word lose nothing of each other.
 
 In: kernels whose threads all work on the elements of a few words, on several threads of the machine. Out: what NumPy
 computes in any order.
@@ -93,7 +93,7 @@ def three_threads():
 
 
 def run(kinds, dtype: weft.DType, values: np.ndarray, start: np.ndarray, space: str):
-    """What each operation leaves in the cells, which have a cell of other bits on each side."""
+    """Cells after each operation, which have a cell of other bits on each side."""
     cells = np.full((len(kinds), CELLS + 2), 1, start.dtype)
     cells[:, 1:-1] = start
     host = host_of(kinds, dtype, space, BLOCKS if space == "global" else 1, THREADS)
@@ -118,7 +118,7 @@ def test_integers_of_one_word_do_not_disturb_each_other(dtype, space):
 
 
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
-def test_constant_elements_of_several_shared_arrays_are_changed_alone(dtype):
+def test_constant_elements_of_shared_arrays_change_alone(dtype):
     random = np.random.default_rng(7)
     limits = np.iinfo(NUMPY_TYPES[dtype])
     every = (limits.min, limits.max)

@@ -99,7 +99,7 @@ def expressions(dtype: weft.DType) -> dict[str, tuple[str, weft.DType]]:
 
 
 @pytest.mark.parametrize("dtype", EIGHT_BITS)
-def test_every_pair_of_8_bit_values_adds_subtracts_multiplies_and_divides(dtype):
+def test_arithmetic_of_every_pair_of_8_bit_values(dtype):
     """In f32, as the language says, and rounded to 8 bits where that is written."""
     values = every_value(dtype)
     a, b = np.repeat(values, 256), np.tile(values, 256)
@@ -174,7 +174,7 @@ def test_every_value_converts_to_every_float(dtype):
 
 
 @pytest.mark.parametrize("dtype", SMALL)
-def test_every_value_converts_to_every_integer_and_every_small_integer_back(dtype):
+def test_every_value_converts_to_every_integer(dtype):
     values = every_value(dtype)
     got = compute({str(target): (f"weft.{target}(a)", target) for target in INTEGERS}, a=values)
     for target in INTEGERS:
@@ -236,7 +236,7 @@ FLOAT_OPERATION = re.compile(r"^\s+((?:add|sub|mul|div)\.\S*(?:f16|bf16|f32|f64)
 
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("dtype", [*SMALL, weft.f32, weft.f64])
-def test_a_gpu_rounds_each_operation_and_fuses_none_where_that_is_asked(dtype, architecture):
+def test_operations_are_not_fused_where_that_is_asked(dtype, architecture):
     """Every instruction says `.rn`, which also forbids the assembler to fuse it with its neighbor.
 
     The first GPUs with bf16 only multiply and add at once; there one operand is 1, -1 or -0, which is exact.

@@ -79,7 +79,7 @@ def test_a_program_runs_from_a_file_of_any_name(tmp_path, name, options):
 
 @pytest.mark.skipif(bool(why_no_cuda()), reason=why_no_cuda() or "")
 @pytest.mark.parametrize("name", PATHS.values(), ids=PATHS)
-def test_the_assembler_reads_one_path_and_it_leads_back_to_the_file(tmp_path, name):
+def test_the_assembler_reads_the_files_path(tmp_path, name):
     host, path = written(tmp_path, name)
     options = "--gpu-arch sm_90a --generate-line-info --enable-assertions"
     compiled = weft.compile(host, weft.fake_tensor(weft.f32, (1,)), options=options)

@@ -122,7 +122,7 @@ KERNELS = {
         """,
         33,
     ),
-    "rounds of neighbors": (
+    "iterations of adjacent elements": (
         """
         for i in range(t, 128, n):
             tile[i] = weft.f32(i) * 0.5 + a[t]
@@ -182,7 +182,7 @@ def host_of(statements, block):
 
 
 def outputs(host, a):
-    """What the loops write, and what coroutines write."""
+    """Results of the loops and of coroutines."""
     found = []
     for hooks in ((), (as_coroutines,)):
         out = np.zeros_like(a)
@@ -204,7 +204,7 @@ def test_loops_and_coroutines_write_the_same_bits(name):
     assert loops.any()
 
 
-def test_rounds_go_around_the_threads_where_neighbors_access_neighbors(monkeypatch):
+def test_rounds_go_around_the_threads_where_adjacent_access_adjacent(monkeypatch):
     found = []
 
     def interchange(kernel, waits):
@@ -217,9 +217,9 @@ def test_rounds_go_around_the_threads_where_neighbors_access_neighbors(monkeypat
         for i in range(t, 128, n):  # around
             tile[i] = a[t]
         weft.sync_threads()
-        for i in range(2 * t, 128, n):  # neighbors are two elements apart
+        for i in range(2 * t, 128, n):  # adjacent elements are two elements apart
             out[t] += tile[i]
-        for k in range(n):  # around: all read one element, and neighbors their own
+        for k in range(n):  # around: all read one element, and adjacent elements their own
             out[t] += tile[k]
         for k in range(n):  # each thread reads a stretch
             out[t] += a[(t * n + k) % n]

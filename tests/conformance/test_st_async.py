@@ -98,17 +98,17 @@ def test_every_width_is_one_instruction():
 
 @weft.kernel(cluster=2)
 def late_kernel(out: weft.Tensor):
-    inbox = weft.shared(32, weft.f32)
+    buffer = weft.shared(32, weft.f32)
     full = weft.mbarrier(1, arrivals=32)
     lane = weft.lane_id()
-    inbox[lane] = -1.0
+    buffer[lane] = -1.0
     weft.sync_cluster()
     full[0].arrive(expect_bytes=4)
-    weft.st_async(inbox, 31 - lane, weft.f32(lane), full[0], 1 - weft.cluster_rank())
+    weft.st_async(buffer, 31 - lane, weft.f32(lane), full[0], 1 - weft.cluster_rank())
     weft.sync_cluster()
-    out[0, 32 * weft.block_idx.x + lane] = inbox[lane]
+    out[0, 32 * weft.block_idx.x + lane] = buffer[lane]
     full[0].wait(0)
-    out[1, 32 * weft.block_idx.x + lane] = inbox[lane]
+    out[1, 32 * weft.block_idx.x + lane] = buffer[lane]
 
 
 def test_the_bytes_come_when_a_thread_waits():
@@ -124,27 +124,27 @@ def test_the_bytes_come_when_a_thread_waits():
 
 @weft.kernel(cluster=2)
 def unread_kernel(a: weft.Tensor):
-    inbox = weft.shared(32, weft.f32)
+    buffer = weft.shared(32, weft.f32)
     full = weft.mbarrier(1, arrivals=1)
-    weft.st_async(inbox, weft.lane_id(), a[0], full[0], 1)
+    weft.st_async(buffer, weft.lane_id(), a[0], full[0], 1)
 
 
 @weft.kernel(cluster=2)
 def returned_kernel(a: weft.Tensor):
-    inbox = weft.shared(32, weft.f32)
+    buffer = weft.shared(32, weft.f32)
     full = weft.mbarrier(1, arrivals=1)
     if weft.cluster_rank() == 1:
-        weft.st_async(inbox, weft.lane_id(), a[0], full[0], 0)
+        weft.st_async(buffer, weft.lane_id(), a[0], full[0], 0)
 
 
 def send_and_expect(a, expected):
-    inbox = weft.shared(32, weft.f32)
+    buffer = weft.shared(32, weft.f32)
     full = weft.mbarrier(1, arrivals=1)
     if weft.thread_idx.x == 0:
         full[0].arrive(expect_bytes=expected)
-    weft.st_async(inbox, weft.lane_id(), a[0], full[0], 1 - weft.cluster_rank())
+    weft.st_async(buffer, weft.lane_id(), a[0], full[0], 1 - weft.cluster_rank())
     full[0].wait(0)
-    a[1] = inbox[3]
+    a[1] = buffer[3]
 
 
 @weft.kernel(cluster=2)

@@ -515,7 +515,7 @@ HOSTS.remove((step_through_scratch, 2))
     ("host", "apart", "way"),
     sampled([(*host, way) for host in HOSTS for way in WAYS], 3, several=True),
 )
-def test_a_host_function_launches_with_the_tensor_that_a_variable_is(host, apart, way):
+def test_a_host_function_launches_with_a_variables_tensor(host, apart, way):
     for n in range(5):
         expected, found = ([np.arange(40 * apart)[::apart] for _ in range(2)] for _ in range(2))
         PYTHON[host](*expected, n)

@@ -32,7 +32,7 @@ def test_tiles_of_a_swizzled_ring_have_the_elements_of_the_array(dtype, swizzle,
     part = width // 2
 
     @weft.kernel
-    def kernel(a: weft.Tensor, narrow: weft.Tensor, wide: weft.Tensor, turned: weft.Tensor):
+    def kernel(a: weft.Tensor, narrow: weft.Tensor, wide: weft.Tensor, transposed: weft.Tensor):
         ring = weft.shared((2, rows, columns), dtype, swizzle=swizzle)
         t = weft.thread_idx.x
         for slot in range(2):
@@ -50,19 +50,19 @@ def test_tiles_of_a_swizzled_ring_have_the_elements_of_the_array(dtype, swizzle,
                     wide[slot, i // width, j * width + i % width] = tile[i // width, i % width]
             other = ring[slot].T.tile((columns, 8), (0, 1))
             for i in range(t, columns * 8, THREADS):
-                turned[slot, i // 8, i % 8] = other[i // 8, i % 8]
+                transposed[slot, i // 8, i % 8] = other[i // 8, i % 8]
 
     @weft.jit
-    def host(a, narrow, wide, turned):
-        kernel(a, narrow, wide, turned).launch(grid=1, block=THREADS)
+    def host(a, narrow, wide, transposed):
+        kernel(a, narrow, wide, transposed).launch(grid=1, block=THREADS)
 
     a = numbered((2, rows, columns), DTYPES[dtype])
     narrow, wide = np.zeros((2, 2, 8, columns), DTYPES[dtype])
-    turned = np.zeros((2, columns, 8), DTYPES[dtype])
-    host(a, narrow, wide, turned)
+    transposed = np.zeros((2, columns, 8), DTYPES[dtype])
+    host(a, narrow, wide, transposed)
     np.testing.assert_array_equal(narrow, a[:, 8:])
     np.testing.assert_array_equal(wide, a[:, :8])
-    np.testing.assert_array_equal(turned, a[:, 8:].swapaxes(1, 2))
+    np.testing.assert_array_equal(transposed, a[:, 8:].swapaxes(1, 2))
 
 
 @pytest.mark.parametrize("swizzle", SWIZZLES)
@@ -148,13 +148,13 @@ def test_tiles_and_transposes_of_any_tensor(layout):
         tile = a.tile((4, 2), (weft.block_idx.x, 1))
         i, j = weft.thread_idx.x // 2, weft.thread_idx.x % 2
         b[weft.block_idx.x, i, j] = tile[i, j]
-        turned = a.T
-        c[weft.block_idx.x, j, i] = turned.tile((2, 4), (1, weft.block_idx.x))[j, i]
+        transposed = a.T
+        c[weft.block_idx.x, j, i] = transposed.tile((2, 4), (1, weft.block_idx.x))[j, i]
         facts[0], facts[1], facts[2], facts[3] = (
             tile.nbytes,
             a.nbytes,
-            turned.shape[0],
-            turned.shape[1],
+            transposed.shape[0],
+            transposed.shape[1],
         )
 
     @weft.jit

@@ -192,7 +192,7 @@ def test_a_wrong_number_of_bytes_never_completes(change):
         broken(change)
 
 
-def test_a_block_that_ends_with_a_store_under_way_is_an_error():
+def test_a_block_that_ends_with_a_store_in_flight_is_an_error():
     with pytest.raises(RuntimeError, match="ended with a copy out of shared memory"):
         broken("no wait for the store")
 

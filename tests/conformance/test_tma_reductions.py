@@ -91,7 +91,7 @@ def test_a_tile_is_one_instruction(kind):
     assert found.ptx.count("createpolicy.fractional.L2::evict_last") == 1
 
 
-def test_a_block_that_ends_with_a_sum_under_way_is_an_error():
+def test_a_block_that_ends_with_a_sum_in_flight_is_an_error():
     source, target = np.ones((1, 8, 32), np.float32), np.ones((8, 32), np.float32)
     with pytest.raises(RuntimeError, match="ended with a copy out of shared memory in flight"):
         reducer("add", weft.f32, waits=False)(Exported(source), Exported(target))

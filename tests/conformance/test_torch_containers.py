@@ -82,7 +82,7 @@ def tensors() -> tuple[Any, Any]:
 
 @cases
 @pytest.mark.parametrize("options", [None, "", "--executor context", "--enable-tvm-ffi"])
-def test_what_is_written_is_the_callers_and_comes_back_as_the_same_object(case, options):
+def test_written_containers_come_back_as_the_same_object(case, options):
     import torch
 
     function, pack, _ = CASES[case]

@@ -52,7 +52,7 @@ FORMS = {
             s += k
         """,
     "a variable": "values = ROUNDS(range(n), F)\nfor k in values:\n    s = s * 3 + k",
-    "a helper": "for k in rounds_of(n):\n    s = s * 3 + k",
+    "a helper": "for k in iterations_of(n):\n    s = s * 3 + k",
 }
 
 
@@ -62,7 +62,7 @@ FORMS = {
 def test_rounds_are_those_of_the_range(form: str, factor: int):
     loop = textwrap.dedent(FORMS[form]).strip()
     body = f"n = i\ns = START\n{loop}\nout[i] = s".replace("ROUNDS", "weft.unroll")
-    helper = "def rounds_of(n):\n    return weft.unroll(range(n), F)\n"
+    helper = "def iterations_of(n):\n    return weft.unroll(range(n), F)\n"
     python = f"{helper}def one(i, out):\n{textwrap.indent(body, '    ')}"
     one = define(python, weft=PYTHON, F=factor, START=0)["one"]
     expected = np.zeros(COUNT, np.int32)
@@ -70,9 +70,9 @@ def test_rounds_are_those_of_the_range(form: str, factor: int):
         one(i, expected)
 
     out = np.zeros(COUNT, np.int32)
-    rounds_of = define(helper, F=factor)["rounds_of"]
+    iterations_of = define(helper, F=factor)["iterations_of"]
     body = body.replace("START", "weft.i32(0)")
-    run_threads(body, COUNT, {"out": out}, F=factor, rounds_of=rounds_of)
+    run_threads(body, COUNT, {"out": out}, F=factor, iterations_of=iterations_of)
     np.testing.assert_array_equal(out, expected)
 
 

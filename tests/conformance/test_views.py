@@ -160,7 +160,7 @@ def test_host_functions_pass_parts_of_their_tensors():
         host(a, out)
 
 
-def test_memory_written_through_a_view_in_a_kernel_must_be_writeable():
+def test_memory_written_through_a_view_is_writable():
     out = np.zeros((2, 2), np.int32)
     out.flags.writeable = False
     with pytest.raises(ValueError, match=r"'out'.*read-only"):
@@ -215,7 +215,7 @@ def host(
     ],
     ids=str,
 )
-def test_vectors_are_the_neighbors_of_every_type(dtype, count):
+def test_vectors_are_consecutive_in_every_type(dtype, count):
     numpy_type = NUMPY_TYPES[dtype]
     a, out = aligned(3 * count, numpy_type), aligned(3 * count, numpy_type)
     a[:] = np.arange(3 * count).astype(numpy_type)

@@ -60,7 +60,7 @@ def test_one_lane_waits_for_itself_and_then_for_all():
 
 @weft.kernel
 def groups_of_rounds_kernel(rounds: weft.Tensor, out: weft.Tensor):
-    """Each group of eight lanes has rounds of its own; the warp meets at the end."""
+    """Each group of eight lanes has iterations of its own; the warp meets at the end."""
     i = weft.thread_idx.x
     group = weft.u32(255) << (i // 8 * 8)
     value = i

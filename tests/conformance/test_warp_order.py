@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which a warp adds floats: neighbors among the lanes of the mask, then neighbors of the results.
+"""The order in which a warp adds floats: adjacent lanes of the mask, then adjacent results.
 
 In: floats whose sum depends on the order. Out: the bits of a tree in Python.
 """

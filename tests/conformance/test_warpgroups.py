@@ -105,7 +105,7 @@ def test_on_the_cpu_elections_split_loops_over_threads():
     np.testing.assert_array_equal(out, expected)
 
 
-def test_on_the_cpu_an_election_by_a_part_of_a_warp_is_an_error_with_both_places():
+def test_an_election_by_part_of_a_warp_is_an_error():
     line = parted_kernel.function.__code__.co_firstlineno
     with pytest.raises(RuntimeError) as caught:
         elect_parted(np.zeros(32, np.int32), 16, 0, 32)

@@ -128,20 +128,20 @@ def test_8_bit_types_mix(types):
 
 
 @pytest.mark.parametrize(
-    ("a_is_turned", "b_is_turned", "swizzle"),
+    ("a_is_transposed", "b_is_transposed", "swizzle"),
     sampled(itertools.product([False, True], [False, True], [32, 64, 128]), 2, several=True),
 )
-def test_16_bit_operands_have_either_order(swizzle, a_is_turned, b_is_turned):
+def test_16_bit_operands_have_either_order(swizzle, a_is_transposed, b_is_transposed):
     rng = np.random.default_rng(3)
     a, b = values_of(weft.bf16, (128, 64), rng), values_of(weft.bf16, (64, 192), rng)
 
     def body(a, b):
-        left, right = a.T if a_is_turned else a, b.T if b_is_turned else b
+        left, right = a.T if a_is_transposed else a, b.T if b_is_transposed else b
         return weft.wgmma.wait(weft.wgmma.mma(left, right))
 
     stored = (
-        np.ascontiguousarray(a.T if a_is_turned else a),
-        np.ascontiguousarray(b.T if b_is_turned else b),
+        np.ascontiguousarray(a.T if a_is_transposed else a),
+        np.ascontiguousarray(b.T if b_is_transposed else b),
     )
     found = multiplied(body, *stored, (weft.bf16, weft.bf16), (128, 192), swizzle)
     check(found, (a, b))
@@ -164,7 +164,7 @@ def test_tiles_of_a_larger_array():
     check(found, (a[64:], b[:, 32:]))
 
 
-def test_products_add_up_and_begin_anew():
+def test_products_accumulate_and_restart():
     rng = np.random.default_rng(5)
     a, b = values_of(weft.bf16, (64, 64), rng), values_of(weft.bf16, (64, 64), rng)
 

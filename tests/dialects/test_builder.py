@@ -59,7 +59,7 @@ def test_without_a_key_each_operation_is_its_own():
     assert names(block) == ["simt.thread_idx"] * 2
 
 
-def test_taking_back_keeps_shared_operations_even_in_an_empty_entry_block():
+def test_undo_keeps_shared_operations():
     block, builder = make()
     one = builder.constant(i32, 1)
     builder.emit(arith.AddiOp(block.args[0], one))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of neighbors as text: they print, parse again in both forms, refuse what is wrong."""
+"""Bulk copies as text: they print, parse again in both forms, refuse what is wrong."""
 
 from __future__ import annotations
 

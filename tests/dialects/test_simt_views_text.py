@@ -75,11 +75,11 @@ def test_what_is_wrong_is_refused(before, after, words):
 
 
 PANELS = "!simt.tensor<f16, [2, 16, 128], swizzled 128 panels 1024, shared, dims 32, offsets 32, align 1024>"
-TURNED = "!simt.tensor<f16, [128, 16], swizzled 128 panels 1024 transposed, shared, dims 32, offsets 32, align 1024>"
+FLIPPED = "!simt.tensor<f16, [128, 16], swizzled 128 panels 1024 transposed, shared, dims 32, offsets 32, align 1024>"
 SWIZZLED = f"""builtin.module {{
   simt.kernel @k(%i: i32 {{weft.name = "i"}}) {{
     %ring = simt.shared : {PANELS}
-    %turned = simt.view %ring[%i, %i, %i : i32, i32, i32] keeps [2, 1] steps [1, 1] : {PANELS} -> {TURNED}
+    %flipped = simt.view %ring[%i, %i, %i : i32, i32, i32] keeps [2, 1] steps [1, 1] : {PANELS} -> {FLIPPED}
     simt.return
   }}
 }}"""

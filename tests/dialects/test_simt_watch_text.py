@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sanitizer watches and a thread tells, as text: it prints, parses in both forms, refuses what is wrong."""
+"""Operations of the sanitizer and of traces as text: it prints, parses in both forms, refuses what is wrong."""
 
 from __future__ import annotations
 

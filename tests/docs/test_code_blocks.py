@@ -31,7 +31,7 @@ def test_code_of_the_page_runs(page: str, tmp_path: Path):
     assert result.returncode == 0, result.stderr
 
 
-def test_a_block_keeps_its_line_numbers_and_a_marked_one_is_left_out(tmp_path: Path):
+def test_code_blocks_keep_line_numbers_and_honor_marks(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text(
         "# Title\n```python\na = 1\n```\n```sh\nls\n```\n"

@@ -30,7 +30,7 @@ def test_message_with_holes_is_readable():
     assert generate_errors.entry_of(call) == ("TOO_LARGE", "… is too large: …", "shrink it")
 
 
-def test_every_code_has_a_cause_and_a_cure_and_every_such_row_a_code():
+def test_every_code_has_a_cause_and_a_cure():
     source = generate_errors.ROOT / "src" / "weft"
     codes = {entry.code for path in source.rglob("*.py") for entry in generate_errors.entries(path)}
     rows = generate_errors.rows_of("compile_errors.txt")

@@ -83,6 +83,6 @@ def test_costs_of_profiling_are_what_the_record_says():
 
 
 @pytest.mark.slow
-def test_costs_of_profiling_are_counted_with_the_ptxas_that_the_page_names():
+def test_profiling_costs_are_those_of_the_named_ptxas():
     record = json.loads(generate_profiling.RECORD.read_text())["code"]
     assert generate_profiling.counted() == record, "run: python -m docs.generate_profiling"

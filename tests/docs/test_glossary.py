@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the glossary decides holds in the source: a word stands only where it has its one meaning."""
+"""Words of the glossary stand only where they have their one meaning."""
 
 import re
 from pathlib import Path

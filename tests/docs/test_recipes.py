@@ -70,7 +70,7 @@ def test_the_backends_recipe_names_every_member_and_every_file():
     assert set(steps) == {path.name for path in EXAMPLE.glob("*.py")} - {"__init__.py"}
 
 
-def test_the_backends_recipe_names_all_that_its_example_takes_from_backends_and_codegen():
+def test_the_backend_recipe_names_all_that_it_uses():
     used: set[str] = set()
     for path in EXAMPLE.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

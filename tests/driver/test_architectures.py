@@ -191,7 +191,7 @@ def test_without_a_driver_the_default_is_sm_90a():
 
 
 @pytest.mark.parametrize("own", [(8, 9), (9, 0), (10, 0)])
-def test_a_compiled_function_refuses_a_device_of_another_architecture(own):
+def test_a_device_of_another_architecture_is_refused(own):
     build()
 
     def child() -> None:
@@ -229,7 +229,7 @@ def test_a_gpu_that_weft_does_not_know_is_an_error_with_its_name(capability):
     in_child(child)
 
 
-def test_code_for_a_gpu_that_the_assembler_no_longer_knows_is_ptx_for_the_driver():
+def test_code_for_a_gpu_unknown_to_ptxas_is_ptx():
     build()
 
     def child() -> None:

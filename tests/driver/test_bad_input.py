@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program may get wrong: each is a typed error that names the function, the argument and the numbers."""
+"""Bad input: each is a typed error that names the function, the argument and the numbers."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_no_damage_to_a_cubin_crashes_a_program(fake: FakeCuda):
         (1, 1, 32, 1 << 40, "shared_memory_bytes is 1099511627776, expected 0 to"),
     ],
 )
-def test_sizes_that_no_launch_has_are_refused_by_a_compiled_function_with_the_kernels_name(
+def test_impossible_launch_sizes_name_the_kernel(
     fake: FakeCuda, x: int, y: int, threads: int, shared: int, text: str
 ):
     function = compiled().register(fake)
@@ -148,9 +148,7 @@ def test_the_largest_grid_is_passed_on_in_64_bits(fake: FakeCuda):
 
 @on_fake(devices=2)
 @pytest.mark.parametrize("device", [2, -1, 99, "cuda:2"])
-def test_a_device_that_does_not_exist_is_named_by_everything_that_takes_one(
-    fake: FakeCuda, device: object
-):
+def test_a_missing_device_is_named_by_every_function(fake: FakeCuda, device: object):
     uses: list[Callable[[], object]] = [
         lambda: driver.load_binary("empty_kernel", assemble(EMPTY), 0, device),
         lambda: driver.device_properties(device),
@@ -204,9 +202,7 @@ def test_a_non_stream_is_refused_before_the_driver_sees_it(
 
 @on_fake()
 @pytest.mark.parametrize("function", [0, 1, 0x1001, 4095, -8, 1 << 70, "empty_kernel", None])
-def test_what_cannot_be_a_kernels_handle_is_refused_before_the_driver_sees_it(
-    fake: FakeCuda, function: Any
-):
+def test_invalid_kernel_handles_are_refused(fake: FakeCuda, function: Any):
     driver.open_driver()
     driver.set_current_device(0)
     fake.forget_calls()
@@ -216,7 +212,7 @@ def test_what_cannot_be_a_kernels_handle_is_refused_before_the_driver_sees_it(
 
 
 @on_fake()
-def test_a_freed_module_is_refused_by_everything_that_takes_its_function(fake: FakeCuda):
+def test_a_freed_modules_function_is_refused(fake: FakeCuda):
     module, function, *_ = driver.load_binary("empty_kernel", assemble(EMPTY))
     driver.unload(module)
     driver.drain_unloads()
@@ -247,7 +243,7 @@ def test_a_freed_module_is_refused_by_everything_that_takes_its_function(fake: F
         (lambda: attributes.Raw("2", b""), TypeError, "id"),
     ],
 )
-def test_attributes_of_wrong_types_are_type_errors_that_name_the_field(
+def test_a_wrong_attribute_type_names_the_field(
     make: Callable[[], object], error: type[Exception], text: str
 ):
     with pytest.raises(error, match=text):

@@ -34,7 +34,7 @@ def test_load_binary_gives_handles_and_resources(fake: FakeCuda):
 
 
 @on_fake(devices=2)
-def test_without_a_context_the_devices_primary_one_is_retained_and_the_callers_restored(
+def test_without_a_context_the_primary_one_is_retained(
     fake: FakeCuda,
 ):
     load_binary("empty_kernel", assemble(EMPTY), 0, 1)
@@ -48,7 +48,7 @@ def test_without_a_context_the_devices_primary_one_is_retained_and_the_callers_r
 
 
 @on_fake()
-def test_more_than_48_kb_of_shared_memory_is_allowed_up_to_what_the_device_has(fake: FakeCuda):
+def test_more_than_48_kb_of_shared_memory_is_allowed(fake: FakeCuda):
     load_binary("shared_kernel", assemble(SHARED), 48000, 0)
     assert fake.count("cuFuncSetAttribute") == 0
     load_binary("shared_kernel", assemble(SHARED), 49152, 0)
@@ -64,7 +64,7 @@ def test_more_than_48_kb_of_shared_memory_is_allowed_up_to_what_the_device_has(f
 
 
 @on_fake()
-def test_every_truncation_and_random_bytes_are_refused_before_the_driver_reads_them(fake: FakeCuda):
+def test_damaged_binaries_are_refused_before_the_driver(fake: FakeCuda):
     cubin = assemble(ADD_ONE)
     generator = random.Random(0)
     for size in [0, 1, 4, 63, 64, 1000, len(cubin) // 2, len(cubin) - 1]:
@@ -103,9 +103,7 @@ def test_a_damaged_header_never_reaches_past_the_bytes(fake: FakeCuda):
         (222, r"the PTX is newer than the driver, which knows CUDA 12\.4; update the driver"),
     ],
 )
-def test_ptx_that_the_driver_does_not_assemble_is_explained_on_both_ways_to_load(
-    fake: FakeCuda, result: int, words: str
-):
+def test_ptx_refused_by_the_driver_is_explained(fake: FakeCuda, result: int, words: str):
     ptx = b".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n"
     fake.fail("cuModuleLoadData", result)
     with pytest.raises(CudaError, match=words):
@@ -116,7 +114,7 @@ def test_ptx_that_the_driver_does_not_assemble_is_explained_on_both_ways_to_load
 
 
 @on_fake()
-def test_ptx_that_the_driver_takes_for_no_code_at_all_is_called_ptx_on_both_ways_to_load(
+def test_invalid_ptx_is_called_ptx_on_both_paths(
     fake: FakeCuda,
 ):
     ptx = b".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n"
@@ -138,7 +136,7 @@ def test_an_elf_file_of_another_machine_is_told_apart(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_kernel_that_is_not_there_is_named_and_nothing_stays_loaded(fake: FakeCuda):
+def test_a_missing_kernel_is_named_and_nothing_stays_loaded(fake: FakeCuda):
     with pytest.raises(CudaError, match="the code has no kernel of that name") as caught:
         load_binary("other", assemble(EMPTY))
     assert (caught.value.kernel, caught.value.function) == ("other", "cuModuleGetFunction")

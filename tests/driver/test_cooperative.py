@@ -102,7 +102,7 @@ def test_all_blocks_of_a_cooperative_grid_meet_at_each_barrier(fake: FakeCuda, b
 
 
 @on_fake()
-def test_a_cooperative_grid_that_is_not_resident_as_a_whole_is_refused_with_both_numbers(
+def test_a_cooperative_grid_beyond_residency_is_refused(
     fake: FakeCuda,
 ):
     function = rounds().register(fake)
@@ -116,7 +116,7 @@ def test_a_cooperative_grid_that_is_not_resident_as_a_whole_is_refused_with_both
 
 @on_fake()
 @pytest.mark.parametrize("extra", [0, 50_000])
-def test_clusters_and_programmatic_launches_with_shared_memory_compute(fake: FakeCuda, extra: int):
+def test_clusters_and_programmatic_launches_compute(fake: FakeCuda, extra: int):
     function = sums().register(fake)
     numbers, values = vector(64 * 6)
     result, memory = vector(6)
@@ -126,7 +126,7 @@ def test_clusters_and_programmatic_launches_with_shared_memory_compute(fake: Fak
 
 
 @on_fake()
-def test_a_grid_that_the_cluster_does_not_divide_is_refused_with_both_numbers(fake: FakeCuda):
+def test_a_grid_that_the_cluster_does_not_divide_is_refused(fake: FakeCuda):
     function = sums().register(fake)
     numbers, _ = vector(64 * 5)
     result, _ = vector(5)

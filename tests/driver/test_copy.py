@@ -190,7 +190,7 @@ def test_every_pair_of_places_by_the_function_for_it(fake: FakeCuda):
 
 
 @on_fake()
-def test_rows_with_gaps_are_one_copy_and_host_gaps_go_through_contiguous_memory(fake: FakeCuda):
+def test_padded_rows_are_one_copy(fake: FakeCuda):
     numbers = np.arange(4 * 6 * 8, dtype=np.int32).reshape(4, 6, 8)
     there = weft.copy(weft.empty((4, 6, 8), weft.i32, 0), numbers)
     layouts = {
@@ -303,7 +303,7 @@ def test_the_stream_is_named_or_the_one_a_call_would_run_on(fake: FakeCuda):
 
 
 @on_fake(devices=3)
-def test_between_two_devices_their_streams_are_joined_unless_one_is_named(fake: FakeCuda):
+def test_a_copy_between_devices_joins_their_streams(fake: FakeCuda):
     one, two = weft.empty(4, weft.i32, 0), weft.zeros(4, weft.i32, 1)
     works = ("cuEventRecord", "cuStreamWaitEvent", "cuMemcpyPeerAsync")
     fake.forget_calls()
@@ -322,7 +322,7 @@ def test_between_two_devices_their_streams_are_joined_unless_one_is_named(fake: 
 
 
 @on_fake()
-def test_host_memory_is_waited_for_but_pinned_memory_of_a_named_stream(fake: FakeCuda):
+def test_only_pinned_memory_of_a_named_stream_is_not_awaited(fake: FakeCuda):
     stream = fake.create_stream(fake.retain_primary(0))
     there, pageable, pinned = (
         weft.zeros(4, weft.i32, 0),
@@ -342,7 +342,7 @@ def test_host_memory_is_waited_for_but_pinned_memory_of_a_named_stream(fake: Fak
 
 
 @on_fake()
-def test_a_capture_takes_pinned_memory_and_none_that_the_host_may_change(fake: FakeCuda):
+def test_a_capture_takes_pinned_memory_alone(fake: FakeCuda):
     stream = fake.create_stream(fake.retain_primary(0))
     one, two = weft.zeros(4, weft.i32, 0), weft.full(4, 3, weft.i32, 0)
     pinned, wide = np.zeros(4, np.int32), weft.empty(5, weft.i64, 0)
@@ -451,7 +451,7 @@ def test_dlpack_makes_the_consumer_s_stream_wait(fake: FakeCuda):
 
 
 @on_fake()
-def test_an_error_of_the_driver_says_what_was_copied_and_leaves_nothing(fake: FakeCuda):
+def test_a_driver_error_says_what_was_copied(fake: FakeCuda):
     there, host = weft.zeros((4, 4), weft.i32, 0), np.zeros((4, 4), np.int32)
     for function, copy, words in (
         (

@@ -123,7 +123,7 @@ def test_the_printf_buffer_is_set_in_the_devices_context(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_context_that_was_destroyed_while_current_is_an_error_in_words(fake: FakeCuda):
+def test_a_destroyed_current_context_is_an_error(fake: FakeCuda):
     context = fake.create_context(0)
     other = fake.create_context(0)
     fake.call("cuCtxDestroy_v2", ctypes.c_void_p(other))
@@ -132,7 +132,7 @@ def test_a_context_that_was_destroyed_while_current_is_an_error_in_words(fake: F
 
 
 @on_fake(devices=2)
-def test_an_array_whose_interface_tells_no_device_is_found_on_its_own(fake: FakeCuda):
+def test_an_interface_without_a_device_is_looked_up(fake: FakeCuda):
     tensor = empty(4, weft.f32, 1)
     address = ctypes.c_void_p.from_address(tensor.address + 24).value
 

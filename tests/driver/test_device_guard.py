@@ -131,7 +131,7 @@ def test_the_usual_call_asks_the_driver_twice(fake: FakeCuda):
 
 
 @on_fake(devices=2)
-def test_another_librarys_primary_context_is_recognized_and_none_is_made(fake: FakeCuda):
+def test_another_librarys_primary_context_is_used(fake: FakeCuda):
     function = compiled("library", with_stream=True).register(fake)
     fake.set_current(fake.retain_primary(1))
     stream = fake.create_stream(fake.retain_primary(1))
@@ -200,7 +200,7 @@ HARMLESS = (
 @pytest.mark.parametrize(
     ("executor", "callers"), sampled(itertools.product(EXECUTORS, CALLERS), 4, several=True)
 )
-def test_every_driver_call_of_a_first_use_may_fail_and_all_is_restored(
+def test_any_failed_driver_call_of_a_first_use_is_undone(
     executor: str, callers: str, tmp_path: Path
 ):
     file = tmp_path / "names"
@@ -264,7 +264,7 @@ def test_sixteen_threads_share_one_function_on_eight_devices(fake: FakeCuda):
 
 @on_fake(devices=2)
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_a_bound_function_refuses_other_devices_and_shares_the_code(fake: FakeCuda, executor: str):
+def test_a_bound_function_refuses_other_devices(fake: FakeCuda, executor: str):
     function = compiled(executor).register(fake)
     bound = function.to(1)
     a, b, result = vectors(1)
@@ -299,7 +299,7 @@ def test_work_follows_the_stream_and_both_must_agree(fake: FakeCuda):
 
 
 @on_fake(devices=2)
-def test_every_launch_of_a_call_may_name_a_stream_of_the_same_device(fake: FakeCuda):
+def test_every_launch_may_name_a_stream_of_its_device(fake: FakeCuda):
     function = compiled_twice().register(fake)
     streams = [fake.create_stream(fake.retain_primary(device)) for device in (1, 1, 0)]
     a, b, result = vectors(1)
@@ -329,7 +329,7 @@ def test_a_stream_of_a_context_of_its_own_runs_there(fake: FakeCuda):
 
 
 @on_fake()
-def test_the_first_call_under_capture_points_to_preload_which_helps(fake: FakeCuda):
+def test_a_first_call_under_capture_points_to_preload(fake: FakeCuda):
     function = compiled("library", with_stream=True).register(fake)
     stream = fake.create_stream(fake.retain_primary(0))
     a, b, result = vectors(0)
@@ -372,7 +372,7 @@ def test_the_code_is_unloaded_after_the_last_function_is_gone(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_crashed_kernel_is_told_by_the_next_call_with_the_last_launches(fake: FakeCuda):
+def test_a_crashed_kernel_is_reported_with_the_last_launches(fake: FakeCuda):
     function = compiled("library").register(fake)
     a, b, _ = vectors(0)
     function(a, b)
@@ -433,7 +433,7 @@ def test_a_device_is_bound_and_loaded_by_its_name(fake: FakeCuda):
 
 
 @on_fake(devices=2)
-def test_a_wrong_device_of_a_call_is_an_error_with_the_functions_name(fake: FakeCuda):
+def test_a_wrong_device_is_an_error_with_the_functions_name(fake: FakeCuda):
     function = compiled("library", with_stream=True).register(fake)
     a, b, _ = vectors(0)
     elsewhere = fake.create_stream(fake.retain_primary(1))
@@ -446,7 +446,7 @@ def test_a_wrong_device_of_a_call_is_an_error_with_the_functions_name(fake: Fake
 
 
 @on_fake(devices=2)
-def test_a_launch_on_a_stream_of_another_device_is_an_error_with_the_kernels_name(fake: FakeCuda):
+def test_a_stream_of_another_device_is_an_error_of_the_launch(fake: FakeCuda):
     function = compiled_twice().register(fake)
     a, b, _ = vectors(0)
     here, elsewhere = (fake.create_stream(fake.retain_primary(device)) for device in (0, 1))
@@ -462,7 +462,7 @@ def test_another_architecture_is_an_error_with_both(fake: FakeCuda):
         compiled("library").function(a, b)
 
 
-def test_without_a_driver_a_call_raises_the_error_of_a_missing_driver():
+def test_a_call_without_a_driver_names_the_driver():
     def child() -> None:
         os.environ["WEFT_LIBCUDA"] = "/nowhere/libcuda.so.1"
         prepare_driver()
@@ -477,7 +477,7 @@ def test_without_a_driver_a_call_raises_the_error_of_a_missing_driver():
 
 
 @on_fake()
-def test_a_call_through_tvm_ffi_reports_a_runtime_error_with_the_same_text(fake: FakeCuda):
+def test_a_call_through_tvm_ffi_has_the_same_error_text(fake: FakeCuda):
     tvm_ffi = pytest.importorskip("tvm_ffi")
     function = compiled("tvm-ffi").register(fake)
     a, b, result = vectors(0)

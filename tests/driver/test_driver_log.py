@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver writes into its own log about a failed call stands in weft's error."""
+"""The driver's own log of a failed call stands in weft's error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def code_is_assembled_before_the_first_fork():
 
 
 @on_fake()
-def test_a_failed_launch_says_what_the_driver_logged_and_the_next_one_does_not(fake: FakeCuda):
+def test_a_failed_launch_has_its_own_driver_log(fake: FakeCuda):
     function = empty_kernel()
     fake.log("[CUDA][E] the cake is a lie\n")
     fake.fail("cuLaunchKernelEx", 1)
@@ -42,7 +42,7 @@ def test_a_failed_launch_says_what_the_driver_logged_and_the_next_one_does_not(f
 
 
 @on_fake()
-def test_of_several_calls_that_failed_only_the_one_that_is_told_has_its_log(fake: FakeCuda):
+def test_only_the_reported_failure_has_its_log(fake: FakeCuda):
     function = empty_kernel()
     fake.log(
         "paramIndex 0 outside of kernel parameter count 0\n"
@@ -104,7 +104,7 @@ def test_a_log_that_is_too_long_is_left_out_and_nothing_overflows(fake: FakeCuda
 
 
 @on_fake(version=12080)
-def test_an_older_driver_has_no_log_and_its_errors_are_complete_without(fake: FakeCuda):
+def test_an_older_driver_has_complete_errors_without_a_log(fake: FakeCuda):
     function = empty_kernel()
     fake.log("never heard")
     fake.fail("cuLaunchKernelEx", 1)

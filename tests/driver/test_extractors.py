@@ -191,7 +191,7 @@ def test_pointers_come_from_none_ints_and_anything_with_an_address(fake: FakeCud
 
 
 @on_fake(devices=2)
-def test_a_pointer_to_the_wrong_memory_is_refused_as_far_as_it_is_checked(fake: FakeCuda):
+def test_a_pointer_to_the_wrong_memory_is_refused(fake: FakeCuda):
     host, other = np.zeros(4, np.float32), empty(4, dtype.f32, 1)
     passer = Passer(fake, "*i8")
     with pytest.raises(

@@ -160,9 +160,7 @@ def test_memory_of_a_report_that_cannot_be_read_is_refused(fake: FakeCuda):
 
 @on_fake()
 @pytest.mark.parametrize("function", ["cuLibraryGetGlobal", "cuMemHostAlloc", "cuMemcpyAsync"])
-def test_a_driver_that_refuses_the_memory_is_an_error_and_the_next_call_works(
-    fake: FakeCuda, function: str
-):
+def test_refused_driver_memory_is_an_error_of_one_call(fake: FakeCuda, function: str):
     fn = compiled()
     given = arguments()
     fake.fail(function, 2)

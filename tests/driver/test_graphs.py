@@ -68,9 +68,7 @@ def vector(size: int) -> tuple[_native.Object, np.ndarray]:
 
 @on_fake()
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_a_captured_call_is_replayed_and_updated_with_other_arguments(
-    fake: FakeCuda, executor: str
-):
+def test_a_captured_call_is_replayed_and_updated(fake: FakeCuda, executor: str):
     function = compiled(executor).register(fake)
     stream = fake.create_stream(fake.retain_primary(0))
     a, numbers = vector(10)
@@ -113,7 +111,7 @@ def test_an_update_cannot_change_the_number_of_launches(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_prepared_call_is_captured_with_the_arguments_of_that_moment(fake: FakeCuda):
+def test_a_prepared_call_is_captured_with_its_arguments(fake: FakeCuda):
     function = compiled("library").register(fake)
     stream = fake.create_stream(fake.retain_primary(0))
     a, numbers = vector(8)
@@ -131,7 +129,7 @@ def test_a_prepared_call_is_captured_with_the_arguments_of_that_moment(fake: Fak
 
 
 @on_fake()
-def test_a_failed_launch_under_capture_leaves_the_capture_and_the_context_as_they_were(
+def test_a_failed_launch_leaves_capture_and_context_alone(
     fake: FakeCuda,
 ):
     function = compiled("library").register(fake)
@@ -148,7 +146,7 @@ def test_a_failed_launch_under_capture_leaves_the_capture_and_the_context_as_the
 
 
 @on_fake()
-def test_garbage_collection_during_a_capture_neither_unloads_nor_frees(fake: FakeCuda):
+def test_garbage_collection_in_a_capture_frees_nothing(fake: FakeCuda):
     function = compiled("library").register(fake)
     stream = fake.create_stream(fake.retain_primary(0))
     a, _ = vector(8)

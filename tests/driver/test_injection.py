@@ -371,9 +371,7 @@ NOT_WEFTS = frozenset(
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_whichever_call_fails_it_is_told_and_restored_and_works_the_next_time(
-    name: str, tmp_path: Path
-):
+def test_any_failed_call_is_undone_and_can_be_repeated(name: str, tmp_path: Path):
     scenario = SCENARIOS[name]
     names, expected = learn(scenario, tmp_path)
     assert names

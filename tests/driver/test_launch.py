@@ -138,7 +138,7 @@ def test_wrong_types_are_type_errors_that_name_what(fake: FakeCuda):
 
 
 @on_fake()
-def test_the_signature_is_checked_against_the_kernels_own_parameters(fake: FakeCuda):
+def test_the_signature_is_checked_against_the_kernel(fake: FakeCuda):
     function = add_one()
     for kinds, text in [
         (("*fp32", "*fp32", "i32"), "add_one_kernel takes 4 parameters, the signature has 3"),
@@ -201,7 +201,7 @@ def test_tuples_are_flattened_and_constants_dropped(fake: FakeCuda):
 
 
 @on_fake()
-def test_the_exit_hook_runs_when_the_launch_fails_and_not_when_the_enter_hook_does(fake: FakeCuda):
+def test_the_exit_hook_runs_when_the_launch_fails(fake: FakeCuda):
     function = add_one()
     called: list[object] = []
     fake.fail("cuLaunchKernelEx", 719)
@@ -245,7 +245,7 @@ def test_lazy_metadata_is_computed_once_and_only_when_asked_for(fake: FakeCuda):
 
 
 @on_fake(devices=2)
-def test_the_function_runs_in_its_own_context_and_the_callers_is_restored(fake: FakeCuda):
+def test_the_callers_context_is_restored(fake: FakeCuda):
     function = empty(device=1)
     own = fake.create_context(0)
     launch_ex(function, 1, 1, NOTHING, ())
@@ -371,7 +371,7 @@ def test_clusters_on_an_older_device_are_explained(fake: FakeCuda):
 
 
 @on_fake()
-def test_too_many_registers_are_explained_with_the_block_that_would_fit(fake: FakeCuda):
+def test_too_many_registers_name_the_block_that_fits(fake: FakeCuda):
     function = load_binary("shared_kernel", assemble(SHARED))[1]
     fake.fail("cuLaunchKernelEx", 701)
     with pytest.raises(CudaError, match="CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES") as caught:

@@ -99,7 +99,7 @@ def test_every_attribute_passes_the_drivers_checks(fake: FakeCuda):
 
 
 @on_fake()
-def test_raw_attributes_reach_the_driver_which_refuses_what_it_does_not_know(fake: FakeCuda):
+def test_raw_attributes_reach_the_driver(fake: FakeCuda):
     function = load_binary("empty_kernel", assemble(EMPTY))[1]
     launch_ex(
         function, 1, 32, make_kernel_signature([]), (), attributes=[Raw(8, struct.pack("i", 7))]
@@ -142,7 +142,7 @@ def test_values_out_of_range_are_refused_with_what_is_allowed(make: object, text
     ("values", "named"),
     [((), {}), ((1, 2), {}), ((1,), {"priority": 2}), ((), {"prior": 1})],
 )
-def test_values_that_are_missing_too_many_or_of_another_name_are_refused(
+def test_missing_extra_and_misnamed_values_are_refused(
     values: tuple[int, ...], named: dict[str, int]
 ):
     with pytest.raises(TypeError, match=r"^Priority takes priority; received"):
@@ -151,7 +151,7 @@ def test_values_that_are_missing_too_many_or_of_another_name_are_refused(
 
 
 @on_fake()
-def test_attributes_are_checked_against_grid_neighbors_and_device(fake: FakeCuda):
+def test_attributes_are_checked_against_grid_and_device(fake: FakeCuda):
     device = device_properties()
     cases = [
         (Cluster(3), (4, 1, 1), (), r"grid\.x is 4, expected a multiple of the cluster's 3"),

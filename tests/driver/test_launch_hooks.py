@@ -116,7 +116,7 @@ def test_more_metadata_is_computed_once_and_only_when_asked_for(fake: FakeCuda):
 
 
 @on_fake()
-def test_an_enter_hook_that_raises_prevents_the_launch_and_restores(fake: FakeCuda):
+def test_a_raising_enter_hook_prevents_the_launch(fake: FakeCuda):
     function = compiled().register(fake)
     failure = KeyError("not now")
 
@@ -134,7 +134,7 @@ def test_an_enter_hook_that_raises_prevents_the_launch_and_restores(fake: FakeCu
 
 
 @on_fake()
-def test_the_exit_hook_runs_after_a_launch_that_fails_and_cannot_hide_why(
+def test_the_exit_hook_cannot_hide_a_failed_launch(
     fake: FakeCuda,
 ):
     function = compiled().register(fake)
@@ -199,7 +199,7 @@ def spin(flag: weft.Tensor[weft.i32, (1,)]):
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("hooks", ["enter", "exit", "raising exit"])
-def test_an_interrupt_is_what_the_caller_gets_whatever_hooks_are_set(
+def test_an_interrupt_reaches_the_caller_despite_hooks(
     hooks: str,
 ):
     class Interrupt(BaseException):

@@ -100,7 +100,7 @@ def test_an_argument_that_unloads_the_kernel_is_an_error(fake: FakeCuda, positio
 
 
 @on_fake()
-def test_an_enter_hook_that_unloads_the_kernel_is_an_error_and_the_exit_hook_runs(fake: FakeCuda):
+def test_an_enter_hook_that_unloads_the_kernel_is_an_error(fake: FakeCuda):
     module, function = pair()
     called = list[str]()
 

@@ -167,14 +167,14 @@ def order(fake: FakeCuda) -> list[str]:
 
 
 def addresses(fake: FakeCuda) -> tuple[int, int]:
-    """What the last launch got as its first and third parameter."""
+    """The first and third parameter of the last launch."""
     texts = fake.launches()[-1].split("parameters=[")[1].rstrip("]").split(" ")
     first, _, third = (int.from_bytes(bytes.fromhex(text), "little") for text in texts)
     return first, third
 
 
 @on_fake()
-def test_scratch_is_allocated_for_the_grid_and_given_back_behind_the_kernel(fake: FakeCuda):
+def test_scratch_of_the_grid_is_freed_after_the_kernel(fake: FakeCuda):
     stream = fake.create_stream(fake.retain_primary(0))
     call = Call([Scratch(100, 16, 0, GLOBAL), Scratch(8, 8, 2, GLOBAL)])
     call(stream)
@@ -269,7 +269,7 @@ def test_under_capture_the_memory_is_part_of_the_graph(fake: FakeCuda):
 
 
 class Memory:
-    """What a user's allocator returns: an object with an address, which the launch must keep."""
+    """Memory of a user's allocator: an object with an address, which the launch must keep."""
 
     dropped = 0
 
@@ -288,7 +288,7 @@ def within(context: Callable[[], None]) -> None:
 
 
 @on_fake()
-def test_users_allocators_are_asked_in_their_context_and_what_they_give_is_dropped(fake: FakeCuda):
+def test_users_allocations_are_made_in_their_context(fake: FakeCuda):
     asked: list[tuple[int, int, int]] = []
 
     def allocate(size: int, alignment: int, stream: int) -> Memory:
@@ -374,7 +374,7 @@ def numbers(count: int) -> tuple[_native.Object, np.ndarray, list[int]]:
 
 
 @on_fake()
-def test_a_compiled_kernel_computes_with_its_scratch_which_is_given_back(fake: FakeCuda):
+def test_a_compiled_kernel_uses_and_returns_its_scratch(fake: FakeCuda):
     function = reversing().register(fake)
     tensor, memory, expected = numbers(96)
     function(tensor, 0)
@@ -388,7 +388,7 @@ def test_a_compiled_kernel_computes_with_its_scratch_which_is_given_back(fake: F
 
 
 @on_fake()
-def test_a_captured_kernel_has_scratch_of_the_graphs_own_in_each_replay(fake: FakeCuda):
+def test_a_captured_kernel_has_scratch_of_the_graphs_own(fake: FakeCuda):
     function = reversing().register(fake)
     stream = fake.create_stream(fake.retain_primary(0))
     function.preload(0)
@@ -408,7 +408,7 @@ def test_a_captured_kernel_has_scratch_of_the_graphs_own_in_each_replay(fake: Fa
 
 
 @on_fake()
-def test_a_compiled_kernel_uses_the_memory_that_the_users_allocator_gives(fake: FakeCuda):
+def test_a_compiled_kernel_uses_the_users_allocator(fake: FakeCuda):
     function = reversing().register(fake)
     tensor, memory, expected = numbers(64)
     given: list[_native.Object] = []

@@ -90,7 +90,7 @@ def run(launcher: Launcher, function: int, stream: object = None) -> None:
 
 
 @on_fake()
-def test_scratch_is_the_grids_size_from_the_pool_and_given_back_in_stream_order(fake: FakeCuda):
+def test_scratch_is_freed_in_stream_order(fake: FakeCuda):
     stream = fake.create_stream(fake.retain_primary(0))
     launcher, function = with_scratch(
         KernelMetadata(global_scratch_size=100, profile_scratch_size=0)
@@ -143,7 +143,7 @@ def test_a_launch_that_fails_gives_its_scratch_back(fake: FakeCuda):
 
 
 @on_fake()
-def test_users_allocators_are_asked_for_bytes_alignment_and_stream_in_their_context(fake: FakeCuda):
+def test_users_allocators_get_bytes_alignment_and_stream(fake: FakeCuda):
     asked: list[tuple[int, int, int]] = []
 
     def allocate(size: int, alignment: int, stream: int) -> int:

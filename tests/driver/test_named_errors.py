@@ -131,7 +131,7 @@ def test_load_binary_names_an_argument_that_is_not_code(fake: FakeCuda, name: st
 
 
 @on_fake()
-def test_a_handle_that_no_function_can_have_does_not_reach_the_driver(fake: FakeCuda):
+def test_an_impossible_handle_does_not_reach_the_driver(fake: FakeCuda):
     fake.forget_calls()
     with pytest.raises(
         ValueError, match="the function handle 0x8 is not one that load_binary gave"

@@ -117,7 +117,7 @@ def test_missing_and_extra_arguments_are_refused_with_the_numbers(
         ((1,), (None, None)),
     ],
 )
-def test_scratch_that_does_not_match_the_kernels_parameters_is_refused(
+def test_scratch_of_other_parameters_is_refused(
     fake: FakeCuda, way: Way, args: tuple[int, ...], scratch: Scratch
 ):
     with pytest.raises(TypeError, match="three takes 3 parameters"):
@@ -159,9 +159,7 @@ def test_scratch_is_as_large_as_the_grid_that_is_launched(fake: FakeCuda, way: W
 
 @on_fake()
 @every_way
-def test_profile_scratch_is_not_taken_from_the_pool_which_would_be_freed_unread(
-    fake: FakeCuda, way: Way
-):
+def test_profile_scratch_is_not_taken_from_the_pool(fake: FakeCuda, way: Way):
     with pytest.raises(RuntimeError, match="no allocator is set"):
         way(three(), (7,), (0, (16, 1)))
     assert order(fake) == []

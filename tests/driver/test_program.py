@@ -55,7 +55,7 @@ def test_an_old_driver_is_refused_with_both_versions(fake: FakeCuda):
 
 
 @on_fake(version=12000)
-def test_the_oldest_supported_driver_loads_without_the_newer_functions(fake: FakeCuda):
+def test_the_oldest_supported_driver_loads(fake: FakeCuda):
     fake.lack("cuFuncLoad")
     handles = program().preload(0)
     assert set(handles) == {"add_one_kernel"}
@@ -118,9 +118,7 @@ def test_a_driver_that_lacks_a_needed_function_is_refused_by_name(fake: FakeCuda
         (999, "CUDA_ERROR_999"),
     ],
 )
-def test_a_failing_initialization_is_explained_and_can_be_tried_again(
-    fake: FakeCuda, result: int, words: str
-):
+def test_a_failed_initialization_can_be_tried_again(fake: FakeCuda, result: int, words: str):
     fake.fail("cuInit", result)
     with pytest.raises(CudaError, match=words) as caught:
         open_driver()
@@ -136,7 +134,7 @@ def test_a_machine_without_devices_is_told_so(fake: FakeCuda):
 
 
 @on_fake()
-def test_another_library_cannot_take_the_place_of_one_in_use(fake: FakeCuda):
+def test_another_library_cannot_replace_one_in_use(fake: FakeCuda):
     open_driver()
     with pytest.raises(RuntimeError, match=r"libother\.so cannot take its place"):
         _native.set_driver_library("libother.so")
@@ -246,9 +244,7 @@ def test_a_cubin_for_another_architecture_is_refused_with_both(fake: FakeCuda):
         "cuFuncLoad",
     ],
 )
-def test_a_load_that_fails_anywhere_restores_leaks_nothing_and_works_the_next_time(
-    fake: FakeCuda, function: str
-):
+def test_a_failed_load_leaks_nothing_and_can_be_repeated(fake: FakeCuda, function: str):
     loaded = program()
     open_driver()
     fake.fail(function, 2)
@@ -283,7 +279,7 @@ def test_a_kernel_that_is_not_in_the_cubin_is_named(fake: FakeCuda):
 
 
 @on_fake()
-def test_loading_while_the_default_stream_is_part_of_a_capture_points_to_preload(fake: FakeCuda):
+def test_loading_under_a_capture_points_to_preload(fake: FakeCuda):
     context = fake.retain_primary(0)
     stream = fake.create_stream(context, blocking=True)
     fake.begin_capture(stream)
@@ -306,7 +302,7 @@ def test_loading_and_unloading_leave_other_captures_alone(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_device_that_does_not_exist_is_refused_with_the_number_of_those_that_do(fake: FakeCuda):
+def test_a_missing_device_is_refused_with_the_device_count(fake: FakeCuda):
     with pytest.raises(ValueError, match="there is no device cuda:3; the driver sees 1 device"):
         program().preload(3)
     with pytest.raises(ValueError, match="there is no device cuda:-1"):
@@ -359,7 +355,7 @@ def test_threads_can_load_while_another_forks(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_program_that_is_still_held_at_exit_is_left_to_the_system(fake: FakeCuda):
+def test_a_program_held_at_exit_is_left_to_the_system(fake: FakeCuda):
     code = (
         "import sys\n"
         "from weft import _native\n"
@@ -390,7 +386,7 @@ for open_library, error in (open_driver, CudaError), (open_ffi_library, ImportEr
 
 
 @pytest.mark.parametrize("name", [os.fsdecode(b"caf\xe9"), "größe"], ids=["not UTF-8", "not ASCII"])
-def test_libraries_may_lie_at_any_path_and_where_there_is_none_the_path_is_named(tmp_path, name):
+def test_a_missing_library_path_is_named(tmp_path, name):
     def run(folder: Path) -> list[str]:
         paths = {"WEFT_LIBCUDA": folder / "libcuda.so", "WEFT_LIBTVM_FFI": folder / "libtvm_ffi.so"}
         environment = os.environ | {variable: str(path) for variable, path in paths.items()}

@@ -85,9 +85,7 @@ def reversed_thrice(count: int) -> list[int]:
 
 @on_fake()
 @pytest.mark.parametrize("executor", ["library", "context"])
-def test_launches_share_arrays_between_which_memory_is_taken_and_given_back(
-    fake: FakeCuda, executor: str
-):
+def test_launches_share_arrays_allocated_between_them(fake: FakeCuda, executor: str):
     function = compiled(twice, executor).register(fake)
     stream = fake.create_stream(fake.retain_primary(0))
     tensor, memory = numbers(8)
@@ -104,7 +102,7 @@ def test_launches_share_arrays_between_which_memory_is_taken_and_given_back(
 
 
 @on_fake()
-def test_a_captured_call_has_memory_of_the_graphs_own_in_each_replay(fake: FakeCuda):
+def test_a_captured_call_has_memory_of_the_graphs_own(fake: FakeCuda):
     function = compiled(twice).register(fake)
     stream = fake.create_stream(fake.retain_primary(0))
     function.preload(0)
@@ -124,7 +122,7 @@ def test_a_captured_call_has_memory_of_the_graphs_own_in_each_replay(fake: FakeC
 
 
 @on_fake()
-def test_each_round_of_a_loop_takes_an_array_on_the_stream_that_it_names(fake: FakeCuda):
+def test_each_iteration_allocates_on_its_stream(fake: FakeCuda):
     function = compiled(in_a_loop).register(fake)
     context = fake.retain_primary(0)
     first, second = fake.create_stream(context), fake.create_stream(context)
@@ -199,7 +197,7 @@ def test_no_elements_take_no_memory(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_users_allocator_is_asked_and_what_it_gives_is_dropped_at_the_end(fake: FakeCuda):
+def test_a_users_allocation_is_released_at_the_end(fake: FakeCuda):
     function = compiled(twice).register(fake)
     stream = fake.create_stream(fake.retain_primary(0))
     tensor, memory = numbers(8)

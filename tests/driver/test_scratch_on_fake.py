@@ -82,7 +82,7 @@ def test_blocks_compute_with_scratch_of_their_own(fake: FakeCuda):
 
 
 @on_fake()
-def test_the_pool_keeps_a_part_of_the_memory_unless_the_program_has_said_how_much(fake: FakeCuda):
+def test_the_pool_keeps_a_part_of_the_memory(fake: FakeCuda):
     function = compiled().register(fake)
     (a, _), (out, _) = matrix(8), matrix(8)
     for _ in range(2):

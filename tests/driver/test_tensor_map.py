@@ -39,7 +39,7 @@ def tiled(descriptor: TensorMap | None = None, **changes: object) -> TensorMap:
 
 
 @on_fake()
-def test_a_tiled_descriptor_has_its_dimensions_reversed_for_the_driver(fake: FakeCuda):
+def test_a_tiled_descriptors_dims_are_reversed(fake: FakeCuda):
     descriptor = tiled(swizzle="32B", l2_promotion="256B", fill="nan", element_strides=(1, 2))
     encoded = words(descriptor)
     assert encoded[1:5] == (6 << 32 | 2, 0x10000, 64, 128)
@@ -63,7 +63,7 @@ def test_a_new_descriptor_is_empty_and_says_so():
 
 
 @on_fake()
-def test_a_descriptor_that_is_not_filled_is_refused_by_every_launch(fake: FakeCuda):
+def test_an_unfilled_descriptor_is_refused_by_every_launch(fake: FakeCuda):
     code = assemble(parameter_kernel("copier", [".align 64 .b8 p[128]"]))
     function = load_binary("copier", code)[1]
     for kind in ("nvTmaDesc", "struct[128:64]"):

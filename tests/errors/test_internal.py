@@ -23,7 +23,7 @@ def kernel(a):
     a[0] = a[1] + x
 
 
-def test_what_escapes_becomes_an_internal_error_with_place_and_cause(monkeypatch):
+def test_an_escaped_exception_is_an_internal_error(monkeypatch):
     monkeypatch.setattr(attributes.views, "subscript", broken)
     with pytest.raises(InternalCompilerError) as caught:
         trace_kernel(kernel)
@@ -36,7 +36,7 @@ def test_what_escapes_becomes_an_internal_error_with_place_and_cause(monkeypatch
     assert isinstance(error.__cause__, KeyError)
 
 
-def test_an_expression_that_is_nested_too_deeply_is_the_programs_error():
+def test_a_too_deeply_nested_expression_is_an_error():
     text = "def deep(a):\n    a[0] = " + "-" * 600 + "a[0]\n"
     namespace = {"weft": weft}
     linecache.cache["<deep>"] = (len(text), None, text.splitlines(keepends=True), "<deep>")

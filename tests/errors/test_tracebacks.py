@@ -175,7 +175,7 @@ def test_a_defect_of_weft_keeps_its_frames(monkeypatch):
     assert len(internal_frames(error)) > 2
 
 
-def test_what_the_user_was_handling_stays_and_what_weft_was_handling_does_not():
+def test_only_the_users_exception_context_stays():
     try:
         try:
             raise LookupError("mine")

@@ -59,7 +59,7 @@ def test_direct_call_gives_the_same(example: Example):
 
 
 @pytest.mark.parametrize("example", ALL_EXAMPLES, ids=lambda example: example.name)
-def test_ptx_has_the_expected_instructions_and_the_assembler_nothing_to_remark(example: Example):
+def test_ptx_has_the_expected_instructions(example: Example):
     """No product or copy that waits where it need not (C75xx), no spill, no array in local memory."""
     compiled = compiled_for_gpu(example.name)
     assert compiled.remarks == ()
@@ -113,7 +113,7 @@ def test_arguments_are_the_same_each_time(example: Example):
         "split_k_gemm",
     ],
 )
-def test_examples_of_tensor_cores_have_tests_of_their_own_and_run_on_gpus(name):
+def test_tensor_core_examples_have_tests_of_their_own(name):
     """tests/gpu runs all that the catalog has."""
     (example,) = (one for one in ALL_EXAMPLES if one.name == name)
     own = Path(__file__).with_name(f"test_{name}.py").read_text()

@@ -198,7 +198,7 @@ def test_a_function_that_weft_did_not_compile_is_not_pickled():
         pickle.dumps(weft.ffi.get_global("ffi.Array"))
 
 
-def test_an_exported_function_launches_on_the_driver_without_python():
+def test_an_exported_function_launches_without_python():
     build()
     path = gpu_library()
     placeholder = weft.fake_tensor(weft.f32, (weft.sym("n"),), device="cuda")

@@ -48,7 +48,7 @@ def test_a_c_program_is_linked_with_a_library():
     assert output([made]) == ["3 2997", WRONG_SIZE]
 
 
-def test_a_c_program_is_linked_with_an_archive_and_needs_nothing_but_libtvm_ffi():
+def test_a_c_program_links_an_archive_and_libtvm_ffi_alone():
     archive = folder() / "functions2.a"
     weft.export(archive, [compiled("scale"), compiled("block_sum")])
     shutil.copyfile(archive.with_suffix(".h"), folder() / "functions.h")

@@ -38,7 +38,7 @@ def test_taking_leaves_the_any_empty():
     assert repr(held) == "<weft.ffi.Any, moved from>"
 
 
-def test_copying_takes_a_reference_and_taking_moves_the_one_there_is():
+def test_copying_takes_a_reference_and_taking_moves_one():
     array = ffi.Array([1])
     held = ffi.Any(array)
     assert array.reference_count == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is lent for a call is in nothing that outlives it; what a call was given stays while it runs."""
+"""Values lent to a call are kept by nothing that outlives it; its arguments stay while it runs."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_a_view_of_an_any_stays_while_a_call_runs():
     assert seen() is None
 
 
-def test_what_is_released_on_another_thread_stays_while_a_call_runs(library):
+def test_a_release_on_another_thread_waits_for_the_call(library):
     value, seen = with_thing(ffi.Any)
     alive = []
 

@@ -60,7 +60,7 @@ def test_a_shared_list_is_changed_by_the_callback(library):
     assert shared == [1, "added"]
 
 
-def test_a_callback_that_returns_an_argument_returns_the_same_object(library):
+def test_a_callback_returns_its_argument_as_the_same_object(library):
     values = [
         np.zeros(3),
         "a text of more than seven bytes",
@@ -188,7 +188,7 @@ def test_a_callback_runs_on_threads_that_python_has_never_seen(library):
     assert threading.get_ident() not in identities
 
 
-def test_a_kept_callback_is_called_later_and_released_by_any_thread(library):
+def test_a_kept_callback_is_released_by_any_thread(library):
     class Callable:
         def __call__(self, value):
             return value * 2
@@ -280,7 +280,7 @@ def test_a_copy_of_a_lent_tensor_may_be_kept(library):
     assert kept[0].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_views_of_arguments_are_borrowed_until_the_callback_returns(library):
+def test_views_are_borrowed_until_the_callback_returns(library):
     seen = []
 
     def callback(*views):
@@ -317,7 +317,7 @@ def test_a_non_callable_is_refused():
         ffi.wrap_function(3)  # type: ignore[arg-type]
 
 
-def test_the_package_calls_functions_of_ours_and_ours_call_the_package_s(library):
+def test_weft_and_tvm_ffi_call_each_other(library):
     import tvm_ffi
 
     ours = ffi.wrap_function(lambda *values: values[::-1])
@@ -384,7 +384,7 @@ def test_a_callback_that_foreign_code_holds_keeps_what_it_calls():
     assert kept() is None
 
 
-def test_a_callback_that_is_given_away_while_it_is_collected_is_not_cleared():
+def test_a_callback_passed_on_while_collected_survives():
     given = []
 
     class Gives(Owner):

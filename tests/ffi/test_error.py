@@ -38,9 +38,7 @@ def raiser(exception):
     ],
     ids=lambda exception: type(exception).__name__,
 )
-def test_an_exception_that_goes_through_c_comes_back_as_the_same_object(
-    library, through, exception
-):
+def test_an_exception_through_c_is_the_same_object(library, through, exception):
     with pytest.raises(type(exception)) as caught:
         getattr(library, through)(raiser(exception))
     assert caught.value is exception
@@ -178,7 +176,7 @@ def test_an_error_on_another_thread_is_told(library):
         library.apply_on_thread(raiser(ValueError("on a thread")), 1)
 
 
-def test_an_error_does_not_keep_arguments_alive_longer_than_the_exception(library):
+def test_an_error_keeps_arguments_no_longer_than_itself(library):
     class Local:
         pass
 

@@ -24,11 +24,11 @@ def test_a_function_returns_the_very_object_it_was_given(library):
 
 def test_identity_is_by_handle_and_not_by_memory(library):
     array = np.arange(6.0, dtype=np.float32).reshape(2, 3)
-    turned = library.transposed(array)
-    assert turned is not array
-    assert turned.shape == (3, 2)
-    assert turned.ctypes.data == array.ctypes.data
-    assert turned.tolist() == array.T.tolist()
+    transposed = library.transposed(array)
+    assert transposed is not array
+    assert transposed.shape == (3, 2)
+    assert transposed.ctypes.data == array.ctypes.data
+    assert transposed.tolist() == array.T.tolist()
     view = array[:1]
     assert library.echo(view) is view
 
@@ -75,7 +75,7 @@ def test_containers_come_as_python_s_own_or_as_objects(library):
         function.objects = "other"
 
 
-def test_a_function_has_no_keywords_until_its_parameters_have_names(library):
+def test_keywords_need_named_parameters(library):
     with pytest.raises(TypeError, match="takes no keyword arguments"):
         library.join(parts=["a"], separator="-")
     join = ffi.name_parameters(
@@ -114,7 +114,7 @@ def test_functions_of_ours_have_no_cpp_call(library):
     assert library.has_no_cpp_call(echo)
 
 
-def test_what_keeps_the_code_lives_as_long_as_the_function_or_its_objects(library):
+def test_code_lives_as_long_as_the_function(library):
     from tests.native.callee import address
 
     class Owner:
@@ -137,7 +137,7 @@ def test_what_keeps_the_code_lives_as_long_as_the_function_or_its_objects(librar
         ffi.function_at(0)
 
 
-def test_foreign_functions_let_other_threads_run_and_short_ones_may_hold_the_gil(library):
+def test_foreign_functions_release_the_gil_by_default(library):
     assert library.echo.release_gil
     assert not ffi.wrap_function(len).release_gil
     echo = library.get_function("echo")
@@ -147,7 +147,7 @@ def test_foreign_functions_let_other_threads_run_and_short_ones_may_hold_the_gil
         del echo.release_gil
 
 
-def test_a_function_that_waits_for_a_thread_that_needs_the_gil_does_not_hang(library):
+def test_waiting_for_a_thread_that_needs_the_gil_is_safe(library):
     assert library.apply_on_thread(lambda x: x + 1, 41) == 42
 
 

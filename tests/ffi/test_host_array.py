@@ -204,7 +204,7 @@ def test_a_view_holds_the_memory_and_nothing_between():
     assert reference() is None
 
 
-def test_a_view_is_written_through_and_read_only_where_the_memory_is():
+def test_a_view_is_read_only_where_its_memory_is():
     tensor = weft.zeros((3, 4), weft.i16)
     tensor[1][2:][0] = 7
     assert tensor[1, 2] == 7
@@ -274,7 +274,7 @@ WRONG_VALUES = [
 @pytest.mark.parametrize(
     ("dtype", "value", "error", "words"), WRONG_VALUES, ids=lambda value: repr(value)[:20]
 )
-def test_a_value_that_does_not_fit_is_refused_and_nothing_is_written(dtype, value, error, words):
+def test_a_value_out_of_range_writes_nothing(dtype, value, error, words):
     tensor = weft.zeros(3, dtype)
     with pytest.raises(error, match=words):
         tensor[:2] = value

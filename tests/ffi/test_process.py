@@ -30,7 +30,7 @@ def test_nothing_is_released_into_an_interpreter_that_has_ended():
     )
 
 
-def test_threads_that_call_back_while_the_process_ends_are_harmless():
+def test_callbacks_at_process_exit_are_harmless():
     run_python(
         PRELUDE
         + "thread = threading.Thread(target=lambda: library.sum_on_threads(lambda a, b: 1, 4, 10**6), daemon=True)\n"
@@ -101,7 +101,7 @@ def test_loading_the_library_keeps_the_program_s_fault_handler():
     assert printed == "same\n"
 
 
-def test_the_room_is_used_without_numpy_torch_or_the_tvm_ffi_package():
+def test_the_room_needs_no_numpy_torch_or_tvm_ffi():
     run_python(
         "import sys\n"
         "from weft import ffi\n"

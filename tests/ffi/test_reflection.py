@@ -123,7 +123,7 @@ class RawObject(ctypes.Structure):
 
 
 @pytest.mark.parametrize("index", [63, 127, 1_000_000])
-def test_an_object_of_an_unregistered_type_does_not_end_the_process(library, index):
+def test_an_unregistered_types_object_is_harmless(library, index):
     raw = RawObject((1 << 32) | 1, index, 0, None)
     made = ffi.Object(ctypes.addressof(raw), borrowed=True)
     assert made.type_key == f"type {index}"

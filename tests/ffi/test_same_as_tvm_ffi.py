@@ -43,7 +43,7 @@ values = st.recursive(
 
 
 def plain_form(value: object) -> object:
-    """What a value is, whichever binding made it."""
+    """Describe a value, whichever binding made it."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int | float):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch tensors through the binding: shared both ways, kept, returned, and refused where they would be misread.
+"""torch tensors through the binding: shared both ways, kept, retransposed, and refused where they would be misread.
 
 In: tensors of every kind, by every rung of the ladder. Out: what C++ sees, and what comes back.
 """
@@ -150,7 +150,7 @@ def test_every_layout_is_shared_both_ways(rung, tensor):
     assert np.array_equal(np.from_dlpack(kept), tensor.numpy())
 
 
-def test_tensors_that_need_a_gradient_are_shared_and_come_back_as_they_are(library, rung):
+def test_tensors_that_require_grad_are_shared(library, rung):
     parameter = torch.nn.Parameter(torch.ones(3))
     inner = parameter * 2
     for tensor in (parameter, inner):
@@ -161,9 +161,9 @@ def test_tensors_that_need_a_gradient_are_shared_and_come_back_as_they_are(libra
 
 def test_new_tensors_in_results_are_torch_s_where_torch_came_in(library):
     tensor = torch.arange(6.0).reshape(2, 3)
-    turned = library.transposed(tensor)
-    assert type(turned) is torch.Tensor
-    assert torch.equal(turned, tensor.t())
+    transposed = library.transposed(tensor)
+    assert type(transposed) is torch.Tensor
+    assert torch.equal(transposed, tensor.t())
     made = library.make_map(1, tensor)
     assert made["tensor"] is tensor
     function = library.transposed
@@ -171,7 +171,7 @@ def test_new_tensors_in_results_are_torch_s_where_torch_came_in(library):
     assert isinstance(function(tensor), np.ndarray)
 
 
-def test_memory_that_torch_cannot_call_read_only_is_told_by_the_tensor(library):
+def test_read_only_memory_is_known_by_the_tensor(library):
     source = np.ones(3)
     source.flags.writeable = False
     kept = ffi.from_dlpack(source)

@@ -117,11 +117,11 @@ class Golden:
         return str(result)
 
     def native(self, *values: Any) -> str:
-        """What users of weft get."""
+        """Messages for users of weft."""
         return self._answer(self.wrapped.function(), values)
 
     def package(self, *values: Any) -> str:
-        """What users of the tvm_ffi package get."""
+        """Messages for users of the tvm_ffi package."""
         import tvm_ffi
 
         function = self.wrapped.function().__tvm_ffi_object__()
@@ -129,7 +129,7 @@ class Golden:
         return result if not isinstance(result, tvm_ffi.Array) else str(tuple(result))
 
     def c(self, *values: Any) -> str:
-        """What a program in C gets."""
+        """Messages for a program in C."""
         answer = ctypes.create_string_buffer(4000)
         code = c_program().call_with_text(
             ctypes.c_void_p(self.wrapped.image.lookup(self.wrapped.symbol)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a wrapper for CUDA does around the call, seen by a runtime table that records."""
+"""The device guard of a wrapper for CUDA, seen by a runtime table that records."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_device_that_cannot_be_left_fails_the_call():
     assert table.names() == ["environment_stream", "device_enter", "device_leave"]
 
 
-def test_the_complement_of_the_count_asks_for_checks_and_nothing_is_entered():
+def test_a_complemented_count_only_checks():
     table = RecordingTable()
     f = on_cuda(Parameter("n", types.i32))
     values = (type(none()) * 1)(integer(5))
@@ -147,7 +147,7 @@ def test_the_complement_of_the_count_asks_for_checks_and_nothing_is_entered():
     assert table.names()[-1] == "fail"
 
 
-def test_without_a_place_for_the_result_the_function_runs_and_none_is_made():
+def test_a_null_result_pointer_runs_the_function():
     table = RecordingTable(make_u64=0)
     f = on_cuda(Parameter("n", types.u64), returns=["n"], tree=scalar_result(0, types.u64))
     values = (type(none()) * 1)(integer(5))
@@ -195,7 +195,7 @@ class Sequence:
         return value
 
 
-def test_a_tensor_inside_containers_decides_the_device_and_the_stream():
+def test_a_nested_tensor_decides_device_and_stream():
     table = FrameTable(environment_stream=0x5000)
     f = on_cuda(Parameter("t", tuple[types.i32, tuple[SPEC]]), Parameter("a", SPEC))
     inner = Sequence(tensor(3).as_object())

@@ -104,7 +104,7 @@ NAMES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", NAMES)
-def test_names_and_defaults_are_refused_with_the_functions_real_name(case: str):
+def test_wrong_names_are_refused_with_the_real_name(case: str):
     arguments, keywords, answer = NAMES[case]
     signature = signature_of("f", Parameter("a", N), Parameter("b", i32, default=7))
     function = Wrapped(signature, ("b",), scalar_result(0, i32)).function()

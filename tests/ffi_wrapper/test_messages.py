@@ -365,7 +365,7 @@ def test_the_order_of_checks(add_one):
         "device": (CUDA, 1),
         "strides": (5, 5),
     }
-    mended = [
+    fixed = [
         ("null pointer", {"data": 0x10001}),
         ("rank", {"shape": (1 << 40,), "strides": (5,)}),
         ("dtype", {"dtype": (2, 32, 1)}),
@@ -374,7 +374,7 @@ def test_the_order_of_checks(add_one):
         ("shape[0]", {"shape": (10,)}),
         ("strides[0]", {"strides": (1,)}),
     ]
-    for word, better in mended:
+    for word, better in fixed:
         assert word in add_one.fails(Memory(**bad).argument, none())
         bad |= better
     assert "argument #1" in add_one.fails(Memory(**bad).argument, none())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a wrapper decodes and returns: every scalar type, dims, strides, None, tuples, arguments."""
+"""Values that a wrapper decodes and returns: every scalar type, dims, strides, None, tuples, arguments."""
 
 from __future__ import annotations
 

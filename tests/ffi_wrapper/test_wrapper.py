@@ -201,7 +201,7 @@ def test_kinds_have_titles_for_messages():
     assert all(issubclass(kind, ArgumentKind) and kind.title for kind in ARGUMENT_KINDS)
 
 
-def test_llvm_need_not_hold_the_values_of_many_tensors_in_registers():
+def test_many_tensors_do_not_cost_registers():
     """Values that live through all checks, and ends that thousands of checks share, take it their number's square."""
     parameters = [Parameter(f"a{index}", SPEC) for index in range(100)]
     text = llvm_text(module_of(signature_of("f", *parameters)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a text test can ask for: a module after a pass, or what a backend prints; one row per run, see test_texts."""
+"""Runs of a text test: a module after a pass, or what a backend prints; one row per run, see test_texts."""
 
 from __future__ import annotations
 

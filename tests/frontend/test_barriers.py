@@ -33,7 +33,7 @@ def after_a_return(a):
     a[i] = a[i + 1]
 
 
-def test_a_barrier_behind_an_early_return_is_reached_by_the_others_only():
+def test_a_barrier_after_an_early_return_is_reached():
     assert paths(after_a_return, "simt.barrier") == ["else"]
 
 
@@ -45,7 +45,7 @@ def after_a_return_in_a_loop(a):
     weft.sync_threads()
 
 
-def test_a_barrier_behind_a_loop_with_a_return_is_reached_by_those_that_did_not_return():
+def test_a_barrier_after_a_loop_with_a_return_is_reached():
     inside, behind = paths(after_a_return_in_a_loop, "simt.barrier")
     assert inside in ("do else", "do if", "do if if", "do else if")
     assert behind == "if"
@@ -120,7 +120,7 @@ def after_a_continue(a):
         weft.sync_threads()
 
 
-def test_a_barrier_behind_a_continue_is_skipped_by_those_that_continue():
+def test_a_barrier_after_a_continue_is_skipped():
     (path,) = paths(after_a_continue, "simt.barrier")
     assert path == "for else"
 

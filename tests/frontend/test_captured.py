@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trace built in is noticed when it changes: globals, closures, modules' and objects' attributes."""
+"""Changes of captured values are noticed: globals, closures, modules' and objects' attributes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def early_return(a, b):
     b[0] = 1.0
 
 
-def test_the_rest_behind_an_early_return_is_in_the_else_branch_without_a_flag():
+def test_code_after_an_early_return_is_in_the_else_branch():
     text = kernel_text(early_return, F32, F32)
     assert ops(text, "scf.if", "else", "scf.yield", "i1") == {
         "scf.if": 2,
@@ -92,7 +92,7 @@ def only_what_is_live(a, b):
         b[i] = y
 
 
-def test_what_a_round_assigns_for_itself_is_not_carried():
+def test_a_variable_of_one_iteration_is_not_carried():
     assert "iter_args" not in kernel_text(only_what_is_live, F32, F32)
 
 
@@ -302,7 +302,7 @@ def calls_square(a):
     a[0] = square(a[0])
 
 
-def test_operations_keep_their_place_and_the_call_that_inlined_them():
+def test_operations_keep_location_and_call_site():
     kernel = kernel_of(trace_kernel(calls_square, F32))
     (multiply,) = [op for op in kernel.walk() if op.name == "arith.mulf"]
     (load,) = [op for op in kernel.walk() if op.name == "simt.load"]

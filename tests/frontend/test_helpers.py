@@ -231,7 +231,7 @@ def uses_the_language(a):
     a[thread()] = two()
 
 
-def test_a_helper_without_arguments_that_uses_the_language_is_inlined():
+def test_a_helper_without_arguments_is_inlined():
     assert ops(kernel_text(uses_the_language, F32), "simt.thread_idx") == {"simt.thread_idx": 1}
 
 

@@ -305,7 +305,7 @@ def environment_stream(a, stream):
     fill(a, 1.0).launch(grid=1, block=1, stream=stream)
 
 
-def test_the_environments_stream_is_an_argument_of_the_host_function():
+def test_the_stream_is_an_argument_of_the_host_function():
     traced = trace_host(environment_stream, F32, weft.environment_stream())
     assert "!simt.stream" in str(traced.module)
 

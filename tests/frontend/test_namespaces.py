@@ -170,7 +170,7 @@ print(f(4))
 """
 
 
-def test_operators_of_classes_typed_on_the_command_line_are_inlined():
+def test_operators_of_classes_at_the_prompt_are_inlined():
     command = [sys.executable, "-c", OPERATOR]
     assert subprocess.run(command, capture_output=True, text=True).stdout == "5\n"
 
@@ -232,7 +232,7 @@ class Holder:
         return weft.jit(inner)
 
 
-def test_annotations_in_a_class_name_its_variables_and_those_in_its_methods_do_not():
+def test_annotations_in_a_class_see_its_variables():
     assert weft.compile(Holder.method).signature.parameters[0].kind.dtype == weft.i32
     assert weft.compile(Holder().around()).signature.parameters[0].kind.dtype == weft.f64
 
@@ -247,7 +247,7 @@ def test_a_variable_of_an_enclosing_function_hides_the_modules():
     assert weft.compile(f).signature.parameters[0].kind.dtype == weft.i16
 
 
-def test_a_kernel_launched_alone_names_variables_of_its_enclosing_function():
+def test_a_bare_launch_reads_enclosing_variables():
     vector = weft.Tensor[weft.f32, (3,)]
 
     @weft.kernel
@@ -297,9 +297,7 @@ def host_of_missing(a: weft.Tensor, b: Missing):
         (lambda a: host_of_missing(a, a), "b: Missing"),
     ],
 )
-def test_a_wrong_annotation_is_told_at_the_parameter_however_the_function_is_called(
-    call, parameter
-):
+def test_a_wrong_annotation_points_at_its_parameter(call, parameter):
     with pytest.raises(WeftError) as caught:
         call(array())
     place = caught.value.location

@@ -323,7 +323,7 @@ def plain(table, *, key):
         return len(json.dumps(table)) + len(file.read()) + key.bits
 
 
-def test_a_function_that_gets_nothing_of_the_kernels_runs_in_python():
+def test_a_function_of_constants_runs_in_python():
     def kernel(out):
         out[0] = weft.f32(plain({"a": [1, 2]}, key=weft.f32))
 

@@ -209,7 +209,7 @@ def test_editing_a_file_while_the_program_runs_changes_nothing(tmp_path, edit):
     assert "kernel(a, nowhere).launch" in str(caught.value)
 
 
-def test_a_function_that_is_decorated_after_the_edit_is_found_where_it_is_now(tmp_path):
+def test_a_function_decorated_after_an_edit_is_found(tmp_path):
     path = tmp_path / "late.py"
     module = imported(path, EDITED)
     path.write_text("# one\n# two\n" + path.read_text())
@@ -217,7 +217,7 @@ def test_a_function_that_is_decorated_after_the_edit_is_found_where_it_is_now(tm
     assert a.tolist() == [4, 4]
 
 
-def test_a_helper_of_another_file_is_as_it_was_when_it_was_first_reached(tmp_path):
+def test_a_helper_of_another_file_is_read_once(tmp_path):
     path = tmp_path / "helpers.py"
     helpers = imported(path, "def f(x):\n    return x + 1\n\ndef g(x):\n    return x + 2\n")
 
@@ -282,7 +282,7 @@ async def coroutine(a):
 
 
 @pytest.mark.parametrize("function", [generator, coroutine])
-def test_generators_and_coroutines_are_refused_even_where_the_yield_is_unreachable(function):
+def test_generators_and_coroutines_are_refused(function):
     with pytest.raises(UnsupportedSyntaxError, match="GENERATOR"):
         read_source(function)
 

@@ -117,7 +117,7 @@ def test_statements_are_found_in_the_history_by_compiling_them(monkeypatch, text
     assert "".join(unsaved_source.find_unsaved(function.__code__)) == text
 
 
-def test_a_statement_that_is_no_longer_in_the_history_is_not_guessed(monkeypatch):
+def test_a_statement_lost_from_history_is_not_guessed(monkeypatch):
     monkeypatch.setattr(unsaved_source, "_history", lambda: HISTORY)
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     namespace = {}

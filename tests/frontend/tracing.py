@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the front end's tests share: trace a function, read its IR, run it, compare it with Python itself."""
+"""Helpers of the front end's tests: trace a function, read its IR, run it, compare it with Python itself."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every test on a GPU shares: how much memory a process may hold, and the quick selection.
+"""Shared by every test on a GPU: how much memory a process may hold, and the quick selection.
 
 Four processes share a card of 80 GB: torch fails a test that takes more than its part, JAX takes what it needs instead
 of three quarters of the card, and what a test leaves in a library's pool is given back.

@@ -17,7 +17,7 @@ from examples.common import largest_error
 from tests.gpu.device_memory import DeviceArray, fetch_all, on_device
 
 WRONG = "out-of-bounds"
-SIZE = 1 << 18  # bytes: a driver's allocations are large, and their neighbors may be mapped
+SIZE = 1 << 18  # bytes: a driver's allocations are large, and adjacent ones may be mapped
 
 
 @weft.kernel

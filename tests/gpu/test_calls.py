@@ -154,7 +154,7 @@ def test_a_stream_argument_is_torchs_an_address_or_none():
     assert bool((a == 3).all())
 
 
-def test_a_torch_tensor_in_host_memory_is_refused_by_a_function_for_cuda():
+def test_a_host_tensor_is_refused_by_a_cuda_function():
     torch = pytest.importorskip("torch", reason="needs torch")
     a = torch.zeros(8, device="cuda")
     fn = weft.compile(add_one, a, a)
@@ -299,7 +299,7 @@ def add_one_in_blocks_of(a: Vector, b: Vector, threads: weft.i32, more: weft.i32
     bounded_kernel(a, b).launch(grid=8, block=threads, shared_memory_bytes=more)
 
 
-def test_a_launch_that_cannot_be_says_which_limit_and_the_next_one_works():
+def test_an_impossible_launch_names_the_limit():
     a, b = vectors()
     fn = weft.compile(add_one_in_blocks_of, a, b, 128, 0)
     with pytest.raises(ValueError, match=r"block.x is 2000, expected 1 to 1024"):
@@ -331,7 +331,7 @@ def test_code_for_another_architecture_is_an_error_with_both():
 
 
 def run_apart(body: str) -> str:
-    """What a program prints that begins with this file's names."""
+    """Run a program that begins with this file's names, and return its output."""
     program = f"from tests.gpu.test_calls import *\n{textwrap.dedent(body)}"
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(

@@ -35,8 +35,8 @@ CASES_OF_BOUNDS = [
     for case in read_cases(CASES / "bounds.txt")
     if not any(word in case.program for word in OF_NUMPY)
 ]
-ENDING = [case for case in CASES_OF_BOUNDS if any(word in case.program for word in AWAITED)]
-GOING_ON = [case for case in CASES_OF_BOUNDS if case not in ENDING]
+AWAITED_CASES = [case for case in CASES_OF_BOUNDS if any(word in case.program for word in AWAITED)]
+GOING_ON = [case for case in CASES_OF_BOUNDS if case not in AWAITED_CASES]
 Vector = weft.Tensor[weft.f32, ("n",)]
 
 
@@ -51,7 +51,7 @@ def test_a_faulty_kernel_gets_the_report_of_the_cpu(case):
     assert report_of(case.twin, "bounds", ARRAYS) == SILENT
 
 
-@pytest.mark.parametrize("case", ENDING, ids=[case.name for case in ENDING])
+@pytest.mark.parametrize("case", AWAITED_CASES, ids=[case.name for case in AWAITED_CASES])
 def test_a_finding_where_others_wait_is_the_cpus_too(case):
     said = run_apart(
         f"""
@@ -80,7 +80,7 @@ def shift(a: Vector, b: Vector):
     shift_kernel(a, b).launch(grid=a.shape[0] // 128, block=128)
 
 
-def test_a_thread_that_reads_outside_reads_zero_and_meets_the_others():
+def test_a_checked_read_outside_gives_zero_and_goes_on():
     a, b = DeviceArray(np.ones(1024, np.float32)), DeviceArray(np.zeros(1024, np.float32))
     fn = weft.compile(shift, a, b, options="--sanitize=bounds")
     fn(a, b)
@@ -145,7 +145,7 @@ def groups(a: Vector):
     groups_kernel(a).launch(grid=1, block=128)
 
 
-def test_where_others_wait_for_a_number_of_threads_the_context_is_lost_but_the_line_is_told():
+def test_a_trap_beside_counted_barriers_keeps_its_line():
     said = run_apart(
         """
         from tests.gpu.test_findings import groups

@@ -80,9 +80,7 @@ class UpdateResult(ctypes.Structure):
 
 
 @pytest.mark.parametrize("executor", ["library", "context"])
-def test_a_captured_launch_is_replayed_and_updated_with_other_arguments(
-    stream: ctypes.c_void_p, executor: str
-):
+def test_a_captured_launch_is_replayed_and_updated(stream: ctypes.c_void_p, executor: str):
     a = DeviceArray(np.arange(1000, dtype=np.float32))
     first, second = (DeviceArray(np.zeros(1000, np.float32)) for _ in range(2))
     fn = weft.compile(scale, a, first, 1.0, weft.Stream(0), options=f"--executor {executor}")
@@ -105,7 +103,7 @@ def test_a_captured_launch_is_replayed_and_updated_with_other_arguments(
     check(libcuda().cuGraphExecDestroy(runnable))
 
 
-def test_a_prepared_call_is_captured_with_the_arguments_of_that_moment(stream: ctypes.c_void_p):
+def test_a_prepared_call_is_captured_with_its_arguments(stream: ctypes.c_void_p):
     a = DeviceArray(np.arange(100, dtype=np.float32))
     b = DeviceArray(np.zeros(100, np.float32))
     fn = weft.compile(scale, a, b, 1.0, weft.Stream(0))

@@ -81,7 +81,7 @@ def test_rope(dtype: Any, style: str):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_lookups(dtype: Any):
+def test_embeddings(dtype: Any):
     table = numbers(50_257, 768, dtype=dtype)
     indices = torch.randint(0, 50_257, (8, 1024), device="cuda")
     for columns in (slice(None), slice(1, 700)):

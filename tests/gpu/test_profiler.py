@@ -151,7 +151,7 @@ def test_launches_in_a_loop_on_a_stream_follow_each_other():
     assert libcuda.cuStreamDestroy_v2(made) == 0
 
 
-def test_device_and_host_stand_on_one_timeline_with_a_stated_uncertainty(tmp_path):
+def test_device_and_host_share_one_timeline(tmp_path):
     out = on_device(np.zeros(16, np.int32))
     waits(out, 1000, 1)
     with capture() as trace, trace.span("calls"):

@@ -46,7 +46,7 @@ def through(a: Vector, out: Vector, rounds: weft.i32, stream: weft.Stream):
 
 
 def pool_bytes() -> int:
-    """What the device's default pool has given out and not got back."""
+    """Bytes in use of the device's default pool."""
     driver.synchronize(0)
     pool, used = ctypes.c_void_p(), ctypes.c_uint64()
     check(libcuda().cuDeviceGetDefaultMemPool(ctypes.byref(pool), 0))
@@ -85,7 +85,7 @@ def test_a_captured_call_computes_at_each_replay(stream: ctypes.c_void_p):
     check(libcuda().cuGraphDestroy(graph))
 
 
-def test_a_size_that_no_device_has_is_an_error_and_the_next_call_works(stream: ctypes.c_void_p):
+def test_an_impossible_size_is_an_error_of_one_call(stream: ctypes.c_void_p):
     @weft.kernel
     def touch_kernel(a: weft.Tensor, out: weft.Tensor):
         a[0] = 1

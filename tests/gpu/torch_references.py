@@ -160,8 +160,8 @@ def transpose(source: Tensor, **_: Any) -> Tensors:
 
 
 def convolution(source: Tensor, weights: Tensor, **_: Any) -> Tensors:
-    turned = weights.flip(0, 1)[None, None].double()
-    return {"target": functional.conv2d(source[None, None].double(), turned, padding=RADIUS)[0, 0]}
+    flipped = weights.flip(0, 1)[None, None].double()
+    return {"target": functional.conv2d(source[None, None].double(), flipped, padding=RADIUS)[0, 0]}
 
 
 def inclusive_scan(a: Tensor, **_: Any) -> Tensors:
@@ -199,8 +199,8 @@ def sieve(is_prime: Tensor) -> Tensors:
 def game_of_life(board: Tensor, generations: int, **_: Any) -> Tensors:
     steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
     for _generation in range(generations):
-        neighbors = torch.stack([board.roll(step, (0, 1)) for step in steps]).sum(0)
-        board = ((neighbors == 3) | ((neighbors == 2) & (board == 1))).to(board.dtype)
+        alive = torch.stack([board.roll(step, (0, 1)) for step in steps]).sum(0)
+        board = ((alive == 3) | ((alive == 2) & (board == 1))).to(board.dtype)
     return {"board": board}
 
 

@@ -269,7 +269,7 @@ TAKE_FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", TAKE_FUNCTIONS)
-def test_no_derivative_is_said_before_a_lambda_is_asked_for_its_name(name):
+def test_a_lambda_without_derivative_is_refused_first(name):
     function, x = TAKE_FUNCTIONS[name], torch.ones(4)
     message = rf"^{name} has no derivative; .*no_grad.*detach"
     with pytest.raises(TypeError, match=message):
@@ -419,7 +419,7 @@ def test_alpha_of_8_bit_gemms_with_a_gradient_is_refused():
         kernels.gemm(a, a, alpha=torch.tensor(2.0, requires_grad=True))
 
 
-def test_a_number_with_a_gradient_is_refused_where_it_has_no_derivative():
+def test_a_scalar_without_derivative_refuses_a_gradient():
     x, number = numbers(2, 4), torch.tensor(0.5, requires_grad=True)
     with pytest.raises(TypeError, match="layer_norm: eps requires a gradient"):
         kernels.layer_norm(x, eps=number)

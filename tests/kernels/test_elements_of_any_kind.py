@@ -24,7 +24,7 @@ def rows_of_zeros(dtype, columns):
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [5, 300, 5000])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_zeros_of_both_signs_are_equal_and_keep_their_places_and_signs(dtype, columns):
+def test_signed_zeros_sort_as_equal_and_stay_in_order(dtype, columns):
     x = rows_of_zeros(dtype, columns)
     wide = x.astype(np.float64)
     for descending in (False, True):
@@ -104,11 +104,11 @@ def test_tensors_of_every_type_are_copied_and_transposed():
             size = torch.empty((), dtype=dtype).element_size()
             data = torch.arange(15 * size, dtype=torch.uint8) % (2 if name == "bool" else 251)
             x = data.view(dtype).reshape(3, 5)
-            copied, turned = weft.kernels.copy(x), weft.kernels.transpose(x)
-            assert copied.dtype == turned.dtype == dtype
+            copied, transposed = weft.kernels.copy(x), weft.kernels.transpose(x)
+            assert copied.dtype == transposed.dtype == dtype
             assert copied.view(torch.uint8).equal(x.view(torch.uint8))
             as_words = x.view(torch.uint8).reshape(3, 5, size).swapaxes(0, 1).reshape(5, 3 * size)
-            assert turned.view(torch.uint8).equal(as_words)
+            assert transposed.view(torch.uint8).equal(as_words)
     pairs = torch.zeros(4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
     with pytest.raises(TypeError, match="expected single ones of 8 to 128 bits"):
         weft.kernels.copy(pairs)

@@ -123,9 +123,9 @@ def test_a_layer_is_differentiated_as_in_torch(name):
     sums = functional.linear(x, weight, bias.float())
     expected = getattr(functional, name)(sums)
     gradient = torch.randn(2, 5, 8, dtype=torch.bfloat16)
-    slopes = torch.autograd.grad(found, (x, weight, bias), gradient)
+    grads = torch.autograd.grad(found, (x, weight, bias), gradient)
     others = torch.autograd.grad(expected, (x, weight, bias), gradient.float())
-    for one, other in zip(slopes, others, strict=True):
+    for one, other in zip(grads, others, strict=True):
         assert one.dtype is other.dtype and torch.allclose(one, other, 1e-2, 1e-3)
 
 
@@ -134,12 +134,12 @@ def test_wide_bias_and_residual_have_wide_gradients():
 
     a, b = torch.ones(3, 4).half(), torch.ones(4, 2).half()
     bias, residual = torch.zeros(2, requires_grad=True), torch.zeros(3, 2, requires_grad=True)
-    for dtype, slope in ((None, 1e4), ("float32", 1e5)):
+    for dtype, grad in ((None, 1e4), ("float32", 1e5)):
         found = kernels.gemm(a, b, bias, "relu", residual, beta=16.0, dtype=dtype)
         by_bias, by_residual = torch.autograd.grad(
-            found, (bias, residual), torch.full_like(found, slope)
+            found, (bias, residual), torch.full_like(found, grad)
         )
-        assert (by_bias == 3 * slope).all() and (by_residual == 16 * slope).all()
+        assert (by_bias == 3 * grad).all() and (by_residual == 16 * grad).all()
 
 
 def test_what_needs_no_derivative_is_not_multiplied(monkeypatch):

@@ -75,14 +75,14 @@ def run(text: str, folder) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(shutil.which("c++") is None, reason="torch's compiler needs one for C++")
-def test_a_second_run_of_a_compiled_training_program_finds_the_derivatives(tmp_path):
+def test_a_second_run_of_a_compiled_program_trains(tmp_path):
     assert "hits 0" in run(TRAINING, tmp_path)
     assert "hits 1" in run(TRAINING, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_was_exported_is_loaded_in_a_process_that_imports_weft_torch(tmp_path):
+def test_an_exported_program_loads_after_import_weft_torch(tmp_path):
     has_compiler = shutil.which("c++") is not None
     run(EXPORT.replace("{aot}", str(has_compiler)), tmp_path)
     run(LOAD.replace("{aot}", str(has_compiler)), tmp_path)

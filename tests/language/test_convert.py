@@ -93,7 +93,7 @@ def test_a_constant_out_of_range_is_an_error(constant):
         convert(trace.builder, constant, types.u8)
 
 
-def test_a_typed_constant_converts_at_once_by_the_rules_of_run_time():
+def test_a_typed_constant_converts_as_at_run_time():
     trace = Trace()
     big = convert(trace.builder, 300, types.i32)
     assert convert(trace.builder, big, types.u8).constant == 44

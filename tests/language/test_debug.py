@@ -182,7 +182,7 @@ def test_an_assertion_that_holds_at_compile_time_leaves_nothing():
     assert trace.names == []
 
 
-def test_an_assertion_that_is_false_at_compile_time_fails_when_reached():
+def test_a_constant_false_assertion_fails_when_reached():
     trace = Trace()
     emit_assert(trace.builder, False, "unreachable")
     assert trace.names == ["simt.assert"]

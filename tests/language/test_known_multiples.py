@@ -68,7 +68,7 @@ def test_a_remainder_is_0_exactly_where_the_divisor_divides(number, k):
         assert found is (k % d == 0), (k, d)
 
 
-def test_a_numbers_divisors_depend_on_its_sign_unless_they_are_powers_of_two():
+def test_divisors_other_than_powers_of_two_need_the_sign():
     """-24 is a multiple of 24; the same bits without a sign are not."""
     for d, expected in ((24, False), (8, True)):
         body = f"weft.assume(n % 24 == 0)\nx[0, 0] = weft.i32(weft.u32(n) % {d})"
@@ -120,7 +120,7 @@ PATHS = {
     # Python code → the greatest divisor that all paths have; `m` is a multiple of 8.
     "if": ("p = m\nif n > 3:\n    p = 2 * m\n", 8),
     "if, else": ("if n > 3:\n    p = m + 32\nelse:\n    p = 4 * m\n", 8),
-    "a lesser one": ("p = m\nif n > 3:\n    p = weft.i32(12)\n", 4),
+    "a smaller one": ("p = m\nif n > 3:\n    p = weft.i32(12)\n", 4),
     "nothing": ("p = m\nif n > 3:\n    p = n\n", 1),
     "ternary": ("p = m if n > 3 else 16 * n\n", 8),
     "nested": (
@@ -211,7 +211,7 @@ ROW = "def row(x, n):\n    if n > 3:\n        return x[n, 32:]\n    return x[0]\
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_views_that_meet_keep_their_alignment_and_their_dims_divisors(view):
+def test_joined_views_keep_alignment_and_divisors(view):
     body = (
         f"{VIEWS[view]}x[0, 0] = v.shape[0] % 8\nweft.store_vector(v, 0, weft.load_vector(v, 4, 4))"
     )

@@ -58,7 +58,7 @@ def test_a_wrong_call_says_what_is_wrong_and_how_to_call(arguments, keywords, te
     assert caught.value.hint == "call twice(value, times=2)"
 
 
-def test_a_defect_inside_an_operation_is_not_reported_as_a_wrong_call():
+def test_a_defect_inside_an_operation_is_not_a_wrong_call():
     with pytest.raises(TypeError, match="unsupported operand") as caught:
         thrice.emit(Trace().builder, 3)
     assert not isinstance(caught.value, TypeMismatchError)

@@ -215,7 +215,7 @@ def test_bools_are_compared_as_bools():
     assert trace.names == ["arith.cmpi", "arith.cmpi"]
 
 
-def test_a_constant_that_does_not_fit_a_comparison_is_an_error_with_both():
+def test_a_constant_beyond_a_comparisons_type_is_an_error():
     trace = Trace()
     with pytest.raises(ValueRangeError) as caught:
         compare(trace.builder, "<", trace.scalar(types.u8), 300)

@@ -68,7 +68,7 @@ def test_an_integer_to_a_negative_power_says_how_to_convert():
     assert "weft.f32(x)" in caught.value.hint
 
 
-def test_an_integer_to_a_power_at_run_time_is_refused_and_two_points_to_a_shift():
+def test_a_run_time_integer_power_is_refused():
     trace = Trace()
     n = trace.scalar(types.i32)
     with pytest.raises(TypeMismatchError) as caught:

@@ -141,7 +141,7 @@ def host_of(kernel):
     return host
 
 
-def test_an_assumption_holds_in_its_block_and_those_inside_it_alone():
+def test_an_assumption_holds_in_its_block_alone():
     @weft.kernel
     def inside(x, n):
         if n > 3:
@@ -176,7 +176,7 @@ def test_an_assumption_holds_in_its_block_and_those_inside_it_alone():
         assert caught.value.code == "VECTOR_ALIGNMENT"
 
 
-def test_a_host_functions_parts_and_sizes_keep_what_is_known_of_them():
+def test_a_host_functions_slices_keep_known_facts():
     n = weft.sym("n", divisibility=16)
 
     @weft.kernel
@@ -209,7 +209,7 @@ n = weft.sym("n", divisibility=8)
         (tensor(("r", "n")), weft.Tensor[weft.f16, ("r", "n")], "known to be aligned to 64 bytes"),
     ],
 )
-def test_what_a_kernels_annotation_promises_must_be_known_at_its_launch(annotation, given, message):
+def test_annotation_promises_are_known_at_the_launch(annotation, given, message):
     @weft.kernel
     def kernel(x: annotation):
         x[0, 0] = x[0, 1]
@@ -226,7 +226,7 @@ def test_what_a_kernels_annotation_promises_must_be_known_at_its_launch(annotati
     assert caught.value.code == "KERNEL_ARGUMENT"
 
 
-def test_one_kernel_for_dims_that_are_known_and_another_for_those_that_are_not():
+def test_known_and_unknown_dims_have_kernels_of_their_own():
     @weft.kernel
     def kernel(x, n):
         weft.assume(n > 0)

@@ -77,7 +77,7 @@ def test_a_weak_int_takes_the_type_of_the_other_operand(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_a_weak_float_takes_a_float_type_and_is_f32_with_an_integer(dtype):
+def test_a_weak_float_is_f32_beside_an_integer(dtype):
     expected = arithmetic_dtype(dtype) if dtype.is_float else dtype_named("f32")
     assert common_dtype(dtype, 0.5) is expected
     assert common_dtype(0.5, dtype) is expected
@@ -92,7 +92,7 @@ def test_two_constants_meet_in_their_default_types():
 
 @pytest.mark.parametrize("left", [d for d in DTYPES if d.is_integer or d.is_bool], ids=str)
 @pytest.mark.parametrize("right", [d for d in DTYPES if d.is_integer or d.is_bool], ids=str)
-def test_a_quotient_of_integers_is_f32_or_f64_where_one_has_64_bits(left, right):
+def test_a_quotient_of_integers_is_f32_or_f64(left, right):
     assert quotient_dtype(left, right).bits == (64 if 64 in (left.bits, right.bits) else 32)
     assert quotient_dtype(left, 2).bits == (64 if left.bits == 64 else 32)
     assert quotient_dtype(2, left).bits == (64 if left.bits == 64 else 32)
@@ -155,7 +155,7 @@ def test_the_floats_that_hold_another_float():
     }
 
 
-def test_no_integer_type_holds_a_float_without_a_written_conversion():
+def test_a_float_needs_a_conversion_to_an_integer():
     assert not holds(dtype_named("i64"), dtype_named("f16"))
 
 

@@ -25,7 +25,7 @@ def test_a_vector_is_one_load_with_a_tuple_of_scalars():
     trace.verify()
 
 
-def test_an_index_that_is_a_multiple_by_its_arithmetic_is_not_checked_again():
+def test_an_index_known_as_a_multiple_is_not_checked_again():
     trace = Trace()
     index = trace.scalar(types.i32)
     loaded(trace, binary(trace.builder, "*", index, 4))

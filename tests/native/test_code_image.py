@@ -99,7 +99,7 @@ def test_a_function_keeps_its_image():
     assert seen() is None
 
 
-def test_a_foreign_reference_keeps_the_image_and_drops_it_without_the_gil():
+def test_a_foreign_reference_drops_the_image_without_the_gil():
     slot, loaded = ctypes.c_uint64(0), Loaded()
     seen = weakref.ref(loaded)
     image = image_of(loaded, slot)

@@ -59,7 +59,7 @@ def test_a_context_that_says_nothing_does_not_hide_the_error(context):
         foreign("raise_with_context")(context)
 
 
-def test_an_exception_that_went_through_foreign_code_is_the_same_object():
+def test_an_exception_through_foreign_code_is_the_same():
     exception = LookupError("the original")
     function = _native.Function.from_address(address("raise_original"), id(exception), exception)
     with pytest.raises(LookupError) as caught:

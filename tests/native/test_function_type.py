@@ -66,7 +66,7 @@ def test_a_null_address_and_a_wrong_plan_are_refused():
         _native.Function.from_address(address("nothing"), None, None, "plan")
 
 
-def test_functions_can_be_referenced_weakly_and_collected_in_cycles():
+def test_functions_are_weakly_referenced_and_collected():
     class Holder:
         pass
 
@@ -94,7 +94,7 @@ def test_the_owner_lives_as_long_as_the_function():
     assert reference() is None
 
 
-def test_an_object_of_a_function_calls_the_same_code_with_the_same_handle():
+def test_a_functions_object_calls_the_same_code():
     function = _native.Function.from_address(address("return_handle"), 0x4321)
     handle = function.to_object()
     result = AnyValue()
@@ -104,7 +104,7 @@ def test_an_object_of_a_function_calls_the_same_code_with_the_same_handle():
     assert again() == 0x4321
 
 
-def test_an_object_of_a_function_keeps_the_owner_until_any_thread_releases_it():
+def test_a_functions_object_keeps_its_owner():
     class Owner:
         pass
 

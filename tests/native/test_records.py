@@ -40,7 +40,7 @@ def test_the_kind_of_each():
     assert _native.describe(Mutable(1.0))[0] == "unknown"
 
 
-def test_run_time_fields_are_in_a_key_by_type_and_compile_time_ones_by_value():
+def test_a_key_has_types_of_fields_and_constant_values():
     assert key(Setting(1.0)) == key(Setting(2.5))
     assert key(Setting(1.0)) != key(Setting(1))
     assert key(Setting(1.0, 4)) != key(Setting(1.0, 8))
@@ -91,7 +91,7 @@ class Held:
         (frozenset({1}), frozenset({1.0})),
     ],
 )
-def test_constants_that_are_equal_in_python_and_compile_to_other_code_differ(left, right):
+def test_equal_constants_of_other_code_differ(left, right):
     assert _native.constant_key(left) != _native.constant_key(right)
 
 

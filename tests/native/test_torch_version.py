@@ -122,7 +122,7 @@ def test_a_stale_derivative_is_refused(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_requires_a_gradient_is_not_written_unless_torch_looks_away(way, rung):
+def test_tensors_that_require_grad_are_not_written(way, rung):
     a, leaf = torch.ones(4), torch.zeros(4, requires_grad=True)
     for out in (leaf, leaf[:], leaf.exp(), torch.nn.Parameter(torch.zeros(4))):
         values = out.tolist()
@@ -175,7 +175,7 @@ def test_a_refused_call_counts_nothing():
     assert out._version == 0
 
 
-def test_in_the_forward_of_a_function_of_autograd_arguments_are_written():
+def test_an_autograd_forward_writes_its_arguments():
     class Scale(torch.autograd.Function):
         @staticmethod
         def forward(ctx, a):
@@ -193,7 +193,7 @@ def test_in_the_forward_of_a_function_of_autograd_arguments_are_written():
 
 
 @pytest.mark.slow
-def test_in_an_operator_declared_arguments_are_written_though_gradients_are_on():
+def test_an_operator_writes_its_declared_arguments():
     @torch.library.custom_op("weft_tests::scale_in_place", mutates_args=["a"])
     def in_place(a: torch.Tensor) -> None:
         scale(a, a)

@@ -24,7 +24,7 @@ def test_a_function_can_be_an_argument_of_the_package():
     assert apply(planned("echo", "a"), 7) == 7
 
 
-def test_the_package_s_functions_are_called_with_every_kind_of_argument():
+def test_functions_of_tvm_ffi_take_every_argument():
     @tvm_ffi.convert
     def describe(*values):
         return [type(value).__name__ for value in values]
@@ -34,7 +34,7 @@ def test_the_package_s_functions_are_called_with_every_kind_of_argument():
     assert list(names) == ["int", "float", "NoneType", "bool", "String", "Tensor", "Array", "int"]
 
 
-def test_errors_of_the_package_s_functions_are_raised_as_their_class():
+def test_errors_of_tvm_ffi_are_raised_as_their_class():
     @tvm_ffi.convert
     def fail():
         raise KeyError("where")

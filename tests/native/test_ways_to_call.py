@@ -158,7 +158,7 @@ UNTYPED = (
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_order_of_calls_decides_no_result_of_a_function_without_types(seed):
+def test_the_order_of_calls_decides_no_result(seed):
     def make():
         @weft.jit
         def echo(x):
@@ -285,7 +285,7 @@ def refusals(ways, tensor):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_an_address_is_accepted_whichever_way_if_it_is_a_multiple_of_an_element(dtype):
+def test_an_aligned_address_is_accepted_on_every_path(dtype):
     fixed, direct = ways_to_pass_tensors(
         weft.Tensor[dtype, ("n",)], weft.fake_tensor(dtype, ("n",))
     )
@@ -311,7 +311,7 @@ TENSORS = [
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "inner", "strided", None])
-def test_a_tensor_is_accepted_or_refused_whichever_way_it_is_passed(layout):
+def test_a_tensor_is_accepted_alike_on_every_path(layout):
     annotation = weft.Tensor[weft.f32, ("n", "m"), layout or "contiguous"]
     if layout is None:
         annotation = weft.Tensor[weft.f32, ("n", "m")]

@@ -33,7 +33,7 @@ def views(kernel):
     return [op for op in kernel.body.block.ops if op.name == "simt.view"]
 
 
-def test_arrays_are_arguments_behind_all_others_in_the_order_of_the_program():
+def test_arrays_are_the_last_arguments_in_program_order():
     kernel = after("%n: i32", ("f32", (4,), 16), ("i8", (3, 2), 2))
     first, second = kernel.scratch_arguments
     assert [first.index, second.index] == [1, 2]
@@ -42,7 +42,7 @@ def test_arrays_are_arguments_behind_all_others_in_the_order_of_the_program():
     assert [view.source for view in views(kernel)] == [first, second]
 
 
-def test_each_name_stands_by_its_argument_also_where_the_others_have_none():
+def test_each_name_stands_by_its_argument():
     names = [attributes.data for attributes in after("%n: i32", ("f32", (4,), 16)).arg_attrs]
     assert [names[0], names[1]["weft.name"].data] == [{}, "scratch_0"]
 

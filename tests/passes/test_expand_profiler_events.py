@@ -55,7 +55,7 @@ def named(module, name):
     return [op for op in walk(module) if op.name == name]
 
 
-def test_a_thread_that_returns_early_ends_its_track_before_it_leaves():
+def test_an_early_return_ends_the_track():
     module = expanded(traced())
     # The header's end, here and at the end of the kernel.
     ends = [op for op in named(module, "simt.timer") if op.kind.data == "clock32"]
@@ -69,14 +69,14 @@ def test_what_the_pass_leaves_has_no_profilers_and_no_marks():
     assert [op for op in walk(module) if op.name in ("simt.mark", "simt.track_profiler")] == []
 
 
-def test_a_launch_is_told_how_many_words_it_needs_and_passes_them_behind_its_arguments():
+def test_a_launch_passes_scratch_words_after_its_arguments():
     module = expanded(traced())
     (launch,), (kernel,) = named(module, "simt.launch_ex"), named(module, "simt.kernel")
     assert launch.record_words is not None
     assert kernel.profile_argument is kernel.body.block.args[-1]
 
 
-def test_operations_have_the_place_of_their_mark_and_not_that_of_the_recorder():
+def test_operations_have_the_location_of_their_event():
     for op in walk(expanded(traced())):
         place = source_location(op.location)
         assert place is None or place.file == __file__

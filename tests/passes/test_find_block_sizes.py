@@ -11,7 +11,7 @@ from weft.passes.find_block_sizes import find_block_sizes
 
 
 def block_size(*blocks, limit=None):
-    """What a kernel is made for that is launched with these blocks; a size is a constant or a name."""
+    """The block size of a kernel launched with these blocks; a size is a constant or a name."""
     attributes = "" if limit is None else f" attributes {{max_threads = {limit} : i32}}"
     sizes = [str(size) for block in blocks for size in block]
     numbers = sorted({size for size in sizes if not size.startswith("%")} | {"1"})
@@ -35,7 +35,7 @@ func.return
     return next(iter(module.body.block.ops)).block_size
 
 
-def test_one_block_is_the_kernels_whether_it_is_launched_once_or_often():
+def test_one_block_size_is_the_kernels():
     assert block_size((128, 2, 1)) == (128, 2, 1)
     assert block_size((128, 2, 1), (128, 2, 1)) == (128, 2, 1)
 

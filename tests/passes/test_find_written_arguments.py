@@ -68,7 +68,7 @@ func.return
 
 
 def noted(module):
-    """What the text says."""
+    """Parse the text."""
     return str(module).partition("weft.written_arguments = array<i32")[2].partition(">")[0]
 
 
@@ -102,7 +102,7 @@ def test_what_a_kernel_writes_is_noted_on_the_host_function(body, arguments, exp
     assert noted(found(body, arguments)) == expected
 
 
-def test_a_hidden_argument_that_the_launch_allocates_is_not_among_them():
+def test_an_allocated_hidden_argument_is_not_listed():
     module = found(
         f"simt.store %x, %scratch[%i : i32] : f32, {VECTOR}",
         ALL,

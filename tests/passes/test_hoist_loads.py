@@ -36,7 +36,7 @@ def order(*names: str, space: str = "global") -> str:
     return " ".join(found).replace("divf", "divide")
 
 
-def test_divisions_roots_and_functions_are_passed_but_nothing_that_writes_or_waits():
+def test_loads_are_hoisted_over_pure_operations_alone():
     assert order("sqrt", "load", "load") == "load load sqrt"
     assert order("fma", "divide", "fma", "load") == "fma load divide fma"
     assert order("load", "sin", "load", "sqrt", "load") == "load load load sin sqrt"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads that a loop waits for are made in each round, whatever shape the loop has; those of other loops are not."""
+"""Loads that a loop waits for are made in each iteration, whatever shape the loop has; those of other loops are not."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def chosen_kernel(flags, out):
     ],
     ids=lambda kernel: kernel.__name__,
 )
-def test_a_loop_that_waits_reads_in_each_round(kernel):
+def test_a_loop_that_waits_reads_in_each_iteration(kernel):
     loads = loads_of(kernel)
     in_loop = loads[1:] if kernel is read_before_and_in_kernel else loads
     assert in_loop and all("volatile" in load for load in in_loop)

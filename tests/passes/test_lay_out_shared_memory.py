@@ -48,7 +48,7 @@ def test_each_array_is_aligned_as_its_type_says():
     assert offsets(kernel) == [0, 3, 6, 8, 16]
 
 
-def test_the_total_is_a_multiple_of_16_so_that_what_a_launch_asks_for_is_aligned():
+def test_the_shared_total_is_a_multiple_of_16():
     (kernel,) = laid_out([("f8E4M3FN", (1,), 1)])
     assert kernel.shared_memory_bytes == 16
 

@@ -72,7 +72,7 @@ def test_a_group_is_16_bytes_of_the_array_with_the_widest_elements(body, kinds, 
         "b[i + 1] = a[i]",
     ],
 )
-def test_accesses_beside_the_index_do_not_keep_others_from_being_vectors(body):
+def test_unrelated_accesses_leave_vectors_alone(body):
     assert plan_of(body, "f32", "f32").width == 4
 
 
@@ -118,9 +118,7 @@ def test_a_long_iteration_has_fewer_copies():
 
 
 @pytest.mark.parametrize(("kind", "margin"), [("i8", 4), ("bf16", 2), ("f32", 0)])
-def test_groups_whose_loads_are_whole_words_keep_their_distance_from_the_ends_of_a_row(
-    kind, margin
-):
+def test_whole_word_loads_stay_inside_a_row(kind, margin):
     text = each_of("b[i] = a[i]", kind, kind)
     change = parse_module(text)
     map_each(change)

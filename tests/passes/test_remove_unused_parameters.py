@@ -46,7 +46,7 @@ def after(kernel, *launches):
 
 
 def parts(uses, kind):
-    """What is left of a tensor argument of that type with these uses."""
+    """Remaining parameters of a tensor argument with these uses."""
     view = tensor("?", "strided")
     body = "\n".join(uses).replace("VIEW", view).replace("T", kind)
     kernel, _ = after(f"simt.kernel @k(%t: {kind}, %i: i32) {{\n{body}\nsimt.return\n}}")
@@ -85,7 +85,7 @@ def test_an_access_needs_what_its_address_is_made_of(access, layout):
         ("strided", "pointer stride 0 stride 1 stride 2"),
     ],
 )
-def test_a_view_needs_what_begins_it_and_the_strides_of_what_it_keeps(layout, expected):
+def test_a_view_needs_its_offset_and_kept_strides(layout, expected):
     view = "%v = simt.view %t[%i, %i, %i : i32, i32, i32] keeps [0] steps [2] sizes(%i : i32) : T -> VIEW"
     assert parts([view], tensor(layout=layout)) == expected
 
@@ -169,7 +169,7 @@ def test_a_kernel_that_uses_nothing_takes_nothing():
 
 
 @pytest.mark.parametrize(("used", "left"), [("%s0", (0,)), ("%s1", (0,)), ("%p", ())])
-def test_arguments_that_launches_allocate_keep_their_numbers_in_order(used, left):
+def test_allocated_arguments_keep_their_order(used, left):
     kernel, (launch,) = after(
         f"""simt.kernel @k(%t: {tensor()}, %s0: {tensor()}, %s1: {tensor()}, %p: {tensor("?", element="i64")})
 attributes {{scratch_arguments = array<i32: 1, 2>, profile_argument = 3 : i32}} {{

@@ -193,7 +193,7 @@ def test_a_cursor_never_wraps_back_into_the_buffer():
     assert np.flatnonzero(prof).tolist() == [0, 1]
 
 
-def test_a_stride_below_the_number_of_tracks_is_refused_at_run_time():
+def test_a_stride_below_the_track_count_is_refused():
     prof = recorded(LOOP.replace("weft.grid_dim.x, 1", "2, 1"), grid="n + 1", n=2)
     recording = decode_tirx(prof)
     assert len(recording.records) == 0
@@ -259,7 +259,7 @@ def test_one_leader_that_calls_name_leaves_no_problem():
     assert recording.records["kind"].tolist() == [0, 1, 0, 1, 0, 1, 3] * 2
 
 
-def test_what_a_longer_run_left_is_reported_also_without_a_default_leader():
+def test_leftover_records_are_reported():
     body = PER_CALL.format(leader="tid == 0", wait="pass")
     first = recorded(body, n=5)
     problems = decode_tirx(recorded(body, n=2, before=first)).problems
@@ -406,7 +406,7 @@ def test_a_buffer_of_a_fixed_size_that_holds_no_track_is_an_error():
         ),
     ],
 )
-def test_a_constant_grid_that_does_not_fit_is_an_error_at_the_launch(body, code, text):
+def test_a_constant_grid_too_large_is_an_error_at_the_launch(body, code, text):
     source = HOST.format(body=f"    p = {body}\n    p.init(0)", grid=4, block=32)
     with pytest.raises(weft.ValueRangeError) as caught:
         weft.compile(
@@ -417,7 +417,7 @@ def test_a_constant_grid_that_does_not_fit_is_an_error_at_the_launch(body, code,
     assert "launch" in source.splitlines()[caught.value.location.line - 1]
 
 
-def test_a_buffer_that_ends_behind_the_first_records_is_said_to_be_too_small():
+def test_a_buffer_too_small_for_its_records_is_named():
     problems = decode_tirx(recorded(LOOP, 3, grid=2, n=10)).problems
     assert problems == [
         "track b0/g0, b1/g0 has no finalize, or the buffer (3 words) is too small",

@@ -97,7 +97,7 @@ def shape_of(recording):
 
 
 def expected(rounds: int):
-    """What a run on the CPU records."""
+    """Records of a run on the CPU."""
     with capture(WORDS) as trace:
         spin(np.zeros(8, np.float32), rounds, 1, weft.Stream(0))
     assert trace.problems == []
@@ -183,7 +183,7 @@ def test_outside_a_capture_no_memory_is_asked_for(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_device_without_memory_is_an_error_of_the_launch_and_the_next_one_works(fake: FakeCuda):
+def test_out_of_memory_is_an_error_of_one_launch(fake: FakeCuda):
     run = compiled("spin").register(fake)
     out = empty(8, weft.f32, "cuda")
     run(out, 1, 1, weft.Stream(0))
@@ -199,7 +199,7 @@ def test_a_device_without_memory_is_an_error_of_the_launch_and_the_next_one_work
 
 
 @on_fake()
-def test_a_launch_that_is_captured_into_a_graph_is_refused_and_says_what_works(fake: FakeCuda):
+def test_a_launch_captured_into_a_graph_is_refused(fake: FakeCuda):
     run = compiled("spin").register(fake)
     stream = fake.create_stream(fake.retain_primary(0))
     out = empty(8, weft.f32, "cuda")

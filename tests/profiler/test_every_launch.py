@@ -70,7 +70,7 @@ def names(trace: Trace) -> list[str]:
     return [launch.recording.kernel for launch in trace.launches]
 
 
-def test_launches_without_markers_are_listed_with_the_time_of_their_run():
+def test_launches_without_markers_have_their_times():
     a = np.zeros(64, np.float32)
     with capture() as trace:
         add(a, 200_000, 2)
@@ -88,7 +88,7 @@ def test_launches_without_markers_are_listed_with_the_time_of_their_run():
     assert len(trace.spans()) == 0
 
 
-def test_launches_with_and_without_markers_stand_in_the_order_of_their_calls():
+def test_launches_stand_in_the_order_of_their_calls():
     with capture() as trace:
         both(np.zeros(64, np.float32))
     assert names(trace) == ["add_kernel", "marked_kernel", "add_kernel"]
@@ -112,7 +112,7 @@ def test_a_launch_that_fails_is_listed_and_raises():
     assert trace.problems == ["launch 0: it failed"]
 
 
-def test_the_users_hooks_are_called_too_and_a_nested_launch_is_listed():
+def test_users_hooks_are_called_in_a_capture():
     seen: list[str] = []
     a, other = np.zeros(64, np.float32), np.zeros(64, np.float32)
 
@@ -134,7 +134,7 @@ def test_the_users_hooks_are_called_too_and_a_nested_launch_is_listed():
     assert len(marked.recording.records) == 2
 
 
-def test_launches_of_other_threads_are_listed_and_of_no_capture_are_not():
+def test_other_threads_launches_are_listed():
     with capture() as trace:
         thread = threading.Thread(target=add, args=(np.zeros(64, np.float32), 1, 1))
         thread.start()
@@ -171,7 +171,7 @@ def test_on_a_device_events_around_each_launch_tell_its_time(fake: FakeCuda):
 
 
 @on_fake()
-def test_marked_and_unmarked_launches_of_a_device_have_their_events(fake: FakeCuda):
+def test_marked_and_unmarked_launches_have_events(fake: FakeCuda):
     run = compiled("both").register(fake)
     with capture() as trace:
         run(weft.empty(64, weft.f32, 0))

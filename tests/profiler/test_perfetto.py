@@ -91,7 +91,7 @@ def test_wide_and_narrow_numbers_are_read_alike(value):
     assert _DecodeVarint(rows.tobytes(), 0)[0] == value
 
 
-def test_every_event_is_a_packet_with_its_time_name_track_and_payload():
+def test_every_event_is_a_packet():
     timeline = lay_out([recording(1)], [HostSpan("call", 5, 900, 0)], [-(1 << 50) + 100])
     packets = [p for p in parsed(encode(timeline)).packet if p.HasField("track_event")]
     assert len(packets) == len(timeline.events)

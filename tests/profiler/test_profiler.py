@@ -44,7 +44,7 @@ def made(body: str, grid=1, block=32):
 
 
 def run(body: str, words: int = 4096, *, grid=1, block=32, n=0, on=True, out=None):
-    """What a launch records; checks that nothing is written after the buffer."""
+    """Records of a launch; checks that nothing is written after the buffer."""
     guarded = np.full(words + 64, 0xDEAD, np.uint64)
     prepare(guarded[:words])
     made(body, grid, block)(
@@ -173,7 +173,7 @@ def test_a_ring_wraps_between_a_record_and_its_extension(capacity):
         assert (np.diff(found.records["time"]) >= 0).all()
 
 
-def test_a_record_of_a_ring_has_no_comparison_and_no_second_addition():
+def test_a_ring_record_needs_no_comparison():
     """One instruction moves a ring's cursor on sm_90: an addition and the maximum that wraps it."""
     from benchmarks.profiler_cost import LOOP, MODES, Compiled, clock_reads
 
@@ -251,7 +251,7 @@ def test_a_track_without_a_leader_is_reported():
     assert any("2 of 3 tracks have no leader" in problem for problem in found.problems)
 
 
-def test_a_second_launch_into_the_same_buffer_is_reported_and_prepare_makes_it_new():
+def test_a_reused_profile_buffer_is_reported():
     host = made("p = Profiler(buffer=rec)\np.init(0)\np.mark('x')")
     records, out = buffer(256), np.zeros(64, np.float32)
     host(records, 0, True, out)
@@ -278,7 +278,7 @@ def test_only_chosen_blocks_record(blocks):
     assert found.problems == []
 
 
-def test_a_grid_below_the_chosen_blocks_records_nothing_and_says_so():
+def test_a_grid_below_the_chosen_blocks_records_nothing():
     found = run("p = Profiler(buffer=rec, blocks=range(5, 9))\np.init(0)\np.mark('x')", grid=2)
     assert len(found.records) == 0
     assert found.problems

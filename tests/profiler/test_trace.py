@@ -67,7 +67,7 @@ def captured(rounds: int = 4, calls: int = 1) -> Trace:
     return trace
 
 
-def test_every_launch_inside_is_collected_with_its_name_grid_and_times():
+def test_every_launch_in_a_capture_is_collected():
     before = time.monotonic_ns()
     trace = captured(calls=3)
     after = time.monotonic_ns()
@@ -108,7 +108,7 @@ def test_outside_a_capture_nothing_is_recorded():
     assert trace.launches == []
 
 
-def test_launches_of_other_threads_are_collected_unless_they_have_a_capture_of_their_own():
+def test_other_threads_launches_are_collected():
     out, own = np.zeros(8, np.float32), []
 
     def with_its_own():
@@ -125,7 +125,7 @@ def test_launches_of_other_threads_are_collected_unless_they_have_a_capture_of_t
     assert [len(found.records) for found in own[0].recordings] == [6 * (2 + 3 * 2)]
 
 
-def test_memory_of_launches_that_have_ended_is_given_back_during_a_long_capture(monkeypatch):
+def test_a_long_capture_frees_memory_of_ended_launches(monkeypatch):
     monkeypatch.setattr(capturing, "_MOST_WAITING_WORDS", 4 * 4096)
     alive: list[int] = []
 
@@ -149,7 +149,7 @@ def test_memory_of_launches_that_have_ended_is_given_back_during_a_long_capture(
     assert len(trace.launches) == 30
 
 
-def test_a_capture_ends_with_what_its_body_raised_and_keeps_what_was_recorded():
+def test_a_capture_raises_its_bodys_error_and_keeps_records():
     with pytest.raises(KeyError, match="mine"), capture(words=4096) as trace:
         spin(np.zeros(8, np.float32), 1)
         raise KeyError("mine")
@@ -162,7 +162,7 @@ def test_a_capture_without_room_for_a_prologue_is_refused(words):
         capture(words=words)
 
 
-def test_an_error_of_whoever_gives_memory_reaches_the_caller_of_the_launch():
+def test_an_allocators_error_reaches_the_caller():
     def refuse(*_):
         raise RuntimeError("no memory today")
 
@@ -208,7 +208,7 @@ def test_a_capture_is_entered_once():
         pass
 
 
-def test_a_profiler_changes_no_signature_and_compiled_functions_are_captured_too():
+def test_a_profiler_changes_no_signature():
     out = np.zeros(8, np.float32)
     function = weft.compile(spin, out, 1)
     assert str(function.signature) == str(weft.compile(spin, out, 1, False).signature)
@@ -269,7 +269,7 @@ def test_the_summary_is_a_table_of_groups_and_events():
     }
 
 
-def test_times_within_a_track_are_shown_to_the_cycle_and_those_of_the_timer_to_its_tick():
+def test_times_are_shown_to_their_clocks_resolution():
     tracks = [[Entry(100, 0, 0), Entry(120, 1, 0)]]
     cycles = track_buffer(tracks, 1, names=["x"], capacity=9, flags=0, ratio=2)
     text = Trace([decode_track(cycles)]).summary()
@@ -407,7 +407,7 @@ def test_inflation_compares_two_programs():
     assert inflation(slow, fast, rounds=5) > 1.5
 
 
-def test_inflation_measures_markers_that_record_into_memory_for_their_records_alone(monkeypatch):
+def test_inflation_measures_recording_markers(monkeypatch):
     made = []
 
     def remember(words, *place):

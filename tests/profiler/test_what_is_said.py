@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a profiler's misuse is answered with: sizes, order of calls, buffers and names of another kind."""
+"""Errors of a profiler's misuse: sizes, order of calls, buffers and names of another kind."""
 
 from __future__ import annotations
 

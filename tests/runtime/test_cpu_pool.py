@@ -97,7 +97,7 @@ def test_one_thread_shares_nothing(compiled, threads):
     assert _native.pool_counts()[1] == shared
 
 
-def test_the_failed_block_with_the_lowest_index_is_reported_and_the_others_stop(threads):
+def test_the_lowest_failed_block_is_reported(threads):
     threads(3)
     a = np.ones(2_000_000, np.float32)
     with pytest.raises(AssertionError, match=r"too far \(block \(\d+, 0, 0\)"):
@@ -227,7 +227,7 @@ def test_the_environment_chooses_the_number_of_threads(value, printed):
 
 
 @pytest.mark.parametrize("value", sampled(["many", "-1", "1025", "1.5", "0x2"], 2))
-def test_a_wrong_number_of_threads_in_the_environment_is_an_error_that_names_the_variable(value):
+def test_a_wrong_thread_count_names_the_variable(value):
     ran = run_python("a = np.ones(8, np.float32); work(a, a)", WEFT_NUM_THREADS=value)
     assert ran.returncode == 1
     last = ran.stderr.strip().splitlines()[-1]
@@ -341,7 +341,7 @@ def test_a_block_may_wait_for_the_one_before(threads, count):
 
 
 @weft.kernel
-def meeting_kernel(a: weft.Tensor):
+def rendezvous_kernel(a: weft.Tensor):
     tile = weft.shared(32, weft.f32)
     t = weft.thread_idx.x
     tile[t] = a[t]
@@ -350,7 +350,7 @@ def meeting_kernel(a: weft.Tensor):
 
 
 def test_launches_of_threads_that_wait_leave_nothing_behind():
-    launch = meeting_kernel[2, 32]
+    launch = rendezvous_kernel[2, 32]
     a = np.ones(32, np.float32)
     for _ in range(1000):
         launch(a)

@@ -82,7 +82,7 @@ def end_of(program: str, *arguments: str) -> tuple[int, str, str]:
         2,
     ),
 )
-def test_a_daemon_thread_that_wants_to_go_on_at_the_end_does_no_harm(where: str):
+def test_a_daemon_thread_at_exit_does_no_harm(where: str):
     assert end_of(PROGRAM, where) == (0, "", "")
 
 
@@ -114,7 +114,7 @@ sys.modules["kept_elsewhere"].value = AtTheEnd("driver.load_binary")
 """
 
 
-def test_a_finalizer_uses_what_its_program_used_and_calls_its_callback():
+def test_a_finalizer_calls_its_callback():
     code, out, err = end_of(FINALIZERS)
     assert (code, err) == (0, "")
     assert sorted(out.splitlines()) == [
@@ -162,7 +162,7 @@ match sys.argv[1]:
 @pytest.mark.parametrize(
     "holder", ["function", "global", "array", "any", "dropped elsewhere", "nothing"]
 )
-def test_a_callback_that_is_held_at_the_end_loses_no_text_and_no_finalizer(holder: str, tmp_path):
+def test_a_callback_held_at_exit_keeps_text_and_finalizer(holder: str, tmp_path):
     written = tmp_path / "text"
     assert end_of(HELD, holder, str(written)) == (0, "finalized\n", "")
     assert written.read_text() == "buffered"

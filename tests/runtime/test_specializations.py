@@ -76,7 +76,7 @@ def interrupted(call, step):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_an_exception_at_any_line_leaves_every_thread_free_to_compile(first: bool):
+def test_an_exception_leaves_other_threads_free_to_compile(first: bool):
     step = 1
     while True:
         shared, _ = make()
@@ -91,7 +91,7 @@ def test_an_exception_at_any_line_leaves_every_thread_free_to_compile(first: boo
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_two_functions_whose_compilations_call_each_other_do_not_deadlock(first: bool):
+def test_mutual_compilations_do_not_deadlock(first: bool):
     both = threading.Barrier(2)
     waited = threading.local()
 
@@ -125,7 +125,7 @@ def test_two_functions_whose_compilations_call_each_other_do_not_deadlock(first:
     assert calls == [(1,), (1,)]
 
 
-def test_a_thread_that_compiles_nothing_waits_and_compiles_nothing_twice():
+def test_a_waiting_thread_compiles_nothing_twice():
     start = threading.Barrier(4)
     shared, compilations = make(lambda: threading.Event().wait(0.05))
 
@@ -137,7 +137,7 @@ def test_a_thread_that_compiles_nothing_waits_and_compiles_nothing_twice():
     assert len(compilations) == 1
 
 
-def test_a_compilation_that_needs_itself_in_a_circle_of_others_is_an_error():
+def test_a_circle_of_compilations_is_an_error():
     circle = []
     for number in range(3):
         circle.append(make(lambda number=number: circle[(number + 1) % 3][0].call((1,), {})))
@@ -148,7 +148,7 @@ def test_a_compilation_that_needs_itself_in_a_circle_of_others_is_an_error():
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_child_process_compiles_what_another_thread_of_its_parent_was_compiling(first: bool):
+def test_a_child_compiles_what_its_parent_was_compiling(first: bool):
     inside, go_on = threading.Event(), threading.Event()
 
     def block():

@@ -10,7 +10,7 @@ import weft
 
 
 @weft.kernel
-def neighbors_kernel(a: weft.Tensor, out: weft.Tensor):
+def stencil_kernel(a: weft.Tensor, out: weft.Tensor):
     tile = weft.shared(33, weft.f32)
     i = weft.thread_idx.x
     tile[i] = a[i]
@@ -23,7 +23,7 @@ def test_a_launch_that_continues_tells_each_early_read_once():
         weft.sanitize("races", "uninit", continue_=True),
         pytest.raises(weft.SanitizerError) as found,
     ):
-        neighbors_kernel[1, 32](a, out)
+        stencil_kernel[1, 32](a, out)
     race, unwritten = found.value.reports
     assert (race.kind, race.count, race.index, race.thread) == ("race", 31, (1,), (1, 0, 0))
     assert (race.other.access, race.other.thread) == ("read", (0, 0, 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the CPU finds out of bounds, a GPU's code looks for at the same place: read in the text, without a GPU."""
+"""A GPU's code checks bounds where the CPU's does: read in the text, without a GPU."""
 
 from __future__ import annotations
 

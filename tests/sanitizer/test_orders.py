@@ -68,7 +68,7 @@ def missing_barrier_kernel(a: weft.Tensor, out: weft.Tensor):
     out[i] = tile[i // 2]
 
 
-def test_a_missing_barrier_is_shown_with_the_element_the_writer_and_the_races():
+def test_a_missing_barrier_shows_element_and_writer():
     a, out = np.arange(1, 33, dtype=np.float32), np.zeros(32, np.float32)
     with pytest.raises(OrderError) as found:
         check_orders(missing_barrier_kernel[1, 32], a, out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds of `weft.each` race with each other, whichever thread runs them."""
+"""Iterations of `weft.each` race with each other, whichever thread runs them."""
 
 from __future__ import annotations
 

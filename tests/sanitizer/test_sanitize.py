@@ -72,7 +72,7 @@ def test_an_error_can_be_sent_to_another_process():
     assert copy.reports[0].index == (4,)
 
 
-def test_calls_inside_of_the_switch_are_checked_and_those_outside_are_not():
+def test_only_calls_inside_the_switch_are_checked():
     shift(vector())
     with weft.sanitize(), pytest.raises(weft.SanitizerError):
         shift(vector())
@@ -81,7 +81,7 @@ def test_calls_inside_of_the_switch_are_checked_and_those_outside_are_not():
         weft.compile(shift, vector())(vector())
 
 
-def test_the_environment_switches_checks_on_for_what_is_compiled_from_then_on(monkeypatch):
+def test_the_environment_switches_checks_on(monkeypatch):
     before = weft.compile(shift, vector())
     monkeypatch.setenv("WEFT_SANITIZE", "bounds")
     with pytest.raises(weft.SanitizerError):
@@ -130,7 +130,7 @@ def test_a_target_without_checks_refuses_them(given, monkeypatch):
             weft.compile[weft.GPUArch("sm_90a")](shift, **given)
 
 
-def test_a_decorators_checks_and_the_environments_leave_other_targets_alone(monkeypatch):
+def test_checks_leave_other_targets_alone(monkeypatch):
     monkeypatch.setattr(CudaBackend, "checks", ())
     monkeypatch.setenv("WEFT_SANITIZE", "bounds")
     for function in (shift, always):
@@ -300,7 +300,7 @@ def test_coroutines_tell_what_split_loops_tell(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.float16, np.float32, np.float64])
-def test_neighbors_in_one_word_do_not_race(dtype):
+def test_adjacent_bytes_in_one_word_do_not_race(dtype):
     @weft.kernel
     def kernel(a: weft.Tensor, whole: weft.Tensor):
         i = weft.thread_idx.x
@@ -340,7 +340,7 @@ print("xdsl" in sys.modules, weft.cache.stats().hits)
 """
 
 
-def test_checked_and_unchecked_code_have_places_of_their_own_in_the_cache(tmp_path):
+def test_checked_and_unchecked_code_are_cached_apart(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     environment = {**os.environ, "WEFT_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
@@ -386,7 +386,7 @@ def kept_arrays_kernel(a: weft.Tensor):
     first, second = kept(1.0), kept(2.0)
     both = (second, first)
     for i in range(2):
-        one = kept(3.0 + i)  # in each round the same memory
+        one = kept(3.0 + i)  # in each iteration the same memory
         both = (one, both[0])
     a[0], a[1], a[2], a[3] = first[0], second[0], both[0][0], both[1][0]
 
@@ -411,7 +411,7 @@ def apart_kernel(a: weft.Tensor):
         a[i] = other[7 - i]
 
 
-def test_shared_arrays_have_memory_of_their_own_though_their_lives_are_apart():
+def test_shared_arrays_have_memory_of_their_own():
     fn = weft.compile(apart_kernel_of, np.ones(8, np.float32))
     assert fn.kernels["apart_kernel"].shared_memory_bytes == 64
 
@@ -443,7 +443,7 @@ def rows_kernel(x: weft.Tensor, b: weft.Tensor):
 
 
 @pytest.mark.parametrize("checks", ["bounds", "races"])
-def test_a_check_that_asks_for_the_size_of_a_threads_own_view_changes_no_result(checks):
+def test_a_check_of_a_threads_view_changes_no_result(checks):
     """The size was taken for the block's, and with it the view of the first thread for all others'."""
     x, b = np.arange(1024, dtype=np.float32).reshape(32, 32), np.zeros(32, np.float32)
     with weft.sanitize(checks):

@@ -67,7 +67,7 @@ def aligned(*shape: int) -> np.ndarray:
 
 
 def report_of(program: str, checks: str, arrays: Any = np) -> str:
-    """What the sanitizer says when the program runs; `arrays` is what makes its arrays, NumPy or the like."""
+    """Run a program, and return the report; `arrays` is what makes its arrays, NumPy or the like."""
     linecache.cache[FILE] = (len(program), None, program.splitlines(keepends=True), FILE)
     lined = aligned if arrays is np else lambda *shape: arrays.zeros(shape, np.float32)
     namespace = {"weft": weft, "np": arrays, "aligned": lined, "__name__": "program"}

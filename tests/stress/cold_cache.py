@@ -58,7 +58,7 @@ def started(how: str, number: int, finds: int = 0) -> int:
 
 
 def storm(how: str) -> int:
-    """One round; how many processes were killed before their end."""
+    """One iteration; how many processes were killed before their end."""
     children = [started(how, number) for number in range(PROCESSES)]
     victims = random.sample(children, PROCESSES // 2)
     for victim in victims:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the stress tests run in processes of their own: ``python -m tests.stress.programs <name> <seconds>``.
+"""Programs of the stress tests, in processes of their own: ``python -m tests.stress.programs <name> <seconds>``.
 
 Each ends by itself, prints what it did as JSON, and has an exit status that is not 0 where something was wrong.
 """

@@ -90,9 +90,7 @@ def test_a_process_without_a_folder_for_temporary_files_compiles():
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_processes_killed_on_one_cold_cache_leave_whole_entries_and_the_rest_right_results(
-    how: str, tmp_path: Path
-):
+def test_processes_killed_on_a_cold_cache_do_no_harm(how: str, tmp_path: Path):
     folder = tmp_path / "cache"
     command = [sys.executable, "-W", "error", "-m", "tests.stress.cold_cache", how]
     done = subprocess.run(

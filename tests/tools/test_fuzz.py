@@ -45,7 +45,7 @@ def _the_pool_as_it_was():
 
 
 def differences(seeds: range) -> list[str]:
-    """What is different, and how to see it in a small program; each seed at one of the levels."""
+    """Describe a difference, with a small program; each seed at one of the levels."""
     found = []
     for seed in seeds:
         try:

@@ -48,16 +48,16 @@ def host(a: weft.Tensor, b: weft.Tensor, total: weft.Tensor):
 
 
 def through_shared(
-    unit: str, shape: tuple[int, int], dtype: str, swizzle: int | None, turned: bool
+    unit: str, shape: tuple[int, int], dtype: str, swizzle: int | None, transposed: bool
 ) -> Case:
-    """Stores a fragment into a tile, plain or turned, and reads the tile by elements."""
+    """Stores a fragment into a tile, plain or transposed, and reads the tile by elements."""
     made, block = UNITS[unit]
     rows, columns = shape
-    stored = shape[::-1] if turned else shape
+    stored = shape[::-1] if transposed else shape
     source = f"""\
 @weft.kernel
 def kernel(a: weft.Tensor, b: weft.Tensor):
-    tile = weft.shared({stored}, weft.{dtype}, swizzle={swizzle}){".T" if turned else ""}
+    tile = weft.shared({stored}, weft.{dtype}, swizzle={swizzle}){".T" if transposed else ""}
     {made}({shape}, weft.f32).load(a).store(tile)
     weft.sync_threads()
     for i in range(weft.thread_idx.x, {rows * columns}, {block}):
@@ -84,13 +84,13 @@ def host(a: weft.Tensor, b: weft.Tensor):
         several=True,
     ),
 )
-def test_fragments_of_any_number_of_rows_go_where_their_layout_says(unit, shape, dtype, pitch):
+def test_fragments_of_any_rows_follow_their_layout(unit, shape, dtype, pitch):
     case = moving(unit, shape, dtype, pitch, columns=shape[1] + 7)
     assert compared(case, on_emulator) == Result("same")
 
 
 @pytest.mark.parametrize(
-    ("unit", "shape", "dtype", "swizzle", "turned"),
+    ("unit", "shape", "dtype", "swizzle", "transposed"),
     sampled(
         itertools.product(
             UNITS,
@@ -103,13 +103,13 @@ def test_fragments_of_any_number_of_rows_go_where_their_layout_says(unit, shape,
         several=True,
     ),
 )
-def test_fragments_in_tiles_lie_where_their_layout_says(unit, shape, dtype, swizzle, turned):
-    case = through_shared(unit, shape, dtype, swizzle, turned)
+def test_fragments_in_tiles_lie_where_their_layout_says(unit, shape, dtype, swizzle, transposed):
+    case = through_shared(unit, shape, dtype, swizzle, transposed)
     assert compared(case, on_emulator) == Result("same")
 
 
 @pytest.mark.parametrize("swizzle", [None, 32, 64, 128])
-def test_wide_elements_in_tiles_of_narrow_panels_lie_where_their_layout_says(swizzle):
+def test_wide_elements_in_narrow_panels_follow_the_layout(swizzle):
     test_fragments_in_tiles_lie_where_their_layout_says("wgmma", (64, 16), "f64", swizzle, False)
 
 

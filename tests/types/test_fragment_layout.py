@@ -73,7 +73,7 @@ def test_one_instruction_of_mma_is_laid_out_as_ptx_says(name):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_larger_tiles_hold_each_element_once_and_instructions_stay_whole(name):
+def test_larger_tiles_hold_each_element_once(name):
     (rows, columns), itemsize, role, table, count = TABLES[name]
     layout = FragmentLayout((3 * rows, 2 * columns), itemsize, "mma", role)
     assert layout.elements == 6 * count

@@ -52,7 +52,7 @@ def nothing(a):
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_a_call_is_accepted_if_and_only_if_its_class_is_that_of_the_compiled_code(rank):
+def test_a_call_is_accepted_iff_its_class_is_the_codes(rank):
     compiled = {
         layout: weft.compile(nothing, weft.fake_tensor(weft.f32, (None,) * rank, layout=layout))
         for layout in LAYOUTS

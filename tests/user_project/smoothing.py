@@ -29,7 +29,7 @@ def clamp(i: weft.i32, n: weft.i32) -> weft.i32:
 def smooth_kernel(
     signal: weft.Tensor, smoothed: weft.Tensor, weight: weft.f32, radius: weft.Constexpr[int]
 ) -> None:
-    """One round: one element."""
+    """One iteration: one element."""
     for i in weft.each(signal.shape[0]):
         total = weft.f32(0)
         for step in range(-radius, radius + 1):

@@ -130,7 +130,7 @@ class ArgumentKind(Frozen):
 
     @property
     def parts(self) -> tuple[tuple[str, ArgumentKind], ...]:
-        """What a container holds: the label of each item in a path, and its kind."""
+        """Items of a container: the label of each item in a path, and its kind."""
         return ()
 
     def with_parts(self, kinds: Sequence[ArgumentKind]) -> ArgumentKind:
@@ -167,7 +167,7 @@ class OptionalAnnotation(Frozen):
 
 
 class Annotation(Frozen):
-    """What users write after a parameter's colon; `| None` makes it optional."""
+    """An annotation, as users write it; `| None` makes it optional."""
 
     def __or__(self, other: object) -> OptionalAnnotation:
         if other is None or other is types.NoneType:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user of a function says that it writes, for libraries that move and drop calls: torch and JAX.
+"""Declared writes of a function, for libraries that move and drop calls: torch and JAX.
 
 In: names of tensors that it changes, and of those that it makes. Out: an error, or nothing.
 """

@@ -55,7 +55,7 @@ def register_argument(type: type, adapter: Callable[[Any], object]) -> None:
 
 
 def adapted(value: object, place: Place) -> tuple[object, bool]:
-    """What is passed for a value, and whether that differs from the value.
+    """Adapt a value, and say whether the result differs from it.
 
     Raises:
         SignatureError: if adapters of registered classes form a cycle.

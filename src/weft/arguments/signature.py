@@ -125,7 +125,7 @@ class Signature(Frozen):
 
     @property
     def text(self) -> str:
-        """What the caller sees: `add_one(a: Tensor[f32, (n,)], b: Tensor[f32, (n,)])`."""
+        """The signature as the caller sees it: `add_one(a: Tensor[f32, (n,)], b: Tensor[f32, (n,)])`."""
         return f"{self.name}({', '.join(_marked(self.passed, lambda p: p.text))})"
 
     @property

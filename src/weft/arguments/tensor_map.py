@@ -10,7 +10,7 @@ from __future__ import annotations
 class TensorMap:
     """Annotation of a kernel's parameter that takes what `weft.tensor_map` makes in a host function.
 
-    A tensor map tells the copy engine of Hopper and later GPUs (TMA) where a tensor is and how large the boxes are that
+    A tensor map tells the TMA unit of Hopper and later GPUs where a tensor is and how large the boxes are that
     it copies at once (`weft.tma`). The kernel is compiled for the map's element type, box and swizzle.
 
     Example:

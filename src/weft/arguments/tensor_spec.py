@@ -24,7 +24,7 @@ MAX_RANK: Final = 8
 
 
 class TensorSpec(Annotation):
-    """What is known about a tensor; None for the rest.
+    """Known facts of a tensor; None for the rest.
 
     Attributes:
         dtype, layout, strides, alignment_bytes, device_type, device_index: as in `TensorKind`.
@@ -162,7 +162,7 @@ def fake_tensor(
 
 
 def example_spec(value: object) -> TensorSpec | None:
-    """What an example tensor fixes, or None if it is not a tensor.
+    """Take the facts that an example tensor fixes; None if it is not a tensor.
 
     Raises:
         ValueError: if weft does not support its dtype, rank or device.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @kernel
 def _difference_kernel(expected: weft.Tensor, got: weft.Tensor, largest: weft.Tensor) -> None:
-    """Each round: one element. Floats of at least 0 are in the order of their bits."""
+    """Each iteration compares one element. Floats of at least 0 are in the order of their bits."""
     for index in weft.each(expected.shape):
         x, y = weft.f64(expected[index]), weft.f64(got[index])
         if not (expected[index] == got[index] or (x != x and y != y)):

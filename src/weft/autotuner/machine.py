@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device that a measurement belongs to, and its turn.
+"""The device that a measurement belongs to, and its lock.
 
 In: a backend and an ordinal. Out: a text by which another process knows the device; a lock, so that one measurement
 runs on it at a time.

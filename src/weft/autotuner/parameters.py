@@ -197,7 +197,7 @@ def shape_of(value: object) -> tuple[int, ...]:
 
 
 class Key:
-    """What a choice depends on, beside the types of the arguments: sizes, values, or what a function makes of them."""
+    """The key of a choice, beside the types of the arguments: sizes, values, or what a function makes of them."""
 
     def __init__(self, said: object, parameters: Parameters) -> None:
         self._parameters = parameters

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tuning says while it runs: one line on standard error, written over.
+"""Progress of a tuning: one line on standard error, written over.
 
 In: what is being done. Out: nothing unless standard error is a terminal, or it is asked for.
 """
@@ -23,7 +23,7 @@ class Progress:
         self._is_wanted = self._is_terminal if is_wanted is None else is_wanted
 
     def now(self, text: str) -> None:
-        """What is being done; on a terminal only, since each replaces the one before."""
+        """Show the current step; on a terminal only, since each replaces the one before."""
         if self._is_wanted and self._is_terminal:
             print(f"\r\x1b[Kweft: tuning {self._name}: {text}", end="", file=sys.stderr, flush=True)
 

@@ -142,7 +142,7 @@ class Race:
         clock: of the device.
         samples: calls of each configuration, at most.
         seconds: after these a configuration is measured no more, if it has `LEAST_SAMPLES`.
-        told: called after each round with the number of samples and of entrants that are left.
+        told: called after each repetition with the number of samples and of entrants that are left.
     """
 
     def __init__(

@@ -72,7 +72,7 @@ def reference_to(function: JitFunction) -> Reference | None:
 
 
 def _inside(owner: Any, name: str) -> Any:
-    """What a dotted name is, without the tuner around it."""
+    """Resolve a dotted name, without the tuner around it."""
     for part in filter(None, name.split(".")):
         owner = vars(owner)[part] if isinstance(owner, type) else getattr(owner, part)
     return getattr(owner, "tuned_function", owner)

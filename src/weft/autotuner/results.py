@@ -68,7 +68,7 @@ class Trial(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What a result is about; results are found again by all of it.
+    """The key of a result; results are found again by all of it.
 
     Attributes:
         function: its module and name.

@@ -76,7 +76,7 @@ def _text(constant: object) -> str:
 
 
 def _reached(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function's names are now, attributes of modules too."""
+    """Current values of a function's names, attributes of modules too."""
     names = _names(function.__code__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:

@@ -179,7 +179,7 @@ class Trials:
         return Result(subject, best.configuration, trials, refused, took, __version__)
 
     def _drop_compiled(self, candidates: Sequence[_Candidate]) -> None:
-        """What the kernels' resources rule out."""
+        """Rule out trials by the kernels' resources."""
         alive = [candidate for candidate in candidates if candidate.compiled is not None]
         asked = self._rules.prune_compiled
         if asked is None:

@@ -52,7 +52,7 @@ class Failure(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """What one process is told first; after this the signatures follow."""
+    """The first message to a process; after this the signatures follow."""
 
     reference: Reference
     architecture: str

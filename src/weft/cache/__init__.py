@@ -31,7 +31,7 @@ class Info(NamedTuple):
 
 
 def stats() -> Stats:
-    """What the cache did in this process: `hits`, `misses`, `stored`, `not_kept`.
+    """Counts of the cache in this process: `hits`, `misses`, `stored`, `not_kept`.
 
     Example:
         >>> weft.cache.stats().hits >= 0

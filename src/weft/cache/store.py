@@ -29,7 +29,7 @@ _FOREIGN_WRITERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Stats:
-    """What the cache did in this process.
+    """Counts of the cache in this process.
 
     Attributes:
         hits, misses, stored: compilations found, not found, and kept.
@@ -55,7 +55,7 @@ class Stats:
 
 @kept
 def stats() -> Stats:
-    """What the cache has done in this process so far."""
+    """Count hits, misses and stores of this process."""
     return Stats()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compilation depends on beside the program: weft itself, LLVM, Python, the CPU, the assembler.
+"""Versions that a compilation depends on: weft itself, LLVM, Python, the CPU, the assembler.
 
 In: the installed files. Out: digests of their content, never of their place or time. Imports none of them; files of a
 checkout are read again only after a change.

@@ -24,7 +24,7 @@ _MOST_ALIGNMENT: Final = 1 << 20
 
 
 class KernelMetadata:
-    """What a launcher knows about a kernel besides its signature.
+    """Facts of a kernel besides its signature.
 
     Each launch gives the blocks per cluster, in its `kernel_metadata`.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TMA descriptors: a tensor in global memory and the box that the copy engine moves at once.
+"""TMA descriptors: a tensor in global memory and the box that TMA moves at once.
 
 In: an address, shape and strides as Python and C order them (slowest first). Out: a descriptor that kernels receive by
 value, re-encoded only when something changed.
@@ -57,7 +57,7 @@ class TensorMap(_native.TensorMap):
     Attributes:
         element: the element type's name, a key of `ELEMENTS`; empty before it is filled.
         shape: sizes, slowest dimension first.
-        strides: elements between neighbors in each dimension, the last one 1.
+        strides: elements between adjacent ones in each dimension, the last one 1.
         box: sizes of one copy (tiled); empty for im2col.
         global_address: the tensor's address in device memory; the memory is the caller's.
 
@@ -214,7 +214,7 @@ def fill_tma_descriptor_tiled(
         address: the tensor's device address, 16-byte aligned; borrowed.
         element: a key of `ELEMENTS`.
         shape: 1 to 5 sizes, slowest first.
-        strides: elements between neighbors, the last one 1; each multiple of 16 bytes.
+        strides: elements between adjacent ones, the last one 1; each multiple of 16 bytes.
         box: sizes of one copy, 1 to 256 each.
         element_strides: step within the box, 1 to 8 each; None is all ones.
         interleave, swizzle, l2_promotion, fill: keys of the tables above. `fill` makes out-of-bounds reads zeros or
@@ -273,7 +273,7 @@ def fill_tma_descriptor_im2col(
         address: the tensor's device address, 16-byte aligned; borrowed.
         element: a key of `ELEMENTS`.
         shape: 3 to 5 sizes: N, then one to three spatial ones, then C.
-        strides: elements between neighbors, the last one 1.
+        strides: elements between adjacent ones, the last one 1.
         lower, upper: corners of the bounding box, one offset per spatial dimension in `shape`'s order.
         channels_per_pixel: elements along C, 1 to 256.
         pixels_per_column: elements along the others, 1 to 1024.

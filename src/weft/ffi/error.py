@@ -53,7 +53,7 @@ class Error(Object):
 
     @property
     def context(self) -> Any:
-        """What the raiser attached: the exception itself for an error from Python."""
+        """The cause that the raiser attached: the exception itself for an error from Python."""
         return _native.error_detail(self, True)
 
     def exception(self) -> BaseException:

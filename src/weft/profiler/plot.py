@@ -120,7 +120,7 @@ def _draw_spans(
         chosen = spans[spans["event"] == event]
         widths = (chosen["end"] - chosen["begin"]) / scale
         color: str = _COLORS[int(event) % len(_COLORS)]
-        # White between neighbors; an edge in its own color keeps regions below the least visible.
+        # White between adjacent regions; an edge in its own color keeps regions below the least visible.
         edges = np.where(widths > least, "white", color)
         heights = np.maximum(0.84 - 0.22 * chosen["depth"].astype(float), 0.18)
         axes.barh(

@@ -264,7 +264,7 @@ def segments(keys: NDArray[Any]) -> NDArray[np.int64]:
 def unwrapped(times: NDArray[Any], starts: NDArray[np.int64], bits: int = 32) -> NDArray[np.int64]:
     """Times of `bits` bits as differences from the first of their run, for any number of wraps.
 
-    Neighbors must be less than one wrap apart. A step back of less than 1/4096 of a wrap is kept as such,
+    Adjacent times must be less than one wrap apart. A step back of less than 1/4096 of a wrap is kept as such,
     since a clock read by two threads is not always in order.
 
     Args:

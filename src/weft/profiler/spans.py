@@ -117,7 +117,7 @@ def _pair(
     """Matches brackets: indices of starts, of their ends (−1 for none), and which ends match nothing.
 
     Within a key the depth is a running sum. An end that reaches a new minimum below 0 matches nothing; with
-    those set aside, a start and its end are neighbors among the brackets of one key and depth.
+    those set aside, a start and its end are adjacent among the brackets of one key and depth.
     """
     order = np.argsort(keys, kind="stable")
     sorted_keys, up = keys[order], opens[order]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiled function compares at each direct call: the values that its compilation has read.
+"""Guards of a compiled function, compared at each direct call: the values that its compilation has read.
 
 In: captured values. Out: fewer of them; most are compared at once, by identity, in C.
 """

@@ -339,7 +339,7 @@ class CompiledDetails:
 
     @one_frame("code_handle")
     def code_handle(self, device: object = None) -> int | None:
-        """What the driver's functions take for the code on a device, loaded now if it is not: for other tools.
+        """The handle of the code on a device, loaded now if it is not: for other tools.
 
         Args:
             device: an ordinal, ``"cuda:1"``, or a device object; None: the current device.

@@ -38,7 +38,7 @@ class Compiled(Protocol):
 
 
 class _CompilingHere(_thread._local):  # pyright: ignore[reportPrivateUsage]  threading takes 1 ms
-    """What the running thread is compiling, outermost first."""
+    """The compilations of the running thread, outermost first."""
 
     turns: tuple[_CompileLock, ...] = ()
 
@@ -128,7 +128,7 @@ class Specializations:
         self._constants: tuple[int, ...] | None = None
 
     def compiled(self) -> list[Compiled]:
-        """What has been compiled so far, the newest last."""
+        """All specializations so far, the newest last."""
         return [entry.compiled for entry in list(self._by_key.values()) if entry.compiled]
 
     def call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

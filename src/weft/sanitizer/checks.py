@@ -27,9 +27,9 @@ class Kind(NamedTuple):
 
 
 KINDS: Final = tuple(map(Kind, _native.CHECK_KINDS, _native.CHECK_WORDS, _native.CHECK_OPTIONS))
-"""What the sanitizer can find: `WEFT_CHECK_KINDS` of native/include/weft/runtime_table.h."""
+"""The kinds of checks: `WEFT_CHECK_KINDS` of native/include/weft/runtime_table.h."""
 TAKES: Final = str(_VARIABLE.kind)
-"""What the option takes, in words."""
+"""The values of the option, in words."""
 
 
 def ordered_checks(value: object) -> str | None:

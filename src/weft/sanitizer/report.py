@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sanitizer found: `SanitizerError` and its `Report` objects.
+"""Findings of the sanitizer: `SanitizerError` and its `Report` objects.
 
 In: the message and the values of an error raised by generated code. Out: the exception; the message is that of the
 native runtime, so that other languages read the same.

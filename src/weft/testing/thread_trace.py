@@ -30,7 +30,7 @@ _running = threading.local()
 
 
 class ThreadTrace(Sequence[TraceEvent]):
-    """What a thread did: the events of all launches, in order; `str` is what `trace_thread` prints.
+    """Trace of a thread: the events of all launches, in order; `str` is what `trace_thread` prints.
 
     Attributes:
         launches: as `TracedLaunch` objects.
@@ -80,8 +80,8 @@ def trace_thread(
 ) -> ThreadTrace:
     """Calls a function, and prints what one thread of its kernels does: each line that it runs, with the values.
 
-    Assigned variables, elements read and written, conditions, rounds of loops, functions that are inlined and places to
-    wait at are told. The function is compiled anew for that, and runs on copies of its arguments, on one thread of the
+    Assigned variables, elements read and written, conditions, iterations of loops, inlined functions and barriers
+    are printed. The function is compiled anew for that, and runs on copies of its arguments, on one thread of the
     machine. Where it fails, what has happened until then is printed before the error is raised.
 
     Args:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a traced thread did, as objects: an event, a launch; numbers as a person writes them.
+"""Events of a traced thread, as objects: an event, a launch; numbers as a person writes them.
 
 In: the texts and bits that `simt.event` tells. Out: `TraceEvent`.
 """
@@ -31,7 +31,7 @@ class TraceEvent(NamedTuple):
             array; ``"barrier"``: the thread has waited; ``"copy"``: one begins beside the threads.
         location: where, with the calls that led there; a `weft.SourceLocation`.
         name: of the variable, the function or the array.
-        indices: of the element, or of the first of several neighbors; empty for other kinds.
+        indices: of the element, or of the first of several consecutive ones; empty for other kinds.
         values: the numbers: bools, ints and floats, in order.
         shown: the value as text, ``"(3, 4.5)"`` say, numbers known at compile time included.
     """
@@ -62,7 +62,7 @@ class TracedLaunch(NamedTuple):
 
 
 class Site(NamedTuple):
-    """What the text of an event says, the same each time that a thread comes there."""
+    """The static part of an event, the same each time that a thread comes there."""
 
     kind: str
     location: SourceLocation
@@ -73,7 +73,7 @@ class Site(NamedTuple):
 
 
 def site_of(text: str) -> Site:
-    """What the text of an event in the machine code says."""
+    """The static part of an event in the machine code."""
     kind, name, shown, words, places = text.split("\n", 4)
     location, types = location_of(places), tuple(words.split())
     rank = sum(word.startswith("index") for word in types)

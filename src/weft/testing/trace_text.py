@@ -80,7 +80,7 @@ class _Row:
 
 
 class _Loop:
-    """A loop that the thread went through; each round begins with the line of its head."""
+    """A loop that the thread went through; each iteration begins with the line of its head."""
 
     def __init__(self, location: SourceLocation) -> None:
         self.location = location

@@ -86,7 +86,7 @@ def test_a_kernel_becomes_a_cubin_with_its_resources(assembler: str):
     assert set(artifacts.contents) == {"llvm", "llvm-host", "ptx", "cubin"}
 
 
-def test_the_host_object_is_built_without_waiting_for_the_assembler():
+def test_the_host_object_does_not_wait_for_the_assembler():
     _, artifacts = compiled(
         kernel_text() + HOST.replace("ATTRIBUTES", f"args(%a, %n : {F32}, i32)")
     )
@@ -108,7 +108,7 @@ def test_ptxas_gives_the_same_resources_as_nvjitlink():
     assert beside.kernels[0].constant_bytes >= 0x210 + 12  # what a launch says, and the parameters
 
 
-def test_the_configuration_of_the_caller_reaches_the_assemblers_thread():
+def test_the_callers_configuration_reaches_the_assembler():
     with override(ptxas="/no/such/ptxas"), pytest.raises(ToolchainError, match="/no/such/ptxas"):
         compiled(kernel_text())
 
@@ -142,7 +142,7 @@ def test_an_unknown_architecture_is_an_error_that_lists_all(capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_an_architecture_that_the_assembler_dropped_leaves_ptx_for_the_driver(assembler: str):
+def test_an_architecture_dropped_by_ptxas_leaves_ptx(assembler: str):
     code, artifacts = compiled(kernel_text(), "sm_50")
     assert code.device_code == artifacts.contents["ptx"] + b"\0"
     assert code.kernels[0].parameter_sizes == (8, 4)
@@ -205,9 +205,7 @@ BLOCK_OF_64 = " attributes {block_size = array<i32: 64, 1, 1>}"
         ("-maxrregcount=99", "-maxrregcount=24"),
     ],
 )
-def test_a_register_limit_among_the_options_holds_for_a_constant_block_too(
-    words: tuple[str, ...], assembler: str
-):
+def test_a_register_limit_option_holds_for_constant_blocks(words: tuple[str, ...], assembler: str):
     text = kernel_text(MANY_REGISTERS, BLOCK_OF_64)
     free, _ = compiled(text, math="portable")
     bound, artifacts = compiled(text, math="portable", ptxas_options=words)
@@ -215,7 +213,7 @@ def test_a_register_limit_among_the_options_holds_for_a_constant_block_too(
     assert b".maxnreg 24" in artifacts.contents["ptx"]
 
 
-def test_a_kernels_own_register_limit_goes_before_that_of_the_options():
+def test_a_kernels_register_limit_overrides_the_options():
     text = kernel_text(attributes=" attributes {max_registers = 40 : i32}")
     _, artifacts = compiled(text, ptxas_options=("-maxrregcount=64",))
     assert b".maxnreg 40" in artifacts.contents["ptx"]
@@ -232,7 +230,7 @@ def test_an_invalid_register_limit_is_refused(word: str):
         compiled(kernel_text(), ptxas_options=(word,))
 
 
-def test_a_limit_of_both_the_kernel_and_the_options_is_not_a_remark(assembler: str):
+def test_two_equal_register_limits_are_not_a_remark(assembler: str):
     text = kernel_text(attributes=" attributes {max_registers = 40 : i32}")
     code, _ = compiled(text, ptxas_options=("-maxrregcount=64",))
     assert len(code.remarks) == (assembler == "nvJitLink")  # which says what it costs

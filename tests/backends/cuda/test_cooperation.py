@@ -130,7 +130,7 @@ def reduced(attributes: str, before: str = "", after: str = "", architecture: st
     return print_kernels(parse_module(text), cuda_machine(architecture))
 
 
-def test_a_butterfly_stands_alone_only_where_no_lane_can_be_missing():
+def test_a_butterfly_needs_all_lanes():
     full = " attributes {block_size = array<i32: 8, 8, 1>}"
     partial = " attributes {block_size = array<i32: 8, 7, 1>}"
     differs = "%d = arith.cmpi slt, %i, %n : i32\nscf.if %d {"

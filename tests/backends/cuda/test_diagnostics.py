@@ -62,7 +62,7 @@ def test_sizes_and_times_are_not_diagnostics():
 
 
 @pytest.mark.parametrize("place", ["in the function 'first'", "for the function 'first'"])
-def test_a_warning_without_a_line_is_about_the_first_such_instruction(place):
+def test_a_warning_without_a_line_names_the_first_instruction(place):
     (found,) = read_diagnostics(WARNING.replace("in the function 'first'", place), PTX)
     assert (found.code, found.kernel, found.line) == ("C7510", "first", 12)
     assert "due to insufficient register resources; " in str(found)

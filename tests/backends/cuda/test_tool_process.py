@@ -144,7 +144,7 @@ def wait_for_all(_number: int, _frame: object) -> None:
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, wait_for_all])
-def test_a_program_that_waits_for_all_children_itself_gets_its_cubin_or_the_error(handler: object):
+def test_a_program_that_reaps_all_children_gets_its_cubin(handler: object):
     before = signal.signal(signal.SIGCHLD, handler)
     try:
         assert assemble(PTX, "sm_90a").cubin.startswith(b"\x7fELF")
@@ -154,7 +154,7 @@ def test_a_program_that_waits_for_all_children_itself_gets_its_cubin_or_the_erro
         signal.signal(signal.SIGCHLD, before)
 
 
-def test_without_file_descriptors_of_processes_it_waits_all_the_same(
+def test_waiting_works_without_pidfd(
     monkeypatch: pytest.MonkeyPatch,
 ):
     def missing(_pid: int) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often the loops of a kernel are unrolled in PTX: by their length and what a round does.
+"""How often the loops of a kernel are unrolled in PTX: by their length and what an iteration does.
 
-In: kernels that load one element in each round. Out: the loads in their PTX.
+In: kernels that load one element in each iteration. Out: the loads in their PTX.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_a_loop_of_unknown_length_is_unrolled_as_far_as_its_rounds_are_small(name: str):
+def test_a_loop_of_unknown_length_is_unrolled_if_small(name: str):
     body, count = LOOPS[name]
     assert loads(body) == count
 
@@ -80,12 +80,12 @@ def test_a_short_loop_of_known_length_is_unrolled_as_a_whole():
     assert loads("for k in range(5):\n    for j in range(4):\n        total += a[i * k + j]") == 20
 
 
-def test_a_long_loop_of_known_length_is_unrolled_by_a_divisor_of_it():
+def test_a_long_loop_is_unrolled_by_a_divisor():
     for trips, factor in ((4000, 8), (4004, 4), (4002, 2)):
         assert loads(f"for k in range({trips}):\n    total += a[i * k]") == factor
 
 
-def test_a_loop_in_which_threads_wait_is_unrolled_only_without_a_rest(
+def test_a_loop_with_barriers_is_unrolled_without_a_remainder(
     capfd: pytest.CaptureFixture[str],
 ):
     body = """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a warpgroup's products become: as many instructions as they have steps, in place, and no remark."""
+"""Products of a warpgroup: as many instructions as they have steps, in place, and no remark."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 // RUN: llvm-cuda
 // RUN: ptx
 // RUN: sass
-// Neighbors are converted by pairs, from and to 8 bits; one that is left over by itself.
+// Adjacent values are converted by pairs, from and to 8 bits; one that is left over by itself.
 
 // LLVM-CUDA:      call <2 x half> @llvm.nvvm.e4m3x2.to.f16x2.rn(i16
 // LLVM-CUDA-NOT:  call <2 x half>

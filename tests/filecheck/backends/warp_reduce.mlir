@@ -24,7 +24,7 @@
 // PTX:            vote.sync.ballot.b32 [[HERE:%r[0-9]+]], %p{{[0-9]+}}, -1;
 // PTX:            setp.{{ne|eq}}.b32 %p{{[0-9]+}}, [[HERE]], -1;
 // PTX:            shfl.sync.idx.b32 %r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}, 31, [[HERE]];
-// All lanes of a warp run the rounds of a block's loop, or none does; not so those of a thread's.
+// All lanes of a warp run the iterations of a block's loop, or none does; not so those of a thread's.
 // PTX-LABEL:      .entry together(
 // PTX-NOT:        vote
 // PTX:            shfl.sync.bfly.b32 %r{{[0-9]+}}, %r{{[0-9]+}}, 16, 31, -1;

@@ -1,7 +1,7 @@
 // RUN: check_fragments
 // RUN: llvm-cuda
 // RUN: sass
-// A product may stay in flight over the rounds of a loop, if a wait after it completes what is read. The pass changes nothing.
+// A product may stay in flight over the iterations of a loop, if a wait after it completes what is read. The pass changes nothing.
 
 // CHECK_FRAGMENTS-LABEL: simt.kernel @rounds(
 // CHECK_FRAGMENTS:         nvgpu.wgmma_accumulator

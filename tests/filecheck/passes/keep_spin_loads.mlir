@@ -1,5 +1,5 @@
 // RUN: keep_spin_loads
-// A loop that only another thread can end reads in each round; one that counts, or that stores what it reads, need not.
+// A loop that only another thread can end reads in each iteration; one that counts, or that stores what it reads, need not.
 
 // KEEP_SPIN_LOADS-LABEL: simt.kernel @waits(
 // KEEP_SPIN_LOADS:         simt.load volatile %flags

@@ -1,6 +1,6 @@
 // RUN: split_addresses
 // What the sums of an index consist of, marked, is added to the address in steps: what stays the same in the loops around,
-// what loops change, constants times strides; constants of known strides are left to the access. Neighbors share steps. What is
+// what loops change, constants times strides; constants of known strides are left to the access. Adjacent accesses share steps. What is
 // not marked is left alone, as is what has parts of one kind only; a sum that is used elsewhere too may wrap. On a GPU, steps
 // that several branches share are taken before them, in the innermost loop; those of one branch stay there.
 

@@ -167,7 +167,7 @@ def transposed(builder: Builder, tensor: Tensor) -> Tensor:
     if tensor.dtype.is_packed:
         raise TypeMismatchError(
             "PACKED_VIEW",
-            f"{tensor.name}.T: {tensor.dtype} are packed along rows; those of a column are not neighbors",
+            f"{tensor.name}.T: {tensor.dtype} are packed along rows; those of a column are not adjacent",
             hint=f"read {tensor.name}[j, i] for element (i, j) of the transposed matrix",
         )
     dims = kind.dims[::-1]
