@@ -73,7 +73,7 @@ LINES = {
     **{
         name: f"{name} = weft.f32({_INDEX})"
         for name in (
-            "x y z total candidate logit dot norms height length dx dy gradient power mean epsilon limit gamma "
+            "x y z total candidate logit dot norms height length ratio dx dy gradient power mean epsilon limit gamma "
             "scale residual step"
         ).split()
     },

@@ -175,5 +175,5 @@ def test_attributes_are_checked_against_grid_and_device(fake: FakeCuda):
         with pytest.raises(ValueError, match=text):
             attribute.check(LaunchShape(grid, (32, 1, 1), (attribute, *others)), device)
     fake.set_architecture(0, 8, 0)
-    with pytest.raises(ValueError, match=r"clusters need compute capability 9\.0"):
+    with pytest.raises(ValueError, match=r"clusters need sm_90 or later"):
         Cluster(2).check(LaunchShape((2, 1, 1), (1, 1, 1)), device_properties())

@@ -6,7 +6,6 @@ In: a feature's name. Out: a bool or a string, so that an ``if`` keeps one branc
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import NameResolutionError, ValueRangeError
@@ -36,6 +35,8 @@ def has(builder: Builder, feature: str) -> bool:
         ``if weft.target.has("wgmma"): ...``
     """
     if not isinstance(feature, str) or feature not in FEATURES:
+        from difflib import get_close_matches  # only a mistake needs it
+
         near = get_close_matches(feature, FEATURES, 1) if isinstance(feature, str) else ()
         raise ValueRangeError(
             "TARGET_FEATURE",

@@ -112,8 +112,9 @@ def warmup(
 
     Example:
         >>> rows = weft.fake_tensor(weft.f32, (64, 1000))
-        >>> weft.warmup(weft.kernels.softmax, rows), weft.warmup(weft.kernels.softmax, rows)
-        (1, 0)
+        >>> compiled = weft.warmup(weft.kernels.softmax, rows)
+        >>> weft.warmup(weft.kernels.softmax, rows)  # this process has all
+        0
     """
     if not callable(function):
         raise TypeError(f"weft.warmup takes a function, received {brief(function)}")
