@@ -34,10 +34,9 @@ int check_bytes(const DLTensor& tensor) {
   }
   const int32_t last = tensor.ndim - 1;
   if (tensor.shape[last] > 1 && tensor.strides[last] != 1) {
-    return refuse(
-        PyExc_ValueError,
-        "packed: expected adjacent bytes along the last dimension, received strides[%d] = %lld",
-        static_cast<int>(last), static_cast<long long>(tensor.strides[last]));
+    return refuse(PyExc_ValueError,
+                  "packed: expected adjacent bytes along the last dimension, received strides[%d] = %lld",
+                  static_cast<int>(last), static_cast<long long>(tensor.strides[last]));
   }
   return 0;
 }

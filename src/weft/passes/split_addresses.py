@@ -16,13 +16,12 @@ from xdsl.ir import Block
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
-from weft.codegen.llvm.types import elements_in_a_byte
 from weft.dialects.access import element_access
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.scalar import NO_WRAP
-from weft.dialects.simt.types import TensorType
+from weft.dialects.simt.types import TensorType, elements_in_a_byte
 from weft.dialects.simt.views import AdvanceOp, ViewOp
 
 if TYPE_CHECKING:

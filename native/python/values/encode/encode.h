@@ -52,8 +52,8 @@ int encode_argument(PyObject* object, const TypeEntry& entry, uint8_t flags, Cal
 int encode_opaque(PyObject* object, CallFrame& frame, TVMFFIAny* value);
 
 // The most frequent kind alone: an entry of Kind::kTensor.
-int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame,
-                  TVMFFIAny* value, PyObject* packed = nullptr);
+int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallFrame& frame, TVMFFIAny* value,
+                  PyObject* packed = nullptr);
 
 // Any Python value as an FFI value that the caller owns, and that `writer` may write into. Returns 0, or -1
 // with an exception set.

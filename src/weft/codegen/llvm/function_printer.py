@@ -15,14 +15,13 @@ from weft.codegen.llvm.module_printer import unprintable, unprinted
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.offsets import divided, plus, shifted, swizzled, times, widened
 from weft.codegen.llvm.types import (
-    elements_in_a_byte,
     fragment_chunks,
     fragment_registers,
     llvm_type,
     memory_type,
 )
 from weft.dialects.simt.fragment import FragmentType
-from weft.dialects.simt.types import DYNAMIC, TensorType
+from weft.dialects.simt.types import DYNAMIC, TensorType, elements_in_a_byte
 from weft.errors import REPORT_HINT, InternalCompilerError, WeftError
 
 if TYPE_CHECKING:

@@ -56,14 +56,6 @@ def memory_type(value_type: Attribute) -> str:
     return "i8" if text == "i1" else text
 
 
-def elements_in_a_byte(value_type: Attribute) -> int:
-    """How many elements of a type lie in one byte of memory: 1, or more of a packed type."""
-    if not isinstance(value_type, IntegerType):
-        return 1
-    width = int(value_type.width.data)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    return 8 // width if 1 < width < 8 else 1
-
-
 _CHUNK_BYTES: Final = 32  # as coroutines' frames are aligned
 
 

@@ -10,7 +10,14 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import ArrayAttr, FixedBitwidthType, IntAttr, NoneAttr, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FixedBitwidthType,
+    IntAttr,
+    IntegerType,
+    NoneAttr,
+    StringAttr,
+)
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
@@ -52,6 +59,14 @@ TILE_ALIGNMENT: Final = 128
 ADDRESS_SPACES: Final = ("global", "shared", "cluster", "local")
 """shared: the block's own memory; cluster: that of a block of the same cluster, which may be another one."""
 MAX_RANK: Final = 8
+
+
+def elements_in_a_byte(value_type: Attribute) -> int:
+    """How many elements of a type lie in one byte of memory: 1, or more of a packed type."""
+    if not isinstance(value_type, IntegerType):
+        return 1
+    width = int(value_type.width.data)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return 8 // width if 1 < width < 8 else 1
 
 
 @irdl_attr_definition

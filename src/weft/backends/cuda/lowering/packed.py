@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
 
-from weft.codegen.llvm.types import elements_in_a_byte, f32_text, llvm_type
+from weft.codegen.llvm.types import f32_text, llvm_type
 from weft.codegen.operations.conversions import CONVERSIONS, float_name
 from weft.dialects.builder import constant_integer
+from weft.dialects.simt.types import elements_in_a_byte
 from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:
