@@ -237,7 +237,7 @@ class _Paths:
     ) -> list[_State]:
         """Follows iterations of a loop until another one teaches nothing; returns what the last one passes to the next.
 
-        `run` returns the values that a iteration passes on.
+        `run` returns the values that an iteration passes on.
         """
         self._define_all(arguments, [self.state(value) for value in initial])
         while True:

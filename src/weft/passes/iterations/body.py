@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def reuse_loads(loop: EachOp) -> None:
-    """Removes a iteration's loads of what it has loaded before, in branches too, with nothing written in between.
+    """Removes an iteration's loads of what it has loaded before, in branches too, with nothing written in between.
 
     LLVM does not take a load in a branch from a vector loaded before.
     """
@@ -301,7 +301,7 @@ class _Group:
         return [*self._leading, self._columns[lane]]
 
     def define(self, lane: int, numbers: Sequence[int]) -> None:
-        """Some of a iteration's indices, in the body's own types."""
+        """Some of an iteration's indices, in the body's own types."""
         values, indices = self._values[lane], self._indices(lane)
         for number in numbers:
             argument = self._arguments[number]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _WHOLE: Final = 512  # operations of a loop that is unrolled as a whole
 _FACTORS: Final = (8, 4, 2)
 _REST: Final = 4  # of what the largest factor leaves
-_ROUND: Final = 96  # operations in a iteration of an unrolled loop; a third are loads, at most, of a register each
+_ROUND: Final = 96  # operations in an iteration of an unrolled loop; a third are loads, at most, of a register each
 _CALL: Final = 12  # operations that a division or function of mathematics counts as
 
 
