@@ -150,7 +150,7 @@ def test_rows_are_sorted_and_equal_elements_keep_their_order(shape):
 
 @pytest.mark.slow
 def test_bytes_are_sorted_in_place_by_blocks_of_any_size(monkeypatch):
-    monkeypatch.setattr(radix, "_FEW", 0)  # as if there were many tiles
+    monkeypatch.setattr(radix, "_FULL_GRID", 0)  # as if there were many tiles
     x = np.random.default_rng(5).integers(-128, 128, 12_301).astype(np.int8)
     expected = np.sort(x)
     assert kernels.sort(x, out=x) is x and np.array_equal(x, expected)
@@ -162,12 +162,12 @@ def test_bytes_are_sorted_in_place_by_blocks_of_any_size(monkeypatch):
 @pytest.mark.parametrize("moved_bytes", [0, 4, 8])
 def test_passes_of_all_tiles_are_assembled(dtype, moved_bytes):
     x = np.zeros(1 << 22, dtype)
-    plan = radix.plan_of(describe(x, "x"), moved_bytes, False)
+    config = radix.sort_config(describe(x, "x"), moved_bytes, False)
     values = np.zeros(x.shape, np.int64) if moved_bytes == 8 else None
     moved = np.zeros(x.shape, np.int64) if moved_bytes else None
     for architecture in ("sm_80", "sm_90a", "sm_120"):
         options = f"--gpu-arch {architecture}"
-        arguments = x, values, x.copy(), moved, 8, plan
+        arguments = x, values, x.copy(), moved, 8, config
         assert weft.compile(radix.sort_long, *arguments, options=options).cubin
 
 
