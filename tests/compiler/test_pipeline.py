@@ -178,7 +178,7 @@ def test_decorated_functions_keep_name_and_documentation():
         scale_kernel(a, a).launch(grid=1, block=1)
 
     assert documented.__name__ == "documented"
-    assert documented.__doc__ == "What it does."
+    assert documented.__doc__ == "Do nothing."
     assert repr(scale_kernel) == "<weft kernel scale_kernel>"
 
 
@@ -190,7 +190,7 @@ def test_a_compiled_function_is_described_as_its_host_function():
 
     fn = weft.compile(documented)
     for function in (fn, fn.to(0)):
-        assert (function.__doc__, function.__module__) == ("What it does.", __name__)
+        assert (function.__doc__, function.__module__) == ("Do nothing.", __name__)
         signature = inspect.signature(function)
         assert str(signature) == "(a: Tensor[f32, (n,)], times: i32 = 3, *, value: f32 = 2.5)"
         assert signature.parameters["value"].default == 2.5

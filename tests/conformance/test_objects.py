@@ -146,7 +146,7 @@ def named_tuple_replaced_and_carried(x, y):
 def dataclass_methods_of_every_kind(x, y):
     line, other = Affine(x, y), Affine(2, x, mode=0)
     made = Affine.diagonal(y).offset + line.doubled + line.five_times(1) + Affine.five_times(x)
-    return line(2) + other.apply(y) + line.apply(1) + made + getattr(line, "slo" + "pe")
+    return line(2) + other.apply(y) + line.apply(1) + made + getattr(line, "sca" + "le")
 
 
 def dataclass_operators(x, y):
