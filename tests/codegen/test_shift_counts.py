@@ -91,3 +91,38 @@ def test_a_count_of_any_type_and_size_gives_what_python_gives(dtype: str, operat
         expected = [shifted(int(str(n)), operator, int(str(c)), dtype) for n, c in pairs]
         np.testing.assert_array_equal(out.view(memory[place + 2]), expected, err_msg=counts.dtype)
     assert compared(case, on_emulator).kind == "same"
+
+
+FORMS = {
+    "a choice": "out[i] = (x << weft.{dtype}(by[i])) if by[i] < {bits} else weft.{dtype}(0)",
+    "where": "out[i] = weft.where(by[i] < {bits}, x >> weft.{dtype}(by[i]), weft.{dtype}(0))",
+    "a branch": """r = weft.{dtype}(0)
+    if by[i] < {bits}:
+        r = x << (weft.{dtype}(by[i]) & ({bits} - 1))
+    out[i] = r""",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", ["u8", "u16", "u32", "u64", "i32"])
+@pytest.mark.parametrize("count", ["u64", "i64"])
+def test_a_programs_own_comparison_keeps_the_high_half_of_a_count(form, dtype, count):
+    bits = int(dtype[1:])
+    source = f"""@weft.kernel
+def kernel(by: weft.Tensor, out: weft.Tensor, x: weft.i32):
+    i = weft.thread_idx.x
+    x = weft.{dtype}(x)
+    {FORMS[form].format(dtype=dtype, bits=bits)}
+
+@weft.jit
+def host(by: weft.Tensor, out: weft.Tensor, x: weft.i32):
+    kernel(by, out, x).launch(grid=1, block={len(COUNTS)})
+"""
+    counts = Array(count, (len(COUNTS),), (1,), numbers=wrapped(COUNTS, count))
+    out = Array(dtype, (len(COUNTS),), (1,), numbers=(0,) * len(COUNTS))
+    case = Case(0, "sums", source, (counts, out, 77))
+    found = out.view(on_cpu(case)[1])
+    for one, result in zip(counts.numbers or (), found.tolist(), strict=True):
+        if int(str(one)) >= bits:
+            assert result == 0, one
+    assert compared(case, on_emulator).text == ""

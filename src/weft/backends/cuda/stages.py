@@ -22,6 +22,7 @@ from weft.backends.cuda.lowering.kernel import entry_name, print_kernel, refuse_
 from weft.backends.cuda.lowering.reports import RECORDERS
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
 from weft.backends.cuda.negations import wrap_negations
+from weft.backends.cuda.shift_counts import keep_wide_counts
 from weft.backends.cuda.target import CudaMachine, cuda_machine, take_register_limit
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
 from weft.backends.cuda.units import units
@@ -97,6 +98,10 @@ def emit_ptx(text: str, machine: CudaMachine, level: int) -> str:
     """PTX of kernels in LLVM text."""
     module = parse(text, "kernels")
     run_pipeline(module, machine.machine, level, vectorize=False)
+    optimized = str(module)
+    kept = keep_wide_counts(optimized)
+    if kept != optimized:
+        module = parse(kept, "optimized kernels")
     return wrap_negations(place_wide_products(emit_assembly(module, machine.machine)))
 
 

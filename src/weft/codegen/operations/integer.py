@@ -196,14 +196,8 @@ def _shift(instruction: str) -> Callable[[FunctionPrinter, Operation], None]:
             printer.define(result, f"ashr {text} {value}, {clamped}")
             return
         in_range = printer.let(f"icmp ult {text} {count}, {bits}")
-        # LLVM takes a selection around a shift of 64 bits for one that PTX's shl and shr make themselves, and cuts the
-        # count to their 32 bits, so that 2**32 shifts by 0; it leaves a minimum alone.
-        if bits > 32:
-            least = printer.module.intrinsic("llvm.umin", f".{text}")
-            count = printer.let(f"call {text} {least}({text} {count}, {text} {bits - 1})")
-        else:
-            count = printer.let(f"select i1 {in_range}, {text} {count}, {text} 0")
-        shifted = printer.let(f"{instruction} {text} {value}, {count}")
+        masked = printer.let(f"select i1 {in_range}, {text} {count}, {text} 0")
+        shifted = printer.let(f"{instruction} {text} {value}, {masked}")
         printer.define(result, f"select i1 {in_range}, {text} {shifted}, {text} 0")
 
     return print_it

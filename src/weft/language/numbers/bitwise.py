@@ -154,8 +154,6 @@ def _zero_beyond_width(
     dtype = number.dtype
     width = builder.constant(ir_type(count.dtype), dtype.bits)
     inside = builder.emit(arith.CmpiOp(count.ssa, width, "ult")).result
-    if count.dtype.bits > dtype.bits:  # LLVM would cut the count in the comparison, too
-        count = _at_most(builder, count, dtype.bits - 1)
     # Beyond the width the shift is poison, which select ignores.
     shifted = builder.compute(kind, number.ssa, convert(builder, count, dtype).ssa)
     zero = builder.constant(ir_type(dtype), 0)
