@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <type_traits>
 
 #include "python/common.h"
@@ -59,11 +60,14 @@ class Type {
  private:
   static PyObject* create(const char* name, unsigned flags, std::initializer_list<TypeSlot> slots,
                           PyTypeObject* base) {
-    PyType_Slot rows[24] = {};
-    size_t count = 0;
-    for (const TypeSlot& slot : slots) {
-      if (count + 1 < std::size(rows)) rows[count++] = slot.row;
+    PyType_Slot rows[24] = {};  // ends with a row of zeros
+    if (slots.size() >= std::size(rows)) {
+      PyErr_Format(PyExc_SystemError, "%s has %zu rows; make room for them in type_object.h", name,
+                   slots.size());
+      return nullptr;
     }
+    size_t count = 0;
+    for (const TypeSlot& slot : slots) rows[count++] = slot.row;
     PyType_Spec spec = {name, sizeof(T), 0, flags, rows};
     if (base == nullptr) return PyType_FromSpec(&spec);
     Reference bases(PyTuple_Pack(1, base));
