@@ -49,8 +49,11 @@ def _imports_weft() -> bool:
     """Whether the body of one of weft's modules is on this thread's stack."""
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
-        if frame.f_code.co_name == "<module>" and frame.f_globals["__name__"].startswith("weft."):
-            return True
+        if (
+            frame.f_code.co_name == "<module>"
+        ):  # its globals may lack a name, as those of `exec(code, {})` do
+            if str(frame.f_globals.get("__name__")).startswith("weft."):
+                return True
         frame = frame.f_back
     return False
 

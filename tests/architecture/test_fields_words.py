@@ -64,7 +64,7 @@ def refused_words() -> dict[str, str]:
 
 def pattern(word: str) -> str:
     """A word by itself or as a part of a longer name."""
-    return rf"(?<![a-z]){re.escape(word)}(?![a-z])".replace(r"\ ", "[ _]")
+    return rf"(?<![a-z]){re.escape(word)}(?![a-z])".replace(r"\ ", "[ _-]")
 
 
 WORDS: Final = refused_words()
@@ -132,6 +132,8 @@ def test_the_fields_words_are_said():
         "class PlainEnding(NamedTuple):",
         "def test_endings_are_applied():",
         "its copies are under way",
+        "[copies](sanitizer.md#copies-under-way)",
+        "in every round of the loop",
         "rows_of_spreads = 3",
         '"""What the kernel reads."""',
         "rand is no operation of weft",

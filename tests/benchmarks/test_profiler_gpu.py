@@ -29,7 +29,7 @@ def test_the_pipelined_product_is_right_and_records_every_step(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_timed_loop_records_every_round(mode):
+def test_the_timed_loop_records_every_iteration(mode):
     blocks, trips = 2, 20
     out = np.zeros(blocks, np.int64)
     words = 64 + blocks * (16 + 2 * (2 * trips + 2))

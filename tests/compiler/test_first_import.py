@@ -122,3 +122,10 @@ def test_a_module_that_is_being_imported_imports_on_its_own_thread(tmp_path: Pat
         for name in ("weft.half", "users")
     ]
     assert said == ["True\n", "False\n"]
+
+
+def test_a_program_whose_globals_have_no_name_compiles():
+    source = "import weft.imports\nweft.imports.imported('weft.compiler')\nprint('compiled')"
+    command = [sys.executable, "-c", f"exec(compile({source!r}, 'nameless', 'exec'), {{}})"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout == "compiled\n", done.stderr

@@ -42,7 +42,7 @@ def scale_kernel(a, b, factor: weft.f32):
         b[i] = weft.f32(a[i]) * factor
 
 
-def test_every_round_runs_once_for_every_number_of_rounds():
+def test_every_iteration_runs_once_for_every_number_of_rounds():
     @weft.kernel
     def count_kernel(a):
         for i in weft.each(a.shape[0]):
@@ -472,7 +472,7 @@ def test_a_number_of_rounds_is_checked(rounds, error, text):
 
 
 @pytest.mark.parametrize("rounds", [0, (4, 0), 1])
-def test_every_round_runs_whatever_a_launch_is_over(rounds):
+def test_every_iteration_runs_whatever_a_launch_is_over(rounds):
     a, b = np.arange(300, dtype=np.int32), np.zeros(300, np.float32)
     scale_kernel.over(rounds)(a, b, 2.0)
     assert (b == 2 * a).all()

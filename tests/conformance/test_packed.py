@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 
 import weft
 import weft.ffi
@@ -294,11 +294,15 @@ def ways() -> dict[str, object]:
     }
 
 
+def needed_torch() -> Any:
+    return pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
+
+
 @pytest.mark.parametrize("library", ["numpy", "torch", "signed", "weft"])
 def test_arrays_of_bytes_of_every_library_are_written(library):
     make = {
         "numpy": lambda a: a.copy(),
-        "torch": lambda a: torch.from_numpy(a.copy()),
+        "torch": lambda a: needed_torch().from_numpy(a.copy()),
         "signed": lambda a: a.view(np.int8).copy(),
         "weft": lambda a: weft.copy(weft.empty(a.shape, weft.u8), a),
     }[library]
@@ -318,6 +322,7 @@ def test_packed_arrays_are_pickled_with_their_arrays():
 
 
 def test_torch_counts_the_writes_of_the_array():
+    torch = needed_torch()
     array = torch.zeros((2, 2), dtype=torch.uint8)
     before = array._version
     increase_all(weft.packed(array, weft.i4))

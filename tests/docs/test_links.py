@@ -16,14 +16,28 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(page for folder in (".", "docs/**", "notes") for page in ROOT.glob(f"{folder}/*.md"))
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headlines, as Markdown renderers make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", title.lower()) for title in titles)
+    return {title.strip().replace(" ", "-") for title in plain}
+
+
 def broken_links(page: Path) -> list[str]:
-    """Links to files that do not exist."""
+    """Links to files, or to headlines of pages, that do not exist."""
     text = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    targets = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
+    targets = re.findall(r"\]\(([^)#\s]+)(?:#([^)]*))?\)", text)
     # Messages with brackets and parentheses look like links; a path has a dot or a slash inside.
-    paths = [target for target in targets if re.search(r"\w[./]\w", target)]
-    local = [target for target in paths if not target.startswith(("http:", "https:"))]
-    return [target for target in local if not (page.parent / target).exists()]
+    paths = [(target, title) for target, title in targets if re.search(r"\w[./]\w", target)]
+    local = [one for one in paths if not one[0].startswith(("http:", "https:"))]
+    broken = [target for target, _ in local if not (page.parent / target).exists()]
+    titled = [(page.parent / target, title) for target, title in local if title]
+    return broken + [
+        f"{target.name}#{title}"
+        for target, title in titled
+        if target.suffix == ".md" and target.exists() and title not in anchors(target)
+    ]
 
 
 def broken_paths(page: Path) -> list[str]:

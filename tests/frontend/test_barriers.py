@@ -141,7 +141,7 @@ def in_a_condition(a):
         a[weft.thread_idx.x] -= 1
 
 
-def test_a_barrier_in_a_condition_runs_in_every_round():
+def test_a_barrier_in_a_condition_runs_in_every_iteration():
     assert paths(in_a_condition, "simt.barrier_reduce") == ["while"]
 
 

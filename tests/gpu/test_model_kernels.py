@@ -74,9 +74,9 @@ def test_rope(dtype: Any, style: str):
     halves = x.double().unflatten(-1, (2, 64) if style == "half" else (64, 2))
     p, q = halves.unbind(-2 if style == "half" else -1)
     cos, sin = angles.double().cos()[:, None], angles.double().sin()[:, None]
-    transposed = torch.stack((p * cos - q * sin, q * cos + p * sin), -2 if style == "half" else -1)
+    rotated = torch.stack((p * cos - q * sin, q * cos + p * sin), -2 if style == "half" else -1)
     found = kernels.rope(x, angles.cos(), angles.sin(), style)
-    check(found, transposed.flatten(-2), 2 * ROUNDING[dtype])
+    check(found, rotated.flatten(-2), 2 * ROUNDING[dtype])
     check(kernels.rope(found, angles.cos(), angles.sin(), style, True), x, 4 * ROUNDING[dtype])
 
 
@@ -278,7 +278,7 @@ def test_derivatives_of_norms(dtype: Any, shape: tuple[int, int]):
     ids=str,
 )
 @pytest.mark.parametrize("causal", [False, True])
-def test_derivatives_scale_attention(dtype: Any, hdim: int, causal: bool):
+def test_derivatives_of_attention(dtype: Any, hdim: int, causal: bool):
     tokens = 500
     q, k, v = (numbers(2, heads, tokens, hdim, dtype=dtype) for heads in (8, 2, 2))
     gradient = numbers(2, 8, tokens, hdim, dtype=dtype)

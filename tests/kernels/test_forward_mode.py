@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.kernels.test_derivatives import CASES as DIFFERENCES
-from tests.kernels.test_derivatives import INTEGERS, PLACES, REFUSED, seeded
 from tests.sampling import sampled
 from weft import kernels
 
 torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
+from tests.kernels.test_derivatives import CASES as DIFFERENCES  # noqa: E402
+from tests.kernels.test_derivatives import INTEGERS, PLACES, REFUSED, seeded  # noqa: E402
+
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(600)]
 functional = torch.nn.functional
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import weft
 from weft import kernels
+from weft.kernels.linalg import spmv
 
 RANDOM = np.random.default_rng(4)
 COUNTS = RANDOM.integers(0, 10, 77)
@@ -19,6 +21,13 @@ def test_rows_of_any_length():
     expected = np.bincount(np.repeat(np.arange(77), COUNTS), VALUES * X[INDICES], 77)
     assert np.allclose(kernels.sparse_matvec(INDPTR, INDICES, VALUES, X), expected)
     assert np.allclose(kernels.sparse_matvec(INDPTR.astype("u8"), INDICES, VALUES, X), expected)
+
+
+def test_it_assembles_for_a_gpu():
+    indices = weft.fake_tensor(weft.i64, ("k",))
+    vector = weft.fake_tensor(weft.f32, ("k",))
+    arguments = indices, indices, vector, vector, vector, 8
+    assert weft.compile(spmv._sparse_matvec, *arguments, options="--gpu-arch sm_90a").cubin
 
 
 @pytest.mark.parametrize(("place", "wrong"), [(0, -1), (3, 50), (9, 1 << 40)])

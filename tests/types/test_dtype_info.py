@@ -13,7 +13,6 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin
 from xdsl.parser import Parser
@@ -93,6 +92,7 @@ def test_numpy_and_ml_dtypes_agree(dtype):
 
 @pytest.mark.parametrize("dtype", [d for d in ALL if d.info.torch], ids=str)
 def test_torch_agrees(dtype):
+    torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
     kind = getattr(torch, dtype.info.torch)
     assert _native.data_type_triple(kind) == (dtype.dlpack_code, dtype.bits, 1)
     assert 8 * kind.itemsize == dtype.bits

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expands profilers and their marks into the recorders of `language/profiling`, which are traced in their place.
+"""Expands profilers and their events into the recorders of `language/profiling`, which are traced in their place.
 
 In: a traced module. Out: the same without `simt.track_profiler`, `simt.tirx_profiler` and `simt.mark`. A kernel that
 records into memory of its launch has an argument more, and its launches say how many words they need, where that can

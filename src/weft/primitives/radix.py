@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorting within a block or a warp by the digits of numbers.
 
-Written in weft's language. In: keys, and values that go with them. Out: both in order, thread by thread. Each iteration
+Written in weft's language. In: keys, and values that go with them. Out: both in order, thread by thread. Each pass
 sorts by four bits: warps count and rank their digits by votes, the counts are scanned, and the items change places.
 """
 

@@ -61,7 +61,7 @@ class FragmentLayout(NamedTuple):
 
     @property
     def blocks(self) -> tuple[int, int, int, int]:
-        """Sizes of the loops over a thread's elements: tiles down, tiles across, rows of a tile, adjacent."""
+        """Sizes of the loops over a thread's elements: tiles down, tiles across, rows of a tile, adjacent elements."""
         down = self.shape[0] // (16 * self.warps) if self.role in ("c", "a", "row") else 1
         across = self.shape[-1] // (4 * self.pack)
         match self.role:

@@ -148,7 +148,7 @@ def test_the_variable_of_a_loop_in_steps_of_the_grid_does_not_wrap():
 
 
 @pytest.mark.parametrize("step", (1, 7, -3))
-def test_every_round_runs_once_and_in_order_by_whatever_loop(
+def test_every_iteration_runs_once_and_in_order_by_whatever_loop(
     step: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(

@@ -4,7 +4,7 @@
 // RUN: sass
 // RUN: llvm-host
 // A tensor goes through control flow as its pointer, with the dims and strides that its type leaves open. Two tensors that a
-// loop exchanges may overlap, so it reads and writes memory in every round.
+// loop exchanges may overlap, so it reads and writes memory in every iteration.
 
 // LLVM-CPU:      = phi ptr [ %argument
 // LLVM-CPU-NEXT: = phi i32 [ %argument

@@ -67,7 +67,7 @@ class _Variable:
         shape: of its container; None for a plain value.
         first: its leaves before the loop. A leaf that is never read is a blank.
         types: of the leaves; None for a leaf that is the same compile-time value, or tensor, in each iteration.
-        multiples: what is known of the leaves in every round, and after the loop; empty where nothing is.
+        multiples: what is known of the leaves in every iteration, and after the loop; empty where nothing is.
         bound: the leaves as arguments and results of the loop's blocks.
         place: where it was assigned before the loop, or None.
         is_blank: whether it had no value before the loop, so that `first` is never read.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`for i in weft.each(n)`: independent rounds as `simt.each`.
 
-In: the statement and its `Rounds`. Out: the operation, after assertions that the arrays which every round accesses at
+In: the statement and its `Rounds`. Out: the operation, after assertions that the arrays that iterations access at
 its index are long enough.
 """
 

@@ -28,7 +28,7 @@ LOCAL_BYTES: Final = 65536
 def local(builder: Builder, shape: object, dtype: object) -> Tensor:
     """An array of this thread's own, uninitialized, read and written like any tensor.
 
-    Small arrays with constant indices (unroll with `static_range`) live in registers. In a loop, every round gets the
+    Small arrays with constant indices (unroll with `static_range`) live in registers. In loops, iterations get the
     same memory, uninitialized again.
 
     Args:

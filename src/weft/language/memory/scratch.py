@@ -36,7 +36,7 @@ def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
     """An uninitialized array in global memory, one per block, shared by its threads.
 
     Use it like `shared`, with the same barriers, for arrays that do not fit there. Each call in the source makes one
-    array; in a loop, every round gets the same one. Each launch allocates and frees it for all blocks of its grid;
+    array; in a loop, every iteration gets the same one. Each launch allocates and frees it for all blocks of its grid;
     `KernelInfo.global_scratch_bytes` is the size per block. On a GPU this happens in stream order, even under graph
     capture; the memory comes from the driver's pool or the allocator of `weft.set_allocator`.
 
@@ -72,7 +72,7 @@ def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
 def scratch(builder: Builder, shape: object, dtype: object, *, stream: object = None) -> Tensor:
     """An uninitialized, contiguous array in a host function, for what its launches leave to each other.
 
-    Each evaluation makes an array, also in a loop, where they add up: make what every round can use before the loop.
+    Each evaluation makes an array, also in a loop: make what every iteration can use before the loop.
     The call gives all of them back when the host function ends, whatever happened. On a GPU both are in stream order,
     even under graph capture; the memory comes from the driver's pool or the allocator of `weft.set_allocator`. On the
     CPU each thread keeps up to 64 MiB for its next calls. ``fn.scratch`` lists the arrays of a compiled function.

@@ -68,7 +68,7 @@ def each(builder: Builder, extent: object) -> Rounds:
     """Rounds that are independent of each other, for a `for`: the compiler distributes them over the whole grid.
 
     It chooses how many a thread runs, which, and how wide their loads and stores are, so that a kernel of a few lines
-    reaches the memory's speed; on the CPU it is a loop that vectorizes. Every round runs once, whatever the grid;
+    reaches the memory's speed; on the CPU it is a loop that vectorizes. Every iteration runs once, whatever the grid;
     ``kernel(...).launch(over=n)`` picks one that suits `n` rounds.
 
     The promise: no round reads what another writes, and no two write the same element, except by atomics. The rounds'

@@ -21,8 +21,8 @@ def radix_sort(
 ) -> Any:
     """The block's keys in order: the first thread gets the first ones, the second thread the next.
 
-    Equal keys keep their order. NaN comes last, in either direction, as one NaN; -0.0 and 0.0 are equal. An
-    iteration per four bits of the keys, each with five barriers.
+    Equal keys keep their order. NaN comes last, in either direction, as one NaN; -0.0 and 0.0 are equal. One
+    pass per four bits of the keys, each with five barriers.
 
     Args:
         keys: a number of any type; or a list of several, which follow each other thread by thread.
@@ -50,8 +50,8 @@ def radix_sort(
 def merge_sort(items: Any, less: Any = operator.lt, count: Any = None) -> Any:
     """The block's items in order: the first thread gets the first ones, the second thread the next.
 
-    Items of which neither is less than the other keep their order. For n items there are log₂ n rounds, each with two
-    barriers and a binary search; numbers are sorted faster by `block.radix_sort`.
+    Items of which neither is less than the other keep their order. For n items there are log₂ n merge steps, each with
+    two barriers and a binary search; numbers are sorted faster by `block.radix_sort`.
 
     Args:
         items: a number, or a tuple, named tuple or frozen dataclass of numbers; or a list of several, which follow each

@@ -21,7 +21,7 @@ def radix_sort(
 ) -> Any:
     """The warp's keys in order: the first lane gets the first ones, the second lane the next.
 
-    An iteration per four bits of the keys, each with five barriers of the warp.
+    One pass per four bits of the keys, each with five barriers of the warp.
 
     Arguments, result and errors as in `block.radix_sort`, with `count` the warp's.
 
@@ -35,7 +35,7 @@ def radix_sort(
 def merge_sort(items: Any, less: Any = operator.lt, count: Any = None) -> Any:
     """The warp's items in order: the first lane gets the first ones, the second lane the next.
 
-    For n items there are log₂ n rounds, each with two barriers of the warp and a binary search.
+    For n items there are log₂ n merge steps, each with two barriers of the warp and a binary search.
 
     Arguments, result and errors as in `block.merge_sort`, with `count` the warp's.
 
