@@ -27,9 +27,9 @@ from weft.codegen.gpu import launch as gpu_launch
 from weft.codegen.operations.kernel_parameters import MAP_BYTES
 from weft.codegen.wrapper import calls
 from weft.compiler import call_plan
+from weft.dialects.nvgpu.async_copy import REDUCTIONS
 from weft.dialects.nvgpu.tensor_map import MOST_RANK
-from weft.dialects.nvgpu.tma import REDUCTIONS
-from weft.dialects.simt.watch import ACCESS_FLAGS, EVENTS
+from weft.dialects.simt.debug import ACCESS_FLAGS, WATCH_EVENTS
 from weft.frontend.state import captured
 from weft.passes.instrument_memory import SCRATCH
 from weft.runtime.executor import EXECUTORS
@@ -121,7 +121,7 @@ NUMBERS = {
         for name, executor in EXECUTORS.items()
     },
     **{f"WEFT_ACCESS_{word.upper()}": bit for word, bit in ACCESS_FLAGS.items()},
-    **{f"WEFT_EVENT_{word.upper()}": number for number, word in enumerate(EVENTS)},
+    **{f"WEFT_EVENT_{word.upper()}": number for number, word in enumerate(WATCH_EVENTS)},
     **{f"WEFT_TMA_{word.upper()}": number for number, word in enumerate(REDUCTIONS, 1)},
 }
 

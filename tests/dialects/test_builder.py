@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, NameLoc, UnknownL
 from xdsl.ir import Block
 
 from weft.dialects.builder import Builder, source_location
-from weft.dialects.simt.grid import ThreadIdxOp
+from weft.dialects.simt.threads import ThreadIdxOp
 from weft.location import SourceLocation
 
 

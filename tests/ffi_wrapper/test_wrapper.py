@@ -24,9 +24,8 @@ from weft.arguments.stream import Stream, environment_stream
 from weft.arguments.tensor_spec import Tensor, fake_tensor
 from weft.codegen.wrapper.function import WRAPPER
 from weft.codegen.wrapper.tensors import CHECKS
-from weft.dialects import ffi
 from weft.dialects.context import make_context
-from weft.dialects.ffi import FFI
+from weft.dialects.ffi import FFI, checks, function
 from weft.dialects.ffi.checks import TENSOR_CHECKS
 from weft.dialects.ffi.function import argument_result, none_result, scalar_result, tuple_result
 from weft.errors import InternalCompilerError
@@ -116,7 +115,7 @@ def test_the_text_parses_again(generic):
 def test_every_operation_of_the_dialect_is_used_and_printed():
     used = {type(operation) for operation in everything().walk()}
     assert set(FFI.operations) - used == set()
-    assert {*WRAPPER, ffi.FuncOp} == set(FFI.operations)
+    assert {*WRAPPER, function.FuncOp} == set(FFI.operations)
 
 
 def test_every_check_is_printed():
@@ -131,8 +130,8 @@ def test_an_unnamed_symbol_is_bound_each_time():
     spec = Tensor[types.f32, (None,)]
     module = module_of(signature_of("f", Parameter("a", spec), Parameter("b", spec)))
     operations = [type(operation) for operation in module.walk()]
-    assert operations.count(ffi.BindDimOp) == 2
-    assert ffi.CheckDimOp not in operations
+    assert operations.count(checks.BindDimOp) == 2
+    assert checks.CheckDimOp not in operations
 
 
 def test_the_host_function_must_fit_its_signature():

@@ -12,7 +12,7 @@ import weft
 from tests.kernels.counting import like_device
 from tests.kernels.test_kernels import layer_norm, rms_norm, softmax
 from tests.kernels.test_norm_backward import reference
-from weft.dialects.simt.views import VECTOR_BYTES
+from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.kernels.device import row_mapping
 from weft.kernels.device.row_mapping import RowMapping
 from weft.kernels.nn import cross_entropy, norm

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.language.tracing import Trace
-from weft.dialects.simt.memory import LOAD_ORDERS, MEMORY_ORDERS, MEMORY_SCOPES, STORE_ORDERS
+from weft.dialects.simt.atomics import LOAD_ORDERS, MEMORY_ORDERS, MEMORY_SCOPES, STORE_ORDERS
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.memory.atomics import ATOMIC_DTYPES

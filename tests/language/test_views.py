@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.language.tracing import Trace
-from weft.dialects.simt.memory import LoadOp
-from weft.dialects.simt.views import ViewOp
+from weft.dialects.simt.memory import LoadOp, ViewOp
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
 from weft.language.memory.access import attribute
 from weft.language.memory.views import is_part, subscript

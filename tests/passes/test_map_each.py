@@ -11,7 +11,7 @@ from tests.conformance.harness import define
 from weft.compiler.module_text import parse_module
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
-from weft.dialects.simt.grid import EachOp
+from weft.dialects.simt.threads import EachOp
 from weft.passes.iterations.body import reuse_loads
 from weft.passes.iterations.on_gpu import Plan
 from weft.passes.map_each import map_each

@@ -17,7 +17,7 @@ from weft.compiler.target_choice import TargetChoice
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu import NVGPU
 from weft.dialects.simt import SIMT
-from weft.dialects.simt.check import CheckOp
+from weft.dialects.simt.debug import CheckOp
 from weft.passes.check_accesses import is_checked
 
 CASES_OF_BOUNDS = read_cases(CASES / "bounds.txt")

@@ -21,7 +21,7 @@ from weft.codegen.operations.kernel_parameters import kernel_parameters, paramet
 from weft.codegen.operations.launch import scratch_bytes
 from weft.codegen.tables import LIBRARY
 from weft.codegen.wrapper.function import print_wrapper
-from weft.dialects import ffi
+from weft.dialects.ffi import function
 from weft.dialects.simt.kernel import KernelOp
 from weft.memo import kept
 from weft.runtime.code_image import STATE_SYMBOL
@@ -106,7 +106,7 @@ def with_glue(job: Job, glue: str) -> str:
 
 HOST_SYMBOLS: Final[dict[type[Operation], SymbolPrinter]] = {
     func.FuncOp: print_host_function,
-    ffi.FuncOp: print_wrapper,
+    function.FuncOp: print_wrapper,
 }
 
 
@@ -158,5 +158,5 @@ def entry_symbols(module: ModuleOp) -> tuple[str, ...]:
     return tuple(
         operation.sym_name.data
         for operation in module.body.block.ops
-        if isinstance(operation, ffi.FuncOp)
+        if isinstance(operation, function.FuncOp)
     )

@@ -33,8 +33,7 @@ from weft.codegen.operations.memory import (
     print_stride,
     print_view,
 )
-from weft.dialects.simt.memory import DimOp, StrideOp
-from weft.dialects.simt.views import ReinterpretOp, ViewOp
+from weft.dialects.simt.memory import DimOp, ReinterpretOp, StrideOp, ViewOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mutable state of a trace: where operations go, and which source line they come from.
 
-In: operations, the user's names and texts. Out: operations inserted and located; constants once per function; names and
-texts as the IR can print them.
+In: operations, the user's names and texts. Out: operations inserted and located; constants once per function; names
+and texts as the IR can print them.
 """
 
 from __future__ import annotations

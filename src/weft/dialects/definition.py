@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defines operations as xDSL's IRDL does, but parses their text format on first use.
 
-In: a class of operations with an `assembly_format`. Out: the same class. Parsing all formats took a seventh of the time
-from process start to first result, and compiling needs none of them.
+In: a class of operations with an `assembly_format`. Out: the same class. Parsing all formats took a seventh of the
+time from process start to first result, and compiling needs none of them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from xdsl.ir import Dialect, ParametrizedAttribute
 from xdsl.irdl import IRDLOperation, irdl_op_definition
 from xdsl.traits import OpTrait
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from xdsl.irdl.declarative_assembly_format import FormatProgram
     from xdsl.parser import Parser
     from xdsl.printer import Printer
@@ -55,3 +58,20 @@ def operation_definition(cls: Defined) -> Defined:
     for name, member in members.items():
         setattr(defined, name, member)
     return defined
+
+
+def dialect_of(name: str, *modules: ModuleType) -> Dialect:
+    """Returns the dialect with all operations and attributes that its modules define."""
+    members = [
+        member
+        for module in modules
+        for member in vars(module).values()
+        if isinstance(member, type)
+        and member.__module__ == module.__name__
+        and str(getattr(member, "name", "")).startswith(f"{name}.")
+    ]
+    return Dialect(
+        name,
+        [member for member in members if issubclass(member, IRDLOperation)],
+        [member for member in members if issubclass(member, ParametrizedAttribute)],
+    )

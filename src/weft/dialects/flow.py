@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks operations, and values to where they come from: through branches, loops and selects, and through views.
+"""Walks operations, and values to where they come from; tells what all lanes of a warp share.
 
-In: an operation or a block; a value. Out: all operations inside, in text order; the values that it is one of, or for a
-tensor, those whose memory it may be. Of a loop: its trips and its factor.
+In: an operation or a block; a value. Out: all operations inside, in text order; the values that it is one of, or for
+a tensor, those whose memory it may be. Of a loop: its trips and its factor. Uniformity is told from the text alone:
+yes only where each condition around an operation is computed from what all lanes share.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from xdsl.ir import Block, BlockArgument, OpResult
 
 from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.tensor_map import MakeTensorMapOp
-from weft.dialects.simt.grid import BlockDimOp, GridDimOp
-from weft.dialects.simt.views import AdvanceOp, ReinterpretOp, ViewOp
+from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.memory import AdvanceOp, DimOp, ReinterpretOp, StrideOp, ViewOp
+from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
+from weft.dialects.simt.threads import BarrierReduceOp, BlockDimOp, BlockIdxOp, GridDimOp, WarpIdOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from xdsl.ir import Operation, SSAValue
+
 
 _UNROLL: Final = "unroll"
 
@@ -157,3 +161,58 @@ def walk(root: Operation | Block) -> Iterator[Operation]:
                 op for region in operation.regions for block in region.blocks for op in block.ops
             ]
             waiting += reversed(inner)
+
+
+# The same in all lanes whatever their operands are.
+_SHARED: Final = (BlockIdxOp, BlockDimOp, GridDimOp, WarpIdOp, DimOp, StrideOp, BarrierReduceOp)
+# The same where their operands are, or what they yield and what decides between it.
+_COMPUTED: Final = (Block, FloorDivOp, FloorModOp, scf.IfOp, scf.ForOp, scf.WhileOp)
+
+
+def is_reached_together(operation: Operation) -> bool:
+    """Whether either all lanes of a warp come to an operation or none, in each iteration of the loops around it."""
+    deciding: list[SSAValue] = []
+    around = operation.parent_op()
+    while around is not None and not isinstance(around, KernelOp):
+        if not isinstance(around, scf.IfOp | scf.ForOp | scf.WhileOp):
+            return False
+        deciding += _deciding(around)
+        around = around.parent_op()
+    return around is not None and _are_shared(deciding)
+
+
+def _deciding(operation: scf.IfOp | scf.ForOp | scf.WhileOp) -> Sequence[SSAValue]:
+    """What decides which region runs, and how often."""
+    if isinstance(operation, scf.IfOp):
+        return (operation.cond,)
+    if isinstance(operation, scf.ForOp):
+        return operation.lb, operation.ub, operation.step
+    return (end_of(operation.before_region.block).operands[0],)
+
+
+def _are_shared(values: Sequence[SSAValue]) -> bool:
+    """Whether each value is the same in all lanes that have it."""
+    seen, waiting = set(values), list(values)
+    while waiting:
+        value = waiting.pop()
+        owner = value.owner
+        if isinstance(owner, _SHARED) or _is_parameter(value):
+            continue
+        if not (isinstance(owner, _COMPUTED) or _is_pure(owner)):
+            return False
+        found = [*sources(value)]
+        around = owner.parent_op() if isinstance(owner, Block) else owner
+        if isinstance(around, scf.ForOp | scf.WhileOp):
+            # Lanes that leave a loop in different iterations have different values of what it carries.
+            found += _deciding(around)
+        waiting += [one for one in found if one not in seen]
+        seen.update(found)
+    return True
+
+
+def _is_pure(owner: Operation | Block) -> bool:
+    return not isinstance(owner, Block) and owner.name.startswith(("arith.", "math."))
+
+
+def _is_parameter(value: SSAValue) -> bool:
+    return isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), KernelOp)

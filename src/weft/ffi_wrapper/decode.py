@@ -19,17 +19,6 @@ from weft.arguments.size import SizeKind
 from weft.arguments.stream import StreamKind
 from weft.arguments.tensor import TensorKind
 from weft.dialects.builder import name_value
-from weft.dialects.ffi.arguments import (
-    DecodeArrayOp,
-    DecodeNoneOp,
-    DecodePointerOp,
-    DecodeScalarOp,
-    DecodeShapeOp,
-    DecodeSizeOp,
-    DecodeStreamOp,
-    DecodeTensorOp,
-    Position,
-)
 from weft.dialects.ffi.checks import (
     AsDimOp,
     AsTensorOp,
@@ -41,6 +30,17 @@ from weft.dialects.ffi.checks import (
     CheckLayoutOp,
     CheckOp,
     CheckStrideOp,
+)
+from weft.dialects.ffi.function import (
+    DecodeArrayOp,
+    DecodeNoneOp,
+    DecodePointerOp,
+    DecodeScalarOp,
+    DecodeShapeOp,
+    DecodeSizeOp,
+    DecodeStreamOp,
+    DecodeTensorOp,
+    Position,
 )
 from weft.language.ir_types import integer_type, ir_type, ir_type_of
 from weft.types.device import CPU

@@ -13,13 +13,15 @@ from xdsl.dialects.func import FuncOp as HostOp
 from xdsl.ir import Block, Region
 
 from weft.arguments.stream import EnvironmentStreamKind
-from weft.dialects.ffi.arguments import DecodeTensorOp, Position
-from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
 from weft.dialects.ffi.function import (
     ENTRY_PREFIX,
     RESULT_ATTRIBUTE,
     CheckCountOp,
+    DecodeTensorOp,
+    DeviceGuardOp,
+    EnvironmentStreamOp,
     FuncOp,
+    Position,
     ReturnOp,
     argument_numbers,
     tuple_items,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from weft.dialects.builder import text_attribute
-from weft.dialects.simt.event import EventOp
+from weft.dialects.simt.debug import EventOp
 from weft.frontend.structure import PLAIN, children
 from weft.language.values import Scalar, Staged, describe, item_text
 from weft.types.dtype import DType

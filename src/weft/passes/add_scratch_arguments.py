@@ -14,11 +14,10 @@ from xdsl.dialects.builtin import i32, i64
 
 from weft.dialects.builder import Builder, source_location
 from weft.dialects.flow import walk
-from weft.dialects.simt.grid import DIMENSIONS, BlockIdxOp, GridDimOp
 from weft.dialects.simt.kernel import KernelOp, sizes_attribute
-from weft.dialects.simt.memory import GlobalScratchOp
+from weft.dialects.simt.memory import GlobalScratchOp, ViewOp
+from weft.dialects.simt.threads import DIMENSIONS, BlockIdxOp, GridDimOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
-from weft.dialects.simt.views import ViewOp
 from weft.location import UNKNOWN_LOCATION
 
 if TYPE_CHECKING:

@@ -19,17 +19,15 @@ from xdsl.traits import Pure
 from weft.dialects.access import Accesses, StartsAsync, accesses_of, trait_of
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.cluster import MapSharedOp
 from weft.dialects.nvgpu.mma import LoadMatrixOp
-from weft.dialects.simt.check import CheckOp
-from weft.dialects.simt.debug import AssertOp
+from weft.dialects.nvgpu.threads import MapSharedOp
+from weft.dialects.simt.debug import AssertOp, CheckOp
 from weft.dialects.simt.fragment import FragmentRedAddOp, FragmentStoreOp, fragment_type
-from weft.dialects.simt.grid import CoordinateOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import DimOp
+from weft.dialects.simt.memory import DimOp, ReinterpretOp, ViewOp
 from weft.dialects.simt.scalar import NO_WRAP
+from weft.dialects.simt.threads import CoordinateOp, ThreadIdxOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
-from weft.dialects.simt.views import ReinterpretOp, ViewOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,7 +15,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from weft.dialects.builder import SIGNED, constant_integer
 from weft.dialects.flow import walk
-from weft.dialects.simt.check import CheckOp
+from weft.dialects.simt.debug import CheckOp
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
 

@@ -15,7 +15,7 @@ from xdsl.dialects import scf
 
 from weft.dialects.builder import constant_integer, source_location
 from weft.dialects.flow import end_of, walk
-from weft.dialects.nvgpu.wgmma import (
+from weft.dialects.nvgpu.mma import (
     MOST_PENDING,
     WgmmaAccumulatorOp,
     WgmmaHoldsSumsOp,

@@ -13,8 +13,8 @@ from xdsl.dialects.func import FuncOp
 
 from weft.dialects.builder import constant_integer, source_location
 from weft.dialects.flow import walk
-from weft.dialects.simt.grid import MaxClustersOp
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
+from weft.dialects.simt.threads import MaxClustersOp
 from weft.errors import CompileError
 from weft.types.launch_limits import BLOCK, MOST_THREADS
 

@@ -17,8 +17,7 @@ from xdsl.traits import MemoryWriteEffect
 
 from weft.dialects.access import OwnMemory, trait_of, written_by
 from weft.dialects.flow import origins, walk
-from weft.dialects.nvgpu.map_edits import CopyMapOp, EditMapOp
-from weft.dialects.nvgpu.tensor_map import TensorMapType
+from weft.dialects.nvgpu.tensor_map import CopyMapOp, EditMapOp, TensorMapType
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp, sizes_attribute
 from weft.dialects.simt.types import TensorType
 

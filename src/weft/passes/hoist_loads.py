@@ -16,9 +16,8 @@ from xdsl.traits import Pure
 
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import LoadOp
+from weft.dialects.simt.memory import LoadOp, LoadVectorOp
 from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
-from weft.dialects.simt.views import LoadVectorOp
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

@@ -26,9 +26,7 @@ from weft.dialects.access import (
 )
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.cluster import MapSharedOp
-from weft.dialects.nvgpu.mbarrier import MbarrierArriveOp, MbarrierReleaseOp
-from weft.dialects.nvgpu.tma import (
+from weft.dialects.nvgpu.async_copy import (
     FenceProxyOp,
     TmaLoadOp,
     TmaReduceOp,
@@ -36,14 +34,15 @@ from weft.dialects.nvgpu.tma import (
     TmaWaitOp,
     WatchBoxOp,
 )
-from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaHoldsSumsOp, WgmmaMmaOp
-from weft.dialects.simt.check import CheckOp
+from weft.dialects.nvgpu.mbarrier import MbarrierArriveOp, MbarrierReleaseOp
+from weft.dialects.nvgpu.mma import WgmmaAccumulatorOp, WgmmaHoldsSumsOp, WgmmaMmaOp
+from weft.dialects.nvgpu.threads import MapSharedOp
+from weft.dialects.simt.debug import CheckOp, WatchCopyOp, WatchEventOp, WatchOp
 from weft.dialects.simt.fragment import FragmentType
-from weft.dialects.simt.grid import EachOp
 from weft.dialects.simt.kernel import ExitOp, KernelOp, ReturnOp
 from weft.dialects.simt.memory import AllocaOp, DimOp, GlobalScratchOp, ScratchOp, StoreOp
+from weft.dialects.simt.threads import EachOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
-from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
 from weft.passes.check_accesses import tensor_name
 from weft.passes.check_fragments import CARRIERS
 from weft.passes.keep_spin_loads import awaited_loads

@@ -16,9 +16,9 @@ from xdsl.traits import Pure
 
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.flow import alternatives, end_of, origins, sources, walk
-from weft.dialects.simt.barrier import BarrierReduceOp
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import LoadOp, StoreOp
+from weft.dialects.simt.threads import BarrierReduceOp
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:

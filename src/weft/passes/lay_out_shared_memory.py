@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import SHARED_MEMORY_ALIGNMENT, KernelOp
-from weft.dialects.simt.shared import SharedOp
+from weft.dialects.simt.memory import SharedOp
 from weft.dialects.simt.types import array_bytes
 from weft.errors import ValueRangeError
 from weft.types.launch_limits import MOST_SHARED_BYTES, MOST_THREADS

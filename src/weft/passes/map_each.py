@@ -16,8 +16,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
-from weft.dialects.simt.grid import EachOp
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
+from weft.dialects.simt.threads import EachOp
 from weft.passes.iterations.body import reuse_loads
 from weft.passes.iterations.emitter import Emitter
 from weft.passes.iterations.on_cpu import iterations_per_block, map_on_cpu

@@ -14,8 +14,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.traits import Pure
 
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import AllocaOp, GlobalScratchOp, ScratchOp
-from weft.dialects.simt.shared import SharedOp
+from weft.dialects.simt.memory import AllocaOp, GlobalScratchOp, ScratchOp, SharedOp
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

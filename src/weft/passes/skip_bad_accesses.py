@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Block, Region
 
 from weft.dialects.flow import walk
-from weft.dialects.simt.check import CheckOp
+from weft.dialects.simt.debug import CheckOp
 from weft.dialects.simt.fragment import FragmentFillOp, FragmentType
 from weft.dialects.simt.kernel import KernelOp
 from weft.passes.check_accesses import is_checked

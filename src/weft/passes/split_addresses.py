@@ -20,9 +20,9 @@ from weft.dialects.access import element_access
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp
+from weft.dialects.simt.memory import AdvanceOp, ViewOp
 from weft.dialects.simt.scalar import NO_WRAP
 from weft.dialects.simt.types import TensorType, elements_in_a_byte
-from weft.dialects.simt.views import AdvanceOp, ViewOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

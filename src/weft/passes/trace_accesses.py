@@ -15,9 +15,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from weft.dialects.access import StartsAsync, Synchronizes, accesses_of, trait_of
 from weft.dialects.builder import ELEMENT_TYPE
 from weft.dialects.flow import walk
-from weft.dialects.simt.event import EventOp
+from weft.dialects.simt.debug import EventOp
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.views import ViewOp
+from weft.dialects.simt.memory import ViewOp
 from weft.passes.check_accesses import tensor_name
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.dialects.simt.views import VECTOR_BYTES
+from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.frontend.structure import flatten, rebuild
 from weft.language.control import where

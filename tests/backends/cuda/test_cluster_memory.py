@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from tests.conformance.harness import define
-from weft.dialects.simt.memory import LOAD_ORDERS, MEMORY_ORDERS, MEMORY_SCOPES, STORE_ORDERS
+from weft.dialects.simt.atomics import LOAD_ORDERS, MEMORY_ORDERS, MEMORY_SCOPES, STORE_ORDERS
 from weft.language.memory.atomics import ATOMIC_DTYPES
 
 MODIFYING = [kind for kind in ATOMIC_DTYPES if kind not in ("load", "store", "cas")]

@@ -14,7 +14,7 @@ from tests.sampling import sampled
 from weft.backends.cuda.stages import emit_ptx, print_kernels
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.registry import find_backend
-from weft.dialects.simt.memory import MEMORY_ORDERS, MEMORY_SCOPES
+from weft.dialects.simt.atomics import MEMORY_ORDERS, MEMORY_SCOPES
 
 BITWISE = ("and", "or", "xor")
 KINDS = {

@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 
 from weft.codegen.llvm.optimize import initialize
 from weft.codegen.llvm.target import COMMON_INTRINSICS, Target
-from weft.dialects.nvgpu.tma import REDUCTIONS
+from weft.dialects.nvgpu.async_copy import REDUCTIONS
 from weft.errors import OptionError, brief
 from weft.memo import kept
 from weft.types.capabilities import PTX_VERSIONS, capabilities

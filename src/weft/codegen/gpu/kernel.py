@@ -18,10 +18,16 @@ from weft.codegen.operations.kernel_parameters import (
     kernel_parameters,
     take_parameters,
 )
-from weft.dialects.simt.barrier import FenceOp
-from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import DIM, POINTER, STRIDE, KernelOp, ReturnOp
-from weft.dialects.simt.warp import WarpIdOp
+from weft.dialects.simt.threads import (
+    BlockDimOp,
+    BlockIdxOp,
+    CoordinateOp,
+    FenceOp,
+    GridDimOp,
+    ThreadIdxOp,
+    WarpIdOp,
+)
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.dialects.builder import source_location
 from weft.dialects.simt.kernel import kernel_of
-from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
+from weft.dialects.simt.memory import DynamicSharedOp, SharedOp
 from weft.dialects.simt.types import DYNAMIC, SWIZZLED_ALIGNMENT, TILE_ALIGNMENT
 from weft.errors import REPORT_HINT, InternalCompilerError, ValueRangeError
 

@@ -20,9 +20,9 @@ from weft.codegen.operations.conversions import (
     is_wide,
     to_f32,
 )
+from weft.dialects.flow import is_reached_together
 from weft.dialects.simt.kernel import kernel_of
-from weft.dialects.simt.warp import ShuffleOp, WarpReduceOp
-from weft.dialects.uniformity import is_reached_together
+from weft.dialects.simt.threads import ShuffleOp, WarpReduceOp
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:

@@ -16,8 +16,13 @@ from xdsl.dialects.builtin import i1
 from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type, memory_type, size_in_bytes
 from weft.codegen.operations.conversions import from_f32, to_f32
 from weft.codegen.operations.memory import byte_of_bool
-from weft.dialects.simt.memory import AtomicCasOp, AtomicLoadOp, AtomicRmwOp, AtomicStoreOp
-from weft.dialects.simt.reductions import RedAddOp
+from weft.dialects.simt.atomics import (
+    AtomicCasOp,
+    AtomicLoadOp,
+    AtomicRmwOp,
+    AtomicStoreOp,
+    RedAddOp,
+)
 from weft.errors import REPORT_HINT, InternalCompilerError
 
 if TYPE_CHECKING:

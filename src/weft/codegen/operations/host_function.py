@@ -24,8 +24,8 @@ from weft.codegen.operations.memory import byte_of_bool
 from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
-from weft.dialects.simt.grid import MaxClustersOp, MultiprocessorsOp
 from weft.dialects.simt.memory import ArgumentNumberOp, ScratchOp
+from weft.dialects.simt.threads import MaxClustersOp, MultiprocessorsOp
 from weft.dialects.simt.types import DYNAMIC, TensorType, array_bytes
 from weft.location import UNKNOWN_LOCATION
 from weft.runtime.object_code import ScratchInfo

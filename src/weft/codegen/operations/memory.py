@@ -15,16 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
-from weft.dialects.simt.memory import AddressOp, AllocaOp, DimOp, LoadOp, StoreOp, StrideOp
-from weft.dialects.simt.types import DYNAMIC
-from weft.dialects.simt.views import (
+from weft.dialects.simt.memory import (
     WORD_BYTES,
+    AddressOp,
     AdvanceOp,
+    AllocaOp,
+    DimOp,
+    LoadOp,
     LoadVectorOp,
     ReinterpretOp,
+    StoreOp,
     StoreVectorOp,
+    StrideOp,
     ViewOp,
 )
+from weft.dialects.simt.types import DYNAMIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,9 +13,8 @@ from xdsl.dialects import arith, scf
 
 from weft.dialects.builder import constant_integer, source_location
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.registers import SetmaxnregOp
-from weft.dialects.nvgpu.warpgroup import WarpgroupIdOp
-from weft.dialects.simt.warp import WarpIdOp
+from weft.dialects.nvgpu.threads import SetmaxnregOp, WarpgroupIdOp
+from weft.dialects.simt.threads import WarpIdOp
 from weft.errors import UnavailableError, ValueRangeError
 
 if TYPE_CHECKING:

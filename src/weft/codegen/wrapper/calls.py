@@ -15,7 +15,7 @@ from weft.types.device import CPU
 
 if TYPE_CHECKING:
     from weft.codegen.wrapper.printer import WrapperPrinter
-    from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
+    from weft.dialects.ffi.function import DeviceGuardOp, EnvironmentStreamOp
 
 # weft_call_frame, beyond what codegen.runtime_abi names.
 _DEVICE_TYPE: Final = 16

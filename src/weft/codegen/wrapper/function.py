@@ -36,7 +36,7 @@ from weft.codegen.wrapper.tensors import (
     print_check_dim,
     print_decode_tensor,
 )
-from weft.dialects import ffi
+from weft.dialects.ffi import checks, function
 from weft.ffi.abi import ANY_VALUE, SEQUENCE_ITEMS, SEQUENCE_SIZE, TypeIndex
 from weft.types.device import DEVICE_TYPES
 
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.dialects.ffi.arguments import DecodeArrayOp, DecodeShapeOp
     from weft.dialects.ffi.checks import AsDimOp
+    from weft.dialects.ffi.function import DecodeArrayOp, DecodeShapeOp
 
 
 def print_decode_array(printer: WrapperPrinter, op: DecodeArrayOp) -> None:
@@ -97,7 +97,7 @@ def print_as_dim(printer: WrapperPrinter, op: AsDimOp) -> None:
 STATE_SYMBOL: Final = "weft_state"
 
 
-def _print_check_count(printer: WrapperPrinter, op: ffi.CheckCountOp) -> None:
+def _print_check_count(printer: WrapperPrinter, op: function.CheckCountOp) -> None:
     count = op.count.value.data
     sign = printer.let("ashr i32 %count, 31")
     passed = printer.let(f"xor i32 %count, {sign}")
@@ -110,33 +110,33 @@ def _print_check_count(printer: WrapperPrinter, op: ffi.CheckCountOp) -> None:
 _MANY: Final = 500
 
 WRAPPER: Final[dict[type[Operation], Callable[[WrapperPrinter, Any], None]]] = {
-    ffi.CheckCountOp: _print_check_count,
-    ffi.DecodeTensorOp: print_decode_tensor,
-    ffi.DecodeScalarOp: print_decode_scalar,
-    ffi.DecodeStreamOp: print_decode_stream,
-    ffi.DecodeNoneOp: print_decode_none,
-    ffi.DecodePointerOp: print_decode_pointer,
-    ffi.DecodeShapeOp: print_decode_shape,
-    ffi.DecodeSizeOp: print_decode_size,
-    ffi.DecodeArrayOp: print_decode_array,
-    ffi.CheckOp: print_check,
-    ffi.BindDimOp: print_bind_dim,
-    ffi.CheckDimOp: print_check_dim,
-    ffi.BindStrideOp: print_bind_stride,
-    ffi.CheckStrideOp: print_check_stride,
-    ffi.CheckLayoutOp: print_check_layout,
-    ffi.BindDeviceOp: print_bind_device,
-    ffi.CheckDeviceOp: print_check_device,
-    ffi.AsTensorOp: print_as_tensor,
-    ffi.AsDimOp: print_as_dim,
-    ffi.EnvironmentStreamOp: print_environment_stream,
-    ffi.DeviceGuardOp: print_device_guard,
-    ffi.ReturnOp: print_return,
+    function.CheckCountOp: _print_check_count,
+    function.DecodeTensorOp: print_decode_tensor,
+    function.DecodeScalarOp: print_decode_scalar,
+    function.DecodeStreamOp: print_decode_stream,
+    function.DecodeNoneOp: print_decode_none,
+    function.DecodePointerOp: print_decode_pointer,
+    function.DecodeShapeOp: print_decode_shape,
+    function.DecodeSizeOp: print_decode_size,
+    function.DecodeArrayOp: print_decode_array,
+    checks.CheckOp: print_check,
+    checks.BindDimOp: print_bind_dim,
+    checks.CheckDimOp: print_check_dim,
+    checks.BindStrideOp: print_bind_stride,
+    checks.CheckStrideOp: print_check_stride,
+    checks.CheckLayoutOp: print_check_layout,
+    checks.BindDeviceOp: print_bind_device,
+    checks.CheckDeviceOp: print_check_device,
+    checks.AsTensorOp: print_as_tensor,
+    checks.AsDimOp: print_as_dim,
+    function.EnvironmentStreamOp: print_environment_stream,
+    function.DeviceGuardOp: print_device_guard,
+    function.ReturnOp: print_return,
 }
 """The printer of each operation in a wrapper's body."""
 
 
-def print_wrapper(module: ModulePrinter, op: ffi.FuncOp) -> None:
+def print_wrapper(module: ModulePrinter, op: function.FuncOp) -> None:
     """Prints an `ffi.func` and the state variable of its object."""
     printer = WrapperPrinter(module, op, DEVICE_TYPES[op.target.data])
     own = printer.let(f"load ptr, ptr @{STATE_SYMBOL}, align 8", "own")

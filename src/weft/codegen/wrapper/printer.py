@@ -13,7 +13,7 @@ from weft import _native
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.operations.host_function import flattened_types
 from weft.codegen.runtime_abi import ROWS, call_row
-from weft.dialects.ffi.call import DeviceGuardOp
+from weft.dialects.ffi.function import DeviceGuardOp
 from weft.dialects.simt.types import TensorType
 from weft.ffi.abi import ANY_BYTES
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from weft.codegen.llvm.module_printer import ModulePrinter
-    from weft.dialects.ffi.arguments import DecodeOp
     from weft.dialects.ffi.checks import CheckDimOp, CheckStrideOp
-    from weft.dialects.ffi.function import FuncOp
+    from weft.dialects.ffi.function import DecodeOp, FuncOp
 
 LIKELY: Final = ', !prof !{!"branch_weights", i32 2000, i32 1}'
 UNLIKELY: Final = ', !prof !{!"branch_weights", i32 1, i32 2000}'

@@ -17,7 +17,7 @@ from weft.ffi.abi import ANY_VALUE, TypeIndex
 from weft.types.dtype import f32, f64, i64, u64
 
 if TYPE_CHECKING:
-    from weft.dialects.ffi.arguments import (
+    from weft.dialects.ffi.function import (
         DecodeNoneOp,
         DecodeOp,
         DecodePointerOp,

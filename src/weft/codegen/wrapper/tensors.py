@@ -29,7 +29,6 @@ from weft.types.dtype import dtype_named
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from weft.dialects.ffi.arguments import DecodeTensorOp
     from weft.dialects.ffi.checks import (
         AsTensorOp,
         BindDeviceOp,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
         CheckDimOp,
         CheckOp,
     )
+    from weft.dialects.ffi.function import DecodeTensorOp
 
 _LARGEST: Final = {32: (1 << 31) - 1, 64: (1 << 63) - 1}
 

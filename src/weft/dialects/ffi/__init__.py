@@ -9,59 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xdsl.ir import Dialect
+from weft.dialects.definition import dialect_of
+from weft.dialects.ffi import checks, function
 
-from weft.dialects.ffi.arguments import (
-    DecodeArrayOp,
-    DecodeNoneOp,
-    DecodePointerOp,
-    DecodeScalarOp,
-    DecodeShapeOp,
-    DecodeSizeOp,
-    DecodeStreamOp,
-    DecodeTensorOp,
-)
-from weft.dialects.ffi.call import DeviceGuardOp, EnvironmentStreamOp
-from weft.dialects.ffi.checks import (
-    AsDimOp,
-    AsTensorOp,
-    BindDeviceOp,
-    BindDimOp,
-    BindStrideOp,
-    CheckDeviceOp,
-    CheckDimOp,
-    CheckLayoutOp,
-    CheckOp,
-    CheckStrideOp,
-)
-from weft.dialects.ffi.function import ArrayType, CheckCountOp, FuncOp, ReturnOp, TensorType
-
-FFI: Final = Dialect(
-    "ffi",
-    [
-        FuncOp,
-        CheckCountOp,
-        DecodeTensorOp,
-        DecodeScalarOp,
-        DecodeStreamOp,
-        DecodeNoneOp,
-        DecodePointerOp,
-        DecodeShapeOp,
-        DecodeSizeOp,
-        DecodeArrayOp,
-        CheckOp,
-        BindDimOp,
-        CheckDimOp,
-        BindStrideOp,
-        CheckStrideOp,
-        CheckLayoutOp,
-        BindDeviceOp,
-        CheckDeviceOp,
-        AsTensorOp,
-        AsDimOp,
-        EnvironmentStreamOp,
-        DeviceGuardOp,
-        ReturnOp,
-    ],
-    [TensorType, ArrayType],
-)
+FFI: Final = dialect_of("ffi", checks, function)

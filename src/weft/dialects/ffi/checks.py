@@ -19,8 +19,14 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
-from weft.dialects.ffi.arguments import DecodeShapeOp, DecodeSizeOp, DecodeTensorOp
-from weft.dialects.ffi.function import I64Attr, InFunctionOp, TensorType
+from weft.dialects.ffi.function import (
+    DecodeShapeOp,
+    DecodeSizeOp,
+    DecodeTensorOp,
+    I64Attr,
+    InFunctionOp,
+    TensorType,
+)
 from weft.dialects.simt.types import MAX_RANK
 from weft.dialects.simt.types import TensorType as KernelTensorType
 from weft.types.layout import CONTIGUOUS, INNER

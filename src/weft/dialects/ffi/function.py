@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wrapper itself: `ffi.func`, `ffi.check_count`, `ffi.return`; the dialect's types; the result of a host function.
+"""The wrapper: `ffi.func`, `ffi.decode_…` for its arguments, the stream and the device of a call, `ffi.return`.
 
 In: a signature's text, the body, a traced result. Out: a function of the TVM-FFI ABI; a result is a tree of numbers,
 arguments, tuples and None: `weft.result` on the host function, and the property of `ffi.return`.
@@ -7,13 +7,14 @@ arguments, tuples and None: `weft.result` on the host function, and the property
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     IntegerAttr,
     StringAttr,
+    SymbolRefAttr,
     UnitAttr,
     i32,
     i64,
@@ -24,24 +25,28 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_attr_definition,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
+    result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.definition import operation_definition
+from weft.dialects.simt.types import StreamType
+from weft.dialects.simt.types import TensorType as KernelTensorType
 from weft.types.device import DEVICE_TYPES
+from weft.types.dtype import DTYPES, PACKED_DTYPES, DType, dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from xdsl.ir import Attribute, Region, SSAValue
-
-    from weft.types.dtype import DType
 
 
 @irdl_attr_definition
@@ -212,3 +217,236 @@ class ReturnOp(IRDLOperation):
     def verify_(self) -> None:
         if self.result is not None:
             check_result(self.result)
+
+
+_DTYPE_NAMES: Final = frozenset(dtype.name for dtype in (*DTYPES, *PACKED_DTYPES))
+
+
+class DecodeOp(InFunctionOp):
+    """Reads one argument: its position in the call, or `within` an array, and its name.
+
+    The name of an item is its path: `t[1].x`.
+    """
+
+    within = opt_operand_def(ArrayType)
+    position = prop_def(I64Attr)
+    argument = prop_def(StringAttr)
+
+    assembly_format = "$position $argument (`in` $within^)? attr-dict"
+
+    def __init__(
+        self, position: Position, *results: Attribute, **properties: Attribute | None
+    ) -> None:
+        super().__init__(
+            operands=[position.within],
+            properties={
+                "position": IntegerAttr(position.number, i64),
+                "argument": StringAttr(position.name),
+                **properties,
+            },
+            result_types=results,
+        )
+
+    @property
+    def argument_position(self) -> int:
+        """The position in the call of this argument, or of the one that contains it."""
+        operation: DecodeOp = self
+        while operation.within is not None:
+            owner = operation.within.owner
+            if not isinstance(owner, DecodeArrayOp):
+                raise VerifyException(f"{self.name}: items are those of an ffi.decode_array")
+            operation = owner
+        return operation.position.value.data
+
+    @property
+    def place(self) -> str:
+        """The argument's name in messages: `argument #1 'b'`."""
+        return f"argument #{self.argument_position} '{self.argument.data}'"
+
+    def verify_(self) -> None:
+        self.argument_position  # noqa: B018  raises
+
+
+class Position(NamedTuple):
+    """The place of an argument.
+
+    Attributes:
+        number: among the arguments of the call, or among the items of an array.
+        name: of the argument; the path of an item.
+        within: the array, or None.
+    """
+
+    number: int
+    name: str
+    within: SSAValue | None = None
+
+
+@operation_definition
+class DecodeTensorOp(DecodeOp):
+    """The argument is a tensor, given as an object or as a `DLTensor*`. Nothing else is checked."""
+
+    name = "ffi.decode_tensor"
+
+    result = result_def(TensorType)
+
+    def __init__(self, position: Position) -> None:
+        super().__init__(position, TensorType())
+
+
+@operation_definition
+class DecodeShapeOp(DecodeOp):
+    """The argument is `rank` integers, given as a shape, an array or a list. It has dims but no memory."""
+
+    name = "ffi.decode_shape"
+
+    rank = prop_def(I64Attr)
+    result = result_def(TensorType)
+    assembly_format = "$position $argument (`in` $within^)? `rank` $rank attr-dict"
+
+    def __init__(self, position: Position, rank: int) -> None:
+        super().__init__(position, TensorType(), rank=IntegerAttr(rank, i64))
+
+
+@operation_definition
+class DecodeSizeOp(DecodeOp):
+    """The argument is an integer that is a dimension of its own, with the number 0."""
+
+    name = "ffi.decode_size"
+
+    result = result_def(TensorType)
+
+    def __init__(self, position: Position) -> None:
+        super().__init__(position, TensorType())
+
+
+@operation_definition
+class DecodeScalarOp(DecodeOp):
+    """The argument is a number that fits `dtype`."""
+
+    name = "ffi.decode_scalar"
+
+    dtype = prop_def(StringAttr)
+    result = result_def()
+    assembly_format = "$position $argument (`in` $within^)? `as` $dtype attr-dict `:` type($result)"
+
+    def __init__(self, position: Position, dtype: DType, result_type: Attribute) -> None:
+        super().__init__(position, result_type, dtype=StringAttr(dtype.name))
+
+    @property
+    def element(self) -> DType:
+        """The number's type; the IR type has no sign."""
+        return dtype_named(self.dtype.data)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.dtype.data not in _DTYPE_NAMES:
+            raise VerifyException(f"no element type {self.dtype.data!r}")
+
+
+@operation_definition
+class DecodePointerOp(DecodeOp):
+    """The argument is an address, an integer or None, divisible by the type's alignment."""
+
+    name = "ffi.decode_pointer"
+
+    text = prop_def(StringAttr)
+    result = result_def(KernelTensorType)
+    assembly_format = "$position $argument (`in` $within^)? `of` $text attr-dict `:` type($result)"
+
+    def __init__(self, position: Position, text: str, tensor_type: Attribute) -> None:
+        super().__init__(position, tensor_type, text=StringAttr(text))
+
+
+@operation_definition
+class DecodeStreamOp(DecodeOp):
+    """The argument is a stream: a handle, an integer or None."""
+
+    name = "ffi.decode_stream"
+
+    result = result_def(StreamType)
+
+    def __init__(self, position: Position) -> None:
+        super().__init__(position, StreamType())
+
+
+@operation_definition
+class DecodeNoneOp(DecodeOp):
+    """The argument is None."""
+
+    name = "ffi.decode_none"
+
+
+@operation_definition
+class DecodeArrayOp(DecodeOp):
+    """The argument is an array or a list of `size` items, which other operations decode.
+
+    `text` is the container's type in messages.
+    """
+
+    name = "ffi.decode_array"
+
+    size = prop_def(I64Attr)
+    text = opt_prop_def(StringAttr)
+    result = result_def(ArrayType)
+    assembly_format = "$position $argument (`in` $within^)? `size` $size (`of` $text^)? attr-dict"
+
+    def __init__(self, position: Position, size: int, text: str) -> None:
+        super().__init__(position, ArrayType(), size=IntegerAttr(size, i64), text=StringAttr(text))
+
+
+@operation_definition
+class EnvironmentStreamOp(InFunctionOp):
+    """The current stream of the caller's library, for the call's device."""
+
+    name = "ffi.environment_stream"
+
+    device = opt_operand_def(i32)
+    result = result_def(StreamType)
+    assembly_format = "(`of` $device^)? attr-dict"
+
+    def __init__(self, device: SSAValue | None) -> None:
+        super().__init__(operands=[device], result_types=[StreamType()])
+
+
+@operation_definition
+class DeviceGuardOp(InFunctionOp):
+    """Calls the host function with the kernels loaded and the device current, and restores the caller's.
+
+    Without `device` the stream's or the caller's current device is used. Changes are undone on every path, before the
+    host function's return code is examined. On the CPU it is only the call. With `scratch` the host function may
+    take scratch memory, which is given back first.
+    """
+
+    name = "ffi.device_guard"
+
+    callee = prop_def(SymbolRefAttr)
+    scratch = opt_prop_def(UnitAttr)
+    args = var_operand_def()
+    device = opt_operand_def(i32)
+    stream = opt_operand_def(StreamType)
+    values = var_result_def()
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$callee `(` ($args^ `:` type($args))? `)` (`device` $device^)? (`stream` $stream^)? attr-dict "
+        "(`->` type($values)^)?"
+    )
+
+    def __init__(
+        self,
+        callee: str,
+        args: Sequence[SSAValue],
+        device: SSAValue | None,
+        stream: SSAValue | None,
+        result_types: Sequence[Attribute],
+        *,
+        has_scratch: bool = False,
+    ) -> None:
+        super().__init__(
+            operands=[args, device, stream],
+            properties={
+                "callee": SymbolRefAttr(callee),
+                "scratch": UnitAttr() if has_scratch else None,
+            },
+            result_types=[result_types],
+        )

@@ -1,31 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A warp's tensor cores: `nvgpu.mma`, and `nvgpu.load_matrix`, which reads operands from shared memory.
+"""Tensor cores: a warp's `nvgpu.mma` with `nvgpu.load_matrix`, a warpgroup's `nvgpu.wgmma_mma`.
 
-In: fragments, tiles. Out: fragments.
+In: fragments or tiles in shared memory, and accumulators. Out: accumulators, which `nvgpu.wgmma_wait` completes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from xdsl.dialects.builtin import StringAttr, UnitAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i1, i32
 from xdsl.ir import Region
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     BaseAttr,
     IRDLOperation,
     VarConstraint,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
     result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.access import Access, Accesses, CalledAs
+from weft.dialects.access import Access, Accesses, CalledAs, StartsAsync, Synchronizes
 from weft.dialects.definition import DependsOnWarps, operation_definition
 from weft.dialects.simt.fragment import FragmentType
 from weft.dialects.simt.types import TensorType
@@ -127,3 +130,198 @@ class LoadMatrixOp(IRDLOperation):
     def verify_(self) -> None:
         if [argument.type for argument in self.body.block.args] != [i32, i32]:
             raise VerifyException("the region takes a row and a column")
+
+
+MOST_PENDING: Final = 7
+"""How many products `wait` can leave in flight."""
+
+ROWS: Final = 64
+"""Rows of one instruction."""
+
+_STEP_BYTES: Final = 32  # of one instruction along K
+
+
+class Kinds(NamedTuple):
+    """The elements of two operands that can be multiplied.
+
+    Attributes:
+        bits: of an element.
+        sums: the type of the sums.
+    """
+
+    bits: int
+    sums: str
+
+    @property
+    def step(self) -> int:
+        """Terms along K of one instruction."""
+        return 8 * _STEP_BYTES // self.bits
+
+
+_FLOAT8: Final = ("f8e4m3", "f8e5m2")
+_INTEGER8: Final = ("i8", "u8")
+KINDS: Final = {
+    "bf16 bf16": Kinds(16, "f32"),
+    "f16 f16": Kinds(16, "f32"),
+    "f32 f32": Kinds(32, "f32"),
+    **{f"{a} {b}": Kinds(8, "f32") for a in _FLOAT8 for b in _FLOAT8},
+    **{f"{a} {b}": Kinds(8, "i32") for a in _INTEGER8 for b in _INTEGER8},
+}
+"""What can be multiplied, by the users' names of both operands' elements. Floats of 32 bits are read as tf32."""
+
+
+@operation_definition
+class WgmmaAccumulatorOp(IRDLOperation):
+    """Sums that hold nothing: only a product that begins anew, or a wait, takes them."""
+
+    name = "nvgpu.wgmma_accumulator"
+
+    result = result_def(FragmentType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, result_type: FragmentType) -> None:
+        super().__init__(result_types=[result_type])
+
+
+@operation_definition
+class WgmmaHoldsSumsOp(IRDLOperation):
+    """Whether sums hold something. The sanitizer alone asks, on the CPU."""
+
+    name = "nvgpu.wgmma_holds_sums"
+
+    fragment = operand_def(FragmentType)
+    result = result_def(i1)
+    traits = traits_def(Pure())
+    assembly_format = "$fragment attr-dict `:` type($fragment)"
+
+    def __init__(self, fragment: SSAValue) -> None:
+        super().__init__(operands=[fragment], result_types=[i1])
+
+
+@operation_definition
+class WgmmaMmaOp(IRDLOperation):
+    """Starts `acc + a · b`, or `a · b` where `accumulate` is false or `acc` is missing: one group of products.
+
+    All threads of the warpgroup execute it with the same tiles. `a` is a tile in swizzled shared memory or a fragment,
+    `b` such a tile; both are read until a wait completes the group, and so is `acc`, which is used up.
+    """
+
+    name = "nvgpu.wgmma_mma"
+
+    kinds = prop_def(StringAttr)
+    a = operand_def()
+    b = operand_def(TensorType)
+    acc = opt_operand_def(FragmentType)
+    accumulate = opt_operand_def(i1)
+    result = result_def(FragmentType)
+
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        Accesses(
+            (
+                Access("a", "read", "tile", argument=0),
+                Access("b", "read", "tile", argument=1),
+            ),
+            is_required=True,
+        ),
+        StartsAsync("product"),
+        CalledAs("wgmma.mma"),
+    )
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$kinds $a `,` $b (`to` $acc^ `:` type($acc))? (`if` $accumulate^)? attr-dict `:` type($a) `,` "
+        "type($b) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        kinds: str,
+        a: SSAValue,
+        b: SSAValue,
+        acc: SSAValue | None,
+        accumulate: SSAValue | None,
+        result_type: FragmentType,
+    ) -> None:
+        super().__init__(
+            operands=[a, b, [acc] if acc else [], [accumulate] if accumulate else []],
+            properties={"kinds": StringAttr(kinds)},
+            result_types=[result_type],
+        )
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The users' names of both operands' elements."""
+        a, b = self.kinds.data.split()
+        return a, b
+
+    @property
+    def elements(self) -> Kinds:
+        """Shape and types of the operands."""
+        return KINDS[self.kinds.data]
+
+    @property
+    def terms(self) -> int:
+        """The length of K."""
+        shape = self.b.type
+        assert isinstance(shape, TensorType)
+        return shape.dims[0]
+
+    def verify_(self) -> None:
+        if self.kinds.data not in KINDS:
+            raise VerifyException(f"{self.kinds.data!r} is not one of {', '.join(KINDS)}")
+        a, b, kind = self.a.type, self.b.type, self.result.type
+        if not isinstance(a, TensorType | FragmentType) or not isinstance(b, TensorType):
+            raise VerifyException("the operands are tiles; a may be a fragment")
+        rows, columns = kind.dims
+        if rows % ROWS or columns % 8 or columns > 256:
+            raise VerifyException(f"a product of shape {kind.dims}")
+        if a.dims != (rows, b.dims[0]) or b.dims[1:] != (columns,):
+            raise VerifyException(f"{a.dims} and {b.dims} do not make {kind.dims}")
+        if self.terms % self.elements.step:
+            raise VerifyException(f"{self.terms} is not a multiple of {self.elements.step}")
+        if self.acc is not None and self.acc.type != kind:
+            raise VerifyException("the sums have one type")
+        if self.acc is None and self.accumulate is not None:
+            raise VerifyException("nothing to add to")
+
+
+@operation_definition
+class WgmmaWaitOp(IRDLOperation):
+    """Waits until all groups but the warpgroup's `pending` newest are complete; its results are its operands then.
+
+    All threads of the warpgroup execute it.
+    """
+
+    name = "nvgpu.wgmma_wait"
+
+    pending = prop_def(IntegerAttr.constr(i32))
+    fragments = var_operand_def(FragmentType)
+    outputs = var_result_def(FragmentType)
+
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        Synchronizes("copies", "products"),
+        CalledAs("wgmma.wait"),
+    )
+    assembly_format = (
+        "$pending (`in` `(` $fragments^ `:` type($fragments) `)`)? "
+        "(`out` `(` type($outputs)^ `)`)? attr-dict"
+    )
+
+    def __init__(self, fragments: Sequence[SSAValue], pending: int) -> None:
+        super().__init__(
+            operands=[fragments],
+            properties={"pending": IntegerAttr(pending, i32)},
+            result_types=[[fragment.type for fragment in fragments]],
+        )
+
+    def verify_(self) -> None:
+        if not 0 <= self.pending.value.data <= MOST_PENDING:
+            raise VerifyException(f"{self.pending.value.data} groups cannot stay in flight")
+        if [one.type for one in self.fragments] != [one.type for one in self.outputs]:
+            raise VerifyException("the results are not the operands")

@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors in memory: `simt.load`, `simt.store`, `simt.dim`, `simt.stride`, `simt.alloca`, scratch, atomics.
+"""Tensors in memory: elements, sizes, views, vectors, shared memory, scratch.
 
-In: a tensor and one signed index (i32 or i64) per dimension. Out: elements. Addresses are computed when LLVM text is
-printed, so that an access stays one operation with its shape.
+In: a tensor and one signed index (i32 or i64) per dimension. Out: elements, or a tensor over the same memory.
+Addresses are computed when LLVM text is printed, so that an access stays one operation with its shape. Shared arrays
+lie in the block's one dynamic buffer: first the kernel's own, laid out by a pass, then the launch's bytes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, UnitAttr, i32, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    UnitAttr,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -20,6 +30,7 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
@@ -33,13 +44,9 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Attribute, SSAValue
 
+
 I32Attr = IntegerAttr.constr(i32)
 
-ATOMIC_KINDS: Final = ("add", "sub", "max", "min", "umax", "umin", "and", "or", "xor", "exchange")
-MEMORY_ORDERS: Final = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
-LOAD_ORDERS: Final = ("relaxed", "acquire", "seq_cst")
-STORE_ORDERS: Final = ("relaxed", "release", "seq_cst")
-MEMORY_SCOPES: Final = ("block", "device", "system")
 LOAD_CACHES: Final = (
     *("streaming", "last_use", "l2_only", "no_allocate"),
     *("evict_first", "evict_last"),
@@ -47,7 +54,8 @@ LOAD_CACHES: Final = (
 STORE_CACHES: Final = tuple(cache for cache in LOAD_CACHES if cache != "last_use")
 
 
-def _tensor_type(value: SSAValue) -> TensorType:
+def tensor_type_of(value: SSAValue) -> TensorType:
+    """Returns a value's type, which must be a tensor's."""
     if not isinstance(value.type, TensorType):
         raise VerifyException(f"expected a !simt.tensor, received {value.type}")
     return value.type
@@ -55,7 +63,7 @@ def _tensor_type(value: SSAValue) -> TensorType:
 
 def check_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> TensorType:
     """The tensor's type, once there is one i32 or i64 per dimension."""
-    tensor_type = _tensor_type(tensor)
+    tensor_type = tensor_type_of(tensor)
     if len(indices) != tensor_type.rank:
         raise VerifyException(f"{len(indices)} indices for a tensor of rank {tensor_type.rank}")
     for index in indices:
@@ -76,7 +84,7 @@ def check_cache(tensor: SSAValue, cache: StringAttr | None, allowed: tuple[str, 
     if cache is not None:
         if cache.data not in allowed:
             raise VerifyException(f"cache {cache.data!r} is not one of {allowed}")
-        if _tensor_type(tensor).space.data != "global":
+        if tensor_type_of(tensor).space.data != "global":
             raise VerifyException("only global memory has caches")
 
 
@@ -114,7 +122,7 @@ class LoadOp(IRDLOperation):
         super().__init__(
             operands=[tensor, indices],
             properties=_how(volatile=volatile, cache=cache),
-            result_types=[_tensor_type(tensor).element_type],
+            result_types=[tensor_type_of(tensor).element_type],
         )
 
     def verify_(self) -> None:
@@ -171,7 +179,7 @@ class _TensorFactOp(IRDLOperation):
     dimension = prop_def(I32Attr)
 
     def verify_(self) -> None:
-        rank = _tensor_type(self.tensor).rank
+        rank = tensor_type_of(self.tensor).rank
         dimension = self.dimension.value.data
         if not 0 <= dimension < rank:
             raise VerifyException(f"dimension {dimension} of a tensor of rank {rank}")
@@ -196,7 +204,7 @@ class DimOp(_TensorFactOp):
     )
 
     def __init__(self, tensor: SSAValue, dimension: int, multiple: int = 1) -> None:
-        bits = _tensor_type(tensor).dim_bits.data
+        bits = tensor_type_of(tensor).dim_bits.data
         properties = {"dimension": IntegerAttr(dimension, i32)}
         if multiple > 1:
             properties["multiple"] = IntegerAttr(multiple, i32)
@@ -275,7 +283,7 @@ class AllocaOp(IRDLOperation):
         super().__init__(result_types=[tensor_type])
 
     def verify_(self) -> None:
-        tensor_type = _tensor_type(self.result)
+        tensor_type = tensor_type_of(self.result)
         if tensor_type.space.data != "local" or any(dim < 0 for dim in tensor_type.dims):
             raise VerifyException("simt.alloca makes a local tensor of static shape")
 
@@ -296,7 +304,7 @@ class GlobalScratchOp(IRDLOperation):
         super().__init__(result_types=[tensor_type])
 
     def verify_(self) -> None:
-        tensor_type = _tensor_type(self.result)
+        tensor_type = tensor_type_of(self.result)
         if tensor_type.space.data != "global" or any(dim < 0 for dim in tensor_type.dims):
             raise VerifyException("simt.global_scratch makes a global tensor of static shape")
 
@@ -335,10 +343,10 @@ class ScratchOp(IRDLOperation):
 
     def size(self, dimension: int) -> SSAValue:
         """The operand with the size of a dimension unknown to the type."""
-        return self.sizes[_tensor_type(self.result).dims[:dimension].count(DYNAMIC)]
+        return self.sizes[tensor_type_of(self.result).dims[:dimension].count(DYNAMIC)]
 
     def verify_(self) -> None:
-        kind = _tensor_type(self.result)
+        kind = tensor_type_of(self.result)
         if (kind.space.data, kind.layout.data) != ("global", "contiguous"):
             raise VerifyException("simt.scratch makes a contiguous global tensor")
         if kind.dims.count(DYNAMIC) != len(self.sizes):
@@ -348,183 +356,337 @@ class ScratchOp(IRDLOperation):
             raise VerifyException(f"the sizes of {kind} are {wanted}")
 
 
-def _check_order_and_scope(order: str, scope: str, orders: tuple[str, ...] = MEMORY_ORDERS) -> None:
-    if order not in orders:
-        raise VerifyException(f"memory order {order!r} is not one of {orders}")
-    if scope not in MEMORY_SCOPES:
-        raise VerifyException(f"memory scope {scope!r} is not one of {MEMORY_SCOPES}")
+_I64 = IntegerAttr.constr(i64)
 
 
-@operation_definition
-class AtomicLoadOp(IRDLOperation):
-    """Reads an element atomically, with `order` and `scope`."""
-
-    name = "simt.atomic_load"
-
-    order = prop_def(StringAttr)
-    scope = prop_def(StringAttr)
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-    result = result_def()
-
-    traits = traits_def(
-        MemoryReadEffect(), Accesses((Access("tensor", "read", elements="result", is_atomic=True),))
-    )
-    assembly_format = (
-        "$order $scope $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
-        "`:` type($tensor) `->` type($result)"
-    )
-
-    def __init__(
-        self, tensor: SSAValue, indices: Sequence[SSAValue], order: str, scope: str
-    ) -> None:
-        super().__init__(
-            operands=[tensor, indices],
-            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
-            result_types=[_tensor_type(tensor).element_type],
+def _check_shared(value: SSAValue) -> TensorType:
+    tensor_type = value.type
+    if not isinstance(tensor_type, TensorType) or tensor_type.space.data != "shared":
+        raise VerifyException(
+            f"expected a !simt.tensor in the shared space, received {tensor_type}"
         )
-
-    def verify_(self) -> None:
-        _check_order_and_scope(self.order.data, self.scope.data, LOAD_ORDERS)
-        if check_indices(self.tensor, self.indices).element_type != self.result.type:
-            raise VerifyException("the result's type differs from the elements'")
+    return tensor_type
 
 
 @operation_definition
-class AtomicStoreOp(IRDLOperation):
-    """Writes an element atomically, with `order` and `scope`."""
+class SharedOp(IRDLOperation):
+    """An array of static shape that the block's threads share, uninitialized.
 
-    name = "simt.atomic_store"
-
-    order = prop_def(StringAttr)
-    scope = prop_def(StringAttr)
-    value = operand_def()
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-
-    traits = traits_def(
-        MemoryWriteEffect(),
-        Accesses((Access("tensor", "written", elements="value", is_atomic=True),)),
-    )
-    assembly_format = (
-        "$order $scope $value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
-        "`:` type($value) `,` type($tensor)"
-    )
-
-    def __init__(
-        self,
-        value: SSAValue,
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        order: str,
-        scope: str,
-    ) -> None:
-        super().__init__(
-            operands=[value, tensor, indices],
-            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
-        )
-
-    def verify_(self) -> None:
-        _check_order_and_scope(self.order.data, self.scope.data, STORE_ORDERS)
-        if check_indices(self.tensor, self.indices).element_type != self.value.type:
-            raise VerifyException("the value's type differs from the elements'")
-
-
-@operation_definition
-class AtomicRmwOp(IRDLOperation):
-    """Atomically reads an element, combines it with `value` and writes it back; yields the old element.
-
-    `umax` and `umin` compare as unsigned; `add`, `sub`, `max` and `min` also take floats.
+    `offset` counts bytes from the start of the block's buffer; the pass lay_out_shared_memory sets it. With
+    `per_thread` only that many elements per thread of a block are used: the array's size is that of the largest
+    block there is, and its memory that of the kernel's.
     """
 
-    name = "simt.atomic_rmw"
+    name = "simt.shared"
 
-    kind = prop_def(StringAttr)
-    order = prop_def(StringAttr)
-    scope = prop_def(StringAttr)
-    value = operand_def()
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-    result = result_def()
+    traits = traits_def(OwnMemory())
 
-    traits = traits_def(
-        MemoryReadEffect(),
-        MemoryWriteEffect(),
-        Accesses((Access("tensor", "updated", elements="result", is_atomic=True),)),
-    )
-    assembly_format = (
-        "$kind $order $scope $value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
-        "`:` type($value) `,` type($tensor) `->` type($result)"
-    )
+    offset = opt_prop_def(_I64)
+    per_thread = opt_prop_def(_I64)
+    result = result_def(TensorType)
 
-    def __init__(
-        self,
-        kind: str,
-        value: SSAValue,
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        order: str = "relaxed",
-        scope: str = "device",
-    ) -> None:
-        properties: dict[str, Attribute | None] = {
-            "kind": StringAttr(kind),
-            "order": StringAttr(order),
-            "scope": StringAttr(scope),
-        }
-        super().__init__(
-            operands=[value, tensor, indices], properties=properties, result_types=[value.type]
-        )
+    assembly_format = "(`at` $offset^)? (`per_thread` $per_thread^)? attr-dict `:` type($result)"
+
+    def __init__(self, tensor_type: TensorType, per_thread: int | None = None) -> None:
+        count = None if per_thread is None else IntegerAttr(per_thread, i64)
+        super().__init__(properties={"per_thread": count}, result_types=[tensor_type])
 
     def verify_(self) -> None:
-        if self.kind.data not in ATOMIC_KINDS:
-            raise VerifyException(f"atomic {self.kind.data!r} is not one of {ATOMIC_KINDS}")
-        _check_order_and_scope(self.order.data, self.scope.data)
-        element = check_indices(self.tensor, self.indices).element_type
-        if element != self.value.type or element != self.result.type:
-            raise VerifyException("value, elements and result have one type")
+        tensor_type = _check_shared(self.result)
+        if DYNAMIC in tensor_type.dims:
+            raise VerifyException("simt.shared makes an array of static shape")
+        if tensor_type.layout.data not in ("contiguous", "swizzled"):
+            raise VerifyException("shared arrays are contiguous or swizzled")
 
 
 @operation_definition
-class AtomicCasOp(IRDLOperation):
-    """Writes `value` if the element equals `expected` bit for bit; yields the old element."""
+class DynamicSharedOp(IRDLOperation):
+    """A view of the bytes that the launch requested with `shared_memory_bytes`.
 
-    name = "simt.atomic_cas"
+    `offset` counts bytes from their start; `dims` holds one i32 or i64 for each `?` of the type. Nothing
+    checks that the bytes are there.
+    """
 
-    order = prop_def(StringAttr)
-    scope = prop_def(StringAttr)
-    expected = operand_def()
-    value = operand_def()
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-    result = result_def()
+    name = "simt.dynamic_shared"
 
-    traits = traits_def(
-        MemoryReadEffect(),
-        MemoryWriteEffect(),
-        Accesses((Access("tensor", "updated", elements="result", is_atomic=True),)),
-    )
+    offset = operand_def(i64)
+    dims = var_operand_def()
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure(), OwnMemory())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = "$offset (`dims` `(` $dims^ `:` type($dims) `)`)? attr-dict `:` type($result)"
+
+    def __init__(self, offset: SSAValue, dims: Sequence[SSAValue], tensor_type: TensorType) -> None:
+        super().__init__(operands=[offset, dims], result_types=[tensor_type])
+
+    def verify_(self) -> None:
+        tensor_type = _check_shared(self.result)
+        if tensor_type.layout.data != "contiguous":
+            raise VerifyException("dynamic shared arrays are contiguous")
+        if tensor_type.dims.count(DYNAMIC) != len(self.dims):
+            raise VerifyException(f"{len(self.dims)} dims for {tensor_type}")
+        wanted = i32 if tensor_type.dim_bits.data == 32 else i64
+        if any(dim.type != wanted for dim in self.dims):
+            raise VerifyException(f"the dims of {tensor_type} are {wanted}")
+
+
+VECTOR_BYTES = 16
+"""Most bytes of one access."""
+
+WORD_BYTES = 4
+"""Of what is read where shorter elements are not aligned as a vector."""
+
+
+@operation_definition
+class ViewOp(IRDLOperation):
+    """A tensor over part of another's memory; reads nothing.
+
+    `starts` is the element that the view begins with, one index per dimension of `source`. Dimension i of
+    the view runs along dimension `kept[i]` of `source`, `steps[i]` elements at a time; the others are dropped.
+    `sizes` holds one integer for each `?` of the result's type.
+    """
+
+    name = "simt.view"
+
+    source = operand_def(TensorType)
+    starts = var_operand_def()
+    sizes = var_operand_def()
+    kept = prop_def(DenseArrayBase.constr(i64))
+    steps = prop_def(DenseArrayBase.constr(i64))
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
-        "$order $scope $expected `,` $value `,` $tensor `[` ($indices^ `:` type($indices))? `]` attr-dict "
-        "`:` type($expected) `,` type($value) `,` type($tensor) `->` type($result)"
+        "$source `[` $starts `:` type($starts) `]` `keeps` $kept `steps` $steps "
+        "(`sizes` `(` $sizes^ `:` type($sizes) `)`)? attr-dict `:` type($source) `->` type($result)"
     )
 
     def __init__(
         self,
-        expected: SSAValue,
-        value: SSAValue,
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        order: str = "relaxed",
-        scope: str = "device",
+        source: SSAValue,
+        starts: Sequence[SSAValue],
+        sizes: Sequence[SSAValue],
+        kept: Sequence[int],
+        steps: Sequence[int],
+        result_type: TensorType,
     ) -> None:
         super().__init__(
-            operands=[expected, value, tensor, indices],
-            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
-            result_types=[value.type],
+            operands=[source, starts, sizes],
+            properties={
+                "kept": DenseArrayBase.from_list(i64, kept),
+                "steps": DenseArrayBase.from_list(i64, steps),
+            },
+            result_types=[result_type],
+        )
+
+    @property
+    def dimensions(self) -> list[tuple[int, int]]:
+        """Per dimension of the view: the source's dimension, and the step along it."""
+        return list(zip(self.kept.get_values(), self.steps.get_values(), strict=True))
+
+    def size(self, dimension: int) -> SSAValue:
+        """The operand with the size of a dimension unknown to the type."""
+        before = self.result_type.dims[:dimension]
+        return self.sizes[before.count(DYNAMIC)]
+
+    @property
+    def result_type(self) -> TensorType:
+        """The view's type."""
+        return self.result.type
+
+    def verify_(self) -> None:
+        source = check_indices(self.source, self.starts)
+        view = self.result_type
+        kept, steps = self.kept.get_values(), self.steps.get_values()
+        if len(kept) != view.rank or len(steps) != view.rank:
+            raise VerifyException(f"{len(kept)} dimensions and {len(steps)} steps for {view}")
+        if any(not 0 <= int(dimension) < source.rank for dimension in kept) or 0 in steps:
+            raise VerifyException(f"dimensions {kept} in steps of {steps} of {source}")
+        if view.dims.count(DYNAMIC) != len(self.sizes):
+            raise VerifyException(f"{len(self.sizes)} sizes for {view}")
+        wanted = i32 if view.dim_bits.data == 32 else i64
+        if any(size.type != wanted for size in self.sizes):
+            raise VerifyException(f"the sizes of {view} are {wanted}")
+        if (source.element_type, source.space) != (view.element_type, view.space):
+            raise VerifyException("a view has its source's elements and address space")
+
+
+@operation_definition
+class ReinterpretOp(IRDLOperation):
+    """The same memory as elements of another width; reads nothing.
+
+    The last dimension, whose stride is 1, has as many elements as fit; the others are the source's. `sizes` holds
+    one integer for each `?` of the result's type.
+    """
+
+    name = "simt.reinterpret"
+
+    source = operand_def(TensorType)
+    sizes = var_operand_def()
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source (`sizes` `(` $sizes^ `:` type($sizes) `)`)? attr-dict "
+        "`:` type($source) `->` type($result)"
+    )
+
+    def __init__(
+        self, source: SSAValue, sizes: Sequence[SSAValue], result_type: TensorType
+    ) -> None:
+        super().__init__(operands=[source, sizes], result_types=[result_type])
+
+    def size(self, dimension: int) -> SSAValue:
+        """The operand with the size of a dimension unknown to the type."""
+        return self.sizes[self.result_type.dims[:dimension].count(DYNAMIC)]
+
+    @property
+    def result_type(self) -> TensorType:
+        """The type of the result."""
+        return self.result.type
+
+    @property
+    def bits(self) -> tuple[int, int]:
+        """Of an element of the source, and of the result."""
+        kinds = (cast("TensorType", self.source.type), self.result_type)
+        before, after = (cast("IntegerType", kind.element_type).width.data for kind in kinds)
+        return before, after
+
+    def verify_(self) -> None:
+        source, result = cast("TensorType", self.source.type), self.result_type
+        for kind in (source, result):
+            element = kind.element_type
+            if not isinstance(element, IntegerType) or element == i1:
+                raise VerifyException(f"{element} is not an integer of two bits or more")
+        if source.rank == 0 or source.dims[:-1] != result.dims[:-1]:
+            raise VerifyException(f"{source} and {result} differ in more than the last dimension")
+        if result.dims.count(DYNAMIC) != len(self.sizes):
+            raise VerifyException(f"{len(self.sizes)} sizes for {result}")
+        if source.layout.data not in ("contiguous", "inner") or source.layout != result.layout:
+            raise VerifyException(f"{source} and {result} are not contiguous or inner, both")
+        if source.space != result.space:
+            raise VerifyException("the memory is in one address space")
+
+
+@operation_definition
+class AdvanceOp(IRDLOperation):
+    """A tensor of the same strides that begins at another element, which need not exist; reads nothing.
+
+    The result's dims mean nothing but its strides, and its address may lie outside of all memory.
+    """
+
+    name = "simt.advance"
+
+    source = operand_def(TensorType)
+    indices = var_operand_def()
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source `[` $indices `:` type($indices) `]` attr-dict `:` type($source) `->` type($result)"
+    )
+
+    def __init__(self, source: SSAValue, indices: Sequence[SSAValue]) -> None:
+        kind = cast("TensorType", source.type)
+        super().__init__(operands=[source, indices], result_types=[kind.advanced()])
+
+    def verify_(self) -> None:
+        if check_indices(self.source, self.indices).advanced() != self.result.type:
+            raise VerifyException(f"{self.source.type} advances to {self.result.type}")
+
+
+def check_vector(
+    tensor: SSAValue, indices: Sequence[SSAValue], values: Sequence[SSAValue]
+) -> TensorType:
+    """The tensor's type, once an access may have as many values."""
+    tensor_type = check_indices(tensor, indices)
+    if len(values) not in (2, 4, 8, 16):
+        raise VerifyException(f"a vector of {len(values)} elements")
+    if any(value.type != tensor_type.element_type for value in values):
+        raise VerifyException("the values' type differs from the elements'")
+    panels = tensor_type.panels
+    is_transposed = panels is not None and panels.is_transposed.data
+    if tensor_type.rank == 0 or is_transposed or tensor_type.layout.data == "strided":
+        raise VerifyException("a vector lies along a last dimension of stride 1")
+    return tensor_type
+
+
+@operation_definition
+class LoadVectorOp(IRDLOperation):
+    """Reads consecutive elements along the last dimension in one aligned access; `cache` as for `simt.load`.
+
+    An `unaligned` one has the address of any element, and reads whole words of `WORD_BYTES` of shorter elements: those
+    that a run finds in no aligned vector, and one more.
+    """
+
+    name = "simt.load_vector"
+
+    unaligned = opt_prop_def(UnitAttr)
+    cache = opt_prop_def(StringAttr)
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    elements = var_result_def()
+
+    traits = traits_def(
+        MemoryReadEffect(), Accesses((Access("tensor", "read", elements="elements"),))
+    )
+    assembly_format = (
+        "(`unaligned` $unaligned^)? (`cache` $cache^)? $tensor `[` $indices `:` type($indices) `]` attr-dict "
+        "`:` type($tensor) `->` type($elements)"
+    )
+
+    def __init__(
+        self,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        count: int,
+        cache: StringAttr | None = None,
+        *,
+        unaligned: bool = False,
+    ) -> None:
+        element = cast("TensorType", tensor.type).element_type
+        super().__init__(
+            operands=[tensor, indices],
+            properties={"cache": cache, "unaligned": UnitAttr() if unaligned else None},
+            result_types=[[element] * count],
         )
 
     def verify_(self) -> None:
-        _check_order_and_scope(self.order.data, self.scope.data)
-        element = check_indices(self.tensor, self.indices).element_type
-        if {element, self.expected.type, self.value.type, self.result.type} != {element}:
-            raise VerifyException("expected, value, elements and result have one type")
+        check_cache(self.tensor, self.cache, LOAD_CACHES)
+        check_vector(self.tensor, self.indices, self.elements)
+
+
+@operation_definition
+class StoreVectorOp(IRDLOperation):
+    """Writes consecutive elements along the last dimension in one aligned access; `cache` as for `simt.load`."""
+
+    name = "simt.store_vector"
+
+    cache = opt_prop_def(StringAttr)
+    elements = var_operand_def()
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+
+    traits = traits_def(
+        MemoryWriteEffect(), Accesses((Access("tensor", "written", elements="elements"),))
+    )
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "(`cache` $cache^)? $elements `:` type($elements) `into` $tensor `[` $indices `:` type($indices) `]` attr-dict "
+        "`:` type($tensor)"
+    )
+
+    def __init__(
+        self,
+        elements: Sequence[SSAValue],
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        cache: StringAttr | None = None,
+    ) -> None:
+        super().__init__(operands=[elements, tensor, indices], properties={"cache": cache})
+
+    def verify_(self) -> None:
+        check_cache(self.tensor, self.cache, STORE_CACHES)
+        check_vector(self.tensor, self.indices, self.elements)

@@ -24,14 +24,14 @@ from xdsl.ir import Block, Region
 from weft._native import constant_key
 from weft.dialects.builder import Builder, constant_integer, name_value
 from weft.dialects.flow import walk
-from weft.dialects.simt.barrier import GridBarrierOp
 from weft.dialects.simt.kernel import (
     KernelOp,
     LaunchExOp,
     ReturnOp,
     sizes_attribute,
 )
-from weft.dialects.simt.shared import DynamicSharedOp
+from weft.dialects.simt.memory import DynamicSharedOp
+from weft.dialects.simt.threads import GridBarrierOp
 from weft.dialects.simt.types import array_bytes
 from weft.errors import CompileError, TypeMismatchError, WeftError
 from weft.frontend.context import Context, Frame
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation, SSAValue
 
     from weft.arguments.base import DeclaredParameter
-    from weft.dialects.simt.grid import MaxClustersOp
+    from weft.dialects.simt.threads import MaxClustersOp
     from weft.frontend.context import Session
     from weft.frontend.source.text import FunctionSource
     from weft.frontend.structure import Shape

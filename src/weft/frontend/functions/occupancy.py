@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.dialects.simt.grid import MaxClustersOp
+from weft.dialects.simt.threads import MaxClustersOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.frontend.functions.kernels import Question
 from weft.language.values import Scalar, describe

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Block, Region
 
 from weft.dialects.builder import name_value
-from weft.dialects.simt.grid import EachOp
 from weft.dialects.simt.memory import LoadOp, StoreOp
+from weft.dialects.simt.threads import EachOp
 from weft.errors import CompileError, ValueRangeError
 from weft.frontend.events import tell
 from weft.language.debug import emit_assert

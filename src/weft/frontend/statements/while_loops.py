@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import scf
 from xdsl.ir import Block, Region
 
-from weft.dialects.simt.event import EventOp
+from weft.dialects.simt.debug import EventOp
 from weft.frontend.control_flow.branches import discard
 from weft.frontend.control_flow.carried import MOST_ROUNDS
 from weft.frontend.events import tell

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import weft
-from weft.dialects.simt.views import VECTOR_BYTES
+from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.errors import brief
 from weft.kernels.algorithms.operators import add
 from weft.kernels.device.lookback import before_part, slots_of, words_of

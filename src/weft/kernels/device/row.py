@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import weft
-from weft.dialects.simt.views import VECTOR_BYTES
+from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.kernels.device.views import aligned
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 

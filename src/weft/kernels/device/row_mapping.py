@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import weft
-from weft.dialects.simt.views import VECTOR_BYTES
+from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.kernels.device import row as rows
 from weft.kernels.device.row import SHORT, elements, put_elements, row_count, threads_for
 from weft.kernels.host.devices import capabilities, multiprocessors_of

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i32
 
+from weft.dialects.simt.memory import ViewOp
 from weft.dialects.simt.types import DYNAMIC
-from weft.dialects.simt.views import ViewOp
 from weft.language.ir_types import ir_tensor_type
 from weft.language.memory.access import dim, size
 from weft.language.numbers.convert import convert

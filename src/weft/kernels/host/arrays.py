@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, SupportsIndex,
 from weft.arguments.constant import Constexpr
 from weft.arguments.tensor_spec import MAX_RANK, Tensor
 from weft.config import overrides
-from weft.dialects.simt.views import VECTOR_BYTES
+from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.driver.memory import empty
 from weft.errors import brief
 from weft.ffi.data_type import DataType

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import weft
-from weft.dialects.simt.views import VECTOR_BYTES
+from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.errors import brief
 from weft.kernels.device.row import elements, put_elements, sum_type
 from weft.kernels.device.views import aligned, flat

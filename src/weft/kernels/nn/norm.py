@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import weft
-from weft.dialects.simt.views import VECTOR_BYTES
+from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.kernels.device.cluster_reduce import cluster_barriers, fold, reduce_row
 from weft.kernels.device.row import ROWS, SHORT, elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.device.row_mapping import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import i32
 
-from weft.dialects.nvgpu.bulk_copy import BULK_BYTES, BulkLoadOp, BulkStoreOp
+from weft.dialects.nvgpu.async_copy import BULK_BYTES, BulkLoadOp, BulkStoreOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.asynchronous.copies import barrier_words, cache_policy
 from weft.language.debug import emit_assert

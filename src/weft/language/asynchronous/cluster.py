@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import i32
 
-from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp
-from weft.dialects.simt.barrier import BarrierOp
+from weft.dialects.nvgpu.threads import ClusterBarrierOp, ClusterRankOp, MapSharedOp
+from weft.dialects.simt.threads import BarrierOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.numbers.convert import convert, expect_scalar
 from weft.language.operation import operation

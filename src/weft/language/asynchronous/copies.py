@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from weft.dialects.builder import constant_integer
-from weft.dialects.nvgpu.tma import CACHES
+from weft.dialects.nvgpu.async_copy import CACHES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.asynchronous.cluster import checked_rank
 from weft.language.asynchronous.mbarrier import Mbarrier

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.dialects.nvgpu.cp_async import (
+from weft.dialects.nvgpu.async_copy import (
     COPY_BYTES,
     CpAsyncCommitOp,
     CpAsyncCopyOp,

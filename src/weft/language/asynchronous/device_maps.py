@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 
-from weft.dialects.nvgpu.map_edits import MAP_BYTES, CopyMapOp, EditMapOp, MapAtOp
-from weft.dialects.nvgpu.warpgroup import ElectOneOp
-from weft.dialects.simt.barrier import WarpBarrierOp
+from weft.dialects.nvgpu.tensor_map import MAP_BYTES, CopyMapOp, EditMapOp, MapAtOp
+from weft.dialects.nvgpu.threads import ElectOneOp
+from weft.dialects.simt.threads import WarpBarrierOp
 from weft.dialects.simt.types import array_bytes
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.asynchronous.boxes import checked_map

@@ -23,7 +23,7 @@ from weft.dialects.nvgpu.mbarrier import (
     MbarrierTryWaitOp,
     MbarrierWaitOp,
 )
-from weft.dialects.simt.shared import SharedOp
+from weft.dialects.simt.memory import SharedOp
 from weft.errors import (
     CompileError,
     NameResolutionError,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from weft.dialects.nvgpu.cluster import MapSharedOp, StAsyncOp
+from weft.dialects.nvgpu.threads import MapSharedOp, StAsyncOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.asynchronous.cluster import checked_rank
 from weft.language.asynchronous.mbarrier import Mbarrier

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.dialects.nvgpu.wgmma import (
+from weft.dialects.nvgpu.mma import (
     KINDS,
     MOST_PENDING,
     ROWS,

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import IntegerType, i32, i64
 
-from weft.dialects.simt.memory import DimOp, LoadOp, ScratchOp, StoreOp, StrideOp
+from weft.dialects.simt.memory import (
+    DimOp,
+    LoadOp,
+    ReinterpretOp,
+    ScratchOp,
+    StoreOp,
+    StrideOp,
+    ViewOp,
+)
 from weft.dialects.simt.types import DYNAMIC
-from weft.dialects.simt.views import ReinterpretOp, ViewOp
 from weft.errors import (
     NameResolutionError,
     TypeMismatchError,

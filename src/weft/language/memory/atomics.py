@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Concatenate, Final
 
 from xdsl.dialects import arith
 
-from weft.dialects.simt.memory import MEMORY_ORDERS, MEMORY_SCOPES, AtomicCasOp, AtomicRmwOp
+from weft.dialects.simt.atomics import MEMORY_ORDERS, MEMORY_SCOPES, AtomicCasOp, AtomicRmwOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.memory.access import index_values
 from weft.language.numbers.convert import materialize

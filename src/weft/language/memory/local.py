@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from weft.dialects.simt.memory import AllocaOp
+from weft.dialects.simt.memory import VECTOR_BYTES, AllocaOp
 from weft.dialects.simt.types import MAX_RANK
-from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
 from weft.language.operation import operation

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.dialects.simt.memory import LOAD_ORDERS, STORE_ORDERS, AtomicLoadOp, AtomicStoreOp
+from weft.dialects.simt.atomics import LOAD_ORDERS, STORE_ORDERS, AtomicLoadOp, AtomicStoreOp
 from weft.errors import TypeMismatchError
 from weft.language.memory.access import index_values, load, store
 from weft.language.memory.atomics import atomic_element, check_atomic

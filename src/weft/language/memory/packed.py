@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith
 
-from weft.dialects.simt.memory import LoadOp, StoreOp
+from weft.dialects.simt.memory import LoadOp, LoadVectorOp, ReinterpretOp, StoreOp, StoreVectorOp
 from weft.dialects.simt.types import DYNAMIC
-from weft.dialects.simt.views import LoadVectorOp, ReinterpretOp, StoreVectorOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type, ir_type
 from weft.language.memory.access import dim

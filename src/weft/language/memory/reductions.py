@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from weft.dialects.simt.reductions import RedAddOp
+from weft.dialects.simt.atomics import RedAddOp
 from weft.errors import TypeMismatchError
 from weft.language.memory.atomics import atomic_add
 from weft.language.memory.vectors import vector_element, vector_place

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import i64
 
-from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
+from weft.dialects.simt.memory import VECTOR_BYTES, DynamicSharedOp, SharedOp
 from weft.dialects.simt.types import (
     DYNAMIC,
     MAX_RANK,
@@ -20,7 +20,6 @@ from weft.dialects.simt.types import (
     TILE_ALIGNMENT,
     Swizzle,
 )
-from weft.dialects.simt.views import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
 from weft.language.memory.local import element_type, static_shape

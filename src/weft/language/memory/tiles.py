@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from xdsl.dialects.builtin import i32
 
+from weft.dialects.simt.memory import ViewOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
-from weft.dialects.simt.views import ViewOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.ir_types import ir_tensor_type

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import StringAttr, i32
 
-from weft.dialects.simt.memory import LOAD_CACHES, STORE_CACHES
-from weft.dialects.simt.views import VECTOR_BYTES, LoadVectorOp, StoreVectorOp
+from weft.dialects.simt.memory import (
+    LOAD_CACHES,
+    STORE_CACHES,
+    VECTOR_BYTES,
+    LoadVectorOp,
+    StoreVectorOp,
+)
 from weft.errors import TypeMismatchError, ValueRangeError, WeftError
 from weft.language.debug import emit_assert
 from weft.language.memory.access import index_values, stride

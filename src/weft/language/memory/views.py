@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
 
+from weft.dialects.simt.memory import ViewOp
 from weft.dialects.simt.types import DYNAMIC, UNBOUNDED
-from weft.dialects.simt.views import ViewOp
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
 from weft.language.memory.access import (

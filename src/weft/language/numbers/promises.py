@@ -16,10 +16,9 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation
 
 from weft.dialects.builder import constant_integer
-from weft.dialects.simt.memory import DimOp, ScratchOp, StrideOp
+from weft.dialects.simt.memory import DimOp, ReinterpretOp, ScratchOp, StrideOp, ViewOp
 from weft.dialects.simt.scalar import FloorModOp
 from weft.dialects.simt.types import DYNAMIC, UNBOUNDED, TensorType
-from weft.dialects.simt.views import ReinterpretOp, ViewOp
 from weft.language.ir_types import ir_type
 from weft.language.values import Scalar, Tensor
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
 
-from weft.dialects.simt.timing import RecordOp
+from weft.dialects.simt.profiling import RecordOp
 from weft.language.memory.access import index_value, store
 from weft.language.numbers.convert import convert, truth
 from weft.language.operation import operation

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import i32
 
-from weft.dialects.simt.barrier import (
+from weft.dialects.simt.threads import (
     BarrierOp,
     BarrierReduceOp,
     FenceOp,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.dialects.nvgpu.dependencies import GridDependencyLaunchOp, GridDependencyWaitOp
+from weft.dialects.nvgpu.threads import GridDependencyLaunchOp, GridDependencyWaitOp
 from weft.language.operation import operation
 
 if TYPE_CHECKING:

@@ -17,12 +17,18 @@ from xdsl.traits import MemoryWriteEffect
 from weft.dialects.builder import source_location
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.flow import origins, sources, walk
-from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, GridBarrierOp
-from weft.dialects.simt.grid import BlockIdxOp, EachOp, ThreadIdxOp
-from weft.dialects.simt.memory import AtomicLoadOp, LoadOp, StoreOp
+from weft.dialects.simt.atomics import AtomicLoadOp
+from weft.dialects.simt.memory import LoadOp, StoreOp, StoreVectorOp
 from weft.dialects.simt.profiling import MarkOp
+from weft.dialects.simt.threads import (
+    BarrierOp,
+    BarrierReduceOp,
+    BlockIdxOp,
+    EachOp,
+    GridBarrierOp,
+    ThreadIdxOp,
+)
 from weft.dialects.simt.types import TensorType
-from weft.dialects.simt.views import StoreVectorOp
 from weft.errors import CompileError, TypeMismatchError
 from weft.language.control import range_dtype
 from weft.language.numbers.convert import expect_scalar

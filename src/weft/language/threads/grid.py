@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.dialects.simt.grid import (
+from weft.dialects.simt.threads import (
     DIMENSIONS,
     BlockDimOp,
     BlockIdxOp,

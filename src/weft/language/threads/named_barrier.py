@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 
-from weft.dialects.nvgpu.named_barrier import (
+from weft.dialects.nvgpu.threads import (
     MOST_BARRIERS,
     NamedBarrierArriveOp,
     NamedBarriersOp,

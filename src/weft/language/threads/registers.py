@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.dialects.nvgpu.registers import REGISTER_COUNTS, SetmaxnregOp
+from weft.dialects.nvgpu.threads import REGISTER_COUNTS, SetmaxnregOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.numbers.convert import expect_scalar
 from weft.language.operation import operation

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.dialects.simt.timing import SmIdOp, TimerOp
+from weft.dialects.simt.profiling import SmIdOp, TimerOp
 from weft.language.operation import operation
 from weft.language.values import Scalar
 from weft.types import dtype as types

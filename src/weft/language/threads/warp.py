@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith
 
-from weft.dialects.simt.warp import (
+from weft.dialects.simt.threads import (
     LaneIdOp,
     MatchOp,
     ShuffleOp,
@@ -32,7 +32,7 @@ from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
-    from weft.dialects.nvgpu.warpgroup import WarpgroupIdOp
+    from weft.dialects.nvgpu.threads import WarpgroupIdOp
     from weft.types.dtype import DType
 
 _BITWISE: Final = ("and", "or", "xor")

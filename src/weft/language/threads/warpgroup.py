@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 
-from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp, WarpgroupIdOp
-from weft.dialects.simt.warp import WarpIdOp
+from weft.dialects.nvgpu.threads import ElectOneOp, WarpgroupBarrierOp, WarpgroupIdOp
+from weft.dialects.simt.threads import WarpIdOp
 from weft.errors import TypeMismatchError
 from weft.language.operation import operation
 from weft.language.threads.warp import position

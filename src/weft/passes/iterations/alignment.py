@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects import arith
 
-from weft.dialects.simt.memory import AddressOp, StoreOp, StrideOp
-from weft.dialects.simt.views import WORD_BYTES
+from weft.dialects.simt.memory import WORD_BYTES, AddressOp, StoreOp, StrideOp
 from weft.passes.iterations.body import access_key, element_bytes, runs_along
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
     from xdsl.ir import SSAValue
 
-    from weft.dialects.simt.grid import EachOp
     from weft.dialects.simt.memory import LoadOp
+    from weft.dialects.simt.threads import EachOp
     from weft.passes.iterations.body import Body, Extent, Place
     from weft.passes.iterations.emitter import Emitter
 

@@ -15,16 +15,15 @@ from xdsl.traits import MemoryWriteEffect, Pure
 
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
-from weft.dialects.simt.memory import DimOp, LoadOp, StoreOp
+from weft.dialects.simt.memory import DimOp, LoadOp, LoadVectorOp, StoreOp, StoreVectorOp
 from weft.dialects.simt.types import TensorType
-from weft.dialects.simt.views import LoadVectorOp, StoreVectorOp
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-    from weft.dialects.simt.grid import EachOp
+    from weft.dialects.simt.threads import EachOp
     from weft.passes.iterations.emitter import Emitter
 
     Place = tuple[SSAValue, ...]

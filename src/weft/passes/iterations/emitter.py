@@ -15,7 +15,7 @@ from xdsl.ir import Block, Region
 
 from weft.dialects.builder import Builder, constant_integer
 from weft.dialects.flow import set_unroll_factor
-from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
+from weft.dialects.simt.threads import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -15,7 +15,7 @@ from weft.dialects.flow import walk
 from weft.passes.iterations.body import Body, extent_of
 
 if TYPE_CHECKING:
-    from weft.dialects.simt.grid import EachOp
+    from weft.dialects.simt.threads import EachOp
     from weft.passes.iterations.emitter import Emitter
 
 _SHORT_ITERATIONS = 4096

@@ -19,16 +19,16 @@ from xdsl.traits import Pure
 
 from weft.dialects.access import element_access
 from weft.dialects.flow import walk
+from weft.dialects.simt.atomics import AtomicRmwOp
 from weft.dialects.simt.debug import AssertOp, AssumeOp
-from weft.dialects.simt.memory import AtomicRmwOp, LoadOp, StoreOp
-from weft.dialects.simt.views import VECTOR_BYTES
+from weft.dialects.simt.memory import VECTOR_BYTES, LoadOp, StoreOp
 from weft.passes.iterations.alignment import Alignment
 from weft.passes.iterations.body import Body, access_key, element_bytes, extent_of, runs_along
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
-    from weft.dialects.simt.grid import EachOp
+    from weft.dialects.simt.threads import EachOp
     from weft.dialects.simt.types import TensorType
     from weft.passes.iterations.body import Extent
     from weft.passes.iterations.emitter import Emitter

@@ -19,17 +19,18 @@ from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu import NVGPU
-from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
-from weft.dialects.simt.barrier import (
-    BarrierOp,
-    BarrierReduceOp,
-    GridBarrierOp,
-    WarpBarrierOp,
+from weft.dialects.nvgpu.threads import ClusterBarrierOp, ClusterRankOp, MapSharedOp
+from weft.dialects.simt.debug import (
+    AssertOp,
+    AssumeOp,
+    CheckOp,
+    EventOp,
+    PrintfOp,
+    WatchCopyOp,
+    WatchEventOp,
+    WatchOp,
 )
-from weft.dialects.simt.check import CheckOp
-from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
-from weft.dialects.simt.event import EventOp
 from weft.dialects.simt.fragment import (
     FragmentFillOp,
     FragmentMapOp,
@@ -40,10 +41,19 @@ from weft.dialects.simt.fragment import (
     FragmentValuesOp,
     FragmentYieldOp,
 )
-from weft.dialects.simt.grid import BlockDimOp, GridDimOp
-from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
-from weft.dialects.simt.warp import LaneIdOp, MatchOp, VoteOp, WarpIdOp
-from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
+from weft.dialects.simt.profiling import RecordOp, SmIdOp, TimerOp
+from weft.dialects.simt.threads import (
+    BarrierOp,
+    BarrierReduceOp,
+    BlockDimOp,
+    GridBarrierOp,
+    GridDimOp,
+    LaneIdOp,
+    MatchOp,
+    VoteOp,
+    WarpBarrierOp,
+    WarpIdOp,
+)
 from weft.errors import UnavailableError
 from weft.types.launch_limits import MOST_THREADS
 

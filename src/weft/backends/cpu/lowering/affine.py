@@ -17,10 +17,9 @@ from weft.codegen.operations.floating_point import FLOATING_POINT
 from weft.codegen.operations.integer import INTEGER
 from weft.codegen.operations.mathematics import MATHEMATICS
 from weft.dialects.builder import constant_integer
-from weft.dialects.simt.grid import CoordinateOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import DimOp, StrideOp
-from weft.dialects.simt.views import AdvanceOp, ReinterpretOp, ViewOp
+from weft.dialects.simt.memory import AdvanceOp, DimOp, ReinterpretOp, StrideOp, ViewOp
+from weft.dialects.simt.threads import CoordinateOp, ThreadIdxOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.backends.cpu.lowering.tma import queue
-from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
+from weft.dialects.nvgpu.async_copy import BulkLoadOp, BulkStoreOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,11 +20,18 @@ from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.tma import WatchBoxOp
-from weft.dialects.simt.check import ARITHMETIC, CheckOp
-from weft.dialects.simt.event import EventOp
+from weft.dialects.nvgpu.async_copy import WatchBoxOp
+from weft.dialects.simt.debug import (
+    ARITHMETIC,
+    WATCH_EVENTS,
+    CheckOp,
+    EventOp,
+    WatchCopyOp,
+    WatchedAccess,
+    WatchEventOp,
+    WatchOp,
+)
 from weft.dialects.simt.kernel import kernel_of
-from weft.dialects.simt.watch import EVENTS, WatchCopyOp, WatchedAccess, WatchEventOp, WatchOp
 from weft.location import UNKNOWN_LOCATION
 from weft.passes.instrument_memory import CHECKS_ATTRIBUTE, SCRATCH, WATCHED
 
@@ -99,7 +106,7 @@ def print_rendezvous(printer: FunctionPrinter, kernel: KernelOp, count: str) -> 
     if not is_watched(kernel):
         return
     wide = printer.let(f"zext i32 {count} to i64") if count.startswith("%") else count
-    event = f"i32 {EVENTS.index('rendezvous')}"
+    event = f"i32 {WATCH_EVENTS.index('rendezvous')}"
     block = f"i64 {printer.coordinates['block']}"
     _call(printer, "sanitizer_event", event, block, "i64 0", "ptr null", f"i64 {wide}")
 
@@ -222,7 +229,7 @@ def _print_watch_event(printer: FunctionPrinter, op: WatchEventOp) -> None:
         address = printer.tensors[op.tensor].address(printer, [op.index] if op.index else [])
     if op.event.data == "end":
         address = _Site(op, _WATCHED_KIND, "the block", "ended").print(printer, 0, 1)
-    event, amount = EVENTS.index(op.event.data), op.amount.value.data
+    event, amount = WATCH_EVENTS.index(op.event.data), op.amount.value.data
     arguments = f"ptr {address}", f"i64 {amount}"
     _call(printer, "sanitizer_event", f"i32 {event}", *_thread(printer), *arguments)
 

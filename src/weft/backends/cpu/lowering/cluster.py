@@ -17,9 +17,9 @@ from weft.codegen.llvm.offsets import plus, times
 from weft.codegen.operations.memory import print_vector
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import constant_integer
-from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
+from weft.dialects.nvgpu.threads import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
 from weft.dialects.simt.kernel import kernel_of
-from weft.dialects.simt.views import VECTOR_BYTES
+from weft.dialects.simt.memory import VECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

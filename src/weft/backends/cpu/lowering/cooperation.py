@@ -25,16 +25,18 @@ from weft.backends.cpu.lowering.named_barrier import NAMED_BARRIERS
 from weft.backends.cpu.lowering.tma import TMA_COPIES
 from weft.backends.cpu.lowering.wgmma import WGMMA
 from weft.codegen.operations.registers import register_share
-from weft.dialects.nvgpu.registers import SetmaxnregOp
-from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp
-from weft.dialects.simt.barrier import (
+from weft.dialects.nvgpu.threads import ElectOneOp, SetmaxnregOp, WarpgroupBarrierOp
+from weft.dialects.simt.kernel import kernel_of
+from weft.dialects.simt.threads import (
     BarrierOp,
     BarrierReduceOp,
     GridBarrierOp,
+    MatchOp,
+    ShuffleOp,
+    VoteOp,
     WarpBarrierOp,
+    WarpReduceOp,
 )
-from weft.dialects.simt.kernel import kernel_of
-from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.runtime_abi import call_row
-from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
+from weft.dialects.nvgpu.async_copy import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,10 +20,17 @@ from weft.backends.cpu.lowering.cooperation import COOPERATION
 from weft.backends.cpu.lowering.loops import awaits_other_blocks, coresident_blocks, may_wait
 from weft.backends.cpu.lowering.sharing import Group, Sharing, is_full_mask
 from weft.dialects.flow import end_of, walk
-from weft.dialects.nvgpu.warpgroup import ElectOneOp
-from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp, WarpBarrierOp
+from weft.dialects.nvgpu.threads import ElectOneOp
 from weft.dialects.simt.kernel import ExitOp, KernelOp
-from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
+from weft.dialects.simt.threads import (
+    BarrierOp,
+    BarrierReduceOp,
+    MatchOp,
+    ShuffleOp,
+    VoteOp,
+    WarpBarrierOp,
+    WarpReduceOp,
+)
 
 if TYPE_CHECKING:
     from xdsl.ir import Block, Operation, SSAValue

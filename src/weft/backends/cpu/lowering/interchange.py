@@ -17,12 +17,10 @@ from weft.backends.cpu.lowering.affine import is_pure
 from weft.backends.cpu.lowering.fission import deciding
 from weft.backends.cpu.lowering.sharing import Group, Sharing
 from weft.dialects.flow import constant_trips, walk
-from weft.dialects.simt.grid import ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import LoadOp, StoreOp
+from weft.dialects.simt.memory import AdvanceOp, LoadOp, StoreOp
 from weft.dialects.simt.scalar import NO_WRAP
-from weft.dialects.simt.views import AdvanceOp
-from weft.dialects.simt.warp import LaneIdOp
+from weft.dialects.simt.threads import LaneIdOp, ThreadIdxOp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,9 +28,10 @@ from weft.codegen.operations.control_flow import print_for, print_for_in_strips,
 from weft.codegen.operations.launch import launched_kernel
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import end_of, sources, walk
-from weft.dialects.simt.barrier import GridBarrierOp
+from weft.dialects.simt.atomics import AtomicCasOp, AtomicLoadOp, AtomicRmwOp
 from weft.dialects.simt.kernel import LaunchExOp
-from weft.dialects.simt.memory import AtomicCasOp, AtomicLoadOp, AtomicRmwOp, LoadOp
+from weft.dialects.simt.memory import LoadOp
+from weft.dialects.simt.threads import GridBarrierOp
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.debug import print_check
 from weft.codegen.llvm.function_printer import widened
-from weft.dialects.nvgpu.map_edits import MAP_BYTES, CopyMapOp, EditMapOp, MapAtOp
-from weft.dialects.nvgpu.tensor_map import MOST_RANK
+from weft.dialects.nvgpu.tensor_map import MAP_BYTES, MOST_RANK, CopyMapOp, EditMapOp, MapAtOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -17,14 +17,19 @@ from weft.codegen.llvm.names import local_stem
 from weft.codegen.llvm.types import llvm_type
 from weft.dialects.access import element_access
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.tma import WatchBoxOp
-from weft.dialects.simt.check import CheckOp
-from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
-from weft.dialects.simt.event import EventOp
-from weft.dialects.simt.memory import StoreOp
-from weft.dialects.simt.timing import RecordOp
-from weft.dialects.simt.views import StoreVectorOp
-from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
+from weft.dialects.nvgpu.async_copy import WatchBoxOp
+from weft.dialects.simt.debug import (
+    AssertOp,
+    AssumeOp,
+    CheckOp,
+    EventOp,
+    PrintfOp,
+    WatchCopyOp,
+    WatchEventOp,
+    WatchOp,
+)
+from weft.dialects.simt.memory import StoreOp, StoreVectorOp
+from weft.dialects.simt.profiling import RecordOp
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -15,7 +15,7 @@ from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.types import f64_text, memory_type, size_in_bytes
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import kernel_of
-from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
+from weft.dialects.simt.memory import DynamicSharedOp, SharedOp
 from weft.dialects.simt.types import DYNAMIC
 
 if TYPE_CHECKING:

@@ -16,14 +16,17 @@ from xdsl.ir import Block
 from weft.backends.cpu.lowering.affine import is_pure
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import end_of, walk
-from weft.dialects.simt.barrier import BarrierReduceOp
-from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.shared import SharedOp
-from weft.dialects.simt.warp import (
+from weft.dialects.simt.memory import SharedOp
+from weft.dialects.simt.threads import (
+    BarrierReduceOp,
+    BlockDimOp,
+    BlockIdxOp,
+    GridDimOp,
     LaneIdOp,
     MatchOp,
     ShuffleOp,
+    ThreadIdxOp,
     VoteOp,
     WarpIdOp,
     WarpReduceOp,

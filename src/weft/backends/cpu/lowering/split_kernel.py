@@ -26,7 +26,7 @@ from weft.codegen import runtime_abi as abi
 from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.names import global_name
 from weft.dialects.flow import walk
-from weft.dialects.simt.shared import SharedOp
+from weft.dialects.simt.memory import SharedOp
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
 if TYPE_CHECKING:

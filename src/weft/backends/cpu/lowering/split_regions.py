@@ -23,11 +23,9 @@ from weft.backends.cpu.lowering.split_threads import Tail, ThreadsPrinter, neede
 from weft.backends.cpu.lowering.warp_vectors import collective_tail, print_collective
 from weft.codegen.operations.control_flow import LoopHeader, Trips
 from weft.dialects.flow import end_of, walk
-from weft.dialects.simt.barrier import BarrierOp, BarrierReduceOp
-from weft.dialects.simt.grid import CoordinateOp
 from weft.dialects.simt.kernel import ExitOp, ReturnOp
-from weft.dialects.simt.shared import DynamicSharedOp, SharedOp
-from weft.dialects.simt.warp import WarpIdOp
+from weft.dialects.simt.memory import DynamicSharedOp, SharedOp
+from weft.dialects.simt.threads import BarrierOp, BarrierReduceOp, CoordinateOp, WarpIdOp
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:

@@ -23,11 +23,10 @@ from weft.backends.cpu.lowering.slots import Slot, Slots
 from weft.backends.cpu.lowering.thread_loop import thread_numbers
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.dialects.flow import walk
-from weft.dialects.simt.grid import ThreadIdxOp
 from weft.dialects.simt.memory import AllocaOp
 from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
+from weft.dialects.simt.threads import LaneIdOp, ThreadIdxOp, WarpIdOp
 from weft.dialects.simt.types import TensorType, array_bytes
-from weft.dialects.simt.warp import LaneIdOp, WarpIdOp
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from weft.backends.cpu.lowering.wgmma import ACCUMULATOR
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
-from weft.dialects.nvgpu.named_barrier import NamedBarriersOp
+from weft.dialects.nvgpu.threads import NamedBarriersOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

@@ -26,8 +26,8 @@ from weft.codegen.llvm.function_printer import FunctionPrinter
 from weft.codegen.llvm.names import global_name
 from weft.codegen.operations.kernel_parameters import MAP, kernel_parameters, take_parameters
 from weft.dialects.flow import walk
-from weft.dialects.simt.grid import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
+from weft.dialects.simt.threads import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.runtime_abi import call_row
-from weft.dialects.nvgpu.warpgroup import WarpgroupIdOp
-from weft.dialects.simt.barrier import FenceOp
-from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
-from weft.dialects.simt.warp import LaneIdOp, WarpIdOp
+from weft.dialects.nvgpu.threads import WarpgroupIdOp
+from weft.dialects.simt.profiling import RecordOp, SmIdOp, TimerOp
+from weft.dialects.simt.threads import FenceOp, LaneIdOp, WarpIdOp
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:

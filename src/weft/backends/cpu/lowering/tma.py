@@ -13,7 +13,7 @@ from weft.backends.cpu.lowering.cluster import map_shared
 from weft.backends.cpu.lowering.debug import linear_thread, print_check
 from weft.codegen.operations.tma_tiles import tile_constant
 from weft.codegen.runtime_abi import call_row
-from weft.dialects.nvgpu.tma import (
+from weft.dialects.nvgpu.async_copy import (
     REDUCTIONS,
     TmaLoadOp,
     TmaPrefetchOp,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.dialects.nvgpu.dependencies import GridDependencyLaunchOp, GridDependencyWaitOp
-from weft.dialects.nvgpu.tma import FenceProxyOp
+from weft.dialects.nvgpu.async_copy import FenceProxyOp
+from weft.dialects.nvgpu.threads import GridDependencyLaunchOp, GridDependencyWaitOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

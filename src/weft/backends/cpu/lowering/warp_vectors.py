@@ -17,8 +17,8 @@ from weft.backends.cpu.lowering.split_threads import Tail
 from weft.codegen.llvm.types import FLOAT_NAMES, float_text, integer_text, llvm_type, size_in_bytes
 from weft.codegen.operations.conversions import float_name, from_f32, is_wide, to_f32
 from weft.dialects.builder import constant_integer
-from weft.dialects.nvgpu.warpgroup import ElectOneOp
-from weft.dialects.simt.warp import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
+from weft.dialects.nvgpu.threads import ElectOneOp
+from weft.dialects.simt.threads import MatchOp, ShuffleOp, VoteOp, WarpReduceOp
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:

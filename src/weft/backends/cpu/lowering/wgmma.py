@@ -13,7 +13,7 @@ from weft import _native
 from weft.backends.cpu.lowering.coroutine_printer import WARPGROUP
 from weft.backends.cpu.lowering.fragment import load_elements, release, stored_elements
 from weft.codegen.llvm.types import fragment_chunks, memory_type
-from weft.dialects.nvgpu.wgmma import WgmmaAccumulatorOp, WgmmaHoldsSumsOp, WgmmaMmaOp, WgmmaWaitOp
+from weft.dialects.nvgpu.mma import WgmmaAccumulatorOp, WgmmaHoldsSumsOp, WgmmaMmaOp, WgmmaWaitOp
 from weft.dialects.simt.fragment import FragmentType
 
 if TYPE_CHECKING:

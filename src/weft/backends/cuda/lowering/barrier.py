@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.codegen.gpu.kernel import coordinate
-from weft.dialects.simt.barrier import (
+from weft.dialects.simt.threads import (
     BarrierOp,
     BarrierReduceOp,
     GridBarrierOp,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.backends.cuda.lowering.tma import copies_into_block, policy_arguments
-from weft.dialects.nvgpu.bulk_copy import BulkLoadOp, BulkStoreOp
+from weft.dialects.nvgpu.async_copy import BulkLoadOp, BulkStoreOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

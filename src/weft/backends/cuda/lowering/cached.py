@@ -20,8 +20,7 @@ from weft.codegen.operations.memory import (
     print_store_vector,
     print_vector,
 )
-from weft.dialects.simt.memory import LoadOp, StoreOp
-from weft.dialects.simt.views import LoadVectorOp, ReinterpretOp, StoreVectorOp
+from weft.dialects.simt.memory import LoadOp, LoadVectorOp, ReinterpretOp, StoreOp, StoreVectorOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

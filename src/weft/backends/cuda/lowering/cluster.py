@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.backends.cuda.lowering.convergent import call_convergent
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.operations.memory import print_vector
-from weft.dialects.nvgpu.cluster import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
+from weft.dialects.nvgpu.threads import ClusterBarrierOp, ClusterRankOp, MapSharedOp, StAsyncOp
 from weft.dialects.simt.kernel import kernel_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import require
-from weft.dialects.nvgpu.cp_async import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
+from weft.dialects.nvgpu.async_copy import CpAsyncCommitOp, CpAsyncCopyOp, CpAsyncWaitOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

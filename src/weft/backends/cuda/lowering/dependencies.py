@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import require
-from weft.dialects.nvgpu.dependencies import GridDependencyLaunchOp, GridDependencyWaitOp
+from weft.dialects.nvgpu.threads import GridDependencyLaunchOp, GridDependencyWaitOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

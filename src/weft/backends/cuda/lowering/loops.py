@@ -15,7 +15,7 @@ from xdsl.traits import Pure
 
 from weft.codegen.operations.control_flow import print_for, print_for_by_factors
 from weft.dialects.flow import constant_trips, unroll_factor, walk
-from weft.dialects.nvgpu.wgmma import WgmmaMmaOp
+from weft.dialects.nvgpu.mma import WgmmaMmaOp
 from weft.passes.hoist_loads import is_long
 from weft.passes.split_addresses import has_address
 

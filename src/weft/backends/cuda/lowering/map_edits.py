@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.codegen.llvm.function_printer import widened
-from weft.dialects.nvgpu.map_edits import MAP_BYTES, CopyMapOp, EditMapOp, MapAtOp
+from weft.dialects.nvgpu.tensor_map import MAP_BYTES, CopyMapOp, EditMapOp, MapAtOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -13,7 +13,6 @@ from weft.backends.cuda.lowering.cluster import is_in_cluster, map_shared, print
 from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.codegen.gpu.kernel import thread_number
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.cluster import MapSharedOp, StAsyncOp
 from weft.dialects.nvgpu.mbarrier import (
     MbarrierArriveOp,
     MbarrierInitOp,
@@ -21,6 +20,7 @@ from weft.dialects.nvgpu.mbarrier import (
     MbarrierTryWaitOp,
     MbarrierWaitOp,
 )
+from weft.dialects.nvgpu.threads import MapSharedOp, StAsyncOp
 from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.types import TensorType
 

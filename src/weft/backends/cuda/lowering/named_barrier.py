@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_convergent
-from weft.dialects.nvgpu.named_barrier import (
+from weft.dialects.nvgpu.threads import (
     NamedBarrierArriveOp,
     NamedBarriersOp,
     NamedBarrierSyncOp,

@@ -13,7 +13,7 @@ from weft.backends.cuda.lowering.atomics import ATOMICS
 from weft.backends.cuda.lowering.convergent import has
 from weft.codegen.llvm.types import FLOAT_NAMES
 from weft.codegen.operations.memory import print_vector
-from weft.dialects.simt.reductions import RedAddOp
+from weft.dialects.simt.atomics import RedAddOp
 from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_convergent, require
 from weft.codegen.operations.registers import register_share
-from weft.dialects.nvgpu.registers import SetmaxnregOp
+from weft.dialects.nvgpu.threads import SetmaxnregOp
 from weft.dialects.simt.kernel import kernel_of
 
 if TYPE_CHECKING:

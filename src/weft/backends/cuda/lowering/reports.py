@@ -19,13 +19,11 @@ from weft.codegen.llvm.names import quoted, utf8
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu.mbarrier import MbarrierTryWaitOp, MbarrierWaitOp
-from weft.dialects.nvgpu.named_barrier import NamedBarrierSyncOp
-from weft.dialects.nvgpu.warpgroup import WarpgroupBarrierOp
-from weft.dialects.nvgpu.wgmma import WgmmaMmaOp
-from weft.dialects.simt.barrier import GridBarrierOp
-from weft.dialects.simt.check import CheckOp
-from weft.dialects.simt.debug import AssertOp
+from weft.dialects.nvgpu.mma import WgmmaMmaOp
+from weft.dialects.nvgpu.threads import NamedBarrierSyncOp, WarpgroupBarrierOp
+from weft.dialects.simt.debug import AssertOp, CheckOp
 from weft.dialects.simt.kernel import kernel_of
+from weft.dialects.simt.threads import GridBarrierOp
 from weft.location import UNKNOWN_LOCATION
 
 if TYPE_CHECKING:

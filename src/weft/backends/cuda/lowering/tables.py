@@ -40,10 +40,9 @@ from weft.codegen.gpu.launch import launch_rows
 from weft.codegen.gpu.shared import SHARED
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
-from weft.dialects.nvgpu.tma import WatchBoxOp
-from weft.dialects.nvgpu.wgmma import WgmmaHoldsSumsOp
-from weft.dialects.simt.event import EventOp
-from weft.dialects.simt.watch import WatchCopyOp, WatchEventOp, WatchOp
+from weft.dialects.nvgpu.async_copy import WatchBoxOp
+from weft.dialects.nvgpu.mma import WgmmaHoldsSumsOp
+from weft.dialects.simt.debug import EventOp, WatchCopyOp, WatchEventOp, WatchOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.types import llvm_type
-from weft.dialects.simt.timing import RecordOp, SmIdOp, TimerOp
+from weft.dialects.simt.profiling import RecordOp, SmIdOp, TimerOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from weft.backends.cuda.lowering.cached import print_policy
 from weft.backends.cuda.lowering.convergent import call_convergent, has, require
 from weft.codegen.operations.tma_tiles import piece_places
 from weft.dialects.builder import constant_integer
-from weft.dialects.nvgpu.tma import (
+from weft.dialects.nvgpu.async_copy import (
     FenceProxyOp,
     TmaLoadOp,
     TmaPrefetchOp,

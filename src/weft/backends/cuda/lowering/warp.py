@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.backends.cuda.lowering.convergent import call_convergent, has, require
 from weft.codegen.gpu.warp import Warp, halves, joined, warp_rows
 from weft.codegen.llvm.types import llvm_type
-from weft.dialects.simt.warp import LaneIdOp, MatchOp, VoteOp
+from weft.dialects.simt.threads import LaneIdOp, MatchOp, VoteOp
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_convergent, has
 from weft.codegen.gpu.kernel import thread_number
-from weft.dialects.nvgpu.warpgroup import ElectOneOp, WarpgroupBarrierOp, WarpgroupIdOp
+from weft.dialects.nvgpu.threads import ElectOneOp, WarpgroupBarrierOp, WarpgroupIdOp
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:

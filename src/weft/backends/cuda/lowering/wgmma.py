@@ -14,7 +14,7 @@ from weft.backends.cuda.lowering.fragment import define_registers, registers
 from weft.backends.cuda.units import OPERANDS
 from weft.codegen.llvm.types import fragment_registers
 from weft.dialects.builder import constant_integer
-from weft.dialects.nvgpu.wgmma import ROWS, WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitOp
+from weft.dialects.nvgpu.mma import ROWS, WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitOp
 from weft.dialects.simt.fragment import FragmentMapOp, FragmentType
 from weft.types.dtype_info import INFO
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TMA, copies of boxes of tensors: `nvgpu.tma_load`, `_store`, `_reduce`, `_wait` and `_prefetch`.
+"""Asynchronous copies: a thread's `cp_async`, bulk copies of bytes, and TMA copies of a tensor's boxes.
 
-In: a tensor map, the first element of a box, a tile in shared memory, a barrier.
+In: elements of a tensor or a map with the first element of a box, a tile in shared memory, a barrier. Out: the
+elements there, after a wait.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i32
+from xdsl.dialects.builtin import FixedBitwidthType, IntegerAttr, StringAttr, UnitAttr, i1, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -22,16 +23,225 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.access import Access, Accesses, CalledAs, StartsAsync, Synchronizes
+from weft.dialects.access import Access, Accesses, CalledAs, Orders, StartsAsync, Synchronizes
 from weft.dialects.definition import operation_definition
 from weft.dialects.nvgpu.tensor_map import TensorMapType
+from weft.dialects.simt.debug import WatchedAccess, access_properties
 from weft.dialects.simt.types import TensorType
-from weft.dialects.simt.watch import WatchedAccess, access_properties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from xdsl.ir import SSAValue
+
+
+COPY_BYTES: Final = (4, 8, 16)
+
+
+@operation_definition
+class CpAsyncCopyOp(IRDLOperation):
+    """Begins to copy `count` consecutive elements; where `condition` is false, zeros are written."""
+
+    name = "nvgpu.cp_async_copy"
+
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    source = operand_def(TensorType)
+    source_indices = var_operand_def()
+    condition = opt_operand_def(i1)
+    count = prop_def(IntegerAttr.constr(i32))
+
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses(
+            (
+                Access("tensor", "written", number="count", argument=0),
+                Access(
+                    "source", "read", indices="source_indices", number="count", unless="condition"
+                ),
+            )
+        ),
+        StartsAsync("elements"),
+        CalledAs("cp_async.copy"),
+    )
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$count `to` $tensor `[` $indices `:` type($indices) `]` `from` $source `[` $source_indices `:` "
+        "type($source_indices) `]` (`when` $condition^)? attr-dict `:` type($tensor) `,` type($source)"
+    )
+
+    def __init__(
+        self,
+        count: int,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        source: SSAValue,
+        source_indices: Sequence[SSAValue],
+        condition: SSAValue | None,
+    ) -> None:
+        super().__init__(
+            operands=[tensor, indices, source, source_indices, condition],
+            properties={"count": IntegerAttr(count, i32)},
+        )
+
+    @property
+    def bytes(self) -> int:
+        """How many one copy has."""
+        element = cast("FixedBitwidthType", cast("TensorType", self.tensor.type).element_type)
+        return self.count.value.data * element.size
+
+    def verify_(self) -> None:
+        to, source = cast("TensorType", self.tensor.type), cast("TensorType", self.source.type)
+        if to.element_type != source.element_type:
+            raise VerifyException(f"elements of {source} are not those of {to}")
+        if (to.space.data, source.space.data) != ("shared", "global"):
+            raise VerifyException("copies go from global to shared memory")
+        if self.bytes not in COPY_BYTES:
+            raise VerifyException(f"a copy of {self.bytes} bytes; there are those of 4, 8 and 16")
+
+
+class _GroupOp(IRDLOperation):
+    """Base of what a thread says of its groups of copies."""
+
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@operation_definition
+class CpAsyncCommitOp(_GroupOp):
+    """This thread's copies since the last one are a group."""
+
+    name = "nvgpu.cp_async_commit"
+    traits = traits_def(Orders("commit"), CalledAs("cp_async.commit"))
+
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@operation_definition
+class CpAsyncWaitOp(_GroupOp):
+    """Waits until all but the newest `pending` groups of this thread are complete."""
+
+    name = "nvgpu.cp_async_wait"
+    traits = traits_def(Synchronizes("copies", "elements"), CalledAs("cp_async.wait"))
+
+    pending = prop_def(IntegerAttr.constr(i32))
+    assembly_format = "$pending attr-dict"
+
+    def __init__(self, pending: int) -> None:
+        super().__init__(properties={"pending": IntegerAttr(pending, i32)})
+
+
+BULK_BYTES: Final = 16
+"""Alignment of a copy's addresses and size."""
+
+
+def _check(to: SSAValue, source: SSAValue, spaces: tuple[str, str]) -> None:
+    kinds = cast("TensorType", to.type), cast("TensorType", source.type)
+    if kinds[0].element_type != kinds[1].element_type:
+        raise VerifyException(f"elements of {kinds[1]} are not those of {kinds[0]}")
+    if tuple(kind.space.data for kind in kinds) != spaces:
+        raise VerifyException(f"a copy from {kinds[1].space.data} to {kinds[0].space.data} memory")
+    for kind in kinds:
+        if (
+            kind.layout.data not in ("contiguous", "inner")
+            or kind.alignment_bytes.data % BULK_BYTES
+        ):
+            raise VerifyException(f"{kind} is not known to be contiguous, aligned to {BULK_BYTES}")
+
+
+@operation_definition
+class BulkLoadOp(IRDLOperation):
+    """Begins to copy consecutive bytes into shared memory; their bytes come to a barrier. One thread executes it."""
+
+    name = "nvgpu.bulk_load"
+
+    to = operand_def(TensorType)
+    source = operand_def(TensorType)
+    size = operand_def(i32)
+    words = operand_def(TensorType)
+    index = operand_def(i32)
+    cache = opt_prop_def(StringAttr)
+
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses(
+            (
+                Access("words", "updated", "barrier", indices="index"),
+                Access("to", "written", "tile", size="size", argument=0),
+                Access("source", "read", "tile", size="size"),
+            ),
+            is_required=True,
+        ),
+        StartsAsync("phase"),
+        CalledAs("bulk_copy"),
+    )
+    assembly_format = (
+        "$size `bytes` `to` $to `from` $source `for` $words `[` $index `]` (`cache` $cache^)? attr-dict `:` "
+        "type($to) `,` type($source) `,` type($words)"
+    )
+
+    def __init__(
+        self,
+        to: SSAValue,
+        source: SSAValue,
+        size: SSAValue,
+        barrier: tuple[SSAValue, SSAValue],
+        cache: str | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[to, source, size, *barrier],
+            properties={"cache": StringAttr(cache) if cache else None},
+        )
+
+    def verify_(self) -> None:
+        _check(self.to, self.source, ("shared", "global"))
+        check_cache(self.cache)
+
+
+@operation_definition
+class BulkStoreOp(IRDLOperation):
+    """Begins to copy consecutive bytes out of shared memory, as its own group, which `nvgpu.tma_wait` waits for."""
+
+    name = "nvgpu.bulk_store"
+
+    to = operand_def(TensorType)
+    source = operand_def(TensorType)
+    size = operand_def(i32)
+    cache = opt_prop_def(StringAttr)
+
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses(
+            (
+                Access("to", "written", "tile", size="size"),
+                Access("source", "read", "tile", size="size", argument=1),
+            )
+        ),
+        StartsAsync("store"),
+        CalledAs("bulk_copy"),
+    )
+    assembly_format = (
+        "$size `bytes` `to` $to `from` $source (`cache` $cache^)? attr-dict `:` "
+        "type($to) `,` type($source)"
+    )
+
+    def __init__(
+        self, to: SSAValue, source: SSAValue, size: SSAValue, cache: str | None = None
+    ) -> None:
+        super().__init__(
+            operands=[to, source, size],
+            properties={"cache": StringAttr(cache) if cache else None},
+        )
+
+    def verify_(self) -> None:
+        _check(self.to, self.source, ("global", "shared"))
+        check_cache(self.cache)
+
 
 CACHES: Final = ("evict_first", "evict_last", "evict_normal")
 """What becomes of a copy's data in the L2 cache: the first to go, the last, or neither."""
