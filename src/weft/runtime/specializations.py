@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from weft import _native
 from weft.blame import is_of_a_handler
 from weft.errors import SignatureError, UnavailableError
+from weft.memo import CallCache
 
 _STARRED: Final = 0x04 | 0x08  # CO_VARARGS, CO_VARKEYWORDS
 _MOST_TURNS: Final = 2
@@ -91,14 +92,6 @@ class _CompileLock:
             _HERE.turns = outer
 
 
-class _Specialization:
-    """One key's compiled function, and the lock for compiling it."""
-
-    def __init__(self, name: str) -> None:
-        self.turn = _CompileLock(name)
-        self.compiled: Compiled | None = None
-
-
 class Specializations:
     """Looks up, and compiles on a miss. Thread-safe: two threads with one new key compile it once.
 
@@ -123,13 +116,14 @@ class Specializations:
         self._bind: Any = make_binder(function)
         self._compile = compile_for
         self._first_turn = _CompileLock(self._name)
-        self._by_key: dict[Hashable, _Specialization] = {}
+        self._by_key: CallCache[Compiled] = CallCache()
+        self._locks: dict[Hashable, _CompileLock] = {}  # of what is being compiled
         # Positions of the Constexpr parameters, known after compiling has read the annotations.
         self._constants: tuple[int, ...] | None = None
 
     def compiled(self) -> list[Compiled]:
         """All specializations so far, the newest last."""
-        return [entry.compiled for entry in list(self._by_key.values()) if entry.compiled]
+        return self._by_key.entries()
 
     def call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Runs the function compiled for these arguments' types; compiles it if needed.
@@ -140,22 +134,7 @@ class Specializations:
         # With keyword-only parameters a matching count proves nothing: one may be positional.
         if keywords or self._keyword_only or len(arguments) != self._count:
             arguments = self._bound(arguments, keywords)
-        constants = self._constants
-        if constants is None:
-            constants = self._first(arguments)
-        key: Hashable
-        if constants:
-            chosen: list[object] = [arguments[i] for i in constants]
-            values = tuple(_native.constant_key(value) for value in chosen)
-            runtime = tuple(a for i, a in enumerate(arguments) if i not in constants)
-            key = (self._type_key(runtime, arguments), self._checked(values))
-        else:
-            runtime = arguments
-            key = self._type_key(runtime, arguments)
-        entry = self._by_key.get(key)
-        compiled = None if entry is None else entry.compiled
-        if compiled is None or not _is_current(compiled):
-            compiled = self._compile_once(key, arguments)
+        compiled, runtime, constants = self._find(arguments)
         if self._keyword_only:
             return self._call_with_keywords(compiled, arguments, constants)
         return compiled(*runtime)
@@ -175,19 +154,32 @@ class Specializations:
 
     def find(self, arguments: tuple[Any, ...]) -> tuple[Compiled, tuple[int, ...]]:
         """The compiled function that a call with all of these arguments runs, and the positions of those it gets."""
+        compiled, _, constants = self._find(arguments)
+        return compiled, tuple(i for i in range(self._count) if i not in constants)
+
+    def _find(
+        self, arguments: tuple[Any, ...]
+    ) -> tuple[Compiled, tuple[Any, ...], tuple[int, ...]]:
+        """The compiled function of a call, the arguments that it gets, and the positions of the others."""
         constants = self._constants
         if constants is None:
             constants = self._first(arguments)
-        places = tuple(i for i in range(self._count) if i not in constants)
-        key: Hashable = self._type_key(tuple(arguments[i] for i in places), arguments)
-        if constants:
-            values = tuple(_native.constant_key(arguments[i]) for i in constants)
-            key = (key, self._checked(values))
-        entry = self._by_key.get(key)
-        compiled = None if entry is None else entry.compiled
-        if compiled is None or not _is_current(compiled):
+        runtime, key = self._key(arguments, constants)
+        compiled = self._by_key.find(key)
+        if compiled is None:
             compiled = self._compile_once(key, arguments)
-        return compiled, places
+        return compiled, runtime, constants
+
+    def _key(
+        self, arguments: tuple[Any, ...], constants: tuple[int, ...]
+    ) -> tuple[tuple[Any, ...], Hashable]:
+        """The arguments that are not constants, and the key of all."""
+        if not constants:
+            return arguments, self._type_key(arguments, arguments)
+        chosen: list[object] = [arguments[i] for i in constants]
+        values = tuple([_native.constant_key(value) for value in chosen])
+        runtime = tuple([a for i, a in enumerate(arguments) if i not in constants])
+        return runtime, (self._type_key(runtime, arguments), self._checked(values))
 
     def _call_with_keywords(
         self, compiled: Compiled, arguments: tuple[Any, ...], constants: tuple[int, ...]
@@ -207,12 +199,7 @@ class Specializations:
             return self._constants
         compiled = self._compile(arguments)
         constants = compiled.constant_positions
-        runtime = tuple(a for i, a in enumerate(arguments) if i not in constants)
-        types = self._type_key(runtime, arguments)
-        values = self._checked(tuple(_native.constant_key(arguments[i]) for i in constants))
-        entry = _Specialization(self._name)
-        entry.compiled = compiled
-        self._by_key[(types, values) if constants else types] = entry
+        self._by_key.keep(self._key(arguments, constants)[1], compiled)
         self._constants = constants
         return constants
 
@@ -244,29 +231,19 @@ class Specializations:
         return values
 
     def _compile_once(self, key: Hashable, arguments: tuple[Any, ...]) -> Compiled:
-        # Single dictionary operations, here and below, so the table needs no lock.
-        entry = self._by_key.setdefault(key, _Specialization(self._name))
-        return entry.turn.take(lambda: self._compile_entry(key, entry, arguments))
+        # Single dictionary operations, so the table needs no lock.
+        lock = self._locks.setdefault(key, _CompileLock(self._name))
+        try:
+            return lock.take(lambda: self._compile_entry(key, arguments))
+        finally:
+            self._locks.pop(key, None)
 
-    def _compile_entry(
-        self, key: Hashable, entry: _Specialization, arguments: tuple[Any, ...]
-    ) -> Compiled:
-        if entry.compiled is None or not _is_current(entry.compiled):
-            try:
-                entry.compiled = self._compile(arguments)
-            except BaseException:
-                self._forget(key, entry)
-                raise
-        return entry.compiled
-
-    def _forget(self, key: Hashable, entry: _Specialization) -> None:
-        """Drops what could not be compiled, with the constants in its key."""
-        if entry.compiled is None and self._by_key.get(key) is entry:
-            self._by_key.pop(key, None)
-
-
-def _is_current(compiled: Compiled) -> bool:
-    return all(item.is_current() for item in compiled.captured)
+    def _compile_entry(self, key: Hashable, arguments: tuple[Any, ...]) -> Compiled:
+        compiled = self._by_key.find(key)
+        if compiled is None:
+            compiled = self._compile(arguments)
+            self._by_key.keep(key, compiled)
+        return compiled
 
 
 def make_binder(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from weft import _native
 from weft.config import overrides
 from weft.kernels.host.arrays import maker_of
+from weft.memo import CallCache
 from weft.tracebacks import leave_the_users_frames
 
 if TYPE_CHECKING:
@@ -74,8 +75,7 @@ def cached_dispatch_except(*names: str) -> Callable[[_F], _F]:
     """
 
     def decorate(function: _F) -> _F:
-        known: dict[Hashable, _Known] = {}
-        seen: set[int] = set()
+        known: CallCache[_Known] = CallCache(_MOST)
         places = {name: list(signature(function).parameters).index(name) for name in names}
 
         @wraps(function)
@@ -84,8 +84,8 @@ def cached_dispatch_except(*names: str) -> Callable[[_F], _F]:
             if places:
                 shown, others, arguments, keywords = _marked(places, arguments, keywords)
             key = None if overrides() else _native.call_key(shown, others)
-            found = known.get(key)
-            if found is not None and found.is_current():
+            found = known.find(key)
+            if found is not None:
                 new = found.new_arrays()
                 if new is not None:
                     return found.run((*arguments, *keywords.values(), *new))
@@ -93,28 +93,15 @@ def cached_dispatch_except(*names: str) -> Callable[[_F], _F]:
             if not isinstance(answer, Call):
                 return answer
             answer.function(*answer.arguments)
-            if key is not None and _is_second(key, seen):
+            if key is not None and known.is_second(key):
                 made = known_call(answer, (*arguments, *keywords.values()))
                 if made is not None:
-                    if len(known) >= _MOST:
-                        known.clear()
-                    known[key] = made
+                    known.keep(key, made)
             return answer.result
 
         return cast("_F", call)
 
     return decorate
-
-
-def _is_second(key: Hashable, seen: set[int]) -> bool:
-    """Whether a key has been seen before; notes it."""
-    number = hash(key)
-    if number in seen:
-        return True
-    if len(seen) >= _MOST:
-        seen.clear()
-    seen.add(number)
-    return False
 
 
 class _Any(int):
@@ -150,7 +137,6 @@ class _Known:
     """
 
     __slots__ = (
-        "_captured",
         "_chosen",
         "_compiled",
         "_constants",
@@ -158,6 +144,7 @@ class _Known:
         "_makers",
         "_result",
         "_steps",
+        "captured",
     )
 
     def __init__(
@@ -170,13 +157,9 @@ class _Known:
         chosen: Callable[[Sequence[Any]], tuple[Any, ...]],
         result: Callable[[Sequence[Any]], Any],
     ) -> None:
-        self._compiled, self._captured = compiled, compiled.captured
+        self._compiled, self.captured = compiled, compiled.captured
         self._makers, self._key, self._constants = makers, key, constants
         self._steps, self._chosen, self._result = steps, chosen, result
-
-    def is_current(self) -> bool:
-        """Whether the captured globals and closure values are unchanged."""
-        return not self._captured or all(item.is_current() for item in self._captured)
 
     def new_arrays(self) -> tuple[Any, ...] | None:
         """New arrays for the results, or None if their layout differs from the first call's."""
