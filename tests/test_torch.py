@@ -42,6 +42,11 @@ def divide(a: INTS, quotient: INTS, rest: INTS, /, *, by: weft.Constexpr[int]):
     return a.shape[0]
 
 
+@weft.jit
+def divided(a: VECTOR, quotient: VECTOR, rest: VECTOR, *, by: weft.Constexpr[int]):
+    divide_kernel(a, quotient, rest, by).launch(over=a.shape[0])
+
+
 def like(a, *_, **__):
     return torch.empty_like(a)
 
@@ -88,6 +93,40 @@ def test_an_operator_that_returns_what_it_writes_has_a_derivative(scaled):
     whole(lambda a: (scaled(a, 3.0) * a).sum())(a).backward()
     assert a.grad.tolist() == [0, 6, 12, 18]
     torch.library.opcheck(scaled, (a, 3.0))
+
+
+def test_a_derivative_is_one_function_of_gradient_result_and_arguments():
+    def backward(grad, out, a, factor=2.0):
+        assert out.shape == a.shape
+        return op(grad, factor), None
+
+    op = weft.torch.custom_op(
+        scale, outputs={"out": like}, backward=backward, name="weft_tests::derived"
+    )
+    a = torch.arange(4.0, requires_grad=True)
+    (grad,) = torch.autograd.grad(whole(lambda a: op(a, 3.0))(a).sum(), a)
+    assert grad.tolist() == [3, 3, 3, 3]
+    weight = torch.ones(4, requires_grad=True)  # the gradient has a gradient, by the same rule
+    (grad,) = torch.autograd.grad(op(a), a, weight, create_graph=True)
+    assert torch.autograd.grad(grad.sum(), weight)[0].tolist() == [2, 2, 2, 2]
+    torch.library.opcheck(op, (a, 3.0))
+
+
+def test_a_derivative_of_several_results_and_a_number_by_keyword():
+    def backward(grads, outs, a, by):
+        assert len(grads) == len(outs) == 2 and by == 4
+        return (grads[0] / by + grads[1],)
+
+    op = weft.torch.custom_op(
+        divided,
+        outputs={"quotient": like, "rest": like},
+        backward=backward,
+        name="weft_tests::of_two",
+    )
+    a = torch.arange(6.0, requires_grad=True)
+    quotient, rest = op(a, by=4)
+    (quotient + 2 * rest).sum().backward()
+    assert a.grad.tolist() == [2.25] * 6
 
 
 @pytest.mark.parametrize(
@@ -186,6 +225,18 @@ WRONG = {
         {"outputs": {"out": torch.empty(3)}},
         weft.SignatureError,
         "expected a function that makes the tensor",
+    ),
+    "a derivative of what is written": (
+        scale,
+        {"mutates_args": ["out"], "backward": like},
+        weft.SignatureError,
+        "backward= is for operators that write nothing but outputs=",
+    ),
+    "a derivative of another type": (
+        scale,
+        {"outputs": {"out": like}, "backward": "scale"},
+        weft.SignatureError,
+        "backward is 'scale', expected a function",
     ),
     "no namespace": (scale, {"name": "scale"}, weft.SignatureError, "expected 'namespace::name'"),
     "a tuple": (takes_a_pair, {}, weft.SignatureError, "has no type in torch's schemas"),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memoization with a single result per key, in any threads; and the cache of calls by their arguments' key.
 
-In: a function of hashable arguments, or a call's key. Out: the same, memoized; the entry that earlier calls left. There
-is no lock that a signal handler, a forked child or an import could hang on.
+In: a function of hashable arguments, or a call's key. Out: the same, memoized; the entry that earlier calls left.
+Without a lock that a signal handler, a forked child or an import could hang on.
 """
 
 from __future__ import annotations

@@ -8,11 +8,12 @@ functions take torch's tensors as they are. The import makes the operators ``wef
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from importlib import import_module
-from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft import _native
 from weft.api import JitFunction
@@ -27,6 +28,7 @@ from weft.arguments.tensor import TensorKind
 from weft.arguments.tensor_spec import Tensor, TensorSpec
 from weft.errors import SignatureError, UnavailableError, brief
 from weft.runtime.specializations import identifier
+from weft.torch_operators import Declaration, Parameter, differentiate, schema_of
 from weft.tracebacks import one_frame
 from weft.types.dtype import DType
 
@@ -45,24 +47,6 @@ _PYTHON_TYPES: Final[dict[object, str]] = {bool: "bool", int: "SymInt", float: "
 _CONSTANTS: Final[dict[object, str]] = {bool: "bool", int: "int", float: "float", str: "str"}
 
 
-class _Parameter(NamedTuple):
-    """A parameter of the function, with its type in torch's schema."""
-
-    name: str
-    type: str
-    default: object
-    keyword_only: bool
-    positional_only: bool
-
-    def declared(self, alias: str) -> str:
-        """As in a schema: ``Tensor(a!) out``, ``float alpha=2.0``."""
-        kind = f"Tensor{alias}{self.type.removeprefix('Tensor')}" if alias else self.type
-        if self.default is MISSING:
-            return f"{kind} {self.name}"
-        default = f'"{self.default}"' if isinstance(self.default, str) else repr(self.default)
-        return f"{kind} {self.name}={default}"
-
-
 @one_frame("weft.torch.custom_op")
 def custom_op(
     function: Any,
@@ -70,6 +54,7 @@ def custom_op(
     *,
     mutates_args: Iterable[str] = (),
     outputs: Mapping[str, Callable[..., Any]] | None = None,
+    backward: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Any:
     """Makes an operator of torch from a host function.
@@ -84,9 +69,12 @@ def custom_op(
         outputs: the other tensors that its kernels write: name → a function of the operator's arguments that makes one,
             uninitialized. The operator does not take them, and returns them, in this order; they are new ones at each
             call. torch accepts a derivative only for operators that write nothing else.
+        backward: the derivatives by the operator's arguments, None for those without: a function of the result's
+            gradient, the result and the arguments, as `weft.kernels` has them; of several results it gets tuples. It
+            has derivatives itself where it calls functions that have.
         name: ``"namespace::name"``; by default made of the function's module and its name.
     Returns:
-        torch's `CustomOpDef`: call it, and give it a derivative by its `register_autograd`.
+        torch's `CustomOpDef`: call it, and give it other rules by its `register_vmap` and the like.
     Raises:
         TypeError: if `function` is neither.
         SignatureError: if a name is not that of a tensor, if torch's schemas have no type for a parameter, or, at a
@@ -108,19 +96,30 @@ def custom_op(
         tensor([3., 3.])
     """
     parameters = list(_parameters(function))
+    if backward is not None and not callable(backward):
+        raise _error(function, f"backward is {brief(backward)}, expected a function")
     mutated = [mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
     made = dict(outputs or {})
     _check_names(function, parameters, mutated, made)
+    if backward is not None and (mutated or not made):
+        raise _error(
+            function,
+            "backward= is for operators that write nothing but outputs=",
+            "a derivative is of what the operator returns: name the tensors that it writes in outputs=",
+        )
     if name is None:
         name = f"{function.__module__.replace('.', '_')}::{identifier(function.__name__)}"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise _error(function, f"name is {brief(name)}, expected 'namespace::name'")
     taken = [parameter for parameter in parameters if parameter.name not in made]
     operator = _Operator(function, parameters, made, {*mutated, *made})
-    defined = _library().custom_op(
-        name, operator, mutates_args=mutated, schema=_schema(taken, mutated, len(made))
-    )
+    schema = schema_of(taken, len(made), mutated)
+    defined = _library().custom_op(name, operator, mutates_args=mutated, schema=schema)
     defined.register_fake(operator.outputs)
+    if backward is not None:
+        defaults = tuple((parameter.name, parameter.default) for parameter in taken)
+        declared = Declaration(name, operator, defaults, schema, operator.outputs, backward)
+        differentiate(defined, declared)
     return defined
 
 
@@ -130,7 +129,7 @@ class _Operator:
     def __init__(
         self,
         function: Any,
-        parameters: Sequence[_Parameter],
+        parameters: Sequence[Parameter],
         made: Mapping[str, Callable[..., Any]],
         written: set[str],
     ) -> None:
@@ -200,8 +199,8 @@ def _accepted_by(make: Callable[..., Any]) -> tuple[int, set[str] | None]:
     by_place = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in own)
     names = {one.name for one in own if one.kind is one.KEYWORD_ONLY}
     return (
-        sys.maxsize if Parameter.VAR_POSITIONAL in kinds else by_place,
-        None if Parameter.VAR_KEYWORD in kinds else names,
+        sys.maxsize if inspect.Parameter.VAR_POSITIONAL in kinds else by_place,
+        None if inspect.Parameter.VAR_KEYWORD in kinds else names,
     )
 
 
@@ -219,7 +218,7 @@ def _made_by(
     return make(*arguments, *places, **keywords, **named)
 
 
-def _parameters(function: Any) -> Iterator[_Parameter]:
+def _parameters(function: Any) -> Iterator[Parameter]:
     """The function's parameters that a caller passes.
 
     Raises:
@@ -237,7 +236,7 @@ def _parameters(function: Any) -> Iterator[_Parameter]:
             if kind is None:
                 raise _untyped(function, declared.name, annotation_text(annotation))
             optional = "?" if is_optional or declared.default is None else ""
-            yield _Parameter(
+            yield Parameter(
                 declared.name,
                 kind + optional,
                 declared.default,
@@ -249,7 +248,7 @@ def _parameters(function: Any) -> Iterator[_Parameter]:
             kind = _compiled_type(p.kind)
             if kind is None:
                 raise _untyped(function, p.name, p.kind.text)
-            yield _Parameter(p.name, kind, p.default, p.keyword_only, p.positional_only)
+            yield Parameter(p.name, kind, p.default, p.keyword_only, p.positional_only)
     else:
         raise TypeError(
             "weft.torch.custom_op takes a @weft.jit function or the result of weft.compile, "
@@ -280,23 +279,12 @@ def _compiled_type(kind: object) -> str | None:
 
 def _check_names(
     function: Any,
-    parameters: Sequence[_Parameter],
+    parameters: Sequence[Parameter],
     mutated: Sequence[str],
     made: Mapping[str, object],
 ) -> None:
     tensors = [p.name for p in parameters if p.type.startswith("Tensor")]
     check_effects(tensors, mutated, made, "makes the tensor", lambda said: _error(function, said))
-
-
-def _schema(taken: Sequence[_Parameter], mutated: Sequence[str], results: int) -> str:
-    """``(Tensor a, Tensor(a0!) b, *, float alpha=2.0) -> ()``."""
-    parts: list[str] = []
-    for index, parameter in enumerate(taken):
-        if parameter.keyword_only and not (index and taken[index - 1].keyword_only):
-            parts.append("*")
-        parts.append(parameter.declared(f"(a{index}!)" if parameter.name in mutated else ""))
-    returned = ", ".join(["Tensor"] * results)
-    return f"({', '.join(parts)}) -> {returned if results == 1 else f'({returned})'}"
 
 
 def _register() -> None:
@@ -305,7 +293,7 @@ def _register() -> None:
         import_module("torch")
     except ModuleNotFoundError:
         return
-    cast("Any", import_module("weft.kernels.host.torch_operators")).make_operators()
+    cast("Any", import_module("weft.kernels.host.autograd")).make_operators()
 
 
 def _library() -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.sampling import sampled
 from weft import kernels
-from weft.kernels.host.torch_operators import _DECLARED, make_operators
+from weft.kernels.host.autograd import _DECLARED, make_operators
 
 torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

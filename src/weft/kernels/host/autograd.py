@@ -4,7 +4,7 @@
 In: a function of ``weft.kernels``, shapes of its result, and its derivative. Out: the same function. Plain calls with
 tensors of torch run as they are, as those with other arrays do. Where torch has to know of a call, since it
 differentiates, transforms, traces, casts or watches, the call is one of the operator ``weft::<name>``, made by
-`operators`. torch is imported by nothing here.
+`weft.torch_operators`. torch is imported by nothing here.
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ import sys
 from functools import wraps
 from importlib import import_module
 from inspect import signature
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import brief
 from weft.kernels.host.jax import with_jax
-from weft.kernels.host.sharding import has_strategy
-from weft.kernels.host.torch_operators import (
-    declare,
+from weft.kernels.host.sharding import has_strategy, register_strategy
+from weft.torch_operators import (
+    Declaration,
+    Parameter,
     is_inside,
     is_transformed,
-    make_operators,
+    make_operator,
     no_derivative,
+    schema_of,
     transformed,
+    update_flop_counters,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
-
-    from weft.kernels.host.torch_operators import Declaration
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -48,6 +50,110 @@ WIDE_ON_GPUS: Final = {"cuda": "wide"}
 """Under `torch.autocast`: on a GPU in f32, as torch's exponentials and norms."""
 WIDEST: Final = {"cpu": "widest", "cuda": "widest"}
 """Under `torch.autocast`: all in the type of the widest."""
+
+
+_TYPES: Final = {
+    "int": "SymInt",
+    "int | None": "SymInt",
+    "float": "float",
+    "float | None": "float",
+    "bool": "bool",
+    "str": "str",
+    "str | None": "str",
+    "Activation": "str",
+    "ElementType": "str",
+    "Function": "str",
+    "Number": "Scalar",
+    "Sequence[int] | None": "SymInt[]",
+    "tuple[float, float] | None": "float[]",
+}
+
+
+_DECLARED: Final[dict[str, Declaration]] = {}
+_MADE: Final[dict[str, Any]] = {}
+_LIBRARY: Final[list[Any]] = []
+_SHARDED: Final[set[str]] = set()  # of which torch knows how a `DTensor` is sharded
+_LOCK: Final = RLock()
+
+
+def declare(
+    function: Callable[..., Any],
+    like: Callable[..., Any],
+    backward: Callable[..., Any] | None,
+    kept: tuple[str, Callable[..., Any]] | None,
+    **rules: Any,
+) -> Declaration:
+    """Declares a function's operator; `make_operators` registers all."""
+    own, written = rules.get("run", function), ["out"]
+    count = str(signature(own).return_annotation).count("Any")
+    if kept is not None:
+        count = 2
+        written.append(kept[0])
+    parameters = [p for p in signature(own).parameters.values() if p.name not in written]
+    made = Declaration(
+        function.__name__,
+        own if kept is None else _with_kept(own, *kept),
+        tuple((p.name, p.default) for p in parameters),
+        schema_of(list(map(_parameter, parameters)), count),
+        like,
+        backward,
+        kept is not None,
+        rules.get("autocast", {}),
+        rules.get("rows", {}),
+        rules.get("flops"),
+    )
+    _DECLARED[made.name] = made
+    return made
+
+
+def make_operators() -> bool:
+    """Registers the operators of all functions of `weft.kernels` once; true.
+
+    A graph that torch has kept, of a program that it does not trace again, names them by their names alone, and the
+    derivative of one is another.
+    """
+    with _LOCK:
+        is_new = False
+        if not _LIBRARY:
+            package = cast("Any", import_module("weft.kernels"))
+            for module in dict.fromkeys(package._MODULES.values()):
+                import_module(f"weft.kernels.{module}")
+            _LIBRARY.append(cast("Any", import_module("torch")).library.Library("weft", "FRAGMENT"))
+        for name in _DECLARED.keys() - _MADE.keys():
+            _MADE[name] = make_operator(_LIBRARY[0], _DECLARED[name])
+            is_new = True
+        if is_new:
+            update_flop_counters(sys.modules["torch"], _MADE)
+        if _SHARDED != _MADE.keys() and "torch.distributed.tensor" in sys.modules:
+            for name in _MADE.keys() - _SHARDED:
+                if has_strategy(_DECLARED[name]):
+                    register_strategy(_DECLARED[name], _MADE[name])
+                _SHARDED.add(name)
+    return True
+
+
+# torch's tracer calls it and takes the result for a constant, as `torch.compiler.assume_constant_result` says.
+make_operators._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _with_kept(
+    function: Callable[..., Any], name: str, make: Callable[..., Any]
+) -> Callable[..., tuple[Any, Any]]:
+    """A function that returns its result, and what it wrote to another array."""
+
+    def call(*arguments: Any) -> tuple[Any, Any]:
+        array = make(*arguments)
+        return function(*arguments, **{name: array}), array
+
+    return call
+
+
+def _parameter(parameter: Any) -> Parameter:
+    """A parameter of the operator; without a known annotation it is a tensor."""
+    kind = _TYPES.get(parameter.annotation, "Tensor")
+    if parameter.default is parameter.empty:
+        return Parameter(parameter.name, kind)
+    return Parameter(parameter.name, kind + "?" * (parameter.default is None), parameter.default)
 
 
 def differentiable(
@@ -70,7 +176,7 @@ def differentiable(
             makes an array for it from the other arguments; it has no gradient.
         result: makes a call's result of the operator's and the call's arguments; None: it is the same.
         rules: `run`, what the operator is instead of the function, and `autocast`, `rows` and `flops`, as in
-            `operators.Declaration`.
+            `weft.torch_operators.Declaration`.
     """
 
     def decorate(function: _F) -> _F:

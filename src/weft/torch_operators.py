@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of arrays as operators of torch, ``weft::<name>``.
+"""Functions of arrays as operators of torch: those of ``weft.kernels``, and the user's of `weft.torch.custom_op`.
 
 In: declarations. Out: for each an operator with a schema, a kernel, a fake implementation, derivatives in reverse and
 forward mode, rules for `vmap` and `autocast`, and a FLOP count. torch is not imported until operators are made.
@@ -9,30 +9,50 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from inspect import signature
-from threading import RLock, local
+from threading import local
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from weft.kernels.host.sharding import has_strategy, register_strategy
+from weft.arguments.base import MISSING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-_TYPES: Final = {
-    "int": "SymInt",
-    "int | None": "SymInt",
-    "float": "float",
-    "float | None": "float",
-    "bool": "bool",
-    "str": "str",
-    "str | None": "str",
-    "Activation": "str",
-    "ElementType": "str",
-    "Function": "str",
-    "Number": "Scalar",
-    "Sequence[int] | None": "SymInt[]",
-    "tuple[float, float] | None": "float[]",
-}
+
+class Parameter(NamedTuple):
+    """A parameter of an operator.
+
+    Attributes:
+        name: in calls by keyword.
+        type: in torch's schema language, ``"Tensor"``, ``"float?"``.
+        default: or `MISSING`.
+        keyword_only, positional_only: as Python's.
+    """
+
+    name: str
+    type: str
+    default: object = MISSING
+    keyword_only: bool = False
+    positional_only: bool = False
+
+    def declared(self, alias: str = "") -> str:
+        """As in a schema: ``Tensor(a!) out``, ``float alpha=2.0``."""
+        kind = f"Tensor{alias}{self.type.removeprefix('Tensor')}" if alias else self.type
+        if self.default is MISSING:
+            return f"{kind} {self.name}"
+        default = f'"{self.default}"' if isinstance(self.default, str) else repr(self.default)
+        return f"{kind} {self.name}={default}"
+
+
+def schema_of(parameters: Sequence[Parameter], results: int, mutated: Sequence[str] = ()) -> str:
+    """``(Tensor a, Tensor(a0!) b, *, float alpha=2.0) -> ()``."""
+    parts: list[str] = []
+    for index, parameter in enumerate(parameters):
+        if parameter.keyword_only and not (index and parameters[index - 1].keyword_only):
+            parts.append("*")
+        parts.append(parameter.declared(f"(a{index}!)" if parameter.name in mutated else ""))
+    returned = ", ".join(["Tensor"] * results)
+    return f"({', '.join(parts)}) -> {returned if results == 1 else f'({returned})'}"
 
 
 class Declaration(NamedTuple):
@@ -58,10 +78,10 @@ class Declaration(NamedTuple):
     schema: str
     like: Callable[..., Any]
     backward: Callable[..., Any] | None
-    keeps: bool
-    autocast: dict[str, str]
-    rows: dict[str, int]
-    flops: Callable[..., int] | None
+    keeps: bool = False
+    autocast: Mapping[str, str] = MappingProxyType({})
+    rows: Mapping[str, int] = MappingProxyType({})
+    flops: Callable[..., int] | None = None
 
     def filled(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """All arguments: torch leaves those away that are as by default."""
@@ -69,101 +89,13 @@ class Declaration(NamedTuple):
         return (*arguments, *[default for _, default in rest])
 
 
-_DECLARED: Final[dict[str, Declaration]] = {}
-_MADE: Final[dict[str, Any]] = {}
-_LIBRARY: Final[list[Any]] = []
-_SHARDED: Final[set[str]] = set()  # of which torch knows how a `DTensor` is sharded
 _NODES: Final[dict[str, Any]] = {}
-_LOCK: Final = RLock()
 
 
-def declare(
-    function: Callable[..., Any],
-    like: Callable[..., Any],
-    backward: Callable[..., Any] | None,
-    kept: tuple[str, Callable[..., Any]] | None,
-    **rules: Any,
-) -> Declaration:
-    """Declares a function's operator; `make_operators` registers all."""
-    own, written = rules.get("run", function), ["out"]
-    count = str(signature(own).return_annotation).count("Any")
-    if kept is not None:
-        count = 2
-        written.append(kept[0])
-    parameters = [p for p in signature(own).parameters.values() if p.name not in written]
-    results = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
-    made = Declaration(
-        function.__name__,
-        own if kept is None else _with_kept(own, *kept),
-        tuple((p.name, p.default) for p in parameters),
-        f"({', '.join(map(_declared, parameters))}) -> {results}",
-        like,
-        backward,
-        kept is not None,
-        rules.get("autocast", {}),
-        rules.get("rows", {}),
-        rules.get("flops"),
-    )
-    _DECLARED[made.name] = made
-    return made
-
-
-def make_operators() -> bool:
-    """Registers the operators of all functions of `weft.kernels` once; true.
-
-    A graph that torch has kept, of a program that it does not trace again, names them by their names alone, and the
-    derivative of one is another.
-    """
-    with _LOCK:
-        is_new = False
-        if not _LIBRARY:
-            package = cast("Any", import_module("weft.kernels"))
-            for module in dict.fromkeys(package._MODULES.values()):
-                import_module(f"weft.kernels.{module}")
-            _LIBRARY.append(cast("Any", import_module("torch")).library.Library("weft", "FRAGMENT"))
-        for name in _DECLARED.keys() - _MADE.keys():
-            _MADE[name] = _make(_DECLARED[name])
-            is_new = True
-        if is_new:
-            _update_flop_counters(sys.modules["torch"])
-        if _SHARDED != _MADE.keys() and "torch.distributed.tensor" in sys.modules:
-            for name in _MADE.keys() - _SHARDED:
-                if has_strategy(_DECLARED[name]):
-                    register_strategy(_DECLARED[name], _MADE[name])
-                _SHARDED.add(name)
-    return True
-
-
-# torch's tracer calls it and takes the result for a constant, as `torch.compiler.assume_constant_result` says.
-make_operators._dynamo_marked_constant = True  # type: ignore[attr-defined]
-
-
-def _with_kept(
-    function: Callable[..., Any], name: str, make: Callable[..., Any]
-) -> Callable[..., tuple[Any, Any]]:
-    """A function that returns its result, and what it wrote to another array."""
-
-    def call(*arguments: Any) -> tuple[Any, Any]:
-        array = make(*arguments)
-        return function(*arguments, **{name: array}), array
-
-    return call
-
-
-def _declared(parameter: Any) -> str:
-    """A parameter in torch's schema language; by default a tensor."""
-    kind, default = _TYPES.get(parameter.annotation, "Tensor"), parameter.default
-    if default is parameter.empty:
-        return f"{kind} {parameter.name}"
-    if default is None:
-        return f"{kind}? {parameter.name}=None"
-    text = f'"{default}"' if isinstance(default, str) else repr(default)
-    return f"{kind} {parameter.name}={text}"
-
-
-def _make(declared: Declaration) -> Any:
+def make_operator(library: Any, declared: Declaration) -> Any:
+    """Makes an operator in a `torch.library.Library`, with its derivatives in both modes and its other rules."""
     torch: Any = sys.modules["torch"]
-    library, name = _LIBRARY[0], declared.name
+    name = declared.name
     library.define(name + declared.schema, tags=(torch.Tag.pt2_compliant_tag,))
     operator = getattr(torch.ops.weft, name).default
     library.impl(name, _marked(declared.run), "CompositeExplicitAutograd")
@@ -172,7 +104,8 @@ def _make(declared: Declaration) -> Any:
     above = _differentiated(torch, operator, methods, declared)
     library.impl(name, above, "Autograd", with_keyset=True)
     methods["vmap"] = staticmethod(_after_state(rule))
-    _NODES[name] = type(f"weft_{name}", (torch.autograd.Function,), methods)
+    node = cast("Any", type(f"weft_{name}", (torch.autograd.Function,), methods))
+    _NODES[name] = declared, node
     torch.library.register_vmap(f"weft::{name}", rule, lib=library)
     for device, type_rule in declared.autocast.items():
         library.impl(
@@ -221,14 +154,14 @@ def _counted(declared: Declaration) -> Callable[..., int]:
     return flops
 
 
-def _update_flop_counters(torch: Any) -> None:
-    """Adds the FLOP formulas to counters that are active and have a copy of torch's registry."""
+def update_flop_counters(torch: Any, names: Iterable[str]) -> None:
+    """Adds the FLOP formulas of operators to counters that are active and have a copy of torch's registry."""
     formulas: Any = import_module("torch.utils.flop_counter").flop_registry
     modes: Any = import_module("torch.utils._python_dispatch")
     for mode in modes._get_current_dispatch_mode_stack():
         registry = getattr(getattr(mode, "counter", mode), "flop_registry", None)
         if registry is not None:
-            for name in _MADE:
+            for name in names:
                 packet = getattr(torch.ops.weft, name)
                 if packet in formulas:
                     registry.setdefault(packet, formulas[packet])
@@ -264,13 +197,13 @@ def _differentiated(
 
 def transformed(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Calls an operator under `torch.func`: a node with a rule for each transformation."""
-    declared = _DECLARED[name]
+    declared, node = _NODES[name]
     rest = declared.parameters[len(arguments) :]
     values = [*arguments, *[keywords.get(one, default) for one, default in rest]]
     formula = getattr(declared.backward, "formula", None)
     if formula is not None and _PLACE.is_pushing:
         return formula(*values)
-    return _NODES[name].apply(None, *values)
+    return node.apply(None, *values)
 
 
 def is_transformed(torch: Any) -> bool:
@@ -313,18 +246,8 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
         if derive is None and is_graded and is_first and len(whole) < len(outputs):
             raise no_derivative(name)
         ctx.mark_non_differentiable(*(outputs[1:] if declared.keeps else whole))
-        is_tensor = [isinstance(value, torch.Tensor) for value in arguments]
-        tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
-        ctx.save_for_backward(*outputs, *tensors)
-        ctx.save_for_forward(*outputs, *tensors)
-        ctx.is_tensor, ctx.outputs, ctx.is_inner = is_tensor, len(outputs), state is not None
-        ctx.others = [one for one in arguments if not isinstance(one, torch.Tensor)]
-
-    def saved(ctx: Any) -> tuple[Any, list[Any]]:
-        everything, count = ctx.saved_tensors, ctx.outputs
-        kept, others = iter(everything[count:]), iter(ctx.others)
-        inputs = [next(kept if is_one else others) for is_one in ctx.is_tensor]
-        return everything[:count] if count > 1 else everything[0], inputs
+        _save(torch, ctx, outputs, arguments)
+        ctx.is_inner = state is not None
 
     def without_tangents(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -334,7 +257,7 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
         return forward_mode.unpack_dual(value).primal
 
     def backward(ctx: Any, *gradients: Any) -> Any:
-        output, inputs = saved(ctx)
+        output, inputs = _saved(ctx)
         found = _derived(declared, gradients, output, inputs)
         return None, *found
 
@@ -343,7 +266,7 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
             raise TypeError(
                 f"torch.ops.weft.{name} has no rule for torch.func.jvp; call weft.kernels.{name}"
             )
-        output, inputs = saved(ctx)
+        output, inputs = _saved(ctx)
         output, *inputs = (without_tangents(one) for one in (output, *inputs))
         outputs = _tupled(output)
         found = iter(_pushed(torch, declared, tangents, output, inputs))
@@ -353,6 +276,45 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
 
     methods: tuple[Any, ...] = forward, setup_context, backward, jvp
     return {method.__name__: staticmethod(method) for method in methods}
+
+
+def _save(torch: Any, ctx: Any, outputs: tuple[Any, ...], arguments: Sequence[Any]) -> None:
+    """Keeps in a node what its derivatives take."""
+    tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
+    ctx.save_for_backward(*outputs, *tensors)
+    ctx.save_for_forward(*outputs, *tensors)
+    ctx.is_tensor, ctx.outputs = [isinstance(one, torch.Tensor) for one in arguments], len(outputs)
+    ctx.others = [one for one in arguments if not isinstance(one, torch.Tensor)]
+
+
+def _saved(ctx: Any) -> tuple[Any, list[Any]]:
+    """The results of a node and its arguments."""
+    everything, count = ctx.saved_tensors, ctx.outputs
+    kept, others = iter(everything[count:]), iter(ctx.others)
+    inputs = [next(kept if is_one else others) for is_one in ctx.is_tensor]
+    return everything[:count] if count > 1 else everything[0], inputs
+
+
+def differentiate(operator: Any, declared: Declaration) -> None:
+    """Gives a `torch.library.CustomOpDef` the derivative that its declaration has."""
+    torch: Any = sys.modules["torch"]
+
+    def setup_context(
+        ctx: Any,
+        inputs: tuple[Any, ...],
+        output: Any,
+        keyword_only_inputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        outputs = _tupled(output)
+        ctx.mark_non_differentiable(*[one for one in outputs if not _is_continuous(one)])
+        _save(torch, ctx, outputs, [*inputs, *(keyword_only_inputs or {}).values()])
+        ctx.by_position = len(inputs)
+
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        output, inputs = _saved(ctx)
+        return _derived(declared, gradients, output, inputs)[: ctx.by_position]
+
+    operator.register_autograd(backward, setup_context=setup_context)
 
 
 def _derived(
