@@ -17,7 +17,7 @@ from typing import Any
 PAGE = Path(__file__).parent / "profiling.md"
 RECORD = Path(__file__).parent / "profiler_cost.json"
 BEGIN, END = (
-    "## What it costs\n",
+    "## Cost\n",
     "freely: with fewer, no more threads would fit a multiprocessor.\n",
 )
 MODES = ("track", "track, ring", "wide", "tirx", "tirx with fences")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libtvm_ffi as a table of function pointers, opened with dlopen when it is first needed. One macro lists
-// what the extension uses; the signatures come from the installed package's own header.
+// libtvm_ffi as a table of function pointers, opened with dlopen when it is first needed. One macro lists the
+// functions; the signatures come from the installed package's own header.
 #ifndef WEFT_FFI_LIBRARY_H_
 #define WEFT_FFI_LIBRARY_H_
 

@@ -37,7 +37,7 @@ void visit_box(const weft_cpu_tensor_map& map, const weft_tma_tile& tile, const 
 }
 
 // Pixel after pixel, as far as the kernel's first element goes along each dimension; then on in the next row,
-// and in the next image. What is read lies the offsets further.
+// and in the next image. Reads are displaced by the offsets.
 template <typename Visit>
 void visit_pixels(const weft_cpu_tensor_map& map, const weft_tma_tile& tile, const int32_t* indices,
                   Visit visit) {

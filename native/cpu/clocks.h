@@ -139,9 +139,9 @@ struct InstrumentedBlock {
   bool is_isolated = true;  // `common` tells of no other block
   // What arrivals at named barriers have brought.
   Shared<Clock> named[8];
-  // What each thread has begun asynchronously: committed groups of elements, stores, its warpgroup's
-  // products.
-  std::vector<uint32_t> groups, stores, products;
+  // Asynchronous operations that each thread has started: committed groups of elements, stores, its
+  // warpgroup's wgmmas.
+  std::vector<uint32_t> groups, stores, wgmmas;
 };
 
 // What threads learn from each other at a barrier in memory.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs queued copies. What is outside of the tensor is read as the map's filling, and not written.
+// Runs queued copies. Elements outside of the tensor are read as the map's fill value, and not written.
 #include "cpu/copies.h"
 
 #include <algorithm>
@@ -106,9 +106,9 @@ Copy bulk_copy(void* global, void* shared, int32_t bytes) {
 
 int64_t Copy::bytes() const {
   if (tile == nullptr) return map.sizes[0];
-  int64_t product = map.element_bytes;
-  for (const int32_t length : tile->box) product *= length;
-  return product;
+  int64_t bytes = map.element_bytes;
+  for (const int32_t length : tile->box) bytes *= length;
+  return bytes;
 }
 
 void Copies::add_message(char* to, uint64_t* word, const char* data, int32_t bytes) {

@@ -205,9 +205,9 @@ int32_t raise_deadlock(const BlockState* blocks, int32_t count, const char* what
     for (int32_t block = 0; block < count; ++block) {
       const BlockState& state = blocks[block];
       text += (block == 0 ? ", in block " : "\nin block ") + block_text(state) + ":";
-      std::size_t told = 0;
+      std::size_t shown = 0;
       for (const Alike& alike : alike_threads(state)) {
-        if (++told > kMostGroups) {
+        if (++shown > kMostGroups) {
           text += "\n  and others";
           break;
         }

@@ -23,7 +23,7 @@ int32_t mbarrier_complete_bytes(uint64_t* word, int64_t bytes);
 // Whether the phase of this parity is complete: the current one has the other.
 bool mbarrier_test(const uint64_t* word, int32_t parity);
 
-// What the current phase waits for: "1 of 2 arrivals are missing and 64 bytes".
+// Missing arrivals and bytes of the current phase: "1 of 2 arrivals are missing and 64 bytes".
 std::string mbarrier_text(uint64_t word);
 
 }  // namespace weft

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of a warp's fragments: gathers rows from the lanes, multiplies, and scatters.
+// mma of a warp's fragments: gathers rows from the lanes, multiplies, and scatters.
 #include "cpu/mma.h"
 
 #include <weft/cpu_mma.h>
@@ -64,7 +64,7 @@ const weft_mma_operands& operands_of(const Warp& warp, int lane) {
 }
 
 template <typename Value>
-struct Product {
+struct Operands {
   Value a[kMostElements];
   Value b[kMostElements];
   Value row[kMostElements];
@@ -72,7 +72,7 @@ struct Product {
 
 // Copies A to rows of K, 16 rows of tiles at a time, and B to rows of N.
 template <typename Value>
-void gather(const Warp& warp, const weft_mma_shape& shape, Product<Value>& product) {
+void gather(const Warp& warp, const weft_mma_shape& shape, Operands<Value>& operands) {
   const int pack = pack_of(shape.a);
   const int across = shape.depth / (4 * pack);
   with_reader<Value>(shape.a, [&](auto element) {
@@ -82,7 +82,7 @@ void gather(const Warp& warp, const weft_mma_shape& shape, Product<Value>& produ
       for (int down = 0; down < shape.rows; down += 16) {
         for (int block = 0; block < across; ++block) {
           for (int row = down + lane / 4; row < down + 16; row += 8) {
-            Value* to = product.a + row * shape.depth + (4 * block + lane % 4) * pack;
+            Value* to = operands.a + row * shape.depth + (4 * block + lane % 4) * pack;
             for (int next = 0; next < pack; ++next) to[next] = element(own, index++);
           }
         }
@@ -97,7 +97,7 @@ void gather(const Warp& warp, const weft_mma_shape& shape, Product<Value>& produ
         for (int block = 0; block < across; ++block) {
           for (int next = 0; next < pack; ++next) {
             const int k = (4 * block + lane % 4) * pack + next;
-            product.b[k * shape.columns + column] = element(own, index++);
+            operands.b[k * shape.columns + column] = element(own, index++);
           }
         }
       }
@@ -129,14 +129,14 @@ void store(int32_t type, void* to, int index, Value value) {
 }
 
 template <typename Value>
-void add_product(Value* sum, Value factor, const Value* other, int columns) {
+void add_multiple(Value* sum, Value scale, const Value* other, int columns) {
   for (int first = 0; first < columns; first += 8) {
     for (int column = first; column < first + 8; ++column) {
       if constexpr (std::is_integral_v<Value>) {
         sum[column] = static_cast<Value>(static_cast<uint32_t>(sum[column]) +
-                                         static_cast<uint32_t>(factor * other[column]));
+                                         static_cast<uint32_t>(scale * other[column]));
       } else {
-        sum[column] += factor * other[column];
+        sum[column] += scale * other[column];
       }
     }
   }
@@ -144,22 +144,22 @@ void add_product(Value* sum, Value factor, const Value* other, int columns) {
 
 template <typename Value>
 void multiply(const Warp& warp, const weft_mma_shape& shape) {
-  static thread_local const auto kMemory = std::make_unique<Product<Value>>();
-  Product<Value>& product = *kMemory;
-  gather(warp, shape, product);
+  static thread_local const auto kMemory = std::make_unique<Operands<Value>>();
+  Operands<Value>& operands = *kMemory;
+  gather(warp, shape, operands);
   with_reader<Value>(shape.c, [&](auto element) {
     for (int row = 0; row < shape.rows; ++row) {
       for_each_pair(shape, row, [&](int lane, int index, int column) {
         const void* own = operands_of(warp, lane).c;
-        for (int next = 0; next < 2; ++next) product.row[column + next] = element(own, index + next);
+        for (int next = 0; next < 2; ++next) operands.row[column + next] = element(own, index + next);
       });
-      const Value* factors = product.a + row * shape.depth;
+      const Value* a = operands.a + row * shape.depth;
       for (int k = 0; k < shape.depth; ++k) {
-        add_product(product.row, factors[k], product.b + k * shape.columns, shape.columns);
+        add_multiple(operands.row, a[k], operands.b + k * shape.columns, shape.columns);
       }
       for_each_pair(shape, row, [&](int lane, int index, int column) {
         void* own = operands_of(warp, lane).d;
-        for (int next = 0; next < 2; ++next) store(shape.c, own, index + next, product.row[column + next]);
+        for (int next = 0; next < 2; ++next) store(shape.c, own, index + next, operands.row[column + next]);
       });
     }
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of a warp's fragments.
+// mma of a warp's fragments.
 #ifndef WEFT_CPU_MMA_NATIVE_H_
 #define WEFT_CPU_MMA_NATIVE_H_
 

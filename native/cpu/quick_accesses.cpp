@@ -6,8 +6,8 @@
 
 namespace weft {
 
-// What a quick access may find in a cell: records of its own epoch, and those that all threads of the block
-// know of since they have met.
+// Records that a quick access accepts in a cell: those of its own epoch, and those that all threads of the
+// block know of since they have met.
 struct RaceDetector::Quick {
   const Current& block;
   const ThreadClock& clock;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accesses, one after the other, against what is noted of their memory.
+// Checks each access against the records of its memory.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-constexpr int32_t kAsync = WEFT_ACCESS_ELEMENTS | WEFT_ACCESS_PHASE | WEFT_ACCESS_STORE | WEFT_ACCESS_PRODUCT;
+constexpr int32_t kAsync = WEFT_ACCESS_ELEMENTS | WEFT_ACCESS_PHASE | WEFT_ACCESS_STORE | WEFT_ACCESS_MMA;
 
 }  // namespace
 
@@ -95,7 +95,7 @@ bool RaceDetector::check_other(const Record& other, const Access& access) {
     // An asynchronous copy sees what they wrote only after a fence; what copies wrote is there for it.
     const int32_t flags = access.site.flags, others = site_of(other).flags;
     const bool is_shared = (flags & WEFT_ACCESS_SHARED) != 0;
-    const int32_t async = WEFT_ACCESS_STORE | (is_shared ? WEFT_ACCESS_PRODUCT : WEFT_ACCESS_PHASE);
+    const int32_t async = WEFT_ACCESS_STORE | (is_shared ? WEFT_ACCESS_MMA : WEFT_ACCESS_PHASE);
     const bool needs_fence = (flags & async) != 0 && (others & WEFT_ACCESS_WRITES) != 0 &&
                              (others & (WEFT_ACCESS_STORE | WEFT_ACCESS_PHASE)) == 0;
     if (!needs_fence || knows(access.clock(), other, is_shared ? Clock::kProxy : Clock::kGlobalProxy))
@@ -108,7 +108,7 @@ bool RaceDetector::check_other(const Record& other, const Access& access) {
   return false;
 }
 
-// Of two plain writes that race the second may write what is there already: that shows when it is done.
+// Of two plain writes that race the second may write the value already there, which shows once it is done.
 void RaceDetector::doubt(const Access& access) {
   if (seen_.kind != WEFT_CHECK_race || (coresident_ & WEFT_LAUNCH_SAME_VALUES) != 0) return;
   const int32_t bits = WEFT_ACCESS_READS | WEFT_ACCESS_WRITES | WEFT_ACCESS_ATOMIC;
@@ -154,7 +154,7 @@ void RaceDetector::check_history(History& cell, const Access& access) {
   }
 }
 
-// Atomics and fences: what a thread lets others learn through an element, and learns through it.
+// Atomics and fences: how threads release and acquire through an element.
 void RaceDetector::order_atomics(const Access& access, const void* address) {
   const int32_t flags = access.site.flags;
   ThreadClock& own = access.block.threads[at(access.thread)];
@@ -222,7 +222,7 @@ int32_t RaceDetector::check_range(const Access& access, const void* address, int
       seen_.address = place + done;
       seen_.bytes = bytes - done;
     }
-    // What the thread reads is not left to chance, since it goes on for a while.
+    // The thread goes on for a while, so it reads zeros rather than garbage.
     if (is_unwritten_ && !continues()) std::memset(const_cast<char*>(place) + done, 0, at(access.site.bytes));
   }
   seen_.begin = place;
@@ -247,7 +247,7 @@ int32_t RaceDetector::access(const weft_check_site& site, int64_t block, int64_t
 // An asynchronous operation begins: in an epoch of its own, which ends when one waits for it.
 Record RaceDetector::begin_copy(const weft_check_site& site, InstrumentedBlock& own, int32_t thread,
                                 const void* word) {
-  for (auto* counts : {&own.groups, &own.stores, &own.products}) counts->resize(at(threads_));
+  for (auto* counts : {&own.groups, &own.stores, &own.wgmmas}) counts->resize(at(threads_));
   const auto async = [&](int64_t owner, int32_t who, uint32_t count) {
     return record_of(site, epochs_.begin_async({owner, who, count}));
   };
@@ -262,7 +262,7 @@ Record RaceDetector::begin_copy(const weft_check_site& site, InstrumentedBlock& 
     const int32_t part = (site.flags & WEFT_ACCESS_WRITES) != 0 ? 4 : 2;
     return async(own.number, part * threads_ + thread, own.stores[at(thread)] + 1);
   }
-  return async(own.number, 3 * threads_ + thread / 128, own.products[at(thread)] + 1);
+  return async(own.number, 3 * threads_ + thread / 128, own.wgmmas[at(thread)] + 1);
 }
 
 int32_t RaceDetector::copy(const weft_check_site& site, int64_t block, int64_t thread, const void* address,
@@ -271,7 +271,7 @@ int32_t RaceDetector::copy(const weft_check_site& site, int64_t block, int64_t t
     InstrumentedBlock& own = this->block(block);
     const auto number = static_cast<int32_t>(thread);
     // One thread speaks for its warpgroup.
-    if ((site.flags & WEFT_ACCESS_PRODUCT) != 0 && number % 128 != 0) return 0;
+    if ((site.flags & WEFT_ACCESS_MMA) != 0 && number % 128 != 0) return 0;
     const Record record = begin_copy(site, own, number, word);
     return check_range({site, own, number, record, true}, address, bytes);
   });

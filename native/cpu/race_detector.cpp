@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Accesses, one after the other, against what is noted of their memory.
+// Checks each access against the records of its memory.
 #include "cpu/race_detector.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace weft {
 namespace {
 
-constexpr int32_t kAsync = WEFT_ACCESS_ELEMENTS | WEFT_ACCESS_PHASE | WEFT_ACCESS_STORE | WEFT_ACCESS_PRODUCT;
+constexpr int32_t kAsync = WEFT_ACCESS_ELEMENTS | WEFT_ACCESS_PHASE | WEFT_ACCESS_STORE | WEFT_ACCESS_MMA;
 
 // Whether the error of this thread is a signal handler's, which is kept.
 bool raised_by_signal() {
@@ -124,7 +124,7 @@ RendezvousPoint& RaceDetector::place_at(int64_t block, const void* word) {
     place = {place.number, group, parity, place.phases, place.phases, {}, {}};
   }
   if (place.parity != parity) {
-    // Every phase needs an arrival, of which this is told: so at most one has ended since.
+    // Every phase needs an arrival, and each arrival comes here: so at most one has ended since.
     place.parity = parity;
     ++place.phases;
     if (!place.arriving.empty()) place.done.edit().join(*place.arriving.get());
@@ -154,7 +154,7 @@ void RaceDetector::event(int32_t event, int64_t block, int64_t thread, const voi
   }
   safely([&] {
     InstrumentedBlock& own = this->block(block);
-    for (auto* counts : {&own.groups, &own.stores, &own.products}) counts->resize(at(threads_));
+    for (auto* counts : {&own.groups, &own.stores, &own.wgmmas}) counts->resize(at(threads_));
     ThreadClock& clock = own.threads[at(thread)];
     const auto number = static_cast<int32_t>(thread);
     const auto complete = [&](int32_t async, int64_t begun) {
@@ -193,11 +193,11 @@ void RaceDetector::event(int32_t event, int64_t block, int64_t thread, const voi
       case WEFT_EVENT_STORES_READ:
         complete(2 * threads_ + number, own.stores[at(thread)]);
         break;
-      case WEFT_EVENT_PRODUCT:
-        ++own.products[at(thread)];
+      case WEFT_EVENT_WGMMA:
+        ++own.wgmmas[at(thread)];
         break;
-      case WEFT_EVENT_PRODUCTS:
-        complete(3 * threads_ + number / 128, own.products[at(thread)]);
+      case WEFT_EVENT_WGMMA_WAIT:
+        complete(3 * threads_ + number / 128, own.wgmmas[at(thread)]);
         break;
       case WEFT_EVENT_ITERATION:
         clock.epoch = epochs_.begin(block, number);
@@ -246,7 +246,7 @@ bool RaceDetector::add(Report report) {
 // The sentence and the other place of what was seen at an access.
 void RaceDetector::complete(const Access& access, const int64_t* values, Report& report) const {
   const weft_check_site& site = access.site;
-  // Of a copy the array alone is told.
+  // A copy is reported by its array alone.
   const std::string array = site.rank == 0 && access.is_copy ? site.array : elements_text(site, values);
   const std::string done = array + (site.count == 1 ? " is " : " are ") + site.access;
   report.kind = seen_.kind;
@@ -264,15 +264,15 @@ void RaceDetector::complete(const Access& access, const int64_t* values, Report&
   const int64_t thread = is_phase ? access.thread : owner.thread % threads_;
   report.other = make_report_place(there, triple_of(block, launch_->grid), triple_of(thread, launch_->block));
   const std::string it = std::string(" ") + verb(there.access) + " it";
-  const bool is_product = (there.flags & WEFT_ACCESS_PRODUCT) != 0;
+  const bool is_mma = (there.flags & WEFT_ACCESS_MMA) != 0;
   std::string who = "thread " + triple_text(report.other.thread);
   if (block != access.block.number) who += " of block " + triple_text(report.other.block);
   const bool is_own = block == access.block.number && thread == access.thread;
   if (is_own && access.clock().iterations != 0) who = "another iteration of weft.each";
-  if (is_other_copy) who = is_product ? "a product" : "a copy";
-  const std::string by = (site.flags & WEFT_ACCESS_PRODUCT) != 0 ? " by a product"
-                         : access.is_copy                        ? " by a copy"
-                                                                 : "";
+  if (is_other_copy) who = is_mma ? "a wgmma" : "a copy";
+  const std::string by = (site.flags & WEFT_ACCESS_MMA) != 0 ? " by a wgmma"
+                         : access.is_copy                    ? " by a copy"
+                                                             : "";
   if (seen_.kind == WEFT_CHECK_race) {
     report.said = done + ", and " + who + it + ": nothing orders the two";
   } else if (is_other_copy) {
@@ -337,7 +337,7 @@ int32_t RaceDetector::finish(int32_t code) noexcept {
     answer();
     return 0;
   });
-  // Shared memory is gone: what is not read after the last block is of no interest.
+  // Shared memory is gone: elements unread after the last block do not matter.
   const auto is_gone = [](const Doubt& doubt) { return doubt.is_shared; };
   doubts_.erase(std::remove_if(doubts_.begin(), doubts_.end(), is_gone), doubts_.end());
   const bool was_ended = is_ended_;

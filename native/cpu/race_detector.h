@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the sanitizer keeps of a launch: who accessed what, who knows of it, and what was found.
+// State of the sanitizer for one launch: accesses, which threads are ordered after them, and findings.
 //
 // An instrumented launch runs in one call on the calling thread, so its findings are always the same. Two
 // accesses of an element are in order if the clocks of their threads say so, whichever ran first.
@@ -113,7 +113,7 @@ class RaceDetector {
     bool has_ended = false;
     Record end;  // where its last thread has returned
     std::vector<bool> returned;
-    // The last access of each thread of another block, and what is to be said of it unless it comes before.
+    // The last access of each thread of another block, and the report of a race unless it comes before.
     std::map<std::pair<int64_t, int32_t>, std::pair<Record, Report>> others;
   };
   // What `found` is to report of an access.
@@ -164,8 +164,8 @@ class RaceDetector {
   bool is_coresident(const Record& record, const weft_check_site& site, int64_t block) const;
   void check_cell(Cell& cell, const Access& access);
   void check_history(History& history, const Access& access);
-  // Memory of weft.scratch and weft.global_scratch begins with its call: whether what an access reads has
-  // been written, which it notes of what it writes. Also false without memory.
+  // Scratch memory (weft.scratch, weft.global_scratch) begins with its call: whether an access reads only
+  // written bytes; a write marks its bytes as written. Also false without memory.
   bool pass_scratch(int32_t flags, const char* address, int64_t bytes);
   void check_scratch(const Access& access, const char* address, int64_t bytes);
   Memory* memory_at(const char* address);
@@ -175,7 +175,7 @@ class RaceDetector {
   ReportPlace end_of(const Memory& memory) const;
   void note_end(const weft_check_site& site, int64_t block, int64_t thread);
   void doubt(const Access& access);
-  // Keeps what is to be said of an access that read unwritten memory; false: the launch ends.
+  // Keeps the report of an access that read unwritten memory; false: the launch ends.
   bool keep_unwritten(const Access& access, Report report);
   // Forgets those reads that race with an access, which is a finding by itself.
   void drop_unwritten(const Access& access);

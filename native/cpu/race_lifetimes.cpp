@@ -42,7 +42,7 @@ void RaceDetector::check_lifetime(const Access& access, const char* address) {
   seen_.memory = memory;
 }
 
-// Of an access of another block's memory: reports it, or keeps what is to be said should that end too early.
+// Reports an access of another block's memory, or keeps the report in case that block ends too early.
 int32_t RaceDetector::tell_lifetime(const weft_check_site& site, int64_t block, int64_t thread,
                                     const int64_t* values, Report report) {
   Memory& memory = *seen_.memory;

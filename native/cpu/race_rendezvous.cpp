@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the scheduler tells of threads that meet: from there on they know of each other.
+// Rendezvous that the scheduler reports: the threads are ordered from there on.
 #include <vector>
 
 #include "cpu/race_detector.h"

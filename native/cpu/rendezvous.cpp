@@ -120,12 +120,12 @@ const char* Rendezvous::compute_warpgroup(int32_t first, const weft_cooperative_
       site.operation == WEFT_COOPERATIVE_wgmma_mma || site.operation == WEFT_COOPERATIVE_wgmma_wait;
   if (!computes) return nullptr;
   try {
-    if (products_.empty()) products_.resize(static_cast<size_t>(threads_ / kWarpgroupSize));
-    WarpgroupProducts& own = products_[static_cast<size_t>(first / kWarpgroupSize)];
+    if (wgmmas_.empty()) wgmmas_.resize(static_cast<size_t>(threads_ / kWarpgroupSize));
+    WarpgroupMma& own = wgmmas_[static_cast<size_t>(first / kWarpgroupSize)];
     const Slots warpgroup = slots_.from(first);
     return site.operation == WEFT_COOPERATIVE_wgmma_mma ? own.start(warpgroup) : own.wait(warpgroup);
   } catch (const std::bad_alloc&) {
-    return "there is no memory for a product";
+    return "there is no memory for a wgmma";
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the threads of a block wait for besides its barriers and their own warp: the rest of their warpgroup,
-// and barriers in shared memory.
+// Waits of a block's threads besides its barriers and their own warp: for the rest of their warpgroup, and at
+// barriers in shared memory.
 #ifndef WEFT_CPU_RENDEZVOUS_H_
 #define WEFT_CPU_RENDEZVOUS_H_
 
@@ -30,12 +30,12 @@ class Rendezvous {
   void start(RaceDetector* detector, int64_t block) {
     detector_ = detector;
     block_ = block;
-    products_.clear();
+    wgmmas_.clear();
     std::fill(std::begin(arrived_), std::end(arrived_), 0);
   }
 
   // Continues the threads whose rendezvous is complete; returns how many. To be called when every thread has
-  // run until it waits. If one will wait forever, `error` becomes what is wrong.
+  // run until it waits. If one will wait forever, `error` becomes the reason.
   int32_t open(const char** error);
 
  private:
@@ -43,7 +43,7 @@ class Rendezvous {
   // `mask` becomes 1 when a thread's arrival has been counted, `result` how many have come.
   int32_t open_named(int32_t number, const char** error);
   int32_t open_warpgroup(int32_t first, const char** error);
-  // What the warpgroup's threads do together at a site where all of them are; returns what is wrong, or NULL.
+  // Executes a warpgroup's operation at a site that all its threads have reached; returns an error, or NULL.
   const char* compute_warpgroup(int32_t first, const weft_cooperative_site& site);
 
   const weft_cooperative_kernel& kernel_;
@@ -52,8 +52,8 @@ class Rendezvous {
   Copies* copies_;
   RaceDetector* detector_ = nullptr;  // of the launch, if any
   int64_t block_ = 0;
-  int32_t arrived_[8] = {};                  // threads at each named barrier
-  std::vector<WarpgroupProducts> products_;  // of each warpgroup, if one of them multiplies
+  int32_t arrived_[8] = {};           // threads at each named barrier
+  std::vector<WarpgroupMma> wgmmas_;  // of each warpgroup, if one of them multiplies
 };
 
 }  // namespace weft

@@ -91,7 +91,7 @@ class Block {
 
   // Runs every thread from its start to its first wait.
   void start(const void* parameters) {
-    // A test of orders must not find what the run before has left.
+    // A test of orders must not find data of the run before.
     if (launch_->orders != 0)
       std::memset(block_.shared, 0xFF, static_cast<size_t>(launch_->shared_memory_bytes));
     copies_.clear();

@@ -15,9 +15,9 @@ namespace {
 constexpr std::size_t kMostPages = 4096;         // that a thread keeps for its next launch
 constexpr std::size_t kMostHistories = 1 << 16;  // the same
 constexpr uint64_t kMostEpochs =
-    uint64_t{1} << 37;  // of threads, and of asynchronous operations: half of what a record holds
+    uint64_t{1} << 37;  // of threads, and of asynchronous operations: half of a record's range
 
-// Fresh memory costs more than what the thread has.
+// Reusing the thread's memory is cheaper than allocating.
 thread_local std::unique_ptr<Shadow> t_kept;
 
 }  // namespace
@@ -110,7 +110,7 @@ const Shadow::Recent& Shadow::find_page(uint64_t number, uint64_t place, uint64_
   // The largest power of two that divides both the address and the size.
   const int bits = std::min(kMostBits, __builtin_ctzll(place | bytes));
   if (page.launch != launch_) {
-    // What an earlier launch has left in the cells is not taken for this one's, whatever their size was.
+    // Records of an earlier launch are not taken for this one's, whatever the size of the cells was.
     page.cells.resize(std::max<std::size_t>(page.cells.size(), kPageBytes >> bits));
     page.launch = launch_;
     page.bits = bits;

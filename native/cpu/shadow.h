@@ -90,7 +90,7 @@ class Shadow {
     }
   }
 
-  // Forgets what is known of some memory.
+  // Clears the records of some memory.
   void forget(const void* address, int64_t bytes) {
     for_each(address, bytes, [this](Cell& cell) { note(cell, {}); });
   }
@@ -105,7 +105,7 @@ class Shadow {
     return recent.cells + ((place & (kPageBytes - 1)) >> recent.bits);
   }
 
-  // What a cell says, of this launch alone.
+  // A cell's history within this launch.
   History history(const Cell& cell) const;
   void set_history(Cell& cell, const History& history);
   // The history is a plain write and a read, or none.

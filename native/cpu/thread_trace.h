@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one thread of a launch does, line by line, for weft.testing.trace_thread.
+// Trace of one thread of a launch, line by line, for weft.testing.trace_thread.
 //
 // The launches of a traced function run on the thread of the machine that calls it, so all here is
 // that thread's own. Events of other threads of a kernel are dropped.
@@ -54,7 +54,7 @@ class ThreadTrace {
 // From now on, of launches of the calling thread. Throws std::bad_alloc.
 void start_thread_trace(const int64_t* block, const int64_t* thread, std::size_t most);
 
-// What the calling thread has traced, which ends; null if it traces nothing.
+// Ends the calling thread's trace and returns it; null if there is none.
 std::unique_ptr<ThreadTrace> take_thread_trace() noexcept;
 
 // Before the first block of a launch with WEFT_LAUNCH_TRACED. Throws std::bad_alloc.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products of tiles in shared memory: decoding, sums, and the exchange with the threads' fragments.
+// wgmma of tiles in shared memory: decoding, sums, and the exchange with the threads' fragments.
 #include "cpu/wgmma.h"
 
 #include <weft/cpu_mma.h>
@@ -109,77 +109,77 @@ void multiply(const weft_wgmma_shape& shape, const float* a, const float* b, Sum
   }
 }
 
-weft_wgmma_product& product_of(const Slots& threads, int thread) {
-  return *reinterpret_cast<weft_wgmma_product*>(threads[thread].value);
+weft_wgmma_start& wgmma_of(const Slots& threads, int thread) {
+  return *reinterpret_cast<weft_wgmma_start*>(threads[thread].value);
 }
 
 }  // namespace
 
-size_t WarpgroupProducts::find_sums(int64_t handle) const {
+size_t WarpgroupMma::find_sums(int64_t handle) const {
   const auto found =
       std::find_if(sums_.begin(), sums_.end(), [&](const Sums& sums) { return sums.newest == handle; });
   return static_cast<size_t>(found - sums_.begin());
 }
 
-const char* WarpgroupProducts::start(const Slots& threads) {
-  const weft_wgmma_product& first = product_of(threads, 0);
+const char* WarpgroupMma::start(const Slots& threads) {
+  const weft_wgmma_start& first = wgmma_of(threads, 0);
   const weft_wgmma_shape& shape = *first.shape;
   const bool of_fragment = shape.a.panel == 0;
   for (int thread = 1; thread < kWarpgroupSize; ++thread) {
-    const weft_wgmma_product& own = product_of(threads, thread);
+    const weft_wgmma_start& own = wgmma_of(threads, thread);
     const bool same = own.shape == first.shape && own.b == first.b && own.handle == first.handle &&
                       (own.accumulates != 0) == (first.accumulates != 0) && (of_fragment || own.a == first.a);
     if (!same) return "the threads of a warpgroup multiply different tiles";
   }
-  Product product{
+  Wgmma wgmma{
       &shape, first.a, first.b, {}, find_sums(std::max<int64_t>(first.handle, 0)), first.accumulates != 0};
   if (first.handle <= 0) {
-    if (product.sums == sums_.size()) sums_.emplace_back();
-    Sums& sums = sums_[product.sums];
+    if (wgmma.sums == sums_.size()) sums_.emplace_back();
+    Sums& sums = sums_[wgmma.sums];
     sums.m = shape.m;
     sums.n = shape.n;
     sums.values.resize(sizeof(float) * static_cast<size_t>(shape.m) * static_cast<size_t>(shape.n));
-    for (int thread = 0; thread < kWarpgroupSize && product.accumulates; ++thread) {
-      const char* own = product_of(threads, thread).sums;
+    for (int thread = 0; thread < kWarpgroupSize && wgmma.accumulates; ++thread) {
+      const char* own = wgmma_of(threads, thread).sums;
       for_each_sum(thread, shape.m, shape.n, [&](ptrdiff_t index, ptrdiff_t place) {
         std::memcpy(sums.values.data() + place, own + index, sizeof(float));
       });
     }
-  } else if (product.sums == sums_.size()) {
-    return "a product adds to a fragment that another product has taken";
+  } else if (wgmma.sums == sums_.size()) {
+    return "a wgmma accumulates into a fragment that another wgmma has taken";
   }
   if (of_fragment) {
-    product.fragment.resize(static_cast<size_t>(shape.m) * static_cast<size_t>(shape.k));
+    wgmma.fragment.resize(static_cast<size_t>(shape.m) * static_cast<size_t>(shape.k));
     const int count = shape.m * shape.k / kWarpgroupSize;
     with_reader(shape.a.type, [&](auto element, int size) {
       for (int thread = 0; thread < kWarpgroupSize; ++thread) {
-        const char* elements = product_of(threads, thread).a;
+        const char* elements = wgmma_of(threads, thread).a;
         for (int index = 0; index < count; ++index) {
-          product.fragment[static_cast<size_t>(a_place(thread, index, shape.k, 4 / size))] =
+          wgmma.fragment[static_cast<size_t>(a_place(thread, index, shape.k, 4 / size))] =
               element(elements + ptrdiff_t{index} * size);
         }
       }
     });
   }
   ++started_;
-  sums_[product.sums].newest = started_;
-  pending_.push_back(std::move(product));
-  for (int thread = 0; thread < kWarpgroupSize; ++thread) product_of(threads, thread).handle = started_;
+  sums_[wgmma.sums].newest = started_;
+  pending_.push_back(std::move(wgmma));
+  for (int thread = 0; thread < kWarpgroupSize; ++thread) wgmma_of(threads, thread).handle = started_;
   return nullptr;
 }
 
-void WarpgroupProducts::compute(const Product& product) {
-  const weft_wgmma_shape& shape = *product.shape;
-  std::vector<char>& values = sums_[product.sums].values;
-  if (!product.accumulates) std::fill(values.begin(), values.end(), '\0');
-  const float* a = product.fragment.data();
-  if (product.fragment.empty()) {
+void WarpgroupMma::compute(const Wgmma& wgmma) {
+  const weft_wgmma_shape& shape = *wgmma.shape;
+  std::vector<char>& values = sums_[wgmma.sums].values;
+  if (!wgmma.accumulates) std::fill(values.begin(), values.end(), '\0');
+  const float* a = wgmma.fragment.data();
+  if (wgmma.fragment.empty()) {
     a_.resize(static_cast<size_t>(shape.m) * static_cast<size_t>(shape.k));
-    decode_a(shape, product.a, a_.data());
+    decode_a(shape, wgmma.a, a_.data());
     a = a_.data();
   }
   b_.resize(static_cast<size_t>(shape.k) * static_cast<size_t>(shape.n));
-  decode_b(shape, product.b, b_.data());
+  decode_b(shape, wgmma.b, b_.data());
   static_assert(sizeof(int32_t) == sizeof(float));
   if (shape.is_integer != 0) {
     return multiply(shape, a, b_.data(), reinterpret_cast<int32_t*>(values.data()));
@@ -187,7 +187,7 @@ void WarpgroupProducts::compute(const Product& product) {
   multiply(shape, a, b_.data(), reinterpret_cast<float*>(values.data()));
 }
 
-const char* WarpgroupProducts::wait(const Slots& threads) {
+const char* WarpgroupMma::wait(const Slots& threads) {
   const auto wait_of = [&](int thread) -> weft_wgmma_wait& {
     return *reinterpret_cast<weft_wgmma_wait*>(threads[thread].value);
   };
@@ -203,7 +203,7 @@ const char* WarpgroupProducts::wait(const Slots& threads) {
     const int64_t handle = fragment_of(0).handle;
     if (handle <= 0 || handle > last) continue;
     const size_t found = find_sums(handle);
-    if (found == sums_.size()) return "a fragment is waited for after another product has taken it";
+    if (found == sums_.size()) return "a fragment is waited for after another wgmma has taken it";
     Sums& sums = sums_[found];
     for (int thread = 0; thread < kWarpgroupSize; ++thread) {
       weft_wgmma_fragment& own = fragment_of(thread);

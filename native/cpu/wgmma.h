@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tensor cores of one warpgroup: products that its 128 threads start together, and wait for.
-#ifndef WEFT_CPU_WGMMA_PRODUCTS_H_
-#define WEFT_CPU_WGMMA_PRODUCTS_H_
+// The tensor cores of one warpgroup: wgmmas that its 128 threads start together, and wait for.
+#ifndef WEFT_CPU_WARPGROUP_MMA_H_
+#define WEFT_CPU_WARPGROUP_MMA_H_
 
 #include <weft/cpu_wgmma.h>
 
@@ -16,24 +16,24 @@ namespace weft {
 
 inline constexpr int32_t kWarpgroupSize = 128;
 
-// Products are computed as late as is legal, when the threads wait for them: only then is shared memory read.
+// They are computed as late as is legal, when the threads wait for them: only then is shared memory read.
 // Sums are added in the order of k.
-class WarpgroupProducts {
+class WarpgroupMma {
  public:
-  // Starts a product; every thread's `value` points at its weft_wgmma_product. Returns what is wrong, or
-  // NULL. `threads` are the warpgroup's 128.
+  // Starts a wgmma; every thread's `value` points at its weft_wgmma_start. Returns an error, or NULL.
+  // `threads` are the warpgroup's 128.
   const char* start(const Slots& threads);
-  // Completes all but the newest products; every thread's `value` points at its weft_wgmma_wait.
+  // Completes all but the newest wgmmas; every thread's `value` points at its weft_wgmma_wait.
   const char* wait(const Slots& threads);
 
  private:
   // Sums of a fragment in flight: m rows of n floats or integers of 4 bytes.
   struct Sums {
-    int64_t newest = 0;  // the last product that adds to them; 0: free
+    int64_t newest = 0;  // the last wgmma that accumulates into them; 0: free
     int m = 0, n = 0;
     std::vector<char> values;
   };
-  struct Product {
+  struct Wgmma {
     const weft_wgmma_shape* shape;
     const char* a;
     const char* b;
@@ -43,14 +43,14 @@ class WarpgroupProducts {
   };
 
   std::size_t find_sums(int64_t handle) const;
-  void compute(const Product& product);
+  void compute(const Wgmma& wgmma);
 
   std::vector<Sums> sums_;
-  std::vector<Product> pending_;  // oldest first
+  std::vector<Wgmma> pending_;  // oldest first
   int64_t started_ = 0;
-  std::vector<float> a_, b_;  // of the product being computed
+  std::vector<float> a_, b_;  // of the wgmma being computed
 };
 
 }  // namespace weft
 
-#endif  // WEFT_CPU_WGMMA_PRODUCTS_H_
+#endif  // WEFT_CPU_WARPGROUP_MMA_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// States of exported functions, and what the extension's Python side prepares elsewhere: libtvm_ffi's table,
-// the driver's path, the number of threads.
+// States of exported functions, and the setup that the extension otherwise does in Python: libtvm_ffi's
+// table, the driver's path, the number of threads.
 #include <weft/exported.h>
 
 #include <cstdio>
@@ -52,7 +52,8 @@ void prepare_once() {
   });
 }
 
-// What the CPU lacks of a level of the x86-64 psABI; nullptr for nothing, and for other CPUs.
+// The first feature that this CPU lacks for a level of the x86-64 psABI; nullptr if it lacks none, and for
+// other CPUs.
 const char* missing_feature(const char* cpu) {
 #if defined(__x86_64__)
   const int level = std::strncmp(cpu, "x86-64-v", 8) == 0 ? cpu[8] - '0' : 0;

@@ -36,7 +36,7 @@ class Type {
   // A new object; nullptr with an exception.
   PyObject* make() const { return type_->tp_alloc(type_, 0); }
 
-  // For Py_tp_dealloc; `release` drops what the object holds.
+  // For Py_tp_dealloc; `release` drops the object's references.
   template <void (*release)(PyObject*)>
   static void dealloc(PyObject* self) {
     PyTypeObject* type = Py_TYPE(self);

@@ -15,7 +15,7 @@ std::string describe_any(const TVMFFIAny& value);      // "an int 3", "a tensor 
 std::string describe_dtype(DLDataType dtype);          // "f32", "complex64", "i32x4"
 std::string describe_device(DLDevice device);          // "cpu", "cuda:1"
 std::string describe_device_type(int32_t type);        // "cuda"
-std::string describe_shape(const DLTensor& tensor);    // "(3, 4)", or what is wrong with it
+std::string describe_shape(const DLTensor& tensor);    // "(3, 4)", or why it is invalid
 std::string describe_float(double value);              // the shortest text that reads back as the value
 std::string describe_big_int(const TVMFFIAny& value);  // decimal digits of an int or a BigInt
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the runtime asks of the interpreter it serves: to run without its lock, to describe its objects, to
-// give memory. The extension answers with Python (python/interpreter.cpp); an exported library has none
+// Services of the interpreter that the runtime uses: running without its lock, describing its objects, giving
+// memory. The extension answers with Python (python/interpreter.cpp); an exported library has none
 // (exported/no_interpreter.cpp). cpu/interrupt.h, launch_hooks.h and launch_memory.h are answered there, too.
 #ifndef WEFT_RUNTIME_INTERPRETER_H_
 #define WEFT_RUNTIME_INTERPRETER_H_

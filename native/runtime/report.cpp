@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the sanitizer found, in words and as values. The site holds what is known at compile time.
+// Findings of the sanitizer, in words and as values. The site holds the compile-time part.
 #include "runtime/report.h"
 
 #include <cctype>
@@ -96,7 +96,7 @@ std::string sentence(const weft_check_site& site, const int64_t* values) {
     case WEFT_CHECK_misaligned:
       return accessed(site, values) + ": their address is not a multiple of their size";
     case WEFT_CHECK_uninitialized:
-      return std::string(site.array) + " is " + site.access + ", and no product has been added to it";
+      return std::string(site.array) + " is " + site.access + ", and no mma has accumulated into it";
     case WEFT_CHECK_overflow:
       return operation_text(site, values, false) + " does not fit into " + site.array;
     case WEFT_CHECK_division_by_zero:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the sanitizer found, in words and as values.
+// Findings of the sanitizer, in words and as values.
 #ifndef WEFT_RUNTIME_REPORT_H_
 #define WEFT_RUNTIME_REPORT_H_
 

@@ -20,7 +20,7 @@ void queue_free(cuda::CUdeviceptr memory, cuda::CUcontext context);
 // The same for memory of cuMemHostAlloc, which belongs to no context.
 void queue_free_host(void* memory);
 
-// Frees what is queued. Safe points: before a load or an allocation, in synchronize, and on request. Does
+// Frees the queued images. Safe points: before a load or an allocation, in synchronize, and on request. Does
 // nothing in a forked child. Returns how many were unloaded; failures go to stderr with the name.
 int drain_unload_queue();
 

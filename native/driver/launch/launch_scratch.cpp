@@ -126,7 +126,7 @@ int32_t LaunchScratch::take_bytes(const weft_scratch& wanted, int64_t bytes, voi
     error->runtime(
         "profile scratch of " + std::string(place_.name) +
         ": no allocator is set, and memory of this launch would be freed before a profiler reads it; "
-        "set one with weft.set_profile_allocator, which keeps what it gives");
+        "set one with weft.set_profile_allocator, which keeps its arrays");
     return set_ffi_error(*error);
   }
   return take_from_pool(wanted, bytes, slot, error) ? 0 : set_ffi_error(*error);

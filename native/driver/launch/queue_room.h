@@ -55,8 +55,8 @@ inline uint64_t ticks_of(uint64_t microseconds) {
 enum class LaunchGil : int { kAutomatic, kHold, kRelease };
 void set_launch_gil(LaunchGil chosen);
 
-// What is known of one stream. The fields are guesses that several threads may write; the time limit bounds
-// what a lost update does.
+// Estimates for one stream. Several threads may write the fields; the time limit bounds the effect of a lost
+// update.
 struct QueueRoom {
   std::atomic<uintptr_t> key{0};  // the stream and its device
   std::atomic<int32_t> left{0};   // launches with the GIL before the stream is looked at again

@@ -98,7 +98,7 @@ bool order(Queue after, Queue before, DriverError* error) {
 
 // ---- one copy
 
-// What is to be done, and where.
+// One copy: its sides, size and stream.
 struct Copy {
   int32_t to = kHost, from = kHost;  // devices
   Queue queue{kHost, nullptr};
@@ -274,7 +274,7 @@ int copy_with_driver(const DLTensor& target, const DLTensor& source, Copy* copy)
   return between.is_used() && host == &to ? copy_on_host(target, to) : 0;
 }
 
-// A side of a copy; `array` is what the caller gave, or nullptr.
+// A side of a copy; `array` is the caller's object, or nullptr.
 struct Side {
   const DLTensor& tensor;
   PyObject* array;
@@ -376,7 +376,8 @@ PyObject* copy_tensor(PyObject*, PyObject* arguments) {
 
 // ---- fills
 
-// 64-bit elements whose halves differ have no memset: one is set, and what is there is doubled.
+// 64-bit elements whose halves differ have no memset: one is set, and the written part is copied, doubling
+// each time.
 CUresult set_wide(CUdeviceptr to, const uint32_t* halves, size_t count, CUstream stream,
                   const char** function) {
   *function = "cuMemsetD32Async";

@@ -246,7 +246,7 @@ PyMethodDef kMethods[] = {
      "synchronize_used() -> None\n--\n\nWaits for all devices that this process has used."},
     {"synchronize", synchronize, METH_VARARGS,
      "synchronize(device: int, stream: object = None) -> None\n--\n\n"
-     "Waits for a device (-1: the current one), or for a stream; then unloads what is queued."},
+     "Waits for a device (-1: the current one), or for a stream; then unloads the queued images."},
     {"memory_info", memory_info, METH_O,
      "memory_info(device: int) -> tuple[int, int]\n--\n\nFree and total bytes."},
     {"is_stream_capturing", is_capturing_stream, METH_O,

@@ -27,7 +27,7 @@ int add_copy(PyObject* module);            // python_copy.cpp
 int add_event(PyObject* module);           // python_event.cpp
 int add_tensor_map(PyObject* module);      // tensor_map.cpp
 
-// Destroys an event, once it was reached; a failure is told on stderr.
+// Destroys an event, once it was reached; a failure is reported on stderr.
 void destroy_event(cuda::CUevent event);
 
 // The program inside a weft._native.DeviceProgram, borrowed; nullptr with TypeError for anything else.

@@ -20,7 +20,7 @@ TVMFFIObject* copied_tensor(const DLTensor& source, DLDevice device);
 // Copies an array of any library over a tensor of the host. 0, or -1 with an exception.
 int copy_from_array(const DLTensor& to, PyObject* from);
 
-// Makes a consumer's stream on a CUDA device wait for what the environment's has been given; a stream that is
+// Makes a consumer's stream on a CUDA device wait for the work queued on the environment's; a stream that is
 // being captured does not wait. 0, or -1 with an exception.
 int order_consumer(int32_t device, void* consumer);
 

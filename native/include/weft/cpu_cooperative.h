@@ -24,13 +24,13 @@ enum weft_thread_state {
   WEFT_THREAD_GRID = 3,        // grid barrier
   WEFT_THREAD_EXITED = 4,
   WEFT_THREAD_FAILED = 5,     // an assertion: its error is recorded
-  WEFT_THREAD_WARPGROUP = 6,  // what the 128 threads of a warpgroup do together
-  WEFT_THREAD_MBARRIER = 7,   // a barrier in shared memory; `mask` says what for
+  WEFT_THREAD_WARPGROUP = 6,  // an operation of a warpgroup's 128 threads
+  WEFT_THREAD_MBARRIER = 7,   // a barrier in shared memory; `mask` holds the operation
   WEFT_THREAD_NAMED = 8,      // the barrier of number `value`, at which `lane` threads meet
   WEFT_THREAD_CLUSTER = 9,    // cluster barrier
 };
 
-// What a thread in WEFT_THREAD_MBARRIER wants of the barrier whose word is at `value`, in the array at
+// Request of a thread in WEFT_THREAD_MBARRIER to the barrier whose word is at `value`, in the array at
 // `result`.
 enum weft_mbarrier_request {
   WEFT_MBARRIER_WAIT = 0,           // to continue when the phase of parity `lane` is complete
@@ -39,7 +39,7 @@ enum weft_mbarrier_request {
   WEFT_MBARRIER_MANY_BYTES = 3,     // nothing: it expects more bytes than a GPU can
 };
 
-// What the threads of a site do together. Names are those of the simt dialect; the order is the ABI.
+// Cooperative operations. Names are those of the simt dialect; the order is the ABI.
 // clang-format off: it never ends with this list
 #define WEFT_COOPERATIVE_OPERATIONS(ROW) \
   ROW(yield) ROW(barrier) ROW(barrier_count) ROW(barrier_and) ROW(barrier_or) ROW(grid_barrier) \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What generated CPU kernels tell the scheduler of a warp's product: its shape, constant, and each lane's
-// operands.
+// Descriptors of a warp's mma that generated CPU kernels pass to the scheduler: its shape, constant, and each
+// lane's operands.
 #ifndef WEFT_CPU_MMA_H_
 #define WEFT_CPU_MMA_H_
 

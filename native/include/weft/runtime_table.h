@@ -82,12 +82,12 @@ enum weft_coresidency {
 };
 enum { WEFT_MOST_CORESIDENT = 1024 };
 
-// How the sanitizer checks a launch on the CPU, besides what the kernel's own code does.
+// Checks of a launch on the CPU by the sanitizer, besides those in the kernel's own code.
 enum weft_launch_check {
   WEFT_LAUNCH_INSTRUMENTED = 4,  // what its threads do to memory is kept: sanitizer_access and its family
   WEFT_LAUNCH_CONTINUES = 8,     // a finding does not end it; all are reported when it has ended
   WEFT_LAUNCH_BARRIERS = 16,     // threads that cannot continue are a finding
-  WEFT_LAUNCH_SAME_VALUES = 32,  // threads race even if both write what is there already
+  WEFT_LAUNCH_SAME_VALUES = 32,  // threads race even if both write the value already there
   WEFT_LAUNCH_ORDERED =
       64,  // threads run in the order that a test has set, of a kernel that the scheduler runs
   WEFT_LAUNCH_BLOCKS = 128,   // blocks too: they do not wait for each other
@@ -195,10 +195,10 @@ typedef struct weft_failure_site {
   int32_t index;          // dimension, rank or line, by kind
 } weft_failure_site;
 
-// What the sanitizer finds in kernels on the CPU (docs/sanitizer.md): the name, the words of a report, and
-// the check that finds it, as the option --sanitize calls it. The order is the ABI. The site's values are,
-// for what is about an element, the index and then the size of each of the `rank` dimensions of its array;
-// for arithmetic, the operands: integers sign-extended, floats as the bits of a double.
+// Findings of the sanitizer in kernels on the CPU (docs/sanitizer.md): the name, the words of a report, and
+// the check that finds it, as the option --sanitize calls it. The order is the ABI. The site's values are, of
+// an element, the index and then the size of each of the `rank` dimensions of its array; of arithmetic, the
+// operands: integers sign-extended, floats as the bits of a double.
 // clang-format off: one row, one line
 #define WEFT_CHECK_KINDS(KIND) \
   KIND(out_of_bounds, "out of bounds", "bounds") \
@@ -222,7 +222,7 @@ enum weft_check_kind {
       WEFT_CHECK_KIND_COUNT
 };
 
-// What an instrumented access does, and for which kinds; bits of weft_check_site.flags.
+// Properties of an instrumented access; bits of weft_check_site.flags.
 enum weft_access_flag {
   WEFT_ACCESS_READS = 1,
   WEFT_ACCESS_WRITES = 2,
@@ -237,11 +237,11 @@ enum weft_access_flag {
   WEFT_ACCESS_UNINIT = 1024,  // look for reads of unwritten memory
   WEFT_ACCESS_ASYNC = 2048,   // look for copies in flight
   // It is done asynchronously, until one waits: a thread's copy of elements, a copy that reports to the
-  // phase of an mbarrier, one out of shared memory, a product of a warpgroup.
+  // phase of an mbarrier, one out of shared memory, a wgmma.
   WEFT_ACCESS_ELEMENTS = 4096,
   WEFT_ACCESS_PHASE = 8192,
   WEFT_ACCESS_STORE = 16384,
-  WEFT_ACCESS_PRODUCT = 32768,
+  WEFT_ACCESS_MMA = 32768,
   WEFT_ACCESS_PUBLISHES = 65536,  // a plain store for which a loop may wait
   WEFT_ACCESS_SCRATCH = 131072,   // of global memory, which may be that of weft.scratch
 };
@@ -252,13 +252,13 @@ enum weft_race_event {
   WEFT_EVENT_ARRIVE = 1,        // at the mbarrier whose word is at the address
   WEFT_EVENT_WAIT = 2,          // has ended, for a phase of it
   WEFT_EVENT_DECLARE = 3,       // `bytes` of a thread's own array begin
-  WEFT_EVENT_PROXY_FENCE = 4,   // what is written so far to shared memory (`bytes`: 0) or global (1) is there
+  WEFT_EVENT_PROXY_FENCE = 4,   // writes so far to shared memory (`bytes`: 0) or global (1) are visible
                                 // for asynchronous copies
   WEFT_EVENT_COMMIT = 5,        // the thread's copies of elements are a group
   WEFT_EVENT_ELEMENTS = 6,      // all groups are complete but the newest `bytes` of them
   WEFT_EVENT_STORES = 7,        // the same for copies out of shared memory
-  WEFT_EVENT_PRODUCT = 8,       // a product of its warpgroup begins
-  WEFT_EVENT_PRODUCTS = 9,      // as for stores
+  WEFT_EVENT_WGMMA = 8,         // a wgmma of its warpgroup begins
+  WEFT_EVENT_WGMMA_WAIT = 9,    // as for stores
   WEFT_EVENT_RENDEZVOUS = 10,   // `bytes` threads from this one on have met
   WEFT_EVENT_END = 11,          // the thread has returned; the address is that of a weft_check_site
   WEFT_EVENT_STORE = 12,        // a copy out of shared memory has begun
@@ -274,7 +274,7 @@ typedef struct weft_check_site {
   const char* places;   // the same as data, for weft.SanitizerError
   const char* array;    // as the user wrote it; of arithmetic the type
   const char* access;   // "read", "written" or "updated"; of arithmetic the operator
-  int32_t kind;         // enum weft_check_kind; of an instrumented access, what it finds is one of several
+  int32_t kind;         // enum weft_check_kind; unused of an instrumented access, which has several
   int32_t rank;         // of the array; of arithmetic the number of operands
   int32_t count;        // adjacent elements along the last dimension that are accessed at once
   int32_t bytes;        // of an element
@@ -432,7 +432,7 @@ typedef struct weft_check_site {
   ROW(max_clusters, int32_t,                                                                                 \
       (weft_call_frame * frame, int32_t kernel, const weft_cluster_shape* shape, int32_t* count),            \
       "i32 (ptr, i32, ptr, ptr)")                                                                            \
-  /* What the sanitizer found: records it in `launch` and returns 1, or 0 if the launch continues. */        \
+  /* Records a finding of the sanitizer in `launch` and returns 1, or 0 if the launch continues. */          \
   ROW(sanitizer_fail, int32_t,                                                                               \
       (weft_cpu_launch * launch, const weft_check_site* site, int64_t block, int64_t thread,                 \
        const int64_t* values),                                                                               \
@@ -453,7 +453,7 @@ typedef struct weft_check_site {
       (weft_cpu_launch * launch, int32_t event, int64_t block, int64_t thread, const void* address,          \
        int64_t bytes),                                                                                       \
       "void (ptr, i32, i64, i64, ptr, i64)")                                                                 \
-  /* What a thread has come to, with `count` values: kept for the thread that a test asks for. The text, of  \
+  /* Traces a place of a thread with `count` values, if it is the thread that a test asks for. The text, of  \
      weft.testing, is constant data of the image. */                                                         \
   ROW(thread_event, void,                                                                                    \
       (weft_cpu_launch * launch, const char* text, int64_t block, int64_t thread, const int64_t* values,     \

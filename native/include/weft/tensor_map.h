@@ -33,7 +33,7 @@ typedef struct weft_tensor_map_site {
   int32_t padding;
 } weft_tensor_map_site;
 
-// What a copy into a tensor does to an element there.
+// Reduction of a copy into an element of a tensor.
 enum weft_tma_reduction {
   WEFT_TMA_REPLACE = 0,
   WEFT_TMA_ADD = 1,

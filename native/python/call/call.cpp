@@ -51,8 +51,8 @@ WEFT_COLD void blame_argument(const Function* function, Py_ssize_t index, const 
 
 namespace {
 
-// Passes a refused object of an unknown class to a compiled function's wrapper, which knows what it expects
-// and words the error. Returns whether it did.
+// Passes a refused object of an unknown class to a compiled function's wrapper, which words the error.
+// Returns whether it did.
 WEFT_COLD bool leave_to_wrapper(const Function* function, PyObject* argument, CallFrame& frame,
                                 TVMFFIAny* value) {
   if (frame.unknown != argument || function->details == nullptr || function->any_value) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the marshaller knows about one function: names, defaults and policies. Plain data, immutable
+// Call plan of one function: names, defaults and policies. Plain data, immutable
 // after construction.
 #ifndef WEFT_PYTHON_CALL_PLAN_H_
 #define WEFT_PYTHON_CALL_PLAN_H_

@@ -84,7 +84,8 @@ Function* new_function(TVMFFISafeCallType safe_call, void* handle, PyObject* pla
     function->release_gil = function->plan->release_gil;
     function->owned_tensors = function->plan->owned_tensors;
     function->any_value = function->plan->foreign;
-    if (!function->any_value) function->writer = Writer::kNobody;  // its flags name what it writes
+    if (!function->any_value)
+      function->writer = Writer::kNobody;  // its flags name the tensors that it writes
   }
   if (details != nullptr && details != Py_None) function->details = Py_NewRef(details);
   return function;

@@ -31,12 +31,12 @@ PyObject* call_held(PyObject* function, PyObject* registered, PyObject* argument
   Reference result(invoke(function, arguments, keywords));
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
-  const bool told = call_registered(registered, 1);
+  const bool called = call_registered(registered, 1);
   if (type != nullptr) {
     PyErr_Restore(type, value, traceback);  // the call's own error precedes a callback's
     return nullptr;
   }
-  return told ? result.release() : nullptr;
+  return called ? result.release() : nullptr;
 }
 
 // arguments: llvmlite's wrapper of a function (its `_cfn` and `_lock`), then the function's own.

@@ -363,7 +363,7 @@ PyObject* prepare_call(PyObject* callable, PyObject* const* arguments, Py_ssize_
   CallPlan* plan = function->plan;
   if (plan == nullptr || function->any_value) {
     PyErr_SetString(PyExc_TypeError,
-                    "prepare() is for compiled functions: a foreign one may keep or change what it is given");
+                    "prepare() is for compiled functions: a foreign one may keep or change its arguments");
     return nullptr;
   }
   PreparedCall* prepared = as_prepared(g_type.make());

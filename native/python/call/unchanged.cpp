@@ -8,8 +8,8 @@
 namespace weft {
 namespace {
 
-// A place is a tuple: what it is, its owner, a name (None for a cell and a function), and what was there: one
-// object, or nothing where nothing was; for a function its code and both kinds of defaults.
+// A place is a tuple: its kind, its owner, a name (None for a cell and a function), and the value found
+// there: one object, or nothing where nothing was; for a function its code and both kinds of defaults.
 enum PlaceKind : long { kItem = 0, kCell = 1, kFunction = 2, kAttribute = 3, kMember = 4 };
 
 // What stands at a place of one object: a new reference; nullptr without an exception if there is nothing.
@@ -20,7 +20,7 @@ PyObject* found_at(long kind, PyObject* owner, PyObject* name) {
     case kCell:
       return PyCell_Check(owner) ? PyCell_Get(owner) : nullptr;
     case kMember:
-      // Borrowed, and without running a descriptor; what the class inherits too.
+      // Borrowed, and without running a descriptor; inherited members too.
       return PyType_Check(owner) ? Py_XNewRef(_PyType_Lookup(reinterpret_cast<PyTypeObject*>(owner), name))
                                  : nullptr;
     default:
@@ -75,7 +75,8 @@ PyMethodDef kMethods[] = {
      "Whether each place holds the very object that it held: (0, dict, name, value), (1, cell, None, "
      "value),\n"
      "(2, function, None, code, defaults, keyword defaults), (3, object, name, value) of an attribute, \n"
-     "(4, class, name, value) of what a class defines or inherits. Without the value: whether there is "
+     "(4, class, name, value) of a member that a class defines or inherits. Without the value: whether there "
+     "is "
      "none."},
     {nullptr, nullptr, 0, nullptr},
 };

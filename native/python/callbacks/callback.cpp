@@ -22,7 +22,7 @@
 namespace weft {
 namespace {
 
-// A function object of the ABI, followed by what it calls. `cpp_call` stays NULL: C++ exceptions must not
+// A function object of the ABI, followed by its target. `cpp_call` stays NULL: C++ exceptions must not
 // pass through Python.
 struct Callback {
   uint64_t allocator_words[2];  // libtvm_ffi's own allocator puts two words before an object

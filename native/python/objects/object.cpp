@@ -109,7 +109,7 @@ PyObject* same_as(PyObject* self, PyObject* other) {
 }
 
 PyObject* compare(PyObject* self, PyObject* other, int operation) {
-  if (operation == Py_NE) {  // what a subclass says of ==, which this slot of its base would hide
+  if (operation == Py_NE) {  // a subclass's ==, which this slot of its base would hide
     PyObject* equal = PyObject_RichCompare(self, other, Py_EQ);
     if (equal == nullptr) return nullptr;
     int truth = PyObject_IsTrue(equal);

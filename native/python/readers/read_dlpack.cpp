@@ -35,7 +35,7 @@ void drop_reference(void* object) { Py_DECREF(static_cast<PyObject*>(object)); }
 
 // A negative stride in bytes that the producer has divided by the element size as an unsigned number, as CuPy
 // 14 does: the quotient lies in the upper half of those of 64 bits, where no stride inside the address space
-// does. Its product, taken to 64 bits, is the stride in bytes again.
+// does. Multiplied back in 64 bits, it is the stride in bytes again.
 int64_t repaired_stride(int64_t stride, uint64_t item_bytes) {
   const auto quotient = static_cast<uint64_t>(stride);
   const bool is_damaged =

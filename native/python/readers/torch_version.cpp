@@ -17,7 +17,7 @@ int asked(const char* module, const char* name, PyObject* argument) {
   return value ? PyObject_IsTrue(value.get()) : -1;
 }
 
-// Below autograd, in the implementation of an operator, what is written is the operator's declared argument.
+// Below autograd, in the implementation of an operator, a write goes to the operator's declared argument.
 bool is_below_autograd() {
   Reference keys(imported_attribute("torch._C", "DispatchKey"));
   Reference key(keys ? PyObject_GetAttrString(keys.get(), "AutogradFunctionality") : nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call writes of torch's tensors. Autograd counts the writes into a tensor, for it and its views
-// together, and refuses a derivative that needs what has been overwritten; a kernel's writes are counted
+// Writes of a call into torch's tensors. Autograd counts the writes into a tensor, for it and its views
+// together, and refuses a derivative that needs overwritten values; a kernel's writes are counted
 // here.
 #ifndef WEFT_PYTHON_TORCH_VERSION_H_
 #define WEFT_PYTHON_TORCH_VERSION_H_
@@ -11,7 +11,7 @@
 namespace weft {
 
 // A tensor that the call writes into, in the call's scratch. The tensor is borrowed from the call's
-// arguments, or from what the scratch keeps until its end.
+// arguments, or from an object that the scratch keeps until its end.
 struct WrittenTensor {
   PyObject* tensor;
   const TypeEntry* entry;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// torch throws through code that must not throw: the process ends in std::terminate. A producer is not told
-// who consumes its capsule, so torch's own Python function, through which all its imports go, is looked for
-// on the stack; only for tensors that run backward.
+// torch throws through code that must not throw: the process ends in std::terminate. A producer does not
+// learn who consumes its capsule, so torch's own Python function, through which all its imports go, is looked
+// for on the stack; only for tensors that run backward.
 #include "python/tensors/dlpack_consumer.h"
 
 #include <cstdio>

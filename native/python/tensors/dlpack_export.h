@@ -26,7 +26,7 @@ struct ExportOptions {
   DLDevice device{};    // where the consumer wants it
   bool orders = false;  // the consumer's stream waits for ours
   void* stream = nullptr;
-  bool is_bare = false;  // no argument but max_version: who will take the capsule is not told
+  bool is_bare = false;  // no argument but max_version: the consumer is unknown
 };
 // Parses (*, stream, max_version, dl_device, copy) and checks them against the tensor's device. 0, or -1
 // with BufferError, TypeError or ValueError.

@@ -24,7 +24,7 @@ class HeldTensor {
   // The tensor object that is held; not of a view that is only lent.
   TVMFFIObject* owner() const { return static_cast<TVMFFIObject*>(keeper_.object); }
 
-  DLTensor tensor{};  // dims and strides belong to what is held
+  DLTensor tensor{};  // dims and strides belong to the held object
   bool read_only = false;
   bool copied = false;  // the array's library made a copy, so writes are lost
 

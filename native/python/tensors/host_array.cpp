@@ -17,7 +17,7 @@
 namespace weft {
 namespace {
 
-// What an index picks: dims of its own over the same memory.
+// Result of an index: dims of its own over the same memory.
 struct Selection {
   DLTensor part;
   bool is_element;  // every axis has an index, and no ellipsis asks for a tensor
@@ -37,7 +37,7 @@ struct Selection {
   }
 };
 
-// A buffer's dims and its hold on the memory, which outlives what is done to the object.
+// A buffer's dims and its hold on the memory, which outlives changes of the object.
 struct ExportedBuffer {
   HeldTensor held;
   Py_ssize_t shape[kMostCopyRank];

@@ -15,8 +15,9 @@ namespace weft {
 // an exception set.
 TVMFFIObject* take_cell(PyObject* source, const TypeEntry& entry, const TensorView& view, Scratch& scratch);
 
-// Keeps the memory of `view` until the scratch ends, whatever happens to `source`. Returns what a cell over
-// it should be made from, borrowed, or nullptr with an exception set. The caller already holds `held`.
+// Keeps the memory of `view` until the scratch ends, whatever happens to `source`. Returns the tensor that a
+// cell over it should be made from, borrowed, or nullptr with an exception set. The caller already holds
+// `held`.
 PyObject* hold_memory(PyObject* source, const TypeEntry& entry, const TensorView& view, PyObject* held,
                       Scratch& scratch);
 

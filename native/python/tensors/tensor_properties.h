@@ -18,7 +18,7 @@ struct TensorDescription {
 // Of a Tensor or a TensorView.
 TensorDescription describe_tensor(PyObject* self);
 
-// What an export of either must hold while in use. 0, or -1 with an exception.
+// References that an export of either must hold while in use. 0, or -1 with an exception.
 int keep_tensor(PyObject* self, Keeper* keeper);
 
 bool is_contiguous(const DLTensor& tensor);

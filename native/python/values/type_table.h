@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the marshaller knows about a Python type: its kind, and how a tensor's memory is found. A type is
+// Table of Python types for the marshaller: their kind, and how a tensor's memory is found. A type is
 // examined once; its entry is never freed and keeps the type alive, so that a cached pointer to an entry
 // never refers to another type.
 #ifndef WEFT_PYTHON_TYPE_TABLE_H_

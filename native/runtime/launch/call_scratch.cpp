@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kAlignment = 256;
 constexpr size_t kMostKept = size_t{64} << 20;  // bytes that a thread keeps for its next calls
 constexpr size_t kMostKeptArrays = 16;
-constexpr size_t kLittle = size_t{64} << 10;  // what a larger array than needed may waste
+constexpr size_t kLittle = size_t{64} << 10;  // most bytes that a larger array than needed may waste
 
 struct DeviceArray {
   DeviceArray* next;

@@ -54,7 +54,7 @@ Type<Metadata> g_type;
 
 Metadata* as_metadata(PyObject* object) { return reinterpret_cast<Metadata*>(object); }
 
-// ---- what a hook reads
+// ---- the record that a hook reads
 
 PyObject* triple(const int64_t* sizes) {
   return Py_BuildValue("(LLL)", static_cast<long long>(sizes[0]), static_cast<long long>(sizes[1]),

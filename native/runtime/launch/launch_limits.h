@@ -20,7 +20,7 @@ constexpr int64_t kPortableClusterBlocks = 8;  // more only of kernels that allo
 constexpr int64_t kMostShared = 227 * 1024;    // of a block of sm_90 and sm_100, and on the CPU
 constexpr int kWarpSize = 32;
 
-// A sentence about what is out of range in a launch; empty if everything fits.
+// A sentence about the launch parameter that is out of range; empty if everything fits.
 std::string launch_misfit(const char* kernel, const weft_launch& launch, int64_t most_threads,
                           int64_t most_shared);
 

@@ -25,7 +25,7 @@ uint64_t round_up(uint64_t value, uint64_t alignment) {
   return alignment < 2 ? value : (value + alignment - 1) & ~(alignment - 1);
 }
 
-// What the process has under a name, or NULL.
+// The process's symbol of a name, or NULL.
 void* find_in_process(const char* name) {
   if (void* found = dlsym(RTLD_DEFAULT, name)) return found;
   static void* const mathematics = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);  // stays open

@@ -20,8 +20,8 @@ namespace weft {
 
 class LinkedObject {
  public:
-  // Links an object of `size` bytes, which are not needed later. `is_reported`: whether gdb is told of it.
-  // NULL with a sentence if that is impossible.
+  // Links an object of `size` bytes, which are not needed later. `is_reported`: whether it is registered with
+  // gdb. NULL with a sentence if that is impossible.
   static std::unique_ptr<LinkedObject> make(const char* bytes, size_t size, bool is_reported,
                                             std::string* error);
   LinkedObject(const LinkedObject&) = delete;

@@ -96,8 +96,8 @@ PyGetSetDef kAttributes[] = {
 
 constexpr char kDoc[] =
     "LinkedObject(data: bytes, symbols: Sequence[str], is_reported: bool = False)\n--\n\n"
-    "A relocatable object linked into this process, unloaded with its last reference. `is_reported`: gdb is "
-    "told.";
+    "A relocatable object linked into this process, unloaded with its last reference. `is_reported`: it is "
+    "registered with gdb.";
 
 }  // namespace
 

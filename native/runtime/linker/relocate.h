@@ -12,7 +12,7 @@
 
 namespace weft {
 
-// What a relocation needs beside the symbol's own address.
+// Indirection that a relocation needs beside the symbol's own address.
 enum class Indirection {
   kNone,
   kSlot,  // a word with the symbol's address (GOT)
@@ -20,7 +20,7 @@ enum class Indirection {
   kUnknown,
 };
 
-// What a relocation type of a machine asks for; `type` is ELF64_R_TYPE's.
+// The indirection of a relocation type; `type` is ELF64_R_TYPE's.
 Indirection indirection_of(uint16_t machine, uint32_t type);
 
 // Bytes of one stub, on any machine.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _TYPES: Final = {name: code for code, name in enumerate(_native.MMA_TYPES)}
-# weft_wgmma_operand, weft_wgmma_shape, weft_wgmma_product
+# weft_wgmma_operand, weft_wgmma_shape, weft_wgmma_start
 _OPERAND: Final = "{ i64, i32, i32, i32, i32 }"
 _SHAPE: Final = f"{{ i32, i32, i32, i32, {_OPERAND}, {_OPERAND} }}"
 _PRODUCT: Final = "{ ptr, ptr, ptr, ptr, i64, i32, i32 }"
