@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from weft.backends.worker import away_from_signals
+from weft.backends.host import away_from_signals
 from weft.worker import Worker
 
 NUMBER: ContextVar[int] = ContextVar("NUMBER", default=0)

@@ -16,7 +16,7 @@ import pytest
 import weft
 from tests.codegen.kernel_runner import lowered_module
 from tests.conformance.harness import NUMPY_TYPES, Exported, define, math_functions, run_threads
-from weft.backends.cpu.lowering.coroutine import waiting_operation
+from weft.backends.cpu.lowering.split_kernel import waiting_operation
 from weft.backends.cpu.stages import print_kernels
 from weft.backends.host import HostMachine, machine_of
 from weft.codegen.llvm.optimize import emit_object, parse, run_pipeline

@@ -13,14 +13,13 @@ import pytest
 
 from weft import _native
 from weft.backends.cpu.lowering import (
+    async_copies,
+    barriers,
     check,
-    coroutine,
     coroutine_printer,
     launch,
-    map_edits,
-    mbarrier,
-    mma,
-    wgmma,
+    split_kernel,
+    tensor_cores,
 )
 from weft.codegen import runtime_abi as abi
 from weft.codegen.gpu import launch as gpu_launch
@@ -64,14 +63,14 @@ FIELDS = {
     "weft_thread_slot.lane": coroutine_printer._LANE,
     "weft_thread_slot.value": coroutine_printer._VALUE,
     "weft_thread_slot.result": coroutine_printer._RESULT,
-    "weft_cpu_block.budget": coroutine._BLOCK_BUDGET,
-    "weft_cpu_block.linear": coroutine._BLOCK_LINEAR,
-    "weft_cpu_block.shared": coroutine._BLOCK_SHARED,
-    "weft_cpu_block.cluster_bytes": coroutine._BLOCK_CLUSTER,
-    "weft_cpu_tensor_map.sizes": map_edits._SIZES,
-    "weft_cpu_tensor_map.pitches": map_edits._PITCHES,
-    "weft_cpu_tensor_map.elements_found": map_edits._ELEMENTS_FOUND,
-    "weft_wgmma_product.handle": 8 * wgmma._PRODUCT_HANDLE,  # four pointers precede it
+    "weft_cpu_block.budget": split_kernel._BLOCK_BUDGET,
+    "weft_cpu_block.linear": split_kernel._BLOCK_LINEAR,
+    "weft_cpu_block.shared": split_kernel._BLOCK_SHARED,
+    "weft_cpu_block.cluster_bytes": split_kernel._BLOCK_CLUSTER,
+    "weft_cpu_tensor_map.sizes": async_copies._SIZES,
+    "weft_cpu_tensor_map.pitches": async_copies._PITCHES,
+    "weft_cpu_tensor_map.elements_found": async_copies._ELEMENTS_FOUND,
+    "weft_wgmma_product.handle": 8 * tensor_cores._PRODUCT_HANDLE,  # four pointers precede it
 }
 
 
@@ -85,11 +84,11 @@ def _bytes(text: str) -> int:
 NUMBERS = {
     "sizeof(weft_launch)": abi.LAUNCH_BYTES,
     "sizeof(weft_call_frame)": calls._FRAME_BYTES,
-    "sizeof(weft_thread_slot)": coroutine._SLOT_BYTES,
+    "sizeof(weft_thread_slot)": split_kernel._SLOT_BYTES,
     "sizeof(weft_cooperative_site)": _bytes(coroutine_printer.SITE),
-    "sizeof(weft_mma_operands)": _bytes(mma._OPERANDS),
-    "sizeof(weft_wgmma_shape)": _bytes(wgmma._SHAPE),
-    "sizeof(weft_wgmma_product)": _bytes(wgmma._PRODUCT),
+    "sizeof(weft_mma_operands)": _bytes(tensor_cores._OPERANDS),
+    "sizeof(weft_wgmma_shape)": _bytes(tensor_cores._SHAPE),
+    "sizeof(weft_wgmma_product)": _bytes(tensor_cores._PRODUCT),
     "sizeof(weft_cpu_tensor_map)": MAP_BYTES,
     "WEFT_TENSOR_MAP_RANK": MOST_RANK,
     **{
@@ -100,9 +99,9 @@ NUMBERS = {
         )
     },
     **{f"WEFT_VALUE_{name.upper()}": code for name, code in coroutine_printer._VALUE_TYPES.items()},
-    "WEFT_MBARRIER_WAIT": int(mbarrier._WAIT),
-    "WEFT_MBARRIER_TRY": int(mbarrier._TRY),
-    **{f"WEFT_MMA_{name}": code for name, code in mma._TYPES.items()},
+    "WEFT_MBARRIER_WAIT": int(barriers._WAIT),
+    "WEFT_MBARRIER_TRY": int(barriers._TRY),
+    **{f"WEFT_MMA_{name}": code for name, code in tensor_cores._TYPES.items()},
     "WEFT_LAUNCH_INSTRUMENTED": check._LAUNCH_WATCHED,
     "WEFT_LAUNCH_ORDERED": check._LAUNCH_ORDERED,
     "WEFT_LAUNCH_BLOCKS": check._LAUNCH_BLOCKS,

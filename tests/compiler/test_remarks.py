@@ -10,8 +10,8 @@ from xdsl.dialects import scf
 import weft
 from tests.conformance.harness import define
 from tools.fuzz.compare import as_coroutines
-from weft.backends.cpu import remarks
 from weft.backends.cpu.lowering.cooperation import COOPERATION
+from weft.backends.cpu.stages import _NAMES as WAITS_OF
 from weft.backends.cuda import stages
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
 from weft.dialects.access import CalledAs, trait_of
@@ -83,9 +83,7 @@ def host(a: weft.Tensor[weft.f32, ("n",)]):
 
 def test_whatever_threads_wait_at_has_the_name_that_users_know():
     waiting = {*COOPERATION, scf.WhileOp, KernelOp}
-    assert not [
-        op for op in waiting if (trait_of(op, CalledAs) is None) == (op not in remarks._NAMES)
-    ]
+    assert not [op for op in waiting if (trait_of(op, CalledAs) is None) == (op not in WAITS_OF)]
 
 
 @weft.kernel

@@ -11,7 +11,7 @@ import weft
 from tests.conformance.harness import define
 from tools.fuzz.compare import as_coroutines
 from weft.backends.cpu import stages
-from weft.backends.cpu.lowering.interchange import AROUND, interchange_loops
+from weft.backends.cpu.lowering.fission import AROUND, interchange_loops
 
 # name → (statements after `t`, `n` and `tile`, block); each writes out[t], and reads a[t].
 KERNELS = {

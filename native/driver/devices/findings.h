@@ -19,7 +19,7 @@
 
 namespace weft {
 
-// Written by src/weft/backends/cuda/lowering/reports.py.
+// Written by src/weft/backends/cuda/lowering/debug.py.
 struct DeviceReport {
   int32_t ready;
   int32_t block[3], thread[3];

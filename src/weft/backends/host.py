@@ -2,17 +2,24 @@
 """The machine of this process, and the parts common to all host objects.
 
 In: LLVM's view of the CPU; func.func and ffi.func. Out: a `Target` for printing, LLVM's machine for emission; the host
-object; the kernels' metadata in object code.
+object; the kernels' metadata in object code; an error with the place in the user's source for operations that a
+backend lacks, before anything is printed.
+
+LLVM runs on a worker: Python runs signal handlers only on the main thread, and llvmlite's objects dispose of what they
+own line by line, so that an exception between two lines would dispose of it twice. Elsewhere a handler's exception ends
+the wait for it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import threading
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import llvmlite.binding as llvm
 from xdsl.dialects import func
 
 from weft.backends.base import Stage
+from weft.codegen.llvm.lock import holds_llvm
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import emit_object, initialize, parse
 from weft.codegen.llvm.target import COMMON_INTRINSICS, Target
@@ -21,14 +28,20 @@ from weft.codegen.operations.kernel_parameters import kernel_parameters, paramet
 from weft.codegen.operations.launch import scratch_bytes
 from weft.codegen.tables import LIBRARY
 from weft.codegen.wrapper.function import print_wrapper
+from weft.dialects.builder import source_location
+from weft.dialects.definition import DependsOnWarps
 from weft.dialects.ffi import function
+from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp
+from weft.errors import UnavailableError
 from weft.memo import kept
 from weft.runtime.code_image import STATE_SYMBOL
 from weft.runtime.object_code import KernelInfo
+from weft.types.launch_limits import WARP_SIZE
+from weft.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from llvmlite.binding import TargetMachine
     from xdsl.dialects.builtin import ModuleOp
@@ -38,6 +51,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.debug_info import DebugInfo
     from weft.codegen.llvm.function_printer import OperationPrinter
     from weft.codegen.llvm.module_printer import SymbolPrinter
+
 
 # Some of them are calls of libm.
 INTRINSICS: Final = COMMON_INTRINSICS | {
@@ -160,3 +174,45 @@ def entry_symbols(module: ModuleOp) -> tuple[str, ...]:
         for operation in module.body.block.ops
         if isinstance(operation, function.FuncOp)
     )
+
+
+def refuse_unsupported(
+    kernels: Iterable[Operation], unsupported: Mapping[type[Operation], str], target: Target
+) -> None:
+    """Checks that the kernels hold none of these operations, nor any that depends on warps, if these have another size.
+
+    Args:
+        kernels: to be printed.
+        unsupported: operation class → the message for users.
+        target: printed for.
+
+    Raises:
+        UnavailableError: for the first one found, with its place.
+    """
+    of_warps = None
+    if target.warp_size != WARP_SIZE:
+        of_warps = f"a warp of {target.name} has {target.warp_size} threads, and the language's have {WARP_SIZE}"
+    for kernel in kernels if unsupported or of_warps else ():
+        for operation in walk(kernel):
+            sentence = unsupported.get(type(operation))
+            if of_warps and operation.has_trait(DependsOnWarps):
+                sentence = of_warps
+            if sentence is not None:
+                raise UnavailableError(
+                    "TARGET_OPERATION",
+                    f"{operation.name}: {sentence}",
+                    location=source_location(operation.location),
+                )
+
+
+_Result = TypeVar("_Result")
+
+
+def away_from_signals(call: Callable[[], _Result]) -> _Result:
+    """Calls it on a thread without signal handlers: this one, or a worker if this is the main thread.
+
+    Also on this thread if it holds LLVM's lock, as at interpreter shutdown: a worker would wait forever.
+    """
+    if threading.get_ident() != threading.main_thread().ident or holds_llvm():
+        return call()
+    return Worker(call).result()

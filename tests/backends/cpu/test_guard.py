@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.codegen.kernel_runner import CpuKernel, parse_module, tensor
 from weft.backends.cpu.lowering.affine import RowAnalysis
-from weft.backends.cpu.lowering.guard import find_guard
+from weft.backends.cpu.lowering.rows import find_guard
 from weft.backends.host import machine_of
 from weft.codegen.operations.launch import kernels_of
 

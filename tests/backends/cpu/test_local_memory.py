@@ -12,7 +12,7 @@ import pytest
 
 import weft
 from tests.sampling import sampled
-from weft.backends.cpu.lowering.local import STACK_BYTES
+from weft.backends.cpu.lowering.memory import STACK_BYTES
 
 # Three arrays of 64 KiB are more than the stack of a thread with 128 KiB.
 PROGRAM = """
@@ -150,7 +150,7 @@ def test_what_stays_on_the_stack_is_bounded(sizes):
 
 
 def test_arrays_beyond_all_memory_are_a_compile_error(monkeypatch):
-    monkeypatch.setattr("weft.backends.cpu.lowering.local._MOST_BYTES", 100_000)
+    monkeypatch.setattr("weft.backends.cpu.lowering.memory._MOST_BYTES", 100_000)
     with pytest.raises(weft.CompileError, match="take 131072 bytes per thread; at most 100000"):
         host_of(16384, 16384)(np.zeros(50, np.int32))
 

@@ -11,11 +11,11 @@ import pytest
 import weft
 from weft.backends.cuda.diagnostics import (
     KernelResources,
+    local_accesses,
     read_diagnostics,
     read_resources,
     source_line,
 )
-from weft.backends.cuda.line_table import local_accesses
 
 LOG = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'first' for 'sm_90a'

@@ -9,7 +9,7 @@ import pytest
 
 from tests.architecture.source_tree import run_python
 from weft.backends.cuda import toolchain
-from weft.backends.cuda.installed import find_installed
+from weft.backends.cuda.assemblers import find_installed
 
 LIBRARY = r"libnvJitLink\.so\.\d+"
 

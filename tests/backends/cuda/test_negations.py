@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.backends.cuda.negations import wrap_negations
+from weft.backends.cuda.peephole import wrap_negations
 
 
 @weft.kernel

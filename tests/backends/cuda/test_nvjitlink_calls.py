@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from weft.backends.cuda.nvjitlink import Calls
+from weft.backends.cuda.toolchain import Calls
 
 
 def test_calls_run_side_by_side():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.backends.cuda import tool_process, toolchain
+from weft.backends.cuda import toolchain
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.cuda.toolchain import assemble, begin_assembly
 from weft.config import environment, override
@@ -204,7 +204,7 @@ def test_a_ptxas_that_fails_is_an_error_or_replaced_with_a_remark(
     failure: str, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     text, code, message = FAILURES[failure]
-    monkeypatch.setattr(tool_process, "_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(toolchain, "_TIMEOUT_SECONDS", 0.5)
     path = script(tmp_path, text)
     if named:
         with override(ptxas=path), pytest.raises(ToolchainError, match=message) as caught:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.backends.cuda.wide_products import place_wide_products
+from weft.backends.cuda.peephole import place_wide_products
 
 SUM = "\tadd.s64 \t%rd9, %rd1, %rd2;\n"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import weft
 from weft.backends.base import Job
 from weft.backends.cpu.backend import CpuBackend
-from weft.backends.cpu.lowering.coroutine import scratch_symbol
+from weft.backends.cpu.lowering.split_kernel import scratch_symbol
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
 from weft.codegen.llvm.object_loader import load_object
 from weft.compiler.artifacts import Artifacts

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a module to one object for this CPU: kernels are optimized, the host function and wrapper are not.
 
-In: a job. Out: `ObjectCode`. Host code is printed and parsed apart, linked to the optimized kernels, and emitted
-with them.
+In: a job. Out: `ObjectCode`, with remarks on how each kernel's threads run, and which line decided. Host code is
+printed and parsed apart, linked to the optimized kernels, and emitted with them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from xdsl.dialects import scf
+
 from weft.backends.base import Stage, run_stages
-from weft.backends.cpu.lowering.budget import print_ask
-from weft.backends.cpu.lowering.coroutine import print_cooperative_kernel
-from weft.backends.cpu.lowering.fission import Waits, find_obstacle
-from weft.backends.cpu.lowering.interchange import interchange_loops
-from weft.backends.cpu.lowering.split_kernel import print_split_kernel
+from weft.backends.cpu.lowering.affine import RowAnalysis
+from weft.backends.cpu.lowering.fission import Waits, find_obstacle, interchange_loops
+from weft.backends.cpu.lowering.loops import print_ask
+from weft.backends.cpu.lowering.rows import find_guard
+from weft.backends.cpu.lowering.split_kernel import print_cooperative_kernel, print_split_kernel
 from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
 from weft.backends.cpu.lowering.thread_loop import print_kernel
-from weft.backends.cpu.remarks import engine_remark
 from weft.backends.host import (
     HostMachine,
     entry_symbols,
@@ -25,22 +26,26 @@ from weft.backends.host import (
     host_of,
     kernel_info,
     print_host,
+    refuse_unsupported,
     with_glue,
 )
-from weft.backends.refusal import refuse_unsupported
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.codegen.llvm.lock import holding_llvm
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
 from weft.codegen.operations.launch import kernels_of
 from weft.codegen.tables import LIBRARY
+from weft.dialects.access import CalledAs, trait_of
+from weft.dialects.builder import source_location
 from weft.dialects.ffi.function import ENTRY_PREFIX
-from weft.runtime.object_code import ObjectCode
+from weft.dialects.simt.kernel import KernelOp
+from weft.runtime.object_code import ObjectCode, Remark
 from weft.types.launch_limits import MOST_THREADS
 
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef
     from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Operation
 
     from weft.backends.base import Backend, Job
 
@@ -136,4 +141,52 @@ def compile_job(backend: Backend, job: Job) -> ObjectCode:
         entry_symbols=entry_symbols(job.module),
         target=backend.name,
         remarks=tuple(map(engine_remark, kernels_of(job.module))),
+    )
+
+
+# Operations that a program does not call, and that may wait.
+_NAMES: Final[dict[type[Operation], str]] = {
+    KernelOp: "--sanitize=orders",
+    scf.WhileOp: "a loop that may wait for what other threads write",
+}
+
+
+def engine_remark(kernel: KernelOp) -> Remark:
+    """Whether a kernel is loops over threads or one coroutine per thread, and why.
+
+    Example:
+        ``reduce.py:12: one coroutine per thread, because of sync_threads (kernel reduce_kernel)``
+    """
+    waits = Waits(kernel)
+    if waits.first is not None:
+        obstacle = find_obstacle(kernel, waits)
+        if obstacle is None:
+            return _remark(kernel, f"thread loops, split at {_name(waits.first)}", waits.first)
+        reason = f"one coroutine per thread, because of {_name(obstacle.waiting)}"
+        if obstacle.others:
+            reason += f" and {obstacle.others} more places to wait at: the loops would be too many"
+        if obstacle.around is None:
+            return _remark(kernel, reason, obstacle.waiting)
+        what = "branch" if isinstance(obstacle.around, scf.IfOp) else "loop"
+        return _remark(
+            kernel, f"{reason} in a {what} that threads may take differently", obstacle.around
+        )
+    guard = find_guard(kernel.body.block.ops, RowAnalysis())
+    if guard is not None:
+        return _remark(kernel, "thread loop; this condition is its bounds", guard.operation)
+    return _remark(kernel, "thread loop", None)
+
+
+def _name(waiting: Operation) -> str:
+    called = trait_of(waiting, CalledAs)
+    return _NAMES[type(waiting)] if called is None else called.of(waiting)
+
+
+def _remark(kernel: KernelOp, message: str, cause: Operation | None) -> Remark:
+    place = source_location(cause.location) if cause is not None else None
+    return Remark(
+        kernel.sym_name.data,
+        message,
+        file=place.file if place else "",
+        line=place.line if place else 0,
     )

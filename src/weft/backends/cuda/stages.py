@@ -17,16 +17,13 @@ from weft.backends.cuda.diagnostics import (
     read_diagnostics,
     read_resources,
 )
-from weft.backends.cuda.fast_math import FAST
+from weft.backends.cuda.fast_math import FAST, units
+from weft.backends.cuda.lowering.debug import RECORDERS
 from weft.backends.cuda.lowering.kernel import entry_name, print_kernel, refuse_clusters
-from weft.backends.cuda.lowering.reports import RECORDERS
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
-from weft.backends.cuda.negations import wrap_negations
-from weft.backends.cuda.shift_counts import keep_wide_counts
+from weft.backends.cuda.peephole import keep_wide_counts, place_wide_products, wrap_negations
 from weft.backends.cuda.target import CudaMachine, cuda_machine, take_register_limit
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
-from weft.backends.cuda.units import units
-from weft.backends.cuda.wide_products import place_wide_products
 from weft.backends.host import entry_symbols, host_stages, kernel_info
 from weft.codegen.gpu.shared import check_shared_memory
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.backends.base import Job
+from weft.backends.host import away_from_signals
 from weft.backends.registry import find_backend
-from weft.backends.worker import away_from_signals
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.depth import deep_recursion
 from weft.compiler.module_text import parse_module

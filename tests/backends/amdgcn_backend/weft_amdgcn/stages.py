@@ -10,8 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.base import Stage, run_stages
-from weft.backends.host import entry_symbols, host_stages, kernel_info
-from weft.backends.refusal import refuse_unsupported
+from weft.backends.host import entry_symbols, host_stages, kernel_info, refuse_unsupported
 from weft.codegen.gpu.shared import check_shared_memory
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import scf
 
 from weft import _native
+from weft.backends.cpu.lowering.async_copies import box_arguments
 from weft.backends.cpu.lowering.debug import linear_thread
-from weft.backends.cpu.lowering.tma import box_arguments
 from weft.codegen.check_texts import array_text, places_text
 from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.runtime_abi import call_row

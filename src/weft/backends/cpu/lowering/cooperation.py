@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cpu.lowering.bulk_copy import BULK_COPIES
-from weft.backends.cpu.lowering.cluster import CLUSTER_BARRIERS
+from weft.backends.cpu.lowering.async_copies import BULK_COPIES, CP_ASYNC, TMA_COPIES
+from weft.backends.cpu.lowering.barriers import CLUSTER_BARRIERS, MBARRIERS, NAMED_BARRIERS
 from weft.backends.cpu.lowering.coroutine_printer import (
     BARRIER,
     COLLECTIVE,
@@ -18,12 +18,7 @@ from weft.backends.cpu.lowering.coroutine_printer import (
     WARPGROUP,
     CoroutinePrinter,
 )
-from weft.backends.cpu.lowering.cp_async import CP_ASYNC
-from weft.backends.cpu.lowering.mbarrier import MBARRIERS
-from weft.backends.cpu.lowering.mma import MMA
-from weft.backends.cpu.lowering.named_barrier import NAMED_BARRIERS
-from weft.backends.cpu.lowering.tma import TMA_COPIES
-from weft.backends.cpu.lowering.wgmma import WGMMA
+from weft.backends.cpu.lowering.tensor_cores import MMA, WGMMA
 from weft.codegen.operations.registers import register_share
 from weft.dialects.nvgpu.threads import ElectOneOp, SetmaxnregOp, WarpgroupBarrierOp
 from weft.dialects.simt.kernel import kernel_of

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects.func import FuncOp as HostOp
 
 from weft.backends.cpu.lowering.check import launch_checks
-from weft.backends.cpu.lowering.coroutine import scratch_symbol, waiting_operation
 from weft.backends.cpu.lowering.fission import uses_coroutines
-from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
 from weft.backends.cpu.lowering.loops import coresident_blocks
-from weft.backends.cpu.lowering.shared import uses_shared_memory
+from weft.backends.cpu.lowering.memory import SCRATCH_ALIGNMENT, LocalMemory, uses_shared_memory
+from weft.backends.cpu.lowering.split_kernel import scratch_symbol, waiting_operation
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
 from weft.codegen import runtime_abi as abi
 from weft.codegen.operations.host_function import print_take

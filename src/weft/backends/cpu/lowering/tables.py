@@ -1,39 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU's tables: codegen's shared rows, and those of this folder.
 
-In: the families. Out: `KERNEL_ROWS`, `HOST_ROWS`, and `UNSUPPORTED`, the operations refused by name.
+In: the families. Out: `KERNEL_ROWS`, `HOST_ROWS`, and `UNSUPPORTED`, the operations refused by name. Hints and fences
+of GPUs print nothing: kernels run one after the other here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cpu.lowering.atomics import ATOMICS
+from weft.backends.cpu.lowering.async_copies import MAP_EDITS, TMA
+from weft.backends.cpu.lowering.barriers import CLUSTERS, print_nothing
 from weft.backends.cpu.lowering.check import CHECKS
-from weft.backends.cpu.lowering.cluster import CLUSTERS
 from weft.backends.cpu.lowering.cooperation import COOPERATION
-from weft.backends.cpu.lowering.debug import DEBUG
-from weft.backends.cpu.lowering.fragment import FRAGMENTS
+from weft.backends.cpu.lowering.debug import DEBUG, TIMING
 from weft.backends.cpu.lowering.launch import LAUNCH
-from weft.backends.cpu.lowering.local import LOCAL
 from weft.backends.cpu.lowering.loops import LOOPS
-from weft.backends.cpu.lowering.map_edits import MAP_EDITS
-from weft.backends.cpu.lowering.named_barrier import print_nothing
-from weft.backends.cpu.lowering.shared import SHARED
+from weft.backends.cpu.lowering.memory import ATOMICS, LOCAL, SHARED
+from weft.backends.cpu.lowering.tensor_cores import ACCUMULATOR, FRAGMENTS
 from weft.backends.cpu.lowering.thread_loop import COORDINATES
-from weft.backends.cpu.lowering.timing import TIMING
-from weft.backends.cpu.lowering.tma import TMA
-from weft.backends.cpu.lowering.unneeded import UNNEEDED
-from weft.backends.cpu.lowering.wgmma import ACCUMULATOR
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
+from weft.dialects.nvgpu.async_copy import FenceProxyOp
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
-from weft.dialects.nvgpu.threads import NamedBarriersOp
+from weft.dialects.nvgpu.threads import (
+    GridDependencyLaunchOp,
+    GridDependencyWaitOp,
+    NamedBarriersOp,
+)
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from weft.codegen.llvm.function_printer import OperationPrinter
+
 
 # What a kernel of either engine may contain.
 _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
@@ -47,9 +47,10 @@ _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **LOCAL,
     **SHARED,
     **TIMING,
-    NamedBarriersOp: print_nothing,
     **LOOPS,
-    **UNNEEDED,
+    **dict.fromkeys(
+        (NamedBarriersOp, FenceProxyOp, GridDependencyLaunchOp, GridDependencyWaitOp), print_nothing
+    ),
     **MAP_EDITS,
     **TMA,
     **ACCUMULATOR,

@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cpu.lowering.affine import RowAnalysis
-from weft.backends.cpu.lowering.budget import (
+from weft.backends.cpu.lowering.check import continues
+from weft.backends.cpu.lowering.loops import (
     BUDGET,
     BUDGET_PLACE,
     print_cancellation_check,
     print_work,
     work,
 )
-from weft.backends.cpu.lowering.check import continues
-from weft.backends.cpu.lowering.local import SCRATCH_ALIGNMENT, LocalMemory
+from weft.backends.cpu.lowering.memory import SCRATCH_ALIGNMENT, LocalMemory
 from weft.backends.cpu.lowering.rows import RowPrinter, counted
 from weft.codegen import runtime_abi as abi
 from weft.codegen.llvm.function_printer import FunctionPrinter

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects.builtin import f32
 
+from weft.backends.cpu.lowering.affine import Group
 from weft.backends.cpu.lowering.rows import counted_loop
-from weft.backends.cpu.lowering.sharing import Group
 from weft.backends.cpu.lowering.split_threads import Tail
 from weft.codegen.llvm.types import FLOAT_NAMES, float_text, integer_text, llvm_type, size_in_bytes
 from weft.codegen.operations.conversions import float_name, from_f32, is_wide, to_f32
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from xdsl.ir import Attribute, Operation, SSAValue
 
-    from weft.backends.cpu.lowering.slots import Slot
-    from weft.backends.cpu.lowering.split_threads import ThreadsPrinter
+    from weft.backends.cpu.lowering.split_threads import Slot, ThreadsPrinter
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 _LANES: Final = range(WARP_SIZE)

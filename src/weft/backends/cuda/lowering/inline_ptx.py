@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's own PTX, as LLVM's inline assembly.
+"""PTX as LLVM's inline assembly: a user's own, clocks, and times stored directly into memory.
 
-In: nvgpu.inline_ptx. Out: a convergent call of `asm sideeffect` whose constraints follow from the types: LLVM ends
-the process on some that do not fit.
+In: nvgpu.inline_ptx, simt.timer, simt.sm_id, simt.record. Out: a convergent call of `asm sideeffect` whose constraints
+follow from the types: LLVM ends the process on some that do not fit. Reads of clocks have an effect, so that each stays
+in place.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.codegen.llvm.names import quoted
 from weft.codegen.llvm.types import llvm_type
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
+from weft.dialects.simt.profiling import RecordOp, SmIdOp, TimerOp
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
+
 
 _REGISTERS: Final = {"i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
 
@@ -62,4 +65,45 @@ def _input(printer: FunctionPrinter, value: SSAValue) -> tuple[str, str]:
 
 INLINE_PTX: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     InlinePtxOp: _print_inline_ptx
+}
+
+
+_LOW_REGISTERS: Final = {
+    "globaltimer": "globaltimer_lo",
+    "clock64": "clock",
+    "clock32": "clock",
+}
+_CLOCKS: Final = {"globaltimer": "globaltimer", "clock64": "clock64", "clock32": "clock"}
+
+
+def _print_timer(printer: FunctionPrinter, op: Any) -> None:
+    _read(printer, op, _CLOCKS[op.kind.data])
+
+
+def _print_sm_id(printer: FunctionPrinter, op: Operation) -> None:
+    _read(printer, op, "smid")
+
+
+def _print_record(printer: FunctionPrinter, op: RecordOp) -> None:
+    """A clock read and a predicated store as one piece of PTX: LLVM moves no memory access into or across it."""
+    register = _LOW_REGISTERS[op.kind.data]
+    address = printer.tensors[op.tensor].address(printer, [op.index])
+    condition, tag = printer.values[op.condition], printer.values[op.tag]
+    printer.line(
+        'call void asm sideeffect "{ .reg .b32 %time; mov.u32 %time, %'
+        f"{register}; "
+        '@$0 st.global.v2.b32 [$1], {$2, %time}; }", "b,l,r,~{memory}"'
+        f"(i1 {condition}, ptr addrspace(1) {address}, i32 {tag}) convergent nounwind"
+    )
+
+
+def _read(printer: FunctionPrinter, op: Operation, register: str) -> None:
+    callee = printer.module.intrinsic(f"llvm.nvvm.read.ptx.sreg.{register}")
+    printer.define(op.results[0], f"call {llvm_type(op.results[0].type)} {callee}()")
+
+
+TIMING: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    TimerOp: _print_timer,
+    SmIdOp: _print_sm_id,
+    RecordOp: _print_record,
 }

@@ -8,33 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.backends.cuda.lowering.atomics import ATOMICS
-from weft.backends.cuda.lowering.barrier import BARRIERS
-from weft.backends.cuda.lowering.bulk_copy import BULK_COPIES
-from weft.backends.cuda.lowering.byte_floats import BYTE_FLOATS
+from weft.backends.cuda.lowering.async_copies import BULK_COPIES, CP_ASYNC, MAP_EDITS, TMA
+from weft.backends.cuda.lowering.atomics import ATOMICS, REDUCTIONS
+from weft.backends.cuda.lowering.barriers import (
+    BARRIERS,
+    CLUSTERS,
+    DEPENDENCIES,
+    MBARRIERS,
+    NAMED_BARRIERS,
+)
 from weft.backends.cuda.lowering.cached import CACHED
-from weft.backends.cuda.lowering.cluster import CLUSTERS
-from weft.backends.cuda.lowering.cp_async import CP_ASYNC
-from weft.backends.cuda.lowering.debug import DEBUG
-from weft.backends.cuda.lowering.dependencies import DEPENDENCIES
-from weft.backends.cuda.lowering.fragment import FRAGMENTS
-from weft.backends.cuda.lowering.fragment_store import FRAGMENT_STORES
-from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX
-from weft.backends.cuda.lowering.kernel import launch_attributes
-from weft.backends.cuda.lowering.loops import LOOPS
-from weft.backends.cuda.lowering.map_edits import MAP_EDITS
-from weft.backends.cuda.lowering.mbarrier import MBARRIERS
-from weft.backends.cuda.lowering.mma import MMA
-from weft.backends.cuda.lowering.named_barrier import NAMED_BARRIERS
-from weft.backends.cuda.lowering.packed import PACKED
-from weft.backends.cuda.lowering.reductions import REDUCTIONS
-from weft.backends.cuda.lowering.registers import REGISTERS
-from weft.backends.cuda.lowering.reports import REPORTS
-from weft.backends.cuda.lowering.timing import TIMING
-from weft.backends.cuda.lowering.tma import TMA
-from weft.backends.cuda.lowering.warp import WARP
-from weft.backends.cuda.lowering.warpgroup import WARPGROUP
-from weft.backends.cuda.lowering.wgmma import WGMMA
+from weft.backends.cuda.lowering.convergent import WARP
+from weft.backends.cuda.lowering.conversions import BYTE_FLOATS, PACKED
+from weft.backends.cuda.lowering.debug import DEBUG, REPORTS
+from weft.backends.cuda.lowering.fragments import FRAGMENT_STORES, FRAGMENTS
+from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX, TIMING
+from weft.backends.cuda.lowering.kernel import LOOPS, launch_attributes
+from weft.backends.cuda.lowering.tensor_cores import MMA, REGISTERS, WARPGROUP, WGMMA
 from weft.codegen.gpu.kernel import KERNEL_OPERATIONS
 from weft.codegen.gpu.launch import launch_rows
 from weft.codegen.gpu.shared import SHARED

@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives each sum of 64 bits its own product of 32-bit factors, with which the machine computes it in one instruction.
+"""Peephole rewrites of LLVM's text and PTX, where LLVM or ptxas are wrong or slow.
 
-In: PTX as LLVM emits it, in which a product stands where it is first needed, often as a shift of a widened register.
-Out: PTX in which it stands before each sum that it is part of. ptxas joins the two if the product has no other use.
+In: optimized LLVM text; PTX. Out: the same, with
+
+* a move before each shift whose count comes from 64 bits. LLVM takes `select(count < width, x << trunc(count), 0)` for
+  the `shl` or `shr` that bounds its count, also where the comparison has 64 bits and the instruction 32, so that a
+  count of 2**32 shifts by 0. It does not look through the move, which ptxas removes. The comparison may be a program's
+  own, so nothing that builds the shift can prevent it.
+* products by -1 in place of `neg.s16`. ptxas 13.0 negates in 32 bits and does not extend the sign of the result again,
+  so that -(-32768), which is -32768, was 32768 (seen on an H100; ptxas 13.5 is right). The product is one instruction
+  too, and right in both.
+* a product of 32-bit factors before each sum of 64 bits that it is part of. LLVM has it where it is first needed, often
+  as a shift of a widened register; ptxas joins product and sum if the product has no other use.
 """
 
 from __future__ import annotations
@@ -12,7 +21,70 @@ from bisect import bisect_right
 from collections import Counter
 from typing import Final, NamedTuple
 
-_FUNCTION: Final = re.compile(r"(?<=^\{\n).*?(?=^\}$)", re.MULTILINE | re.DOTALL)
+_NAME: Final = r'%(?:[-\w.$]+|"[^"]*")'
+_SHIFT: Final = re.compile(
+    rf"^(?P<head> *{_NAME} = (?:shl|lshr) (?:nuw |nsw |exact )*i(?P<bits>\d+) [^,]+, )(?P<count>{_NAME})",
+    re.MULTILINE,
+)
+_DEFINITION: Final = re.compile(rf"^ *({_NAME}) = (.*)$", re.MULTILINE)
+_LLVM_FUNCTION: Final = re.compile(r"^define .*?^}", re.MULTILINE | re.DOTALL)
+_LOOKED_THROUGH: Final = ("and ", "or ", "select ", "freeze ", "zext ", "trunc ")
+_REGISTER_BITS: Final = 32  # of a count in PTX
+_REGISTERS: Final = {16: "h", 32: "r", 64: "l"}  # LLVM's letters for them
+
+
+def keep_wide_counts(text: str) -> str:
+    """The text, in which the counts of shifts that come from 64 bits are moved first."""
+    if _SHIFT.search(text) is None:
+        return text
+    return _LLVM_FUNCTION.sub(lambda function: _in_function(function[0]), text)
+
+
+def _in_function(text: str) -> str:
+    definitions = dict(_DEFINITION.findall(text))
+    number = 0
+
+    def moved(shift: re.Match[str]) -> str:
+        nonlocal number
+        bits, count = int(shift["bits"]), shift["count"]
+        if bits not in _REGISTERS or not _is_wide(count, bits, definitions):
+            return shift[0]
+        number += 1
+        name, kind = f"%shift_count.{number}", _REGISTERS[bits]
+        move = f'call i{bits} asm "mov.b{bits} $0, $1;", "={kind},{kind}"(i{bits} {count})'
+        return f"  {name} = {move}\n{shift['head']}{name}"
+
+    return _SHIFT.sub(moved, text)
+
+
+def _is_wide(count: str, bits: int, definitions: dict[str, str], depth: int = 8) -> bool:
+    """Whether a count of so many bits is a part of a number of more than 32, as far as LLVM looks."""
+    made = definitions.get(count, "")
+    if made.startswith("trunc ") and " i64 " in made:
+        return True
+    if bits > _REGISTER_BITS and not made.startswith("zext "):
+        return True
+    if depth == 0 or not made.startswith(_LOOKED_THROUGH):
+        return False
+    return any(
+        _is_wide(name, _REGISTER_BITS, definitions, depth - 1) for name in re.findall(_NAME, made)
+    )
+
+
+_NEGATION: Final = re.compile(r"\b(?:neg\.s16(\s+%\w+, )|sub\.s16(\s+%\w+, )0, )(%\w+);")
+
+
+def wrap_negations(ptx: str) -> str:
+    """The PTX, in which no 16-bit integer is negated but by a product.
+
+    Example:
+        >>> wrap_negations("neg.s16 %rs2, %rs1;")
+        'mul.lo.s16 %rs2, %rs1, -1;'
+    """
+    return _NEGATION.sub(lambda found: f"mul.lo.s16{found[1] or found[2]}{found[3]}, -1;", ptx)
+
+
+_PTX_FUNCTION: Final = re.compile(r"(?<=^\{\n).*?(?=^\}$)", re.MULTILINE | re.DOTALL)
 _SUM: Final = re.compile(r"^\tadd\.s64 \t(%rd\d+), (%rd\d+), (%rd\d+);$", re.MULTILINE)
 _SCALED: Final = re.compile(
     r"^\t(cvt\.u64\.u32|cvt\.s64\.s32|mul\.wide\.u32|mul\.wide\.s32|shl\.b64) \t"
@@ -45,7 +117,7 @@ def place_wide_products(ptx: str) -> str:
     end = 0
     # The end of a function is a brace alone on its line, which inline assembly may have, too.
     masked = _ASSEMBLY.sub(lambda found: found[0].replace("}", " "), ptx)
-    for found in _FUNCTION.finditer(masked):
+    for found in _PTX_FUNCTION.finditer(masked):
         pieces += (ptx[end : found.start()], _rewritten(ptx[found.start() : found.end()]))
         end = found.end()
     return "".join((*pieces, ptx[end:]))

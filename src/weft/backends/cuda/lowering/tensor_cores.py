@@ -1,35 +1,213 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of a warpgroup as `wgmma`: one piece of assembly for each group and each wait.
+"""Tensor cores on NVIDIA's GPUs: `mma.sync` for a warp, `wgmma` for a warpgroup, and what a warpgroup shares.
 
-In: the operations of dialects/nvgpu/wgmma. Out: calls of `asm sideeffect` with the fragments' registers tied, so that
-they stay where they are; descriptors made from linear addresses.
+In: operations of products and warpgroups. Out: `mma.sync` and `ldmatrix`, one of each for a tile of the instruction's
+size; one `asm sideeffect` for each group of `wgmma` and each wait, with the fragments' registers tied, so that they
+stay where they are; descriptors made from linear addresses. Warpgroups: a shuffle, which makes a number uniform;
+`elect.sync`; a named barrier for each, the last eight of a block's sixteen; `setmaxnreg`, with the share that a launch
+gives each thread as the kernel's limit, without which ptxas ignores the instruction.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from weft.backends.cuda.lowering.convergent import require
-from weft.backends.cuda.lowering.fragment import define_registers, registers
-from weft.backends.cuda.units import OPERANDS
-from weft.codegen.llvm.types import fragment_registers
+from weft.backends.cuda.fast_math import OPERANDS
+from weft.backends.cuda.lowering.convergent import call_convergent, has, require
+from weft.backends.cuda.lowering.fragments import LaneRows, define_registers, registers
+from weft.codegen.gpu.kernel import thread_number
+from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers
+from weft.codegen.operations.registers import register_share
 from weft.dialects.builder import constant_integer
-from weft.dialects.nvgpu.mma import ROWS, WgmmaAccumulatorOp, WgmmaMmaOp, WgmmaWaitOp
+from weft.dialects.nvgpu.mma import (
+    ROWS,
+    LoadMatrixOp,
+    MmaOp,
+    WgmmaAccumulatorOp,
+    WgmmaMmaOp,
+    WgmmaWaitOp,
+)
+from weft.dialects.nvgpu.threads import ElectOneOp, SetmaxnregOp, WarpgroupBarrierOp, WarpgroupIdOp
 from weft.dialects.simt.fragment import FragmentMapOp, FragmentType
+from weft.dialects.simt.kernel import kernel_of
 from weft.types.dtype_info import INFO
+from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from xdsl.ir import Operation, SSAValue
+    from xdsl.ir import Attribute, Operation, SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
+
+
+_MMA_LETTERS: Final = {"float": "f", "double": "d", "i32": "r"}
+
+
+def _print_mma(printer: FunctionPrinter, op: MmaOp) -> None:
+    kinds = op.kinds.data.split()
+    if kinds[0].startswith("f8"):
+        require(printer, op, "mma_f8", f"weft.mma.mma of {kinds[0]}")
+    require(printer, op, "mma", "weft.mma.mma")
+    types: Any = [value.type for value in op.operands]
+    a, b, sums = (registers(printer, value) for value in op.operands)
+    (rows, depth), (_, columns), _ = (kind.dims for kind in types)
+    blocks = depth // (4 * types[0].layout.pack)
+    text = fragment_registers(types[2])[0]
+    instruction = _Instruction(printer, kinds, types[2], text)
+    own = len(sums) // (rows // 16 * (columns // 8))
+    for block in range(0, blocks, 2):
+        for down in range(rows // 16):
+            first = (down * blocks + block) * 2
+            for across in range(columns // 8):
+                other = across * blocks + block
+                place = (down * (columns // 8) + across) * own
+                sums[place : place + own] = instruction.print(
+                    a[first : first + 4], b[other : other + 2], sums[place : place + own]
+                )
+    define_registers(printer, op.result, sums)
+
+
+class _Instruction:
+    """One tile of 16 rows, 8 columns and two blocks of K."""
+
+    def __init__(
+        self, printer: FunctionPrinter, kinds: Sequence[str], sums: Any, text: str
+    ) -> None:
+        self.printer, self.text = printer, text
+        name = FLOAT_NAMES.get(type(cast("Attribute", sums.element_type)), "i32")
+        self.sums = INFO[name].ptx
+        self.a, self.b = (OPERANDS[kind] for kind in kinds)
+        self.size = INFO[kinds[0]].storage_bytes(1)
+        self.emulates = self.a[0] == "e" and has(printer, "mma_f8_as_f16")
+
+    def print(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:
+        """The sums' registers after it."""
+        if self.size == 8:
+            # The smallest instruction has 8 rows and 4 steps along K.
+            halves = list(sums)
+            for step in range(2):
+                for half in range(2):
+                    own = self._emit(
+                        "m8n8k4", (a[2 * step + half],), (b[step],), halves[2 * half : 2 * half + 2]
+                    )
+                    halves[2 * half : 2 * half + 2] = own
+            return halves
+        if self.emulates:
+            return self._as_f16(a, b, sums)
+        return self._emit(f"m16n8k{32 // self.size}", a, b, sums)
+
+    def _as_f16(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:
+        """Two products of f16, which this machine makes of one of 8-bit floats.
+
+        Both operands' steps along K come in the same order, whichever that is.
+        """
+        found = list(sums)
+        for step in range(2):
+            lows, highs = zip(
+                *(self._halves(word, self.a) for word in a[2 * step : 2 * step + 2]), strict=True
+            )
+            low, high = self._halves(b[step], self.b)
+            found = self._emit("m16n8k16", (*lows, *highs), (low, high), found, "f16", "f16")
+        return found
+
+    def _halves(self, word: str, kind: str) -> tuple[str, str]:
+        printer = self.printer
+        callee = printer.module.intrinsic(f"llvm.nvvm.{kind}x2.to.f16x2.rn")
+        upper = printer.let(f"lshr i32 {word}, 16")
+        found: list[str] = []
+        for part in (word, upper):
+            narrow = printer.let(f"trunc i32 {part} to i16")
+            pair = printer.let(f"call <2 x half> {callee}(i16 {narrow})")
+            found.append(printer.let(f"bitcast <2 x half> {pair} to i32"))
+        return found[0], found[1]
+
+    def _emit(
+        self,
+        shape: str,
+        a: Sequence[str],
+        b: Sequence[str],
+        sums: Sequence[str],
+        kind_a: str = "",
+        kind_b: str = "",
+    ) -> list[str]:
+        printer, text = self.printer, self.text
+        operand = "double" if self.size == 8 else "float" if self.a == "tf32" else "i32"
+        letter = {"double": "d", "float": "r"}.get(operand, "r")
+        if operand == "float":
+            a = [printer.let(f"bitcast float {one} to i32") for one in a]
+            b = [printer.let(f"bitcast float {one} to i32") for one in b]
+            operand = "i32"
+        groups = (len(sums), len(a), len(b), len(sums))
+        listed: list[str] = []
+        number = 0
+        for count in groups:
+            listed.append(f"{{{', '.join(f'${number + place}' for place in range(count))}}}")
+            number += count
+        types = f"{self.sums}.{kind_a or self.a}.{kind_b or self.b}.{self.sums}"
+        constraints = ",".join(
+            [f"={_MMA_LETTERS[text]}"] * groups[0]
+            + [letter] * (groups[1] + groups[2])
+            + [_MMA_LETTERS[text]] * groups[3]
+        )
+        values = [f"{operand} {one}" for one in (*a, *b)] + [f"{text} {one}" for one in sums]
+        result = f"{{ {', '.join([text] * groups[0])} }}"
+        whole = printer.let(
+            f'call {result} asm "mma.sync.aligned.{shape}.row.col.{types} {", ".join(listed)};", '
+            f'"{constraints}"({", ".join(values)}) convergent nounwind memory(none)',
+            "product",
+        )
+        return [
+            printer.let(f"extractvalue {result} {whole}, {place}") for place in range(groups[0])
+        ]
+
+
+def _print_load_matrix(printer: FunctionPrinter, op: LoadMatrixOp) -> None:
+    require(printer, op, "ldmatrix", "weft.mma.load_a")
+    kind: Any = op.result.type
+    layout = kind.layout
+    origins = [(run.row, run.column) for run in layout.runs]
+    stored_rows = 0 if (layout.role == "a") != (op.transposed is not None) else 1
+    rows = LaneRows(printer, op.tensor, stored_rows)
+    text = fragment_registers(kind)[0]
+    found: list[str] = []
+    while len(found) < len(origins):
+        rest = origins[len(found) :]
+        words = _load(printer, rows, rest[: rows.group(rest)], op)
+        found += [
+            printer.let(f"bitcast i32 {word} to {text}") if text == "float" else word
+            for word in words
+        ]
+    define_registers(printer, op.result, found)
+
+
+def _load(
+    printer: FunctionPrinter, rows: LaneRows, places: Sequence[tuple[int, int]], op: LoadMatrixOp
+) -> list[str]:
+    """A register of each matrix."""
+    count = len(places)
+    suffix = ".trans" if op.transposed is not None else ""
+    name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{count}{suffix}.b16"
+    callee = printer.module.intrinsic(name, ".p3")
+    result = f"{{ {', '.join(['i32'] * count)} }}" if count > 1 else "i32"
+    pointer = rows.address(places)
+    whole = printer.let(f"call {result} {callee}(ptr addrspace(3) {pointer}) convergent")
+    if count == 1:
+        return [whole]
+    return [printer.let(f"extractvalue {result} {whole}, {place}") for place in range(count)]
+
+
+MMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    LoadMatrixOp: _print_load_matrix,
+    MmaOp: _print_mma,
+}
+
 
 _HINT: Final = "weft.mma multiplies on all from sm_80 on"
 _UNIT: Final = 16  # bytes, of addresses and distances in descriptors
 _STEP_BYTES: Final = 32  # of one instruction along K
 _REGISTERS_OF_STEP: Final = 4  # of A
-_LETTERS: Final = {"float": "f", "i32": "r"}
+_WGMMA_LETTERS: Final = {"float": "f", "i32": "r"}
 # Bytes of a swizzle → its code in a descriptor's highest bits.
 _SWIZZLES: Final = {128: 1, 64: 2, 32: 3}
 _WINDOW: Final = 0x3FFF  # of an address; higher bits say which block of a cluster
@@ -84,7 +262,7 @@ def _print_accumulator(printer: FunctionPrinter, op: WgmmaAccumulatorOp) -> None
     printer.fragments[op.result] = ["poison"] * len(parts)
 
 
-def _print_mma(printer: FunctionPrinter, op: WgmmaMmaOp) -> None:
+def _print_wgmma(printer: FunctionPrinter, op: WgmmaMmaOp) -> None:
     require(printer, op, "wgmma", "weft.wgmma.mma", _HINT)
     kind: Any = op.result.type
     text, count = fragment_registers(kind)
@@ -226,7 +404,7 @@ def _bits(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
     )
 
 
-def _print_wait(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
+def _print_wgmma_wait(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
     require(printer, op, "wgmma", "weft.wgmma.wait", _HINT)
     if _wait_of(op.prev_op) is op:
         define_registers(printer, op.outputs[0], registers(printer, op.fragments[0]))
@@ -258,7 +436,7 @@ def _work_first(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
     printer.start(never)
     values = _used_later(printer, op)
     joined = "".join(f"mov.b32 y, ${n}; xor.b32 x, x, y; " for n in range(len(values)))
-    letters = ",".join(_LETTERS[text] for text, _ in values)
+    letters = ",".join(_WGMMA_LETTERS[text] for text, _ in values)
     listed = ", ".join(f"{text} {register}" for text, register in values)
     body = f"{{ .reg .b32 x, y; mov.b32 x, 1; {joined}nanosleep.u32 x; }}"
     printer.line(f'call void asm sideeffect "{body}", "{letters}"({listed})')
@@ -276,7 +454,7 @@ def _used_later(printer: FunctionPrinter, op: WgmmaWaitOp) -> list[tuple[str, st
             result: Any = before.results[0]
             text = fragment_registers(result.type)[0]
             is_used = any(use.operation in passed for use in result.uses)
-            if text in _LETTERS and not is_used:
+            if text in _WGMMA_LETTERS and not is_used:
                 found += [(text, register) for register in registers(printer, result)]
         passed.add(before)
         before = before.prev_op
@@ -293,7 +471,7 @@ def _asm(
     alike = len(set(outputs)) == 1
     literal = f"{{ {', '.join(outputs)} }}" if outputs else "void"
     result = printer.module.struct(outputs[0], len(outputs)) if alike else literal
-    constraints = [f"={_LETTERS[one]}" for one in outputs] + [one for _, one in inputs]
+    constraints = [f"={_WGMMA_LETTERS[one]}" for one in outputs] + [one for _, one in inputs]
     listed = ", ".join(one for one, _ in inputs)
     call = (
         f'call {result} asm sideeffect "{text}", "{",".join([*constraints, "~{memory}"])}"({listed}) '
@@ -310,6 +488,51 @@ def _asm(
 
 WGMMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     WgmmaAccumulatorOp: _print_accumulator,
-    WgmmaMmaOp: _print_mma,
-    WgmmaWaitOp: _print_wait,
+    WgmmaMmaOp: _print_wgmma,
+    WgmmaWaitOp: _print_wgmma_wait,
+}
+
+
+_SIZE: Final = 128
+_FIRST_BARRIER: Final = 8
+
+
+def _print_warpgroup_id(printer: FunctionPrinter, op: WarpgroupIdOp) -> None:
+    own = printer.let(f"lshr i32 {thread_number(printer)}, {_SIZE.bit_length() - 1}")
+    arguments = "i32 -1", f"i32 {own}", "i32 0", f"i32 {WARP_SIZE - 1}"
+    printer.values[op.result] = call_convergent(printer, "i32", "shfl.sync.idx.i32", *arguments)
+
+
+def _print_warpgroup_barrier(printer: FunctionPrinter, op: WarpgroupBarrierOp) -> None:
+    number = printer.let(f"add i32 {printer.values[op.warpgroup]}, {_FIRST_BARRIER}")
+    arguments = f"i32 {number}", f"i32 {_SIZE}"
+    call_convergent(printer, "void", "barrier.cta.sync.aligned.count", *arguments)
+
+
+def _print_elect_one(printer: FunctionPrinter, op: ElectOneOp) -> None:
+    if has(printer, "elect"):
+        pair = call_convergent(printer, "{ i32, i1 }", "elect.sync", "i32 -1")
+        printer.define(op.result, f"extractvalue {{ i32, i1 }} {pair}, 1")
+    else:
+        lane = printer.module.intrinsic("llvm.nvvm.read.ptx.sreg.laneid")
+        printer.define(op.result, f"icmp eq i32 {printer.let(f'call i32 {lane}()')}, 0")
+
+
+WARPGROUP: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    WarpgroupIdOp: _print_warpgroup_id,
+    WarpgroupBarrierOp: _print_warpgroup_barrier,
+    ElectOneOp: _print_elect_one,
+}
+
+
+def _print_setmaxnreg(printer: FunctionPrinter, op: SetmaxnregOp) -> None:
+    require(printer, op, "setmaxnreg", "weft.setmaxnreg")
+    share = register_share(kernel_of(op))
+    count = op.count.value.data
+    direction = "inc" if share is not None and count > share else "dec"
+    call_convergent(printer, "void", f"setmaxnreg.{direction}.sync.aligned.u32", f"i32 {count}")
+
+
+REGISTERS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    SetmaxnregOp: _print_setmaxnreg,
 }

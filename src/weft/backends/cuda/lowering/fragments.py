@@ -1,31 +1,346 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fragments into memory on NVIDIA's GPUs.
+"""Fragments on NVIDIA's GPUs: registers, small elements packed, and their stores.
 
-In: simt.fragment_store, simt.fragment_red_add. Out: `stmatrix` into tiles of 16-bit elements; 16 bytes at a time into
-tensors, for which the four threads that hold a row exchange elements; else each element by itself. Stores outside of a
-tensor are predicated, so that the code stays one basic block.
+In: operations on fragments. Out: LLVM text; a function of elements once for each of them, conversions to small floats
+by pairs. A store is `stmatrix` into tiles of 16-bit elements, whose rows of 16 bytes, one for each lane, are
+addressed in swizzled tiles too, as for `ldmatrix`; 16 bytes at a time into tensors, for which the four threads that
+hold a row exchange elements; else each element by itself. Stores outside of a tensor are predicated, so that the code
+stays one basic block.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import Float32Type
+
+from weft.backends.cuda.fast_math import BYTE_PAIRS
+from weft.backends.cuda.lowering.atomics import PACKED, red_add
 from weft.backends.cuda.lowering.convergent import call_convergent, has
-from weft.backends.cuda.lowering.fragment import elements, registers
-from weft.backends.cuda.lowering.lane_rows import LaneRows
-from weft.backends.cuda.lowering.reductions import PACKED, red_add
 from weft.codegen.llvm.offsets import plus, times, widened
 from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers, memory_type, size_in_bytes
-from weft.dialects.simt.fragment import FragmentRedAddOp, FragmentStoreOp
+from weft.codegen.operations.fragments import as_value, fragment_rows, in_memory, print_element
+from weft.dialects.simt.fragment import (
+    FragmentFillOp,
+    FragmentMapOp,
+    FragmentPartOp,
+    FragmentRedAddOp,
+    FragmentStoreOp,
+    FragmentType,
+    yielded,
+)
+from weft.dialects.simt.types import FLOAT_TYPES
+from weft.types.dtype_info import INFO
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from xdsl.ir import Operation
+    from xdsl.ir import Attribute, Operation, SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
-    from weft.dialects.simt.fragment import FragmentType
+
+
+_NATIVE_PAIRS: Final[dict[type[Attribute], str]] = {
+    FLOAT_TYPES[name]: info.llvm_float for name, info in INFO.items() if info.llvm_float
+}
+_BYTE_PAIRS: Final[dict[type[Attribute], str]] = {
+    FLOAT_TYPES[name]: pair for name, pair in BYTE_PAIRS.items()
+}
+
+
+def registers(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
+    """The registers of a fragment."""
+    return [*printer.fragments[fragment]]
+
+
+def define_registers(printer: FunctionPrinter, result: SSAValue, texts: Sequence[str]) -> None:
+    """Defines a fragment as these registers."""
+    printer.fragments[result] = [*texts]
+
+
+def elements(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
+    """A thread's elements, unpacked."""
+    kind: Any = fragment.type
+    found = registers(printer, fragment)
+    text, size = _element(kind)
+    if size >= 4:
+        return found
+    unpacked: list[str] = []
+    for number in range(kind.layout.elements):
+        register, place = found[number * size // 4], number * size % 4
+        shifted = printer.let(f"lshr i32 {register}, {8 * place}") if place else register
+        part = printer.let(f"trunc i32 {shifted} to {text}")
+        unpacked.append(as_value(printer, part, kind.element_type))
+    return unpacked
+
+
+def define_elements(printer: FunctionPrinter, result: SSAValue, texts: Sequence[str]) -> None:
+    """Defines a fragment as these elements."""
+    kind: Any = result.type
+    size = _element(kind)[1]
+    if size >= 4:
+        define_registers(printer, result, texts)
+        return
+    each = 4 // size
+    words = [
+        _packed(printer, texts[first : first + each], kind) for first in range(0, len(texts), each)
+    ]
+    define_registers(printer, result, words)
+
+
+def _packed(printer: FunctionPrinter, texts: Sequence[str], kind: FragmentType) -> str:
+    """A register of small elements, the first one lowest."""
+    text, size = _element(kind)
+    word = "0"
+    for place, one in enumerate(texts):
+        held = in_memory(printer, one, kind.element_type)
+        wide = printer.let(f"zext {text} {held} to i32")
+        if place:
+            wide = printer.let(f"shl i32 {wide}, {8 * size * place}")
+        word = wide if word == "0" else printer.let(f"or i32 {word}, {wide}")
+    return word
+
+
+def _element(kind: FragmentType) -> tuple[str, int]:
+    text = memory_type(kind.element_type)
+    return text, size_in_bytes(text)
+
+
+def _print_fill(printer: FunctionPrinter, op: FragmentFillOp) -> None:
+    kind: Any = op.result.type
+    size, value = _element(kind)[1], printer.values[op.value]
+    register = value if size >= 4 else _packed(printer, [value] * (4 // size), kind)
+    define_registers(printer, op.result, [register] * fragment_registers(kind)[1])
+
+
+def _print_part(printer: FunctionPrinter, op: FragmentPartOp) -> None:
+    """Whole registers: a block has at least 32 bits of a thread's elements."""
+    kind: Any = op.source.type
+    found = registers(printer, op.source)
+    step = max(1, 4 // _element(kind)[1])
+    define_registers(printer, op.result, [found[number // step] for number in op.elements[::step]])
+
+
+def _print_map(printer: FunctionPrinter, op: FragmentMapOp) -> None:
+    kind: Any = op.result.type
+    layout = kind.layout
+    inputs: list[tuple[Any, list[str]]] = [
+        (value.type, elements(printer, value)) for value in op.inputs
+    ]
+    origin = [printer.values[value] for value in op.origin]
+    coordinates: dict[tuple[str, int], str] = {}
+    narrowed = _narrowed(printer, op)
+    results: list[str] = []
+    for number in range(layout.elements):
+        place = layout.place(number)
+        arguments: list[str] = []
+        for of, texts in inputs:
+            which = number if of.layout.role == layout.role else _broadcast(of.layout.role, place)
+            arguments.append(texts[which])
+        for start, distance in zip(origin, place[:2], strict=False):
+            if (start, distance) not in coordinates:
+                coordinates[start, distance] = (
+                    printer.let(f"add nuw nsw i32 {start}, {distance}") if distance else start
+                )
+            arguments.append(coordinates[start, distance])
+        text = print_element(printer, op.body.block, arguments)
+        results.append(printer.values[narrowed.operands[0]] if narrowed else text)
+    if narrowed:
+        words = _pairs(printer, kind.element_type, results)
+        define_registers(printer, op.result, words)
+    else:
+        define_elements(printer, op.result, results)
+
+
+def _broadcast(role: str, place: Any) -> int:
+    return place.of_row if role == "row" else place.of_column
+
+
+def _narrowed(printer: FunctionPrinter, op: FragmentMapOp) -> Operation | None:
+    """The conversion to a small float that ends a function, if the machine converts pairs."""
+    value = yielded(op.body.block)
+    last, kind = value.owner, value.type
+    if not isinstance(last, arith.TruncFOp) or last.parent is not op.body.block:
+        return None
+    if not isinstance(last.operands[0].type, Float32Type):
+        return None
+    has_bytes = type(kind) in _BYTE_PAIRS and has(printer, "cvt_f8")
+    return last if has_bytes or type(kind) in _NATIVE_PAIRS else None
+
+
+def _pairs(printer: FunctionPrinter, kind: Attribute, floats: Sequence[str]) -> list[str]:
+    """Registers of small floats, rounded from `floats` two at a time."""
+    bytes_pair = _BYTE_PAIRS.get(type(kind))
+    texts = [*floats, *["0.0"] * (-len(floats) % (4 if bytes_pair else 2))]
+    words: list[str] = []
+    for low, high in zip(texts[::2], texts[1::2], strict=True):
+        if bytes_pair is None:
+            native = _NATIVE_PAIRS[type(kind)]
+            pair = printer.let(f"insertelement <2 x float> poison, float {low}, i32 0")
+            pair = printer.let(f"insertelement <2 x float> {pair}, float {high}, i32 1")
+            pair = printer.let(f"fptrunc <2 x float> {pair} to <2 x {native}>")
+            words.append(printer.let(f"bitcast <2 x {native}> {pair} to i32"))
+            continue
+        callee = printer.module.intrinsic(f"llvm.nvvm.ff.to.{bytes_pair}.rn")
+        half = printer.let(f"call i16 {callee}(float {high}, float {low})")
+        words.append(printer.let(f"zext i16 {half} to i32"))
+    if bytes_pair is None:
+        return words
+    joined: list[str] = []
+    for low, high in zip(words[::2], words[1::2], strict=True):
+        moved = printer.let(f"shl i32 {high}, 16")
+        joined.append(printer.let(f"or i32 {low}, {moved}"))
+    return joined
+
+
+FRAGMENTS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    **fragment_rows(elements, define_elements),
+    FragmentFillOp: _print_fill,
+    FragmentPartOp: _print_part,
+    FragmentMapOp: _print_map,
+}
+
+
+_SHARED = "ptr addrspace(3)"
+
+
+class _Distance(NamedTuple):
+    """From one place of a tile to another: rows, as they are stored, and bytes besides."""
+
+    rows: int
+    bytes: int
+
+    def minus(self, other: _Distance) -> _Distance:
+        return _Distance(self.rows - other.rows, self.bytes - other.bytes)
+
+    def plus(self, other: _Distance) -> _Distance:
+        return _Distance(self.rows + other.rows, self.bytes + other.bytes)
+
+
+class LaneRows:
+    """The addresses of one tile.
+
+    Args:
+        printer: where they are computed.
+        tile: a matrix in shared memory.
+        stored_rows: the dimension along which its rows lie one after the other.
+        first: further rows and columns, as they are stored, i32s, such as those of the warps before; or "0". Of
+            columns the places that are asked for lie in the panel of a first column without a carry.
+        own: the row and column, as they are stored, of a thread that moves its own elements instead of a row.
+    """
+
+    def __init__(
+        self,
+        printer: FunctionPrinter,
+        tile: SSAValue,
+        stored_rows: int,
+        first: tuple[str, str] = ("0", "0"),
+        own: tuple[str, str] | None = None,
+    ) -> None:
+        self.printer, self.stored_rows = printer, stored_rows
+        self.first_row, self.first_column = first
+        self.tensor = printer.tensor(tile)
+        kind = self.tensor.type
+        self.size = size_in_bytes(memory_type(kind.element_type))
+        self.swizzle = kind.panels
+        if self.swizzle is not None:
+            self.row_bytes = str(self.swizzle.row_bytes.data)
+        else:
+            stride = self.tensor.stride(printer, stored_rows)
+            if stride.startswith("%"):
+                stride = printer.let(f"trunc i64 {stride} to i32")
+            self.row_bytes = self._times(stride, self.size)
+        self.column = self.matrix = "0"
+        if own is not None:
+            self.row, self.column = own
+        else:
+            callee = printer.module.intrinsic("llvm.nvvm.read.ptx.sreg.laneid")
+            lane = printer.let(f"call i32 {callee}()", "lane")
+            self.row = printer.let(f"and i32 {lane}, 7")
+            self.matrix = printer.let(f"lshr i32 {lane}, 3")
+        self.bases: dict[tuple[_Distance, ...], tuple[str, str]] = {}
+
+    def group(self, places: Sequence[tuple[int, int]]) -> int:
+        """How many of the next matrices, 4, 2 or 1, have addresses that the number of a lane gives."""
+        found = [self._distance(place) for place in places[:4]]
+        if len(found) == 4:
+            steps = [other.minus(found[0]) for other in found]
+            if steps[3] == steps[1].plus(steps[2]):
+                return 4
+        return 2 if len(found) >= 2 else 1
+
+    def address(self, places: Sequence[tuple[int, int]]) -> str:
+        """Each lane's address in a group of matrices, which begin at these rows and columns of the tile."""
+        printer = self.printer
+        found = [self._distance(place) for place in places]
+        steps = tuple(found[bit].minus(found[0]) for bit in (1, 2) if bit < len(found))
+        if steps not in self.bases:
+            self.bases[steps] = self._base(steps)
+        base, chunk = self.bases[steps]
+        offset = self._bytes(found[0])
+        if self.swizzle is None:
+            return printer.let(f"getelementptr i8, {_SHARED} {base}, i32 {offset}", "rows")
+        linear = plus(printer, base, offset, "i32")
+        place = printer.let(f"xor i32 {linear}, {chunk}")
+        return printer.let(f"inttoptr i32 {place} to {_SHARED}", "rows")
+
+    def _base(self, steps: Sequence[_Distance]) -> tuple[str, str]:
+        """The lane's address of a group at the tile's first element, and what a swizzle changes of it.
+
+        Of a swizzled tile it is an integer. Groups begin at multiples of 8 rows, which leave the change as it is.
+        """
+        printer = self.printer
+        row = plus(printer, self.row, self.first_row, "i32")
+        offset = times(printer, row, self.row_bytes, "i32")
+        inside = times(printer, self.column, str(self.size), "i32")
+        offset = plus(printer, offset, inside, "i32")
+        offset = plus(printer, offset, self._first_column_bytes(), "i32")
+        for bit, step in enumerate(steps):
+            which = printer.let(f"lshr i32 {self.matrix}, {bit}") if bit else self.matrix
+            which = printer.let(f"and i32 {which}, 1")
+            offset = plus(printer, offset, times(printer, which, self._bytes(step), "i32"), "i32")
+        if self.swizzle is None:
+            base = f"getelementptr i8, {_SHARED} {self.tensor.pointer}, i32 {offset}"
+            return printer.let(base, "lane_rows"), ""
+        start = printer.let(f"ptrtoint {_SHARED} {self.tensor.pointer} to i32")
+        linear = printer.let(f"add i32 {start}, {offset}", "lane_rows")
+        moved = printer.let(f"lshr i32 {linear}, 3")
+        return linear, printer.let(f"and i32 {moved}, {self.swizzle.mask}")
+
+    def _first_column_bytes(self) -> str:
+        """From the tile's first column to `first_column`, through panels."""
+        printer, column = self.printer, self.first_column
+        if column == "0" or self.swizzle is None:
+            return times(printer, column, str(self.size), "i32")
+        width = self.tensor.type.panel_columns
+        panel = printer.let(f"udiv i32 {column}, {width}")
+        inside = printer.let(f"urem i32 {column}, {width}")
+        panels = times(printer, panel, str(self.swizzle.panel_stride.data * self.size), "i32")
+        return plus(printer, panels, times(printer, inside, str(self.size), "i32"), "i32")
+
+    def _distance(self, place: tuple[int, int]) -> _Distance:
+        """Of a place from the tile's first element."""
+        row, column = place if self.stored_rows == 0 else place[::-1]
+        if self.swizzle is None:
+            return _Distance(row, column * self.size)
+        panel, inside = divmod(column, self.tensor.type.panel_columns)
+        return _Distance(row, (panel * self.swizzle.panel_stride.data + inside) * self.size)
+
+    def _bytes(self, distance: _Distance) -> str:
+        return self._plus(self._times(self.row_bytes, distance.rows), distance.bytes)
+
+    def _times(self, text: str, factor: int) -> str:
+        if not text.startswith("%"):
+            return str(int(text) * factor)
+        return times(self.printer, text, str(factor), "i32")
+
+    def _plus(self, text: str, more: int) -> str:
+        if not text.startswith("%"):
+            return str(int(text) + more)
+        return plus(self.printer, text, str(more), "i32")
+
 
 _VECTOR_BYTES: Final = 16
 _BLOCK_COLUMNS: Final = 8
