@@ -22,7 +22,7 @@ calling context whatever the environment says; a field is named like its variabl
 The first compilation warns of a variable whose name looks like one of these misspelled. Other names that begin with `WEFT_`
 are left alone: they may be an application's own.
 
-What a kernel is compiled to is decided by options (`weft.compile(..., options=...)`), and not by the environment: the
+The code of a kernel depends on options (`weft.compile(..., options=...)`), and not by the environment: the
 same program compiles to the same code wherever it runs. Only `WEFT_SANITIZE` adds the sanitizer's checks.
 
 | variable | holds | meaning |

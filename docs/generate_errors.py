@@ -44,8 +44,8 @@ saxpy.py:9, in saxpy_kernel:
   hint: read an element: tensor[index]
 ```
 
-In the tables, `…` stands for what the message fills in. Most messages have a
-hint with the names of the case at hand; the last column says it in general.
+In the tables, `…` stands for text that the message fills in. Most messages have a hint with the names of the case at
+hand; the last column is its general form.
 """
 
 CALL = """
@@ -77,7 +77,7 @@ class Cause(NamedTuple):
 
 
 class CallError(NamedTuple):
-    """One message of a call: its key, its exception, its text with `…` for what is filled in, cause and cure."""
+    """One message of a call: its key, its exception, its text with `…` for variable parts, cause and cure."""
 
     key: str
     exception: str
@@ -95,7 +95,7 @@ class Entry(NamedTuple):
 
 
 def text_of(node: ast.AST | None) -> str:
-    """A message as the source has it, with `…` for what is filled in; empty if it is not a string."""
+    """A message as the source has it, with `…` for variable parts; empty if it is not a string."""
     match node:
         case ast.Constant(value=str(text)):
             return text
@@ -164,7 +164,7 @@ def causes() -> dict[str, Cause]:
 
 
 def call_errors() -> dict[str, list[CallError]]:
-    """Heading → what a call can raise."""
+    """Heading → errors of a call."""
     found: dict[str, list[CallError]] = {}
     for row in rows_of("call_errors.txt"):
         if row[0].startswith("=="):

@@ -71,7 +71,7 @@ Written by `make performance` on one GPU: each kernel beside the library calls t
 * Further columns are another library's time over weft's: **more than 1 means that weft is faster**. The last column names
   the fastest library where it is faster than weft. "–": no such call was measured.
 
-[kernels.md](kernels.md) says what the functions do, the [notes](../notes/README.md) have what was tried.
+[kernels.md](kernels.md) describes the functions; the [notes](../notes/README.md) list the experiments.
 """
 
 

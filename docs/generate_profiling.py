@@ -76,8 +76,10 @@ def ptxas_version() -> str:
 
     path = ptxas_path()
     assert path is not None
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"V(\d+\.\d+\.\d+)", told)
+    reported = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    found = re.search(r"V(\d+\.\d+\.\d+)", reported)
     assert found is not None
     return found[1]
 

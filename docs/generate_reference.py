@@ -61,7 +61,7 @@ FAMILIES = {
 
 
 class Page(NamedTuple):
-    """One page: its file, its title, what it says first, and the modules whose names it lists."""
+    """One page: its file, its title, its introduction, and the modules whose names it lists."""
 
     file: str
     title: str
@@ -73,7 +73,7 @@ PAGES = (
     Page(
         "api.md",
         "Compiling and calling",
-        "What a program uses.",
+        "The public names of `weft`.",
         (
             "weft.api",
             "weft.runtime.warmup",
@@ -272,7 +272,7 @@ def ffi_page() -> str:
     lines = [
         "# The TVM-FFI ABI\n",
         "`weft.ffi`: functions, values, objects, tensors and errors that other languages share. [The guide](../ffi.md) "
-        "says who owns what; [calls](../calling.md) says what a call does. In the examples the names of `weft.ffi` are "
+        "describes ownership; [calls](../calling.md) describes a call. In the examples the names of `weft.ffi` are "
         "imported, and `np` is NumPy. A test runs each.\n",
     ]
     for names in weft.ffi._PUBLIC.values():
@@ -435,8 +435,8 @@ def pages() -> dict[Path, str]:
         FOLDER / "testing.md": namespace_page(
             "testing",
             "Testing",
-            "`weft.testing`: whether results depend on the order in which threads run, and what one thread does. "
-            "The guide has examples of [both](../sanitizer.md#without-checks-other-orders).",
+            "`weft.testing`: other orders of threads, and line-by-line traces of one thread. "
+            "The guide has examples of [both](../sanitizer.md#other-orders-of-threads).",
         ),
     }
     for page in PAGES:

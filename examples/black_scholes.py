@@ -42,9 +42,9 @@ def black_scholes_kernel(
     """Price one call and one put option per iteration."""
     for i in weft.each(spot.shape[0]):
         s, k, t = spot[i], strike[i], years[i]
-        spread = volatility * weft.math.sqrt(t)
-        d1 = (weft.math.log(s / k) + (rate + 0.5 * volatility * volatility) * t) / spread
-        d2 = d1 - spread
+        deviation = volatility * weft.math.sqrt(t)
+        d1 = (weft.math.log(s / k) + (rate + 0.5 * volatility * volatility) * t) / deviation
+        d2 = d1 - deviation
         discounted = k * weft.math.exp(-rate * t)
         below_d1, below_d2 = cumulative_normal(d1), cumulative_normal(d2)
         call[i] = s * below_d1 - discounted * below_d2
@@ -117,10 +117,10 @@ def reference(
 ) -> Arrays:
     """What NumPy says, in float32 too."""
     rate32, volatility32 = np.float32(rate), np.float32(volatility)
-    spread = volatility32 * np.sqrt(years)
+    deviation = volatility32 * np.sqrt(years)
     drift = rate32 + np.float32(0.5) * volatility32 * volatility32
-    d1 = (np.log(spot / strike) + drift * years) / spread
-    d2 = d1 - spread
+    d1 = (np.log(spot / strike) + drift * years) / deviation
+    d2 = d1 - deviation
     discounted = strike * np.exp(-rate32 * years)
     below_d1, below_d2 = _numpy_cumulative_normal(d1), _numpy_cumulative_normal(d2)
     one = np.float32(1)

@@ -3,7 +3,7 @@
 
 Shapes: `a` has n float32 elements, `sums` one for each slice of 1024; the last slice may be shorter.
 A block of 256 threads takes a slice: each thread adds four elements, and then half of the threads
-that are left add what the other half has, until one holds the slice's sum.
+that are left add the other half's sums, until one holds the slice's sum.
 """
 
 from __future__ import annotations

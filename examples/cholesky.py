@@ -2,7 +2,7 @@
 """The Cholesky factor of a symmetric positive matrix, column by column.
 
 Shapes: `a` is n x n, float64. Its lower triangle becomes L with L Lᵀ = A; the rest stays as it is. The
-host function loops over the columns; what is left below and to the right of one is passed as a view.
+host function loops over the columns; the part below and to the right of one is passed as a view.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 """The softmax of long rows: eight blocks of a cluster take a row, and tell each other what they found.
 
 Shapes: `logits` and `probabilities` are rows x columns, float32. Each block keeps its share of a row in shared memory,
-so that a row of up to 131072 columns is read once and written once; what is beyond is read again. What the others have
-to know, its largest element and then its sum, each block stores into the shared memory of all eight. The bytes are
-counted by a barrier of the block that they come to, so the cluster as a whole never meets again.
+so that a row of up to 131072 columns is read once and written once; longer rows are read again. Each block stores its
+partial results, the largest element and then the sum, into the shared memory of all eight. A barrier of the receiving
+block counts the bytes, so no further barrier of the cluster is needed.
 """
 
 from __future__ import annotations

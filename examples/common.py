@@ -36,12 +36,12 @@ class Example:
         reference: takes the arguments by name, leaves them unchanged, and returns what NumPy
             expects each output to be.
         describe: size → words for the demo's table.
-        size: what the demo runs. It is real work: tenths of a second in NumPy.
-        test_size: what the tests run; not a multiple of the block, so that the guards are tested.
+        size: of the demo. It is real work: tenths of a second in NumPy.
+        test_size: of the tests; not a multiple of the block, so that the guards are tested.
         tolerance: the largest error allowed, see `largest_error`; 0 means equal to the bit.
         constants: names of the arguments that are compile-time constants (`weft.Constexpr`).
         picture: arguments after a run → height x width x 3 bytes, where there is one to look at.
-        instructions: what the PTX must contain; the tests look for them.
+        instructions: those that the PTX must contain; the tests look for them.
     """
 
     name: str

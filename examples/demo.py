@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every example on this CPU, shows what became of add_one, and what a GPU would be given.
+"""Runs every example on this CPU, shows the code of add_one, and the code for a GPU.
 
 In: nothing, or names of examples. Out: one table of figures checked against NumPy, add_one's stages
 in brief, each kernel's resources on sm_90a, and two pictures in demo-output. It needs no GPU.
@@ -45,7 +45,7 @@ RESOURCE_COLUMNS = (
     "PTX",
     "SASS",
 )
-# What the excerpts leave out: where each line came from.
+# Left out of the excerpts: the origin of each line.
 LLVM_LOCATIONS = r", !dbg !\d+|^!.*"
 PTX_LOCATIONS = r"^\s*\.loc.*|^\$L__(tmp|func).*"
 SASS_INSTRUCTION = r"^\s*/\*[0-9a-f]{4,}\*/.*"
@@ -125,7 +125,7 @@ def excerpt(
     """Print a few lines of a text.
 
     Args:
-        title: what the text is.
+        title: of the text.
         text: all of it.
         begin: the first line that contains this is the first that is shown.
         lines: how many are shown.
@@ -188,7 +188,7 @@ def instructions(ptx: str, sass: str) -> tuple[int, int]:
 
 
 def show_resources(examples: Iterable[Example]) -> None:
-    """One row per kernel: what a multiprocessor must provide, and how long the code is."""
+    """One row per kernel: its resources on a multiprocessor, and the length of its code."""
     heading(f"Each kernel compiled for {ARCHITECTURE}")
     table = Table(RESOURCE_COLUMNS, (23, 10, 9, 11, 11, 12, 7, 8, 8), words=1)
     for example in examples:

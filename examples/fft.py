@@ -27,7 +27,7 @@ class Complex(NamedTuple):
     imaginary: object
 
     def times(self, other):
-        """Their product."""
+        """Multiply two complex numbers."""
         return Complex(
             self.real * other.real - self.imaginary * other.imaginary,
             self.real * other.imaginary + self.imaginary * other.real,

@@ -21,7 +21,7 @@ BLOCK = (32, 8)
 def through_kernel(distances: weft.Tensor, middle: weft.i32):
     """One thread: one pair, which may now go through `middle`.
 
-    Row and column `middle` are not written in this round, so no thread reads what another one writes.
+    Row and column `middle` are not written in this step, so no thread reads another one's writes.
     """
     to = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     start = weft.block_idx.y * weft.block_dim.y + weft.thread_idx.y

@@ -2,7 +2,7 @@
 """Running totals of a vector, in three launches: of each slice, of the slices, and both together.
 
 Shapes: `a` and `totals` have n int32 elements; `of_slices`, with one element for each slice of 256,
-is what the launches hand on. Within a warp each lane adds what lies 1, 2, 4, 8 and 16 lanes before
+passes from launch to launch. Within a warp each lane adds the values 1, 2, 4, 8 and 16 lanes before
 it; the last lanes' values are then scanned in the same way by one warp.
 """
 

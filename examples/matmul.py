@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The naive matrix product: one thread per element of the result, a loop over the inner dimension.
+"""Naive matmul: one thread per element of the result, a loop over the inner dimension.
 
 Shapes: `a` is m x k, `b` is k x n, `c` is m x n, all float32 and contiguous. Equal names are equal
 dims: a call whose matrices do not fit is refused with both numbers before anything runs.
@@ -15,7 +15,7 @@ from examples.common import Arguments, Arrays, Example, show
 
 @weft.kernel
 def matmul_kernel(a: weft.Tensor, b: weft.Tensor, c: weft.Tensor):
-    """One thread: the product of one row of a and one column of b."""
+    """One thread: the dot product of one row of a and one column of b."""
     column = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     row = weft.block_idx.y * weft.block_dim.y + weft.thread_idx.y
     if row < c.shape[0] and column < c.shape[1]:
@@ -69,7 +69,7 @@ EXAMPLE = Example(
     describe=lambda n: f"{n}x{n + 16} @ {n + 16}x{n - 8}",
     size=512,
     test_size=37,
-    tolerance=1e-4,  # sums of some 500 products in another order
+    tolerance=1e-4,  # sums of some 500 terms in another order
     instructions=("ld.global", "fma.rn.f32", "st.global"),
 )
 

@@ -20,9 +20,9 @@ PAIRS = 16  # of darts per thread
 
 
 def wide_product(a, b):
-    """The upper and the lower half of a product of 32-bit words."""
-    product = weft.u64(a) * b
-    return weft.u32(product >> 32), weft.u32(product)
+    """The upper and the lower half of a 32-bit multiplication."""
+    wide = weft.u64(a) * b
+    return weft.u32(wide >> 32), weft.u32(wide)
 
 
 def philox(counter, key):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matrix product whose warps load, compute and store at the same time, and a timeline that shows it.
+"""A matmul whose warps load, compute and store at the same time, and a timeline that shows it.
 
 Shapes: `a` is m x k, `b` is k x n, `c` is m x n, float32 and contiguous. A block computes a tile of
 16 x 16 of c with three groups of threads: while one multiplies a pair of tiles, another fetches the
@@ -39,13 +39,13 @@ def profile_matmul_kernel(
     n = c.shape[1]
     first_row = weft.block_idx.x * TILE
     steps = weft.ceil_div(depth, TILE)
-    rounds = weft.ceil_div(n, TILE) * steps
+    iterations = weft.ceil_div(n, TILE) * steps
     sums = weft.local(SHARE, weft.f32)
     for k in weft.static_range(SHARE):
         sums[k] = 0.0
-    # Round r fetches the pair of tiles r, multiplies pair r - 1, and writes the tile that ended with r - 2.
-    for r in range(rounds + 2):
-        if role == 0 and r < rounds:
+    # Iteration r fetches the pair of tiles r, multiplies pair r - 1, and writes the tile that ended with r - 2.
+    for r in range(iterations + 2):
+        if role == 0 and r < iterations:
             with p.range("fetch", payload=r):
                 column, first = r // steps * TILE, r % steps * TILE
                 for k in weft.static_range(SHARE):
@@ -57,7 +57,7 @@ def profile_matmul_kernel(
                     tile_b[r % 2, y, x] = b[first + y, column + x] if inside else 0.0
                 # A region is the leader's time; this makes it that of its warp.
                 weft.sync_warp()
-        if role == 1 and 1 <= r <= rounds:
+        if role == 1 and 1 <= r <= iterations:
             with p.range("multiply", payload=r - 1):
                 for k in weft.static_range(SHARE):
                     y, x = (lane + k * GROUP) // TILE, (lane + k * GROUP) % TILE

@@ -54,7 +54,7 @@ EXAMPLE = Example(
     describe=lambda n: f"{n:,} f32",
     size=1 << 24,
     test_size=1001,
-    # A target may fuse the product and the sum, which rounds once instead of twice.
+    # A target may fuse multiplication and addition, which rounds once instead of twice.
     tolerance=1e-6,
     instructions=("ld.global", "st.global"),
 )

@@ -46,7 +46,7 @@ def sparse_matvec(
     x: weft.Tensor[weft.f32, ("width",)],
     y: weft.Tensor[weft.f32, ("rows",)],
 ):
-    """Write the product to y."""
+    """Write the result to y."""
     sparse_matvec_kernel(first, columns, values, x, y).launch(
         grid=weft.ceil_div(len(y), THREADS // WARP), block=THREADS
     )
@@ -81,7 +81,7 @@ def fake_arguments():
 def reference(
     first: np.ndarray, columns: np.ndarray, values: np.ndarray, x: np.ndarray, y: np.ndarray
 ) -> Arrays:
-    """What NumPy says: all products, added up by row."""
+    """NumPy's result: all terms, added up by row."""
     rows = np.repeat(np.arange(len(y)), np.diff(first))
     return {"y": np.bincount(rows, values * x[columns], len(y))}
 

@@ -22,7 +22,7 @@ DTYPE = weft.f16  # or weft.bf16
 
 
 def load_tile(tile, source, row, column):
-    """Issues this thread's copies of a tile; what is out of bounds becomes zero."""
+    """Issues this thread's copies of a tile; elements out of bounds become zero."""
     rows, columns = tile.shape
     for i in weft.static_range(rows * columns // VECTOR // THREADS):
         r, vector = divmod(weft.thread_idx.x + THREADS * i, columns // VECTOR)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix product with tiles in shared memory: each element is read once per tile, not per thread.
+"""Matmul with tiles in shared memory: each element is read once per tile, not per thread.
 
 Shapes: `a` is m x k, `b` is k x n, `c` is m x n, float32 and contiguous; none need be a multiple of
 the tile. A block computes a tile of 16 x 16 elements of c. Where a tile reaches over an edge of a or
@@ -32,7 +32,7 @@ def tiled_matmul_kernel(a: weft.Tensor, b: weft.Tensor, c: weft.Tensor):
         weft.sync_threads()
         for k in weft.static_range(TILE):
             total += tile_a[y, k] * tile_b[k, x]
-        # The next round overwrites the tiles.
+        # The next iteration overwrites the tiles.
         weft.sync_threads()
     if row < m and column < n:
         c[row, column] = total
@@ -82,7 +82,7 @@ EXAMPLE = Example(
     describe=lambda n: f"{n}x{n + 9} @ {n + 9}x{n - 7}",
     size=384,
     test_size=37,
-    tolerance=1e-4,  # sums of some 400 products in another order
+    tolerance=1e-4,  # sums of some 400 terms in another order
     instructions=("ld.shared", "st.shared", "bar.sync"),
 )
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments and references of examples that are kernels alone: what the catalog, the tests and benchmarks need."""
+"""Arguments and references of examples that are kernels alone, for the catalog, the tests and benchmarks."""

@@ -103,7 +103,7 @@ def test_page_has_every_command_and_option():
             "--spec names 'c'; scale has the parameters a, b, by",
         ),
         (["run", SCALE, *SPEC, "--sizes", "n=9999999999"], "'a' would have 9,999,999,999 elements"),
-        (["bench", SCALE, *SPEC, "--rounds", "0"], "--rounds is 0, expected at least 1"),
+        (["bench", SCALE, *SPEC, "--samples", "0"], "--samples is 0, expected at least 1"),
         (["inspect", SCALE, *SPEC, "--stage", "ptx"], "for a GPU: add --gpu-arch sm_90a"),
     ],
 )

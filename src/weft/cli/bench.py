@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft bench``: how long a call of a function takes, on each target that this machine has.
 
-In: a function, the types of its arguments, sizes. Out: one line for each target: the median of rounds, and their
+In: a function, the types of its arguments, sizes. Out: one line for each target: the median of samples, and their
 spread. A repetition is as many calls as take a few milliseconds, from the first to the end of the last kernel.
 """
 
@@ -26,9 +26,9 @@ from weft.types.device import CPU
 if TYPE_CHECKING:
     import argparse
 
-EXAMPLES: Final = ("weft bench kernels.py::scale --spec 'a:f32[n],b:f32[n]' --rounds 3",)
+EXAMPLES: Final = ("weft bench kernels.py::scale --spec 'a:f32[n],b:f32[n]' --samples 3",)
 
-_ROUND_SECONDS: Final = 0.005
+_SAMPLE_SECONDS: Final = 0.005
 _MOST_CALLS: Final = 100_000
 
 
@@ -36,26 +36,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The function, its data, and how often."""
     add_function_arguments(parser)
     add_data_arguments(parser)
-    parser.add_argument("--rounds", type=int, default=30, help="measurements (default: 30)")
+    parser.add_argument("--samples", type=int, default=30, help="measurements (default: 30)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measures each target."""
-    if arguments.rounds < 1:
-        raise WrongCommandError(f"--rounds is {arguments.rounds}, expected at least 1")
+    if arguments.samples < 1:
+        raise WrongCommandError(f"--samples is {arguments.samples}, expected at least 1")
     function = find_function(arguments.function)
     is_chosen = arguments.target or arguments.gpu_arch
     for target in [arguments.target] if is_chosen else ["cpu", *_gpu()]:
         chosen = Namespace(**{**vars(arguments), "target": target})
         compiled = compile_named(chosen, function)
         values = make_arguments(compiled, arguments.sizes, arguments.seed)
-        rounds = _measure(compiled, values, arguments.rounds)
-        first, *_, last = statistics.quantiles(rounds, n=10) if len(rounds) > 1 else rounds * 2
-        median = statistics.median(rounds)
+        samples = _measure(compiled, values, arguments.samples)
+        first, *_, last = statistics.quantiles(samples, n=10) if len(samples) > 1 else samples * 2
+        median = statistics.median(samples)
         name = "cpu" if _is_on_cpu(compiled) else "cuda"
         print(
             f"{name:5} median {_time(median)}  10% {_time(first)}  90% {_time(last)}"
-            f"  of {len(rounds)} rounds",
+            f"  of {len(samples)} samples",
             flush=True,
         )
     return 0
@@ -75,18 +75,18 @@ def _is_on_cpu(compiled: Any) -> bool:
     return compiled.signature.device_type in (None, CPU)
 
 
-def _measure(compiled: Any, values: dict[str, Any], rounds: int) -> list[float]:
-    """Seconds for each call, by round."""
+def _measure(compiled: Any, values: dict[str, Any], samples: int) -> list[float]:
+    """Seconds for each call, by sample."""
     _seconds(compiled, values, 1)  # loads the code
     calls = 1
-    while (took := _seconds(compiled, values, calls)) < _ROUND_SECONDS and calls < _MOST_CALLS:
-        calls = min(_MOST_CALLS, calls * max(2, int(_ROUND_SECONDS / max(took, 1e-7))))
+    while (took := _seconds(compiled, values, calls)) < _SAMPLE_SECONDS and calls < _MOST_CALLS:
+        calls = min(_MOST_CALLS, calls * max(2, int(_SAMPLE_SECONDS / max(took, 1e-7))))
     measured: list[float] = []
-    for number in range(rounds):
+    for number in range(samples):
         measured.append(_seconds(compiled, values, calls) / calls)
         if sys.stderr.isatty():
-            end = "\n" if number + 1 == rounds else ""
-            print(f"\r{number + 1}/{rounds}", end=end, file=sys.stderr, flush=True)
+            end = "\n" if number + 1 == samples else ""
+            print(f"\r{number + 1}/{samples}", end=end, file=sys.stderr, flush=True)
     return measured
 
 

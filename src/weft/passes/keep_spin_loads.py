@@ -33,7 +33,7 @@ def keep_spin_loads(module: ModuleOp) -> None:
     for kernel in module.body.block.ops:
         if isinstance(kernel, KernelOp):
             for load in awaited_loads(kernel):
-                load.properties["volatile"] = UnitAttr()
+                load.volatile = UnitAttr()
 
 
 def awaited_loads(kernel: KernelOp) -> Iterator[LoadOp]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, i1, i32
+from xdsl.dialects.builtin import FixedBitwidthType, IntegerAttr, StringAttr, UnitAttr, i1, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
+    IRDLOperation,
     operand_def,
     opt_operand_def,
+    opt_prop_def,
+    prop_def,
     traits_def,
     var_operand_def,
 )
@@ -21,17 +24,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses, CalledAs, Orders, StartsAsync, Synchronizes
-from weft.dialects.definition import (
-    BaseOperation,
-    flag,
-    integer,
-    operand,
-    operands,
-    operation_definition,
-    opt_operand,
-    opt_string,
-    string,
-)
+from weft.dialects.definition import operation_definition
 from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.debug import WatchedAccess, access_properties
 from weft.dialects.simt.types import TensorType
@@ -40,26 +33,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from xdsl.ir import SSAValue
-    from xdsl.irdl import Operand, OptOperand
-
-    from weft.dialects.definition import Flag, Integer, Operands, OptString, String
 
 
 COPY_BYTES: Final = (4, 8, 16)
 
 
 @operation_definition
-class CpAsyncCopyOp(BaseOperation):
+class CpAsyncCopyOp(IRDLOperation):
     """Begins to copy `count` consecutive elements; where `condition` is false, zeros are written."""
 
     name = "nvgpu.cp_async_copy"
 
-    count: Integer = integer(i32)
-    tensor: Operand = operand(TensorType)
-    indices: Operands = operands()
-    source: Operand = operand(TensorType)
-    source_indices: Operands = operands()
-    condition: OptOperand = opt_operand(i1)
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    source = operand_def(TensorType)
+    source_indices = var_operand_def()
+    condition = opt_operand_def(i1)
+    count = prop_def(IntegerAttr.constr(i32))
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -81,6 +71,20 @@ class CpAsyncCopyOp(BaseOperation):
         "type($source_indices) `]` (`when` $condition^)? attr-dict `:` type($tensor) `,` type($source)"
     )
 
+    def __init__(
+        self,
+        count: int,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        source: SSAValue,
+        source_indices: Sequence[SSAValue],
+        condition: SSAValue | None,
+    ) -> None:
+        super().__init__(
+            operands=[tensor, indices, source, source_indices, condition],
+            properties={"count": IntegerAttr(count, i32)},
+        )
+
     @property
     def bytes(self) -> int:
         """How many one copy has."""
@@ -97,7 +101,7 @@ class CpAsyncCopyOp(BaseOperation):
             raise VerifyException(f"a copy of {self.bytes} bytes; there are those of 4, 8 and 16")
 
 
-class _GroupOp(BaseOperation):
+class _GroupOp(IRDLOperation):
     """Base of what a thread says of its groups of copies."""
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
@@ -112,6 +116,9 @@ class CpAsyncCommitOp(_GroupOp):
 
     assembly_format = "attr-dict"
 
+    def __init__(self) -> None:
+        super().__init__()
+
 
 @operation_definition
 class CpAsyncWaitOp(_GroupOp):
@@ -120,8 +127,11 @@ class CpAsyncWaitOp(_GroupOp):
     name = "nvgpu.cp_async_wait"
     traits = traits_def(Synchronizes("copies", "elements"), CalledAs("cp_async.wait"))
 
-    pending: Integer = integer(i32)
+    pending = prop_def(IntegerAttr.constr(i32))
     assembly_format = "$pending attr-dict"
+
+    def __init__(self, pending: int) -> None:
+        super().__init__(properties={"pending": IntegerAttr(pending, i32)})
 
 
 BULK_BYTES: Final = 16
@@ -143,17 +153,17 @@ def _check(to: SSAValue, source: SSAValue, spaces: tuple[str, str]) -> None:
 
 
 @operation_definition
-class BulkLoadOp(BaseOperation):
+class BulkLoadOp(IRDLOperation):
     """Begins to copy consecutive bytes into shared memory; their bytes come to a barrier. One thread executes it."""
 
     name = "nvgpu.bulk_load"
 
-    to: Operand = operand(TensorType)
-    source: Operand = operand(TensorType)
-    size: Operand = operand(i32)
-    words: Operand = operand(TensorType)
-    index: Operand = operand(i32)
-    cache: OptString = opt_string(default=None)
+    to = operand_def(TensorType)
+    source = operand_def(TensorType)
+    size = operand_def(i32)
+    words = operand_def(TensorType)
+    index = operand_def(i32)
+    cache = opt_prop_def(StringAttr)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -174,21 +184,34 @@ class BulkLoadOp(BaseOperation):
         "type($to) `,` type($source) `,` type($words)"
     )
 
+    def __init__(
+        self,
+        to: SSAValue,
+        source: SSAValue,
+        size: SSAValue,
+        barrier: tuple[SSAValue, SSAValue],
+        cache: str | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[to, source, size, *barrier],
+            properties={"cache": StringAttr(cache) if cache else None},
+        )
+
     def verify_(self) -> None:
         _check(self.to, self.source, ("shared", "global"))
         check_cache(self.cache)
 
 
 @operation_definition
-class BulkStoreOp(BaseOperation):
+class BulkStoreOp(IRDLOperation):
     """Begins to copy consecutive bytes out of shared memory, as its own group, which `nvgpu.tma_wait` waits for."""
 
     name = "nvgpu.bulk_store"
 
-    to: Operand = operand(TensorType)
-    source: Operand = operand(TensorType)
-    size: Operand = operand(i32)
-    cache: OptString = opt_string(default=None)
+    to = operand_def(TensorType)
+    source = operand_def(TensorType)
+    size = operand_def(i32)
+    cache = opt_prop_def(StringAttr)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -206,6 +229,14 @@ class BulkStoreOp(BaseOperation):
         "$size `bytes` `to` $to `from` $source (`cache` $cache^)? attr-dict `:` "
         "type($to) `,` type($source)"
     )
+
+    def __init__(
+        self, to: SSAValue, source: SSAValue, size: SSAValue, cache: str | None = None
+    ) -> None:
+        super().__init__(
+            operands=[to, source, size],
+            properties={"cache": StringAttr(cache) if cache else None},
+        )
 
     def verify_(self) -> None:
         _check(self.to, self.source, ("global", "shared"))
@@ -233,7 +264,7 @@ def _check_place(tensor_map: SSAValue, indices: Sequence[SSAValue]) -> TensorMap
 
 
 @operation_definition
-class TmaPrefetchOp(BaseOperation):
+class TmaPrefetchOp(IRDLOperation):
     """Fetches a map into the GPU's cache for maps, or, with the indices of a box, the box into the L2 cache.
 
     It changes nothing but times; the CPU does nothing.
@@ -241,14 +272,17 @@ class TmaPrefetchOp(BaseOperation):
 
     name = "nvgpu.tma_prefetch"
 
-    tensor_map: Operand = operand(TensorMapType)
-    indices: Operands = operands(i32)
+    tensor_map = operand_def(TensorMapType)
+    indices = var_operand_def(i32)
 
     # Of the cache: so that it is neither removed nor moved across copies.
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), Accesses())
     assembly_format = (
         "$tensor_map (`[` $indices^ `:` type($indices) `]`)? attr-dict `:` type($tensor_map)"
     )
+
+    def __init__(self, tensor_map: SSAValue, indices: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[tensor_map, indices])
 
     def verify_(self) -> None:
         if self.indices:
@@ -269,7 +303,7 @@ def _check_tile(tensor_map: SSAValue, indices: Sequence[SSAValue], tile: SSAValu
 
 
 @operation_definition
-class TmaLoadOp(BaseOperation):
+class TmaLoadOp(IRDLOperation):
     """Begins to copy a box into a tile; its bytes come to a barrier. What is outside of the tensor is filled.
 
     One thread executes it. The box's size in bytes counts in full. With `ranks` it is copied into the tile at the same
@@ -279,14 +313,14 @@ class TmaLoadOp(BaseOperation):
 
     name = "nvgpu.tma_load"
 
-    tensor_map: Operand = operand(TensorMapType)
-    tile: Operand = operand(TensorType)
-    words: Operand = operand(TensorType)
-    index: Operand = operand(i32)
-    indices: Operands = operands(i32)
-    offsets: Operands = operands(i32, default=())
-    ranks: Operands = operands(i32, default=())
-    cache: OptString = opt_string(default=None)
+    tensor_map = operand_def(TensorMapType)
+    tile = operand_def(TensorType)
+    words = operand_def(TensorType)
+    index = operand_def(i32)
+    indices = var_operand_def(i32)
+    offsets = var_operand_def(i32)
+    ranks = var_operand_def(i32)
+    cache = opt_prop_def(StringAttr)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -308,6 +342,21 @@ class TmaLoadOp(BaseOperation):
         "(`ranks` $ranks^)? (`cache` $cache^)? attr-dict `:` type($tensor_map) `,` type($tile) `,` type($words)"
     )
 
+    def __init__(
+        self,
+        place: tuple[SSAValue, Sequence[SSAValue]],
+        tile: SSAValue,
+        barrier: tuple[SSAValue, SSAValue],
+        ranks: Sequence[SSAValue] = (),
+        cache: str | None = None,
+        offsets: Sequence[SSAValue] = (),
+    ) -> None:
+        tensor_map, indices = place
+        super().__init__(
+            operands=[tensor_map, tile, *barrier, indices, offsets, ranks],
+            properties={"cache": StringAttr(cache) if cache else None},
+        )
+
     def verify_(self) -> None:
         _check_tile(self.tensor_map, self.indices, self.tile)
         check_cache(self.cache)
@@ -317,13 +366,13 @@ class TmaLoadOp(BaseOperation):
             raise VerifyException(f"{len(self.offsets)} offsets for {kind}")
 
 
-class _OutOp(BaseOperation):
+class _OutOp(IRDLOperation):
     """Base of copies from a tile into a box."""
 
-    tensor_map: Operand = operand(TensorMapType)
-    tile: Operand = operand(TensorType)
-    indices: Operands = operands(i32)
-    cache: OptString = opt_string()
+    tensor_map = operand_def(TensorMapType)
+    tile = operand_def(TensorType)
+    indices = var_operand_def(i32)
+    cache = opt_prop_def(StringAttr)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
@@ -353,6 +402,18 @@ class TmaStoreOp(_OutOp):
         "type($tensor_map) `,` type($tile)"
     )
 
+    def __init__(
+        self,
+        tensor_map: SSAValue,
+        indices: Sequence[SSAValue],
+        tile: SSAValue,
+        cache: str | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[tensor_map, tile, indices],
+            properties={"cache": StringAttr(cache) if cache else None},
+        )
+
 
 @operation_definition
 class TmaReduceOp(_OutOp):
@@ -370,12 +431,27 @@ class TmaReduceOp(_OutOp):
         CalledAs("tma.reduce"),
     )
 
-    kind: String = string()
+    kind = prop_def(StringAttr)
 
     assembly_format = (
         "$kind $tensor_map `[` $indices `:` type($indices) `]` `from` $tile (`cache` $cache^)? attr-dict `:` "
         "type($tensor_map) `,` type($tile)"
     )
+
+    def __init__(
+        self,
+        kind: str,
+        place: tuple[SSAValue, Sequence[SSAValue]],
+        tile: SSAValue,
+        cache: str | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[place[0], tile, place[1]],
+            properties={
+                "kind": StringAttr(kind),
+                "cache": StringAttr(cache) if cache else None,
+            },
+        )
 
     def verify_(self) -> None:
         super().verify_()
@@ -384,13 +460,13 @@ class TmaReduceOp(_OutOp):
 
 
 @operation_definition
-class TmaWaitOp(BaseOperation):
+class TmaWaitOp(IRDLOperation):
     """Waits until all but this thread's `pending` newest copies out of shared memory are complete, or have read."""
 
     name = "nvgpu.tma_wait"
 
-    pending: Integer = integer(i32)
-    read: Flag = flag()
+    pending = prop_def(IntegerAttr.constr(i32))
+    read = opt_prop_def(UnitAttr)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -400,9 +476,17 @@ class TmaWaitOp(BaseOperation):
     )
     assembly_format = "$pending (`read` $read^)? attr-dict"
 
+    def __init__(self, pending: int, *, read: bool) -> None:
+        super().__init__(
+            properties={
+                "pending": IntegerAttr(pending, i32),
+                **({"read": UnitAttr()} if read else {}),
+            }
+        )
+
 
 @operation_definition
-class FenceProxyOp(BaseOperation):
+class FenceProxyOp(IRDLOperation):
     """What this thread wrote to one memory before is seen by copies and products that begin after it.
 
     The memory is shared, or global.
@@ -410,10 +494,13 @@ class FenceProxyOp(BaseOperation):
 
     name = "nvgpu.fence_proxy"
 
-    is_global: Flag = flag()
+    is_global = opt_prop_def(UnitAttr)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = "(`global` $is_global^)? attr-dict"
+
+    def __init__(self, *, is_global: bool) -> None:
+        super().__init__(properties={"is_global": UnitAttr() if is_global else None})
 
 
 @operation_definition

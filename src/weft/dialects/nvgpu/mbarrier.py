@@ -9,37 +9,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import i1, i32
+from xdsl.dialects.builtin import DenseArrayBase, i1, i32
 from xdsl.irdl import (
+    IRDLOperation,
+    operand_def,
+    opt_operand_def,
+    prop_def,
+    result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses, CalledAs, Synchronizes
-from weft.dialects.definition import (
-    BaseOperation,
-    DependsOnWarps,
-    fixed_result,
-    integers,
-    operand,
-    operands,
-    operation_definition,
-    opt_operand,
-)
+from weft.dialects.definition import DependsOnWarps, operation_definition
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
-    from xdsl.irdl import Operand, OptOperand
+    from collections.abc import Sequence
 
-    from weft.dialects.definition import Integers, Operands
+    from xdsl.ir import SSAValue
 
 MOST_ARRIVALS = (1 << 20) - 1
 MOST_BYTES = (1 << 20) - 1  # that a phase waits for
 
 
 @operation_definition
-class MbarrierInitOp(BaseOperation):
+class MbarrierInitOp(IRDLOperation):
     """One thread initializes the arrays' barriers, each array's with one number of arrivals; then the block waits.
 
     In a kernel with clusters, the cluster waits.
@@ -47,11 +44,16 @@ class MbarrierInitOp(BaseOperation):
 
     name = "nvgpu.mbarrier_init"
 
-    words: Operands = operands(TensorType)
-    arrivals: Integers = integers(i32)
+    words = var_operand_def(TensorType)
+    arrivals = prop_def(DenseArrayBase.constr(i32))
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), CalledAs("mbarrier"))
     assembly_format = "$words `:` type($words) `arrivals` $arrivals attr-dict"
+
+    def __init__(self, words: Sequence[SSAValue], arrivals: Sequence[int]) -> None:
+        super().__init__(
+            operands=[words], properties={"arrivals": DenseArrayBase.from_list(i32, arrivals)}
+        )
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -68,14 +70,14 @@ class MbarrierInitOp(BaseOperation):
 
 
 @operation_definition
-class MbarrierArriveOp(BaseOperation):
+class MbarrierArriveOp(IRDLOperation):
     """This thread arrives, once; before that, the phase waits for `expect_bytes` more."""
 
     name = "nvgpu.mbarrier_arrive"
 
-    words: Operand = operand(TensorType)
-    index: Operand = operand(i32)
-    expect_bytes: OptOperand = opt_operand(i32)
+    words = operand_def(TensorType)
+    index = operand_def(i32)
+    expect_bytes = opt_operand_def(i32)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -85,16 +87,19 @@ class MbarrierArriveOp(BaseOperation):
     )
     assembly_format = "$words `[` $index `]` (`expect` $expect_bytes^)? attr-dict `:` type($words)"
 
+    def __init__(self, words: SSAValue, index: SSAValue, expect_bytes: SSAValue | None) -> None:
+        super().__init__(operands=[words, index, expect_bytes])
+
 
 @operation_definition
-class MbarrierReleaseOp(BaseOperation):
+class MbarrierReleaseOp(IRDLOperation):
     """After a barrier of the warp, one lane arrives for all of them: in the blocks of these ranks, or in its own."""
 
     name = "nvgpu.mbarrier_release"
 
-    words: Operand = operand(TensorType)
-    index: Operand = operand(i32)
-    ranks: Operands = operands(i32, default=())
+    words = operand_def(TensorType)
+    index = operand_def(i32)
+    ranks = var_operand_def(i32)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -105,16 +110,19 @@ class MbarrierReleaseOp(BaseOperation):
     )
     assembly_format = "$words `[` $index `]` (`ranks` $ranks^)? attr-dict `:` type($words)"
 
+    def __init__(self, words: SSAValue, index: SSAValue, ranks: Sequence[SSAValue] = ()) -> None:
+        super().__init__(operands=[words, index, ranks])
+
 
 @operation_definition
-class MbarrierWaitOp(BaseOperation):
+class MbarrierWaitOp(IRDLOperation):
     """Waits until the phase of this parity is complete: until the barrier's current phase has the other parity."""
 
     name = "nvgpu.mbarrier_wait"
 
-    words: Operand = operand(TensorType)
-    index: Operand = operand(i32)
-    parity: Operand = operand(i32)
+    words = operand_def(TensorType)
+    index = operand_def(i32)
+    parity = operand_def(i32)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -125,17 +133,20 @@ class MbarrierWaitOp(BaseOperation):
     )
     assembly_format = "$words `[` $index `]` `parity` $parity attr-dict `:` type($words)"
 
+    def __init__(self, words: SSAValue, index: SSAValue, parity: SSAValue) -> None:
+        super().__init__(operands=[words, index, parity])
+
 
 @operation_definition
-class MbarrierTryWaitOp(BaseOperation):
+class MbarrierTryWaitOp(IRDLOperation):
     """Whether the phase of this parity is complete, after a short time at most."""
 
     name = "nvgpu.mbarrier_try_wait"
 
-    words: Operand = operand(TensorType)
-    index: Operand = operand(i32)
-    parity: Operand = operand(i32)
-    result = fixed_result(i1)
+    words = operand_def(TensorType)
+    index = operand_def(i32)
+    parity = operand_def(i32)
+    result = result_def(i1)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -147,3 +158,6 @@ class MbarrierTryWaitOp(BaseOperation):
     assembly_format = (
         "$words `[` $index `]` `parity` $parity attr-dict `:` type($words) `->` type($result)"
     )
+
+    def __init__(self, words: SSAValue, index: SSAValue, parity: SSAValue) -> None:
+        super().__init__(operands=[words, index, parity], result_types=[i1])

@@ -8,31 +8,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import StringAttr, i1
 from xdsl.irdl import (
     AttrSizedOperandSegments,
+    IRDLOperation,
+    operand_def,
+    prop_def,
+    result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses
-from weft.dialects.definition import (
-    BaseOperation,
-    operand,
-    operands,
-    operation_definition,
-    result_of,
-    string,
-)
-from weft.dialects.simt.memory import check_indices, check_vector
+from weft.dialects.definition import operation_definition
+from weft.dialects.simt.memory import check_indices, check_vector, tensor_type_of
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
-    from xdsl.ir import OpResult
-    from xdsl.irdl import Operand
+    from collections.abc import Sequence
 
-    from weft.dialects.definition import Operands, String
+    from xdsl.ir import Attribute, SSAValue
 
 
 ATOMIC_KINDS: Final = ("add", "sub", "max", "min", "umax", "umin", "and", "or", "xor", "exchange")
@@ -50,16 +47,16 @@ def _check_order_and_scope(order: str, scope: str, orders: tuple[str, ...] = MEM
 
 
 @operation_definition
-class AtomicLoadOp(BaseOperation):
+class AtomicLoadOp(IRDLOperation):
     """Reads an element atomically, with `order` and `scope`."""
 
     name = "simt.atomic_load"
 
-    tensor: Operand = operand(TensorType)
-    indices: Operands = operands()
-    order: String = string()
-    scope: String = string()
-    result: OpResult = result_of("tensor", kind=lambda kind: kind.element_type)
+    order = prop_def(StringAttr)
+    scope = prop_def(StringAttr)
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    result = result_def()
 
     traits = traits_def(
         MemoryReadEffect(), Accesses((Access("tensor", "read", elements="result", is_atomic=True),))
@@ -69,6 +66,15 @@ class AtomicLoadOp(BaseOperation):
         "`:` type($tensor) `->` type($result)"
     )
 
+    def __init__(
+        self, tensor: SSAValue, indices: Sequence[SSAValue], order: str, scope: str
+    ) -> None:
+        super().__init__(
+            operands=[tensor, indices],
+            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
+            result_types=[tensor_type_of(tensor).element_type],
+        )
+
     def verify_(self) -> None:
         _check_order_and_scope(self.order.data, self.scope.data, LOAD_ORDERS)
         if check_indices(self.tensor, self.indices).element_type != self.result.type:
@@ -76,16 +82,16 @@ class AtomicLoadOp(BaseOperation):
 
 
 @operation_definition
-class AtomicStoreOp(BaseOperation):
+class AtomicStoreOp(IRDLOperation):
     """Writes an element atomically, with `order` and `scope`."""
 
     name = "simt.atomic_store"
 
-    value: Operand = operand()
-    tensor: Operand = operand(TensorType)
-    indices: Operands = operands()
-    order: String = string()
-    scope: String = string()
+    order = prop_def(StringAttr)
+    scope = prop_def(StringAttr)
+    value = operand_def()
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
 
     traits = traits_def(
         MemoryWriteEffect(),
@@ -96,6 +102,19 @@ class AtomicStoreOp(BaseOperation):
         "`:` type($value) `,` type($tensor)"
     )
 
+    def __init__(
+        self,
+        value: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        order: str,
+        scope: str,
+    ) -> None:
+        super().__init__(
+            operands=[value, tensor, indices],
+            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
+        )
+
     def verify_(self) -> None:
         _check_order_and_scope(self.order.data, self.scope.data, STORE_ORDERS)
         if check_indices(self.tensor, self.indices).element_type != self.value.type:
@@ -103,7 +122,7 @@ class AtomicStoreOp(BaseOperation):
 
 
 @operation_definition
-class AtomicRmwOp(BaseOperation):
+class AtomicRmwOp(IRDLOperation):
     """Atomically reads an element, combines it with `value` and writes it back; yields the old element.
 
     `umax` and `umin` compare as unsigned; `add`, `sub`, `max` and `min` also take floats.
@@ -111,13 +130,13 @@ class AtomicRmwOp(BaseOperation):
 
     name = "simt.atomic_rmw"
 
-    kind: String = string()
-    value: Operand = operand()
-    tensor: Operand = operand(TensorType)
-    indices: Operands = operands()
-    order: String = string(default="relaxed")
-    scope: String = string(default="device")
-    result: OpResult = result_of("value")
+    kind = prop_def(StringAttr)
+    order = prop_def(StringAttr)
+    scope = prop_def(StringAttr)
+    value = operand_def()
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    result = result_def()
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -129,6 +148,24 @@ class AtomicRmwOp(BaseOperation):
         "`:` type($value) `,` type($tensor) `->` type($result)"
     )
 
+    def __init__(
+        self,
+        kind: str,
+        value: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        order: str = "relaxed",
+        scope: str = "device",
+    ) -> None:
+        properties: dict[str, Attribute | None] = {
+            "kind": StringAttr(kind),
+            "order": StringAttr(order),
+            "scope": StringAttr(scope),
+        }
+        super().__init__(
+            operands=[value, tensor, indices], properties=properties, result_types=[value.type]
+        )
+
     def verify_(self) -> None:
         if self.kind.data not in ATOMIC_KINDS:
             raise VerifyException(f"atomic {self.kind.data!r} is not one of {ATOMIC_KINDS}")
@@ -139,18 +176,18 @@ class AtomicRmwOp(BaseOperation):
 
 
 @operation_definition
-class AtomicCasOp(BaseOperation):
+class AtomicCasOp(IRDLOperation):
     """Writes `value` if the element equals `expected` bit for bit; yields the old element."""
 
     name = "simt.atomic_cas"
 
-    expected: Operand = operand()
-    value: Operand = operand()
-    tensor: Operand = operand(TensorType)
-    indices: Operands = operands()
-    order: String = string(default="relaxed")
-    scope: String = string(default="device")
-    result: OpResult = result_of("value")
+    order = prop_def(StringAttr)
+    scope = prop_def(StringAttr)
+    expected = operand_def()
+    value = operand_def()
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    result = result_def()
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -162,6 +199,21 @@ class AtomicCasOp(BaseOperation):
         "`:` type($expected) `,` type($value) `,` type($tensor) `->` type($result)"
     )
 
+    def __init__(
+        self,
+        expected: SSAValue,
+        value: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        order: str = "relaxed",
+        scope: str = "device",
+    ) -> None:
+        super().__init__(
+            operands=[expected, value, tensor, indices],
+            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
+            result_types=[value.type],
+        )
+
     def verify_(self) -> None:
         _check_order_and_scope(self.order.data, self.scope.data)
         element = check_indices(self.tensor, self.indices).element_type
@@ -170,7 +222,7 @@ class AtomicCasOp(BaseOperation):
 
 
 @operation_definition
-class RedAddOp(BaseOperation):
+class RedAddOp(IRDLOperation):
     """Adds values to consecutive elements along the last dimension, each in one step, relaxed and for the whole device.
 
     The vector as a whole is not one step: another thread may see some of its sums and not yet the others.
@@ -178,9 +230,9 @@ class RedAddOp(BaseOperation):
 
     name = "simt.red_add"
 
-    elements: Operands = operands()
-    tensor: Operand = operand(TensorType)
-    indices: Operands = operands()
+    elements = var_operand_def()
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -192,6 +244,11 @@ class RedAddOp(BaseOperation):
         "$elements `:` type($elements) `into` $tensor `[` $indices `:` type($indices) `]` attr-dict "
         "`:` type($tensor)"
     )
+
+    def __init__(
+        self, elements: Sequence[SSAValue], tensor: SSAValue, indices: Sequence[SSAValue]
+    ) -> None:
+        super().__init__(operands=[elements, tensor, indices])
 
     def verify_(self) -> None:
         kind = check_vector(self.tensor, self.indices, self.elements)

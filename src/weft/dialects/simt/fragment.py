@@ -12,34 +12,32 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     FixedBitwidthType,
     IntAttr,
+    IntegerAttr,
     StringAttr,
+    UnitAttr,
     i32,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, Region, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
     operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
     traits_def,
+    var_operand_def,
     var_result_def,
 )
 from xdsl.traits import IsTerminator, MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses
-from weft.dialects.definition import (
-    BaseOperation,
-    flag,
-    integer,
-    operand,
-    operands,
-    operation_definition,
-    opt_operand,
-    result,
-    single_block,
-)
+from weft.dialects.definition import operation_definition
 from weft.dialects.simt.types import TensorType
 from weft.types.fragment_layout import ROLES, UNITS, FragmentLayout
 
@@ -47,11 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.ir import Block, SSAValue
-    from xdsl.irdl import Operand, OptOperand
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
-
-    from weft.dialects.definition import Body, Flag, Integer, Operands, Result
 
 
 @irdl_attr_definition
@@ -123,15 +118,18 @@ def fragment_type(value: SSAValue) -> FragmentType:
 
 
 @operation_definition
-class FragmentFillOp(BaseOperation):
+class FragmentFillOp(IRDLOperation):
     """A fragment of which every element is `value`."""
 
     name = "simt.fragment_fill"
 
-    value: Operand = operand()
-    result: Result[FragmentType] = result(FragmentType)
+    value = operand_def()
+    result = result_def(FragmentType)
     traits = traits_def(Pure())
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
+
+    def __init__(self, value: SSAValue, result_type: FragmentType) -> None:
+        super().__init__(operands=[value], result_types=[result_type])
 
 
 @operation_definition
@@ -153,7 +151,7 @@ class FragmentValuesOp(IRDLOperation):
 
 
 @operation_definition
-class FragmentPartOp(BaseOperation):
+class FragmentPartOp(IRDLOperation):
     """The elements of some columns, from `first` on, as a fragment of another shape or role.
 
     The result's columns are whole blocks of the source, so that each thread only gives some of its registers another
@@ -162,11 +160,18 @@ class FragmentPartOp(BaseOperation):
 
     name = "simt.fragment_part"
 
-    source: Operand = operand(FragmentType)
-    result: Result[FragmentType] = result(FragmentType)
-    first: Integer = integer(i32, default=0)
+    first = prop_def(IntegerAttr.constr(i32))
+    source = operand_def(FragmentType)
+    result = result_def(FragmentType)
     traits = traits_def(Pure())
     assembly_format = "$source `from` $first attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, result_type: FragmentType, first: int = 0) -> None:
+        super().__init__(
+            operands=[source],
+            properties={"first": IntegerAttr(first, i32)},
+            result_types=[result_type],
+        )
 
     @property
     def elements(self) -> list[int]:
@@ -181,14 +186,17 @@ class FragmentPartOp(BaseOperation):
 
 
 @operation_definition
-class FragmentYieldOp(BaseOperation):
+class FragmentYieldOp(IRDLOperation):
     """The end of a region that is run for an element, with the element that it makes, if any."""
 
     name = "simt.fragment_yield"
 
-    value: OptOperand = opt_operand(default=None)
+    value = opt_operand_def()
     traits = traits_def(IsTerminator(), Pure())
     assembly_format = "($value^ `:` type($value))? attr-dict"
+
+    def __init__(self, value: SSAValue | None = None) -> None:
+        super().__init__(operands=[value])
 
 
 def yielded(block: Block) -> SSAValue:
@@ -200,7 +208,7 @@ def yielded(block: Block) -> SSAValue:
 
 
 @operation_definition
-class FragmentMapOp(BaseOperation):
+class FragmentMapOp(IRDLOperation):
     """A fragment of which the region computes each element; it reads memory at most.
 
     The region's arguments are the elements of `inputs` at the same place, of roles `row` and `column` the value of
@@ -211,10 +219,10 @@ class FragmentMapOp(BaseOperation):
     name = "simt.fragment_map"
 
     T: ClassVar = AnyAttr()
-    inputs: Operands = operands(FragmentType)
-    origin: Operands = operands(i32)
-    result: Result[FragmentType] = result(FragmentType)
-    body: Body = single_block()
+    inputs = var_operand_def(FragmentType)
+    origin = var_operand_def(i32)
+    result = result_def(FragmentType)
+    body = region_def("single_block")
 
     traits = traits_def(MemoryReadEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -222,6 +230,17 @@ class FragmentMapOp(BaseOperation):
         "(`of` `(` $inputs^ `:` type($inputs) `)`)? (`from` `(` $origin^ `)`)? `->` type($result) "
         "$body attr-dict"
     )
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue],
+        origin: Sequence[SSAValue],
+        result_type: FragmentType,
+        body: Block,
+    ) -> None:
+        super().__init__(
+            operands=[inputs, origin], result_types=[result_type], regions=[Region(body)]
+        )
 
     def verify_(self) -> None:
         kinds = [value.type for value in self.inputs]
@@ -236,7 +255,7 @@ class FragmentMapOp(BaseOperation):
 
 
 @operation_definition
-class FragmentReduceOp(BaseOperation):
+class FragmentReduceOp(IRDLOperation):
     """One value for each row, of the elements of it that this thread holds.
 
     The region combines two of them. Four sums take every fourth element in turn; the first two meet, then the others,
@@ -245,12 +264,15 @@ class FragmentReduceOp(BaseOperation):
 
     name = "simt.fragment_reduce"
 
-    source: Operand = operand(FragmentType)
-    result: Result[FragmentType] = result(FragmentType)
-    body: Body = single_block()
+    source = operand_def(FragmentType)
+    result = result_def(FragmentType)
+    body = region_def("single_block")
 
     traits = traits_def(Pure())
     assembly_format = "$source `:` type($source) `->` type($result) $body attr-dict"
+
+    def __init__(self, source: SSAValue, result_type: FragmentType, body: Block) -> None:
+        super().__init__(operands=[source], result_types=[result_type], regions=[Region(body)])
 
     def verify_(self) -> None:
         kind, source = self.result.type.element_type, fragment_type(self.source)
@@ -262,21 +284,37 @@ class FragmentReduceOp(BaseOperation):
             raise VerifyException("the result is not one value for each row")
 
 
-class _IntoTensorOp(BaseOperation):
+class _IntoTensorOp(IRDLOperation):
     """Base of what puts a fragment into a tensor of two dimensions, from a row and a column on."""
 
-    fragment: Operand = operand(FragmentType)
-    tensor: Operand = operand(TensorType)
-    indices: Operands = operands()
-    origin: Operands = operands(i32)
-    body: Body = single_block()
-    whole: Flag = flag()
+    whole = opt_prop_def(UnitAttr)
+    fragment = operand_def(FragmentType)
+    tensor = operand_def(TensorType)
+    indices = var_operand_def()
+    origin = var_operand_def(i32)
+    body = region_def("single_block")
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "(`whole` $whole^)? $fragment `,` $tensor `[` $indices `]` `from` `(` $origin `)` `:` "
         "type($fragment) `,` type($tensor) `[` type($indices) `]` $body attr-dict"
     )
+
+    def __init__(
+        self,
+        fragment: SSAValue,
+        tensor: SSAValue,
+        indices: Sequence[SSAValue],
+        origin: Sequence[SSAValue],
+        body: Block,
+        *,
+        whole: bool,
+    ) -> None:
+        super().__init__(
+            operands=[fragment, tensor, indices, origin],
+            properties={"whole": UnitAttr()} if whole else {},
+            regions=[Region(body)],
+        )
 
     def verify_(self) -> None:
         expected = [fragment_type(self.fragment).element_type, i32, i32]

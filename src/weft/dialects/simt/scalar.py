@@ -13,16 +13,18 @@ from xdsl.dialects import arith
 from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.irdl import (
     AnyAttr,
+    IRDLOperation,
     VarConstraint,
+    operand_def,
+    result_def,
     traits_def,
 )
 from xdsl.traits import Pure
 
-from weft.dialects.definition import BaseOperation, operand, operation_definition, result_of
+from weft.dialects.definition import operation_definition
 
 if TYPE_CHECKING:
-    from xdsl.ir import OpResult
-    from xdsl.irdl import Operand
+    from xdsl.ir import SSAValue
 
 
 # The mark of a product that a sum may be rounded with, see `weft.passes.fuse_multiply_adds`.
@@ -33,15 +35,18 @@ APPROXIMATE: Final = arith.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
 NO_WRAP: Final = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
 
 
-class _FloorOp(BaseOperation):
+class _FloorOp(IRDLOperation):
     """Two operands and a result of one type: a signed integer or a float."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
-    lhs: Operand = operand(T)
-    rhs: Operand = operand(T)
-    result: OpResult = result_of("lhs", T)
+    lhs = operand_def(T)
+    rhs = operand_def(T)
+    result = result_def(T)
     traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
+
+    def __init__(self, lhs: SSAValue, rhs: SSAValue) -> None:
+        super().__init__(operands=[lhs, rhs], result_types=[lhs.type])
 
 
 @operation_definition
