@@ -13,7 +13,7 @@ import weft
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.host import host_machine
 from weft.backends.registry import find_backend
-from weft.codegen.llvm import object_loader
+from weft.codegen.llvm import optimize
 from weft.compiler.bare_launch import BareHost
 from weft.memo import kept
 
@@ -68,8 +68,8 @@ def test_an_exception_is_not_kept():
 
 
 SINGLE = {
-    "LLJIT": (object_loader._compiler, (False,)),
-    "numbers of libraries": (object_loader._numbers, ()),
+    "LLJIT": (optimize._compiler, (False,)),
+    "numbers of libraries": (optimize._numbers, ()),
     "host machine": (host_machine, ()),
     "GPU's machine": (cuda_machine, ("sm_87",)),
     "backend": (find_backend, ("cuda",)),

@@ -18,15 +18,14 @@ from weft.arguments.signature import infer_signature
 from weft.backends.cpu.stages import print_kernels
 from weft.backends.host import HostMachine, host_machine
 from weft.backends.registry import find_backend
-from weft.codegen.llvm.object_loader import load_object
-from weft.codegen.llvm.optimize import emit_object, parse, run_pipeline
-from weft.codegen.operations.kernel_parameters import (
+from weft.codegen.llvm.optimize import emit_object, load_object, parse, run_pipeline
+from weft.codegen.operations.launch import (
     DIM,
     POINTER,
     kernel_parameters,
+    kernels_of,
     parameter_bytes,
 )
-from weft.codegen.operations.launch import kernels_of
 from weft.codegen.runtime_abi import ROWS
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.options import CompileOptions

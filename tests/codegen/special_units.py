@@ -26,8 +26,7 @@ from weft.codegen.math_library.formula import Formula
 
 if TYPE_CHECKING:
     from weft.backends.host import HostMachine
-    from weft.codegen.llvm.module_printer import LibraryEntry
-    from weft.codegen.llvm.target import Target
+    from weft.codegen.llvm.module_printer import LibraryEntry, Target
 
 # "2 ulp from correctly rounded result" (ex2), "1" ulp (rcp), 2**-22.9 in relative terms (rsqrt).
 EX2 = (-2, -1, 0, 1, 2)

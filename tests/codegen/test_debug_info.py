@@ -12,7 +12,7 @@ import pytest
 from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, IntAttr, StringAttr, UnknownLoc
 
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
-from weft.codegen.llvm.names import quoted
+from weft.codegen.llvm.types import quoted
 
 PROGRAM = """\
 import numpy as np

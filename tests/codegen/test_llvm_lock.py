@@ -15,9 +15,8 @@ import pytest
 from llvmlite.binding import ResourceTracker, ffi
 
 import weft
-from weft.codegen.llvm import object_loader
-from weft.codegen.llvm.object_loader import load_with_lljit
-from weft.codegen.llvm.optimize import emit_object, initialize, parse, run_pipeline
+from weft.codegen.llvm import optimize
+from weft.codegen.llvm.optimize import emit_object, initialize, load_with_lljit, parse, run_pipeline
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +77,7 @@ def handler():
 
 def test_a_handler_may_compile_where_it_interrupts_a_disposal(raise_in_llvm, handler, monkeypatch):
     monkeypatch.setattr(
-        object_loader, "KNOWS_THIS_MACHINE", False
+        optimize, "KNOWS_THIS_MACHINE", False
     )  # weft's linker disposes of nothing in LLVM
     function, kept, seen = compiled(), compiled(), []
     dispose = ResourceTracker._dispose

@@ -20,8 +20,7 @@ from xdsl.dialects.builtin import (
     Float64Type,
 )
 
-from weft.codegen.llvm.names import quoted
-from weft.codegen.llvm.types import float_text, integer_text
+from weft.codegen.llvm.types import float_text, integer_text, quoted
 from weft.types.dtype_info import INFO
 
 finite = st.floats(allow_nan=False, width=64)

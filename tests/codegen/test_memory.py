@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.kernel_runner import CpuKernel, parse_module, tensor
-from weft.codegen.operations.kernel_parameters import kernel_parameters
-from weft.codegen.operations.launch import kernels_of
+from weft.codegen.operations.launch import kernel_parameters, kernels_of
 
 LAYOUTS = ("contiguous", "inner", "strided")
 

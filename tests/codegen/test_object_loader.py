@@ -8,8 +8,7 @@ import ctypes
 import pytest
 
 from weft.backends.host import host_machine
-from weft.codegen.llvm.object_loader import load_with_lljit
-from weft.codegen.llvm.optimize import emit_object, parse
+from weft.codegen.llvm.optimize import emit_object, load_with_lljit, parse
 from weft.errors import InternalCompilerError
 from weft.runtime.linker import link_object
 

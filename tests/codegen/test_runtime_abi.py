@@ -21,10 +21,10 @@ from weft.backends.cpu.lowering import (
     split_kernel,
     tensor_cores,
 )
+from weft.codegen import gpu
 from weft.codegen import runtime_abi as abi
-from weft.codegen.gpu import launch as gpu_launch
-from weft.codegen.operations.kernel_parameters import MAP_BYTES
-from weft.codegen.wrapper import calls
+from weft.codegen.operations.launch import MAP_BYTES
+from weft.codegen.wrapper import function
 from weft.compiler import call_plan
 from weft.dialects.nvgpu.async_copy import REDUCTIONS
 from weft.dialects.nvgpu.tensor_map import MOST_RANK
@@ -53,11 +53,11 @@ FIELDS = {
     "weft_cpu_launch.block": abi.CPU_LAUNCH_BLOCK,
     "weft_cpu_launch.shared_memory_bytes": abi.CPU_LAUNCH_SHARED_MEMORY,
     **{f"weft_runtime_table.{row}": offset for row, (offset, _) in abi.ROWS.items()},
-    "weft_call_frame.device_type": calls._DEVICE_TYPE,
-    "weft_call_frame.device": calls._DEVICE,
-    "weft_call_frame.driver_kernels": calls._DRIVER_KERNELS,
-    "weft_call_frame.saved_context": calls._SAVED_CONTEXT,
-    "weft_call_frame.must_restore": calls._MUST_RESTORE,
+    "weft_call_frame.device_type": function._DEVICE_TYPE,
+    "weft_call_frame.device": function._DEVICE,
+    "weft_call_frame.driver_kernels": function._DRIVER_KERNELS,
+    "weft_call_frame.saved_context": function._SAVED_CONTEXT,
+    "weft_call_frame.must_restore": function._MUST_RESTORE,
     "weft_thread_slot.site": coroutine_printer._SITE,
     "weft_thread_slot.mask": coroutine_printer._MASK,
     "weft_thread_slot.lane": coroutine_printer._LANE,
@@ -83,7 +83,7 @@ def _bytes(text: str) -> int:
 # What generated code and Python's tables say → the same in C.
 NUMBERS = {
     "sizeof(weft_launch)": abi.LAUNCH_BYTES,
-    "sizeof(weft_call_frame)": calls._FRAME_BYTES,
+    "sizeof(weft_call_frame)": function._FRAME_BYTES,
     "sizeof(weft_thread_slot)": split_kernel._SLOT_BYTES,
     "sizeof(weft_cooperative_site)": _bytes(coroutine_printer.SITE),
     "sizeof(weft_mma_operands)": _bytes(tensor_cores._OPERANDS),
@@ -114,7 +114,7 @@ NUMBERS = {
     "WEFT_CORESIDENT_CLUSTER": launch._CLUSTER,
     "WEFT_CORESIDENT_GRID": launch._GRID,
     "WEFT_CORESIDENT_FEW": launch._FEW,
-    "WEFT_SCRATCH_GLOBAL": gpu_launch._GLOBAL_SCRATCH,
+    "WEFT_SCRATCH_GLOBAL": gpu._GLOBAL_SCRATCH,
     **{
         f"WEFT_LOAD_{name.upper().replace('-', '_')}": executor.load_policy
         for name, executor in EXECUTORS.items()

@@ -21,7 +21,7 @@ from weft.backends.cuda.lowering.kernel import print_kernel
 from weft.backends.cuda.stages import emit_ptx, kernel_printer
 from weft.backends.cuda.target import cuda_machine
 from weft.backends.cuda.toolchain import assemble
-from weft.codegen.gpu.shared import check_shared_memory
+from weft.codegen.gpu import check_shared_memory
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.operations.launch import kernels_of
 from weft.compiler import pipeline

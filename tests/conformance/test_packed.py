@@ -17,8 +17,7 @@ from tests.sampling import sampled
 from tools.fuzz.gpu.ptx_machine import Block
 from tools.fuzz.gpu.ptx_memory import Memory
 from tools.fuzz.gpu.ptx_text import kernel_of
-from weft.codegen.operations.kernel_parameters import POINTER, kernel_parameters
-from weft.codegen.operations.launch import kernels_of
+from weft.codegen.operations.launch import POINTER, kernel_parameters, kernels_of
 from weft.types.dtype import PACKED_DTYPES
 
 COUNTS = (2, 4, 8, 16, 32)

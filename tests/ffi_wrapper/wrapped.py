@@ -21,8 +21,7 @@ from weft.arguments.base import DeclaredParameter
 from weft.arguments.signature import Signature, infer_signature
 from weft.backends.host import HOST_SYMBOLS, host_machine
 from weft.codegen.llvm.module_printer import ModulePrinter
-from weft.codegen.llvm.object_loader import load_object
-from weft.codegen.llvm.optimize import emit_object, parse
+from weft.codegen.llvm.optimize import emit_object, load_object, parse
 from weft.codegen.tables import HOST_FUNCTION, LIBRARY
 from weft.compiler.call_plan import make_call_plan
 from weft.dialects.ffi.function import RESULT_ATTRIBUTE

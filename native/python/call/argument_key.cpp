@@ -33,7 +33,7 @@ struct TensorFacts {
   uint8_t minor;
 };
 
-// The narrowest class whose promise to compiled code holds, as the checks of `codegen/wrapper/strides.py` see
+// The narrowest class whose promise to compiled code holds, as the checks of `codegen/wrapper/tensors.py` see
 // it: strides of dims of size 1 reach no element, and an empty tensor is contiguous whatever its strides.
 LayoutClass layout_of(const DLTensor& tensor) {
   bool contiguous = true;

@@ -19,13 +19,10 @@ import llvmlite.binding as llvm
 from xdsl.dialects import func
 
 from weft.backends.base import Stage
-from weft.codegen.llvm.lock import holds_llvm
-from weft.codegen.llvm.module_printer import ModulePrinter
-from weft.codegen.llvm.optimize import emit_object, initialize, parse
-from weft.codegen.llvm.target import COMMON_INTRINSICS, Target
+from weft.codegen.llvm.module_printer import COMMON_INTRINSICS, ModulePrinter, Target
+from weft.codegen.llvm.optimize import emit_object, holds_llvm, initialize, parse
 from weft.codegen.operations.host_function import print_host_function
-from weft.codegen.operations.kernel_parameters import kernel_parameters, parameter_bytes
-from weft.codegen.operations.launch import scratch_bytes
+from weft.codegen.operations.launch import kernel_parameters, parameter_bytes, scratch_bytes
 from weft.codegen.tables import LIBRARY
 from weft.codegen.wrapper.function import print_wrapper
 from weft.dialects.builder import source_location

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.codegen.math_library.error_function import ERROR_FUNCTION
-from weft.codegen.math_library.exponential import EXPONENTIAL
-from weft.codegen.math_library.hyperbolic import HYPERBOLIC
-from weft.codegen.math_library.inverse_trigonometric import INVERSE_TRIGONOMETRIC
-from weft.codegen.math_library.logarithm import LOGARITHM
-from weft.codegen.math_library.power import POWER
-from weft.codegen.math_library.range_reduction import RANGE_REDUCTION
+from weft.codegen.math_library.exponential import (
+    ERROR_FUNCTION,
+    EXPONENTIAL,
+    HYPERBOLIC,
+    LOGARITHM,
+    POWER,
+)
 from weft.codegen.math_library.remainder import REMAINDER
 from weft.codegen.math_library.small_floats import SMALL_FLOATS
-from weft.codegen.math_library.trigonometric import TRIGONOMETRIC
+from weft.codegen.math_library.trigonometric import (
+    INVERSE_TRIGONOMETRIC,
+    RANGE_REDUCTION,
+    TRIGONOMETRIC,
+)
+from weft.codegen.operations.arithmetic import FLOATING_POINT, INTEGER, MATHEMATICS
 from weft.codegen.operations.atomics import ATOMICS
 from weft.codegen.operations.control_flow import CONTROL_FLOW
 from weft.codegen.operations.conversions import CONVERSIONS
-from weft.codegen.operations.floating_point import FLOATING_POINT
 from weft.codegen.operations.host_function import HOST
-from weft.codegen.operations.integer import INTEGER
-from weft.codegen.operations.mathematics import MATHEMATICS
 from weft.codegen.operations.memory import (
     MEMORY,
     print_dim,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.backends.base import Job
 from weft.backends.host import away_from_signals
-from weft.codegen.llvm.object_loader import load_object
+from weft.codegen.llvm.optimize import load_object
 from weft.codegen.operations.host_function import scratch_arrays
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.call_plan import Calling, make_call_plan

@@ -60,7 +60,7 @@ class Stored(NamedTuple):
 
     def holds_any(self, paths: Iterable[str]) -> bool:
         """Whether the machine code holds one of these paths, as bytes of the system or as weft prints it."""
-        utf8 = imported("weft.codegen.llvm.names").utf8
+        utf8 = imported("weft.codegen.llvm.types").utf8
         whole = self.code.host_object + self.code.device_code
         return any(os.fsencode(path) in whole or utf8(path) in whole for path in paths)
 

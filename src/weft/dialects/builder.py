@@ -53,16 +53,6 @@ def name_value(value: SSAValue[Attribute], name: str) -> None:
         value.name_hint = name
 
 
-def text_attribute(text: str) -> StringAttr:
-    r"""A user's text; code points without UTF-8 (lone surrogates) and NUL as Python shows them.
-
-    Example:
-        >>> text_attribute("caf\udce9").data
-        'caf\\udce9'
-    """
-    return StringAttr(text.encode(errors="backslashreplace").decode().replace("\0", "\\x00"))
-
-
 ELEMENT_TYPE: Final = "weft.element_type"
 """Attribute of an operation on memory: weft's name of the elements' type, which has a sign; where someone asked."""
 SIGNED: Final = "weft.signed"

@@ -102,7 +102,8 @@ class WrapperBody:
     ) -> None:
         known = size if isinstance(size, int) else self._symbols.get(size.name or "")
         if known is not None:
-            self.emit(check(tensor, index, known))
+            bound, constant = (None, known) if isinstance(known, int) else (known, None)
+            self.emit(check(tensor, index, bound, constant))
             return
         assert not isinstance(size, int)  # a constant is always known
         bound = bind(tensor, index, size.name or "", size.width, size.divisibility)
@@ -126,10 +127,10 @@ def decode_tensor(body: WrapperBody, kind: TensorKind, position: Position) -> li
     """Kind, data, rank, dtype, device, alignment, each dim, each stride, in that order."""
     tensor_type = ir_type_of(kind)
     assert tensor_type is not None  # tensors are staged
-    tensor = body.emit(DecodeTensorOp(position), position.name).result
+    tensor = body.emit(DecodeTensorOp(*position), position.name).result
     body.emit(CheckOp(tensor, "data"))
     body.emit(CheckOp(tensor, "rank", kind.rank))
-    body.emit(CheckOp(tensor, "dtype", kind.dtype.name))
+    body.emit(CheckOp(tensor, "dtype", text=kind.dtype.name))
     _check_device(body, tensor, kind)
     if kind.alignment_bytes > 1:
         body.emit(CheckOp(tensor, "alignment", kind.alignment_bytes))
@@ -145,11 +146,11 @@ def _check_device(body: WrapperBody, tensor: SSAValue, kind: TensorKind) -> None
     if kind.device_type == CPU:
         return  # it has no number
     if kind.device_index is not None:
-        body.emit(CheckDeviceOp(tensor, kind.device_index))
+        body.emit(CheckDeviceOp(tensor, None, kind.device_index))
     if body.device is None:
         body.device = body.emit(BindDeviceOp(tensor), "device").result
     else:
-        body.emit(CheckDeviceOp(tensor, body.device))
+        body.emit(CheckDeviceOp(tensor, body.device, None))
 
 
 def _check_strides(body: WrapperBody, tensor: SSAValue, kind: TensorKind) -> None:
@@ -168,13 +169,13 @@ def _check_strides(body: WrapperBody, tensor: SSAValue, kind: TensorKind) -> Non
 
 def decode_scalar(body: WrapperBody, kind: ScalarKind, position: Position) -> list[SSAValue]:
     """A number: kind and range."""
-    operation = DecodeScalarOp(position, kind.dtype, ir_type(kind.dtype))
+    operation = DecodeScalarOp(*position, kind.dtype.name, ir_type(kind.dtype))
     return [body.emit(operation, position.name).result]
 
 
 def decode_stream(body: WrapperBody, kind: StreamKind, position: Position) -> list[SSAValue]:
     """A stream; a function's first one is that of its launches."""
-    stream = body.emit(DecodeStreamOp(position), position.name).result
+    stream = body.emit(DecodeStreamOp(*position), position.name).result
     if body.stream is None:
         body.stream = stream
     return [stream]
@@ -182,7 +183,7 @@ def decode_stream(body: WrapperBody, kind: StreamKind, position: Position) -> li
 
 def decode_none(body: WrapperBody, kind: NoneKind, position: Position) -> list[SSAValue]:
     """None is checked but not passed to the host function."""
-    body.emit(DecodeNoneOp(position))
+    body.emit(DecodeNoneOp(*position))
     return []
 
 
@@ -190,13 +191,13 @@ def decode_pointer(body: WrapperBody, kind: PointerKind, position: Position) -> 
     """An address: kind and alignment. It becomes an unbounded tensor."""
     pointer_type = ir_type_of(kind)
     assert pointer_type is not None  # pointers are staged
-    operation = DecodePointerOp(position, kind.text, pointer_type)
+    operation = DecodePointerOp(*position, kind.text, pointer_type)
     return [body.emit(operation, position.name).result]
 
 
 def decode_shape(body: WrapperBody, kind: ShapeKind, position: Position) -> list[SSAValue]:
     """Kind, number of sizes, each size, in that order; run-time sizes are passed."""
-    shape = body.emit(DecodeShapeOp(position, len(kind.dims)), position.name).result
+    shape = body.emit(DecodeShapeOp(*position, len(kind.dims)), position.name).result
     for index, size in enumerate(kind.dims):
         body.emit_dim(shape, index, size)
     return [
@@ -208,7 +209,7 @@ def decode_shape(body: WrapperBody, kind: ShapeKind, position: Position) -> list
 
 def decode_size(body: WrapperBody, kind: SizeKind, position: Position) -> list[SSAValue]:
     """An int, then as a dimension; passed if it is known only at run time."""
-    size = body.emit(DecodeSizeOp(position), position.name).result
+    size = body.emit(DecodeSizeOp(*position), position.name).result
     body.emit_dim(size, 0, kind.dim)
     if not isinstance(kind.dim, Dim):
         return []
@@ -218,7 +219,7 @@ def decode_size(body: WrapperBody, kind: SizeKind, position: Position) -> list[S
 def decode_container(body: WrapperBody, kind: ContainerKind, position: Position) -> list[SSAValue]:
     """Kind, number of items, then each item as an argument of its own."""
     passed = kind.passed_parts
-    array = body.emit(DecodeArrayOp(position, len(passed), kind.text), position.name).result
+    array = body.emit(DecodeArrayOp(*position, len(passed), kind.text), position.name).result
     values: list[SSAValue] = []
     for index, (label, item) in enumerate(passed):
         values += decode(body, item, Position(index, position.name + label, array))

@@ -115,7 +115,7 @@ def _call_host(
         None if on_host else body.device,
         None if on_host else stream,
         host.function_type.outputs.data,
-        has_scratch=takes_scratch(host, on_host),
+        scratch=takes_scratch(host, on_host),
     )
     return list(body.emit(guard).values)
 

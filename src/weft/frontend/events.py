@@ -11,7 +11,7 @@ import ast
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from weft.dialects.builder import text_attribute
+from weft.dialects.definition import text_attribute
 from weft.dialects.simt.debug import EventOp
 from weft.frontend.structure import PLAIN, children
 from weft.language.values import Scalar, Staged, describe, item_text

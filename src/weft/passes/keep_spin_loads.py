@@ -33,7 +33,7 @@ def keep_spin_loads(module: ModuleOp) -> None:
     for kernel in module.body.block.ops:
         if isinstance(kernel, KernelOp):
             for load in awaited_loads(kernel):
-                load.volatile = UnitAttr()
+                load.properties["volatile"] = UnitAttr()
 
 
 def awaited_loads(kernel: KernelOp) -> Iterator[LoadOp]:

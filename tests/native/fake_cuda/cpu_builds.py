@@ -11,7 +11,7 @@ from weft.backends.base import Job
 from weft.backends.cpu.backend import CpuBackend
 from weft.backends.cpu.lowering.split_kernel import scratch_symbol
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
-from weft.codegen.llvm.object_loader import load_object
+from weft.codegen.llvm.optimize import load_object
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.options import CompileOptions
 

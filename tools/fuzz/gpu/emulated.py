@@ -18,8 +18,7 @@ from tools.fuzz.gpu.ptx_machine import Block
 from tools.fuzz.gpu.ptx_memory import Memory
 from tools.fuzz.gpu.ptx_numbers import NotEmulatedError
 from tools.fuzz.gpu.ptx_text import kernel_of
-from weft.codegen.operations.kernel_parameters import SCALAR, KernelParameter, kernel_parameters
-from weft.codegen.operations.launch import kernels_of
+from weft.codegen.operations.launch import SCALAR, KernelParameter, kernel_parameters, kernels_of
 from weft.dialects.simt.kernel import DIM, POINTER, STRIDE
 
 if TYPE_CHECKING:

@@ -30,9 +30,8 @@ from weft.backends.host import (
     with_glue,
 )
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
-from weft.codegen.llvm.lock import holding_llvm
 from weft.codegen.llvm.module_printer import ModulePrinter
-from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
+from weft.codegen.llvm.optimize import emit_object, holding_llvm, link_text, parse, run_pipeline
 from weft.codegen.operations.launch import kernels_of
 from weft.codegen.tables import LIBRARY
 from weft.dialects.access import CalledAs, trait_of

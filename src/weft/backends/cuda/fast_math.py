@@ -11,13 +11,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.codegen.math_library.error_function import ERF, ERFC_EXPONENT, LARGEST_ERF
-from weft.codegen.math_library.exponential import clamped, rounded, scaled
+from weft.codegen.math_library.exponential import (
+    ERF,
+    ERFC_EXPONENT,
+    LARGEST_ERF,
+    LOG2_E,
+    TANH,
+    TANH_BOUNDARY,
+    clamped,
+    log1p_of,
+    powers,
+    rounded,
+    scaled,
+    split,
+)
 from weft.codegen.math_library.formula import Formula
-from weft.codegen.math_library.hyperbolic import TANH, TANH_BOUNDARY
-from weft.codegen.math_library.inverse_trigonometric import ASIN
-from weft.codegen.math_library.logarithm import LOG2_E, log1p_of, split
-from weft.codegen.math_library.power import powers
+from weft.codegen.math_library.trigonometric import ASIN
 from weft.types.dtype_info import INFO
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from weft.backends.cuda.peephole import keep_wide_counts, place_wide_products, w
 from weft.backends.cuda.target import CudaMachine, cuda_machine, take_register_limit
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
 from weft.backends.host import entry_symbols, host_stages, kernel_info
-from weft.codegen.gpu.shared import check_shared_memory
+from weft.codegen.gpu import check_shared_memory
 from weft.codegen.llvm.debug_info import DIRECTIVES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter
 from weft.codegen.llvm.optimize import emit_assembly, parse, run_pipeline

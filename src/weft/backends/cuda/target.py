@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import llvmlite.binding as llvm
 
+from weft.codegen.llvm.module_printer import COMMON_INTRINSICS, Target
 from weft.codegen.llvm.optimize import initialize
-from weft.codegen.llvm.target import COMMON_INTRINSICS, Target
 from weft.dialects.nvgpu.async_copy import REDUCTIONS
 from weft.errors import OptionError, brief
 from weft.memo import kept

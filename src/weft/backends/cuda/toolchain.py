@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from weft.backends.cuda.assemblers import find_nvdisasm, find_ptxas, nvjitlink_path
 from weft.backends.cuda.diagnostics import refused_line
 from weft.blame import limit_reached
-from weft.codegen.llvm.lock import holding_llvm
+from weft.codegen.llvm.optimize import holding_llvm
 from weft.config import config, environment
 from weft.errors import ToolchainError
 from weft.imports import guard_forks

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 
-from weft.codegen.llvm.names import quoted, utf8
+from weft.codegen.llvm.types import quoted, utf8
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING
 
 from weft.blame import is_of_a_handler
 from weft.codegen.llvm.module_printer import unprintable, unprinted
-from weft.codegen.llvm.names import local_stem
-from weft.codegen.llvm.offsets import divided, plus, shifted, swizzled, times, widened
 from weft.codegen.llvm.types import (
+    divided,
     fragment_chunks,
     fragment_registers,
     llvm_type,
+    local_stem,
     memory_type,
+    plus,
+    shifted,
+    swizzled,
+    times,
+    widened,
 )
 from weft.dialects.simt.fragment import FragmentType
 from weft.dialects.simt.types import DYNAMIC, TensorType, elements_in_a_byte

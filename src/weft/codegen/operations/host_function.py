@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import func
 
 from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue
-from weft.codegen.llvm.names import global_name
-from weft.codegen.llvm.offsets import widened
-from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
+from weft.codegen.llvm.types import global_name, llvm_type, memory_type, size_in_bytes, widened
 from weft.codegen.operations.launch import (
     numbered_kernel,
     print_return_on_failure,

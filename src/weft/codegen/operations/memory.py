@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor accesses: addresses, loads, stores, dims, local arrays, views, vectors.
+"""Tensor accesses: addresses, loads, stores, dims, local arrays, views, vectors; fragments by their elements.
 
 In: simt.load, simt.store, simt.dim, simt.stride, simt.address, simt.alloca, simt.view, simt.load_vector,
-simt.store_vector. Out: LLVM memory instructions, aligned to the element or the vector. Nothing is marked noalias or
-invariant: users' tensors may overlap.
+simt.store_vector; regions that compute an element of a fragment. Out: LLVM memory instructions, aligned to the element
+or the vector; the region's operations. Nothing is marked noalias or invariant: users' tensors may overlap.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.llvm.function_printer import TensorValue
-from weft.codegen.llvm.names import local_stem
-from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
+from weft.codegen.llvm.types import llvm_type, local_stem, memory_type, size_in_bytes
+from weft.codegen.operations.control_flow import print_nothing
+from weft.dialects.simt.fragment import FragmentReduceOp, FragmentValuesOp, FragmentYieldOp, yielded
 from weft.dialects.simt.memory import (
     WORD_BYTES,
     AddressOp,
@@ -30,6 +31,14 @@ from weft.dialects.simt.memory import (
     ViewOp,
 )
 from weft.dialects.simt.types import DYNAMIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+    from weft.codegen.llvm.function_printer import FunctionPrinter
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -313,3 +322,64 @@ MEMORY: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     LoadVectorOp: print_load_vector,
     StoreVectorOp: print_store_vector,
 }
+
+
+_SUMS = 4
+
+
+def print_element(printer: FunctionPrinter, block: Block, arguments: Iterable[str]) -> str:
+    """Prints a region with these arguments; returns its value."""
+    printer.values.update(zip(block.args, arguments, strict=True))
+    printer.print_block(block)
+    return printer.values[yielded(block)]
+
+
+def in_memory(printer: FunctionPrinter, text: str, kind: Attribute) -> str:
+    """An element as it is held: a bool is a byte."""
+    return printer.let(f"zext i1 {text} to i8") if llvm_type(kind) == "i1" else text
+
+
+def as_value(printer: FunctionPrinter, text: str, kind: Attribute) -> str:
+    """An element as operations take it."""
+    return printer.let(f"trunc i8 {text} to i1") if llvm_type(kind) == "i1" else text
+
+
+def fragment_rows(
+    elements: Callable[[FunctionPrinter, SSAValue], list[str]],
+    define: Callable[[FunctionPrinter, SSAValue, Sequence[str]], None],
+) -> dict[type[Operation], Callable[[FunctionPrinter, Any], None]]:
+    """The rows that need only a thread's elements.
+
+    Args:
+        elements: the texts of a fragment's elements.
+        define: defines a fragment as elements.
+    """
+
+    def print_values(printer: FunctionPrinter, op: FragmentValuesOp) -> None:
+        printer.values.update(zip(op.elements, elements(printer, op.fragment), strict=True))
+
+    def print_reduce(printer: FunctionPrinter, op: FragmentReduceOp) -> None:
+        source: Any = op.source.type
+        rows: dict[int, list[str]] = {}
+        for number, text in enumerate(elements(printer, op.source)):
+            rows.setdefault(source.layout.place(number).of_row, []).append(text)
+
+        def both(one: str, other: str) -> str:
+            return print_element(printer, op.body.block, (one, other))
+
+        found: list[str] = []
+        for _, texts in sorted(rows.items()):
+            sums = texts[:_SUMS]
+            for number, text in enumerate(texts[_SUMS:]):
+                sums[number % _SUMS] = both(sums[number % _SUMS], text)
+            while len(sums) > 1:
+                pairs = [both(*sums[first : first + 2]) for first in range(0, len(sums) - 1, 2)]
+                sums = pairs + sums[2 * len(pairs) :]
+            found += sums
+        define(printer, op.result, found)
+
+    return {
+        FragmentValuesOp: print_values,
+        FragmentReduceOp: print_reduce,
+        FragmentYieldOp: print_nothing,
+    }

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.codegen.llvm.function_printer import TensorValue
-from weft.codegen.llvm.names import path_stem
-from weft.codegen.llvm.types import f64_text, llvm_type
+from weft.codegen.llvm.types import f64_text, llvm_type, path_stem
 from weft.codegen.wrapper.printer import LIKELY, TensorArgument, WrapperPrinter
 from weft.ffi.abi import ANY_VALUE, TypeIndex
 from weft.types.dtype import f32, f64, i64, u64

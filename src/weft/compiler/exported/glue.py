@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from weft.codegen.llvm.names import quoted
+from weft.codegen.llvm.types import quoted
 from weft.runtime.code_image import STATE_SYMBOL
 
 if TYPE_CHECKING:

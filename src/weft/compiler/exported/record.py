@@ -266,4 +266,4 @@ def _compiled_again(artifacts: Artifacts, facts: Facts, place: str, reason: str)
 
 
 def _loader() -> Any:
-    return imported("weft.codegen.llvm.object_loader").load_object
+    return imported("weft.codegen.llvm.optimize").load_object

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i32, i64
-from xdsl.irdl import (
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-)
+from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.definition import operation_definition
+from weft.dialects.definition import (
+    fixed_result,
+    integer,
+    operand,
+    operation_definition,
+    opt_integer,
+    opt_operand,
+    opt_string,
+    result,
+    string,
+)
 from weft.dialects.ffi.function import (
     DecodeShapeOp,
     DecodeSizeOp,
     DecodeTensorOp,
-    I64Attr,
     InFunctionOp,
     TensorType,
 )
@@ -32,7 +34,9 @@ from weft.dialects.simt.types import TensorType as KernelTensorType
 from weft.types.layout import CONTIGUOUS, INNER
 
 if TYPE_CHECKING:
-    from xdsl.ir import Attribute, SSAValue
+    from xdsl.irdl import Operand, OptOperand
+
+    from weft.dialects.definition import Integer, OptInteger, OptString, Result, String
 
 TENSOR_CHECKS: Final = ("data", "rank", "dtype", "device_type", "alignment")
 """The properties that `ffi.check` can check."""
@@ -41,7 +45,7 @@ TENSOR_CHECKS: Final = ("data", "rank", "dtype", "device_type", "alignment")
 class _TensorOp(InFunctionOp):
     """An operation on a decoded tensor, or on the dims of a shape."""
 
-    tensor = operand_def(TensorType)
+    tensor: Operand = operand(TensorType)
 
     @property
     def decoded(self) -> DecodeTensorOp | DecodeShapeOp | DecodeSizeOp:
@@ -65,18 +69,10 @@ class CheckOp(_TensorOp):
 
     name = "ffi.check"
 
-    what = prop_def(StringAttr)
-    number = opt_prop_def(I64Attr)
-    text = opt_prop_def(StringAttr)
+    what: String = string()
+    number: OptInteger = opt_integer(i64, default=None)
+    text: OptString = opt_string(default=None)
     assembly_format = "$tensor $what (`is` $number^)? (`named` $text^)? attr-dict"
-
-    def __init__(self, tensor: SSAValue, what: str, expected: int | str | None = None) -> None:
-        properties: dict[str, Attribute | None] = {"what": StringAttr(what)}
-        if isinstance(expected, int):
-            properties["number"] = IntegerAttr(expected, i64)
-        elif expected is not None:
-            properties["text"] = StringAttr(expected)
-        super().__init__(operands=[tensor], properties=properties)
 
     def verify_(self) -> None:
         super().verify_()
@@ -92,8 +88,7 @@ class CheckOp(_TensorOp):
 class _DimensionOp(_TensorOp):
     """A check of one dimension, or of its stride."""
 
-    tensor = operand_def(TensorType)
-    dimension = prop_def(I64Attr)
+    dimension: Integer = integer(i64)
 
     @property
     def index(self) -> int:
@@ -114,27 +109,13 @@ class _DimensionOp(_TensorOp):
 class _BindOp(_DimensionOp):
     """The first mention of a symbol: yields its value, after checking the symbol's constraints."""
 
-    symbol = prop_def(StringAttr)
-    width = prop_def(I64Attr)
-    divisibility = prop_def(I64Attr)
-    result = result_def(i64)
+    symbol: String = string()
+    width: Integer = integer(i64)
+    divisibility: Integer = integer(i64)
+    result = fixed_result(i64)
     assembly_format = (
         "$tensor `[` $dimension `]` $symbol `width` $width `divisibility` $divisibility attr-dict"
     )
-
-    def __init__(
-        self, tensor: SSAValue, dimension: int, symbol: str, width: int, divisibility: int
-    ) -> None:
-        super().__init__(
-            operands=[tensor],
-            properties={
-                "dimension": IntegerAttr(dimension, i64),
-                "symbol": StringAttr(symbol),
-                "width": IntegerAttr(width, i64),
-                "divisibility": IntegerAttr(divisibility, i64),
-            },
-            result_types=[i64],
-        )
 
     def _source(self, noun: str) -> str:
         name = self.decoded.argument.data
@@ -147,17 +128,9 @@ class _BindOp(_DimensionOp):
 class _MatchOp(_DimensionOp):
     """A later mention of a symbol, or a constant: checks equality."""
 
-    tensor = operand_def(TensorType)
-    expected = opt_operand_def(i64)
-    size = opt_prop_def(I64Attr)
+    expected: OptOperand = opt_operand(i64)
+    size: OptInteger = opt_integer(i64)
     assembly_format = "$tensor `[` $dimension `]` (`equals` $expected^)? (`is` $size^)? attr-dict"
-
-    def __init__(self, tensor: SSAValue, dimension: int, expected: SSAValue | int) -> None:
-        constant = IntegerAttr(expected, i64) if isinstance(expected, int) else None
-        super().__init__(
-            operands=[tensor, None if isinstance(expected, int) else expected],
-            properties={"dimension": IntegerAttr(dimension, i64), "size": constant},
-        )
 
     @property
     def bound(self) -> BindDimOp | BindStrideOp | None:
@@ -218,15 +191,9 @@ class CheckLayoutOp(_TensorOp):
 
     name = "ffi.check_layout"
 
-    layout = prop_def(StringAttr)
-    text = prop_def(StringAttr)
+    layout: String = string()
+    text: String = string()
     assembly_format = "$tensor $layout `of` $text attr-dict"
-
-    def __init__(self, tensor: SSAValue, layout: str, text: str) -> None:
-        super().__init__(
-            operands=[tensor],
-            properties={"layout": StringAttr(layout), "text": StringAttr(text)},
-        )
 
     def verify_(self) -> None:
         super().verify_()
@@ -240,11 +207,8 @@ class BindDeviceOp(_TensorOp):
 
     name = "ffi.bind_device"
 
-    result = result_def(i32)
+    result = fixed_result(i32)
     assembly_format = "$tensor attr-dict"
-
-    def __init__(self, tensor: SSAValue) -> None:
-        super().__init__(operands=[tensor], result_types=[i32])
 
 
 @operation_definition
@@ -253,17 +217,9 @@ class CheckDeviceOp(_TensorOp):
 
     name = "ffi.check_device"
 
-    tensor = operand_def(TensorType)
-    device = opt_operand_def(i32)
-    ordinal = opt_prop_def(I64Attr)
+    device: OptOperand = opt_operand(i32)
+    ordinal: OptInteger = opt_integer(i64)
     assembly_format = "$tensor (`equals` $device^)? (`is` $ordinal^)? attr-dict"
-
-    def __init__(self, tensor: SSAValue, device: SSAValue | int) -> None:
-        constant = IntegerAttr(device, i64) if isinstance(device, int) else None
-        super().__init__(
-            operands=[tensor, None if isinstance(device, int) else device],
-            properties={"ordinal": constant},
-        )
 
     def verify_(self) -> None:
         super().verify_()
@@ -277,11 +233,8 @@ class AsTensorOp(_TensorOp):
 
     name = "ffi.as_tensor"
 
-    result = result_def(KernelTensorType)
+    result: Result[KernelTensorType] = result(KernelTensorType)
     assembly_format = "$tensor attr-dict `:` type($result)"
-
-    def __init__(self, tensor: SSAValue, tensor_type: Attribute) -> None:
-        super().__init__(operands=[tensor], result_types=[tensor_type])
 
 
 @operation_definition
@@ -290,12 +243,5 @@ class AsDimOp(_DimensionOp):
 
     name = "ffi.as_dim"
 
-    result = result_def(IntegerType)
+    result: Result[IntegerType] = result(IntegerType)
     assembly_format = "$tensor `[` $dimension `]` attr-dict `:` type($result)"
-
-    def __init__(self, tensor: SSAValue, dimension: int, result_type: Attribute) -> None:
-        super().__init__(
-            operands=[tensor],
-            properties={"dimension": IntegerAttr(dimension, i64)},
-            result_types=[result_type],
-        )

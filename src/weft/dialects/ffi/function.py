@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     IntegerAttr,
     StringAttr,
-    SymbolRefAttr,
     UnitAttr,
     i32,
     i64,
@@ -25,19 +24,28 @@ from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_attr_definition,
-    opt_operand_def,
     opt_prop_def,
-    prop_def,
-    region_def,
-    result_def,
     traits_def,
     var_operand_def,
-    var_result_def,
 )
 from xdsl.traits import HasParent, IsolatedFromAbove, IsTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.definition import operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    fixed_result,
+    flag,
+    integer,
+    operands,
+    operation_definition,
+    opt_operand,
+    opt_string,
+    result,
+    results,
+    single_block,
+    string,
+    symbol,
+)
 from weft.dialects.simt.types import StreamType
 from weft.dialects.simt.types import TensorType as KernelTensorType
 from weft.types.device import DEVICE_TYPES
@@ -46,7 +54,20 @@ from weft.types.dtype import DTYPES, PACKED_DTYPES, DType, dtype_named
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from xdsl.ir import Attribute, Region, SSAValue
+    from xdsl.ir import Attribute, SSAValue
+    from xdsl.irdl import OptOperand
+
+    from weft.dialects.definition import (
+        Body,
+        Flag,
+        Integer,
+        Operands,
+        OptString,
+        Result,
+        Results,
+        String,
+        Symbol,
+    )
 
 
 @irdl_attr_definition
@@ -134,11 +155,9 @@ def check_result(result: Attribute) -> None:
 ENTRY_PREFIX: Final = "__tvm_ffi_"
 """The prefix of a host function's name in its wrapper's symbol."""
 
-I64Attr: Final = IntegerAttr.constr(i64)
-
 
 @operation_definition
-class FuncOp(IRDLOperation):
+class FuncOp(BaseOperation):
     """A function with the ABI of `TVMFFISafeCallType`: 0 is success, -1 an error that is set.
 
     `signature` begins every message, `target` is the kind of device it runs on.
@@ -146,23 +165,13 @@ class FuncOp(IRDLOperation):
 
     name = "ffi.func"
 
-    sym_name = prop_def(StringAttr)
-    signature = prop_def(StringAttr)
-    target = prop_def(StringAttr)
-    body = region_def("single_block")
+    sym_name: String = string()
+    signature: String = string()
+    target: String = string()
+    body: Body = single_block()
 
     traits = traits_def(IsolatedFromAbove(), SymbolOpInterface())
     assembly_format = "$sym_name `of` $signature `on` $target attr-dict-with-keyword $body"
-
-    def __init__(self, name: str, signature: str, target: str, body: Region) -> None:
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "signature": StringAttr(signature),
-                "target": StringAttr(target),
-            },
-            regions=[body],
-        )
 
     def verify_(self) -> None:
         if self.target.data not in DEVICE_TYPES:
@@ -171,7 +180,7 @@ class FuncOp(IRDLOperation):
             raise VerifyException("the function ends with ffi.return")
 
 
-class InFunctionOp(IRDLOperation):
+class InFunctionOp(BaseOperation):
     """An operation in the body of an `ffi.func`."""
 
     traits = traits_def(HasParent(FuncOp))
@@ -183,11 +192,8 @@ class CheckCountOp(InFunctionOp):
 
     name = "ffi.check_count"
 
-    count = prop_def(I64Attr)
+    count: Integer = integer(i64)
     assembly_format = "$count attr-dict"
-
-    def __init__(self, count: int) -> None:
-        super().__init__(properties={"count": IntegerAttr(count, i64)})
 
 
 @operation_definition
@@ -228,24 +234,11 @@ class DecodeOp(InFunctionOp):
     The name of an item is its path: `t[1].x`.
     """
 
-    within = opt_operand_def(ArrayType)
-    position = prop_def(I64Attr)
-    argument = prop_def(StringAttr)
+    position: Integer = integer(i64)
+    argument: String = string()
+    within: OptOperand = opt_operand(ArrayType)
 
     assembly_format = "$position $argument (`in` $within^)? attr-dict"
-
-    def __init__(
-        self, position: Position, *results: Attribute, **properties: Attribute | None
-    ) -> None:
-        super().__init__(
-            operands=[position.within],
-            properties={
-                "position": IntegerAttr(position.number, i64),
-                "argument": StringAttr(position.name),
-                **properties,
-            },
-            result_types=results,
-        )
 
     @property
     def argument_position(self) -> int:
@@ -287,10 +280,7 @@ class DecodeTensorOp(DecodeOp):
 
     name = "ffi.decode_tensor"
 
-    result = result_def(TensorType)
-
-    def __init__(self, position: Position) -> None:
-        super().__init__(position, TensorType())
+    result = fixed_result(TensorType())
 
 
 @operation_definition
@@ -299,12 +289,9 @@ class DecodeShapeOp(DecodeOp):
 
     name = "ffi.decode_shape"
 
-    rank = prop_def(I64Attr)
-    result = result_def(TensorType)
+    rank: Integer = integer(i64)
+    result = fixed_result(TensorType())
     assembly_format = "$position $argument (`in` $within^)? `rank` $rank attr-dict"
-
-    def __init__(self, position: Position, rank: int) -> None:
-        super().__init__(position, TensorType(), rank=IntegerAttr(rank, i64))
 
 
 @operation_definition
@@ -313,10 +300,7 @@ class DecodeSizeOp(DecodeOp):
 
     name = "ffi.decode_size"
 
-    result = result_def(TensorType)
-
-    def __init__(self, position: Position) -> None:
-        super().__init__(position, TensorType())
+    result = fixed_result(TensorType())
 
 
 @operation_definition
@@ -325,12 +309,9 @@ class DecodeScalarOp(DecodeOp):
 
     name = "ffi.decode_scalar"
 
-    dtype = prop_def(StringAttr)
-    result = result_def()
+    dtype: String = string()
+    result: Result[Attribute] = result()
     assembly_format = "$position $argument (`in` $within^)? `as` $dtype attr-dict `:` type($result)"
-
-    def __init__(self, position: Position, dtype: DType, result_type: Attribute) -> None:
-        super().__init__(position, result_type, dtype=StringAttr(dtype.name))
 
     @property
     def element(self) -> DType:
@@ -349,12 +330,9 @@ class DecodePointerOp(DecodeOp):
 
     name = "ffi.decode_pointer"
 
-    text = prop_def(StringAttr)
-    result = result_def(KernelTensorType)
+    text: String = string()
+    result: Result[KernelTensorType] = result(KernelTensorType)
     assembly_format = "$position $argument (`in` $within^)? `of` $text attr-dict `:` type($result)"
-
-    def __init__(self, position: Position, text: str, tensor_type: Attribute) -> None:
-        super().__init__(position, tensor_type, text=StringAttr(text))
 
 
 @operation_definition
@@ -363,10 +341,7 @@ class DecodeStreamOp(DecodeOp):
 
     name = "ffi.decode_stream"
 
-    result = result_def(StreamType)
-
-    def __init__(self, position: Position) -> None:
-        super().__init__(position, StreamType())
+    result = fixed_result(StreamType())
 
 
 @operation_definition
@@ -385,13 +360,10 @@ class DecodeArrayOp(DecodeOp):
 
     name = "ffi.decode_array"
 
-    size = prop_def(I64Attr)
-    text = opt_prop_def(StringAttr)
-    result = result_def(ArrayType)
+    size: Integer = integer(i64)
+    text: OptString = opt_string()
+    result = fixed_result(ArrayType())
     assembly_format = "$position $argument (`in` $within^)? `size` $size (`of` $text^)? attr-dict"
-
-    def __init__(self, position: Position, size: int, text: str) -> None:
-        super().__init__(position, ArrayType(), size=IntegerAttr(size, i64), text=StringAttr(text))
 
 
 @operation_definition
@@ -400,12 +372,9 @@ class EnvironmentStreamOp(InFunctionOp):
 
     name = "ffi.environment_stream"
 
-    device = opt_operand_def(i32)
-    result = result_def(StreamType)
+    device: OptOperand = opt_operand(i32)
+    result = fixed_result(StreamType())
     assembly_format = "(`of` $device^)? attr-dict"
-
-    def __init__(self, device: SSAValue | None) -> None:
-        super().__init__(operands=[device], result_types=[StreamType()])
 
 
 @operation_definition
@@ -419,34 +388,15 @@ class DeviceGuardOp(InFunctionOp):
 
     name = "ffi.device_guard"
 
-    callee = prop_def(SymbolRefAttr)
-    scratch = opt_prop_def(UnitAttr)
-    args = var_operand_def()
-    device = opt_operand_def(i32)
-    stream = opt_operand_def(StreamType)
-    values = var_result_def()
+    callee: Symbol = symbol()
+    args: Operands = operands()
+    device: OptOperand = opt_operand(i32)
+    stream: OptOperand = opt_operand(StreamType)
+    values: Results[Attribute] = results()
+    scratch: Flag = flag(default=False)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$callee `(` ($args^ `:` type($args))? `)` (`device` $device^)? (`stream` $stream^)? attr-dict "
         "(`->` type($values)^)?"
     )
-
-    def __init__(
-        self,
-        callee: str,
-        args: Sequence[SSAValue],
-        device: SSAValue | None,
-        stream: SSAValue | None,
-        result_types: Sequence[Attribute],
-        *,
-        has_scratch: bool = False,
-    ) -> None:
-        super().__init__(
-            operands=[args, device, stream],
-            properties={
-                "callee": SymbolRefAttr(callee),
-                "scratch": UnitAttr() if has_scratch else None,
-            },
-            result_types=[result_types],
-        )

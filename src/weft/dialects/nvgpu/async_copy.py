@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from xdsl.dialects.builtin import FixedBitwidthType, IntegerAttr, StringAttr, UnitAttr, i1, i32
+from xdsl.dialects.builtin import FixedBitwidthType, StringAttr, i1, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
     operand_def,
     opt_operand_def,
-    opt_prop_def,
-    prop_def,
     traits_def,
     var_operand_def,
 )
@@ -24,7 +21,17 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses, CalledAs, Orders, StartsAsync, Synchronizes
-from weft.dialects.definition import operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    flag,
+    integer,
+    operand,
+    operands,
+    operation_definition,
+    opt_operand,
+    opt_string,
+    string,
+)
 from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.debug import WatchedAccess, access_properties
 from weft.dialects.simt.types import TensorType
@@ -33,23 +40,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from xdsl.ir import SSAValue
+    from xdsl.irdl import Operand, OptOperand
+
+    from weft.dialects.definition import Flag, Integer, Operands, OptString, String
 
 
 COPY_BYTES: Final = (4, 8, 16)
 
 
 @operation_definition
-class CpAsyncCopyOp(IRDLOperation):
+class CpAsyncCopyOp(BaseOperation):
     """Begins to copy `count` consecutive elements; where `condition` is false, zeros are written."""
 
     name = "nvgpu.cp_async_copy"
 
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-    source = operand_def(TensorType)
-    source_indices = var_operand_def()
-    condition = opt_operand_def(i1)
-    count = prop_def(IntegerAttr.constr(i32))
+    count: Integer = integer(i32)
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    source: Operand = operand(TensorType)
+    source_indices: Operands = operands()
+    condition: OptOperand = opt_operand(i1)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -71,20 +81,6 @@ class CpAsyncCopyOp(IRDLOperation):
         "type($source_indices) `]` (`when` $condition^)? attr-dict `:` type($tensor) `,` type($source)"
     )
 
-    def __init__(
-        self,
-        count: int,
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        source: SSAValue,
-        source_indices: Sequence[SSAValue],
-        condition: SSAValue | None,
-    ) -> None:
-        super().__init__(
-            operands=[tensor, indices, source, source_indices, condition],
-            properties={"count": IntegerAttr(count, i32)},
-        )
-
     @property
     def bytes(self) -> int:
         """How many one copy has."""
@@ -101,7 +97,7 @@ class CpAsyncCopyOp(IRDLOperation):
             raise VerifyException(f"a copy of {self.bytes} bytes; there are those of 4, 8 and 16")
 
 
-class _GroupOp(IRDLOperation):
+class _GroupOp(BaseOperation):
     """Base of what a thread says of its groups of copies."""
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
@@ -116,9 +112,6 @@ class CpAsyncCommitOp(_GroupOp):
 
     assembly_format = "attr-dict"
 
-    def __init__(self) -> None:
-        super().__init__()
-
 
 @operation_definition
 class CpAsyncWaitOp(_GroupOp):
@@ -127,11 +120,8 @@ class CpAsyncWaitOp(_GroupOp):
     name = "nvgpu.cp_async_wait"
     traits = traits_def(Synchronizes("copies", "elements"), CalledAs("cp_async.wait"))
 
-    pending = prop_def(IntegerAttr.constr(i32))
+    pending: Integer = integer(i32)
     assembly_format = "$pending attr-dict"
-
-    def __init__(self, pending: int) -> None:
-        super().__init__(properties={"pending": IntegerAttr(pending, i32)})
 
 
 BULK_BYTES: Final = 16
@@ -153,17 +143,17 @@ def _check(to: SSAValue, source: SSAValue, spaces: tuple[str, str]) -> None:
 
 
 @operation_definition
-class BulkLoadOp(IRDLOperation):
+class BulkLoadOp(BaseOperation):
     """Begins to copy consecutive bytes into shared memory; their bytes come to a barrier. One thread executes it."""
 
     name = "nvgpu.bulk_load"
 
-    to = operand_def(TensorType)
-    source = operand_def(TensorType)
-    size = operand_def(i32)
-    words = operand_def(TensorType)
-    index = operand_def(i32)
-    cache = opt_prop_def(StringAttr)
+    to: Operand = operand(TensorType)
+    source: Operand = operand(TensorType)
+    size: Operand = operand(i32)
+    words: Operand = operand(TensorType)
+    index: Operand = operand(i32)
+    cache: OptString = opt_string(default=None)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -184,34 +174,21 @@ class BulkLoadOp(IRDLOperation):
         "type($to) `,` type($source) `,` type($words)"
     )
 
-    def __init__(
-        self,
-        to: SSAValue,
-        source: SSAValue,
-        size: SSAValue,
-        barrier: tuple[SSAValue, SSAValue],
-        cache: str | None = None,
-    ) -> None:
-        super().__init__(
-            operands=[to, source, size, *barrier],
-            properties={"cache": StringAttr(cache) if cache else None},
-        )
-
     def verify_(self) -> None:
         _check(self.to, self.source, ("shared", "global"))
         check_cache(self.cache)
 
 
 @operation_definition
-class BulkStoreOp(IRDLOperation):
+class BulkStoreOp(BaseOperation):
     """Begins to copy consecutive bytes out of shared memory, as its own group, which `nvgpu.tma_wait` waits for."""
 
     name = "nvgpu.bulk_store"
 
-    to = operand_def(TensorType)
-    source = operand_def(TensorType)
-    size = operand_def(i32)
-    cache = opt_prop_def(StringAttr)
+    to: Operand = operand(TensorType)
+    source: Operand = operand(TensorType)
+    size: Operand = operand(i32)
+    cache: OptString = opt_string(default=None)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -229,14 +206,6 @@ class BulkStoreOp(IRDLOperation):
         "$size `bytes` `to` $to `from` $source (`cache` $cache^)? attr-dict `:` "
         "type($to) `,` type($source)"
     )
-
-    def __init__(
-        self, to: SSAValue, source: SSAValue, size: SSAValue, cache: str | None = None
-    ) -> None:
-        super().__init__(
-            operands=[to, source, size],
-            properties={"cache": StringAttr(cache) if cache else None},
-        )
 
     def verify_(self) -> None:
         _check(self.to, self.source, ("global", "shared"))
@@ -264,7 +233,7 @@ def _check_place(tensor_map: SSAValue, indices: Sequence[SSAValue]) -> TensorMap
 
 
 @operation_definition
-class TmaPrefetchOp(IRDLOperation):
+class TmaPrefetchOp(BaseOperation):
     """Fetches a map into the GPU's cache for maps, or, with the indices of a box, the box into the L2 cache.
 
     It changes nothing but times; the CPU does nothing.
@@ -272,17 +241,14 @@ class TmaPrefetchOp(IRDLOperation):
 
     name = "nvgpu.tma_prefetch"
 
-    tensor_map = operand_def(TensorMapType)
-    indices = var_operand_def(i32)
+    tensor_map: Operand = operand(TensorMapType)
+    indices: Operands = operands(i32)
 
     # Of the cache: so that it is neither removed nor moved across copies.
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), Accesses())
     assembly_format = (
         "$tensor_map (`[` $indices^ `:` type($indices) `]`)? attr-dict `:` type($tensor_map)"
     )
-
-    def __init__(self, tensor_map: SSAValue, indices: Sequence[SSAValue]) -> None:
-        super().__init__(operands=[tensor_map, indices])
 
     def verify_(self) -> None:
         if self.indices:
@@ -303,7 +269,7 @@ def _check_tile(tensor_map: SSAValue, indices: Sequence[SSAValue], tile: SSAValu
 
 
 @operation_definition
-class TmaLoadOp(IRDLOperation):
+class TmaLoadOp(BaseOperation):
     """Begins to copy a box into a tile; its bytes come to a barrier. What is outside of the tensor is filled.
 
     One thread executes it. The box's size in bytes counts in full. With `ranks` it is copied into the tile at the same
@@ -313,14 +279,14 @@ class TmaLoadOp(IRDLOperation):
 
     name = "nvgpu.tma_load"
 
-    tensor_map = operand_def(TensorMapType)
-    tile = operand_def(TensorType)
-    words = operand_def(TensorType)
-    index = operand_def(i32)
-    indices = var_operand_def(i32)
-    offsets = var_operand_def(i32)
-    ranks = var_operand_def(i32)
-    cache = opt_prop_def(StringAttr)
+    tensor_map: Operand = operand(TensorMapType)
+    tile: Operand = operand(TensorType)
+    words: Operand = operand(TensorType)
+    index: Operand = operand(i32)
+    indices: Operands = operands(i32)
+    offsets: Operands = operands(i32, default=())
+    ranks: Operands = operands(i32, default=())
+    cache: OptString = opt_string(default=None)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -342,21 +308,6 @@ class TmaLoadOp(IRDLOperation):
         "(`ranks` $ranks^)? (`cache` $cache^)? attr-dict `:` type($tensor_map) `,` type($tile) `,` type($words)"
     )
 
-    def __init__(
-        self,
-        place: tuple[SSAValue, Sequence[SSAValue]],
-        tile: SSAValue,
-        barrier: tuple[SSAValue, SSAValue],
-        ranks: Sequence[SSAValue] = (),
-        cache: str | None = None,
-        offsets: Sequence[SSAValue] = (),
-    ) -> None:
-        tensor_map, indices = place
-        super().__init__(
-            operands=[tensor_map, tile, *barrier, indices, offsets, ranks],
-            properties={"cache": StringAttr(cache) if cache else None},
-        )
-
     def verify_(self) -> None:
         _check_tile(self.tensor_map, self.indices, self.tile)
         check_cache(self.cache)
@@ -366,13 +317,13 @@ class TmaLoadOp(IRDLOperation):
             raise VerifyException(f"{len(self.offsets)} offsets for {kind}")
 
 
-class _OutOp(IRDLOperation):
+class _OutOp(BaseOperation):
     """Base of copies from a tile into a box."""
 
-    tensor_map = operand_def(TensorMapType)
-    tile = operand_def(TensorType)
-    indices = var_operand_def(i32)
-    cache = opt_prop_def(StringAttr)
+    tensor_map: Operand = operand(TensorMapType)
+    tile: Operand = operand(TensorType)
+    indices: Operands = operands(i32)
+    cache: OptString = opt_string()
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
@@ -402,18 +353,6 @@ class TmaStoreOp(_OutOp):
         "type($tensor_map) `,` type($tile)"
     )
 
-    def __init__(
-        self,
-        tensor_map: SSAValue,
-        indices: Sequence[SSAValue],
-        tile: SSAValue,
-        cache: str | None = None,
-    ) -> None:
-        super().__init__(
-            operands=[tensor_map, tile, indices],
-            properties={"cache": StringAttr(cache) if cache else None},
-        )
-
 
 @operation_definition
 class TmaReduceOp(_OutOp):
@@ -431,27 +370,12 @@ class TmaReduceOp(_OutOp):
         CalledAs("tma.reduce"),
     )
 
-    kind = prop_def(StringAttr)
+    kind: String = string()
 
     assembly_format = (
         "$kind $tensor_map `[` $indices `:` type($indices) `]` `from` $tile (`cache` $cache^)? attr-dict `:` "
         "type($tensor_map) `,` type($tile)"
     )
-
-    def __init__(
-        self,
-        kind: str,
-        place: tuple[SSAValue, Sequence[SSAValue]],
-        tile: SSAValue,
-        cache: str | None = None,
-    ) -> None:
-        super().__init__(
-            operands=[place[0], tile, place[1]],
-            properties={
-                "kind": StringAttr(kind),
-                "cache": StringAttr(cache) if cache else None,
-            },
-        )
 
     def verify_(self) -> None:
         super().verify_()
@@ -460,13 +384,13 @@ class TmaReduceOp(_OutOp):
 
 
 @operation_definition
-class TmaWaitOp(IRDLOperation):
+class TmaWaitOp(BaseOperation):
     """Waits until all but this thread's `pending` newest copies out of shared memory are complete, or have read."""
 
     name = "nvgpu.tma_wait"
 
-    pending = prop_def(IntegerAttr.constr(i32))
-    read = opt_prop_def(UnitAttr)
+    pending: Integer = integer(i32)
+    read: Flag = flag()
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -476,17 +400,9 @@ class TmaWaitOp(IRDLOperation):
     )
     assembly_format = "$pending (`read` $read^)? attr-dict"
 
-    def __init__(self, pending: int, *, read: bool) -> None:
-        super().__init__(
-            properties={
-                "pending": IntegerAttr(pending, i32),
-                **({"read": UnitAttr()} if read else {}),
-            }
-        )
-
 
 @operation_definition
-class FenceProxyOp(IRDLOperation):
+class FenceProxyOp(BaseOperation):
     """What this thread wrote to one memory before is seen by copies and products that begin after it.
 
     The memory is shared, or global.
@@ -494,13 +410,10 @@ class FenceProxyOp(IRDLOperation):
 
     name = "nvgpu.fence_proxy"
 
-    is_global = opt_prop_def(UnitAttr)
+    is_global: Flag = flag()
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = "(`global` $is_global^)? attr-dict"
-
-    def __init__(self, *, is_global: bool) -> None:
-        super().__init__(properties={"is_global": UnitAttr() if is_global else None})
 
 
 @operation_definition

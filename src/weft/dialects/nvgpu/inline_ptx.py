@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.irdl import (
-    IRDLOperation,
-    prop_def,
     traits_def,
-    var_operand_def,
-    var_result_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from weft.dialects.access import NeedsParts
-from weft.dialects.builder import text_attribute
-from weft.dialects.definition import operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    operands,
+    operation_definition,
+    results,
+    string,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from xdsl.ir import Attribute
 
-    from xdsl.ir import Attribute, SSAValue
+    from weft.dialects.definition import Operands, Results, String
 
 
 @operation_definition
-class InlinePtxOp(IRDLOperation):
+class InlinePtxOp(BaseOperation):
     """PTX from the source. `$0`, `$1`, … are the results, then the operands; a tensor is its address.
 
     It may read and write any memory, and is executed together by all threads that reach it.
@@ -37,14 +37,9 @@ class InlinePtxOp(IRDLOperation):
 
     name = "nvgpu.inline_ptx"
 
-    text = prop_def(StringAttr)
-    inputs = var_operand_def()
-    outputs = var_result_def()
+    text: String = string()
+    inputs: Operands = operands()
+    outputs: Results[Attribute] = results()
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), NeedsParts(pointer=True))
     assembly_format = "$text (`in` `(` $inputs^ `:` type($inputs) `)`)? (`out` `(` type($outputs)^ `)`)? attr-dict"
-
-    def __init__(self, text: str, inputs: Sequence[SSAValue], outputs: Sequence[Attribute]) -> None:
-        super().__init__(
-            operands=[inputs], properties={"text": text_attribute(text)}, result_types=[outputs]
-        )

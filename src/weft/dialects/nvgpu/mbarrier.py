@@ -9,34 +9,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DenseArrayBase, i1, i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.irdl import (
-    IRDLOperation,
-    operand_def,
-    opt_operand_def,
-    prop_def,
-    result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses, CalledAs, Synchronizes
-from weft.dialects.definition import DependsOnWarps, operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    DependsOnWarps,
+    fixed_result,
+    integers,
+    operand,
+    operands,
+    operation_definition,
+    opt_operand,
+)
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from xdsl.irdl import Operand, OptOperand
 
-    from xdsl.ir import SSAValue
+    from weft.dialects.definition import Integers, Operands
 
 MOST_ARRIVALS = (1 << 20) - 1
 MOST_BYTES = (1 << 20) - 1  # that a phase waits for
 
 
 @operation_definition
-class MbarrierInitOp(IRDLOperation):
+class MbarrierInitOp(BaseOperation):
     """One thread initializes the arrays' barriers, each array's with one number of arrivals; then the block waits.
 
     In a kernel with clusters, the cluster waits.
@@ -44,16 +47,11 @@ class MbarrierInitOp(IRDLOperation):
 
     name = "nvgpu.mbarrier_init"
 
-    words = var_operand_def(TensorType)
-    arrivals = prop_def(DenseArrayBase.constr(i32))
+    words: Operands = operands(TensorType)
+    arrivals: Integers = integers(i32)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), CalledAs("mbarrier"))
     assembly_format = "$words `:` type($words) `arrivals` $arrivals attr-dict"
-
-    def __init__(self, words: Sequence[SSAValue], arrivals: Sequence[int]) -> None:
-        super().__init__(
-            operands=[words], properties={"arrivals": DenseArrayBase.from_list(i32, arrivals)}
-        )
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -70,14 +68,14 @@ class MbarrierInitOp(IRDLOperation):
 
 
 @operation_definition
-class MbarrierArriveOp(IRDLOperation):
+class MbarrierArriveOp(BaseOperation):
     """This thread arrives, once; before that, the phase waits for `expect_bytes` more."""
 
     name = "nvgpu.mbarrier_arrive"
 
-    words = operand_def(TensorType)
-    index = operand_def(i32)
-    expect_bytes = opt_operand_def(i32)
+    words: Operand = operand(TensorType)
+    index: Operand = operand(i32)
+    expect_bytes: OptOperand = opt_operand(i32)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -87,19 +85,16 @@ class MbarrierArriveOp(IRDLOperation):
     )
     assembly_format = "$words `[` $index `]` (`expect` $expect_bytes^)? attr-dict `:` type($words)"
 
-    def __init__(self, words: SSAValue, index: SSAValue, expect_bytes: SSAValue | None) -> None:
-        super().__init__(operands=[words, index, expect_bytes])
-
 
 @operation_definition
-class MbarrierReleaseOp(IRDLOperation):
+class MbarrierReleaseOp(BaseOperation):
     """After a barrier of the warp, one lane arrives for all of them: in the blocks of these ranks, or in its own."""
 
     name = "nvgpu.mbarrier_release"
 
-    words = operand_def(TensorType)
-    index = operand_def(i32)
-    ranks = var_operand_def(i32)
+    words: Operand = operand(TensorType)
+    index: Operand = operand(i32)
+    ranks: Operands = operands(i32, default=())
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -110,19 +105,16 @@ class MbarrierReleaseOp(IRDLOperation):
     )
     assembly_format = "$words `[` $index `]` (`ranks` $ranks^)? attr-dict `:` type($words)"
 
-    def __init__(self, words: SSAValue, index: SSAValue, ranks: Sequence[SSAValue] = ()) -> None:
-        super().__init__(operands=[words, index, ranks])
-
 
 @operation_definition
-class MbarrierWaitOp(IRDLOperation):
+class MbarrierWaitOp(BaseOperation):
     """Waits until the phase of this parity is complete: until the barrier's current phase has the other parity."""
 
     name = "nvgpu.mbarrier_wait"
 
-    words = operand_def(TensorType)
-    index = operand_def(i32)
-    parity = operand_def(i32)
+    words: Operand = operand(TensorType)
+    index: Operand = operand(i32)
+    parity: Operand = operand(i32)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -133,20 +125,17 @@ class MbarrierWaitOp(IRDLOperation):
     )
     assembly_format = "$words `[` $index `]` `parity` $parity attr-dict `:` type($words)"
 
-    def __init__(self, words: SSAValue, index: SSAValue, parity: SSAValue) -> None:
-        super().__init__(operands=[words, index, parity])
-
 
 @operation_definition
-class MbarrierTryWaitOp(IRDLOperation):
+class MbarrierTryWaitOp(BaseOperation):
     """Whether the phase of this parity is complete, after a short time at most."""
 
     name = "nvgpu.mbarrier_try_wait"
 
-    words = operand_def(TensorType)
-    index = operand_def(i32)
-    parity = operand_def(i32)
-    result = result_def(i1)
+    words: Operand = operand(TensorType)
+    index: Operand = operand(i32)
+    parity: Operand = operand(i32)
+    result = fixed_result(i1)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -158,6 +147,3 @@ class MbarrierTryWaitOp(IRDLOperation):
     assembly_format = (
         "$words `[` $index `]` `parity` $parity attr-dict `:` type($words) `->` type($result)"
     )
-
-    def __init__(self, words: SSAValue, index: SSAValue, parity: SSAValue) -> None:
-        super().__init__(operands=[words, index, parity], result_types=[i1])

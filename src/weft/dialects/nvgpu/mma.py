@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i1, i32
-from xdsl.ir import Region
+from xdsl.dialects.builtin import IntegerAttr, i1, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
     IRDLOperation,
     VarConstraint,
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
     prop_def,
-    region_def,
-    result_def,
     traits_def,
     var_operand_def,
     var_result_def,
@@ -29,18 +23,34 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses, CalledAs, StartsAsync, Synchronizes
-from weft.dialects.definition import DependsOnWarps, operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    DependsOnWarps,
+    fixed_result,
+    flag,
+    operand,
+    operands,
+    operation_definition,
+    opt_operand,
+    result,
+    result_of,
+    single_block,
+    string,
+)
 from weft.dialects.simt.fragment import FragmentType
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import Block, SSAValue
+    from xdsl.ir import OpResult, SSAValue
+    from xdsl.irdl import Operand, OptOperand
+
+    from weft.dialects.definition import Body, Flag, Operands, Result, String
 
 
 @operation_definition
-class MmaOp(IRDLOperation):
+class MmaOp(BaseOperation):
     """The product of two fragments, plus a third: `a` · `b` + `c`, by all 32 lanes of a warp.
 
     `kinds` names the elements of `a` and `b` as users do, since the IR's integers have no sign: "i8 u8". Floats of 32
@@ -50,11 +60,11 @@ class MmaOp(IRDLOperation):
     name = "nvgpu.mma"
 
     T: ClassVar = VarConstraint("T", BaseAttr(FragmentType))
-    kinds = prop_def(StringAttr)
-    a = operand_def(FragmentType)
-    b = operand_def(FragmentType)
-    c = operand_def(T)
-    result = result_def(T)
+    kinds: String = string()
+    a: Operand = operand(FragmentType)
+    b: Operand = operand(FragmentType)
+    c: Operand = operand(T)
+    result: OpResult = result_of("c", T)
 
     # Lanes meet in it: it is neither removed nor moved.
     traits = traits_def(
@@ -63,11 +73,6 @@ class MmaOp(IRDLOperation):
     assembly_format = (
         "$kinds $a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
     )
-
-    def __init__(self, kinds: str, a: SSAValue, b: SSAValue, c: SSAValue) -> None:
-        super().__init__(
-            operands=[a, b, c], properties={"kinds": StringAttr(kinds)}, result_types=[c.type]
-        )
 
     def verify_(self) -> None:
         a, b, c = (value.type for value in self.operands)
@@ -82,7 +87,7 @@ class MmaOp(IRDLOperation):
 
 
 @operation_definition
-class LoadMatrixOp(IRDLOperation):
+class LoadMatrixOp(BaseOperation):
     """An operand of a product from a tile in shared memory, by `ldmatrix`.
 
     All 32 lanes of the warp read together. The region gives the element at a row and a column, for machines without the
@@ -92,11 +97,11 @@ class LoadMatrixOp(IRDLOperation):
 
     name = "nvgpu.load_matrix"
 
-    transposed = opt_prop_def(UnitAttr)
-    tensor = operand_def(TensorType)
-    origin = var_operand_def(i32)
-    result = result_def(FragmentType)
-    body = region_def("single_block")
+    tensor: Operand = operand(TensorType)
+    origin: Operands = operands(i32)
+    result: Result[FragmentType] = result(FragmentType)
+    body: Body = single_block()
+    transposed: Flag = flag()
 
     traits = traits_def(
         MemoryReadEffect(), DependsOnWarps(), Accesses((Access("tensor", "read", "tile"),))
@@ -105,22 +110,6 @@ class LoadMatrixOp(IRDLOperation):
         "(`transposed` $transposed^)? $tensor `from` `(` $origin `)` `:` type($tensor) "
         "`->` type($result) $body attr-dict"
     )
-
-    def __init__(
-        self,
-        tensor: SSAValue,
-        origin: Sequence[SSAValue],
-        result_type: FragmentType,
-        body: Block,
-        *,
-        transposed: bool,
-    ) -> None:
-        super().__init__(
-            operands=[tensor, origin],
-            properties={"transposed": UnitAttr()} if transposed else {},
-            result_types=[result_type],
-            regions=[Region(body)],
-        )
 
     @property
     def inputs(self) -> tuple[()]:
@@ -171,36 +160,30 @@ KINDS: Final = {
 
 
 @operation_definition
-class WgmmaAccumulatorOp(IRDLOperation):
+class WgmmaAccumulatorOp(BaseOperation):
     """Sums that hold nothing: only a product that begins anew, or a wait, takes them."""
 
     name = "nvgpu.wgmma_accumulator"
 
-    result = result_def(FragmentType)
+    result: Result[FragmentType] = result(FragmentType)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
 
-    def __init__(self, result_type: FragmentType) -> None:
-        super().__init__(result_types=[result_type])
-
 
 @operation_definition
-class WgmmaHoldsSumsOp(IRDLOperation):
+class WgmmaHoldsSumsOp(BaseOperation):
     """Whether sums hold something. The sanitizer alone asks, on the CPU."""
 
     name = "nvgpu.wgmma_holds_sums"
 
-    fragment = operand_def(FragmentType)
-    result = result_def(i1)
+    fragment: Operand = operand(FragmentType)
+    result = fixed_result(i1)
     traits = traits_def(Pure())
     assembly_format = "$fragment attr-dict `:` type($fragment)"
 
-    def __init__(self, fragment: SSAValue) -> None:
-        super().__init__(operands=[fragment], result_types=[i1])
-
 
 @operation_definition
-class WgmmaMmaOp(IRDLOperation):
+class WgmmaMmaOp(BaseOperation):
     """Starts `acc + a · b`, or `a · b` where `accumulate` is false or `acc` is missing: one group of products.
 
     All threads of the warpgroup execute it with the same tiles. `a` is a tile in swizzled shared memory or a fragment,
@@ -209,12 +192,12 @@ class WgmmaMmaOp(IRDLOperation):
 
     name = "nvgpu.wgmma_mma"
 
-    kinds = prop_def(StringAttr)
-    a = operand_def()
-    b = operand_def(TensorType)
-    acc = opt_operand_def(FragmentType)
-    accumulate = opt_operand_def(i1)
-    result = result_def(FragmentType)
+    kinds: String = string()
+    a: Operand = operand()
+    b: Operand = operand(TensorType)
+    acc: OptOperand = opt_operand(FragmentType)
+    accumulate: OptOperand = opt_operand(i1)
+    result: Result[FragmentType] = result(FragmentType)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -235,21 +218,6 @@ class WgmmaMmaOp(IRDLOperation):
         "$kinds $a `,` $b (`to` $acc^ `:` type($acc))? (`if` $accumulate^)? attr-dict `:` type($a) `,` "
         "type($b) `->` type($result)"
     )
-
-    def __init__(
-        self,
-        kinds: str,
-        a: SSAValue,
-        b: SSAValue,
-        acc: SSAValue | None,
-        accumulate: SSAValue | None,
-        result_type: FragmentType,
-    ) -> None:
-        super().__init__(
-            operands=[a, b, [acc] if acc else [], [accumulate] if accumulate else []],
-            properties={"kinds": StringAttr(kinds)},
-            result_types=[result_type],
-        )
 
     @property
     def names(self) -> tuple[str, str]:

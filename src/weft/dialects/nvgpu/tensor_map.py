@@ -25,14 +25,21 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses, NeedsParts
-from weft.dialects.builder import text_attribute
-from weft.dialects.definition import DependsOnWarps, operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    DependsOnWarps,
+    operand,
+    operation_definition,
+    result_of,
+    text_attribute,
+)
 from weft.dialects.simt.types import TensorType, array_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import SSAValue
+    from xdsl.ir import OpResult, SSAValue
+    from xdsl.irdl import Operand
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
 
@@ -267,7 +274,7 @@ def _check_type(kind: object) -> TensorMapType:
 
 
 @operation_definition
-class CopyMapOp(IRDLOperation):
+class CopyMapOp(BaseOperation):
     """A warp writes a map to a place in global memory, where copies of its threads find it from then on.
 
     All of its threads come, and `elected` is true for the one that writes.
@@ -275,10 +282,12 @@ class CopyMapOp(IRDLOperation):
 
     name = "nvgpu.copy_map"
 
-    tensor_map = operand_def(TensorMapType)
-    place = operand_def(TensorType)
-    elected = operand_def(i1)
-    result = result_def(TensorMapType)
+    tensor_map: Operand = operand(TensorMapType)
+    place: Operand = operand(TensorType)
+    elected: Operand = operand(i1)
+    result: OpResult[TensorMapType] = result_of(
+        "tensor_map", TensorMapType, TensorMapType.placed_in_memory
+    )
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -290,12 +299,6 @@ class CopyMapOp(IRDLOperation):
         "$tensor_map `to` $place `by` $elected attr-dict "
         "`:` type($tensor_map) `,` type($place) `->` type($result)"
     )
-
-    def __init__(self, tensor_map: SSAValue, place: SSAValue, elected: SSAValue) -> None:
-        kind = tensor_map.type
-        assert isinstance(kind, TensorMapType)
-        operands = [tensor_map, place, elected]
-        super().__init__(operands=operands, result_types=[kind.placed_in_memory()])
 
     def verify_(self) -> None:
         _check_place(self.place, "global")
@@ -331,7 +334,7 @@ class MapAtOp(IRDLOperation):
 
 
 @operation_definition
-class EditMapOp(IRDLOperation):
+class EditMapOp(BaseOperation):
     """A warp makes a map in memory that of a tensor, in `slot`, 128 bytes of shared memory that is its own.
 
     Copies of its threads find the tensor from then on. All of its threads come, and `elected` is true for the one that
@@ -340,10 +343,10 @@ class EditMapOp(IRDLOperation):
 
     name = "nvgpu.edit_map"
 
-    tensor_map = operand_def(TensorMapType)
-    tensor = operand_def(TensorType)
-    slot = operand_def(TensorType)
-    elected = operand_def(i1)
+    tensor_map: Operand = operand(TensorMapType)
+    tensor: Operand = operand(TensorType)
+    slot: Operand = operand(TensorType)
+    elected: Operand = operand(i1)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -356,11 +359,6 @@ class EditMapOp(IRDLOperation):
         "$tensor_map `to` $tensor `in` $slot `by` $elected attr-dict "
         "`:` type($tensor_map) `,` type($tensor) `,` type($slot)"
     )
-
-    def __init__(
-        self, tensor_map: SSAValue, tensor: SSAValue, slot: SSAValue, elected: SSAValue
-    ) -> None:
-        super().__init__(operands=[tensor_map, tensor, slot, elected])
 
     @property
     def written(self) -> tuple[SSAValue, ...]:

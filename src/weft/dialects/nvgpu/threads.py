@@ -10,52 +10,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import IntegerAttr, i1, i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    operand_def,
-    prop_def,
-    result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses, CalledAs, StartsAsync, Synchronizes
-from weft.dialects.definition import DependsOnWarps, operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    DependsOnWarps,
+    fixed_result,
+    integer,
+    operand,
+    operands,
+    operation_definition,
+    result_of,
+)
 from weft.dialects.simt.memory import check_indices
 from weft.dialects.simt.types import TensorType
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from xdsl.ir import OpResult
+    from xdsl.irdl import Operand
 
-    from xdsl.ir import SSAValue
+    from weft.dialects.definition import Integer, Operands
 
 
 @operation_definition
-class WarpgroupIdOp(IRDLOperation):
+class WarpgroupIdOp(BaseOperation):
     """The thread's warpgroup in its block: its number in the block divided by 128, in a register of the whole warp."""
 
     name = "nvgpu.warpgroup_id"
 
-    result = result_def(i32)
+    result = fixed_result(i32)
     traits = traits_def(Pure(), DependsOnWarps())
     assembly_format = "attr-dict `:` type($result)"
 
-    def __init__(self) -> None:
-        super().__init__(result_types=[i32])
-
 
 @operation_definition
-class WarpgroupBarrierOp(IRDLOperation):
+class WarpgroupBarrierOp(BaseOperation):
     """Barrier: the 128 threads of the warpgroup of this number; none of them may have exited."""
 
     name = "nvgpu.warpgroup_barrier"
 
-    warpgroup = operand_def(i32)
+    warpgroup: Operand = operand(i32)
     traits = traits_def(
         MemoryReadEffect(),
         MemoryWriteEffect(),
@@ -65,39 +68,30 @@ class WarpgroupBarrierOp(IRDLOperation):
     )
     assembly_format = "$warpgroup attr-dict"
 
-    def __init__(self, warpgroup: SSAValue) -> None:
-        super().__init__(operands=[warpgroup])
-
 
 @operation_definition
-class ElectOneOp(IRDLOperation):
+class ElectOneOp(BaseOperation):
     """Whether this thread is the one of its warp that acts for it; all 32 lanes execute it together."""
 
     name = "nvgpu.elect_one"
 
-    result = result_def(i1)
+    result = fixed_result(i1)
     # It is not pure: it may not move to where some of the lanes are.
     traits = traits_def(
         MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps(), CalledAs("elect_one")
     )
     assembly_format = "attr-dict `:` type($result)"
 
-    def __init__(self) -> None:
-        super().__init__(result_types=[i1])
-
 
 @operation_definition
-class ClusterRankOp(IRDLOperation):
+class ClusterRankOp(BaseOperation):
     """The block's number in its cluster, x fastest; the kernel says how many blocks a cluster has."""
 
     name = "nvgpu.cluster_rank"
 
-    result = result_def(i32)
+    result = fixed_result(i32)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
-
-    def __init__(self) -> None:
-        super().__init__(result_types=[i32])
 
 
 @operation_definition
@@ -113,22 +107,19 @@ class ClusterBarrierOp(IRDLOperation):
 
 
 @operation_definition
-class MapSharedOp(IRDLOperation):
+class MapSharedOp(BaseOperation):
     """A tensor at the same place in the shared memory of the cluster's block of that rank."""
 
     name = "nvgpu.map_shared"
 
-    tensor = operand_def(TensorType)
-    rank = operand_def(i32)
-    result = result_def(TensorType)
+    tensor: Operand = operand(TensorType)
+    rank: Operand = operand(i32)
+    result: OpResult[TensorType] = result_of(
+        "tensor", TensorType, lambda kind: kind.in_space("cluster")
+    )
 
     traits = traits_def(Pure(), CalledAs("map_shared"))
     assembly_format = "$tensor `,` $rank attr-dict `:` type($tensor) `to` type($result)"
-
-    def __init__(self, tensor: SSAValue, rank: SSAValue) -> None:
-        kind = tensor.type
-        assert isinstance(kind, TensorType)
-        super().__init__(operands=[tensor, rank], result_types=[kind.in_space("cluster")])
 
     def verify_(self) -> None:
         source = self.tensor.type
@@ -138,16 +129,16 @@ class MapSharedOp(IRDLOperation):
 
 
 @operation_definition
-class StAsyncOp(IRDLOperation):
+class StAsyncOp(BaseOperation):
     """Begins to write consecutive elements into a mapped tensor; their bytes come to a barrier of the same block."""
 
     name = "nvgpu.st_async"
 
-    elements = var_operand_def()
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-    words = operand_def(TensorType)
-    index = operand_def(i32)
+    elements: Operands = operands()
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    words: Operand = operand(TensorType)
+    index: Operand = operand(i32)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -168,16 +159,6 @@ class StAsyncOp(IRDLOperation):
         "attr-dict `:` type($tensor) `,` type($words)"
     )
 
-    def __init__(
-        self,
-        elements: Sequence[SSAValue],
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        words: SSAValue,
-        index: SSAValue,
-    ) -> None:
-        super().__init__(operands=[elements, tensor, indices, words, index])
-
     def verify_(self) -> None:
         kind = check_indices(self.tensor, self.indices)
         if any(element.type != kind.element_type for element in self.elements):
@@ -191,7 +172,6 @@ class StAsyncOp(IRDLOperation):
 
 
 MOST_BARRIERS: Final = 7
-_I32 = IntegerAttr.constr(i32)
 
 
 def _check_threads(threads: int) -> None:
@@ -200,20 +180,16 @@ def _check_threads(threads: int) -> None:
 
 
 @operation_definition
-class NamedBarriersOp(IRDLOperation):
+class NamedBarriersOp(BaseOperation):
     """The kernel has `count` named barriers, numbered from `first`; it does nothing at run time."""
 
     name = "nvgpu.named_barriers"
 
-    first = prop_def(_I32)
-    count = prop_def(_I32)
+    first: Integer = integer(i32)
+    count: Integer = integer(i32)
 
     traits = traits_def(DependsOnWarps(), MemoryWriteEffect())
     assembly_format = "$first `count` $count attr-dict"
-
-    def __init__(self, first: int, count: int) -> None:
-        properties = {"first": IntegerAttr(first, i32), "count": IntegerAttr(count, i32)}
-        super().__init__(properties=properties)
 
     @property
     def end(self) -> int:
@@ -225,17 +201,14 @@ class NamedBarriersOp(IRDLOperation):
             raise VerifyException(f"named barriers are numbered 1 to {MOST_BARRIERS}")
 
 
-class _NamedBarrierOp(IRDLOperation):
+class _NamedBarrierOp(BaseOperation):
     """Base of what warps do at a named barrier; all lanes of a warp execute it together."""
 
-    number = operand_def(i32)
-    threads = prop_def(_I32)
+    number: Operand = operand(i32)
+    threads: Integer = integer(i32)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps())
     assembly_format = "$number `threads` $threads attr-dict"
-
-    def __init__(self, number: SSAValue, threads: int) -> None:
-        super().__init__(operands=[number], properties={"threads": IntegerAttr(threads, i32)})
 
     def verify_(self) -> None:
         _check_threads(self.threads.value.data)
@@ -264,7 +237,7 @@ REGISTER_COUNTS: Final = range(24, 257, 8)
 
 
 @operation_definition
-class SetmaxnregOp(IRDLOperation):
+class SetmaxnregOp(BaseOperation):
     """Each thread of the warpgroup has `count` registers from here on, and waits until there are so many.
 
     All its warps execute it. A register file has as many as the launch gave each thread; some warpgroups ask for fewer
@@ -273,12 +246,9 @@ class SetmaxnregOp(IRDLOperation):
 
     name = "nvgpu.setmaxnreg"
 
-    count = prop_def(IntegerAttr.constr(i32))
+    count: Integer = integer(i32)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), CalledAs("setmaxnreg"))
     assembly_format = "$count attr-dict"
-
-    def __init__(self, count: int) -> None:
-        super().__init__(properties={"count": IntegerAttr(count, i32)})
 
     def verify_(self) -> None:
         if self.count.value.data not in REGISTER_COUNTS:

@@ -8,28 +8,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import StringAttr, i1
+from xdsl.dialects.builtin import i1
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    IRDLOperation,
-    operand_def,
-    prop_def,
-    result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses
-from weft.dialects.definition import operation_definition
-from weft.dialects.simt.memory import check_indices, check_vector, tensor_type_of
+from weft.dialects.definition import (
+    BaseOperation,
+    operand,
+    operands,
+    operation_definition,
+    result_of,
+    string,
+)
+from weft.dialects.simt.memory import check_indices, check_vector
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from xdsl.ir import OpResult
+    from xdsl.irdl import Operand
 
-    from xdsl.ir import Attribute, SSAValue
+    from weft.dialects.definition import Operands, String
 
 
 ATOMIC_KINDS: Final = ("add", "sub", "max", "min", "umax", "umin", "and", "or", "xor", "exchange")
@@ -47,16 +50,16 @@ def _check_order_and_scope(order: str, scope: str, orders: tuple[str, ...] = MEM
 
 
 @operation_definition
-class AtomicLoadOp(IRDLOperation):
+class AtomicLoadOp(BaseOperation):
     """Reads an element atomically, with `order` and `scope`."""
 
     name = "simt.atomic_load"
 
-    order = prop_def(StringAttr)
-    scope = prop_def(StringAttr)
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-    result = result_def()
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    order: String = string()
+    scope: String = string()
+    result: OpResult = result_of("tensor", kind=lambda kind: kind.element_type)
 
     traits = traits_def(
         MemoryReadEffect(), Accesses((Access("tensor", "read", elements="result", is_atomic=True),))
@@ -66,15 +69,6 @@ class AtomicLoadOp(IRDLOperation):
         "`:` type($tensor) `->` type($result)"
     )
 
-    def __init__(
-        self, tensor: SSAValue, indices: Sequence[SSAValue], order: str, scope: str
-    ) -> None:
-        super().__init__(
-            operands=[tensor, indices],
-            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
-            result_types=[tensor_type_of(tensor).element_type],
-        )
-
     def verify_(self) -> None:
         _check_order_and_scope(self.order.data, self.scope.data, LOAD_ORDERS)
         if check_indices(self.tensor, self.indices).element_type != self.result.type:
@@ -82,16 +76,16 @@ class AtomicLoadOp(IRDLOperation):
 
 
 @operation_definition
-class AtomicStoreOp(IRDLOperation):
+class AtomicStoreOp(BaseOperation):
     """Writes an element atomically, with `order` and `scope`."""
 
     name = "simt.atomic_store"
 
-    order = prop_def(StringAttr)
-    scope = prop_def(StringAttr)
-    value = operand_def()
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
+    value: Operand = operand()
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    order: String = string()
+    scope: String = string()
 
     traits = traits_def(
         MemoryWriteEffect(),
@@ -102,19 +96,6 @@ class AtomicStoreOp(IRDLOperation):
         "`:` type($value) `,` type($tensor)"
     )
 
-    def __init__(
-        self,
-        value: SSAValue,
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        order: str,
-        scope: str,
-    ) -> None:
-        super().__init__(
-            operands=[value, tensor, indices],
-            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
-        )
-
     def verify_(self) -> None:
         _check_order_and_scope(self.order.data, self.scope.data, STORE_ORDERS)
         if check_indices(self.tensor, self.indices).element_type != self.value.type:
@@ -122,7 +103,7 @@ class AtomicStoreOp(IRDLOperation):
 
 
 @operation_definition
-class AtomicRmwOp(IRDLOperation):
+class AtomicRmwOp(BaseOperation):
     """Atomically reads an element, combines it with `value` and writes it back; yields the old element.
 
     `umax` and `umin` compare as unsigned; `add`, `sub`, `max` and `min` also take floats.
@@ -130,13 +111,13 @@ class AtomicRmwOp(IRDLOperation):
 
     name = "simt.atomic_rmw"
 
-    kind = prop_def(StringAttr)
-    order = prop_def(StringAttr)
-    scope = prop_def(StringAttr)
-    value = operand_def()
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-    result = result_def()
+    kind: String = string()
+    value: Operand = operand()
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    order: String = string(default="relaxed")
+    scope: String = string(default="device")
+    result: OpResult = result_of("value")
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -148,24 +129,6 @@ class AtomicRmwOp(IRDLOperation):
         "`:` type($value) `,` type($tensor) `->` type($result)"
     )
 
-    def __init__(
-        self,
-        kind: str,
-        value: SSAValue,
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        order: str = "relaxed",
-        scope: str = "device",
-    ) -> None:
-        properties: dict[str, Attribute | None] = {
-            "kind": StringAttr(kind),
-            "order": StringAttr(order),
-            "scope": StringAttr(scope),
-        }
-        super().__init__(
-            operands=[value, tensor, indices], properties=properties, result_types=[value.type]
-        )
-
     def verify_(self) -> None:
         if self.kind.data not in ATOMIC_KINDS:
             raise VerifyException(f"atomic {self.kind.data!r} is not one of {ATOMIC_KINDS}")
@@ -176,18 +139,18 @@ class AtomicRmwOp(IRDLOperation):
 
 
 @operation_definition
-class AtomicCasOp(IRDLOperation):
+class AtomicCasOp(BaseOperation):
     """Writes `value` if the element equals `expected` bit for bit; yields the old element."""
 
     name = "simt.atomic_cas"
 
-    order = prop_def(StringAttr)
-    scope = prop_def(StringAttr)
-    expected = operand_def()
-    value = operand_def()
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-    result = result_def()
+    expected: Operand = operand()
+    value: Operand = operand()
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    order: String = string(default="relaxed")
+    scope: String = string(default="device")
+    result: OpResult = result_of("value")
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -199,21 +162,6 @@ class AtomicCasOp(IRDLOperation):
         "`:` type($expected) `,` type($value) `,` type($tensor) `->` type($result)"
     )
 
-    def __init__(
-        self,
-        expected: SSAValue,
-        value: SSAValue,
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        order: str = "relaxed",
-        scope: str = "device",
-    ) -> None:
-        super().__init__(
-            operands=[expected, value, tensor, indices],
-            properties={"order": StringAttr(order), "scope": StringAttr(scope)},
-            result_types=[value.type],
-        )
-
     def verify_(self) -> None:
         _check_order_and_scope(self.order.data, self.scope.data)
         element = check_indices(self.tensor, self.indices).element_type
@@ -222,7 +170,7 @@ class AtomicCasOp(IRDLOperation):
 
 
 @operation_definition
-class RedAddOp(IRDLOperation):
+class RedAddOp(BaseOperation):
     """Adds values to consecutive elements along the last dimension, each in one step, relaxed and for the whole device.
 
     The vector as a whole is not one step: another thread may see some of its sums and not yet the others.
@@ -230,9 +178,9 @@ class RedAddOp(IRDLOperation):
 
     name = "simt.red_add"
 
-    elements = var_operand_def()
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
+    elements: Operands = operands()
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -244,11 +192,6 @@ class RedAddOp(IRDLOperation):
         "$elements `:` type($elements) `into` $tensor `[` $indices `:` type($indices) `]` attr-dict "
         "`:` type($tensor)"
     )
-
-    def __init__(
-        self, elements: Sequence[SSAValue], tensor: SSAValue, indices: Sequence[SSAValue]
-    ) -> None:
-        super().__init__(operands=[elements, tensor, indices])
 
     def verify_(self) -> None:
         kind = check_vector(self.tensor, self.indices, self.elements)

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i1, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i1, i32, i64
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     operand_def,
     opt_operand_def,
-    opt_prop_def,
     prop_def,
     traits_def,
     var_operand_def,
@@ -26,61 +25,63 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from weft import _native
-from weft.dialects.builder import text_attribute
-from weft.dialects.definition import operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    flag,
+    integer,
+    operand,
+    operands,
+    operation_definition,
+    opt_operand,
+    string,
+)
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from xdsl.ir import SSAValue
+    from xdsl.irdl import Operand, OptOperand
+
+    from weft.dialects.definition import Flag, Integer, Operands, String
 
 
 @operation_definition
-class PrintfOp(IRDLOperation):
+class PrintfOp(BaseOperation):
     """C's printf; arguments are i32, i64 and f64 only, as a variadic C call would pass them."""
 
     name = "simt.printf"
 
-    text = prop_def(StringAttr)
-    args = var_operand_def()
+    text: String = string()
+    args: Operands = operands()
 
     traits = traits_def(MemoryWriteEffect())
     assembly_format = "$text (`(` $args^ `:` type($args) `)`)? attr-dict"
 
-    def __init__(self, text: str, args: Sequence[SSAValue]) -> None:
-        super().__init__(operands=[args], properties={"text": text_attribute(text)})
-
 
 @operation_definition
-class AssertOp(IRDLOperation):
+class AssertOp(BaseOperation):
     """Stops the launch with an error where `condition` is false; the location is the assert's."""
 
     name = "simt.assert"
 
-    condition = operand_def(i1)
-    text = prop_def(StringAttr)
+    condition: Operand = operand(i1)
+    text: String = string()
 
     traits = traits_def(MemoryWriteEffect())
     assembly_format = "$condition `,` $text attr-dict"
 
-    def __init__(self, condition: SSAValue, text: str) -> None:
-        super().__init__(operands=[condition], properties={"text": text_attribute(text)})
-
 
 @operation_definition
-class AssumeOp(IRDLOperation):
+class AssumeOp(BaseOperation):
     """Promises that `condition` holds here: on a GPU code is made for that case alone, the CPU checks it."""
 
     name = "simt.assume"
 
-    condition = operand_def(i1)
+    condition: Operand = operand(i1)
 
     traits = traits_def(MemoryWriteEffect())
     assembly_format = "$condition attr-dict"
-
-    def __init__(self, condition: SSAValue) -> None:
-        super().__init__(operands=[condition])
 
 
 CHECKS: Final = _native.CHECK_KINDS
@@ -91,7 +92,7 @@ ACCESSES: Final = ("read", "written", "updated")
 
 
 @operation_definition
-class CheckOp(IRDLOperation):
+class CheckOp(BaseOperation):
     """Stops the launch with a report where `condition` is false; the location is that of the access.
 
     `array` is its name, empty where the source has it; `count` consecutive elements are accessed at once. The values
@@ -103,38 +104,16 @@ class CheckOp(IRDLOperation):
 
     name = "simt.check"
 
-    kind = prop_def(StringAttr)
-    array = prop_def(StringAttr)
-    access = prop_def(StringAttr)
-    count = prop_def(IntegerAttr.constr(i32))
-    ends = opt_prop_def(UnitAttr)
-    condition = operand_def(i1)
-    values = var_operand_def(i64)
+    condition: Operand = operand(i1)
+    kind: String = string()
+    array: String = string()
+    access: String = string()
+    count: Integer = integer(i32)
+    values: Operands = operands(i64)
+    ends: Flag = flag(default=False)
 
     traits = traits_def(MemoryWriteEffect())
     assembly_format = "(`ends` $ends^)? $condition `,` $kind $array $access $count `values` `(` $values `)` attr-dict"
-
-    def __init__(
-        self,
-        condition: SSAValue,
-        kind: str,
-        array: str,
-        access: str,
-        count: int,
-        values: Sequence[SSAValue],
-        *,
-        ends: bool = False,
-    ) -> None:
-        super().__init__(
-            operands=[condition, values],
-            properties={
-                **({"ends": UnitAttr()} if ends else {}),
-                "kind": StringAttr(kind),
-                "array": StringAttr(array),
-                "access": StringAttr(access),
-                "count": IntegerAttr(count, i32),
-            },
-        )
 
     def verify_(self) -> None:
         if self.kind.data not in CHECKS:
@@ -290,33 +269,21 @@ class WatchCopyOp(WatchedAccess):
 
 
 @operation_definition
-class WatchEventOp(IRDLOperation):
+class WatchEventOp(BaseOperation):
     """Orders accesses otherwise, by of `WATCH_EVENTS`; `tensor`, `index`: a barrier, or the array that begins."""
 
     name = "simt.watch_event"
 
-    event = prop_def(StringAttr)
-    amount = prop_def(IntegerAttr.constr(i64))
-    tensor = opt_operand_def(TensorType)
-    index = opt_operand_def(i32)
+    event: String = string()
+    amount: Integer = integer(i64, default=0)
+    tensor: OptOperand = opt_operand(TensorType, default=None)
+    index: OptOperand = opt_operand(i32, default=None)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$event $amount (`at` $tensor^ `:` type($tensor))? (`index` $index^)? attr-dict"
     )
-
-    def __init__(
-        self,
-        event: str,
-        amount: int = 0,
-        tensor: SSAValue | None = None,
-        index: SSAValue | None = None,
-    ) -> None:
-        super().__init__(
-            operands=[[tensor] if tensor else [], [index] if index else []],
-            properties={"event": StringAttr(event), "amount": IntegerAttr(amount, i64)},
-        )
 
     @property
     def written(self) -> tuple[SSAValue, ...]:

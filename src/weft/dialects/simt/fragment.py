@@ -12,32 +12,34 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     FixedBitwidthType,
     IntAttr,
-    IntegerAttr,
     StringAttr,
-    UnitAttr,
     i32,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute, Region, TypeAttribute
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_attr_definition,
     operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    prop_def,
-    region_def,
-    result_def,
     traits_def,
-    var_operand_def,
     var_result_def,
 )
 from xdsl.traits import IsTerminator, MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses
-from weft.dialects.definition import operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    flag,
+    integer,
+    operand,
+    operands,
+    operation_definition,
+    opt_operand,
+    result,
+    single_block,
+)
 from weft.dialects.simt.types import TensorType
 from weft.types.fragment_layout import ROLES, UNITS, FragmentLayout
 
@@ -45,8 +47,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.ir import Block, SSAValue
+    from xdsl.irdl import Operand, OptOperand
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
+
+    from weft.dialects.definition import Body, Flag, Integer, Operands, Result
 
 
 @irdl_attr_definition
@@ -118,18 +123,15 @@ def fragment_type(value: SSAValue) -> FragmentType:
 
 
 @operation_definition
-class FragmentFillOp(IRDLOperation):
+class FragmentFillOp(BaseOperation):
     """A fragment of which every element is `value`."""
 
     name = "simt.fragment_fill"
 
-    value = operand_def()
-    result = result_def(FragmentType)
+    value: Operand = operand()
+    result: Result[FragmentType] = result(FragmentType)
     traits = traits_def(Pure())
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
-
-    def __init__(self, value: SSAValue, result_type: FragmentType) -> None:
-        super().__init__(operands=[value], result_types=[result_type])
 
 
 @operation_definition
@@ -151,7 +153,7 @@ class FragmentValuesOp(IRDLOperation):
 
 
 @operation_definition
-class FragmentPartOp(IRDLOperation):
+class FragmentPartOp(BaseOperation):
     """The elements of some columns, from `first` on, as a fragment of another shape or role.
 
     The result's columns are whole blocks of the source, so that each thread only gives some of its registers another
@@ -160,18 +162,11 @@ class FragmentPartOp(IRDLOperation):
 
     name = "simt.fragment_part"
 
-    first = prop_def(IntegerAttr.constr(i32))
-    source = operand_def(FragmentType)
-    result = result_def(FragmentType)
+    source: Operand = operand(FragmentType)
+    result: Result[FragmentType] = result(FragmentType)
+    first: Integer = integer(i32, default=0)
     traits = traits_def(Pure())
     assembly_format = "$source `from` $first attr-dict `:` type($source) `->` type($result)"
-
-    def __init__(self, source: SSAValue, result_type: FragmentType, first: int = 0) -> None:
-        super().__init__(
-            operands=[source],
-            properties={"first": IntegerAttr(first, i32)},
-            result_types=[result_type],
-        )
 
     @property
     def elements(self) -> list[int]:
@@ -186,17 +181,14 @@ class FragmentPartOp(IRDLOperation):
 
 
 @operation_definition
-class FragmentYieldOp(IRDLOperation):
+class FragmentYieldOp(BaseOperation):
     """The end of a region that is run for an element, with the element that it makes, if any."""
 
     name = "simt.fragment_yield"
 
-    value = opt_operand_def()
+    value: OptOperand = opt_operand(default=None)
     traits = traits_def(IsTerminator(), Pure())
     assembly_format = "($value^ `:` type($value))? attr-dict"
-
-    def __init__(self, value: SSAValue | None = None) -> None:
-        super().__init__(operands=[value])
 
 
 def yielded(block: Block) -> SSAValue:
@@ -208,7 +200,7 @@ def yielded(block: Block) -> SSAValue:
 
 
 @operation_definition
-class FragmentMapOp(IRDLOperation):
+class FragmentMapOp(BaseOperation):
     """A fragment of which the region computes each element; it reads memory at most.
 
     The region's arguments are the elements of `inputs` at the same place, of roles `row` and `column` the value of
@@ -219,10 +211,10 @@ class FragmentMapOp(IRDLOperation):
     name = "simt.fragment_map"
 
     T: ClassVar = AnyAttr()
-    inputs = var_operand_def(FragmentType)
-    origin = var_operand_def(i32)
-    result = result_def(FragmentType)
-    body = region_def("single_block")
+    inputs: Operands = operands(FragmentType)
+    origin: Operands = operands(i32)
+    result: Result[FragmentType] = result(FragmentType)
+    body: Body = single_block()
 
     traits = traits_def(MemoryReadEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -230,17 +222,6 @@ class FragmentMapOp(IRDLOperation):
         "(`of` `(` $inputs^ `:` type($inputs) `)`)? (`from` `(` $origin^ `)`)? `->` type($result) "
         "$body attr-dict"
     )
-
-    def __init__(
-        self,
-        inputs: Sequence[SSAValue],
-        origin: Sequence[SSAValue],
-        result_type: FragmentType,
-        body: Block,
-    ) -> None:
-        super().__init__(
-            operands=[inputs, origin], result_types=[result_type], regions=[Region(body)]
-        )
 
     def verify_(self) -> None:
         kinds = [value.type for value in self.inputs]
@@ -255,7 +236,7 @@ class FragmentMapOp(IRDLOperation):
 
 
 @operation_definition
-class FragmentReduceOp(IRDLOperation):
+class FragmentReduceOp(BaseOperation):
     """One value for each row, of the elements of it that this thread holds.
 
     The region combines two of them. Four sums take every fourth element in turn; the first two meet, then the others,
@@ -264,15 +245,12 @@ class FragmentReduceOp(IRDLOperation):
 
     name = "simt.fragment_reduce"
 
-    source = operand_def(FragmentType)
-    result = result_def(FragmentType)
-    body = region_def("single_block")
+    source: Operand = operand(FragmentType)
+    result: Result[FragmentType] = result(FragmentType)
+    body: Body = single_block()
 
     traits = traits_def(Pure())
     assembly_format = "$source `:` type($source) `->` type($result) $body attr-dict"
-
-    def __init__(self, source: SSAValue, result_type: FragmentType, body: Block) -> None:
-        super().__init__(operands=[source], result_types=[result_type], regions=[Region(body)])
 
     def verify_(self) -> None:
         kind, source = self.result.type.element_type, fragment_type(self.source)
@@ -284,37 +262,21 @@ class FragmentReduceOp(IRDLOperation):
             raise VerifyException("the result is not one value for each row")
 
 
-class _IntoTensorOp(IRDLOperation):
+class _IntoTensorOp(BaseOperation):
     """Base of what puts a fragment into a tensor of two dimensions, from a row and a column on."""
 
-    whole = opt_prop_def(UnitAttr)
-    fragment = operand_def(FragmentType)
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-    origin = var_operand_def(i32)
-    body = region_def("single_block")
+    fragment: Operand = operand(FragmentType)
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    origin: Operands = operands(i32)
+    body: Body = single_block()
+    whole: Flag = flag()
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "(`whole` $whole^)? $fragment `,` $tensor `[` $indices `]` `from` `(` $origin `)` `:` "
         "type($fragment) `,` type($tensor) `[` type($indices) `]` $body attr-dict"
     )
-
-    def __init__(
-        self,
-        fragment: SSAValue,
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        origin: Sequence[SSAValue],
-        body: Block,
-        *,
-        whole: bool,
-    ) -> None:
-        super().__init__(
-            operands=[fragment, tensor, indices, origin],
-            properties={"whole": UnitAttr()} if whole else {},
-            regions=[Region(body)],
-        )
 
     def verify_(self) -> None:
         expected = [fragment_type(self.fragment).element_type, i32, i32]

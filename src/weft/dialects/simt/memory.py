@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IntegerAttr,
     IntegerType,
     StringAttr,
@@ -24,9 +23,7 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
-    prop_def,
     result_def,
     traits_def,
     var_operand_def,
@@ -36,16 +33,41 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import Access, Accesses, NeedsParts, OwnMemory
-from weft.dialects.definition import operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    fixed_result,
+    flag,
+    integer,
+    integers,
+    operand,
+    operands,
+    operation_definition,
+    opt_integer,
+    opt_operand,
+    opt_string,
+    result,
+    result_of,
+    string,
+)
 from weft.dialects.simt.types import DYNAMIC, StreamType, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import Attribute, SSAValue
+    from xdsl.ir import OpResult, SSAValue
+    from xdsl.irdl import Operand, OptOperand
 
+    from weft.dialects.definition import (
+        Flag,
+        Integer,
+        Integers,
+        Operands,
+        OptInteger,
+        OptString,
+        Result,
+        String,
+    )
 
-I32Attr = IntegerAttr.constr(i32)
 
 LOAD_CACHES: Final = (
     *("streaming", "last_use", "l2_only", "no_allocate"),
@@ -72,13 +94,6 @@ def check_indices(tensor: SSAValue, indices: Sequence[SSAValue]) -> TensorType:
     return tensor_type
 
 
-def _how(*, volatile: bool, cache: str | None) -> dict[str, Attribute | None]:
-    return {
-        "volatile": UnitAttr() if volatile else None,
-        "cache": StringAttr(cache) if cache else None,
-    }
-
-
 def check_cache(tensor: SSAValue, cache: StringAttr | None, allowed: tuple[str, ...]) -> None:
     """An access of global memory may say what caches do with it."""
     if cache is not None:
@@ -89,7 +104,7 @@ def check_cache(tensor: SSAValue, cache: StringAttr | None, allowed: tuple[str, 
 
 
 @operation_definition
-class LoadOp(IRDLOperation):
+class LoadOp(BaseOperation):
     """Reads one element. An i1 takes one byte in memory: any nonzero byte is true.
 
     A `volatile` load is never dropped, moved or combined. `cache` is a hint, which a target may leave out.
@@ -97,11 +112,11 @@ class LoadOp(IRDLOperation):
 
     name = "simt.load"
 
-    volatile = opt_prop_def(UnitAttr)
-    cache = opt_prop_def(StringAttr)
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-    result = result_def()
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    volatile: Flag = flag(default=False)
+    cache: OptString = opt_string(default=None)
+    result: OpResult = result_of("tensor", kind=lambda kind: kind.element_type)
 
     traits = traits_def(
         MemoryReadEffect(), Accesses((Access("tensor", "read", elements="result"),))
@@ -111,20 +126,6 @@ class LoadOp(IRDLOperation):
         "`:` type($tensor) `->` type($result)"
     )
 
-    def __init__(
-        self,
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        *,
-        volatile: bool = False,
-        cache: str | None = None,
-    ) -> None:
-        super().__init__(
-            operands=[tensor, indices],
-            properties=_how(volatile=volatile, cache=cache),
-            result_types=[tensor_type_of(tensor).element_type],
-        )
-
     def verify_(self) -> None:
         if check_indices(self.tensor, self.indices).element_type != self.result.type:
             raise VerifyException("the result's type differs from the elements'")
@@ -132,16 +133,16 @@ class LoadOp(IRDLOperation):
 
 
 @operation_definition
-class StoreOp(IRDLOperation):
+class StoreOp(BaseOperation):
     """Writes one element, a bool as the byte 0 or 1; `volatile` and `cache` as for `simt.load`."""
 
     name = "simt.store"
 
-    volatile = opt_prop_def(UnitAttr)
-    cache = opt_prop_def(StringAttr)
-    value = operand_def()
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
+    value: Operand = operand()
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    volatile: Flag = flag(default=False)
+    cache: OptString = opt_string(default=None)
 
     traits = traits_def(
         MemoryWriteEffect(), Accesses((Access("tensor", "written", elements="value"),))
@@ -152,31 +153,17 @@ class StoreOp(IRDLOperation):
         "`:` type($value) `,` type($tensor)"
     )
 
-    def __init__(
-        self,
-        value: SSAValue,
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        *,
-        volatile: bool = False,
-        cache: str | None = None,
-    ) -> None:
-        super().__init__(
-            operands=[value, tensor, indices],
-            properties=_how(volatile=volatile, cache=cache),
-        )
-
     def verify_(self) -> None:
         if check_indices(self.tensor, self.indices).element_type != self.value.type:
             raise VerifyException("the value's type differs from the elements'")
         check_cache(self.tensor, self.cache, STORE_CACHES)
 
 
-class _TensorFactOp(IRDLOperation):
+class _TensorFactOp(BaseOperation):
     """Base of `simt.dim` and `simt.stride`: a tensor and a constant dimension."""
 
-    tensor = operand_def(TensorType)
-    dimension = prop_def(I32Attr)
+    tensor: Operand = operand(TensorType)
+    dimension: Integer = integer(i32)
 
     def verify_(self) -> None:
         rank = tensor_type_of(self.tensor).rank
@@ -195,7 +182,7 @@ class DimOp(_TensorFactOp):
 
     name = "simt.dim"
 
-    multiple = opt_prop_def(I32Attr)
+    multiple = opt_prop_def(IntegerAttr.constr(i32))
     result = result_def(IntegerType)
     traits = traits_def(Pure(), NeedsParts(pointer=False, dims="one"))
     assembly_format = (
@@ -208,7 +195,8 @@ class DimOp(_TensorFactOp):
         properties = {"dimension": IntegerAttr(dimension, i32)}
         if multiple > 1:
             properties["multiple"] = IntegerAttr(multiple, i32)
-        super().__init__(
+        IRDLOperation.__init__(
+            self,
             operands=[tensor],
             properties=properties,
             result_types=[i32 if bits == 32 else i64],
@@ -221,66 +209,50 @@ class StrideOp(_TensorFactOp):
 
     name = "simt.stride"
 
-    result = result_def(i64)
+    result = fixed_result(i64)
     traits = traits_def(Pure(), NeedsParts(pointer=False, strides="one"))
     assembly_format = "$tensor `[` $dimension `]` attr-dict `:` type($tensor) `->` type($result)"
 
-    def __init__(self, tensor: SSAValue, dimension: int) -> None:
-        super().__init__(
-            operands=[tensor],
-            properties={"dimension": IntegerAttr(dimension, i32)},
-            result_types=[i64],
-        )
-
 
 @operation_definition
-class AddressOp(IRDLOperation):
+class AddressOp(BaseOperation):
     """The address of an element, in bytes, as an i64; reads nothing."""
 
     name = "simt.address"
 
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
-    result = result_def(i64)
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    result = fixed_result(i64)
 
     traits = traits_def(Pure())
     assembly_format = "$tensor `[` ($indices^ `:` type($indices))? `]` attr-dict `:` type($tensor) `->` type($result)"
-
-    def __init__(self, tensor: SSAValue, indices: Sequence[SSAValue]) -> None:
-        super().__init__(operands=[tensor, indices], result_types=[i64])
 
     def verify_(self) -> None:
         check_indices(self.tensor, self.indices)
 
 
 @operation_definition
-class ArgumentNumberOp(IRDLOperation):
+class ArgumentNumberOp(BaseOperation):
     """Which of a host function's arguments a tensor is; only for one that control flow chose among them."""
 
     name = "simt.argument_number"
 
-    tensor = operand_def(TensorType)
-    result = result_def(i32)
+    tensor: Operand = operand(TensorType)
+    result = fixed_result(i32)
     traits = traits_def(Pure())
     assembly_format = "$tensor attr-dict `:` type($tensor) `->` type($result)"
 
-    def __init__(self, tensor: SSAValue) -> None:
-        super().__init__(operands=[tensor], result_types=[i32])
-
 
 @operation_definition
-class AllocaOp(IRDLOperation):
+class AllocaOp(BaseOperation):
     """A tensor of static shape in the thread's own memory, uninitialized."""
 
     name = "simt.alloca"
 
     traits = traits_def(OwnMemory())
 
-    result = result_def(TensorType)
+    result: Result[TensorType] = result(TensorType)
     assembly_format = "attr-dict `:` type($result)"
-
-    def __init__(self, tensor_type: TensorType) -> None:
-        super().__init__(result_types=[tensor_type])
 
     def verify_(self) -> None:
         tensor_type = tensor_type_of(self.result)
@@ -289,7 +261,7 @@ class AllocaOp(IRDLOperation):
 
 
 @operation_definition
-class GlobalScratchOp(IRDLOperation):
+class GlobalScratchOp(BaseOperation):
     """A tensor of static shape in global memory that the block's threads share, uninitialized; each block has its own.
 
     Launches allocate it: the pass add_scratch_arguments makes an argument of it.
@@ -297,11 +269,8 @@ class GlobalScratchOp(IRDLOperation):
 
     name = "simt.global_scratch"
 
-    result = result_def(TensorType)
+    result: Result[TensorType] = result(TensorType)
     assembly_format = "attr-dict `:` type($result)"
-
-    def __init__(self, tensor_type: TensorType) -> None:
-        super().__init__(result_types=[tensor_type])
 
     def verify_(self) -> None:
         tensor_type = tensor_type_of(self.result)
@@ -310,7 +279,7 @@ class GlobalScratchOp(IRDLOperation):
 
 
 @operation_definition
-class ScratchOp(IRDLOperation):
+class ScratchOp(BaseOperation):
     """An uninitialized tensor that the launches of a host function share; the call has it until it ends.
 
     `sizes` holds one integer for each `?` of the result's type; a negative one fails the call. The memory is in the
@@ -321,25 +290,16 @@ class ScratchOp(IRDLOperation):
 
     traits = traits_def(OwnMemory())
 
-    text = prop_def(StringAttr)
-    sizes = var_operand_def()
-    stream = opt_operand_def(StreamType)
-    result = result_def(TensorType)
+    text: String = string()
+    sizes: Operands = operands()
+    stream: OptOperand = opt_operand(StreamType)
+    result: Result[TensorType] = result(TensorType)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$text (`sizes` `(` $sizes^ `:` type($sizes) `)`)? (`stream` $stream^)? attr-dict "
         "`:` type($result)"
     )
-
-    def __init__(
-        self, text: str, sizes: Sequence[SSAValue], stream: SSAValue | None, tensor_type: TensorType
-    ) -> None:
-        super().__init__(
-            operands=[sizes, stream],
-            properties={"text": StringAttr(text)},
-            result_types=[tensor_type],
-        )
 
     def size(self, dimension: int) -> SSAValue:
         """The operand with the size of a dimension unknown to the type."""
@@ -356,9 +316,6 @@ class ScratchOp(IRDLOperation):
             raise VerifyException(f"the sizes of {kind} are {wanted}")
 
 
-_I64 = IntegerAttr.constr(i64)
-
-
 def _check_shared(value: SSAValue) -> TensorType:
     tensor_type = value.type
     if not isinstance(tensor_type, TensorType) or tensor_type.space.data != "shared":
@@ -369,7 +326,7 @@ def _check_shared(value: SSAValue) -> TensorType:
 
 
 @operation_definition
-class SharedOp(IRDLOperation):
+class SharedOp(BaseOperation):
     """An array of static shape that the block's threads share, uninitialized.
 
     `offset` counts bytes from the start of the block's buffer; the pass lay_out_shared_memory sets it. With
@@ -381,15 +338,11 @@ class SharedOp(IRDLOperation):
 
     traits = traits_def(OwnMemory())
 
-    offset = opt_prop_def(_I64)
-    per_thread = opt_prop_def(_I64)
-    result = result_def(TensorType)
+    offset = opt_prop_def(IntegerAttr.constr(i64))
+    result: Result[TensorType] = result(TensorType)
+    per_thread: OptInteger = opt_integer(i64, default=None)
 
     assembly_format = "(`at` $offset^)? (`per_thread` $per_thread^)? attr-dict `:` type($result)"
-
-    def __init__(self, tensor_type: TensorType, per_thread: int | None = None) -> None:
-        count = None if per_thread is None else IntegerAttr(per_thread, i64)
-        super().__init__(properties={"per_thread": count}, result_types=[tensor_type])
 
     def verify_(self) -> None:
         tensor_type = _check_shared(self.result)
@@ -400,7 +353,7 @@ class SharedOp(IRDLOperation):
 
 
 @operation_definition
-class DynamicSharedOp(IRDLOperation):
+class DynamicSharedOp(BaseOperation):
     """A view of the bytes that the launch requested with `shared_memory_bytes`.
 
     `offset` counts bytes from their start; `dims` holds one i32 or i64 for each `?` of the type. Nothing
@@ -409,16 +362,13 @@ class DynamicSharedOp(IRDLOperation):
 
     name = "simt.dynamic_shared"
 
-    offset = operand_def(i64)
-    dims = var_operand_def()
-    result = result_def(TensorType)
+    offset: Operand = operand(i64)
+    dims: Operands = operands()
+    result: Result[TensorType] = result(TensorType)
 
     traits = traits_def(Pure(), OwnMemory())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = "$offset (`dims` `(` $dims^ `:` type($dims) `)`)? attr-dict `:` type($result)"
-
-    def __init__(self, offset: SSAValue, dims: Sequence[SSAValue], tensor_type: TensorType) -> None:
-        super().__init__(operands=[offset, dims], result_types=[tensor_type])
 
     def verify_(self) -> None:
         tensor_type = _check_shared(self.result)
@@ -439,7 +389,7 @@ WORD_BYTES = 4
 
 
 @operation_definition
-class ViewOp(IRDLOperation):
+class ViewOp(BaseOperation):
     """A tensor over part of another's memory; reads nothing.
 
     `starts` is the element that the view begins with, one index per dimension of `source`. Dimension i of
@@ -449,12 +399,12 @@ class ViewOp(IRDLOperation):
 
     name = "simt.view"
 
-    source = operand_def(TensorType)
-    starts = var_operand_def()
-    sizes = var_operand_def()
-    kept = prop_def(DenseArrayBase.constr(i64))
-    steps = prop_def(DenseArrayBase.constr(i64))
-    result = result_def(TensorType)
+    source: Operand = operand(TensorType)
+    starts: Operands = operands()
+    sizes: Operands = operands()
+    kept: Integers = integers(i64)
+    steps: Integers = integers(i64)
+    result: Result[TensorType] = result(TensorType)
 
     traits = traits_def(Pure())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -462,24 +412,6 @@ class ViewOp(IRDLOperation):
         "$source `[` $starts `:` type($starts) `]` `keeps` $kept `steps` $steps "
         "(`sizes` `(` $sizes^ `:` type($sizes) `)`)? attr-dict `:` type($source) `->` type($result)"
     )
-
-    def __init__(
-        self,
-        source: SSAValue,
-        starts: Sequence[SSAValue],
-        sizes: Sequence[SSAValue],
-        kept: Sequence[int],
-        steps: Sequence[int],
-        result_type: TensorType,
-    ) -> None:
-        super().__init__(
-            operands=[source, starts, sizes],
-            properties={
-                "kept": DenseArrayBase.from_list(i64, kept),
-                "steps": DenseArrayBase.from_list(i64, steps),
-            },
-            result_types=[result_type],
-        )
 
     @property
     def dimensions(self) -> list[tuple[int, int]]:
@@ -514,7 +446,7 @@ class ViewOp(IRDLOperation):
 
 
 @operation_definition
-class ReinterpretOp(IRDLOperation):
+class ReinterpretOp(BaseOperation):
     """The same memory as elements of another width; reads nothing.
 
     The last dimension, whose stride is 1, has as many elements as fit; the others are the source's. `sizes` holds
@@ -523,20 +455,15 @@ class ReinterpretOp(IRDLOperation):
 
     name = "simt.reinterpret"
 
-    source = operand_def(TensorType)
-    sizes = var_operand_def()
-    result = result_def(TensorType)
+    source: Operand = operand(TensorType)
+    sizes: Operands = operands()
+    result: Result[TensorType] = result(TensorType)
 
     traits = traits_def(Pure())
     assembly_format = (
         "$source (`sizes` `(` $sizes^ `:` type($sizes) `)`)? attr-dict "
         "`:` type($source) `->` type($result)"
     )
-
-    def __init__(
-        self, source: SSAValue, sizes: Sequence[SSAValue], result_type: TensorType
-    ) -> None:
-        super().__init__(operands=[source, sizes], result_types=[result_type])
 
     def size(self, dimension: int) -> SSAValue:
         """The operand with the size of a dimension unknown to the type."""
@@ -571,7 +498,7 @@ class ReinterpretOp(IRDLOperation):
 
 
 @operation_definition
-class AdvanceOp(IRDLOperation):
+class AdvanceOp(BaseOperation):
     """A tensor of the same strides that begins at another element, which need not exist; reads nothing.
 
     The result's dims mean nothing but its strides, and its address may lie outside of all memory.
@@ -579,18 +506,14 @@ class AdvanceOp(IRDLOperation):
 
     name = "simt.advance"
 
-    source = operand_def(TensorType)
-    indices = var_operand_def()
-    result = result_def(TensorType)
+    source: Operand = operand(TensorType)
+    indices: Operands = operands()
+    result: OpResult[TensorType] = result_of("source", TensorType, TensorType.advanced)
 
     traits = traits_def(Pure())
     assembly_format = (
         "$source `[` $indices `:` type($indices) `]` attr-dict `:` type($source) `->` type($result)"
     )
-
-    def __init__(self, source: SSAValue, indices: Sequence[SSAValue]) -> None:
-        kind = cast("TensorType", source.type)
-        super().__init__(operands=[source, indices], result_types=[kind.advanced()])
 
     def verify_(self) -> None:
         if check_indices(self.source, self.indices).advanced() != self.result.type:
@@ -659,15 +582,15 @@ class LoadVectorOp(IRDLOperation):
 
 
 @operation_definition
-class StoreVectorOp(IRDLOperation):
+class StoreVectorOp(BaseOperation):
     """Writes consecutive elements along the last dimension in one aligned access; `cache` as for `simt.load`."""
 
     name = "simt.store_vector"
 
-    cache = opt_prop_def(StringAttr)
-    elements = var_operand_def()
-    tensor = operand_def(TensorType)
-    indices = var_operand_def()
+    elements: Operands = operands()
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    cache: OptString = opt_string(default=None)
 
     traits = traits_def(
         MemoryWriteEffect(), Accesses((Access("tensor", "written", elements="elements"),))
@@ -677,15 +600,6 @@ class StoreVectorOp(IRDLOperation):
         "(`cache` $cache^)? $elements `:` type($elements) `into` $tensor `[` $indices `:` type($indices) `]` attr-dict "
         "`:` type($tensor)"
     )
-
-    def __init__(
-        self,
-        elements: Sequence[SSAValue],
-        tensor: SSAValue,
-        indices: Sequence[SSAValue],
-        cache: StringAttr | None = None,
-    ) -> None:
-        super().__init__(operands=[elements, tensor, indices], properties={"cache": cache})
 
     def verify_(self) -> None:
         check_cache(self.tensor, self.cache, STORE_CACHES)

@@ -39,15 +39,27 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.builder import text_attribute
-from weft.dialects.definition import operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    fixed_result,
+    flag,
+    operand,
+    operation_definition,
+    opt_operand,
+    result_of,
+    string,
+    text_attribute,
+)
 from weft.dialects.simt.kernel import UNIT
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from xdsl.ir import Attribute, SSAValue
+    from xdsl.ir import Attribute, OpResult, SSAValue
+    from xdsl.irdl import Operand, OptOperand
+
+    from weft.dialects.definition import Flag, String
 
 
 INIT: Final = "init"
@@ -132,7 +144,7 @@ class TrackProfilerOp(IRDLOperation):
 
 
 @operation_definition
-class TirxProfilerOp(IRDLOperation):
+class TirxProfilerOp(BaseOperation):
     """Makes a profiler that records in the format of TIRx's CudaProfiler; at the top level of its kernel.
 
     `stride` and `groups` are i64: the words between two records of a track, and the tracks of a block. `leader` is
@@ -141,13 +153,13 @@ class TirxProfilerOp(IRDLOperation):
 
     name = "simt.tirx_profiler"
 
-    buffer = operand_def(TensorType)
-    stride = operand_def(i64)
-    groups = operand_def(i64)
-    leader = opt_operand_def(i1)
-    enabled = opt_operand_def(i1)
-    profiler = result_def(ProfilerType)
-    fence = opt_prop_def(UnitAttr)
+    buffer: Operand = operand(TensorType)
+    stride: Operand = operand(i64)
+    groups: Operand = operand(i64)
+    leader: OptOperand = opt_operand(i1)
+    enabled: OptOperand = opt_operand(i1)
+    fence: Flag = flag()
+    profiler = fixed_result(ProfilerType())
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
@@ -155,21 +167,6 @@ class TirxProfilerOp(IRDLOperation):
         "`buffer` $buffer `:` type($buffer) `stride` $stride `groups` $groups "
         "(`leader` $leader^)? (`enabled` $enabled^)? attr-dict"
     )
-
-    def __init__(
-        self,
-        buffer: SSAValue,
-        stride: SSAValue,
-        groups: SSAValue,
-        leader: SSAValue | None,
-        enabled: SSAValue | None,
-        fence: bool,
-    ) -> None:
-        super().__init__(
-            operands=[buffer, stride, groups, leader, enabled],
-            result_types=[ProfilerType()],
-            properties={"fence": UNIT if fence else None},
-        )
 
     def verify_(self) -> None:
         _verify_buffer(self.buffer)
@@ -248,7 +245,7 @@ TIMERS: Final = {"globaltimer": i64, "clock64": i64, "clock32": i32}
 
 
 @operation_definition
-class TimerOp(IRDLOperation):
+class TimerOp(BaseOperation):
     """Reads a clock: `globaltimer` in nanoseconds, `clock64` and `clock32` in cycles.
 
     On the CPU all three count nanoseconds of the monotonic clock.
@@ -256,14 +253,11 @@ class TimerOp(IRDLOperation):
 
     name = "simt.timer"
 
-    kind = prop_def(StringAttr)
-    result = result_def(IntegerType)
+    kind: String = string()
+    result: OpResult[IntegerType] = result_of("kind", IntegerType, TIMERS.__getitem__)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = "$kind attr-dict `:` type($result)"
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(properties={"kind": StringAttr(kind)}, result_types=[TIMERS[kind]])
 
     def verify_(self) -> None:
         if self.kind.data not in TIMERS:
@@ -273,21 +267,18 @@ class TimerOp(IRDLOperation):
 
 
 @operation_definition
-class SmIdOp(IRDLOperation):
+class SmIdOp(BaseOperation):
     """The multiprocessor that runs the thread; on the CPU, the number of the worker."""
 
     name = "simt.sm_id"
 
-    result = result_def(i32)
+    result = fixed_result(i32)
     traits = traits_def(MemoryReadEffect())
     assembly_format = "attr-dict `:` type($result)"
 
-    def __init__(self) -> None:
-        super().__init__(result_types=[i32])
-
 
 @operation_definition
-class RecordOp(IRDLOperation):
+class RecordOp(BaseOperation):
     """If a condition holds: reads a clock, and writes its low 32 bits above a tag into an element.
 
     Reading and storing are one operation, so that nothing comes between, and a GPU needs no branch.
@@ -295,24 +286,17 @@ class RecordOp(IRDLOperation):
 
     name = "simt.record"
 
-    kind = prop_def(StringAttr)
-    condition = operand_def(i1)
-    tag = operand_def(i32)
-    tensor = operand_def(TensorType)
-    index = operand_def(IntegerType)
+    kind: String = string()
+    condition: Operand = operand(i1)
+    tag: Operand = operand(i32)
+    tensor: Operand = operand(TensorType)
+    index: Operand = operand(IntegerType)
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
         "$kind $condition `,` $tag `,` $tensor `[` $index `:` type($index) `]` attr-dict "
         "`:` type($tensor)"
     )
-
-    def __init__(
-        self, kind: str, condition: SSAValue, tag: SSAValue, tensor: SSAValue, index: SSAValue
-    ) -> None:
-        super().__init__(
-            operands=[condition, tag, tensor, index], properties={"kind": StringAttr(kind)}
-        )
 
     def verify_(self) -> None:
         if self.kind.data not in TIMERS:

@@ -13,18 +13,16 @@ from xdsl.dialects import arith
 from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.irdl import (
     AnyAttr,
-    IRDLOperation,
     VarConstraint,
-    operand_def,
-    result_def,
     traits_def,
 )
 from xdsl.traits import Pure
 
-from weft.dialects.definition import operation_definition
+from weft.dialects.definition import BaseOperation, operand, operation_definition, result_of
 
 if TYPE_CHECKING:
-    from xdsl.ir import SSAValue
+    from xdsl.ir import OpResult
+    from xdsl.irdl import Operand
 
 
 # The mark of a product that a sum may be rounded with, see `weft.passes.fuse_multiply_adds`.
@@ -35,18 +33,15 @@ APPROXIMATE: Final = arith.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
 NO_WRAP: Final = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
 
 
-class _FloorOp(IRDLOperation):
+class _FloorOp(BaseOperation):
     """Two operands and a result of one type: a signed integer or a float."""
 
     T: ClassVar = VarConstraint("T", AnyAttr())
-    lhs = operand_def(T)
-    rhs = operand_def(T)
-    result = result_def(T)
+    lhs: Operand = operand(T)
+    rhs: Operand = operand(T)
+    result: OpResult = result_of("lhs", T)
     traits = traits_def(Pure())
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($result)"
-
-    def __init__(self, lhs: SSAValue, rhs: SSAValue) -> None:
-        super().__init__(operands=[lhs, rhs], result_types=[lhs.type])
 
 
 @operation_definition

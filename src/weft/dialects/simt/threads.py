@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    IntegerAttr,
     IntegerType,
-    StringAttr,
     SymbolRefAttr,
     i1,
     i32,
@@ -24,12 +22,9 @@ from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
     VarConstraint,
-    operand_def,
     prop_def,
-    region_def,
     result_def,
     traits_def,
-    var_operand_def,
 )
 from xdsl.traits import (
     MemoryReadEffect,
@@ -41,29 +36,40 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from weft.dialects.access import CalledAs, Orders, Synchronizes
-from weft.dialects.definition import DependsOnWarps, operation_definition
+from weft.dialects.definition import (
+    BaseOperation,
+    DependsOnWarps,
+    fixed_result,
+    integer,
+    operand,
+    operands,
+    operation_definition,
+    result_of,
+    single_block,
+    string,
+)
 from weft.dialects.simt.atomics import MEMORY_SCOPES
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import Region, SSAValue
+    from xdsl.ir import OpResult
+    from xdsl.irdl import Operand
+
+    from weft.dialects.definition import Body, Integer, Operands, String
 
 
 DIMENSIONS: Final = ("x", "y", "z")
 
 
-class CoordinateOp(IRDLOperation):
+class CoordinateOp(BaseOperation):
     """Base of the four coordinates: one dimension in, one i32 out."""
 
-    dimension = prop_def(StringAttr)
-    result = result_def(i32)
+    dimension: String = string()
+    result = fixed_result(i32)
     assembly_format = "$dimension attr-dict `:` type($result)"
     traits = traits_def(Pure())
-
-    def __init__(self, dimension: str) -> None:
-        super().__init__(properties={"dimension": StringAttr(dimension)}, result_types=[i32])
 
     def verify_(self) -> None:
         if self.dimension.data not in DIMENSIONS:
@@ -99,17 +105,14 @@ class GridDimOp(CoordinateOp):
 
 
 @operation_definition
-class MultiprocessorsOp(IRDLOperation):
+class MultiprocessorsOp(BaseOperation):
     """How many multiprocessors the call's device has, in a host function."""
 
     name = "simt.multiprocessors"
 
-    result = result_def(i32)
+    result = fixed_result(i32)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
-
-    def __init__(self) -> None:
-        super().__init__(result_types=[i32])
 
 
 @operation_definition
@@ -148,7 +151,7 @@ def _symbols(names: Sequence[str]) -> ArrayAttr[SymbolRefAttr]:
 
 
 @operation_definition
-class EachOp(IRDLOperation):
+class EachOp(BaseOperation):
     """One iteration for each index below the extents, the last one fastest; the whole grid shares them, each runs once.
 
     Iterations are independent: they may run in any order, and parts of several in turn, each iteration's own parts in
@@ -158,14 +161,11 @@ class EachOp(IRDLOperation):
 
     name = "simt.each"
 
-    extents = var_operand_def()
-    body = region_def("single_block")
+    extents: Operands = operands()
+    body: Body = single_block()
 
     traits = traits_def(NoTerminator(), RecursiveMemoryEffect())
     assembly_format = "$extents `:` type($extents) $body attr-dict"
-
-    def __init__(self, extents: Sequence[SSAValue], body: Region) -> None:
-        super().__init__(operands=[extents], regions=[body])
 
     def verify_(self) -> None:
         kinds = [extent.type for extent in self.extents]
@@ -194,7 +194,7 @@ class BarrierOp(IRDLOperation):
 
 
 @operation_definition
-class BarrierReduceOp(IRDLOperation):
+class BarrierReduceOp(BaseOperation):
     """A block barrier that combines the threads' predicates.
 
     `count` yields an i32, the number of threads with a true one; `and` and `or` yield an i1.
@@ -202,9 +202,11 @@ class BarrierReduceOp(IRDLOperation):
 
     name = "simt.barrier_reduce"
 
-    kind = prop_def(StringAttr)
-    predicate = operand_def(i1)
-    result = result_def(IntegerType)
+    kind: String = string()
+    predicate: Operand = operand(i1)
+    result: OpResult[IntegerType] = result_of(
+        "kind", IntegerType, kind=lambda kind: i32 if kind == "count" else i1
+    )
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -214,13 +216,6 @@ class BarrierReduceOp(IRDLOperation):
     )
     assembly_format = "$kind $predicate attr-dict `:` type($result)"
 
-    def __init__(self, kind: str, predicate: SSAValue) -> None:
-        super().__init__(
-            operands=[predicate],
-            properties={"kind": StringAttr(kind)},
-            result_types=[i32 if kind == "count" else i1],
-        )
-
     def verify_(self) -> None:
         if self.kind.data not in BARRIER_REDUCTIONS:
             raise VerifyException(f"kind {self.kind.data!r} is not one of {BARRIER_REDUCTIONS}")
@@ -229,12 +224,12 @@ class BarrierReduceOp(IRDLOperation):
 
 
 @operation_definition
-class WarpBarrierOp(IRDLOperation):
+class WarpBarrierOp(BaseOperation):
     """Barrier: the lanes of `mask`, each with the same mask."""
 
     name = "simt.warp_barrier"
 
-    mask = operand_def(i32)
+    mask: Operand = operand(i32)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -244,9 +239,6 @@ class WarpBarrierOp(IRDLOperation):
         CalledAs("sync_warp"),
     )
     assembly_format = "$mask attr-dict"
-
-    def __init__(self, mask: SSAValue) -> None:
-        super().__init__(operands=[mask])
 
 
 @operation_definition
@@ -261,7 +253,7 @@ class GridBarrierOp(IRDLOperation):
 
 
 @operation_definition
-class FenceOp(IRDLOperation):
+class FenceOp(BaseOperation):
     """Orders all of this thread's memory accesses before and after it, as seen by the threads of `scope`.
 
     It is sequentially consistent, as CUDA's `__threadfence` is: a store before it and a load after it are
@@ -270,13 +262,10 @@ class FenceOp(IRDLOperation):
 
     name = "simt.fence"
 
-    scope = prop_def(StringAttr)
+    scope: String = string()
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), Orders("fence"))
     assembly_format = "$scope attr-dict"
-
-    def __init__(self, scope: str) -> None:
-        super().__init__(properties={"scope": StringAttr(scope)})
 
     def verify_(self) -> None:
         if self.scope.data not in MEMORY_SCOPES:
@@ -295,35 +284,29 @@ def _check_kind(kind: str, kinds: tuple[str, ...]) -> None:
 
 
 @operation_definition
-class LaneIdOp(IRDLOperation):
+class LaneIdOp(BaseOperation):
     """The thread's lane in its warp, 0 to 31: its number in the block modulo 32."""
 
     name = "simt.lane_id"
 
-    result = result_def(i32)
+    result = fixed_result(i32)
     traits = traits_def(Pure(), DependsOnWarps())
     assembly_format = "attr-dict `:` type($result)"
 
-    def __init__(self) -> None:
-        super().__init__(result_types=[i32])
-
 
 @operation_definition
-class WarpIdOp(IRDLOperation):
+class WarpIdOp(BaseOperation):
     """The thread's warp in its block: its number in the block divided by 32."""
 
     name = "simt.warp_id"
 
-    result = result_def(i32)
+    result = fixed_result(i32)
     traits = traits_def(Pure(), DependsOnWarps())
     assembly_format = "attr-dict `:` type($result)"
 
-    def __init__(self) -> None:
-        super().__init__(result_types=[i32])
-
 
 @operation_definition
-class ShuffleOp(IRDLOperation):
+class ShuffleOp(BaseOperation):
     """The value of another lane, or the lane's own.
 
     Warps are cut into groups of `width` lanes. With n = `lane` modulo 32, the lane read is
@@ -339,12 +322,12 @@ class ShuffleOp(IRDLOperation):
     name = "simt.shuffle"
 
     T: ClassVar = VarConstraint("T", AnyAttr())
-    kind = prop_def(StringAttr)
-    width = prop_def(IntegerAttr.constr(i32))
-    mask = operand_def(i32)
-    value = operand_def(T)
-    lane = operand_def(i32)
-    result = result_def(T)
+    kind: String = string()
+    mask: Operand = operand(i32)
+    value: Operand = operand(T)
+    lane: Operand = operand(i32)
+    width: Integer = integer(i32, default=WARP_SIZE)
+    result: OpResult = result_of("value", T)
 
     traits = traits_def(
         MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps(), CalledAs("shfl_{kind}")
@@ -352,15 +335,6 @@ class ShuffleOp(IRDLOperation):
     assembly_format = (
         "$kind $value `,` $lane `mask` $mask `width` $width attr-dict `:` type($result)"
     )
-
-    def __init__(
-        self, kind: str, mask: SSAValue, value: SSAValue, lane: SSAValue, width: int = WARP_SIZE
-    ) -> None:
-        super().__init__(
-            operands=[mask, value, lane],
-            properties={"kind": StringAttr(kind), "width": IntegerAttr(width, i32)},
-            result_types=[value.type],
-        )
 
     def verify_(self) -> None:
         _check_kind(self.kind.data, SHUFFLE_KINDS)
@@ -370,27 +344,22 @@ class ShuffleOp(IRDLOperation):
 
 
 @operation_definition
-class VoteOp(IRDLOperation):
+class VoteOp(BaseOperation):
     """The lanes' predicates combined: `ballot` yields an i32 with one bit per lane, `any` and `all` an i1."""
 
     name = "simt.vote"
 
-    kind = prop_def(StringAttr)
-    mask = operand_def(i32)
-    predicate = operand_def(i1)
-    result = result_def(IntegerType)
+    kind: String = string()
+    mask: Operand = operand(i32)
+    predicate: Operand = operand(i1)
+    result: OpResult[IntegerType] = result_of(
+        "kind", IntegerType, kind=lambda kind: i32 if kind == "ballot" else i1
+    )
 
     traits = traits_def(
         MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps(), CalledAs("{kind}")
     )
     assembly_format = "$kind $predicate `mask` $mask attr-dict `:` type($result)"
-
-    def __init__(self, kind: str, mask: SSAValue, predicate: SSAValue) -> None:
-        super().__init__(
-            operands=[mask, predicate],
-            properties={"kind": StringAttr(kind)},
-            result_types=[i32 if kind == "ballot" else i1],
-        )
 
     def verify_(self) -> None:
         _check_kind(self.kind.data, VOTE_KINDS)
@@ -399,7 +368,7 @@ class VoteOp(IRDLOperation):
 
 
 @operation_definition
-class MatchOp(IRDLOperation):
+class MatchOp(BaseOperation):
     """Which lanes of `mask` hold the same bits.
 
     `any` yields the lanes whose value equals this lane's; `all` yields `mask` if all are equal, else 0.
@@ -407,10 +376,10 @@ class MatchOp(IRDLOperation):
 
     name = "simt.match"
 
-    kind = prop_def(StringAttr)
-    mask = operand_def(i32)
-    value = operand_def(IntegerType)
-    result = result_def(i32)
+    kind: String = string()
+    mask: Operand = operand(i32)
+    value: Operand = operand(IntegerType)
+    result = fixed_result(i32)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -420,17 +389,12 @@ class MatchOp(IRDLOperation):
     )
     assembly_format = "$kind $value `mask` $mask attr-dict `:` type($value)"
 
-    def __init__(self, kind: str, mask: SSAValue, value: SSAValue) -> None:
-        super().__init__(
-            operands=[mask, value], properties={"kind": StringAttr(kind)}, result_types=[i32]
-        )
-
     def verify_(self) -> None:
         _check_kind(self.kind.data, MATCH_KINDS)
 
 
 @operation_definition
-class WarpReduceOp(IRDLOperation):
+class WarpReduceOp(BaseOperation):
     """The lanes' values combined; every lane of `mask` gets the result.
 
     The order is the same on every target, so that sums of floats agree: with the lanes of the mask numbered
@@ -442,10 +406,10 @@ class WarpReduceOp(IRDLOperation):
     name = "simt.warp_reduce"
 
     T: ClassVar = VarConstraint("T", AnyAttr())
-    kind = prop_def(StringAttr)
-    mask = operand_def(i32)
-    value = operand_def(T)
-    result = result_def(T)
+    kind: String = string()
+    mask: Operand = operand(i32)
+    value: Operand = operand(T)
+    result: OpResult = result_of("value", T)
 
     traits = traits_def(
         MemoryReadEffect(),
@@ -454,13 +418,6 @@ class WarpReduceOp(IRDLOperation):
         CalledAs("warp_{kind}", {"add": "sum", "umin": "min", "umax": "max"}),
     )
     assembly_format = "$kind $value `mask` $mask attr-dict `:` type($result)"
-
-    def __init__(self, kind: str, mask: SSAValue, value: SSAValue) -> None:
-        super().__init__(
-            operands=[mask, value],
-            properties={"kind": StringAttr(kind)},
-            result_types=[value.type],
-        )
 
     def verify_(self) -> None:
         _check_kind(self.kind.data, WARP_REDUCTIONS)

@@ -90,7 +90,7 @@ def bulk_copy(
         )
     if spaces[0] == "shared":
         words = barrier_words("bulk_copy", barrier)
-        builder.emit(BulkLoadOp(target.ssa, origin.ssa, length, words, policy))
+        builder.emit(BulkLoadOp(target.ssa, origin.ssa, length, *words, policy))
         return
     if barrier is not None:
         raise TypeMismatchError(

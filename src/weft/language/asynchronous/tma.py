@@ -139,7 +139,7 @@ def load(
     further = map_offsets(builder, place[0], offsets)
     ranks = multicast_ranks(builder, "tma.load", multicast)
     policy = cache_policy("tma.load", cache)
-    made = TmaLoadOp((place[0].ssa, place[1]), target.ssa, words, ranks, policy, further)
+    made = TmaLoadOp(place[0].ssa, target.ssa, *words, place[1], further, ranks, policy)
     builder.emit(made)
 
 
@@ -165,7 +165,7 @@ def store(
     """
     found, indices = box_place(builder, "store", tensor_map, index)
     source = checked_tile("store", found, tile)
-    builder.emit(TmaStoreOp(found.ssa, indices, source.ssa, cache_policy("tma.store", cache)))
+    builder.emit(TmaStoreOp(found.ssa, source.ssa, indices, cache_policy("tma.store", cache)))
 
 
 @operation(name="tma.reduce")
@@ -212,7 +212,7 @@ def reduce(
             f'op="{op}"',
         )
     policy = cache_policy("tma.reduce", cache)
-    builder.emit(TmaReduceOp(op, (found.ssa, indices), source.ssa, policy))
+    builder.emit(TmaReduceOp(found.ssa, source.ssa, indices, policy, op))
 
 
 @operation(name="tma.wait")

@@ -94,7 +94,7 @@ def CudaProfiler(  # the name that programs for TIRx use
         convert(builder, groups, types.i64).ssa,
         None if default_leader is None else truth(builder, default_leader).ssa,
         None if enabled is True else truth(builder, enabled).ssa,
-        fence,
+        fence=fence,
     )
     return TirxProfiler(builder.emit(made), groups)
 

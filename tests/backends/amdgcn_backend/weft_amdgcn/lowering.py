@@ -9,12 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.gpu.kernel import KERNEL_OPERATIONS
-from weft.codegen.gpu.kernel import print_kernel as print_entry
-from weft.codegen.gpu.launch import launch_rows
-from weft.codegen.gpu.shared import SHARED
-from weft.codegen.gpu.warp import Warp, warp_rows
-from weft.codegen.llvm.names import ascii_name
+from weft.codegen.gpu import KERNEL_OPERATIONS, SHARED, Warp, launch_rows, warp_rows
+from weft.codegen.gpu import print_kernel as print_entry
+from weft.codegen.llvm.types import ascii_name
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.base import Stage, run_stages
 from weft.backends.host import entry_symbols, host_stages, kernel_info, refuse_unsupported
-from weft.codegen.gpu.shared import check_shared_memory
+from weft.codegen.gpu import check_shared_memory
 from weft.codegen.llvm.debug_info import LINE_TABLES, DebugInfo
 from weft.codegen.llvm.module_printer import ModulePrinter
-from weft.codegen.llvm.names import ascii_name
 from weft.codegen.llvm.optimize import emit_assembly, emit_object, parse, run_pipeline
+from weft.codegen.llvm.types import ascii_name
 from weft.codegen.operations.launch import kernels_of
 from weft.codegen.tables import LIBRARY
 from weft.runtime.object_code import ObjectCode

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import llvmlite.binding as llvm
 
+from weft.codegen.llvm.module_printer import COMMON_INTRINSICS, Target
 from weft.codegen.llvm.optimize import initialize
-from weft.codegen.llvm.target import COMMON_INTRINSICS, Target
 from weft.memo import kept
 
 if TYPE_CHECKING:

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xdsl.dialects import arith, scf, ub
 from xdsl.ir import Block
 
+from weft.codegen.operations.arithmetic import FLOATING_POINT, INTEGER, MATHEMATICS
 from weft.codegen.operations.conversions import CONVERSIONS
-from weft.codegen.operations.floating_point import FLOATING_POINT
-from weft.codegen.operations.integer import INTEGER
-from weft.codegen.operations.mathematics import MATHEMATICS
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import end_of, walk
 from weft.dialects.simt.kernel import KernelOp

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.backends.cpu.lowering.barriers import map_shared
 from weft.backends.cpu.lowering.debug import linear_thread, print_check
 from weft.codegen.llvm.function_printer import widened
-from weft.codegen.operations.tma_tiles import tile_constant
+from weft.codegen.operations.tensor_map import tile_constant
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.nvgpu.async_copy import (
     REDUCTIONS,

@@ -22,7 +22,7 @@ from weft.backends.cpu.lowering.coroutine_printer import (
 )
 from weft.backends.cpu.lowering.debug import linear_thread, print_check
 from weft.codegen.llvm.function_printer import TensorValue
-from weft.codegen.llvm.offsets import plus, times
+from weft.codegen.llvm.types import plus, times
 from weft.codegen.operations.memory import print_vector
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import constant_integer

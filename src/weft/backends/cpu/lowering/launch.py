@@ -21,9 +21,9 @@ from weft.backends.cpu.lowering.split_kernel import scratch_symbol, waiting_oper
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
 from weft.codegen import runtime_abi as abi
 from weft.codegen.operations.host_function import print_take
-from weft.codegen.operations.kernel_parameters import parameter_bytes
 from weft.codegen.operations.launch import (
     launched_kernel,
+    parameter_bytes,
     print_launch_structure,
     print_parameter_buffer,
     print_return_on_failure,

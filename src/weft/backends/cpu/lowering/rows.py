@@ -15,8 +15,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block
 
 from weft.backends.cpu.lowering.affine import Checkpoint, RowAnalysis, is_pure
-from weft.codegen.llvm.names import local_stem
-from weft.codegen.llvm.types import llvm_type
+from weft.codegen.llvm.types import llvm_type, local_stem
 from weft.dialects.access import element_access
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu.async_copy import WatchBoxOp

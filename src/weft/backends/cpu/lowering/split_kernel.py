@@ -30,7 +30,7 @@ from weft.backends.cpu.lowering.thread_loop import (
 )
 from weft.codegen import runtime_abi as abi
 from weft.codegen.llvm.function_printer import FunctionPrinter
-from weft.codegen.llvm.names import global_name
+from weft.codegen.llvm.types import global_name
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.flow import walk

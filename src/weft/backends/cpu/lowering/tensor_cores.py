@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft import _native
 from weft.backends.cpu.lowering.coroutine_printer import COLLECTIVE, WARPGROUP, CoroutinePrinter
 from weft.codegen.llvm.types import FLOAT_NAMES, fragment_chunks, memory_type
-from weft.codegen.operations.fragments import as_value, fragment_rows, in_memory, print_element
+from weft.codegen.operations.memory import as_value, fragment_rows, in_memory, print_element
 from weft.dialects.nvgpu.mma import (
     LoadMatrixOp,
     MmaOp,

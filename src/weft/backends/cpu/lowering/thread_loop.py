@@ -23,8 +23,8 @@ from weft.backends.cpu.lowering.memory import SCRATCH_ALIGNMENT, LocalMemory
 from weft.backends.cpu.lowering.rows import RowPrinter, counted
 from weft.codegen import runtime_abi as abi
 from weft.codegen.llvm.function_printer import FunctionPrinter
-from weft.codegen.llvm.names import global_name
-from weft.codegen.operations.kernel_parameters import MAP, kernel_parameters, take_parameters
+from weft.codegen.llvm.types import global_name
+from weft.codegen.operations.launch import MAP, kernel_parameters, take_parameters
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.threads import BlockDimOp, BlockIdxOp, CoordinateOp, GridDimOp, ThreadIdxOp

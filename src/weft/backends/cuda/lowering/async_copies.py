@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.backends.cuda.lowering.cached import print_policy
 from weft.backends.cuda.lowering.convergent import call_convergent, has, require
 from weft.codegen.llvm.function_printer import widened
-from weft.codegen.operations.tma_tiles import piece_places
+from weft.codegen.operations.tensor_map import piece_places
 from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.async_copy import (
     BulkLoadOp,

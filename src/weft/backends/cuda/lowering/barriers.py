@@ -14,7 +14,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import call_convergent, require
-from weft.codegen.gpu.kernel import coordinate, thread_number
+from weft.codegen.gpu import coordinate, thread_number
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.operations.memory import print_vector
 from weft.dialects.flow import walk

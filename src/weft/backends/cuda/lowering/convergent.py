@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.gpu.warp import Warp, halves, joined, warp_rows
+from weft.codegen.gpu import Warp, halves, joined, warp_rows
 from weft.codegen.llvm.types import llvm_type
 from weft.dialects.builder import source_location
 from weft.dialects.simt.threads import LaneIdOp, MatchOp, VoteOp

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft import _native
 from weft.codegen.check_texts import array_text, places_text
 from weft.codegen.llvm.debug_info import source_position
-from weft.codegen.llvm.names import quoted, utf8
-from weft.codegen.llvm.types import llvm_type, size_in_bytes
+from weft.codegen.llvm.types import llvm_type, quoted, size_in_bytes, utf8
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu.mbarrier import MbarrierTryWaitOp, MbarrierWaitOp

@@ -18,9 +18,16 @@ from xdsl.dialects.builtin import Float32Type
 from weft.backends.cuda.fast_math import BYTE_PAIRS
 from weft.backends.cuda.lowering.atomics import PACKED, red_add
 from weft.backends.cuda.lowering.convergent import call_convergent, has
-from weft.codegen.llvm.offsets import plus, times, widened
-from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers, memory_type, size_in_bytes
-from weft.codegen.operations.fragments import as_value, fragment_rows, in_memory, print_element
+from weft.codegen.llvm.types import (
+    FLOAT_NAMES,
+    fragment_registers,
+    memory_type,
+    plus,
+    size_in_bytes,
+    times,
+    widened,
+)
+from weft.codegen.operations.memory import as_value, fragment_rows, in_memory, print_element
 from weft.dialects.simt.fragment import (
     FragmentFillOp,
     FragmentMapOp,

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.codegen.llvm.names import quoted
-from weft.codegen.llvm.types import llvm_type
+from weft.codegen.llvm.types import llvm_type, quoted
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.simt.profiling import RecordOp, SmIdOp, TimerOp
 from weft.dialects.simt.types import TensorType

@@ -17,8 +17,8 @@ from xdsl.dialects import scf
 from xdsl.traits import Pure
 
 from weft.backends.cuda.lowering.debug import VARIABLE
-from weft.codegen.gpu.kernel import print_kernel as print_entry
-from weft.codegen.llvm.names import ascii_name
+from weft.codegen.gpu import print_kernel as print_entry
+from weft.codegen.llvm.types import ascii_name
 from weft.codegen.operations.control_flow import print_for, print_for_by_factors
 from weft.codegen.operations.registers import register_share
 from weft.dialects.builder import source_location

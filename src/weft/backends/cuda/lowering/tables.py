@@ -25,9 +25,7 @@ from weft.backends.cuda.lowering.fragments import FRAGMENT_STORES, FRAGMENTS
 from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX, TIMING
 from weft.backends.cuda.lowering.kernel import LOOPS, launch_attributes
 from weft.backends.cuda.lowering.tensor_cores import MMA, REGISTERS, WARPGROUP, WGMMA
-from weft.codegen.gpu.kernel import KERNEL_OPERATIONS
-from weft.codegen.gpu.launch import launch_rows
-from weft.codegen.gpu.shared import SHARED
+from weft.codegen.gpu import KERNEL_OPERATIONS, SHARED, launch_rows
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.nvgpu.async_copy import WatchBoxOp
