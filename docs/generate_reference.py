@@ -56,7 +56,7 @@ FAMILIES = {
         "Each is one step for all threads of its `scope`, on both targets. [The language](../language.md#tensors) says what "
         "the orders mean."
     ),
-    "threads.timing": "None takes an argument; only differences of times have a meaning.",
+    "threads.grid": "Of clocks, only differences of times have a meaning.",
 }
 
 

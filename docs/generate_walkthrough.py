@@ -85,8 +85,8 @@ def operation(module: str, begin: str) -> str:
 
 
 def said(function: Any) -> str:
-    """The first sentence of a function's module, as it goes on after a colon."""
-    text = inspect.getdoc(inspect.getmodule(getattr(function, "func", function))) or ""
+    """The first sentence about a function, as it goes on after a colon."""
+    text = inspect.getdoc(getattr(function, "func", function)) or ""
     first = text.partition("\n")[0].rstrip(".")
     return first[0].lower() + first[1:]
 
@@ -149,7 +149,7 @@ def page() -> str:
             block("text", operation(traced, "func.func")),
             "## 4. Passes",
             "",
-            "`passes_for` in `compiler.pipeline` lists the passes over the module, one function and one file each:",
+            "`passes_for` in `compiler.pipeline` lists the passes over the module, one function each:",
             "",
             *passes,
             "",

@@ -12,7 +12,7 @@ import weft
 from tests.conformance.harness import NUMPY_TYPES
 from tests.conformance.test_cache_hints import aligned
 from tests.sampling import sampled
-from weft.language.memory.reductions import RED_DTYPES
+from weft.language.memory.atomics import RED_DTYPES
 
 CASES = [
     (dtype, count) for dtype in RED_DTYPES for count in (2, 4, 8) if dtype.itemsize * count <= 16

@@ -13,9 +13,9 @@ from weft.arguments.signature import infer_signature
 from weft.dialects.simt.kernel import KernelOp
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace
-from weft.passes.find_block_sizes import find_block_sizes
-from weft.passes.find_written_arguments import find_written_arguments, written_arguments
-from weft.passes.remove_unused_operations import remove_unused_operations
+from weft.passes.arguments import find_written_arguments, written_arguments
+from weft.passes.blocks import find_block_sizes
+from weft.passes.remove_unused import remove_unused_operations
 from weft.types.dtype import DType
 
 _TENSOR = re.compile(r"!simt\.tensor<[^>]*>")

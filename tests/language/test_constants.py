@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.numbers.constants import constant_of, default_dtype, round_to
+from weft.language.numbers.convert import constant_of, default_dtype, round_to
 from weft.types import dtype as types
 
 NUMPY = {

@@ -9,8 +9,7 @@ import pytest
 
 from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.numbers.convert import convert, materialize, truth
-from weft.language.numbers.promotion import holds
+from weft.language.numbers.convert import convert, holds, materialize, truth
 from weft.language.values import Scalar
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES, dtype_named

@@ -7,7 +7,7 @@ import pytest
 
 from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.inline_asm import inline_ptx
+from weft.language.target import inline_ptx
 from weft.types import dtype as types
 
 

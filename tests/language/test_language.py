@@ -20,7 +20,7 @@ from weft.language.builtins import BUILTINS
 from weft.language.operation import Operation
 from weft.language.target import Target
 from weft.language.threads.grid import Coordinate
-from weft.language.threads.warpgroup import ThreadGroup
+from weft.language.threads.warp import ThreadGroup
 
 FOUND = {name: resolve(name) for name in LANGUAGE}
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError
-from weft.language.numbers.promotion import (
+from weft.language.numbers.convert import (
     arithmetic_dtype,
     common_dtype,
     float_dtype,

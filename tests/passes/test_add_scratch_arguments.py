@@ -8,7 +8,7 @@ from xdsl.parser import Parser
 
 from weft.dialects.builder import source_location
 from weft.dialects.context import make_context
-from weft.passes.add_scratch_arguments import add_scratch_arguments
+from weft.passes.arguments import add_scratch_arguments
 
 
 def array(element, dims, align):

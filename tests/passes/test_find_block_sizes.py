@@ -7,7 +7,7 @@ import pytest
 from xdsl.parser import Parser
 
 from weft.dialects.context import make_context
-from weft.passes.find_block_sizes import find_block_sizes
+from weft.passes.blocks import find_block_sizes
 
 
 def block_size(*blocks, limit=None):

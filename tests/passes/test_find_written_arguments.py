@@ -7,7 +7,7 @@ import pytest
 from xdsl.parser import Parser
 
 from weft.dialects.context import make_context
-from weft.passes.find_written_arguments import find_written_arguments, written_arguments
+from weft.passes.arguments import find_written_arguments, written_arguments
 
 VECTOR = "!simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>"
 LOCAL = "!simt.tensor<f32, [4], contiguous, local, dims 32, offsets 32, align 4>"

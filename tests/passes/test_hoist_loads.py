@@ -7,7 +7,7 @@ import re
 
 import weft
 from weft.compiler.module_text import module_text, parse_module
-from weft.passes.hoist_loads import hoist_loads
+from weft.passes.loads import hoist_loads
 
 ARRAY = "!simt.tensor<f32, [?], contiguous, {space}, dims 32, offsets 64, align 4>"
 

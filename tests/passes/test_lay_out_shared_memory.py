@@ -8,7 +8,7 @@ from xdsl.parser import Parser
 
 from weft.dialects.context import make_context
 from weft.errors import ValueRangeError
-from weft.passes.lay_out_shared_memory import lay_out_shared_memory
+from weft.passes.blocks import lay_out_shared_memory
 
 
 def shared(element, dims, align):

@@ -12,9 +12,8 @@ from weft.compiler.module_text import parse_module
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.simt.threads import EachOp
-from weft.passes.iterations.body import reuse_loads
-from weft.passes.iterations.on_gpu import Plan
-from weft.passes.map_each import map_each
+from weft.passes.iterations import reuse_loads
+from weft.passes.map_each import Plan, map_each
 
 TYPES = {name: getattr(weft, name) for name in ("i8", "bf16", "f32", "f64")}
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from xdsl.parser import Parser
 
 from weft.dialects.context import make_context
-from weft.passes.remove_unused_operations import remove_unused_operations
+from weft.passes.remove_unused import remove_unused_operations
 
 VECTOR = "!simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>"
 LOCAL = "!simt.tensor<f32, [4], contiguous, local, dims 32, offsets 32, align 4>"

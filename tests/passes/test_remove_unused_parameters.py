@@ -12,7 +12,7 @@ from weft.dialects.context import make_context
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
 from weft.dialects.simt.memory import DimOp, LoadOp
-from weft.passes.remove_unused_parameters import remove_unused_parameters
+from weft.passes.remove_unused import remove_unused_parameters
 
 
 def tensor(dims="?, ?, ?", layout="contiguous", element="i32"):

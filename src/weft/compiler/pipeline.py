@@ -31,24 +31,17 @@ from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
 from weft.frontend.source.text import read_source
 from weft.frontend.trace import trace, trace_into
-from weft.passes.add_scratch_arguments import add_scratch_arguments
-from weft.passes.check_accesses import check_accesses
+from weft.passes.arguments import add_scratch_arguments, find_written_arguments, written_arguments
+from weft.passes.arithmetic import fuse_multiply_adds, split_addresses
+from weft.passes.blocks import find_block_sizes, lay_out_shared_memory
+from weft.passes.check_accesses import check_accesses, skip_bad_accesses, trace_accesses
 from weft.passes.check_arithmetic import ARITHMETIC, check_arithmetic
 from weft.passes.check_fragments import check_fragments
 from weft.passes.expand_profiler_events import expand_profiler_events
-from weft.passes.find_block_sizes import find_block_sizes
-from weft.passes.find_written_arguments import find_written_arguments, written_arguments
-from weft.passes.fuse_multiply_adds import fuse_multiply_adds
-from weft.passes.hoist_loads import hoist_loads
 from weft.passes.instrument_memory import instrument_memory
-from weft.passes.keep_spin_loads import keep_spin_loads
-from weft.passes.lay_out_shared_memory import lay_out_shared_memory
+from weft.passes.loads import hoist_loads, keep_spin_loads
 from weft.passes.map_each import map_each
-from weft.passes.remove_unused_operations import remove_unused_operations
-from weft.passes.remove_unused_parameters import remove_unused_parameters
-from weft.passes.skip_bad_accesses import skip_bad_accesses
-from weft.passes.split_addresses import split_addresses
-from weft.passes.trace_accesses import trace_accesses
+from weft.passes.remove_unused import remove_unused_operations, remove_unused_parameters
 from weft.runtime.call_times import CallTimes
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import arith
 
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
-from weft.language.numbers.convert import expect_scalar, to_common, truth
+from weft.language.numbers.convert import common_dtype, expect_scalar, index_dtype, to_common, truth
 from weft.language.numbers.operators import binary, compare, unary
-from weft.language.numbers.promotion import common_dtype, index_dtype
 from weft.language.operation import operation
 from weft.language.values import RunTimeRounds, Scalar, describe, is_staged, item_text
 from weft.types import dtype as types

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError, brief
-from weft.language.numbers.constants import default_dtype
-from weft.language.numbers.convert import constant, convert, operand, truth
+from weft.language.numbers.convert import constant, convert, default_dtype, operand, truth
 from weft.language.numbers.promises import note_assumed
 from weft.language.operation import operation
 from weft.language.values import Scalar, describe, is_staged

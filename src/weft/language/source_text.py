@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Source text as of decoration: later edits have no effect.
+"""Source text as of decoration, so that later edits have no effect; and values of names in annotations kept as text.
 
 In: a function. Out: its file's lines. Decorating costs a stat of the file; it is read once for all its functions, and
-decoded when one is compiled.
+decoded when one is compiled. As a function is decorated, also name → value, from the enclosing functions and classes:
+under ``from __future__ import annotations`` a function does not hold what its annotations name, and the enclosing
+function's variables are gone when it is compiled.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from types import FrameType
+
 
 LOADED_AT: Final = time.time()
 """When decorators became available: a file written since then may differ from the imported one."""
@@ -108,7 +112,7 @@ class SourceTexts:
         self._by_file: dict[str, SourceText] = {}
         self.enclosing: dict[FunctionType, dict[str, Any]] = {}
         if isinstance(function, FunctionType) and "." in function.__qualname__:
-            from weft.language.enclosing import enclosing_names
+            from weft.language.source_text import enclosing_names
 
             self.enclosing = enclosing_names(function)
         code = getattr(function, "__code__", None)
@@ -231,3 +235,74 @@ def _without_lines(code: CodeType) -> CodeType:
             _without_lines(c) if isinstance(c, CodeType) else c for c in code.co_consts
         ),
     )
+
+
+_TEXT_FLAG: Final = __future__.annotations.compiler_flag
+
+
+def enclosing_names(function: FunctionType) -> dict[FunctionType, dict[str, Any]]:
+    """The names of a function's annotations, and of the helpers in its closure, that enclosing scopes hold now.
+
+    The calling frames include those scopes, since they run the decorator.
+    """
+    found: dict[FunctionType, dict[str, Any]] = {}
+    waiting = [function]
+    while waiting:
+        one = waiting.pop()
+        if one in found or "." not in one.__qualname__:
+            continue
+        found[one] = _found_in(list(_scopes(one)), _names(one))
+        waiting += _helpers(one)
+    return {one: names for one, names in found.items() if names}
+
+
+def _names(function: FunctionType) -> set[str]:
+    # Python 3.14 evaluates other annotations when asked for them, in their scope.
+    if not function.__code__.co_flags & _TEXT_FLAG and sys.version_info >= (3, 14):
+        return set()
+    names: set[str] = set()
+    for text in function.__annotations__.values():
+        if isinstance(text, str):
+            try:
+                names.update(compile(text, "<annotation>", "eval").co_names)
+            except (SyntaxError, ValueError):
+                continue  # told when the parameters are read
+    return names
+
+
+def _scopes(function: FunctionType) -> Iterator[FrameType]:
+    """The frames of the classes and functions around a function, from the innermost out."""
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        around = frame.f_code.co_qualname
+        if frame.f_globals is function.__globals__ and _encloses(frame.f_code, around, function):
+            yield frame
+        frame = frame.f_back
+
+
+def _encloses(code: CodeType, around: str, function: FunctionType) -> bool:
+    name = function.__qualname__
+    return (
+        name.startswith((f"{around}.<locals>.", f"{around}."))
+        and code.co_filename == function.__code__.co_filename
+    )
+
+
+def _found_in(scopes: list[FrameType], names: set[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for frame in reversed(scopes) if names else ():
+        own = frame.f_locals
+        found |= {name: own[name] for name in names if name in own}
+    return found
+
+
+def _helpers(function: FunctionType) -> list[FunctionType]:
+    helpers: list[FunctionType] = []
+    for cell in function.__closure__ or ():
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            continue  # not assigned yet
+        if isinstance(value, FunctionType):
+            helpers.append(value)
+    return helpers

@@ -1,28 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds checks to accesses of memory, for the sanitizer: that indices are in bounds.
+"""Adds checks to accesses of memory, for the sanitizer: that indices are in bounds; and events, for traces of threads.
 
 In: a traced module. Out: `simt.check` before each access, of the indices in the exact width that addresses are computed
 in, and of those of the arrays that its array is a view of; of whole tiles and fragments, the first and the last
-element. Only
-functions compiled with `--sanitize` pass here; `weft.passes.skip_bad_accesses` says what becomes of a failing check.
+element. Where a check does not end the launch, `skip_bad_accesses` puts each checked access in an `scf.if` of its
+checks' conditions; a read that is left out gives 0. So a GPU's thread goes on to the barriers that others wait at.
+Where others wait for the access itself, the check ends the launch. `trace_accesses` adds `simt.event` after accesses,
+after waits for other threads and after copies begin. Only functions compiled with `--sanitize` and
+`weft.testing.trace_thread` pass here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import StringAttr, i32, i64
-from xdsl.ir import Block, BlockArgument
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, StringAttr, i32, i64
+from xdsl.ir import Block, BlockArgument, Region
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
 
-from weft.dialects.access import Accesses, StartsAsync, accesses_of, trait_of
-from weft.dialects.builder import constant_integer
+from weft.dialects.access import Accesses, StartsAsync, Synchronizes, accesses_of, trait_of
+from weft.dialects.builder import ELEMENT_TYPE, constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu.mma import LoadMatrixOp
 from weft.dialects.nvgpu.threads import MapSharedOp
-from weft.dialects.simt.debug import AssertOp, CheckOp
-from weft.dialects.simt.fragment import FragmentRedAddOp, FragmentStoreOp, fragment_type
+from weft.dialects.simt.debug import AssertOp, CheckOp, EventOp
+from weft.dialects.simt.fragment import (
+    FragmentFillOp,
+    FragmentRedAddOp,
+    FragmentStoreOp,
+    FragmentType,
+    fragment_type,
+)
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import DimOp, ReinterpretOp, ViewOp
 from weft.dialects.simt.scalar import NO_WRAP
@@ -32,10 +42,11 @@ from weft.dialects.simt.types import DYNAMIC, TensorType
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from xdsl.dialects.builtin import IntegerType, ModuleOp
-    from xdsl.ir import Operation, SSAValue
+    from xdsl.dialects.builtin import AnyFloat, ModuleOp
+    from xdsl.ir import Attribute, Operation, SSAValue
 
     from weft.dialects.builder import OperationT
+
 
 _IS_ALIGNED: Final = " is a multiple of "
 """In the text of an assertion about a vector's place."""
@@ -384,3 +395,105 @@ def _sum(value: SSAValue) -> arith.AddiOp | arith.SubiOp | arith.MuliOp | None:
     if isinstance(owner, arith.AddiOp | arith.SubiOp | arith.MuliOp):
         return owner if owner.overflow_flags == NO_WRAP else None
     return None
+
+
+def skip_bad_accesses(module: ModuleOp) -> None:
+    """Puts each access under its checks, which stand before it."""
+    for kernel in module.body.block.ops:
+        conditions: list[SSAValue] = []
+        for op in list(walk(kernel)) if isinstance(kernel, KernelOp) else ():
+            if isinstance(op, CheckOp):
+                if op.ends is None:
+                    conditions.append(op.condition)
+            elif conditions and is_checked(op):
+                _put_under(op, conditions)
+                conditions = []
+
+
+def _put_under(access: Operation, conditions: list[SSAValue]) -> None:
+    """Makes an access depend on all of the conditions."""
+    block = access.parent
+    assert block is not None
+    added: list[Operation] = []
+    condition = conditions[0]
+    for other in conditions[1:]:
+        added.append(arith.AndIOp(condition, other))
+        condition = added[-1].results[0]
+    otherwise = Block()
+    zeros = [_zero(otherwise, result.type) for result in access.results]
+    otherwise.add_op(scf.YieldOp(*zeros))
+    body = Block()
+    kinds = [result.type for result in access.results]
+    choice = scf.IfOp(condition, kinds, Region(body), Region(otherwise) if kinds else None)
+    for op in (*added, choice):
+        op.location = access.location  # pyright: ignore[reportAttributeAccessIssue]
+        block.insert_op_before(op, access)
+    for result, chosen in zip(access.results, choice.results, strict=True):
+        chosen.name_hint = result.name_hint
+        result.replace_all_uses_with(chosen)
+    access.detach()
+    body.add_ops([access, scf.YieldOp(*access.results)])
+
+
+def _zero(block: Block, kind: Attribute) -> SSAValue:
+    """Adds what makes a zero."""
+    if isinstance(kind, FragmentType):
+        made: Operation = FragmentFillOp(_zero(block, kind.element_type), kind)
+    elif isinstance(kind, IntegerType):
+        made = arith.ConstantOp(IntegerAttr(0, cast("IntegerType", kind)))
+    else:
+        made = arith.ConstantOp(FloatAttr(0.0, cast("AnyFloat", kind)))
+    block.add_op(made)
+    return made.results[0]
+
+
+def trace_accesses(module: ModuleOp) -> None:
+    """Adds the events of memory and of waiting to each kernel."""
+    for kernel in module.body.block.ops:
+        for op in list(walk(kernel)) if isinstance(kernel, KernelOp) else ():
+            started = trait_of(op, StartsAsync)
+            if trait_of(op, Synchronizes) is not None:
+                _after(op, EventOp("barrier", "", "", [], []))
+            elif started is None:
+                _trace_accesses(op)
+            elif started.completion != "product":
+                _after(op, EventOp("copy", "", "", [], []))
+
+
+def _trace_accesses(op: Operation) -> None:
+    for access in accesses_of(op):
+        if access.extent == "elements":
+            # A reduction returns nothing of what was there.
+            event = "added" if access.kind == "updated" and not op.results else access.kind
+            indices, values = access.indices, access.elements
+            widths = [f"index{_width(index)}" for index in indices]
+            types = [*widths, *[_type_name(op, value) for value in values]]
+            _after(op, EventOp(event, _name(access.tensor), "", types, [*indices, *values]))
+
+
+def _name(tensor: SSAValue) -> str:
+    """An array's name; of a view, whose part it is."""
+    if not isinstance(tensor.owner, ViewOp):
+        return tensor_name(tensor)
+    while isinstance(view := tensor.owner, ViewOp):
+        tensor = view.source
+    return f"part of {tensor_name(tensor)}"
+
+
+def _type_name(op: Operation, value: SSAValue) -> str:
+    """The type of an element; without a sign where nothing says which."""
+    known = op.attributes.get(ELEMENT_TYPE)
+    if isinstance(known, StringAttr):
+        return known.data
+    if isinstance(value.type, IntegerType):
+        return f"i{_width(value)}"
+    return str(value.type).lower().removesuffix("fn")
+
+
+def _width(value: SSAValue) -> int:
+    return cast("IntegerType", value.type).width.data
+
+
+def _after(op: Operation, event: EventOp) -> None:
+    event.location = op.location  # pyright: ignore[reportAttributeAccessIssue]
+    Rewriter.insert_op(event, InsertPoint.after(op))

@@ -45,7 +45,7 @@ CARRIERS: Final = (
 
 
 def check_fragments(module: ModuleOp) -> None:
-    """Checks every kernel that multiplies.
+    """Checks that sums of products are read only when they are complete, and used once until then.
 
     Raises:
         CompileError: for a fragment that is read while its product may be in flight or that holds nothing, or one that

@@ -53,7 +53,7 @@ class Inline(Protocol):
 
 
 def expand_profiler_events(module: ModuleOp, inline: Inline) -> None:
-    """Expands the profilers of every kernel.
+    """Expands profilers and their marks into the recorders of `language/profiling`, traced in their place.
 
     Args:
         module: as it was traced.
@@ -168,7 +168,7 @@ def _switch(operand: SSAValue | None) -> Any:
 
 
 def _expand_tirx(op: TirxProfilerOp, to: _Expansion, launches: Iterable[LaunchExOp]) -> None:
-    local = imported("weft.language.memory.local").local
+    local = imported("weft.language.memory.arrays").local
     tirx = imported("weft.language.profiling.tirx")
     buffer = Tensor(op.buffer, types.u64, op.buffer.name_hint or "the buffer")
     stride, groups = _value(op.stride, types.i64), _value(op.groups, types.i64)
@@ -233,7 +233,7 @@ def _check_launch(launch: LaunchExOp, buffer: Tensor, stride: object, groups: ob
 
 
 def _expand_track(op: TrackProfilerOp, to: _Expansion, launches: Iterable[LaunchExOp]) -> None:
-    local = imported("weft.language.memory.local").local
+    local = imported("weft.language.memory.arrays").local
     track = imported("weft.language.profiling.track")
     names = [name.data for name in op.events]
     kernel, builder = to.function, to.builder

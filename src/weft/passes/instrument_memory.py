@@ -45,7 +45,7 @@ from weft.dialects.simt.threads import EachOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
 from weft.passes.check_accesses import tensor_name
 from weft.passes.check_fragments import CARRIERS
-from weft.passes.keep_spin_loads import awaited_loads
+from weft.passes.loads import awaited_loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from weft.language.control import static_assert, where
-from weft.language.memory.shared import shared
+from weft.language.memory.arrays import shared
 from weft.language.numbers.convert import bitcast
 from weft.language.numbers.math import ctz, popcount
 from weft.language.threads.barrier import sync_warp

@@ -14,11 +14,16 @@ from weft.errors import TypeMismatchError, ValueRangeError
 from weft.frontend.structure import flatten, rebuild
 from weft.language.control import where
 from weft.language.memory.access import load, store
-from weft.language.memory.shared import shared, shared_per_thread
-from weft.language.numbers.constants import default_dtype
-from weft.language.numbers.convert import constant, convert, expect_scalar, materialize
+from weft.language.memory.arrays import shared, shared_per_thread
+from weft.language.numbers.convert import (
+    constant,
+    convert,
+    default_dtype,
+    expect_scalar,
+    materialize,
+    wide_dtype,
+)
 from weft.language.numbers.operators import binary
-from weft.language.numbers.promotion import wide_dtype
 from weft.language.numbers.rounding import max_, min_
 from weft.language.operation import operation
 from weft.language.threads.warp import (

@@ -21,7 +21,7 @@ from weft.backends.registry import find_backend
 from weft.codegen.operations.launch import kernels_of
 from weft.config import override
 from weft.errors import OptionError, ToolchainError
-from weft.passes.remove_unused_parameters import remove_unused_parameters
+from weft.passes.remove_unused import remove_unused_parameters
 from weft.types.capabilities import PTX_VERSIONS as ARCHITECTURES
 
 if TYPE_CHECKING:

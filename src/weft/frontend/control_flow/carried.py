@@ -33,8 +33,8 @@ from weft.frontend.control_flow.joins import (
 from weft.frontend.paths import Assigned, Conflict, LeftEarly
 from weft.frontend.state.slots import Slot, applied
 from weft.frontend.structure import Shape, flatten, rebuild
+from weft.language.numbers.convert import wide_dtype
 from weft.language.numbers.promises import multiples_of, set_multiples
-from weft.language.numbers.promotion import wide_dtype
 from weft.language.values import Fragment, Scalar, Tensor
 from weft.types.dtype import DType
 

@@ -20,8 +20,7 @@ from weft.frontend.state.slots import applied
 from weft.frontend.structure import children, flatten, rebuild, same_constant
 from weft.language.ir_types import ir_type
 from weft.language.memory.views import view_as
-from weft.language.numbers.convert import constant, convert, operand
-from weft.language.numbers.promotion import common_dtype, wide_dtype
+from weft.language.numbers.convert import common_dtype, constant, convert, operand, wide_dtype
 from weft.language.values import Fragment, Scalar, Tensor, tensor_text
 from weft.types.dtype import DType, bool_
 

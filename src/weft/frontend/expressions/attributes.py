@@ -27,10 +27,10 @@ from weft.frontend.state.reachable import is_fixed
 from weft.frontend.state.repeatable import is_repeatable
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language import LANGUAGE, LanguageName, hint_for
-from weft.language.asynchronous import device_maps
+from weft.language.asynchronous.tensor_map import are_maps, chosen_map
 from weft.language.functions import BoundFunction, KernelFunction
 from weft.language.matrix import fragment
-from weft.language.memory import access, tiles, views
+from weft.language.memory import access, views
 from weft.language.values import (
     Fragment,
     RunTimeRounds,
@@ -70,7 +70,7 @@ def read(frame: Frame, value: Any, name: str, node: ast.AST) -> Any:
     if isinstance(value, Fragment):
         return fragment.attribute(frame.mark(node), value, name)
     if isinstance(value, Tensor):
-        return tiles.attribute(frame.mark(node), value, name)
+        return views.attribute(frame.mark(node), value, name)
     if is_staged(value):
         return access.attribute(frame.mark(node), value, name)
     value = resolved(value)  # weft.thread_idx may come from a default or a container
@@ -356,8 +356,8 @@ def item(frame: Frame, value: Any, index: Any) -> Any:
     Raises:
         TypeMismatchError: for an index known only at run time.
     """
-    if isinstance(index, Scalar) and device_maps.are_maps(value):
-        return device_maps.chosen_map(frame.builder, value, index)
+    if isinstance(index, Scalar) and are_maps(value):
+        return chosen_map(frame.builder, value, index)
     if contains_staged(index):
         raise TypeMismatchError(
             "INDEX_STAGED",

@@ -35,8 +35,7 @@ from weft.dialects.flow import origins
 from weft.dialects.simt.memory import ArgumentNumberOp, ScratchOp
 from weft.errors import REPORT_HINT, InternalCompilerError, TypeMismatchError
 from weft.language.ir_types import ir_type_of
-from weft.language.numbers.constants import default_dtype
-from weft.language.numbers.convert import constant
+from weft.language.numbers.convert import constant, default_dtype
 from weft.language.numbers.promises import promise_tensor, promised
 from weft.language.values import Scalar, Stream, Tensor, describe
 from weft.types.dims import Dim

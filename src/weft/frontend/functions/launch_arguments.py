@@ -22,8 +22,7 @@ from weft.arguments.tensor_spec import tensor_text as spec_text
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.frontend.structure import Shape, children, contains_staged, flatten, rebuild
 from weft.language.control import StaticValue
-from weft.language.numbers.constants import default_dtype
-from weft.language.numbers.convert import constant, materialize, operand
+from weft.language.numbers.convert import constant, default_dtype, materialize, operand
 from weft.language.numbers.promises import dim_divisor, divides
 from weft.language.values import Scalar, Tensor, TensorMap, describe, tensor_text
 from weft.types.dims import Dim

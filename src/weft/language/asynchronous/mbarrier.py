@@ -2,7 +2,9 @@
 """`weft.mbarrier`: barriers in shared memory, where threads arrive and copies deliver bytes, and others wait.
 
 In: how many barriers, and how many arrivals complete a phase of each. Out: an object whose items arrive, release and
-wait.
+wait. `weft.st_async` stores into another block of the cluster, done for those who wait for a barrier there.
+`weft.PipelineState` says where a thread is in a ring of stages, for loops that fill and empty it: an index, and the
+parity of the barriers' phase in this pass through the ring.
 """
 
 from __future__ import annotations
@@ -23,16 +25,14 @@ from weft.dialects.nvgpu.mbarrier import (
     MbarrierTryWaitOp,
     MbarrierWaitOp,
 )
+from weft.dialects.nvgpu.threads import MapSharedOp, StAsyncOp
 from weft.dialects.simt.memory import SharedOp
-from weft.errors import (
-    CompileError,
-    NameResolutionError,
-    TypeMismatchError,
-    ValueRangeError,
-)
+from weft.errors import CompileError, NameResolutionError, TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.asynchronous.cluster import checked_rank
 from weft.language.ir_types import ir_tensor_type
+from weft.language.memory.access import index_values
+from weft.language.memory.vectors import vector_element, vector_place
 from weft.language.numbers.convert import convert, expect_scalar
 from weft.language.operation import operation
 from weft.language.values import (
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
+
 
 _WORD_BYTES: Final = 8
 _METHODS: Final = "Mbarrier."
@@ -360,3 +361,208 @@ def _parity(builder: Builder, barrier: Mbarrier, parity: object, name: str) -> S
     if known not in (0, 1):
         raise ValueRangeError("MBARRIER_PARITY", f"{name}: the parity is {known}; expected 0 or 1")
     return builder.constant(i32, known)
+
+
+_FACTS: Final = ("index", "parity", "stages")
+
+
+@dataclass(frozen=True, eq=False)
+class State(StagedIndex):
+    """A place in a ring; a container of two numbers, which loops carry.
+
+    Attributes:
+        index: of the stage, an i32.
+        parity: of the phase to wait for there, an i32, 0 or 1.
+        stages: of the ring.
+    """
+
+    index: Scalar
+    parity: Scalar
+    stages: int
+
+    on_host = False
+
+    def __repr__(self) -> str:
+        return f"PipelineState({self.stages})"
+
+    def attribute(self, builder: Builder, name: str) -> object:
+        """Its numbers and methods.
+
+        Raises:
+            NameResolutionError: if there is not one of that name.
+        """
+        del builder
+        if name in _FACTS:
+            return getattr(self, name)
+        if name in _STATE_METHODS:
+            return functools.partial(_STATE_METHODS[name], self)
+        raise NameResolutionError(
+            "UNKNOWN_ATTRIBUTE",
+            f"a PipelineState has no attribute {name!r}",
+            hint=f"there are {', '.join((*_FACTS, *_STATE_METHODS))}",
+        )
+
+
+@operation(name="PipelineState")
+def PipelineState(builder: Builder, stages: object, producer: object = False) -> State:
+    """A place in a ring of `stages` buffers, with the parity of the barriers' phase there: the first stage.
+
+    It is the index of an `mbarrier`, whose `wait` then knows the parity, and of shared arrays. A producer, which
+    fills the buffers, starts where all are free: its first round of waits passes at once.
+
+    ``state.next(count=1)`` is the state `count` stages further, ``state.previous(count=1)`` that before: a count is an
+    integer, not negative. ``state.index`` and ``state.parity`` are i32, ``state.stages`` is the constant. Loops carry
+    it.
+
+    Args:
+        stages: of the ring, a constant of at least 1.
+        producer: whether it waits for buffers to be free, not for them to be full; a constant.
+
+    Raises:
+        TypeMismatchError: for arguments that are not constants.
+        ValueRangeError: for fewer than 1 stages.
+
+    Example:
+        ``state = weft.PipelineState(4, producer=True); state = state.next()``
+    """
+    if not isinstance(stages, int) or isinstance(stages, bool):
+        raise TypeMismatchError(
+            "PIPELINE_STAGES",
+            f"PipelineState: the number of stages is {describe(stages)}; expected a constant integer",
+        )
+    if stages < 1:
+        raise ValueRangeError("PIPELINE_STAGES", f"PipelineState: a ring of {stages} stages")
+    if not isinstance(producer, bool):
+        raise TypeMismatchError(
+            "PIPELINE_PRODUCER",
+            f"PipelineState: producer is {describe(producer)}; expected True or False",
+        )
+    numbers = (builder.constant(i32, number) for number in (0, int(producer)))
+    index, parity = (Scalar(number, types.i32) for number in numbers)
+    return State(index, parity, stages)
+
+
+def _moved(builder: Builder, state: State, count: object, name: str) -> State:
+    """The place `count` stages further or before.
+
+    Raises:
+        TypeMismatchError: for a count that is not an integer.
+        ValueRangeError: for a negative constant.
+    """
+    found = expect_scalar(builder, count, f"{name}: the count")
+    known = found.constant if isinstance(found, Scalar) else found
+    if isinstance(found, Scalar) and known is None and found.dtype.is_integer:
+        stages = builder.constant(i32, state.stages)
+        total = convert(builder, found, types.i32).ssa
+        laps = builder.compute(arith.DivUIOp, total, stages)
+        rest = builder.compute(arith.RemUIOp, total, stages)
+    elif isinstance(known, int) and not isinstance(known, bool):
+        if known < 0:
+            raise ValueRangeError(
+                "PIPELINE_COUNT",
+                f"{name}: {known} stages",
+                hint="next goes forward, previous back",
+            )
+        whole, part = divmod(known, state.stages)
+        laps, rest = builder.constant(i32, whole & 1), builder.constant(i32, part)
+    else:
+        raise TypeMismatchError(
+            "PIPELINE_COUNT", f"{name}: the count is {describe(count)}; expected an integer"
+        )
+    index, wraps = _stepped(builder, state, rest, forward=name == "next")
+    parity = builder.compute(arith.XOrIOp, state.parity.ssa, wraps)
+    if known is None or (isinstance(known, int) and known // state.stages % 2):
+        odd = builder.compute(arith.AndIOp, laps, builder.constant(i32, 1))
+        parity = builder.compute(arith.XOrIOp, parity, odd)
+    return State(Scalar(index, types.i32), Scalar(parity, types.i32), state.stages)
+
+
+def _stepped(
+    builder: Builder, state: State, rest: SSAValue, *, forward: bool
+) -> tuple[SSAValue, SSAValue]:
+    """The index less than an iteration further or before, and 1 if the ring begins anew in between, else 0."""
+    stages = builder.constant(i32, state.stages)
+    if forward:
+        moved = builder.emit(arith.AddiOp(state.index.ssa, rest)).result
+        back = builder.emit(arith.SubiOp(moved, stages)).result
+        wraps = builder.emit(arith.CmpiOp(moved, stages, "sge")).result
+    else:
+        moved = builder.emit(arith.SubiOp(state.index.ssa, rest)).result
+        back = builder.emit(arith.AddiOp(moved, stages)).result
+        wraps = builder.emit(arith.CmpiOp(moved, builder.constant(i32, 0), "slt")).result
+    index = builder.emit(arith.SelectOp(wraps, back, moved)).result
+    return index, builder.compute(arith.ExtUIOp, wraps, to=i32)
+
+
+@operation(name="PipelineState.next")
+def _next(builder: Builder, state: State, count: object = 1) -> State:
+    return _moved(builder, state, count, "next")
+
+
+@operation(name="PipelineState.previous")
+def _previous(builder: Builder, state: State, count: object = 1) -> State:
+    return _moved(builder, state, count, "previous")
+
+
+_STATE_METHODS: Final = {"next": _next, "previous": _previous}
+
+
+_SIZES: Final = (4, 8, 16)
+
+
+@operation
+def st_async(
+    builder: Builder, array: object, index: object, value: object, barrier: object, rank: object
+) -> None:
+    """Writes adjacent elements of this array in another block asynchronously; the bytes come to the barrier there.
+
+    Who waits for that block's barrier sees them: neither side needs a `sync_cluster` for it. One of its threads has
+    arrived with ``expect_bytes=`` of all that come in the phase. On the CPU the write is done when a thread waits for
+    the barrier, so that a missing wait shows, and a block that ends with one in flight is an error.
+
+    Args:
+        array: in shared memory, of this block; the one at the same place in the other is written.
+        index: of the element: an integer, or a tuple with one per dimension. For several adjacent ones, a multiple
+            of their number, as for `store_vector`.
+        value: a number, or a tuple for adjacent elements along the last dimension: 4, 8 or 16 bytes.
+        barrier: of `mbarrier`: ``full[0]``, which stands for the other block's.
+        rank: of the other block in the cluster, or of this one; as for `map_shared`.
+
+    Raises:
+        TypeMismatchError: for an array that is not in shared memory, what is not a barrier, or as `store_vector` and
+            `map_shared`.
+        ValueRangeError: for another number of bytes, or as these.
+
+    Example:
+        ``full[0].arrive(expect_bytes=4); weft.st_async(tile, tid, 1.0, full[0], other); full[0].wait(0)``
+    """
+    if not isinstance(array, Tensor) or array.type.space.data != "shared":
+        where = f"a tensor in {array.type.space.data} memory" if isinstance(array, Tensor) else ""
+        raise TypeMismatchError(
+            "ST_ASYNC",
+            f"st_async: expected an array in shared memory, received {where or describe(array)}",
+            hint="give the block's own array; rank says whose is written",
+        )
+    if not isinstance(barrier, Mbarrier):
+        raise TypeMismatchError(
+            "ST_ASYNC",
+            f"st_async: the barrier is {describe(barrier)}; expected one of weft.mbarrier, such as full[0]",
+        )
+    items = cast("tuple[object, ...]", value if isinstance(value, tuple | list) else (value,))
+    size = len(items) * array.dtype.itemsize
+    if size not in _SIZES:
+        raise ValueRangeError(
+            "ST_ASYNC",
+            f"st_async: {len(items)} {array.dtype} take {size} bytes; expected 4, 8 or 16",
+            hint="write several adjacent elements at once, as a tuple" if size < _SIZES[0] else "",
+        )
+    block = checked_rank(builder, rank, "st_async")
+    if len(items) == 1:
+        places = index_values(builder, array, index)
+    else:
+        _, places, _ = vector_place(builder, "st_async", array, index, len(items))
+    elements = [vector_element(builder, "st_async", array, *item) for item in enumerate(items)]
+    there, words = (
+        builder.emit(MapSharedOp(own.ssa, block)).result for own in (array, barrier.words)
+    )
+    builder.emit(StAsyncOp(elements, there, places, words, barrier.index.ssa))

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of boxes of tensors by TMA: ``weft.tma``.
+"""Copies by TMA: of boxes of tensors, ``weft.tma``, and of adjacent elements, ``weft.bulk_copy``.
 
-In: a tensor map, the index of a box, a tile in shared memory. Out: copies that run beside the threads.
+In: a tensor map, the index of a box, offsets, a tile in shared memory; or two tensors without gaps, one of them in
+shared memory; a barrier, blocks of the cluster, the L2 cache's part. Out: copies that run beside the threads.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
+from xdsl.dialects.builtin import i32
+
+from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.async_copy import (
+    BULK_BYTES,
+    CACHES,
+    BulkLoadOp,
+    BulkStoreOp,
     FenceProxyOp,
     TmaLoadOp,
     TmaPrefetchOp,
@@ -16,22 +24,33 @@ from weft.dialects.nvgpu.async_copy import (
     TmaStoreOp,
     TmaWaitOp,
 )
+from weft.dialects.simt.types import TILE_ALIGNMENT
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.asynchronous.boxes import (
-    box_index,
-    box_place,
+from weft.language.asynchronous.cluster import checked_rank
+from weft.language.asynchronous.mbarrier import Mbarrier
+from weft.language.asynchronous.tensor_map import (
+    PITCH_BYTES,
     checked_map,
-    checked_tile,
-    map_offsets,
+    copy_map,
+    edit_map,
+    map_at,
 )
-from weft.language.asynchronous.copies import barrier_words, cache_policy, multicast_ranks
-from weft.language.asynchronous.device_maps import copy_map, edit_map, map_at
+from weft.language.debug import emit_assert
+from weft.language.memory.access import size
+from weft.language.numbers.convert import convert, expect_scalar
+from weft.language.numbers.operators import binary, compare
+from weft.language.numbers.promises import factor_of
 from weft.language.operation import operation
-from weft.language.values import describe
+from weft.language.values import Scalar, Tensor, TensorMap, describe, tensor_text
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from xdsl.ir import SSAValue
+
     from weft.dialects.builder import Builder
+
 
 __all__ = [
     "copy_map",
@@ -275,3 +294,385 @@ def fence_proxy(builder: Builder, *, space: object = "shared") -> None:
             "FENCE_SPACE", f'fence_proxy: space is {describe(space)}; expected "shared" or "global"'
         )
     builder.emit(FenceProxyOp(is_global=space == "global"))
+
+
+def barrier_words(name: str, barrier: object) -> tuple[SSAValue, SSAValue]:
+    """The array of a barrier and its index.
+
+    Raises:
+        TypeMismatchError: for what is not one of `mbarrier`.
+    """
+    if not isinstance(barrier, Mbarrier):
+        raise TypeMismatchError(
+            "TMA_BARRIER",
+            f"{name}: the barrier is {describe(barrier)}; expected one of weft.mbarrier, such as full[0]",
+        )
+    return barrier.words.ssa, barrier.index.ssa
+
+
+def multicast_ranks(builder: Builder, name: str, multicast: object) -> list[SSAValue]:
+    """The blocks that a load goes to; none if it is its own alone.
+
+    Raises:
+        TypeMismatchError: without clusters, or for a rank that is not an integer.
+        ValueRangeError: for a rank that no block has, the same one twice, or none at all.
+    """
+    if multicast is None:
+        return []
+    several = isinstance(multicast, tuple | list | range)
+    listed = cast("Iterable[object]", multicast) if several else (multicast,)
+    ranks = [checked_rank(builder, rank, f"{name}: multicast") for rank in listed]
+    known = [constant_integer(rank) for rank in ranks]
+    if not ranks or any(known.count(rank) > 1 for rank in known if rank is not None):
+        raise ValueRangeError(
+            "CLUSTER_RANK",
+            f"{name}: multicast is {describe(multicast)}; expected different ranks, one at least",
+        )
+    return ranks
+
+
+def cache_policy(name: str, cache: object) -> str | None:
+    """A name of `CACHES`, or None.
+
+    Raises:
+        ValueRangeError: for anything else.
+    """
+    if cache is None or (isinstance(cache, str) and cache in CACHES):
+        return cache
+    listed = ", ".join(map(repr, CACHES[:-1]))
+    raise ValueRangeError(
+        "TMA_CACHE",
+        f"{name}: cache is {describe(cache)}; expected None, {listed} or {CACHES[-1]!r}",
+    )
+
+
+# The number of spatial dimensions → the most of an im2col offset.
+_MOST_OFFSET: Final = {1: 65535, 2: 255, 3: 31}
+
+
+def map_offsets(builder: Builder, tensor_map: TensorMap, offsets: object) -> list[SSAValue]:
+    """How far from the kernel's first element another one lies, for an im2col map; nothing for another.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `tma.load`.
+    """
+    kind = tensor_map.type
+    count = kind.rank - 2 if kind.is_im2col else 0
+    if offsets is None and not count:
+        return []
+    parts = _parts(offsets)
+    if offsets is None or len(parts) != count:
+        raise TypeMismatchError(
+            "TMA_OFFSETS",
+            f"tma.load: offsets is {describe(offsets)}; "
+            + (
+                f"expected {count}, one for each spatial dimension"
+                if count
+                else "the map is not of im2col_map"
+            ),
+            hint="give an element (r, s) of the kernel as offsets=(r, s)"
+            if count
+            else "leave it out",
+        )
+    most = _MOST_OFFSET[count]
+    found: list[SSAValue] = []
+    for part in parts:
+        offset = _index(builder, "load", part)
+        known = constant_integer(offset)
+        if known is not None and not 0 <= known <= most:
+            raise ValueRangeError(
+                "TMA_OFFSETS", f"tma.load: an offset is {known}; expected 0 to {most}"
+            )
+        if known is None:
+            inside = compare(builder, "<=", Scalar(offset, types.i32), most)
+            text = f"tma.load: an offset into {tensor_map.name} is 0 to {most}"
+            emit_assert(builder, inside, text)
+            emit_assert(builder, compare(builder, ">=", Scalar(offset, types.i32), 0), text)
+        found.append(offset)
+    return found
+
+
+def box_place(
+    builder: Builder, name: str, tensor_map: object, index: object
+) -> tuple[TensorMap, list[SSAValue]]:
+    """The map and the index of a box's first element; of copies out of shared memory none is negative.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `tma.load` and `tma.store`.
+    """
+    found = checked_map(tensor_map, name)
+    indices = box_index(builder, name, found, index)
+    if name != "load":
+        _check_not_before(builder, name, found, indices)
+    return found, indices
+
+
+def _check_not_before(
+    builder: Builder, name: str, tensor_map: TensorMap, indices: Sequence[SSAValue]
+) -> None:
+    """Checks that a box that is written begins at no negative index: a GPU ends the kernel there."""
+    for dimension, index in enumerate(indices):
+        known = constant_integer(index)
+        expected = f"0 or more along dimension {dimension}"
+        if known is not None and known < 0:
+            raise ValueRangeError(
+                "TMA_INDEX",
+                f"tma.{name}: the box of {tensor_map.name} begins at {known}; expected {expected}",
+                hint="only loads begin before a tensor; make the map of a view that begins earlier",
+            )
+        if known is None:
+            text = f"tma.{name}: the box of {tensor_map.name} begins at {expected}"
+            emit_assert(builder, compare(builder, ">=", Scalar(index, types.i32), 0), text)
+
+
+def checked_tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
+    """The tile, checked against the map.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `tma.load`.
+    """
+    if tensor_map.type.is_im2col and name != "load":
+        raise TypeMismatchError(
+            "TMA_MAP",
+            f"tma.{name}: {tensor_map.name} is of im2col_map, which tma.load alone takes",
+            hint="make a map of the result with weft.tensor_map",
+        )
+    if not isinstance(tile, Tensor):
+        raise TypeMismatchError(
+            "TMA_TILE",
+            f"tma.{name}: the tile is {describe(tile)}; expected an array in shared memory",
+        )
+    kind, swizzle = tensor_map.type, tile.type.panels
+    box = tuple(size for size in kind.box if size != 1)
+    dims = tuple(size for size in tile.type.dims if size != 1)
+    width = swizzle.row_bytes.data if swizzle else None
+    if dims != box or tile.dtype != tensor_map.dtype or width != (kind.swizzle or None):
+        raise TypeMismatchError(
+            "TMA_TILE",
+            f"tma.{name}: {tensor_text(tile, tile.name)} with swizzle={width} is not a box of {tensor_map.name}, "
+            f"{kind.box} of {tensor_map.dtype} with swizzle={kind.swizzle or None}",
+            hint="make box=, swizzle= and the array's shape, dtype and swizzle= the same",
+        )
+    wrong = _as_it_lies(tile)
+    if wrong:
+        raise TypeMismatchError(
+            "TMA_TILE",
+            f"tma.{name}: {tensor_text(tile, tile.name)} {wrong}",
+            hint="copy a whole array of weft.shared, or an item of one: not its .T, nor some of its columns",
+        )
+    needed = swizzle.alignment_bytes if swizzle else TILE_ALIGNMENT
+    if tile.type.alignment_bytes.data % needed:
+        raise ValueRangeError(
+            "TMA_TILE",
+            f"tma.{name}: {tile.name} is known to begin at a multiple of {tile.type.alignment_bytes.data} bytes; "
+            + (f"its swizzle repeats every {needed}" if swizzle else f"expected one of {needed}"),
+            hint="copy into a tile of whole panels, with a multiple of 8 rows"
+            if swizzle
+            else f"make arrays, and the items of an array, take a multiple of {needed} bytes",
+        )
+    return tile
+
+
+def _as_it_lies(tile: Tensor) -> str:
+    """The reason why a tensor is not an array in shared memory; empty if it is one."""
+    swizzle = tile.type.panels
+    if tile.type.space.data != "shared":
+        return "is not in shared memory"
+    if swizzle is not None and swizzle.is_transposed.data:
+        return "has its rows and columns exchanged"
+    if swizzle is None and tile.type.layout.data != "contiguous":
+        return "has gaps between its rows"
+    return ""
+
+
+def box_index(builder: Builder, name: str, tensor_map: TensorMap, index: object) -> list[SSAValue]:
+    """The index of a box's first element, one i32 per dimension; it may be outside the tensor.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `tma.load`.
+    """
+    parts = _parts(index)
+    rank = tensor_map.type.rank
+    if len(parts) != rank:
+        raise TypeMismatchError(
+            "TMA_INDEX",
+            f"tma.{name}: {tensor_map.name} has rank {rank}, received "
+            f"{len(parts)} {'index' if len(parts) == 1 else 'indices'}",
+            hint="give the index of the box's first element, in elements, one number per dimension",
+        )
+    indices = [_index(builder, name, part) for part in parts]
+    _check_start(builder, name, tensor_map, indices[-1])
+    return indices
+
+
+def _check_start(builder: Builder, name: str, tensor_map: TensorMap, start: SSAValue) -> None:
+    """Checks that a box begins at a multiple of 16 bytes along the last dimension: a GPU ends the kernel elsewhere."""
+    multiple, known = PITCH_BYTES // tensor_map.dtype.itemsize, constant_integer(start)
+    expected = f"a multiple of {multiple} elements, {PITCH_BYTES} bytes, along dimension {tensor_map.type.rank - 1}"
+    if known is not None and known % multiple:
+        raise ValueRangeError(
+            "TMA_INDEX",
+            f"tma.{name}: the box of {tensor_map.name} begins at {known}; expected {expected}",
+            hint="copy a wider box that begins at such a place, and read from within the tile",
+        )
+    if factor_of(builder, start) % multiple:
+        rest = binary(builder, "&", Scalar(start, types.i32), multiple - 1)
+        text = f"tma.{name}: the box of {tensor_map.name} begins at {expected}"
+        emit_assert(builder, compare(builder, "==", rest, 0), text)
+
+
+def _parts(value: object) -> tuple[object, ...]:
+    return cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+
+
+def _index(builder: Builder, name: str, part: object) -> SSAValue:
+    found = expect_scalar(builder, part, f"tma.{name}: an index")
+    if isinstance(found, Scalar):
+        is_integer = found.dtype.is_integer and not found.dtype.is_bool
+    else:
+        is_integer = isinstance(found, int) and not isinstance(found, bool)
+    if not is_integer:
+        raise TypeMismatchError(
+            "TMA_INDEX", f"tma.{name}: an index is {describe(part)}; expected an integer"
+        )
+    return convert(builder, found, types.i32).ssa
+
+
+_SPACES: Final = {("shared", "global"), ("global", "shared")}
+
+
+@operation
+def bulk_copy(
+    builder: Builder,
+    to: object,
+    source: object,
+    barrier: object = None,
+    *,
+    cache: object = None,
+) -> None:
+    """Copies adjacent elements asynchronously from a tensor into shared memory, or from shared memory into a tensor.
+
+    One thread calls it, and TMA does the rest; no tensor map is needed. Into shared memory the bytes come
+    to a barrier, as those of `tma.load`: a thread has arrived there with ``expect_bytes=``. Out of shared memory each
+    copy is a group of its own, which `tma.wait` of the same thread waits for; those that wrote the array have said
+    `fence_proxy`. On the CPU the copy runs as late as is legal, when a thread waits for it.
+
+    Both begin at multiples of 16 bytes, and the size is one. The alignment, of tensors, of tiles, of slices that begin
+    at ``128 * i`` or at the ``i`` of ``range(0, n, 128)``, is checked at compile time, and so are lengths if they are
+    constants; others are checked like an `assert`: always on the CPU, on a GPU with ``--enable-assertions``.
+
+    Args:
+        to, source: a tensor of the kernel's parameters, or a slice or tile of one, and an array of shared memory, or a
+            part of one, in either order; without gaps, of as many elements of one type. Arrays with a swizzle are for
+            `tma.load` and `tma.store`.
+        barrier: of `mbarrier`, such as ``full[state]``, for a copy into shared memory; otherwise None.
+        cache: as for `tma.load`.
+
+    Raises:
+        TypeMismatchError: for other memory, elements that are not adjacent or not of one type, too little known
+            alignment, or a barrier too many or too few.
+        ValueRangeError: for sizes that differ, or are not a multiple of 16 bytes; another `cache`.
+        UnavailableError: before sm_90.
+
+    Example:
+        ``full[0].arrive(expect_bytes=tile.nbytes); weft.bulk_copy(tile, a.tile(32, block), full[0])``
+    """
+    target, origin = (_checked(one) for one in (to, source))
+    spaces = target.type.space.data, origin.type.space.data
+    if spaces not in _SPACES:
+        raise TypeMismatchError(
+            "BULK_COPY",
+            f"bulk_copy: from {spaces[1]} to {spaces[0]} memory; expected a tensor of the kernel's parameters and an "
+            "array of weft.shared",
+        )
+    if target.dtype != origin.dtype:
+        raise TypeMismatchError(
+            "BULK_COPY",
+            f"bulk_copy: {origin.name} holds {origin.dtype}, and {target.name} {target.dtype}",
+        )
+    count = _count(builder, target, origin)
+    length = _bytes(builder, count, target.dtype.itemsize)
+    policy = cache_policy("bulk_copy", cache)
+    if spaces[0] == "shared" and barrier is None:
+        raise TypeMismatchError(
+            "TMA_BARRIER",
+            "bulk_copy: a copy into shared memory reports to a barrier, and none is given",
+            hint="make one with weft.mbarrier, and pass full[0]",
+        )
+    if spaces[0] == "shared":
+        words = barrier_words("bulk_copy", barrier)
+        builder.emit(BulkLoadOp(target.ssa, origin.ssa, length, *words, policy))
+        return
+    if barrier is not None:
+        raise TypeMismatchError(
+            "TMA_BARRIER",
+            f"bulk_copy: {describe(barrier)} is given for a copy out of shared memory, which reports to none",
+            hint="wait with weft.tma.wait() in the same thread",
+        )
+    builder.emit(BulkStoreOp(target.ssa, origin.ssa, length, policy))
+
+
+def _checked(value: object) -> Tensor:
+    """A tensor whose elements are adjacent, at a multiple of 16 bytes."""
+    if not isinstance(value, Tensor) or value.type.is_pointer:
+        raise TypeMismatchError(
+            "BULK_COPY",
+            f"bulk_copy: received {describe(value)}; expected a tensor, or a part of one",
+            hint="give a pointer a length: p[a:b]" if isinstance(value, Tensor) else "",
+        )
+    kind = value.type
+    if kind.layout.data != "contiguous" and (kind.rank != 1 or kind.layout.data != "inner"):
+        raise TypeMismatchError(
+            "BULK_COPY",
+            f"bulk_copy: {tensor_text(value, value.name)} is not known to be contiguous",
+            hint='annotate a layout of "contiguous", and take a part without gaps'
+            if kind.space.data == "global"
+            else "weft.tma copies boxes and swizzled tiles",
+        )
+    if kind.alignment_bytes.data % BULK_BYTES:
+        raise TypeMismatchError(
+            "VECTOR_ALIGNMENT",
+            f"bulk_copy: {value.name} is known to begin at a multiple of {kind.alignment_bytes.data} bytes; expected "
+            f"{BULK_BYTES}",
+            hint=f"annotate weft.fake_tensor(..., alignment_bytes={BULK_BYTES}), and begin parts at products, such as "
+            f"a[{BULK_BYTES // value.dtype.itemsize} * i:]"
+            if kind.space.data == "global"
+            else f"make arrays, and the items of an array, take a multiple of {BULK_BYTES} bytes",
+        )
+    return value
+
+
+def _count(builder: Builder, to: Tensor, source: Tensor) -> int | Scalar:
+    """How many elements both have."""
+    one, other = size(builder, to), size(builder, source)
+    if isinstance(one, int) and isinstance(other, int):
+        if one != other:
+            raise ValueRangeError(
+                "BULK_COPY_SIZE",
+                f"bulk_copy: {to.name} has {one} elements, and {source.name} {other}",
+            )
+    else:
+        same = compare(builder, "==", one, other)
+        emit_assert(builder, same, f"bulk_copy: {to.name} has as many elements as {source.name}")
+    count = one if isinstance(one, int) else other
+    multiple = BULK_BYTES // to.dtype.itemsize
+    if isinstance(count, int):
+        if count % multiple:
+            raise ValueRangeError(
+                "BULK_COPY_SIZE",
+                f"bulk_copy: {count} {to.dtype} take {count * to.dtype.itemsize} bytes; expected a multiple of "
+                f"{BULK_BYTES}",
+                hint=f"copy a multiple of {multiple} elements",
+            )
+    elif factor_of(builder, count.ssa) % multiple:
+        rest = binary(builder, "&", count, multiple - 1)
+        text = f"bulk_copy: the number of elements is a multiple of {multiple}"
+        emit_assert(builder, compare(builder, "==", rest, 0), text)
+    return count
+
+
+def _bytes(builder: Builder, count: int | Scalar, itemsize: int) -> SSAValue:
+    """The size of as many elements, as an i32."""
+    if isinstance(count, int):
+        return builder.constant(i32, count * itemsize)
+    return convert(builder, binary(builder, "*", count, itemsize), types.i32).ssa

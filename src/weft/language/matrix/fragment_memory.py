@@ -19,9 +19,8 @@ from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.matrix.fragment import expect_fragment, mapped, origin, to
 from weft.language.memory import access
 from weft.language.memory.atomics import atomic_add
-from weft.language.numbers.convert import convert
+from weft.language.numbers.convert import convert, wide_dtype
 from weft.language.numbers.operators import binary
-from weft.language.numbers.promotion import wide_dtype
 from weft.language.operation import operation
 from weft.language.values import Fragment, Scalar, Tensor, describe, shape_text, tensor_text
 from weft.types import dtype as types

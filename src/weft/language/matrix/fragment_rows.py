@@ -13,8 +13,8 @@ from xdsl.ir import Block
 from weft.dialects.simt.fragment import FragmentReduceOp, FragmentType, FragmentYieldOp
 from weft.errors import TypeMismatchError
 from weft.language.matrix.fragment import expect_fragment, mapped, to
+from weft.language.numbers.convert import wide_dtype
 from weft.language.numbers.operators import binary
-from weft.language.numbers.promotion import wide_dtype
 from weft.language.numbers.rounding import emit_extreme
 from weft.language.operation import operation
 from weft.language.threads.warp import shfl_xor

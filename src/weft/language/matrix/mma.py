@@ -17,7 +17,7 @@ from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.matrix.fragment import filled, mapped, origin
 from weft.language.memory.access import load
-from weft.language.memory.tiles import contiguous_dimension, known_stride
+from weft.language.memory.views import contiguous_dimension, known_stride
 from weft.language.operation import operation
 from weft.language.values import Fragment, Scalar, Tensor, describe, tensor_text
 from weft.types import dtype as types

@@ -20,7 +20,7 @@ from weft.dialects.simt.fragment import FragmentType
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.matrix.fragment import filled
-from weft.language.memory.tiles import tile_facts
+from weft.language.memory.views import tile_facts
 from weft.language.numbers.convert import truth
 from weft.language.operation import operation
 from weft.language.values import Fragment, Tensor, describe, tensor_text

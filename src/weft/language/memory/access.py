@@ -25,11 +25,9 @@ from weft.errors import (
     TypeMismatchError,
     ValueRangeError,
 )
-from weft.language.numbers.constants import article
-from weft.language.numbers.convert import convert, operand, stored
+from weft.language.numbers.convert import article, convert, index_dtype, operand, stored
 from weft.language.numbers.operators import binary
 from weft.language.numbers.promises import promised_dim
-from weft.language.numbers.promotion import index_dtype
 from weft.language.values import Scalar, StagedNamespace, Tensor, describe, shape_text
 from weft.types import dtype as types
 

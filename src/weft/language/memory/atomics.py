@@ -1,19 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atomic read-modify-write: ``atomic_add``, ``atomic_max``, ``atomic_cas`` and the others.
+"""Atomics: read-modify-write, sums that return nothing (``red_add``), ordered and volatile loads and stores.
 
-In: a tensor in global or shared memory, an index, a value, a memory order and scope. Out: the old element.
+In: a tensor in global or shared memory, an index, a value (for sums also a tuple), a memory order and scope. Out: the
+old element; one atomic sum, or one of a vector; loads and stores with the guarantees of docs/memory-model.md.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Concatenate, Final
+from typing import TYPE_CHECKING, Concatenate, Final, cast
 
 from xdsl.dialects import arith
 
-from weft.dialects.simt.atomics import MEMORY_ORDERS, MEMORY_SCOPES, AtomicCasOp, AtomicRmwOp
+from weft.dialects.simt.atomics import (
+    LOAD_ORDERS,
+    MEMORY_ORDERS,
+    MEMORY_SCOPES,
+    STORE_ORDERS,
+    AtomicCasOp,
+    AtomicLoadOp,
+    AtomicRmwOp,
+    AtomicStoreOp,
+    RedAddOp,
+)
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.memory.access import index_values
+from weft.language.memory.access import index_values, load, store
+from weft.language.memory.vectors import vector_element, vector_place
 from weft.language.numbers.convert import materialize
 from weft.language.operation import Operation, operation
 from weft.language.values import Scalar, Tensor, describe
@@ -26,6 +38,7 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
     from weft.language.operation import Parameters
     from weft.types.dtype import DType
+
 
 _INTEGERS: Final = tuple(dtype for dtype in DTYPES if dtype.is_integer)
 _NUMBERS: Final = (*_INTEGERS, *(dtype for dtype in DTYPES if dtype.is_float))
@@ -289,5 +302,181 @@ def check_atomic(
         raise ValueRangeError(
             "ATOMIC_SCOPE",
             f"{name}: scope is {describe(scope)}; expected one of {', '.join(MEMORY_SCOPES)}",
+        )
+    return tensor
+
+
+@operation
+def atomic_load(
+    builder: Builder,
+    tensor: Tensor,
+    index: object,
+    *,
+    order: str = "relaxed",
+    scope: str = "device",
+) -> Scalar:
+    """Reads an element atomically: a value that some thread wrote, never parts of two.
+
+    With ``acquire`` it makes visible what the writing thread did before its ``release``. Use it in loops that wait for
+    another thread.
+
+    Args:
+        tensor: in global or shared memory, of any element type.
+        index: an integer, or a tuple with one per dimension.
+        order: ``relaxed``, ``acquire`` or ``seq_cst``.
+        scope: ``block``, ``device`` or ``system``: the threads that may take part.
+
+    Raises:
+        TypeMismatchError: for a non-tensor, a tensor in the thread's own memory, or a wrong index.
+        ValueRangeError: for another order or scope.
+
+    Example:
+        ``is_ready = weft.atomic_load(ready, 0, order="acquire") != 0``
+    """
+    tensor = check_atomic(tensor, "load", order, scope, LOAD_ORDERS)
+    places = index_values(builder, tensor, index)
+    return Scalar(builder.emit(AtomicLoadOp(tensor.ssa, places, order, scope)).result, tensor.dtype)
+
+
+@operation
+def atomic_store(
+    builder: Builder,
+    tensor: Tensor,
+    index: object,
+    value: object,
+    *,
+    order: str = "relaxed",
+    scope: str = "device",
+) -> None:
+    """Writes an element atomically.
+
+    With ``release``, a thread that reads the value with ``acquire`` also sees this thread's earlier writes.
+
+    Args:
+        tensor: in global or shared memory, of any element type.
+        index: an integer, or a tuple with one per dimension.
+        value: a number that the element type holds.
+        order: ``relaxed``, ``release`` or ``seq_cst``.
+        scope: ``block``, ``device`` or ``system``: the threads that may take part.
+
+    Raises:
+        TypeMismatchError: as `atomic_load`, or for a value that needs an explicit conversion.
+        ValueRangeError: for another order or scope, or a constant out of range.
+
+    Example:
+        ``values[0] = x; weft.atomic_store(ready, 0, 1, order="release")``
+    """
+    tensor = check_atomic(tensor, "store", order, scope, STORE_ORDERS)
+    places = index_values(builder, tensor, index)
+    element = atomic_element(builder, tensor, "store", value)
+    builder.emit(AtomicStoreOp(element.ssa, tensor.ssa, places, order, scope))
+
+
+@operation
+def volatile_load(builder: Builder, tensor: Tensor, index: object) -> Scalar:
+    """Reads an element from memory each time: never dropped, moved or combined.
+
+    It guarantees neither order nor atomicity: between threads, use `atomic_load`. It is for memory changed by a device
+    or the host, and for measurements.
+
+    Args:
+        tensor: in any memory, of any element type.
+        index: an integer, or a tuple with one per dimension.
+
+    Raises:
+        TypeMismatchError: for a non-tensor, or a wrong index.
+        ValueRangeError: for a constant index out of range.
+
+    Example:
+        ``now = weft.volatile_load(ready, 0)``
+    """
+    return load(builder, _tensor("volatile_load", tensor), index, volatile=True)
+
+
+@operation
+def volatile_store(builder: Builder, tensor: Tensor, index: object, value: object) -> None:
+    """Writes an element to memory each time: never dropped, moved or combined.
+
+    Arguments and errors are those of `volatile_load`, and those of ``tensor[index] = value`` for the value.
+
+    Example:
+        ``weft.volatile_store(ready, 0, 1)``
+    """
+    store(builder, _tensor("volatile_store", tensor), index, value, volatile=True)
+
+
+def _tensor(name: str, tensor: object) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise TypeMismatchError(
+            "VOLATILE_TENSOR",
+            f"{name}: the first argument must be a tensor, received {describe(tensor)}",
+            hint=f"write {name}(tensor, index, ...), not {name}(tensor[index], ...)",
+        )
+    return tensor
+
+
+RED_DTYPES: Final = (
+    *(types.f16, types.bf16, types.f32, types.f64),
+    *(types.i32, types.u32, types.i64, types.u64),
+)
+"""Element types of which a GPU adds one in an instruction, or several."""
+
+
+@operation
+def red_add(builder: Builder, tensor: object, index: object, values: object) -> None:
+    """Adds a number to an element, or a tuple of numbers to adjacent elements, each in one step; returns nothing.
+
+    Relaxed and for the whole device, as `atomic_add`. A vector as a whole is not one step: another thread may see some
+    of its sums before the others. In global memory GPUs from sm_90 on add up to 16 bytes of f32, f16 and bf16 with one
+    instruction, and since sm_60 pairs of f16; everything else is added element by element, with the same meaning.
+    There, a GPU treats subnormal f32 numbers as 0.
+
+    Args:
+        tensor: in global or shared memory, of f16, bf16, f32, f64, i32, u32, i64 or u64; for a tuple with a last stride
+            of 1 and known to be aligned to the whole size, as for `load_vector`.
+        index: of the first element: an integer, or a tuple with one per dimension.
+        values: a number, or a tuple of 2, 4 or 8 of at most 16 bytes in all. They are rounded to the element type as in
+            a store.
+
+    Raises:
+        TypeMismatchError: for a non-tensor, another element type, a thread's own memory, a wrong index, a layout whose
+            last stride is not 1, or too little known alignment.
+        ValueRangeError: for another count, more than 16 bytes, or an unaligned constant index.
+
+    Example:
+        ``weft.red_add(weft.shared(8, weft.f32), 4, (x, y, z, 1.0))``
+    """
+    found = _checked(tensor)
+    if not isinstance(values, tuple | list):
+        element = Scalar(vector_element(builder, "red_add", found, 0, values), found.dtype)
+        atomic_add.emit(builder, found, index, element)
+        return
+    items = cast("tuple[object, ...]", values)
+    _, places, _ = vector_place(builder, "red_add", found, index, len(items))
+    elements = [
+        vector_element(builder, "red_add", found, number, item) for number, item in enumerate(items)
+    ]
+    builder.emit(RedAddOp(elements, found.ssa, places))
+
+
+def _checked(tensor: object) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise TypeMismatchError(
+            "ATOMIC_TENSOR",
+            f"red_add: the first argument must be a tensor, received {describe(tensor)}",
+            hint="write red_add(tensor, index, values), not red_add(tensor[index], values)",
+        )
+    if tensor.type.space.data == "local":
+        raise TypeMismatchError(
+            "ATOMIC_SPACE",
+            f"red_add: {tensor.name} is in the thread's own memory, which no other thread can reach",
+            hint="use a plain load and store",
+        )
+    if tensor.dtype not in RED_DTYPES:
+        listed = ", ".join(dtype.name for dtype in RED_DTYPES)
+        raise TypeMismatchError(
+            "ATOMIC_DTYPE",
+            f"red_add: {tensor.name} holds {tensor.dtype}; expected one of {listed}",
+            hint="use atomic_add, which loops over the word around a smaller element",
         )
     return tensor

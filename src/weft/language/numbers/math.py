@@ -9,11 +9,6 @@ Out: one name per function, as users write it after ``weft.math.``.
 from __future__ import annotations
 
 from weft.language.numbers import elementary, rounding
-from weft.language.numbers.bits import clz as clz
-from weft.language.numbers.bits import ctz as ctz
-from weft.language.numbers.bits import ffs as ffs
-from weft.language.numbers.bits import mulhi as mulhi
-from weft.language.numbers.bits import popcount as popcount
 from weft.language.numbers.elementary import acos as acos
 from weft.language.numbers.elementary import acosh as acosh
 from weft.language.numbers.elementary import asin as asin
@@ -41,11 +36,16 @@ from weft.language.numbers.elementary import sqrt as sqrt
 from weft.language.numbers.elementary import tan as tan
 from weft.language.numbers.elementary import tanh as tanh
 from weft.language.numbers.rounding import ceil as ceil
+from weft.language.numbers.rounding import clz as clz
 from weft.language.numbers.rounding import copysign as copysign
+from weft.language.numbers.rounding import ctz as ctz
+from weft.language.numbers.rounding import ffs as ffs
 from weft.language.numbers.rounding import floor as floor
 from weft.language.numbers.rounding import isfinite as isfinite
 from weft.language.numbers.rounding import isinf as isinf
 from weft.language.numbers.rounding import isnan as isnan
+from weft.language.numbers.rounding import mulhi as mulhi
+from weft.language.numbers.rounding import popcount as popcount
 from weft.language.numbers.rounding import trunc as trunc
 
 # Named with an underscore where they are defined, beside Python's own.

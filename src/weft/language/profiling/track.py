@@ -23,8 +23,16 @@ from weft.language.profiling.device import (
     packed,
     record,
 )
-from weft.language.threads.grid import block_dim, block_idx, grid_dim, thread_idx
-from weft.language.threads.timing import clock32, clock64, globaltimer, sm_id
+from weft.language.threads.grid import (
+    block_dim,
+    block_idx,
+    clock32,
+    clock64,
+    globaltimer,
+    grid_dim,
+    sm_id,
+    thread_idx,
+)
 from weft.language.threads.warp import warp_id
 from weft.types import record_format as wire
 from weft.types.dtype import i32, i64, u32, u64

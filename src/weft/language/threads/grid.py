@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coordinates of a thread: ``thread_idx``, ``block_idx``, ``block_dim``, ``grid_dim``; ``multiprocessors``.
+"""Coordinates of a thread, clocks, and programmatic dependent launches.
 
-In: a dimension, ``.x``, ``.y`` or ``.z``. Out: an i32, read once per function.
+In: for ``thread_idx``, ``block_idx``, ``block_dim``, ``grid_dim`` a dimension, ``.x``, ``.y`` or ``.z``. Out: an i32,
+read once per function. ``globaltimer``, ``clock64``, ``clock32``, ``sm_id`` give integers that differ from run to run;
+each call reads anew and is never moved. ``grid_dependency_wait`` and ``grid_dependency_launch`` order a grid and the
+next.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.dialects.nvgpu.threads import GridDependencyLaunchOp, GridDependencyWaitOp
+from weft.dialects.simt.profiling import SmIdOp, TimerOp
 from weft.dialects.simt.threads import (
     DIMENSIONS,
     BlockDimOp,
@@ -127,3 +132,84 @@ def multiprocessors(builder: Builder) -> Scalar:
             MultiprocessorsOp(), "multiprocessors", key=MultiprocessorsOp
         )
     return Scalar(found.results[0], types.i32)
+
+
+@operation
+def grid_dependency_wait(builder: Builder) -> None:
+    """Waits until the kernel before this one in the stream has ended, and sees what it wrote.
+
+    A kernel launched with ``programmatic=True`` may begin earlier, as soon as every block of the one before has called
+    `grid_dependency_launch` or has ended, and prepares what does not depend on it: barriers, copies of other arrays.
+    **Each thread that reads or overwrites what the kernel before touches calls it first.** Where it is missing, results
+    are wrong now and then on a GPU, and no tool of weft finds that: on the CPU kernels run one after the other.
+
+    Raises:
+        UnavailableError: on a GPU before sm_90.
+
+    Example:
+        ``weft.grid_dependency_wait(); x = a[weft.thread_idx.x]``
+    """
+    builder.emit(GridDependencyWaitOp())
+
+
+@operation
+def grid_dependency_launch(builder: Builder) -> None:
+    """Lets the next kernel of the stream begin, if it was launched with ``programmatic=True``, once all blocks said so.
+
+    A block that has ended counts as having said so. What this kernel writes, before or after, the next one sees only
+    after its `grid_dependency_wait`. On the CPU it does nothing.
+
+    Raises:
+        UnavailableError: on a GPU before sm_90.
+
+    Example:
+        ``a[weft.thread_idx.x] = 1; weft.grid_dependency_launch()``
+    """
+    builder.emit(GridDependencyLaunchOp())
+
+
+@operation
+def globaltimer(builder: Builder) -> Scalar:
+    """The time in nanoseconds, on one clock for the whole device: an i64.
+
+    On a GPU it moves in steps of 32 ns or more (1 µs on some); on the CPU it is the monotonic clock. Only differences
+    are meaningful.
+
+    Example:
+        ``begin = weft.globaltimer()``
+    """
+    return Scalar(builder.emit(TimerOp("globaltimer")).result, types.i64)
+
+
+@operation
+def clock64(builder: Builder) -> Scalar:
+    """Cycles of this multiprocessor's clock: an i64; only differences on one multiprocessor are meaningful.
+
+    On the CPU it counts nanoseconds of the monotonic clock.
+
+    Example:
+        ``begin = weft.clock64(); b[i] = weft.math.sin(x); cycles = weft.clock64() - begin``
+    """
+    return Scalar(builder.emit(TimerOp("clock64")).result, types.i64)
+
+
+@operation
+def clock32(builder: Builder) -> Scalar:
+    """The low 32 bits of `clock64`: a u32, so that differences below 2³² are right even if it wraps.
+
+    Cheaper than `clock64` on a GPU.
+
+    Example:
+        ``begin = weft.clock32(); b[i] = weft.math.sin(x); cycles = weft.clock32() - begin``
+    """
+    return Scalar(builder.emit(TimerOp("clock32")).result, types.u32)
+
+
+@operation
+def sm_id(builder: Builder) -> Scalar:
+    """The number of the multiprocessor that runs this thread: an i32; on the CPU, of the worker thread.
+
+    Example:
+        ``busy[weft.sm_id()] = 1``
+    """
+    return Scalar(builder.emit(SmIdOp()).result, types.i32)

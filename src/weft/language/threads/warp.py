@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warp collectives: shuffles, votes, matches, reductions; and a thread's lane and warp.
+"""Warp collectives: shuffles, votes, matches, reductions; a thread's lane and warp; warpgroups of 128 threads.
 
 In: a value per lane, and a mask of the lanes that take part, all of which call it with that mask. Out: the combined
-value.
+value. In: a group, ``weft.warp`` or ``weft.warpgroup``. Out: its number in the block; whether this thread acts for it
+(``elect_one``). ``setmaxnreg`` moves registers between warpgroups of different work.
 """
 
 from __future__ import annotations
@@ -10,20 +11,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import i32
 
-from weft.dialects.simt.threads import (
-    LaneIdOp,
-    MatchOp,
-    ShuffleOp,
-    VoteOp,
-    WarpIdOp,
-    WarpReduceOp,
+from weft.dialects.nvgpu.threads import (
+    REGISTER_COUNTS,
+    ElectOneOp,
+    SetmaxnregOp,
+    WarpgroupBarrierOp,
+    WarpgroupIdOp,
 )
+from weft.dialects.simt.threads import LaneIdOp, MatchOp, ShuffleOp, VoteOp, WarpIdOp, WarpReduceOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import integer_type
-from weft.language.numbers.constants import default_dtype
-from weft.language.numbers.convert import constant, convert, expect_scalar, truth
-from weft.language.numbers.promotion import arithmetic_dtype
+from weft.language.numbers.convert import (
+    arithmetic_dtype,
+    constant,
+    convert,
+    default_dtype,
+    expect_scalar,
+    truth,
+)
 from weft.language.operation import operation
 from weft.language.threads.barrier import FULL_MASK, lane_mask
 from weft.language.values import Scalar, describe
@@ -32,8 +39,8 @@ from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
-    from weft.dialects.nvgpu.threads import WarpgroupIdOp
     from weft.types.dtype import DType
+
 
 _BITWISE: Final = ("and", "or", "xor")
 
@@ -391,3 +398,129 @@ def _number(builder: Builder, value: object, what: str) -> Scalar:
     if isinstance(found, Scalar):
         return found
     return constant(builder, found, default_dtype(found))
+
+
+_WARPS: Final = 4  # of a warpgroup
+
+
+class ThreadGroup:
+    """Threads of a block that follow each other."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.__doc__ = text
+
+    def __repr__(self) -> str:
+        return f"weft.{self.name}"
+
+
+warp: Final = ThreadGroup(
+    "warp",
+    """The 32 threads of a warp; a user names them by the module ``weft.warp``.""",
+)
+
+warpgroup: Final = ThreadGroup(
+    "warpgroup",
+    """The 128 threads of a warpgroup, for `elect_one`.
+
+    Example:
+        ``leader = weft.elect_one(weft.warpgroup)``
+    """,
+)
+
+
+@operation
+def warpgroup_id(builder: Builder) -> Scalar:
+    """This thread's warpgroup in its block: an i32, from 0.
+
+    128 threads in a row are a warpgroup, numbered as `warp_id` does. All threads of a warp have it in one register, so
+    that a branch on it costs nothing and what is computed from it is computed once for the warp.
+
+    Example:
+        ``if weft.warpgroup_id() == 0: weft.sync_warpgroup()``
+    """
+    return position(builder, WarpgroupIdOp, "warpgroup")
+
+
+@operation
+def sync_warpgroup(builder: Builder) -> None:
+    """Waits for the 128 threads of this warpgroup, which then see what any of them wrote to memory before.
+
+    All of them must call it, at the same place: on a GPU, a thread that has returned is waited for forever; on the CPU
+    it is an error, as is a warpgroup with fewer threads.
+
+    Example:
+        ``tile[tid % 32] = a[i]; weft.sync_warpgroup(); b[i] = tile[31 - tid % 32]``
+    """
+    builder.emit(WarpgroupBarrierOp(position(builder, WarpgroupIdOp, "warpgroup").ssa))
+
+
+@operation
+def elect_one(builder: Builder, group: object = warp) -> Scalar:
+    """Whether this thread is the one that acts for its group: a ``bool_``, true for one thread, each time the same.
+
+    All threads of the warp call it together, also for a warpgroup, of which it is a thread of the first warp; on the
+    CPU, a call by a part of those that have not returned is an error. What only
+    one thread should do, such as starting a copy, costs less under `elect_one` than under ``lane_id() == 0``: the
+    assembler knows then that it is one.
+
+    Args:
+        group: ``weft.warp`` or ``weft.warpgroup``.
+
+    Raises:
+        TypeMismatchError: for anything else.
+
+    Example:
+        ``if weft.elect_one(): weft.atomic_add(totals, 0, 1.0)``
+    """
+    name = group.name if isinstance(group, ThreadGroup) else getattr(group, "THREAD_GROUP", None)
+    if name not in (warp.name, warpgroup.name):
+        raise TypeMismatchError(
+            "THREAD_GROUP",
+            f"elect_one: expected weft.warp or weft.warpgroup, received {describe(group)}",
+        )
+    elected = builder.emit(ElectOneOp()).result
+    if name == warpgroup.name:
+        number = position(builder, WarpIdOp, "warp").ssa
+        among = builder.emit(arith.AndIOp(number, builder.constant(i32, _WARPS - 1))).result
+        first = builder.emit(arith.CmpiOp(among, builder.constant(i32, 0), "eq")).result
+        elected = builder.emit(arith.AndIOp(elected, first)).result
+    return Scalar(elected, types.bool_)
+
+
+@operation
+def setmaxnreg(builder: Builder, count: object) -> None:
+    """Gives each thread of this warpgroup `count` registers from here on, once there are so many.
+
+    A warpgroup that copies needs few registers, one that multiplies many. Every launch begins with equal shares: with
+    384 threads per block 168 each. The compiler compares `count` with the share of the kernel's block, so the block's
+    size must be known: constant in every launch, or ``@weft.kernel(max_threads=384)``. All four warps of the
+    warpgroup execute it together: what a GPU does with one alone is undefined. That is refused where branches on
+    `warpgroup_id` or `warp_id` tell who asks, and so is more than the others gave back, which would wait forever. On
+    the CPU a warpgroup's threads meet here, which orders no memory, and nothing else happens.
+
+    Args:
+        count: registers per thread: a constant, 24 to 256, a multiple of 8.
+
+    Raises:
+        TypeMismatchError: for a count that is not a constant integer.
+        ValueRangeError: for another number, or more of all warpgroups together than a block has.
+        UnavailableError: on a GPU before sm_90a, or where the block's size is not known.
+
+    Example:
+        ``weft.setmaxnreg(40)``, where a warpgroup only copies
+    """
+    found = expect_scalar(builder, count, "setmaxnreg: the number of registers")
+    known = found.constant if isinstance(found, Scalar) else found
+    if not isinstance(known, int) or isinstance(known, bool):
+        raise TypeMismatchError(
+            "REGISTER_COUNT",
+            f"setmaxnreg: the number of registers is {describe(found)}; expected a constant integer",
+            hint="write it as a literal in each branch",
+        )
+    if known not in REGISTER_COUNTS:
+        raise ValueRangeError(
+            "REGISTER_COUNT",
+            f"setmaxnreg: the number of registers is {known}; expected a multiple of 8 from 24 to 256",
+        )
+    builder.emit(SetmaxnregOp(known))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.language.functions import device_function
+from weft.language.memory.arrays import shared
 from weft.language.memory.atomics import atomic_add
-from weft.language.memory.shared import shared
 from weft.language.threads.barrier import sync_threads
 from weft.primitives import items as lists
 from weft.primitives.threads import block_threads, thread_rank

@@ -26,8 +26,8 @@ from weft.dialects.flow import constant_trips, unroll_factor, walk
 from weft.dialects.nvgpu.mma import WgmmaMmaOp
 from weft.dialects.simt.kernel import LaunchExOp
 from weft.errors import UnavailableError
-from weft.passes.hoist_loads import is_long
-from weft.passes.split_addresses import has_address
+from weft.passes.arithmetic import has_address
+from weft.passes.loads import is_long
 from weft.types.capabilities import FEATURES, capabilities
 
 if TYPE_CHECKING:

@@ -1,43 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removes a kernel's unused parameters: whole arguments, and pointers, dims and strides of tensors.
+"""Removes what a kernel does not use: operations without effect, arguments, pointers, dims and strides of tensors.
 
-In: a module with kernels ready to print. Out: kernels and launches without these arguments, and each tensor argument of
-a kernel with `weft.parts`, its passed parts.
+In: a traced module; for parameters, one whose kernels are ready to print. Out: the same without constants, dims and
+arrays that only discarded attempts used, so that they take no shared memory; kernels and launches without unused
+arguments, and each tensor argument of a kernel with `weft.parts`, its passed parts.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.traits import Pure
 
 from weft.dialects.access import NeedsParts, trait_of
 from weft.dialects.flow import CARRIERS, origins, walk
-from weft.dialects.simt.kernel import (
-    PARTS,
-    POINTER,
-    UNIT,
-    KernelOp,
-    LaunchExOp,
-    sizes_attribute,
-)
+from weft.dialects.simt.kernel import PARTS, POINTER, UNIT, KernelOp, LaunchExOp, sizes_attribute
+from weft.dialects.simt.memory import AllocaOp, GlobalScratchOp, ScratchOp, SharedOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+    from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
     from weft.dialects.access import Part
+
+
+def remove_unused_operations(module: ModuleOp) -> None:
+    """Removes unused operations without effect that a trace leaves in each function's entry block.
+
+    Inner blocks are skipped: operations shared by discarded attempts stand in the entry block.
+    """
+    for function in module.body.block.ops:
+        if isinstance(function, KernelOp | FuncOp):
+            _tidy(function.body.block)
+
+
+def _tidy(block: Block) -> None:
+    """Backward, so that operands of erased operations are erased too."""
+    for operation in reversed(list(block.ops)):
+        if _is_removable(operation) and all(not result.first_use for result in operation.results):
+            block.erase_op(operation)
+
+
+def _is_removable(operation: Operation) -> bool:
+    if isinstance(operation, arith.ConstantOp | AllocaOp | GlobalScratchOp | SharedOp | ScratchOp):
+        return True
+    return not operation.regions and bool(operation.results) and operation.has_trait(Pure)
+
 
 _ADDRESS: Final = NeedsParts(pointer=True, strides="all")
 """An operation without the trait computes an address."""
 
 
 def remove_unused_parameters(module: ModuleOp) -> None:
-    """Removes them from every kernel and its launches."""
+    """Removes a kernel's unused parameters, and from launches: arguments, and pointers, dims and strides of tensors."""
     operations = list(module.body.block.ops)
     passed = {op.sym_name.data: _reduce(op) for op in operations if isinstance(op, KernelOp)}
     for host in operations:

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splits addresses into what loops leave as it is, what they change, and constants, in which adjacent accesses differ.
+"""Rewrites arithmetic by its marks: multiply-adds are rounded once, and addresses become sums of parts.
 
-In: a traced module, in which `overflow<nsw>` marks the sums, differences and products that an index is written as. Out:
-`simt.advance` by what stays the same in the loops around an access, then by what each loop changes, then by constants
-times strides; accesses are left with the constants. On a GPU, steps that several branches need are taken before these.
+In: a traced module, in which `fastmath<contract>` marks the products that are operands of `+` or `-` in the program's
+text, and `overflow<nsw>` the sums, differences and products that an index is written as. Out: `math.fma` in place of
+the former, for f32 and f64, and no mark: no backend fuses anything by itself. For the latter `simt.advance` by what
+stays the same in the loops around an access, then by what each loop changes, then by constants times strides, in which
+adjacent accesses differ; accesses are left with the constants. On a GPU, steps that several branches need are taken
+before these.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects import arith, math, scf
+from xdsl.dialects.builtin import Float32Type, Float64Type, i32, i64
 from xdsl.ir import Block
 from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
@@ -21,7 +24,7 @@ from weft.dialects.builder import constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import AdvanceOp, ViewOp
-from weft.dialects.simt.scalar import NO_WRAP
+from weft.dialects.simt.scalar import CONTRACT, NO_WRAP
 from weft.dialects.simt.types import TensorType, elements_in_a_byte
 
 if TYPE_CHECKING:
@@ -31,6 +34,61 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation, SSAValue
 
     from weft.dialects.builder import OperationT
+
+
+def fuse_multiply_adds(module: ModuleOp, by_default: bool = True) -> None:
+    """Rounds a product and the sum or difference that it is an operand of once, on every target alike.
+
+    Fuses the left operand where both are products.
+
+    Args:
+        module: with kernels and a host function.
+        by_default: whether it is done in functions that say nothing; kernels may, see `KernelOp.fp_contract`.
+    """
+    for function in module.body.block.ops:
+        own = function.fp_contract if isinstance(function, KernelOp) else None
+        if by_default if own is None else own:
+            for op in list(walk(function)):
+                if isinstance(op, arith.AddfOp | arith.SubfOp):
+                    _fuse(op)
+        for op in walk(function):
+            if isinstance(op, arith.MulfOp):
+                op.fastmath = arith.FastMathFlagsAttr("none")
+
+
+def _fuse(total: arith.AddfOp | arith.SubfOp) -> None:
+    """``a * b + c``, ``c + a * b``, ``a * b - c`` as ``a * b + -c``, and ``c - a * b`` as ``-a * b + c``."""
+    left, right = total.lhs, total.rhs
+    difference = isinstance(total, arith.SubfOp)
+    if (product := _marked_product(left, total)) is not None:
+        a, b, c = product.lhs, product.rhs, _negated(right, total) if difference else right
+    elif (product := _marked_product(right, total)) is not None:
+        a, b, c = _negated(product.lhs, total) if difference else product.lhs, product.rhs, left
+    else:
+        return
+    fused = math.FmaOp(a, b, c)
+    fused.location = total.location
+    fused.result.name_hint = total.result.name_hint
+    Rewriter.replace_op(total, fused)
+    Rewriter.erase_op(product)
+
+
+def _marked_product(value: SSAValue, total: Operation) -> arith.MulfOp | None:
+    """The marked product that a value is, of which the sum is the only use."""
+    product = value.owner
+    if not isinstance(product, arith.MulfOp) or product.fastmath != CONTRACT:
+        return None
+    alone = value.has_one_use() and product.parent is total.parent
+    return product if alone and isinstance(value.type, Float32Type | Float64Type) else None
+
+
+def _negated(value: SSAValue, before: Operation) -> SSAValue:
+    negation = arith.NegfOp(value)
+    negation.location = before.location
+    assert before.parent is not None
+    before.parent.insert_op_before(negation, before)
+    return negation.result
+
 
 _ARITHMETIC: Final = (arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ExtSIOp)
 _USERS: Final = (AdvanceOp, *_ARITHMETIC)
@@ -58,7 +116,9 @@ class _Term(NamedTuple):
 
 
 def split_addresses(module: ModuleOp, on_host: bool = False) -> None:
-    """Splits those that have parts of several kinds; adjacent addresses share their common part.
+    """Splits addresses into what loops leave as it is, what they change, and constants.
+
+    Only those that have parts of several kinds; adjacent addresses share their common part.
 
     Args:
         module: with kernels and a host function.

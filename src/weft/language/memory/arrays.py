@@ -1,0 +1,487 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of kernels: ``local``, ``shared``, ``dynamic_shared``, ``global_scratch``; ``scratch`` of host functions.
+
+In: a shape, static but for scratch and ``dynamic_shared``, and an element type. Out: a `Tensor` in the thread's own
+memory, in the block's shared memory, or in global memory: each block's own, allocated by each launch, or the launches'
+of a host function, allocated by each call. All shared arrays of a kernel lie in one buffer, whose size weft adds to
+each launch.
+"""
+
+from __future__ import annotations
+
+from math import gcd, prod
+from typing import TYPE_CHECKING, Final, cast
+
+from xdsl.dialects.builtin import i64
+
+from weft.dialects.simt.memory import (
+    VECTOR_BYTES,
+    AllocaOp,
+    DynamicSharedOp,
+    GlobalScratchOp,
+    ScratchOp,
+    SharedOp,
+)
+from weft.dialects.simt.types import (
+    DYNAMIC,
+    MAX_RANK,
+    SWIZZLED_ALIGNMENT,
+    SWIZZLES,
+    TILE_ALIGNMENT,
+    Swizzle,
+)
+from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.ir_types import ir_tensor_type
+from weft.language.memory.packed import reinterpreted
+from weft.language.numbers.convert import convert, expect_scalar, index_dtype
+from weft.language.operation import operation
+from weft.language.values import Scalar, Stream, Tensor, describe, item_text
+from weft.types import dtype as types
+from weft.types.dtype import DType
+from weft.types.launch_limits import MOST_SHARED_BYTES, MOST_THREADS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdsl.ir import SSAValue
+
+    from weft.dialects.builder import Builder
+
+
+LOCAL_BYTES: Final = 65536
+"""A thread's largest array. Past a few hundred bytes it does not fit registers anyway."""
+
+
+@operation
+def local(builder: Builder, shape: object, dtype: object) -> Tensor:
+    """An array of this thread's own, uninitialized, read and written like any tensor.
+
+    Small arrays with constant indices (unroll with `static_range`) live in registers. In loops, iterations get the
+    same memory, uninitialized again.
+
+    Args:
+        shape: an int, or a tuple of at most 8; constants of at least 1.
+        dtype: type of the elements, such as ``weft.f32``.
+
+    Raises:
+        TypeMismatchError: for a shape that is not constant, or a missing element type.
+        ValueRangeError: for a dim below 1, a rank above 8, or more than 65536 bytes.
+
+    Example:
+        ``window = weft.local((3, 3), weft.f32)``
+    """
+    element = element_type(dtype, "local")
+    dims = static_shape(shape, "local")
+    total = element.itemsize
+    for dim in dims:
+        total *= dim
+    if total > LOCAL_BYTES:
+        raise ValueRangeError(
+            "LOCAL_TOO_LARGE",
+            f"local({dims}, {element}) takes {total} bytes per thread; at most {LOCAL_BYTES} are allowed",
+            hint="every thread has its own; keep large arrays in a tensor argument",
+        )
+    alignment = VECTOR_BYTES if total >= VECTOR_BYTES else element.itemsize
+    made = AllocaOp(
+        ir_tensor_type(element, dims, space="local", offset_bits=32, alignment_bytes=alignment)
+    )
+    return Tensor(builder.entry_operation(made, "local").result, element, "local")
+
+
+def element_type(dtype: object, what: str) -> DType:
+    """An array's element type.
+
+    Args:
+        dtype: what a user gave.
+        what: name of the operation, for messages.
+
+    Raises:
+        TypeMismatchError: for anything else.
+
+    Example:
+        >>> element_type(weft.f32, "local")
+        weft.f32
+    """
+    if isinstance(dtype, DType) and not dtype.is_packed:
+        return dtype
+    if isinstance(dtype, DType):
+        raise TypeMismatchError(
+            "PACKED_ELEMENTS",
+            f"{what} makes no array of {dtype}, of which several lie in a byte",
+            hint=f"make one of bytes, and take it as packed elements: weft.packed({what}(..., weft.u8), weft.{dtype})",
+        )
+    raise TypeMismatchError(
+        "ARRAY_DTYPE",
+        f"{what}: the second argument must be an element type, received {describe(dtype)}",
+        hint=f"write {what}((32, 32), weft.f32)",
+    )
+
+
+def static_shape(shape: object, what: str) -> tuple[int, ...]:
+    """A shape of constants, as a tuple.
+
+    Args:
+        shape: an int or a tuple of ints.
+        what: name of the operation, for messages.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `local`.
+
+    Example:
+        >>> static_shape(4, "local"), static_shape((2, 3), "local")
+        ((4,), (2, 3))
+    """
+    parts = cast("tuple[object, ...]", shape) if isinstance(shape, tuple) else (shape,)
+    dims: list[int] = []
+    for part in parts:
+        if not isinstance(part, int) or isinstance(part, bool):
+            raise TypeMismatchError(
+                "SHAPE_NOT_CONSTANT",
+                f"{what}: a shape holds integers known at compile time, received {describe(part)}",
+                hint="use a literal, a global or a weft.Constexpr[int] parameter"
+                + (
+                    "; weft.dynamic_shared uses memory reserved by the launch"
+                    if what == "shared"
+                    else ""
+                ),
+            )
+        if part < 1:
+            raise ValueRangeError("SHAPE_EMPTY", f"{what}: shape {shape} has the dimension {part}")
+        dims.append(part)
+    if len(dims) > MAX_RANK:
+        raise ValueRangeError(
+            "SHAPE_RANK",
+            f"{what}: shape {shape} has rank {len(dims)}; at most {MAX_RANK} is allowed",
+        )
+    return tuple(dims)
+
+
+@operation
+def shared(builder: Builder, shape: object, dtype: object, swizzle: object = None) -> Tensor:
+    """An uninitialized array shared by the threads of a block, read and written like any tensor.
+
+    Each call makes an array: a helper that is called twice makes two, and so do unrolled iterations. All iterations of
+    a loop at run time get the same one. After a barrier, such as `sync_threads`, threads see what others wrote. All
+    arrays of a kernel together may take 227 kB (less on GPUs before sm_90 and on sm_120); their size is added to each
+    launch.
+
+    Args:
+        shape: an int, or a tuple of at most 8; constants of at least 1.
+        dtype: type of the elements, such as ``weft.f32``.
+        swizzle: None, or 32, 64 or 128: the last two dims lie in panels of rows of so many bytes, in which adjacent
+            rows exchange their 16-byte chunks, as the tensor cores and `tma` read and write them. Everything that
+            accesses the array knows of it. Rows are as wide as a panel or a multiple of it, and 8 of them a multiple.
+
+    Raises:
+        TypeMismatchError: for a shape that is not constant, no element type, or a swizzle of another type.
+        ValueRangeError: for a dim below 1, a rank above 8, more than a block's shared memory, another swizzle, or rows
+            that it does not suit.
+
+    Example:
+        ``tile = weft.shared((32, 33), weft.f32); ring = weft.shared((4, 128, 64), weft.bf16, swizzle=128)``
+    """
+    if isinstance(dtype, DType) and dtype.is_packed:
+        return _shared_packed(builder, static_shape(shape, "shared"), dtype, swizzle)
+    element = element_type(dtype, "shared")
+    dims = static_shape(shape, "shared")
+    total = element.itemsize
+    for dim in dims:
+        total *= dim
+    if total > MOST_SHARED_BYTES:
+        raise ValueRangeError(
+            "SHARED_TOO_LARGE",
+            f"shared({dims}, {element}) takes {total} bytes; a block has at most {MOST_SHARED_BYTES}",
+            hint="use a smaller tile, or keep large arrays in a tensor argument",
+        )
+    panels = _panels(dims, element, swizzle)
+    alignment = next((n for n in (TILE_ALIGNMENT, VECTOR_BYTES) if total >= n), element.itemsize)
+    made = SharedOp(
+        ir_tensor_type(
+            element,
+            dims,
+            space="shared",
+            offset_bits=32,
+            alignment_bytes=alignment if panels is None else SWIZZLED_ALIGNMENT,
+            swizzle=panels,
+        )
+    )
+    return Tensor(builder.entry_operation(made, "shared").result, element, "shared")
+
+
+def _shared_packed(
+    builder: Builder, dims: tuple[int, ...], dtype: DType, swizzle: object
+) -> Tensor:
+    """An array of packed elements: one of bytes."""
+    each = 8 // dtype.bits
+    if dims[-1] % each:
+        raise ValueRangeError(
+            "PACKED_ROWS",
+            f"shared({dims}, {dtype}): rows of {dims[-1]} do not take whole bytes, of {each} {dtype} each",
+            hint=f"use rows of {dims[-1] + each - dims[-1] % each}",
+        )
+    shape = (*dims[:-1], dims[-1] // each)
+    if swizzle is not None:
+        raise ValueRangeError(
+            "SWIZZLE",
+            f"shared({dims}, {dtype}): an array of packed elements is not swizzled",
+            hint="make one of bytes for copies that swizzle: weft.shared(shape, weft.u8, swizzle=128)",
+        )
+    return reinterpreted(builder, shared.emit(builder, shape, types.u8), dtype)
+
+
+def shared_per_thread(builder: Builder, element: DType, count: int) -> Tensor:
+    """A shared array with so many elements for each thread of a block, whatever block that is.
+
+    Its size is that for the largest block; its memory, that for the kernel's own.
+    """
+    made = SharedOp(
+        ir_tensor_type(
+            element,
+            (count * MOST_THREADS,),
+            space="shared",
+            offset_bits=32,
+            alignment_bytes=VECTOR_BYTES,
+        ),
+        count,
+    )
+    return Tensor(builder.entry_operation(made, "shared").result, element, "shared")
+
+
+def _panels(dims: Sequence[int], element: DType, swizzle: object) -> Swizzle | None:
+    """How the last two dims lie in panels."""
+    if swizzle is None:
+        return None
+    if not isinstance(swizzle, int) or isinstance(swizzle, bool):
+        raise TypeMismatchError(
+            "SWIZZLE", f"shared: the swizzle is {describe(swizzle)}; expected None, 32, 64 or 128"
+        )
+    if swizzle not in SWIZZLES:
+        raise ValueRangeError(
+            "SWIZZLE", f"shared: the swizzle is {swizzle}; expected 32, 64 or 128"
+        )
+    if len(dims) < 2:
+        raise ValueRangeError(
+            "SWIZZLE",
+            f"shared: an array of rank {len(dims)} has no rows to swizzle",
+            hint="a swizzled array has rank 2 or more",
+        )
+    rows, columns = dims[-2:]
+    row_bytes = columns * element.itemsize
+    if row_bytes % swizzle:
+        fitting = [other for other in SWIZZLES if row_bytes % other == 0]
+        raise ValueRangeError(
+            "SWIZZLE",
+            f"shared({tuple(dims)}, {element}, swizzle={swizzle}): a row takes {row_bytes} bytes, which is not a "
+            f"multiple of {swizzle}",
+            hint=f"use swizzle={fitting[-1]}, or other rows" if fitting else "use other rows",
+        )
+    if rows % 8:
+        raise ValueRangeError(
+            "SWIZZLE",
+            f"shared({tuple(dims)}, {element}, swizzle={swizzle}): {rows} rows; a swizzle repeats every 8",
+            hint=f"use {-(-rows // 8) * 8} rows",
+        )
+    return Swizzle.get(swizzle, rows * swizzle // element.itemsize)
+
+
+@operation
+def dynamic_shared(builder: Builder, shape: object, dtype: object, offset: object = 0) -> Tensor:
+    """A view of the shared memory requested by the launch with ``shared_memory_bytes``.
+
+    Views may overlap. The launch must request enough bytes for all views: if shape, offset and ``shared_memory_bytes``
+    are constants, too few are refused at compile time, otherwise on the CPU at run time, like an `assert`. A GPU does
+    not check the rest.
+
+    Args:
+        shape: an integer, or a tuple of at most 8; its entries may be known only at run time.
+        dtype: type of the elements.
+        offset: start of the view, in bytes from the start of the launch's bytes, which is aligned to 16; a multiple of
+            the element's size.
+
+    Raises:
+        TypeMismatchError: for a dim or offset that is not an integer; or for a missing element type.
+        ValueRangeError: for a constant dim below 1, a rank above 8, a constant offset that is negative or not a
+            multiple of the element's size.
+
+    Example:
+        ``keys = weft.dynamic_shared(n, weft.f32); ranks = weft.dynamic_shared(n, weft.i32, 4 * n)``
+    """
+    element = element_type(dtype, "dynamic_shared")
+    parts = cast("tuple[object, ...]", shape) if isinstance(shape, tuple) else (shape,)
+    dims: list[int] = []
+    operands: list[SSAValue] = []
+    for part in parts:
+        found = _dim(builder, part)
+        dims.append(found if isinstance(found, int) else DYNAMIC)
+        if isinstance(found, Scalar):
+            operands.append(found.ssa)
+    if len(dims) > MAX_RANK:
+        raise ValueRangeError(
+            "SHAPE_RANK",
+            f"dynamic_shared: the shape has rank {len(dims)}; at most {MAX_RANK} is allowed",
+        )
+    start = _offset(builder, offset, element)
+    made = DynamicSharedOp(
+        start, operands, ir_tensor_type(element, dims, space="shared", offset_bits=32)
+    )
+    return Tensor(builder.emit(made, "dynamic").result, element, "dynamic_shared")
+
+
+def _dim(builder: Builder, part: object) -> int | Scalar:
+    """A dimension as an int, or as an i32."""
+    found = expect_scalar(builder, part, "dynamic_shared: a dimension")
+    known = found.constant if isinstance(found, Scalar) else found
+    if known is None and isinstance(found, Scalar) and found.dtype.is_integer:
+        return convert(builder, found, types.i32)
+    if not isinstance(known, int) or isinstance(known, bool):
+        raise TypeMismatchError(
+            "SHAPE_NOT_AN_INTEGER",
+            f"dynamic_shared: a shape holds integers, received {describe(found)}",
+        )
+    if known < 1:
+        raise ValueRangeError("SHAPE_EMPTY", f"dynamic_shared: the shape has the dimension {known}")
+    return known
+
+
+def _offset(builder: Builder, offset: object, element: DType) -> SSAValue:
+    """The offset as an i64."""
+    found = expect_scalar(builder, offset, "dynamic_shared: the offset")
+    known = found.constant if isinstance(found, Scalar) else found
+    if known is None and isinstance(found, Scalar) and found.dtype.is_integer:
+        return convert(builder, found, types.i64).ssa
+    if not isinstance(known, int) or isinstance(known, bool):
+        raise TypeMismatchError(
+            "SHARED_OFFSET",
+            f"dynamic_shared: the offset is {describe(found)}; expected an integer, in bytes",
+        )
+    if known < 0 or known % element.itemsize:
+        raise ValueRangeError(
+            "SHARED_OFFSET",
+            f"dynamic_shared: the offset is {known} bytes; expected a multiple of {element.itemsize}, "
+            f"the size of {element}, from 0 up",
+        )
+    return builder.constant(i64, known)
+
+
+SCRATCH_BYTES = 1 << 30
+"""Most bytes of one array, per block."""
+_MOST_BYTES: Final = 1 << 62  # of constant sizes; the call checks the others
+SCRATCH_ALIGNMENT: Final = 256
+"""Of a host function's arrays, in bytes; native/runtime/launch/call_scratch.cpp keeps it."""
+
+
+@operation
+def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
+    """An uninitialized array in global memory, one per block, shared by its threads.
+
+    Use it like `shared`, with the same barriers, for arrays that do not fit there. Each call in the source makes one
+    array; in a loop, every iteration gets the same one. Each launch allocates and frees it for all blocks of its grid;
+    `KernelInfo.global_scratch_bytes` is the size per block. On a GPU this happens in stream order, even under graph
+    capture; the memory comes from the driver's pool or the allocator of `weft.set_allocator`.
+
+    Args:
+        shape: an int, or a tuple of at most 7; constants of at least 1.
+        dtype: type of the elements, such as ``weft.f32``.
+
+    Raises:
+        TypeMismatchError: for a shape that is not constant, or no element type.
+        ValueRangeError: for a dim below 1, a rank above 7, or more than 2^30 bytes per block.
+
+    Example:
+        ``histogram = weft.global_scratch(1 << 16, weft.u32)``
+    """
+    element = element_type(dtype, "global_scratch")
+    dims = static_shape(shape, "global_scratch")
+    total = element.itemsize
+    for dim in dims:
+        total *= dim
+    if total > SCRATCH_BYTES or len(dims) > 7:
+        raise ValueRangeError(
+            "SCRATCH_TOO_LARGE",
+            f"global_scratch({dims}, {element}) takes {total} bytes per block in {len(dims)} dimensions; "
+            f"at most {SCRATCH_BYTES} and 7 are allowed",
+            hint="pass a tensor as an argument",
+        )
+    kind = ir_tensor_type(element, dims, dim_bits=64, alignment_bytes=gcd(total, SCRATCH_ALIGNMENT))
+    made = builder.entry_operation(GlobalScratchOp(kind), "scratch")
+    return Tensor(made.result, element, "global_scratch")
+
+
+@operation(on_host=True, in_kernels=False)
+def scratch(builder: Builder, shape: object, dtype: object, *, stream: object = None) -> Tensor:
+    """An uninitialized, contiguous array in a host function, for what its launches leave to each other.
+
+    Each evaluation makes an array, also in a loop: make what every iteration can use before the loop.
+    The call gives all of them back when the host function ends, whatever happened. On a GPU both are in stream order,
+    even under graph capture; the memory comes from the driver's pool or the allocator of `weft.set_allocator`. On the
+    CPU each thread keeps up to 64 MiB for its next calls. ``fn.scratch`` lists the arrays of a compiled function.
+
+    It can be sliced and passed to kernels and helpers like an argument, and not be returned. Its address is a multiple
+    of 256. A size that is negative at run time, or an array of more bytes than there are, is an error of the call.
+
+    Args:
+        shape: an integer, or a tuple of at most 8; from 0 up, known at compile time or not.
+        dtype: type of the elements, such as ``weft.f32``.
+        stream: a `weft.Stream` parameter, that of the launches which use the array; by default the call's.
+
+    Raises:
+        TypeMismatchError: for a size that is not an integer, no element type, or no stream.
+        ValueRangeError: for a negative constant, a rank above 8, or more than 2^62 bytes.
+
+    Example:
+        ``partial = weft.scratch((2, len(a)), weft.f32); kernel(partial[0]).launch(grid=1, block=32)``
+    """
+    element = element_type(dtype, "scratch")
+    if stream is not None and not isinstance(stream, Stream):
+        raise TypeMismatchError(
+            "SCRATCH_STREAM",
+            f"scratch: stream must be a weft.Stream parameter of the host function, received {describe(stream)}",
+            hint="annotate a parameter with weft.Stream and pass it on",
+        )
+    parts = cast("tuple[object, ...]", shape) if isinstance(shape, tuple) else (shape,)
+    sizes = [_size(builder, part) for part in parts]
+    constants = [size for size in sizes if isinstance(size, int)]
+    total = element.itemsize * prod(constants)
+    if len(sizes) > MAX_RANK or max(total, *constants, 0) > _MOST_BYTES:
+        raise ValueRangeError(
+            "SCRATCH_TOO_LARGE",
+            f"scratch({item_text(cast('object', shape))}, {element}) takes {total} bytes in {len(sizes)} dimensions; "
+            f"at most 2^62 and {MAX_RANK} are allowed",
+        )
+    found = [size for size in sizes if isinstance(size, Scalar)]
+    is_wide = (
+        any(size.dtype is types.i64 for size in found)
+        or max(constants, default=0) > types.i32.maximum
+    )
+    dim = types.i64 if is_wide else types.i32
+    fits = not found and prod(constants) <= types.i32.maximum
+    kind = ir_tensor_type(
+        element,
+        [size if isinstance(size, int) else DYNAMIC for size in sizes],
+        dim_bits=dim.bits,
+        offset_bits=32 if fits or (not is_wide and len(sizes) == 1) else 64,
+        alignment_bytes=SCRATCH_ALIGNMENT,
+    )
+    operands = [convert(builder, size, dim).ssa for size in found]
+    text = builder.location.span() or "weft.scratch"
+    made = ScratchOp(text, operands, None if stream is None else stream.ssa, kind)
+    return Tensor(builder.emit(made, "scratch").result, element, "scratch")
+
+
+def _size(builder: Builder, part: object) -> int | Scalar:
+    """A size as an int, or as an i32 or i64."""
+    size = expect_scalar(builder, part, "scratch: a dimension")
+    known = size.constant if isinstance(size, Scalar) else size
+    if known is None and isinstance(size, Scalar):
+        dtype = index_dtype(size.dtype)
+        if dtype is not None:
+            return convert(builder, size, dtype)
+    if not isinstance(known, int) or isinstance(known, bool):
+        raise TypeMismatchError(
+            "SHAPE_NOT_AN_INTEGER",
+            f"scratch: a shape holds integers, received {describe(size)}",
+            hint="use // instead of /, or convert it, such as weft.i32(x)",
+        )
+    if known < 0:
+        raise ValueRangeError("SHAPE_NEGATIVE", f"scratch: the shape has the dimension {known}")
+    return known

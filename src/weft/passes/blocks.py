@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts about a kernel's blocks: the size common to all its launches, and where shared arrays lie.
+
+In: a traced module. Out: each kernel whose launches all have the same constant block with that `block_size`, so that
+its code is made for that size; each `simt.shared` with its `offset` in the block's one buffer, and each kernel with the
+bytes of all its arrays as `shared_memory_bytes`, which launches add to their own request.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.func import FuncOp
+
+from weft.dialects.builder import constant_integer, source_location
+from weft.dialects.flow import walk
+from weft.dialects.simt.kernel import SHARED_MEMORY_ALIGNMENT, KernelOp, LaunchExOp, sizes_attribute
+from weft.dialects.simt.memory import SharedOp
+from weft.dialects.simt.threads import MaxClustersOp
+from weft.dialects.simt.types import array_bytes
+from weft.errors import CompileError, ValueRangeError
+from weft.types.launch_limits import BLOCK, MOST_SHARED_BYTES, MOST_THREADS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from xdsl.dialects.builtin import ModuleOp
+
+
+def find_block_sizes(module: ModuleOp) -> None:
+    """Finds the block size common to all launches of a kernel, so that its code is made for that size.
+
+    Raises:
+        CompileError: if the host function asks how many clusters of a kernel without one fit the device.
+
+    Blocks with more threads than the kernel may have are left out: their launches are refused.
+    """
+    blocks: dict[str, set[tuple[int, ...]]] = {}
+    for host in module.body.block.ops:
+        for op in walk(host) if isinstance(host, FuncOp) else ():
+            if isinstance(op, LaunchExOp):
+                blocks.setdefault(op.kernel.string_value(), set()).add(_constant_block(op))
+    for kernel in module.body.block.ops:
+        if isinstance(kernel, KernelOp):
+            sizes = blocks.get(kernel.sym_name.data, set())
+            if len(sizes) == 1 and _fits(kernel, size := sizes.pop()):
+                kernel.block_size_attr = sizes_attribute(size)
+    _check_questions(module)
+
+
+def _check_questions(module: ModuleOp) -> None:
+    """Refuses questions about kernels whose blocks only the run knows."""
+    sizes = {
+        op.sym_name.data: op.block_size for op in module.body.block.ops if isinstance(op, KernelOp)
+    }
+    for host in module.body.block.ops:
+        for op in walk(host) if isinstance(host, FuncOp) else ():
+            if isinstance(op, MaxClustersOp):
+                for name in op.symbols:
+                    if sizes.get(name) is None:
+                        raise CompileError(
+                            "MAX_CLUSTERS",
+                            f"{name}.max_clusters: the launches of {name} have no block of one constant size",
+                            hint="write the block as a constant",
+                            location=source_location(op.location),
+                        )
+
+
+def _constant_block(launch: LaunchExOp) -> tuple[int, ...]:
+    """The three sizes; 0 for one that only the run can tell."""
+    return tuple(constant_integer(size) or 0 for size in launch.block)
+
+
+def _fits(kernel: KernelOp, block: tuple[int, ...]) -> bool:
+    within = all(1 <= size <= most for size, most in zip(block, BLOCK[1], strict=True))
+    return within and prod(block) <= (kernel.max_threads or MOST_THREADS)
+
+
+_SMALLER: Final = "use smaller tiles or fewer of them"
+_FEWER_THREADS: Final = (
+    "it is made for blocks of any size; launch a constant one, or say @weft.kernel(max_threads=256)"
+)
+
+
+def lay_out_shared_memory(module: ModuleOp) -> None:
+    """Places each kernel's shared arrays in the block's one buffer, in program order, aligned as types require.
+
+    Arrays with elements per thread get them for the kernel's block size, or for its most threads.
+
+    Raises:
+        ValueRangeError: if a kernel's arrays exceed a block's shared memory; located at the first array that does not
+            fit.
+    """
+    for kernel in module.body.block.ops:
+        if isinstance(kernel, KernelOp):
+            _lay_out(kernel)
+
+
+def _lay_out(kernel: KernelOp) -> None:
+    end = 0
+    for array in _arrays(kernel):
+        tensor_type = array.result.type
+        offset = _aligned(end, tensor_type.alignment_bytes.data)
+        end = offset + _used_bytes(kernel, array)
+        if end > MOST_SHARED_BYTES:
+            raise ValueRangeError(
+                "SHARED_TOO_LARGE",
+                f"the shared arrays of '{kernel.sym_name.data}' take {end} bytes up to this one; "
+                f"a block has at most {MOST_SHARED_BYTES}",
+                hint=_SMALLER if array.per_thread is None or kernel.block_size else _FEWER_THREADS,
+                location=source_location(array.location),
+            )
+        array.offset = IntegerAttr(offset, i64)
+    if end:
+        total = _aligned(end, SHARED_MEMORY_ALIGNMENT)
+        kernel.shared_memory_bytes_attr = IntegerAttr(total, i64)
+
+
+def _used_bytes(kernel: KernelOp, array: SharedOp) -> int:
+    tensor_type = array.result.type
+    dims = tensor_type.dims
+    if array.per_thread is not None:
+        most = kernel.max_threads or MOST_THREADS
+        threads = most if kernel.block_size is None else prod(kernel.block_size)
+        dims = (array.per_thread.value.data * threads,)
+    return array_bytes(dims, tensor_type.element_type)
+
+
+def _arrays(kernel: KernelOp) -> Iterator[SharedOp]:
+    return (operation for operation in walk(kernel) if isinstance(operation, SharedOp))
+
+
+def _aligned(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
