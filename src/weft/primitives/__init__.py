@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cooperative primitives, written in weft's own language: ``weft.warp``, ``weft.block``, ``weft.random``.
 
-Each of these packages names its functions here, which are imported on first use: naming them loads no compiler.
+Each of these modules names functions of others, which are imported on first use: naming them loads no compiler.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-def resolver(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package (PEP 562).
+def resolver(space: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+    """The ``__getattr__`` of a module of names (PEP 562).
 
     Args:
-        package: its name.
-        modules: public name → module of the package that defines it, or is it.
+        space: its name.
+        modules: public name → module of this package that defines it, or is it.
     """
 
     def find(name: str) -> object:
         if name not in modules:
-            space = package.rpartition(".")[2]
-            raise AttributeError(f"weft.{space} has no {name!r}; it has {', '.join(modules)}")
+            raise AttributeError(
+                f"weft.{space.rpartition('.')[2]} has no {name!r}; it has {', '.join(modules)}"
+            )
         from weft.imports import imported
 
-        module = imported(f"{package}.{modules[name]}")
+        module = imported(f"{__name__}.{modules[name]}")
         return module if name == modules[name] else getattr(module, name)
 
     return find

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the lanes of a group combine values: trees of shuffles, for reductions and for scans.
+"""How threads combine values: trees of shuffles among a group's lanes, and running results over a block's threads.
 
-Written in weft's language. In: a value per lane, an associative function. Out: the combined value. `mask` is None
-where all lanes of the warp take part; otherwise lanes follow each other as in the mask, however far apart they are.
+Written in weft's language. In: a value per lane, an associative function. Out: the combined value, or what the values
+up to each one combine to. `mask` is None where all lanes of the warp take part; otherwise lanes follow each other as in
+the mask, however far apart they are. For a block each warp scans its values, the first warp scans those of the warps,
+and each adds what is before it: two barriers. Where a thread is in its block and its warp stands here too.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from typing import Any, Final
 
 from weft.language.control import where
 from weft.language.numbers.math import clz, ctz, ffs
-from weft.language.threads.warp import lane_id
-from weft.primitives.threads import ALL, group_lane
-from weft.primitives.values import fitted, moved
+from weft.language.threads.barrier import FULL_MASK, sync_threads, sync_warp
+from weft.language.threads.grid import block_dim
+from weft.language.threads.warp import lane_id, warp_id
+from weft.primitives.values import board, chosen, fitted, moved, put, take
 from weft.types.dtype import i32, u32
 from weft.types.launch_limits import WARP_SIZE
 
@@ -86,3 +89,96 @@ def lane_before(mask: Any) -> Any:
 def first_lane(mask: Any) -> Any:
     """The first lane of a mask."""
     return i32(ctz(u32(mask)))
+
+
+ALL: Final = FULL_MASK
+BLOCK: Final = "block"
+WARP: Final = "warp"
+"""Whose threads make a call together."""
+_ANY: Final = 2 * WARP_SIZE
+
+
+def block_threads() -> Any:
+    """Threads of a block."""
+    return block_dim.x * block_dim.y * block_dim.z
+
+
+def thread_rank() -> Any:
+    """This thread's number in its block: x first, then y, then z."""
+    return first_of_warp() | lane_id()
+
+
+def first_of_warp() -> Any:
+    """The number in the block of this warp's first thread."""
+    return warp_id() * WARP_SIZE
+
+
+def last_lane() -> Any:
+    """The last lane that this thread's warp has."""
+    threads = block_threads()
+    last = WARP_SIZE - 1
+    return where(threads & last == 0, last, min(last, threads - 1 - first_of_warp()))
+
+
+def rank_in(scope: Any) -> Any:
+    """This thread's number in its block or warp."""
+    return lane_id() if scope == WARP else thread_rank()
+
+
+def members_of(scope: Any) -> Any:
+    """Threads of this thread's block or warp."""
+    return last_lane() + 1 if scope == WARP else block_threads()
+
+
+def first_of(scope: Any) -> Any:
+    """The number in the block of the first thread of this thread's block or warp."""
+    return first_of_warp() if scope == WARP else 0
+
+
+def meet(scope: Any) -> None:
+    """A barrier of the block's or the warp's threads."""
+    if scope == WARP:
+        sync_warp()
+    else:
+        sync_threads()
+
+
+def group_lane(width: Any = WARP_SIZE) -> Any:
+    """This thread's number in its group of lanes."""
+    return lane_id() if width == WARP_SIZE else lane_id() & (width - 1)
+
+
+def group_lanes(width: Any = WARP_SIZE) -> Any:
+    """How many lanes of this thread's group the block has.
+
+    Where no group is partial it is more than any lane, so that comparisons with it vanish for a constant block.
+    """
+    threads = block_threads()
+    return where(threads & (width - 1) == 0, _ANY, min(width, threads - (thread_rank() & -width)))
+
+
+def over_block(value: Any, function: Any, name: str, is_shifted: Any, with_total: Any) -> Any:
+    """The scan up to each thread; where asked for, else any value: that of the thread before; and the total."""
+    threads, lane = block_threads(), lane_id()
+    value = scanned(value, function, WARP_SIZE, name)
+    total = moved("idx", value, last_lane(), ALL) if with_total else value
+    before = moved("up", value, 1, ALL) if is_shifted else value
+    if threads > WARP_SIZE:
+        values, sums = board(value, WARP_SIZE), board(value, WARP_SIZE)
+        warp, last_warp = warp_id(), (threads - 1) >> 5
+        if lane == last_lane():
+            put(values, warp, value)
+        sync_threads()
+        if warp == 0:
+            of_warps = take(values, where(lane <= last_warp, lane, 0))
+            put(sums, lane, scanned(of_warps, function, WARP_SIZE, name))
+        sync_threads()
+        if warp > 0:
+            of_earlier = take(sums, warp - 1)
+            value = combined(function, of_earlier, value, name)
+            if is_shifted:
+                shifted = combined(function, of_earlier, before, name)
+                before = chosen(lane == 0, of_earlier, shifted)
+        if with_total:
+            total = take(sums, last_warp)
+    return value, before, total

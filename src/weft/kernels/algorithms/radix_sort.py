@@ -19,7 +19,7 @@ from weft.kernels.algorithms.histogram import zero_kernel
 from weft.kernels.device.row import elements, row_count, row_of
 from weft.kernels.device.views import flat
 from weft.kernels.host.arrays import ArrayInfo
-from weft.primitives.radix import UNSIGNED, code_of, key_of, last_code, rank_of
+from weft.primitives.sorting import UNSIGNED, code_of, key_of, last_code, rank_of
 from weft.types.launch_limits import WARP_SIZE
 
 _DIGITS: Final = 256

@@ -25,7 +25,7 @@ from weft.kernels.device.row import elements, index_of
 from weft.kernels.device.views import aligned
 from weft.kernels.host.arrays import ArrayInfo
 from weft.kernels.host.devices import capabilities, multiprocessors_of
-from weft.primitives.threads import ALL
+from weft.primitives.trees import ALL
 from weft.primitives.values import board, moved, put, take
 from weft.types.launch_limits import WARP_SIZE
 

@@ -36,8 +36,7 @@ from weft.kernels.host.autograd import (
 )
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.primitives.items import running
-from weft.primitives.threads import ALL
-from weft.primitives.trees import combined, scanned
+from weft.primitives.trees import ALL, combined, scanned
 from weft.primitives.values import board, moved, put, take, thread_board
 from weft.types.launch_limits import WARP_SIZE
 

@@ -17,7 +17,7 @@ from weft.kernels.device.row import row_count, row_of, threads_for
 from weft.kernels.host.arrays import ArrayInfo, describe, integer, output, output_like
 from weft.kernels.host.autograd import differentiable
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.primitives.exchanging import striped
+from weft.primitives.items import striped
 
 _SHORT: Final = 2048  # elements of the longest row that one block sorts
 _ITEMS: Final = 8

@@ -17,7 +17,7 @@ import weft
 from weft.kernels.device.row import elements, places, row_count, row_of
 from weft.kernels.device.views import aligned
 from weft.kernels.host.arrays import ArrayInfo
-from weft.primitives.radix import code_of, last_code, rank_of
+from weft.primitives.sorting import code_of, last_code, rank_of
 from weft.types.launch_limits import MOST_THREADS
 
 _ITEMS: Final = 16  # elements of a thread

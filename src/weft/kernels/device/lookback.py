@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import weft
 from weft.primitives import trees
-from weft.primitives.threads import ALL
+from weft.primitives.trees import ALL
 from weft.primitives.values import moved
 from weft.types.launch_limits import WARP_SIZE
 

@@ -29,7 +29,7 @@ from weft.kernels.host.arrays import (
 )
 from weft.kernels.host.autograd import differentiable, like_first
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch_except
-from weft.primitives.random.philox import words
+from weft.primitives.philox import words
 
 if TYPE_CHECKING:
     Seed = Any

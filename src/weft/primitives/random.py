@@ -6,7 +6,7 @@ from __future__ import annotations
 from weft.primitives import TYPE_CHECKING, resolver
 
 if TYPE_CHECKING:
-    from weft.primitives.random import philox as philox
+    from weft.primitives import philox as philox  # noqa: PLC0414  public
 
 _MODULES = {
     "philox": "philox",
