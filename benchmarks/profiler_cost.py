@@ -22,7 +22,7 @@ from benchmarks.codegen.sass import functions, loops, reachable
 from benchmarks.harness import Figure, interleave, medians, parse_arguments, report
 from benchmarks.profiler_gpu import MODES as PRODUCT_MODES
 from benchmarks.profiler_gpu import PIPELINE, compiled, gpu_figures, marks_of
-from weft.profiler import protobuf
+from weft.profiler import perfetto
 from weft.profiler.perfetto import FIELDS, encode_events
 from weft.profiler.records import RECORD
 from weft.profiler.timeline import EVENT
@@ -244,17 +244,17 @@ def encode_in_python(events: list[tuple[int, int, int, int]]) -> bytes:
     parts: list[bytes] = []
     for moment, kind, track, name in events:
         body = (
-            protobuf.number(inner["type"], kind)
-            + protobuf.number(inner["track_uuid"], track + 1)
-            + protobuf.number(inner["name_iid"], name + 1)
+            perfetto.number(inner["type"], kind)
+            + perfetto.number(inner["track_uuid"], track + 1)
+            + perfetto.number(inner["name_iid"], name + 1)
         )
         parts.append(
-            protobuf.message(
+            perfetto.message(
                 1,
-                protobuf.number(packet["timestamp"], moment),
-                protobuf.number(packet["trusted_packet_sequence_id"], 1),
-                protobuf.number(packet["sequence_flags"], 2),
-                protobuf.message(packet["track_event"], body),
+                perfetto.number(packet["timestamp"], moment),
+                perfetto.number(packet["trusted_packet_sequence_id"], 1),
+                perfetto.number(packet["sequence_flags"], 2),
+                perfetto.message(packet["track_event"], body),
             )
         )
     return b"".join(parts)

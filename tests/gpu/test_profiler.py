@@ -26,7 +26,7 @@ from weft.profiler import (
     inflation,
     prepare,
 )
-from weft.profiler.spans import find_spans
+from weft.profiler.records import find_spans
 
 pytestmark = pytest.mark.gpu
 

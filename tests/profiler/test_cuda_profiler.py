@@ -60,7 +60,7 @@ def test_the_decoder_agrees_with_the_pages_loop():
     _, prof = seed.run(seed.warp_groups, 512)
     recording = decode_tirx(prof, seed.EV_NAMES)
     assert recording.problems == []
-    from weft.profiler.spans import find_spans
+    from weft.profiler.records import find_spans
 
     found: dict[int, list[tuple[str, int]]] = {}
     for span in find_spans(recording):

@@ -14,7 +14,7 @@ import weft
 from tests.profiler.writing import Entry, tirx_buffer, track_buffer
 from weft.profiler import Trace, decode_tag, decode_tirx, decode_track, inflation, prepare
 from weft.profiler.perfetto import encode
-from weft.profiler.spans import find_spans
+from weft.profiler.records import find_spans
 from weft.types import record_format as wire
 
 FEW = settings(max_examples=60, deadline=None)

@@ -10,10 +10,9 @@ import pytest
 
 from tests.profiler.trace_processor import find_node, find_ui, query
 from tests.profiler.writing import Entry, tirx_buffer, track_buffer
-from weft.profiler import Trace, decode_tirx, decode_track, export_to_perfetto_trace, protobuf
-from weft.profiler.chrome import encode as encode_chrome
-from weft.profiler.perfetto import FIELDS, encode, encode_events
-from weft.profiler.spans import find_spans
+from weft.profiler import Trace, decode_tirx, decode_track, export_to_perfetto_trace, perfetto
+from weft.profiler.perfetto import FIELDS, encode, encode_events, encode_json
+from weft.profiler.records import find_spans
 from weft.profiler.timeline import EVENT, HostSpan, lay_out
 
 NAMES = [f"event {number}" for number in range(8)]
@@ -85,9 +84,9 @@ def test_field_numbers_are_those_of_the_descriptors():
 def test_wide_and_narrow_numbers_are_read_alike(value):
     from google.protobuf.internal.decoder import _DecodeVarint
 
-    assert _DecodeVarint(protobuf.varint(value), 0)[0] == value
+    assert _DecodeVarint(perfetto.varint(value), 0)[0] == value
     rows = np.zeros((1, 9), np.uint8)
-    protobuf.put_varint(rows, 0, np.array([value], np.uint64), 9)
+    perfetto.put_varint(rows, 0, np.array([value], np.uint64), 9)
     assert _DecodeVarint(rows.tobytes(), 0)[0] == value
 
 
@@ -213,7 +212,7 @@ def test_perfetto_counts_and_sums_what_the_records_say(seed):
 def test_chrome_json_loses_no_slice_that_crosses_another():
     found = recording(7, kinds=(0, 1))
     timeline = lay_out([found], [HostSpan("call", 10, 60, 0)])
-    text = encode_chrome(timeline)
+    text = encode_json(timeline)
     events = json.loads(text)["traceEvents"]
     spans = find_spans(found)
     assert sum(event["ph"] == "B" for event in events) == len(spans) + 1
@@ -228,7 +227,7 @@ def test_chrome_json_loses_no_slice_that_crosses_another():
 
 def test_chrome_json_keeps_counters_instants_and_payloads():
     found = recording(8)
-    events = json.loads(encode_chrome(lay_out([found])))["traceEvents"]
+    events = json.loads(encode_json(lay_out([found])))["traceEvents"]
     kinds = found.records["kind"]
     assert sum(event["ph"] == "C" for event in events) == int((kinds == 4).sum())
     assert sum(event["ph"] == "i" for event in events) == int((kinds == 2).sum())
@@ -269,7 +268,7 @@ def test_the_exporter_logs_what_is_wrong_with_the_buffer(tmp_path, caplog):
 def test_an_empty_trace_is_a_trace():
     assert encode_events(np.zeros(0, EVENT)) == b""
     assert parsed(encode(lay_out([]))).packet
-    assert json.loads(encode_chrome(lay_out([])))["traceEvents"] == []
+    assert json.loads(encode_json(lay_out([])))["traceEvents"] == []
     assert Trace().summary() == "no launches"
 
 

@@ -14,7 +14,7 @@ from tests.conformance.harness import define
 from tests.conformance.test_cuda import why_no_cuda
 from tests.sampling import sampled
 from weft.profiler import buffer, decode_track, prepare
-from weft.profiler.spans import find_spans
+from weft.profiler.records import find_spans
 from weft.types import record_format as wire
 
 needs_cuda = pytest.mark.skipif(bool(why_no_cuda()), reason=why_no_cuda() or "cuda")

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perfetto's trace format, encoded in NumPy: https://perfetto.dev/docs/reference/trace-packet-proto.
+"""Trace formats of viewers: Perfetto's, encoded in NumPy, and Chrome's, JSON.
 
-In: a `Timeline`. Out: the bytes of a trace, which ui.perfetto.dev opens. Every event is a packet, and packets
-of one shape are rows of one byte array, with numbers at fixed places in as many bytes as the largest needs.
+https://perfetto.dev/docs/reference/trace-packet-proto and
+https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. In: a `Timeline`, in whose tracks
+slices nest, so that no viewer drops one. Out: the bytes of a trace, which ui.perfetto.dev opens: every event is a
+packet, and packets of one shape are rows of one byte array, with numbers at fixed places in as many bytes as the
+largest needs. Or JSON, with times in microseconds with three decimals, that is, to a nanosecond.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from weft.profiler import protobuf
-from weft.profiler.timeline import COUNTER
+from weft.profiler.timeline import COUNTER, SLICE_BEGIN, SLICE_END, SLICE_INSTANT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from weft.profiler.timeline import Timeline
+
 
 # Field numbers, by message. A test compares them with the descriptors of the package `perfetto`.
 FIELDS: Final = {
@@ -77,46 +81,46 @@ def encode(timeline: Timeline) -> bytes:
 
 
 def _packet(*fields: bytes) -> bytes:
-    return protobuf.message(FIELDS["Trace"]["packet"], *fields)
+    return message(FIELDS["Trace"]["packet"], *fields)
 
 
 def _interned(names: list[str]) -> bytes:
     packet, data = FIELDS["TracePacket"], FIELDS["InternedData"]
     entry = FIELDS["EventName"]
     events = [
-        protobuf.message(
+        message(
             data["event_names"],
-            protobuf.number(entry["iid"], index),
-            protobuf.text(entry["name"], name),
+            number(entry["iid"], index),
+            text(entry["name"], name),
         )
         for index, name in enumerate(names, 1)
     ]
-    payload = protobuf.message(
+    payload = message(
         data["debug_annotation_names"],
-        protobuf.number(entry["iid"], _PAYLOAD_NAME),
-        protobuf.text(entry["name"], "payload"),
+        number(entry["iid"], _PAYLOAD_NAME),
+        text(entry["name"], "payload"),
     )
     return _packet(
-        protobuf.number(packet["trusted_packet_sequence_id"], SEQUENCE),
-        protobuf.number(packet["sequence_flags"], STATE_CLEARED),
-        protobuf.message(packet["interned_data"], *events, payload),
+        number(packet["trusted_packet_sequence_id"], SEQUENCE),
+        number(packet["sequence_flags"], STATE_CLEARED),
+        message(packet["interned_data"], *events, payload),
     )
 
 
 def _track(timeline: Timeline, index: int) -> bytes:
     track, fields = timeline.tracks[index], FIELDS["TrackDescriptor"]
     parts = [
-        protobuf.number(fields["uuid"], index + _FIRST_TRACK),
-        protobuf.text(fields["name"], track.name),
-        protobuf.number(fields["child_ordering"], EXPLICIT_ORDER),
-        protobuf.number(fields["sibling_order_rank"], index),
-        protobuf.number(fields["sibling_merge_behavior"], NEVER_MERGE),
+        number(fields["uuid"], index + _FIRST_TRACK),
+        text(fields["name"], track.name),
+        number(fields["child_ordering"], EXPLICIT_ORDER),
+        number(fields["sibling_order_rank"], index),
+        number(fields["sibling_merge_behavior"], NEVER_MERGE),
     ]
     if track.parent >= 0:
-        parts.append(protobuf.number(fields["parent_uuid"], track.parent + _FIRST_TRACK))
+        parts.append(number(fields["parent_uuid"], track.parent + _FIRST_TRACK))
     if track.is_counter:
-        parts.append(protobuf.message(fields["counter"]))
-    return _packet(protobuf.message(FIELDS["TracePacket"]["track_descriptor"], *parts))
+        parts.append(message(fields["counter"]))
+    return _packet(message(FIELDS["TracePacket"]["track_descriptor"], *parts))
 
 
 def encode_events(events: NDArray[Any]) -> bytes:
@@ -167,55 +171,53 @@ class _Widths:
     __slots__ = ("name", "time", "track")
 
     def __init__(self, events: NDArray[Any]) -> None:
-        self.time = len(protobuf.varint(int(events["time"].max())))
-        self.track = len(protobuf.varint(int(events["track"].max()) + _FIRST_TRACK))
-        self.name = len(protobuf.varint(int(events["name"].max()) + 1))
+        self.time = len(varint(int(events["time"].max())))
+        self.track = len(varint(int(events["track"].max()) + _FIRST_TRACK))
+        self.name = len(varint(int(events["name"].max()) + 1))
 
 
 def _rows(events: NDArray[Any], shape: int, widths: _Widths) -> NDArray[np.uint8]:
     """Packets that all have the same fields, one per row."""
     packet, inner = FIELDS["TracePacket"], FIELDS["TrackEvent"]
     pieces: list[bytes | _Column] = [
-        protobuf.tag(inner["type"], protobuf.VARINT),
+        tag(inner["type"], VARINT),
         _Column(events["type"], 1),
-        protobuf.tag(inner["track_uuid"], protobuf.VARINT),
+        tag(inner["track_uuid"], VARINT),
         _Column(events["track"] + np.uint32(_FIRST_TRACK), widths.track),
     ]
     if shape & 4:
         pieces += [
-            protobuf.tag(inner["counter_value"], protobuf.VARINT),
+            tag(inner["counter_value"], VARINT),
             _Column(events["value"], _VALUE_BYTES),
         ]
     else:
         pieces += [
-            protobuf.tag(inner["name_iid"], protobuf.VARINT),
+            tag(inner["name_iid"], VARINT),
             _Column(events["name"] + np.uint32(1), widths.name),
         ]
     if shape & 1 and not shape & 4:
         pieces += _annotation(events)
     if shape & 2:
         flow = _Column(events["flow"], 8, is_fixed=True)
-        pieces += [protobuf.tag(inner["flow_ids"], protobuf.FIXED64), flow]
+        pieces += [tag(inner["flow_ids"], FIXED64), flow]
     length = _length(pieces)
     front: list[bytes | _Column] = [
-        protobuf.tag(packet["timestamp"], protobuf.VARINT),
+        tag(packet["timestamp"], VARINT),
         _Column(events["time"], widths.time),
-        protobuf.number(packet["trusted_packet_sequence_id"], SEQUENCE),
-        protobuf.number(packet["sequence_flags"], NEEDS_STATE),
-        protobuf.tag(packet["track_event"], protobuf.BYTES) + protobuf.varint(length),
+        number(packet["trusted_packet_sequence_id"], SEQUENCE),
+        number(packet["sequence_flags"], NEEDS_STATE),
+        tag(packet["track_event"], BYTES) + varint(length),
     ]
     whole = _length(front) + length
-    start = protobuf.tag(FIELDS["Trace"]["packet"], protobuf.BYTES) + protobuf.varint(whole)
+    start = tag(FIELDS["Trace"]["packet"], BYTES) + varint(whole)
     return _filled(len(events), [start, *front, *pieces])
 
 
 def _annotation(events: NDArray[Any]) -> list[bytes | _Column]:
     fields = FIELDS["DebugAnnotation"]
-    head = protobuf.number(fields["name_iid"], _PAYLOAD_NAME) + protobuf.tag(
-        fields["uint_value"], protobuf.VARINT
-    )
-    size = protobuf.varint(len(head) + _VALUE_BYTES)
-    start = protobuf.tag(FIELDS["TrackEvent"]["debug_annotations"], protobuf.BYTES) + size + head
+    head = number(fields["name_iid"], _PAYLOAD_NAME) + tag(fields["uint_value"], VARINT)
+    size = varint(len(head) + _VALUE_BYTES)
+    start = tag(FIELDS["TrackEvent"]["debug_annotations"], BYTES) + size + head
     return [start, _Column(events["value"], _VALUE_BYTES)]
 
 
@@ -229,9 +231,170 @@ def _filled(count: int, pieces: list[bytes | _Column]) -> NDArray[np.uint8]:
     column = 0
     for piece in pieces:
         if isinstance(piece, bytes):
-            column = protobuf.put(rows, column, piece)
+            column = put(rows, column, piece)
         elif piece.is_fixed:
-            column = protobuf.put_fixed64(rows, column, piece.values)
+            column = put_fixed64(rows, column, piece.values)
         else:
-            column = protobuf.put_varint(rows, column, piece.values.astype(np.uint64), piece.width)
+            column = put_varint(rows, column, piece.values.astype(np.uint64), piece.width)
     return rows
+
+
+VARINT = 0
+FIXED64 = 1
+BYTES = 2
+
+
+def varint(value: int) -> bytes:
+    """An unsigned number, seven bits per byte, the lowest first.
+
+    Example:
+        >>> varint(300).hex()
+        'ac02'
+    """
+    if value < 0:
+        raise ValueError(f"varint({value}): expected 0 or more")
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def tag(field: int, wire_type: int) -> bytes:
+    """The tag of a field."""
+    return varint(field << 3 | wire_type)
+
+
+def number(field: int, value: int) -> bytes:
+    """A field with an unsigned number, a bool or an enum."""
+    return tag(field, VARINT) + varint(value)
+
+
+def message(field: int, *parts: bytes) -> bytes:
+    """A field with a message of these parts."""
+    body = b"".join(parts)
+    return tag(field, BYTES) + varint(len(body)) + body
+
+
+def text(field: int, value: str) -> bytes:
+    """A field with a string; a lone surrogate, which UTF-8 cannot encode, becomes a question mark."""
+    return message(field, value.encode(errors="replace"))
+
+
+def put(rows: NDArray[np.uint8], column: int, constant: bytes) -> int:
+    """Writes the same bytes into every row; returns the next column."""
+    rows[:, column : column + len(constant)] = np.frombuffer(constant, np.uint8)
+    return column + len(constant)
+
+
+def put_varint(rows: NDArray[np.uint8], column: int, values: NDArray[np.uint64], width: int) -> int:
+    """Writes numbers in a fixed number of bytes each, which decoders read like shorter ones.
+
+    Args:
+        rows: one row per number.
+        column: where the first byte goes.
+        values: numbers below 2 ** (7 * width).
+        width: bytes per number, at most 10.
+    """
+    for index in range(width):
+        byte = (values >> np.uint64(7 * index)).astype(np.uint8)
+        if index < width - 1:
+            np.bitwise_or(byte, 0x80, out=rows[:, column + index])
+        else:
+            np.bitwise_and(byte, 0x7F, out=rows[:, column + index])
+    return column + width
+
+
+def put_fixed64(rows: NDArray[np.uint8], column: int, values: NDArray[np.uint64]) -> int:
+    """Writes numbers in eight bytes each; returns the next column."""
+    for index in range(8):
+        rows[:, column + index] = (values >> np.uint64(8 * index)).astype(np.uint8)
+    return column + 8
+
+
+_PHASES: Final = {SLICE_BEGIN: "B", SLICE_END: "E", SLICE_INSTANT: "i", COUNTER: "C"}
+
+
+def encode_json(timeline: Timeline) -> str:
+    """The trace as JSON: a process per launch, a thread per track.
+
+    Example:
+        ``Path("run.json").write_text(encode_json(trace.timeline()))``
+    """
+    roots = [_root(timeline, index) for index in range(len(timeline.tracks))]
+    entries: list[dict[str, Any]] = []
+    for index, track in enumerate(timeline.tracks):
+        if track.parent < 0:
+            entries.append(_named("process_name", index, 0, track.name))
+            entries.append(_sorted("process_sort_index", index, 0, index))
+        entries.append(_named("thread_name", roots[index], index + 1, _path(timeline, index)))
+        entries.append(_sorted("thread_sort_index", roots[index], index + 1, index))
+    events = timeline.events
+    begin = int(events["time"].min()) if len(events) else 0
+    order = np.argsort(events["time"], kind="stable")
+    for event in events[order]:
+        entries += _entries(timeline, event, roots, begin)
+    return json.dumps(
+        {"displayTimeUnit": "ns", "otherData": {"origin_ns": begin}, "traceEvents": entries},
+        separators=(",", ":"),
+    )
+
+
+def _root(timeline: Timeline, index: int) -> int:
+    while timeline.tracks[index].parent >= 0:
+        index = timeline.tracks[index].parent
+    return index
+
+
+def _path(timeline: Timeline, index: int) -> str:
+    """A track's name with those of its folders, since threads have none."""
+    names: list[str] = []
+    while index >= 0:
+        track = timeline.tracks[index]
+        if track.parent >= 0 or not names:
+            names.append(track.name)
+        index = track.parent
+    return " / ".join(reversed(names))
+
+
+def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _sorted(what: str, process: int, thread: int, place: int) -> dict[str, Any]:
+    return {
+        "ph": "M",
+        "name": what,
+        "pid": process,
+        "tid": thread,
+        "args": {"sort_index": place},
+    }
+
+
+def _entries(timeline: Timeline, event: Any, roots: list[int], begin: int) -> list[dict[str, Any]]:
+    kind, track = int(event["type"]), int(event["track"])
+    name = timeline.names[int(event["name"])]
+    entry: dict[str, Any] = {
+        "ph": _PHASES[kind],
+        "name": name,
+        "pid": roots[track],
+        "tid": track + 1,
+        "ts": (int(event["time"]) - begin) / 1000,
+    }
+    if kind == COUNTER:
+        entry["name"] = timeline.tracks[track].name
+        entry["args"] = {name: int(event["value"])}
+    elif event["has_value"]:
+        entry["args"] = {"payload": int(event["value"])}
+    if kind == SLICE_INSTANT:
+        entry["s"] = "t"
+    if not event["flow"]:
+        return [entry]
+    starts = timeline.tracks[roots[track]].name == "host"
+    phase = "s" if starts else "f"
+    flow = {**entry, "ph": phase, "id": int(event["flow"]), "cat": "launch", "name": "launch"}
+    flow.pop("args", None)
+    if not starts:
+        flow["bp"] = "e"
+    return [entry, flow]

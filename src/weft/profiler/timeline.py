@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from weft.profiler.spans import closing_order, find_spans, last_of_depth_above
+from weft.profiler.records import closing_order, find_spans, last_of_depth_above
 from weft.types import record_format as wire
 
 if TYPE_CHECKING:

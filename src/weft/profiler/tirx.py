@@ -17,11 +17,11 @@ from weft.profiler.records import (
     TRACK,
     Recording,
     as_words,
+    find_spans,
     list_of_names,
     segments,
     unwrapped,
 )
-from weft.profiler.spans import find_spans
 from weft.types import record_format as wire
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from weft.errors import brief
-from weft.profiler.records import Launch
-from weft.profiler.spans import find_spans
+from weft.profiler.records import Launch, find_spans
 from weft.profiler.timeline import HostSpan, Timeline, lay_out
 
 if TYPE_CHECKING:
@@ -202,22 +201,22 @@ class Trace:
 
     def to_chrome(self, path: str | PathLike[str]) -> None:
         """Writes JSON for chrome://tracing and similar viewers; compressed if the name ends in ``.gz``."""
-        from weft.profiler.chrome import encode
+        from weft.profiler.perfetto import encode_json
 
-        write(path, encode(self.timeline()).encode())
+        write(path, encode_json(self.timeline()).encode())
 
     def plot(self, path: str | PathLike[str] | None = None, **options: Any) -> Any:
         """Draws the timeline with matplotlib, into a file if there is a path; returns the figure.
 
         Args:
             path: of a PNG, SVG or PDF.
-            options: of `weft.profiler.plot.plot`: ``launch``, ``tracks``, ``window``, ``width``,
+            options: of `weft.profiler.summary.plot`: ``launch``, ``tracks``, ``window``, ``width``,
                 ``title``.
 
         Raises:
             ImportError: if matplotlib is not installed (``pip install weft-lang[plot]``).
         """
-        from weft.profiler.plot import plot
+        from weft.profiler.summary import plot
 
         return plot(self.recordings, path, **options)
 
