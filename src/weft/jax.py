@@ -385,7 +385,7 @@ def _parameters(function: Any) -> Iterator[_Parameter]:
         TypeError: if it is not a function of weft.
     """
     if isinstance(function, JitFunction):
-        from weft.frontend.source.text import read_source
+        from weft.frontend.source import read_source
 
         for p in read_source(function).parameters:
             annotation, _ = without_none(p.annotation)

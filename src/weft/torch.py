@@ -226,7 +226,7 @@ def _parameters(function: Any) -> Iterator[Parameter]:
         SignatureError: if torch has no type for one.
     """
     if isinstance(function, JitFunction):
-        from weft.frontend.source.text import read_source
+        from weft.frontend.source import read_source
 
         for declared in read_source(function).parameters:
             annotation, is_optional = without_none(declared.annotation)

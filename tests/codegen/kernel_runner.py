@@ -31,7 +31,7 @@ from weft.compiler.artifacts import Artifacts
 from weft.compiler.options import CompileOptions
 from weft.compiler.pipeline import lower
 from weft.dialects.context import make_context
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 
 CONTEXT = make_context()
 

@@ -18,7 +18,7 @@ from weft.compiler import pipeline
 from weft.compiler.artifacts import Artifacts
 from weft.compiler.module_text import module_text
 from weft.compiler.options import CompileOptions
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 
 NAMES = ["trace", *pipeline.passes_for(None)]
 

@@ -9,7 +9,7 @@ import weft
 from examples.catalog import EXAMPLES
 from tests.conformance.assembling import ARCHITECTURES, Assembling
 from weft.arguments.signature import infer_signature
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.frontend.trace import trace
 
 

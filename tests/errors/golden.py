@@ -20,7 +20,7 @@ from weft.compiler.artifacts import Artifacts
 from weft.compiler.options import CompileOptions
 from weft.compiler.pipeline import lower
 from weft.errors import WeftError
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.types.dtype import DType
 
 FILE = "program.py"

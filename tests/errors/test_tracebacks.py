@@ -13,7 +13,7 @@ import pytest
 import weft
 from tests.errors import golden
 from weft.arguments.base import MISSING
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.types.dtype import DType
 
 FILES = sorted(golden.CASES.glob("*.txt"), key=lambda path: path.stem)

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from weft.frontend.source.names import NameAnalysis
+from weft.frontend.syntax import NameAnalysis
 
 
 def parsed(text):

@@ -17,7 +17,7 @@ import weft
 from tests.architecture.source_tree import PACKAGE
 from weft.config import override
 from weft.errors import CompileError, WeftError
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 
 # What a namespace says of its module; `exec` with a namespace of its own says nothing.
 NAMESPACES = [{}, {"__name__": None}, {"__name__": 3}, {"__name__": "no.such.module"}]

@@ -19,7 +19,7 @@ import pytest
 
 import weft
 from weft.errors import CompileError, NameResolutionError, UnsupportedSyntaxError
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.language.source_text import SourceText
 
 

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from weft.frontend.source import unsaved_text as unsaved_source
+from weft.frontend import source
 
 PROGRAM = """\
 import weft, numpy
@@ -109,17 +109,17 @@ HISTORY = [
     ],
 )
 def test_statements_are_found_in_the_history_by_compiling_them(monkeypatch, text, name):
-    monkeypatch.setattr(unsaved_source, "_history", lambda: HISTORY)
+    monkeypatch.setattr(source, "_history", lambda: HISTORY)
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     namespace = {"x": 1}
     exec(compile(text, "<stdin>", "exec", dont_inherit=True), namespace)
     function = getattr(namespace[name], "__func__", namespace[name])
-    assert "".join(unsaved_source.find_unsaved(function.__code__)) == text
+    assert "".join(source.find_unsaved(function.__code__)) == text
 
 
 def test_a_statement_lost_from_history_is_not_guessed(monkeypatch):
-    monkeypatch.setattr(unsaved_source, "_history", lambda: HISTORY)
+    monkeypatch.setattr(source, "_history", lambda: HISTORY)
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     namespace = {}
     exec(compile("def f(x):\n    return x + 7\n", "<stdin>", "exec"), namespace)
-    assert unsaved_source.find_unsaved(namespace["f"].__code__) == []
+    assert source.find_unsaved(namespace["f"].__code__) == []

@@ -11,7 +11,7 @@ import weft
 from tests.frontend.interpreter import Interpreter
 from weft.arguments.signature import infer_signature
 from weft.dialects.simt.kernel import KernelOp
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.frontend.trace import trace
 from weft.passes.arguments import find_written_arguments, written_arguments
 from weft.passes.blocks import find_block_sizes

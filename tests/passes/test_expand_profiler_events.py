@@ -11,7 +11,7 @@ from weft.compiler.module_text import module_text, parse_module
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.errors import CompileError
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.frontend.trace import trace, trace_into
 from weft.passes.expand_profiler_events import expand_profiler_events
 from weft.profiler import Profiler

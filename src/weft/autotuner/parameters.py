@@ -14,7 +14,7 @@ from weft.arguments.constant import ConstantKind
 from weft.arguments.signature import without_none
 from weft.arguments.tensor_spec import TensorSpec
 from weft.errors import ArgumentValueError, SignatureError, UnavailableError, brief
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.types.dims import Dim
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from weft.autotuner.space import as_json
 from weft.blame import top_package
 from weft.cache.digest import blake2b
 from weft.errors import ArgumentValueError, WeftError
-from weft.frontend.source.text import plain_function, read_source
+from weft.frontend.source import plain_function, read_source
 from weft.language.functions import KernelFunction, StagedFunction
 from weft.types.dtype import DType
 

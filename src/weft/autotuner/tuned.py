@@ -28,7 +28,7 @@ from weft.compiler.target_choice import choose_target
 from weft.config import config, overridden
 from weft.dynamo import left_to_python
 from weft.errors import TuningError, UnavailableError
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.language.functions import TunedFunction
 from weft.tracebacks import leave_the_users_frames, one_frame
 

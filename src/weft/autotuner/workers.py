@@ -20,7 +20,7 @@ from weft.compiler.options import GPUArch
 from weft.compiler.request import requested_signature
 from weft.config import environment
 from weft.errors import UnavailableError
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.imports import imported
 from weft.types.device import CUDA
 

@@ -145,7 +145,7 @@ def _module_lines(compiled: Any, function: Any, options: Any, every: bool) -> It
     """The module after all passes, or after each, whose name comes before it."""
     from weft.compiler.pipeline import placed_stages
     from weft.dialects.builder import source_location
-    from weft.frontend.source.text import read_source
+    from weft.frontend.source import read_source
 
     stages = placed_stages(
         read_source(function), compiled.signature, options, compiled.architecture or compiled.target

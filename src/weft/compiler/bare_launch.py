@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from weft.arguments.constant import Constexpr
 from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.location import SourceLocation
 from weft.runtime.specializations import identifier, make_binder
 from weft.tracebacks import leave_the_users_frames

@@ -22,9 +22,8 @@ from weft.compiler.restored import restored_artifacts
 from weft.compiler.stored import Stored, facts_of, from_sections, to_sections
 from weft.compiler.target_choice import choose_target
 from weft.config import config, misspelled_variables
-from weft.frontend.source.text import read_source
-from weft.frontend.state.content import Content, Unknown
-from weft.frontend.state.manifest import ROOT, describe, read_again
+from weft.frontend.source import read_source
+from weft.frontend.state.content import ROOT, Content, Unknown, describe, read_again
 from weft.imports import imported
 from weft.runtime.code_image import link
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
     from weft.arguments.signature import Signature
     from weft.backends.base import Backend
     from weft.compiler.options import CompileOptions
-    from weft.frontend.source.text import FunctionSource
-    from weft.frontend.state.manifest import Manifest
+    from weft.frontend.source import FunctionSource
+    from weft.frontend.state.content import Manifest
     from weft.language.functions import HostFunction
 
 # Those that change the machine code or the texts; the architecture is the target's.

@@ -25,7 +25,7 @@ from weft.errors import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from weft.frontend.source.text import FunctionSource
+    from weft.frontend.source import FunctionSource
     from weft.location import SourceLocation
 
 # Not defects: a missing library, an environment variable's value, lack of memory.

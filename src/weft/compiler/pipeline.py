@@ -29,7 +29,7 @@ from weft.compiler.target_choice import choose_target
 from weft.config import config
 from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.frontend.trace import trace, trace_into
 from weft.passes.arguments import add_scratch_arguments, find_written_arguments, written_arguments
 from weft.passes.arithmetic import fuse_multiply_adds, split_addresses
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from weft.arguments.signature import Signature
     from weft.backends.base import Backend
     from weft.compiler.hooks import PostCompileHook
-    from weft.frontend.source.text import FunctionSource
+    from weft.frontend.source import FunctionSource
     from weft.frontend.trace import TracedModule
     from weft.language.functions import HostFunction
 

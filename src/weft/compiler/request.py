@@ -13,7 +13,7 @@ from weft.arguments.signature import Signature, infer_signature
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from weft.frontend.source.text import FunctionSource
+    from weft.frontend.source import FunctionSource
 
 
 def requested_signature(

@@ -23,7 +23,7 @@ from weft.runtime.object_code import KernelInfo, ObjectCode, Remark, ScratchInfo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from weft.frontend.state.manifest import Manifest
+    from weft.frontend.state.content import Manifest
     from weft.types.frozen import Frozen
 
 _TEXT: Final = "text:"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from weft.errors import CompileError, TypeMismatchError, UnavailableError, WeftError
-from weft.frontend.scope import Scope
-from weft.frontend.source.text import read_source
+from weft.frontend.paths import Scope
+from weft.frontend.source import read_source
 from weft.frontend.state.captured import Captures
 from weft.frontend.state.changes import State
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from weft.dialects.builder import Builder
     from weft.frontend.paths import EnclosingLoop, Path
-    from weft.frontend.source.text import FunctionNode, FunctionSource
+    from weft.frontend.source import FunctionNode, FunctionSource
     from weft.language.functions import KernelFunction
     from weft.language.source_text import SourceTexts
     from weft.language.values import Scalar, StagedContext

@@ -27,12 +27,11 @@ from weft.errors import (
     WeftError,
 )
 from weft.frontend.context import Context, Frame, Session
-from weft.frontend.functions.host import call_kernel, check_scratch, configure
+from weft.frontend.functions.host import call_kernel, check_scratch, configure, max_clusters
 from weft.frontend.functions.inlining import inline
 from weft.frontend.functions.interface import Results, host_parameters
 from weft.frontend.functions.kernels import KernelTable
-from weft.frontend.functions.occupancy import max_clusters
-from weft.frontend.source.text import read_source
+from weft.frontend.source import read_source
 from weft.frontend.statements.statement import Statements
 from weft.language.source_text import SourceTexts
 
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
     from weft.arguments.signature import Signature
     from weft.frontend.functions.interface import RestoredResult
-    from weft.frontend.source.text import FunctionSource
+    from weft.frontend.source import FunctionSource
     from weft.frontend.state.captured import CapturedValue, Captures
     from weft.language.functions import KernelFunction
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from weft.frontend.context import Frame
     from weft.frontend.paths import Binding, Path
-    from weft.frontend.state.slots import Slot
+    from weft.frontend.state.reachable import Slot
 
 _DEAD: Final = Undefined("has no value after this branch")
 

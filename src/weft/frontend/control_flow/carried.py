@@ -31,7 +31,7 @@ from weft.frontend.control_flow.joins import (
     weak_dtype,
 )
 from weft.frontend.paths import Assigned, Conflict, LeftEarly
-from weft.frontend.state.slots import Slot, applied
+from weft.frontend.state.reachable import Slot, applied
 from weft.frontend.structure import Shape, flatten, rebuild
 from weft.language.numbers.convert import wide_dtype
 from weft.language.numbers.promises import multiples_of, set_multiples

@@ -16,7 +16,7 @@ from xdsl.ir import Block
 from weft.arguments.records import make
 from weft.errors import WeftError
 from weft.frontend.state.constants import kind
-from weft.frontend.state.slots import applied
+from weft.frontend.state.reachable import applied
 from weft.frontend.structure import children, flatten, rebuild, same_constant
 from weft.language.ir_types import ir_type
 from weft.language.memory.views import view_as
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from weft.dialects.simt.fragment import FragmentType
     from weft.dialects.simt.types import TensorType
     from weft.frontend.state.changes import State
-    from weft.frontend.state.slots import Slot
+    from weft.frontend.state.reachable import Slot
     from weft.frontend.structure import Shape
 
 _EXPRESSION: Final = object()

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`value.name` and `value[index]` of tensors, containers, modules and other Python objects.
+"""Attributes, items and operators of objects: tensors, containers, modules, instances of users' classes.
 
-In: a value and a name or an index. Out: a value; loads of elements of tensors.
+In: a value and a name or an index. Out: a value; loads of elements of tensors. In: a user's class and its arguments, or
+an operator and its operands. Out: the instance, whose ``__init__`` is inlined and may take run-time values and which
+traced code may change where it was made; the inlined result of the class's method. `NONE` for a class that Python makes
+instances of, and where there is no method.
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import math
 import operator
@@ -18,12 +22,12 @@ from weft.arguments.records import is_dataclass
 from weft.blame import is_of_weft
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable, OverRounds
-from weft.frontend.expressions import methods
 from weft.frontend.expressions.staging import holds_kernel_object, needs_tracing
-from weft.frontend.scope import resolved
+from weft.frontend.paths import resolved
+from weft.frontend.source import is_generated
 from weft.frontend.state import constants
 from weft.frontend.state.captured import class_attribute, is_constant
-from weft.frontend.state.reachable import is_fixed
+from weft.frontend.state.reachable import is_fixed, is_plain_object
 from weft.frontend.state.repeatable import is_repeatable
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language import LANGUAGE, LanguageName, hint_for
@@ -47,6 +51,7 @@ if TYPE_CHECKING:
 
     from weft.frontend.context import Evaluator, Frame
     from weft.frontend.state.captured import Captures
+
 
 _FACTS: Final = {"shape": access.dim, "strides": access.stride}
 _ABSENT: Final = object()
@@ -268,8 +273,8 @@ def subscript(visitor: Evaluator, node: ast.Subscript) -> Any:
         return value.item(frame.mark(node), index)
     if type(value) not in PLAIN:
         frame.mark(node)
-        found = methods.call(frame, value, "__getitem__", index)
-        if found is not methods.NONE:
+        found = call(frame, value, "__getitem__", index)
+        if found is not NONE:
             return found
     if isinstance(value, Fragment):
         return fragment.columns(frame.mark(node), value, index)
@@ -367,3 +372,152 @@ def item(frame: Frame, value: Any, index: Any) -> Any:
     if is_staged(value):
         raise TypeMismatchError("TYPE_NOT_SUBSCRIPTABLE", f"{describe(value)} has no elements")
     return resolved(frame.state.ask("the index", operator.getitem, value, index))
+
+
+def make(frame: Frame, kind: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+    """``kind(*arguments, **keywords)``, with its ``__init__`` inlined; `NONE` if it is not of this sort."""
+    if not isinstance(kind, type) or type(kind).__call__ is not type.__call__:
+        return NONE
+    if kind.__new__ is not object.__new__ or is_dataclass(kind, frozen=True):
+        return NONE
+    start = inspect.getattr_static(kind, "__init__")
+    if not isinstance(start, FunctionType):
+        return NONE
+    after = inspect.getattr_static(kind, "__post_init__", None)
+    run = after if is_generated(start) else start
+    is_traced = contains_staged(arguments) or contains_staged(keywords)
+    if not is_traced and not (
+        isinstance(run, FunctionType) and needs_tracing(run, kind, arguments, keywords)
+    ):
+        return NONE
+    made = constants.python(f"{kind.__name__}()", object.__new__, kind)
+    if not is_plain_object(made):
+        return NONE
+    frame.state.note(made)
+    if is_generated(start):
+        return _filled(frame, made, start, after, arguments, keywords)
+    if frame.inline(start, [made, *arguments], keywords) is not None:
+        raise TypeMismatchError(
+            "CALL_ARGUMENTS", f"{kind.__name__}.__init__() should return None, as Python demands"
+        )
+    return made
+
+
+def base_methods(frame: Frame) -> Any:
+    """The value of ``super()`` in a method being inlined; `NONE` outside of one."""
+    cell, parameters = frame.source.closure.get("__class__"), frame.source.tree.args
+    first = next(iter([*parameters.posonlyargs, *parameters.args]), None)
+    if cell is None or first is None or frame.scope.parent is not None:
+        return NONE
+    return constants.python("super()", super, cell.cell_contents, frame.scope.lookup(first.arg))
+
+
+def _filled(
+    frame: Frame,
+    made: Any,
+    start: FunctionType,
+    after: Any,
+    arguments: list[Any],
+    keywords: dict[str, Any],
+) -> Any:
+    """An instance of a dataclass, with its fields as its generated ``__init__`` assigns them."""
+    kind = cast("Any", type(made))
+    signature = inspect.signature(start)
+    try:
+        given = signature.bind(made, *arguments, **keywords).arguments
+    except TypeError as error:
+        raise TypeMismatchError("CALL_ARGUMENTS", f"{kind.__name__}(): {error}") from None
+    handed: list[Any] = []
+    for field in kind.__dataclass_fields__.values():
+        if field.init and field.name in given:
+            value = given[field.name]
+        elif field.default_factory is not dataclasses.MISSING:
+            value = frame.state.run(f"{field.name}=", field.default_factory)
+        elif field.default is not dataclasses.MISSING:
+            value = field.default
+        else:
+            continue
+        if field._field_type.name == "_FIELD":
+            vars(made)[field.name] = value
+        elif field._field_type.name == "_FIELD_INITVAR":
+            handed.append(value)
+    if isinstance(after, FunctionType):
+        frame.inline(after, [made, *handed], {})
+    return made
+
+
+NONE: Final = NotImplemented
+"""The value for "no method": Python's own, which a method may return too."""
+
+_BINARY: Final = {
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "truediv",
+    "//": "floordiv",
+    "%": "mod",
+    "**": "pow",
+    "<<": "lshift",
+    ">>": "rshift",
+    "&": "and",
+    "|": "or",
+    "^": "xor",
+    "@": "matmul",
+}
+_UNARY: Final = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
+# Operator → its method, and the other operand's method tried next.
+_COMPARISONS: Final = {
+    "==": ("__eq__", "__eq__"),
+    "!=": ("__ne__", "__ne__"),
+    "<": ("__lt__", "__gt__"),
+    "<=": ("__le__", "__ge__"),
+    ">": ("__gt__", "__lt__"),
+    ">=": ("__ge__", "__le__"),
+}
+
+
+def binary(frame: Frame, sign: str, left: Any, right: Any, *, in_place: bool = False) -> Any:
+    """``left sign right`` by a method of either operand's class."""
+    name = _BINARY[sign]
+    found: Any = NONE
+    if in_place:
+        found = call(frame, left, f"__i{name}__", right)
+    if found is NONE:
+        found = call(frame, left, f"__{name}__", right)
+    return call(frame, right, f"__r{name}__", left) if found is NONE else found
+
+
+def unary(frame: Frame, sign: str, value: Any) -> Any:
+    """``sign value`` by a method of the value's class."""
+    return call(frame, value, _UNARY[sign])
+
+
+def compare(frame: Frame, sign: str, left: Any, right: Any) -> Any:
+    """``left sign right`` by a method of either operand's class."""
+    first, second = _COMPARISONS[sign]
+    found = call(frame, left, first, right)
+    return call(frame, right, second, left) if found is NONE else found
+
+
+def call(frame: Frame, owner: Any, name: str, *arguments: Any) -> Any:
+    """``owner.name(*arguments)``, inlined if the class is the user's and a value is staged."""
+    function = find(owner, name)
+    if function is None:
+        return NONE
+    if not holds_kernel_object((owner, *arguments)) and not needs_tracing(
+        function, owner, *arguments
+    ):
+        return NONE
+    frame.context.session.captures.read_member(cast("Any", type(owner)), name, name)
+    return frame.inline(function, (owner, *arguments), {})
+
+
+def find(owner: Any, name: str) -> FunctionType | None:
+    """The method of that name, if the object's class has one in Python."""
+    if is_staged(owner) or isinstance(owner, type):
+        return None
+    function = inspect.getattr_static(cast("Any", type(owner)), name, None)
+    # Methods generated by `dataclass` have no text; the front end implements them.
+    if not isinstance(function, FunctionType) or is_generated(function):
+        return None
+    return function

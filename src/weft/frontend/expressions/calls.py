@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls: operations of the language, conversions, builtins, inlined helpers, Python itself.
+"""Calls: operations of the language, conversions, builtins, inlined helpers, functions over sequences, Python itself.
 
 In: a callee and its arguments. Out: the call's value. Inlining needs the statement visitor, so the session provides it.
+Functions of a fragment's elements are traced once, into a region. Of ``sum``, ``any``, ``map``, ``reduce`` and so on
+some items may be staged, and functions are inlined.
 """
 
 from __future__ import annotations
@@ -16,19 +18,20 @@ from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodTy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_dataclass
-from weft.errors import CompileError, TypeMismatchError, UnavailableError
+from weft.errors import CompileError, NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
-from weft.frontend.expressions import comparisons, folds, fragments, instances, methods
+from weft.frontend.events import untold
+from weft.frontend.expressions import attributes, comparisons
 from weft.frontend.expressions.attributes import is_mover, refuse_misplaced
-from weft.frontend.expressions.items import Items
+from weft.frontend.expressions.items import Items, Lazy
 from weft.frontend.expressions.staging import needs_tracing
-from weft.frontend.scope import resolved
-from weft.frontend.source.refusals import call_hint, refused_call
+from weft.frontend.paths import resolved
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import CACHED, is_iterator
 from weft.frontend.structure import contains_staged
+from weft.frontend.syntax import call_hint, refused_call
 from weft.language import LANGUAGE
-from weft.language.builtins import BUILTINS
+from weft.language.builtins import BUILTINS, max_, min_
 from weft.language.functions import (
     BoundFunction,
     DeviceFunction,
@@ -37,15 +40,23 @@ from weft.language.functions import (
     MarkedFunction,
     TunedFunction,
 )
-from weft.language.numbers.convert import convert
+from weft.language.memory.access import attribute_names
+from weft.language.numbers.convert import accumulator, convert
 from weft.language.operation import Operation
-from weft.language.values import Scalar, is_staged
+from weft.language.values import Scalar, StagedNamespace, Tensor, is_instance, is_staged
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import ast
+    from collections.abc import Callable, Iterator
+
+    from xdsl.ir import Block
 
     from weft.frontend.context import Evaluator, Frame
+    from weft.language.operation import Operation
+
+    Emit = Callable[[Evaluator, ast.AST, list[Any], dict[str, Any]], Any]
+
 
 # Builtins that only move items, which may be staged.
 _CONTAINER_BUILTINS: Final = frozenset(
@@ -105,7 +116,7 @@ def call_value(
     if isinstance(callee, Operation):
         refuse_misplaced(frame, callee)
         if callee.takes_function:
-            arguments, keywords = fragments.with_region(visitor, node, arguments, keywords)
+            arguments, keywords = with_region(visitor, node, arguments, keywords)
         if callee.takes_cpu_function and callable(keywords.get("cpu")):
             keywords = {**keywords, "cpu": _inlined(visitor, node, keywords["cpu"])}
         return callee.emit(frame.builder, *arguments, **keywords)
@@ -135,16 +146,16 @@ def call_value(
         given, named = [*callee.args, *arguments], {**callee.keywords, **keywords}
         return call_value(visitor, node, callee.func, given, named)
     if callee is builtins.super and not arguments:
-        found = instances.base_methods(frame)
-        if found is not instances.NONE:
+        found = attributes.base_methods(frame)
+        if found is not attributes.NONE:
             return found
     refused = refused_call(callee, arguments)
     if refused is not None:
         raise refused
     staged = contains_staged(arguments) or contains_staged(keywords)
     callee = _without_cache(callee, arguments, keywords)
-    fold = folds.FOLDS.get(callee) if _is_hashable(callee) else None
-    if fold and (staged or callee in folds.ALWAYS or any(map(is_iterator, arguments))):
+    fold = FOLDS.get(callee) if _is_hashable(callee) else None
+    if fold and (staged or callee in ALWAYS or any(map(is_iterator, arguments))):
         return fold(visitor, node, arguments, keywords)
     if isinstance(callee, FunctionType | MethodType) and not _moves(callee):
         return _python_function(frame, callee, arguments, keywords)
@@ -155,8 +166,8 @@ def call_value(
             cast("Any", type(callee)), "__call__", "__call__"
         )
         return frame.inline(own_call, [callee, *arguments], keywords)
-    made = instances.make(frame, callee, arguments, keywords)
-    if made is not instances.NONE:
+    made = attributes.make(frame, callee, arguments, keywords)
+    if made is not attributes.NONE:
         return made
     return _other(visitor, node, callee, arguments, keywords, staged)
 
@@ -252,7 +263,7 @@ def _other(
             return lookup(visitor, node, owner, arguments)
     if staged and len(arguments) == 1 and not keywords and not is_staged(arguments[0]):
         found = _of_class(visitor, node, callee, arguments[0])
-        if found is not methods.NONE:
+        if found is not attributes.NONE:
             return found
     if callee is builtins.print or (operation is not None and staged):
         assert operation is not None
@@ -284,7 +295,7 @@ def _of_class(visitor: Evaluator, node: ast.AST, callee: Any, value: Any) -> Any
     if callee is builtins.bool:
         return visitor.truth_of(value, node)
     names = _METHODS_OF_BUILTINS.get(callee) if _is_hashable(callee) else None
-    return methods.call(visitor.frame, value, names) if names else methods.NONE
+    return attributes.call(visitor.frame, value, names) if names else attributes.NONE
 
 
 def _builtin(callee: Any) -> Operation[...] | None:
@@ -338,3 +349,239 @@ def _takes_staged(callee: Any) -> bool:
             isinstance(owner, type) and issubclass(owner, tuple)
         )
     return False
+
+
+def with_region(
+    visitor: Evaluator, node: ast.AST, arguments: list[Any], keywords: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments, with the function as one of a block and its elements; a number stays one."""
+    if "function" in keywords:
+        function = keywords["function"]
+        return arguments, {**keywords, "function": _into_region(visitor, node, function)}
+    if len(arguments) < 2:
+        return arguments, keywords
+    fragment, function, *others = arguments
+    return [fragment, _into_region(visitor, node, function), *others], keywords
+
+
+def _into_region(visitor: Evaluator, node: ast.AST, function: Any) -> Any:
+    if not callable(function):
+        return function
+    frame = visitor.frame
+
+    def traced(block: Block, *elements: Any) -> Any:
+        def body() -> Any:
+            return visitor.call_value(node, function, list(elements), {})
+
+        with untold(frame):
+            value, path = frame.trace_in(block, frame.scope.path.copy(), body)
+        frame.mark(node)
+        if path.changed:
+            changed = ", ".join(str(slot) for slot in path.changed)
+            raise TypeMismatchError(
+                "FRAGMENT_FUNCTION",
+                f"the function of a fragment's elements changes {changed}, but is traced once for all elements",
+                hint="let it return a value",
+            )
+        return value
+
+    return traced
+
+
+_NONE: Final = object()
+
+
+def _sum(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    if not 1 <= len(given) + len(keywords) <= 2 or not given or keywords.keys() - {"start"}:
+        raise TypeMismatchError(
+            "CALL_ARGUMENTS", "sum() takes a sequence and start", hint="write sum(items)"
+        )
+    total: Any = given[1] if len(given) == 2 else keywords.get("start", 0)
+    for item in Items(visitor.frame, given[0], node):
+        total = accumulator(visitor.frame.mark(node), total, item)
+        total = visitor.operate(node, "+", total, item)
+    return total
+
+
+def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
+    """The items of one sequence, or the arguments; keywords only for constants."""
+    name = operation.name
+
+    def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+        if len(given) == 1 and isinstance(given[0], Scalar):
+            raise TypeMismatchError(
+                "CALL_ARGUMENTS",
+                f"{name}() of one number; it takes two or more, or a sequence",
+                hint=f"write {name}(x, y)",
+            )
+        frame = visitor.frame
+        items = list(Items(frame, given[0], node)) if len(given) == 1 else given
+        if keywords and (contains_staged(items) or contains_staged(keywords)):
+            raise TypeMismatchError(
+                "CALL_ARGUMENTS",
+                f"{name}() of run-time values takes no {' or '.join(keywords)}",
+                hint="write a loop with an if",
+            )
+        if keywords or not items:
+            given = [tuple(items)] if len(given) == 1 else given
+            return frame.state.run(f"{name}()", function, *given, **keywords)
+        return constants.python(f"{name}()", operation.emit, frame.mark(node), tuple(items))
+
+    return emit
+
+
+def _truth(*, is_and: bool) -> Emit:
+    name = "all" if is_and else "any"
+    combine = comparisons.both if is_and else comparisons.either
+
+    def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+        _only(name, given, keywords, 1)
+        items = Items(visitor.frame, given[0], node)
+        value: Any = is_and
+        for item in items:
+            holds = visitor.truth_of(item, node)
+            value = combine(visitor, node, value, holds)
+            if isinstance(value, bool) and value is not is_and:
+                break
+        if isinstance(value, Scalar):
+            items.leave()
+        return value
+
+    return emit
+
+
+def _only(name: str, given: list[Any], keywords: dict[str, Any], count: int) -> None:
+    if len(given) != count or keywords:
+        raise TypeMismatchError(
+            "CALL_ARGUMENTS",
+            f"{name}() takes {count} positional arguments, received {len(given) + len(keywords)}",
+        )
+
+
+def _map(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    """An iterator that calls the function on demand."""
+    if len(given) < 2 or keywords:
+        raise TypeMismatchError("CALL_ARGUMENTS", "map() takes a function and sequences")
+    function, *sequences = given
+    frame = visitor.frame
+    columns = [Items(frame, items, node) for items in sequences]
+
+    def values() -> Iterator[Any]:
+        for row in zip(*columns, strict=False):
+            frame.mark(node)
+            yield visitor.call_value(node, function, list(row), {})
+
+    return Lazy(frame, "map", columns, values())
+
+
+def _filter(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    """An iterator over the items for which a function holds, decided at compile time."""
+    _only("filter", given, keywords, 2)
+    function = given[0]
+    frame = visitor.frame
+    items = Items(frame, given[1], node)
+
+    def kept() -> Iterator[Any]:
+        for item in items:
+            frame.mark(node)
+            found = item if function is None else visitor.call_value(node, function, [item], {})
+            holds = visitor.truth_of(found, node)
+            constants.refuse_staged(holds, "what filter() keeps")
+            if holds:
+                yield item
+
+    return Lazy(frame, "filter", [items], kept())
+
+
+def _reduce(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    if not 2 <= len(given) <= 3 or keywords:
+        raise TypeMismatchError("CALL_ARGUMENTS", "reduce() takes a function, a sequence, a start")
+    function = given[0]
+    items = Items(visitor.frame, given[1], node)
+    value = given[2] if len(given) == 3 else next(items, _NONE)
+    if value is _NONE:
+        raise TypeMismatchError("CALL_ARGUMENTS", "reduce() of an empty sequence needs a start")
+    for item in items:
+        value = visitor.call_value(node, function, [value, item], {})
+    return value
+
+
+def _isinstance(
+    visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]
+) -> Any:
+    """A staged number counts as the Python number of its kind."""
+    _only("isinstance", given, keywords, 2)
+    return visitor.frame.state.ask("isinstance()", is_instance, *given)
+
+
+def _type(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    _only("type", given, keywords, 1)
+    if is_staged(given[0]):
+        hint = "use x.dtype" if isinstance(given[0], Scalar) else "use isinstance"
+        raise TypeMismatchError(
+            "CALL_STAGED", "type() of a run-time value is not a class", hint=hint
+        )
+    return cast("Any", type(given[0]))
+
+
+def _getattr(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    if not 2 <= len(given) <= 3 or keywords:
+        raise TypeMismatchError("CALL_ARGUMENTS", "getattr() takes a value, a name, a default")
+    constants.refuse_staged(given[1], "the name of an attribute")
+    if len(given) == 3 and not _has(visitor, node, given[0], given[1]):
+        return given[2]
+    return attributes.read(visitor.frame, given[0], given[1], node)
+
+
+def _hasattr(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+    _only("hasattr", given, keywords, 2)
+    constants.refuse_staged(given[1], "the name of an attribute")
+    return _has(visitor, node, given[0], given[1])
+
+
+def _has(visitor: Evaluator, node: ast.AST, value: Any, name: Any) -> bool:
+    """Whether a value has an attribute in kernels, rather than on the compiler's object."""
+    if not is_staged(value) and not isinstance(value, StagedNamespace):
+        return attributes.has(visitor.frame, value, name)
+    if isinstance(value, Tensor):
+        return name in attribute_names(value)
+    try:
+        attributes.read(visitor.frame, value, name, node)
+    except NameResolutionError:
+        return False
+    return True
+
+
+def _operator(name: str, sign: str) -> Emit:
+    def emit(visitor: Evaluator, node: ast.AST, given: list[Any], keywords: dict[str, Any]) -> Any:
+        _only(name, given, keywords, 2)
+        if sign in constants.COMPARISONS:
+            return comparisons.compare_values(visitor, node, sign, given[0], given[1])
+        return visitor.operate(node, sign, given[0], given[1])
+
+    return emit
+
+
+# Callee → its implementation.
+FOLDS: Final[dict[Any, Emit]] = {
+    builtins.sum: _sum,
+    builtins.min: _extreme(min_, builtins.min),
+    builtins.max: _extreme(max_, builtins.max),
+    builtins.any: _truth(is_and=False),
+    builtins.all: _truth(is_and=True),
+    builtins.map: _map,
+    builtins.filter: _filter,
+    functools.reduce: _reduce,
+    builtins.isinstance: _isinstance,
+    builtins.type: _type,
+    builtins.getattr: _getattr,
+    builtins.hasattr: _hasattr,
+    **{
+        function: _operator(function.__name__, sign)
+        for sign, function in (constants.BINARY | constants.COMPARISONS).items()
+    },
+}
+# Those used even without staged arguments: a function among them may need inlining, a class may be weft.Fragment.
+ALWAYS: Final[frozenset[Any]] = frozenset(
+    (min, max, map, filter, functools.reduce, getattr, hasattr, isinstance)
+)

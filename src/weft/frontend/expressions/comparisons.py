@@ -1,29 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons of numbers, staged values, containers, and objects with methods for them; `in`; methods that search.
+"""Truths: comparisons, `in`, `and`, `or`, the conditional, patterns of `match`.
 
-In: their nodes, or two values. Out: a bool, or a staged one; containers are compared item by item.
+In: their nodes, or two values; a pattern and a subject. Out: a bool, or a staged one; containers are compared item by
+item. Of short-circuit expressions, values, and a region only if the skippable part does more than compute. Patterns are
+decided at compile time if known, else equality of run-time values is; they bind names.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i1
+
 from weft.arguments.records import is_dataclass
-from weft.errors import TypeMismatchError
+from weft.errors import NameResolutionError, TypeMismatchError
 from weft.frontend.control_flow.branches import Fork
 from weft.frontend.control_flow.joins import Mismatch, describe_side
-from weft.frontend.expressions import methods, short_circuit
+from weft.frontend.expressions import attributes
 from weft.frontend.expressions.items import Items
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_iterator
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language.numbers.convert import convert
-from weft.language.numbers.operators import binary, compare
-from weft.language.values import Scalar, describe, is_staged
-from weft.types.dtype import i32
+from weft.language.numbers.operators import binary, compare, logical_not
+from weft.language.values import Scalar, describe, is_instance, is_staged
+from weft.types.dtype import bool_, i32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,6 +36,8 @@ if TYPE_CHECKING:
     from weft.frontend.context import Evaluator
 
     Lookup = Callable[[Evaluator, ast.AST, Any, list[Any]], Any]
+    Truth = bool | Scalar
+
 
 _SIGNS: Final[dict[type[ast.cmpop], str]] = {
     ast.Eq: "==",
@@ -60,7 +67,7 @@ def _compare_from(visitor: Evaluator, node: ast.Compare, position: int, left: An
         return _compare_from(visitor, node, position + 1, right)
 
     if isinstance(value, Scalar):
-        return short_circuit.guarded(visitor, node, value, rest)
+        return guarded(visitor, node, value, rest)
     return rest() if value else value
 
 
@@ -69,7 +76,7 @@ def _compare_one(visitor: Evaluator, node: ast.AST, kind: ast.cmpop, left: Any, 
         return _is_same(left, right) is isinstance(kind, ast.Is)
     if isinstance(kind, ast.In | ast.NotIn):
         found = contains(visitor, node, left, right)
-        return short_circuit.negated(visitor, node, found) if isinstance(kind, ast.NotIn) else found
+        return negated(visitor, node, found) if isinstance(kind, ast.NotIn) else found
     return compare_values(visitor, node, _SIGNS[type(kind)], left, right)
 
 
@@ -88,13 +95,13 @@ def compare_values(visitor: Evaluator, node: ast.AST, sign: str, left: Any, righ
     """``left sign right``, such as ``==``."""
     if type(left) not in PLAIN or type(right) not in PLAIN:
         visitor.frame.mark(node)
-        found = methods.compare(visitor.frame, sign, left, right)
-        if found is methods.NONE and sign == "!=":
+        found = attributes.compare(visitor.frame, sign, left, right)
+        if found is attributes.NONE and sign == "!=":
             # Without its own method, it negates ==.
-            found = methods.compare(visitor.frame, "==", left, right)
-            if found is not methods.NONE:
-                return short_circuit.negated(visitor, node, visitor.truth_of(found, node))
-        if found is not methods.NONE:
+            found = attributes.compare(visitor.frame, "==", left, right)
+            if found is not attributes.NONE:
+                return negated(visitor, node, visitor.truth_of(found, node))
+        if found is not attributes.NONE:
             return found
         if any(contains_staged(one) and not is_staged(one) for one in (left, right)):
             return _compare_items(visitor, node, sign, left, right)
@@ -113,7 +120,7 @@ def _compare_items(visitor: Evaluator, node: ast.AST, sign: str, left: Any, righ
     """
     if sign in ("==", "!="):
         value = _equal(visitor, node, left, right)
-        return short_circuit.negated(visitor, node, value) if sign == "!=" else value
+        return negated(visitor, node, value) if sign == "!=" else value
     sequences = _sequences(left, right)
     if sequences is not None:
         return _ordered(visitor, node, sign, *sequences)
@@ -128,7 +135,7 @@ def _equal(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
     pairs = _pairs(left, right)
     value: Any = pairs is not None
     for one, other in pairs or ():
-        value = short_circuit.both(visitor, node, value, _same(visitor, node, one, other))
+        value = both(visitor, node, value, _same(visitor, node, one, other))
         if value is False:
             break
     return value
@@ -194,9 +201,7 @@ def _ordered(
     rest = _ordered(visitor, node, sign, ones, others)
     strict = compare_values(visitor, node, sign[0], one, other)
     equal = _same(visitor, node, one, other)
-    return short_circuit.either(
-        visitor, node, strict, short_circuit.both(visitor, node, equal, rest)
-    )
+    return either(visitor, node, strict, both(visitor, node, equal, rest))
 
 
 def contains(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
@@ -206,8 +211,8 @@ def contains(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
         TypeMismatchError: for a container whose items are only known at run time.
     """
     visitor.frame.mark(node)
-    found = methods.call(visitor.frame, right, "__contains__", left)
-    if found is not methods.NONE:
+    found = attributes.call(visitor.frame, right, "__contains__", left)
+    if found is not attributes.NONE:
         return visitor.truth_of(found, node)
     if not contains_staged(left) and not contains_staged(right):
         return visitor.frame.state.ask("the comparison", operator.contains, right, left)
@@ -224,7 +229,7 @@ def contains(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
         )
     value: Any = False
     for item in cast("Iterable[Any]", items):
-        value = short_circuit.either(visitor, node, value, _same(visitor, node, left, item))
+        value = either(visitor, node, value, _same(visitor, node, left, item))
         if value is True:
             break  # Python stops at the first equal item
     if isinstance(items, Items) and isinstance(value, Scalar):
@@ -249,7 +254,7 @@ def _in_range(visitor: Evaluator, node: ast.AST, left: Scalar, right: range) -> 
                 return False
             continue
         holds = compare(visitor.frame.mark(node), sign, left, bound)
-        value = short_circuit.both(visitor, node, value, holds)
+        value = both(visitor, node, value, holds)
     step = abs(right.step)
     if step == 1:
         return value
@@ -257,7 +262,7 @@ def _in_range(visitor: Evaluator, node: ast.AST, left: Scalar, right: range) -> 
         return compare(visitor.frame.mark(node), "==", left, right[0])
     builder = visitor.frame.mark(node)
     phase = compare(builder, "==", binary(builder, "%", left, step), right[0] % step)
-    return short_circuit.both(visitor, node, value, phase)
+    return both(visitor, node, value, phase)
 
 
 def find_lookup(owner: object, name: str, count: int) -> Lookup | None:
@@ -307,8 +312,8 @@ def _is_disjoint(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]
     value: Any = False
     for item in Items(visitor.frame, given[0], node):
         found = contains(visitor, node, item, owner)
-        value = short_circuit.either(visitor, node, value, found)
-    return short_circuit.negated(visitor, node, value)
+        value = either(visitor, node, value, found)
+    return negated(visitor, node, value)
 
 
 # Classes → method → its implementation, and its numbers of arguments.
@@ -317,3 +322,294 @@ _SEARCHES: Final[list[tuple[tuple[type, ...], dict[str, tuple[Lookup, int, int]]
     ((tuple, list), {"count": (_count, 1, 1)}),
     ((set, frozenset), {"isdisjoint": (_is_disjoint, 1, 1)}),
 ]
+
+
+def boolean(visitor: Evaluator, node: ast.BoolOp) -> Any:
+    """``a and b``, ``a or b``: the deciding value, as in Python; later operands are evaluated if needed."""
+    is_and = isinstance(node.op, ast.And)
+    thunks = [lambda operand=operand: visitor.evaluate(operand) for operand in node.values]
+    return _chain(visitor, node, thunks, list(node.values), is_and)
+
+
+def boolean_condition(visitor: Evaluator, node: ast.BoolOp) -> bool | Scalar:
+    """The same for its truth only, so that operands may have different types."""
+    is_and = isinstance(node.op, ast.And)
+    thunks = [lambda operand=operand: visitor.condition(operand) for operand in node.values]
+    return visitor.truth_of(_chain(visitor, node, thunks, list(node.values), is_and), node)
+
+
+def _chain(
+    visitor: Evaluator,
+    node: ast.expr,
+    thunks: list[Callable[[], Any]],
+    nodes: list[ast.expr],
+    is_and: bool,
+) -> Any:
+    value = thunks[0]()
+    if len(thunks) == 1:
+        return value
+    decides = visitor.truth_of(value, nodes[0])
+    if not isinstance(decides, Scalar):
+        # A deciding constant is the value; any other is skipped.
+        return _chain(visitor, node, thunks[1:], nodes[1:], is_and) if decides is is_and else value
+
+    def rest() -> Any:
+        return _chain(visitor, node, thunks[1:], nodes[1:], is_and)
+
+    return _both(visitor, node, value, decides, rest, is_and)
+
+
+def _both(
+    visitor: Evaluator,
+    node: ast.expr,
+    value: Any,
+    decides: Scalar,
+    rest: Callable[[], Any],
+    is_and: bool,
+) -> Any:
+    """One step: `value`, or the rest if it does not decide."""
+    frame = visitor.frame
+    builder = frame.mark(node)
+    fork = Fork(frame, decides)
+    names = frame.source.analysis.assigned([node])
+    taken = 0 if is_and else 1
+    later = fork.trace(taken, rest)
+    if not names and isinstance(value, Scalar) and value.dtype is bool_:
+        operand = _as_bool(visitor, later)
+        if operand is not None and not fork.changed[taken] and fork.inline(taken):
+            # The skippable part has no effect, so it is computed always, without a branch.
+            builder = frame.mark(node)
+            kind = arith.AndIOp if is_and else arith.OrIOp
+            return Scalar(builder.emit(kind(value.ssa, operand.ssa)).result, bool_)
+    pair = (later, value) if is_and else (value, later)
+    try:
+        return fork.finish(names, pair, evaluated=taken)
+    except Mismatch as mismatch:
+        word = "and" if is_and else "or"
+        raise TypeMismatchError(
+            "TYPE_JOIN",
+            f"'{word}' yields one of its operands, {describe_side(value)} or {describe_side(later)}",
+            hint=mismatch.hint,
+        ) from None
+
+
+def _as_bool(visitor: Evaluator, value: object) -> Scalar | None:
+    if isinstance(value, bool):
+        return Scalar(visitor.frame.builder.constant(i1, value), bool_)
+    return value if isinstance(value, Scalar) and value.dtype is bool_ else None
+
+
+def conditional(visitor: Evaluator, node: ast.IfExp) -> Any:
+    """``a if condition else b``."""
+    condition = visitor.condition(node.test)
+    if not isinstance(condition, Scalar):
+        return visitor.evaluate(node.body if condition else node.orelse)
+    frame = visitor.frame
+    frame.mark(node)
+    fork = Fork(frame, condition)
+    one = fork.trace(0, lambda: visitor.evaluate(node.body))
+    other = fork.trace(1, lambda: visitor.evaluate(node.orelse))
+    try:
+        return fork.finish(frame.source.analysis.assigned([node]), (one, other))
+    except Mismatch as mismatch:
+        raise TypeMismatchError(
+            "TYPE_JOIN",
+            f"this is {describe_side(one)} if the condition holds and {describe_side(other)} otherwise",
+            hint=mismatch.hint,
+        ) from None
+
+
+def both(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
+    """``left and right`` of two evaluated truths."""
+    if isinstance(left, Scalar) and isinstance(right, Scalar):
+        found = visitor.frame.mark(node).emit(arith.AndIOp(left.ssa, right.ssa))
+        return Scalar(found.result, bool_)
+    if isinstance(left, Scalar):
+        return left if right else False
+    return right if left else False
+
+
+def either(visitor: Evaluator, node: ast.AST, left: Any, right: Any) -> Any:
+    """``left or right`` of two evaluated truths."""
+    if isinstance(left, Scalar) and isinstance(right, Scalar):
+        found = visitor.frame.mark(node).emit(arith.OrIOp(left.ssa, right.ssa))
+        return Scalar(found.result, bool_)
+    if isinstance(left, Scalar):
+        return True if right else left
+    return True if left else right
+
+
+def negated(visitor: Evaluator, node: ast.AST, value: Any) -> Any:
+    """``not value`` of a truth."""
+    return logical_not(visitor.frame.mark(node), value) if isinstance(value, Scalar) else not value
+
+
+def guarded(visitor: Evaluator, node: ast.expr, flag: Scalar, condition: Callable[[], Any]) -> Any:
+    """``flag and condition``, where `condition` is evaluated only if the flag holds."""
+    return _both(visitor, node, flag, flag, condition, is_and=True)
+
+
+# Classes whose single positional pattern is matched against the subject itself.
+_WHOLE: Final = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
+
+
+class Matcher:
+    """Matches patterns of one `case`.
+
+    Args:
+        visitor: evaluates names in patterns.
+
+    Attributes:
+        bound: name → value bound by the pattern, for the statement to assign if it matches.
+    """
+
+    __slots__ = ("_visitor", "bound")
+
+    def __init__(self, visitor: Evaluator) -> None:
+        self._visitor = visitor
+        self.bound: dict[str, tuple[ast.pattern, Any]] = {}
+
+    def matches(self, pattern: ast.pattern, subject: Any) -> Truth:
+        """Whether a pattern matches.
+
+        Raises:
+            TypeMismatchError: if a staged value would have to be destructured.
+        """
+        if isinstance(pattern, ast.MatchValue):
+            return self._equals(pattern, subject, self._visitor.evaluate(pattern.value))
+        if isinstance(pattern, ast.MatchSingleton):
+            if isinstance(subject, Scalar) and isinstance(pattern.value, bool):
+                is_bool = subject.dtype.is_bool
+                return self._equals(pattern, subject, pattern.value) if is_bool else False
+            return subject is pattern.value
+        if isinstance(pattern, ast.MatchAs):
+            found = pattern.pattern is None or self.matches(pattern.pattern, subject)
+            if pattern.name is not None:
+                self.bound[pattern.name] = pattern, subject
+            return found
+        if isinstance(pattern, ast.MatchOr):
+            return self._any(pattern, subject)
+        if isinstance(pattern, ast.MatchSequence):
+            return self._sequence(pattern, subject)
+        if isinstance(pattern, ast.MatchMapping):
+            return self._mapping(pattern, subject)
+        return self._class(cast("ast.MatchClass", pattern), subject)
+
+    def _all(self, pattern: ast.AST, pairs: Sequence[tuple[ast.pattern, Any]]) -> Truth:
+        found: Truth = True
+        for part, subject in pairs:
+            found = both(self._visitor, pattern, found, self.matches(part, subject))
+            if found is False:
+                return False
+        return found
+
+    def _any(self, pattern: ast.MatchOr, subject: Any) -> Truth:
+        found: Truth = False
+        for choice in pattern.patterns:
+            before = dict(self.bound)
+            this = self.matches(choice, subject)
+            if this is False:
+                self.bound = before
+                continue
+            if this is True and found is False:
+                return True
+            if self.bound.keys() != before.keys():
+                raise TypeMismatchError(
+                    "MATCH_STAGED",
+                    "which of these patterns binds the names is only known at run time",
+                    hint="write one case for each",
+                    location=self._visitor.frame.locate(pattern),
+                )
+            found = either(self._visitor, pattern, found, this)
+            if found is True:
+                return True
+        return found
+
+    def _sequence(self, pattern: ast.MatchSequence, subject: Any) -> Truth:
+        self._refuse_tensor(pattern, subject)
+        if not isinstance(subject, Sequence) or isinstance(subject, str | bytes | bytearray):
+            return False
+        items = list(cast("Sequence[Any]", subject))
+        parts = pattern.patterns
+        star = next((i for i, part in enumerate(parts) if isinstance(part, ast.MatchStar)), None)
+        if star is None:
+            if len(items) != len(parts):
+                return False
+            return self._all(pattern, list(zip(parts, items, strict=True)))
+        behind = len(parts) - star - 1
+        if len(items) < len(parts) - 1:
+            return False
+        end = len(items) - behind
+        rest = cast("ast.MatchStar", parts[star])
+        if rest.name is not None:
+            middle: Any = self._visitor.frame.state.note(items[star:end])
+            self.bound[rest.name] = rest, middle
+        pairs = [
+            *zip(parts[:star], items[:star], strict=True),
+            *zip(parts[star + 1 :], items[end:], strict=True),
+        ]
+        return self._all(pattern, pairs)
+
+    def _mapping(self, pattern: ast.MatchMapping, subject: Any) -> Truth:
+        self._refuse_tensor(pattern, subject)
+        if not isinstance(subject, Mapping):
+            return False
+        table = cast("Mapping[Any, Any]", subject)
+        keys = [self._visitor.evaluate(key) for key in pattern.keys]
+        if any(key not in table for key in keys):
+            return False
+        if pattern.rest is not None:
+            rest: Any = {key: value for key, value in table.items() if key not in keys}
+            created = self._visitor.frame.state.note(rest)
+            self.bound[pattern.rest] = pattern, created
+        pairs = [(part, table[key]) for part, key in zip(pattern.patterns, keys, strict=True)]
+        return self._all(pattern, pairs)
+
+    def _class(self, pattern: ast.MatchClass, subject: Any) -> Truth:
+        kind = self._visitor.evaluate(pattern.cls)
+        if not isinstance(kind, type):
+            raise TypeMismatchError(
+                "MATCH_CLASS",
+                f"a pattern with parentheses must name a class, received {constants.kind(kind)}",
+                hint="compare with a dotted name, such as Mode.FAST, or in a guard",
+                location=self._visitor.frame.locate(pattern),
+            )
+        if not is_instance(subject, kind):
+            return False
+        names: list[str] = list(pattern.kwd_attrs)
+        parts = list(pattern.patterns)
+        pairs: list[tuple[ast.pattern, Any]] = []
+        if parts and kind in _WHOLE:
+            pairs.append((parts.pop(0), subject))
+        arguments: tuple[str, ...] = getattr(kind, "__match_args__", ())
+        if len(parts) > len(arguments):
+            raise TypeMismatchError(
+                "MATCH_CLASS",
+                f"{kind.__name__}() accepts {len(arguments)} positional patterns, received {len(parts)}",
+                location=self._visitor.frame.locate(pattern),
+            )
+        names = [*arguments[: len(parts)], *names]
+        for name, part in zip(names, [*parts, *pattern.kwd_patterns], strict=True):
+            try:
+                pairs.append((part, attributes.read(self._visitor.frame, subject, name, pattern)))
+            except NameResolutionError:
+                return False
+        return self._all(pattern, pairs)
+
+    def _equals(self, pattern: ast.pattern, subject: Any, value: Any) -> Truth:
+        self._refuse_tensor(pattern, subject)
+        if not contains_staged(subject) and not contains_staged(value):
+            ask = self._visitor.frame.state.ask
+            return bool(ask("the comparison", operator.eq, subject, value))
+        if is_staged(subject) and not isinstance(value, int | float | Scalar):
+            return False
+        return compare_values(self._visitor, pattern, "==", subject, value)
+
+    def _refuse_tensor(self, pattern: ast.pattern, subject: Any) -> None:
+        if is_staged(subject) and not isinstance(subject, Scalar):
+            raise TypeMismatchError(
+                "MATCH_STAGED",
+                f"match compares numbers and unpacks containers, and {describe(subject)} is neither",
+                hint="match an element, or a dimension such as a.shape[0]",
+                location=self._visitor.frame.locate(pattern),
+            )

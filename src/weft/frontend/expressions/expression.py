@@ -16,13 +16,11 @@ from weft.frontend.expressions import (
     attributes,
     calls,
     comparisons,
-    methods,
-    short_circuit,
 )
 from weft.frontend.expressions.items import Items, comprehension
-from weft.frontend.source.refusals import refusal
 from weft.frontend.state import constants
 from weft.frontend.structure import PLAIN, contains_staged
+from weft.frontend.syntax import refusal
 from weft.language.numbers.convert import accumulator
 from weft.language.numbers.operators import binary, mark_index, mark_product, truth, unary
 from weft.language.values import Fragment, Scalar, StagedIndex, Tensor, describe, is_staged
@@ -82,7 +80,7 @@ class Expressions:
     def condition(self, node: ast.expr) -> bool | Scalar:
         """The truth of an expression: a Python bool if known, else a staged ``bool_``."""
         if isinstance(node, ast.BoolOp):
-            return short_circuit.boolean_condition(self, node)
+            return comparisons.boolean_condition(self, node)
         return self.truth_of(self.evaluate(node), node)
 
     def truth_of(self, value: object, node: ast.AST) -> bool | Scalar:
@@ -104,8 +102,8 @@ class Expressions:
             )
         for name in ("__bool__", "__len__") if type(value) not in PLAIN else ():
             self.frame.mark(node)
-            found = methods.call(self.frame, value, name)
-            if found is not methods.NONE:
+            found = attributes.call(self.frame, value, name)
+            if found is not attributes.NONE:
                 return self.truth_of(found, node)
         return self.frame.state.ask("bool", bool, value)
 
@@ -141,8 +139,8 @@ class Expressions:
         state = self.frame.state
         if type(left) not in PLAIN or type(right) not in PLAIN:
             self.frame.mark(node)
-            found = methods.binary(self.frame, sign, left, right, in_place=in_place)
-            if found is not methods.NONE:
+            found = attributes.binary(self.frame, sign, left, right, in_place=in_place)
+            if found is not attributes.NONE:
                 return found
         if is_staged(left) or is_staged(right):
             if sign in ("+", "-"):
@@ -197,13 +195,13 @@ class Expressions:
     def _unary(self, node: ast.UnaryOp) -> Any:
         if isinstance(node.op, ast.Not):
             value = self.truth_of(self.evaluate(node.operand), node.operand)
-            return short_circuit.negated(self, node, value)
+            return comparisons.negated(self, node, value)
         value = self.evaluate(node.operand)
         operator = _UNARY[type(node.op)]
         if type(value) not in PLAIN:
             self.frame.mark(node)
-            found = methods.unary(self.frame, operator, value)
-            if found is not methods.NONE:
+            found = attributes.unary(self.frame, operator, value)
+            if found is not attributes.NONE:
                 return found
         if is_staged(value):
             return unary(self.frame.mark(node), operator, value)
@@ -308,8 +306,8 @@ _METHODS: Final[dict[type[ast.expr], Callable[[Expressions, Any], Any]]] = {
     ast.BinOp: Expressions._binary,
     ast.UnaryOp: Expressions._unary,
     ast.Compare: comparisons.comparison,
-    ast.BoolOp: short_circuit.boolean,
-    ast.IfExp: short_circuit.conditional,
+    ast.BoolOp: comparisons.boolean,
+    ast.IfExp: comparisons.conditional,
     ast.Call: calls.call,
     ast.Attribute: attributes.attribute,
     ast.Subscript: Expressions._subscript,

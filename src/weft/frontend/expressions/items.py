@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import TypeMismatchError, WeftError
-from weft.frontend.scope import Scope
+from weft.frontend.paths import Scope
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_inert, is_plain_iterator
 from weft.frontend.structure import Deferred

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launches of kernels in host functions.
 
-In: `kernel(args).launch(grid=, block=, ...)`, `kernel[grid, block](args)` and `kernel.over(rounds)(args)`. Out:
-`simt.launch_ex`, checked as far as possible.
+In: `kernel(args).launch(grid=, block=, ...)`, `kernel[grid, block](args)` and `kernel.over(iterations)(args)`. Out:
+`simt.launch_ex`, checked as far as possible. ``launch(attributes=)`` takes attributes without an option of their own:
+objects of `weft.driver.launch_attributes` become the driver's number and 64 bytes. ``kernel.max_clusters(blocks)`` is
+an i32, how many clusters of a kernel the device holds at once, of kernels launched before or after.
 """
 
 from __future__ import annotations
@@ -12,21 +14,29 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
-from xdsl.dialects.builtin import ArrayAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, BytesAttr, IntAttr, i64
 
 from weft.dialects.builder import source_location
 from weft.dialects.flow import origins, walk
-from weft.dialects.simt.kernel import UNIT, LaunchExOp, sizes_attribute
+from weft.dialects.simt.kernel import UNIT, LaunchAttributeAttr, LaunchExOp, sizes_attribute
 from weft.dialects.simt.memory import ScratchOp
+from weft.dialects.simt.threads import MaxClustersOp
 from weft.dialects.simt.types import StreamType
+from weft.driver.launch_attributes import (
+    Cluster,
+    Cooperative,
+    LaunchAttribute,
+    PreferredCluster,
+    ProgrammaticStreamSerialization,
+)
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError, WeftError
 from weft.frontend.context import FrontendCallable, OverRounds
-from weft.frontend.functions.kernels import launch_missing
-from weft.frontend.functions.other_attributes import attribute_rows
+from weft.frontend.functions.kernels import Question, launch_missing
 from weft.frontend.structure import contains_staged
 from weft.language.numbers.convert import convert, to_common
 from weft.language.numbers.operators import binary
 from weft.language.values import Scalar, Stream, describe
+from weft.types import dtype as types
 from weft.types.dtype import i64 as i64_dtype
 from weft.types.launch_limits import BLOCK, CLUSTER, GRID, MOST_THREADS, padded
 
@@ -39,6 +49,7 @@ if TYPE_CHECKING:
     from weft.frontend.functions.kernels import KernelTable, TracedKernel
     from weft.language.functions import KernelFunction
     from weft.location import SourceLocation
+
 
 _PARAMETERS: Final = {
     "grid": None,
@@ -460,3 +471,70 @@ def _operand(frame: Frame, size: int | Scalar) -> SSAValue:
     if isinstance(size, Scalar):
         return convert(frame.builder, size, i64_dtype).ssa
     return frame.builder.constant(i64, size)
+
+
+def max_clusters(
+    table: KernelTable, frame: Frame, kernel: KernelFunction, blocks: object
+) -> Scalar:
+    """``kernel.max_clusters(blocks)``.
+
+    Raises:
+        TypeMismatchError: if the number of blocks is not a constant integer.
+        ValueRangeError: if no cluster has so many.
+    """
+    if not isinstance(blocks, int) or isinstance(blocks, bool):
+        raise TypeMismatchError(
+            "MAX_CLUSTERS",
+            f"max_clusters takes the number of blocks in a cluster, known at compile time; received {describe(blocks)}",
+        )
+    if not 1 <= blocks <= CLUSTER[2]:
+        raise ValueRangeError(
+            "MAX_CLUSTERS", f"max_clusters: a cluster has 1 to {CLUSTER[2]} blocks, not {blocks}"
+        )
+    key = MaxClustersOp, kernel, blocks
+    found = frame.builder.shared_operation(key)
+    if found is None:
+        found = frame.builder.entry_operation(MaxClustersOp(), "max_clusters", key=key)
+        table.questions.append(Question(found, kernel, blocks, frame.builder.location))
+    return Scalar(found.results[0], types.i32)
+
+
+# Launch attributes that the kernel is compiled for, or checked against → the option that says the same.
+_OPTIONS: Final = {
+    Cooperative.id: "cooperative=True",
+    Cluster.id: "cluster=",
+    ProgrammaticStreamSerialization.id: "programmatic=True",
+    PreferredCluster.id: "cluster=, the only size",
+}
+
+
+def attribute_rows(value: Any) -> list[LaunchAttributeAttr]:
+    """The attributes as data.
+
+    Raises:
+        TypeMismatchError: for what is not a tuple of them.
+        ValueRangeError: for one that the kernel's code must know of, which an option of the launch says.
+    """
+    received = describe(value)
+    is_sequence: bool = type(value) in (tuple, list)
+    items: list[Any] = list(value) if is_sequence else [value]
+    if not all(isinstance(item, LaunchAttribute) for item in items):
+        raise TypeMismatchError(
+            "LAUNCH_ATTRIBUTES",
+            f"attributes is {received}; expected a tuple of launch attributes, known at compile time",
+            hint="make them outside the host function, such as "
+            "weft.driver.launch_attributes.Priority(-1)",
+        )
+    for item in items:
+        option = _OPTIONS.get(item.id)
+        if option is not None:
+            raise ValueRangeError(
+                "LAUNCH_ATTRIBUTES",
+                f"attributes holds {item!r}, of which the kernel's code would not know",
+                hint=f"write {option} in the launch",
+            )
+    return [_attribute_row(item) for item in items]
+
+
+def _attribute_row(attribute: LaunchAttribute) -> LaunchAttributeAttr:
+    return LaunchAttributeAttr(IntAttr(attribute.id), BytesAttr(attribute.pack()))

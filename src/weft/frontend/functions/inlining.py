@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import FunctionType
 
-    from weft.frontend.source.text import FunctionSource
+    from weft.frontend.source import FunctionSource
 
 
 # Annotations that are checked as those of kernels; numbers are converted, as in every function.

@@ -38,9 +38,9 @@ from weft.frontend.context import Context, Frame
 from weft.frontend.events import tell_call
 from weft.frontend.functions.inlining import bind_arguments
 from weft.frontend.functions.launch_arguments import TypedConstant, checked_argument
-from weft.frontend.source.refusals import ARRAY_HINT
 from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import flatten, rebuild
+from weft.frontend.syntax import ARRAY_HINT
 from weft.language.control import StaticValue
 from weft.language.numbers.convert import constant
 from weft.language.numbers.promises import (
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from weft.arguments.base import DeclaredParameter
     from weft.dialects.simt.threads import MaxClustersOp
     from weft.frontend.context import Session
-    from weft.frontend.source.text import FunctionSource
+    from weft.frontend.source import FunctionSource
     from weft.frontend.structure import Shape
     from weft.language.functions import KernelFunction
     from weft.location import SourceLocation

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from weft.arguments.base import DeclaredParameter
     from weft.dialects.builder import Builder
     from weft.frontend.context import Frame
-    from weft.frontend.source.text import FunctionSource
+    from weft.frontend.source import FunctionSource
 
 
 @dataclass(slots=True, eq=False)

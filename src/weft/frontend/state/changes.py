@@ -24,6 +24,8 @@ from weft.frontend.state.reachable import (
     CACHED,
     Held,
     Reach,
+    Slot,
+    has_slots,
     is_fixed,
     is_inert,
     is_iterator,
@@ -35,7 +37,6 @@ from weft.frontend.state.repeatable import (
     is_plain_data,
     is_repeatable,
 )
-from weft.frontend.state.slots import Slot, has_slots
 from weft.frontend.structure import children
 from weft.types.dtype import DType
 

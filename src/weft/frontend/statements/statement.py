@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements: one method per kind of `ast.stmt`.
+"""Statements: one method per kind of `ast.stmt`; assignments to elements, items and attributes.
 
-In: a block of statements and the names read after it. Out: operations, and the variables in the frame's scope. If a
-branch of an `if` ends the block, the rest goes into the other branch.
+In: a block of statements and the names read after it. Out: operations, or a change of compile-time state, and the
+variables in the frame's scope. If a branch of an `if` ends the block, the rest goes into the other branch.
 """
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, Final
+import inspect
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.ir import BlockArgument
 
@@ -17,16 +18,17 @@ from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError,
 from weft.frontend.context import FrontendCallable
 from weft.frontend.control_flow.branches import Fork, guard
 from weft.frontend.events import tell_line, tell_value
-from weft.frontend.expressions import attributes, matching, short_circuit
+from weft.frontend.expressions import attributes, comparisons
 from weft.frontend.expressions.attributes import item, refuse_elements
 from weft.frontend.expressions.expression import SIGNS, Expressions
 from weft.frontend.expressions.items import unpack
 from weft.frontend.paths import Assigned, Conflict, Undefined
-from weft.frontend.source.names import NONE
-from weft.frontend.source.refusals import outer_assignment, refusal
-from weft.frontend.statements import for_loops, stores, while_loops
+from weft.frontend.state import constants
+from weft.frontend.state.reachable import Slot, is_plain_object
+from weft.frontend.statements import for_loops, loop
 from weft.frontend.statements.loop import Rest
 from weft.frontend.structure import contains_staged
+from weft.frontend.syntax import NONE, outer_assignment, refusal
 from weft.language.debug import emit_assert
 from weft.language.memory import access
 from weft.language.numbers.convert import materialize
@@ -38,10 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from weft.frontend.context import Frame
-    from weft.frontend.paths import EnclosingLoop
-    from weft.frontend.scope import Scope
-    from weft.frontend.source.names import Names
-    from weft.frontend.source.text import FunctionNode
+    from weft.frontend.paths import EnclosingLoop, Scope
+    from weft.frontend.source import FunctionNode
+    from weft.frontend.syntax import Names
 
 
 class _Leave(ast.stmt):
@@ -182,7 +183,7 @@ class Statements:
         """Tries cases in order, as a chain of ifs if decided at run time."""
         frame = self.frame
         for index, case in enumerate(cases):
-            matcher = matching.Matcher(self.expressions)
+            matcher = comparisons.Matcher(self.expressions)
             found = matcher.matches(case.pattern, subject)
             if found is not False and case.guard is not None:
                 found = self._guarded(matcher, found, case.guard)
@@ -195,7 +196,7 @@ class Statements:
             frame.mark(case.pattern)
             others = cases[index + 1 :]
 
-            def chosen(case: ast.match_case = case, matcher: matching.Matcher = matcher) -> None:
+            def chosen(case: ast.match_case = case, matcher: comparisons.Matcher = matcher) -> None:
                 self._bind(matcher)
                 self.block(case.body, live)
 
@@ -206,7 +207,7 @@ class Statements:
         return False
 
     def _guarded(
-        self, matcher: matching.Matcher, found: bool | Scalar, condition: ast.expr
+        self, matcher: comparisons.Matcher, found: bool | Scalar, condition: ast.expr
     ) -> bool | Scalar:
         """Whether a case's guard holds; it sees the names bound by the pattern."""
 
@@ -215,16 +216,16 @@ class Statements:
             return self.expressions.condition(condition)
 
         if isinstance(found, Scalar):
-            return short_circuit.guarded(self.expressions, condition, found, guard)
+            return comparisons.guarded(self.expressions, condition, found, guard)
         return guard()
 
-    def _bind(self, matcher: matching.Matcher) -> None:
+    def _bind(self, matcher: comparisons.Matcher) -> None:
         for name, (pattern, value) in matcher.bound.items():
             self.frame.scope.assign(name, value, self.frame.locate(pattern))
             tell_value(self.frame, "assigned", pattern, name, value)
 
     def _while(self, node: ast.While, rest: Rest) -> bool:
-        return while_loops.trace_while(self, node, self.live_after(node, rest)).leave(rest)
+        return loop.trace_while(self, node, self.live_after(node, rest)).leave(rest)
 
     def _for(self, node: ast.For, rest: Rest) -> bool:
         return for_loops.trace_for(self, node, self.live_after(node, rest)).leave(rest)
@@ -335,11 +336,9 @@ class Statements:
             elif isinstance(target, ast.Subscript):
                 owner = self.expressions.evaluate(target.value)
                 index = self.expressions.index(target.slice, owner)
-                stores.store_item(frame, target, owner, index, value)
+                store_item(frame, target, owner, index, value)
             elif isinstance(target, ast.Attribute):
-                stores.store_attribute(
-                    frame, target, self.expressions.evaluate(target.value), value
-                )
+                store_attribute(frame, target, self.expressions.evaluate(target.value), value)
             else:
                 raise UnsupportedSyntaxError("TARGET", "only one starred target can be assigned")
         except WeftError as error:
@@ -360,14 +359,14 @@ class Statements:
             after = expressions.operate(
                 node, sign, before, expressions.evaluate(node.value), in_place=True
             )
-            stores.store_item(frame, target, owner, index, after)
+            store_item(frame, target, owner, index, after)
             return
         if isinstance(target, ast.Attribute):
             owner = expressions.evaluate(target.value)
             before = attributes.read(frame, owner, frame.source.mangled(target.attr), target)
             value = expressions.evaluate(node.value)
             after = expressions.operate(node, sign, before, value, in_place=True)
-            stores.store_attribute(frame, target, owner, after)
+            store_attribute(frame, target, owner, after)
             return
         before = frame.scope.lookup(target.id)
         value = expressions.evaluate(node.value)
@@ -469,3 +468,66 @@ _SIMPLE: Final[dict[type[ast.stmt], Callable[[Statements, Any], None]]] = {
     ast.Global: Statements._outer,
     ast.Nonlocal: Statements._outer,
 }
+
+
+def store_item(frame: Frame, target: ast.Subscript, owner: Any, index: Any, value: Any) -> None:
+    """``owner[index] = value``.
+
+    Raises:
+        TypeMismatchError: if `owner` has no items to assign, or the index of a container is known only at run time.
+        UnsupportedSyntaxError: if the container must not change here.
+    """
+    if isinstance(owner, Tensor):
+        refuse_elements(frame, owner)
+        access.store(frame.mark(target), owner, index, value)
+        return
+    if not isinstance(owner, list | dict):
+        raise TypeMismatchError(
+            "TARGET",
+            f"items of {constants.kind(owner)} cannot be assigned",
+            hint="elements of tensors and of weft.local arrays can",
+        )
+    items: Any = cast("Any", owner)
+    if contains_staged(index):
+        raise TypeMismatchError(
+            "NOT_CONSTANT",
+            f"an index of a {type(items).__name__} must be known at compile time, "
+            f"received {constants.kind(index)}",
+            hint="keep the values in a weft.local array, or unroll with weft.static_range",
+        )
+    tell_value(frame, "assigned", target, ast.unparse(target), value)
+    slot = _slot_of(items, index)
+    if slot is not None:
+        frame.state.assign(slot, value)
+        return
+    if type(cast("Any", owner)) is not list or isinstance(index, slice):
+        frame.state.change(items, "an assignment")
+    constants.python("the assignment", items.__setitem__, index, value)
+
+
+def store_attribute(frame: Frame, target: ast.Attribute, owner: Any, value: Any) -> None:
+    """``owner.name = value``.
+
+    Raises:
+        UnsupportedSyntaxError: unless `owner` is a plain object that may change here.
+    """
+    name = frame.source.mangled(target.attr)
+    described = inspect.getattr_static(cast("Any", type(owner)), name, None)
+    if not is_plain_object(owner) or hasattr(described, "__set__"):
+        raise UnsupportedSyntaxError(
+            "TARGET",
+            f"attribute {name!r} of {constants.kind(owner)} cannot be assigned in compiled code",
+            hint="plain attributes of objects made in compiled code can; or use variables",
+        )
+    tell_value(frame, "assigned", target, ast.unparse(target), value)
+    frame.state.assign(Slot(owner, name), value)
+
+
+def _slot_of(owner: Any, index: Any) -> Slot | None:
+    """The item that an index or a key names; None if there is no such item, or several."""
+    if type(owner) is dict:
+        return Slot(owner, index) if index in owner else None
+    if type(owner) is not list or not isinstance(index, int):
+        return None
+    count = len(cast("Any", owner))
+    return Slot(owner, index % count) if -count <= index < count else None
