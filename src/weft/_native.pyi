@@ -263,7 +263,7 @@ class TensorInfo(NamedTuple):
     byte_offset: int
     read_only: bool
     layout: str
-    aligned: bool
+    alignment: int
 
 def argument_key(arguments: tuple[object, ...]) -> bytes | tuple[bytes, tuple[object, ...]]: ...
 def call_key(arguments: tuple[object, ...], keywords: dict[str, Any]) -> Hashable: ...

@@ -46,7 +46,10 @@ def test_a_result_is_found_by_an_equal_function(folder, monkeypatch):
     assert document["function"] == "tests.autotune.kernels.plain_scale"
     entry = document["entries"][0]
     assert (entry["key"], entry["best"]) == ({"n": 10}, dict(first.best))
-    assert entry["signature"] == "plain_scale(a: Tensor[f32, (n,)], out: Tensor[f32, (n,)])"
+    assert entry["signature"] == (
+        "plain_scale(a: Tensor[f32, (n,), alignment_bytes=16], "
+        "out: Tensor[f32, (n,), alignment_bytes=16])"
+    )
 
 
 @pytest.mark.parametrize("other", [{"space": {"threads": [32], "items": [1]}}, {"key": ()}])

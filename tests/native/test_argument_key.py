@@ -109,3 +109,17 @@ def test_describe_names_the_kind():
     kind, info = _native.describe(BASE)
     assert kind == "tensor"
     assert info == _native.tensor_info(BASE)
+
+
+@pytest.mark.parametrize("kind", ["u1", "f2", "f4", "f8"])
+def test_an_address_is_aligned_to_16_bytes_8_or_an_element(kind):
+    memory, size = np.zeros(64, "u1"), np.dtype(kind).itemsize
+    keys = {}
+    for offset in range(32):
+        array = memory[offset : offset + 16].view(kind)
+        address = array.ctypes.data
+        wanted = next((one for one in (16, 8, size) if address % one == 0), 0)
+        found = _native.tensor_info(array).alignment
+        assert found == wanted
+        assert keys.setdefault(found, key((array,))) == key((array,))
+    assert len(set(keys.values())) == len(keys)

@@ -28,8 +28,9 @@ struct TensorFacts {
   uint8_t rank;
   uint8_t device_type;
   uint8_t layout;
-  uint8_t aligned;  // 0 when the address is not a multiple of the element size
-  uint8_t major;    // compute capability of a GPU, 0 without a GPU or driver
+  uint8_t
+      alignment;  // of the address in bytes: 16, 8 or the element's size; 0 if it is not a multiple of that
+  uint8_t major;  // compute capability of a GPU, 0 without a GPU or driver
   uint8_t minor;
 };
 
@@ -48,6 +49,17 @@ LayoutClass layout_of(const DLTensor& tensor) {
   if (contiguous) return kContiguous;
   const int32_t last = tensor.ndim - 1;
   return tensor.shape[last] == 1 || tensor.strides[last] == 1 ? kInner : kStrided;
+}
+
+// What a direct call's code may know of an address: few classes, so that few functions are compiled.
+uint8_t alignment_of(const DLTensor& tensor) {
+  const uint64_t bits = static_cast<uint64_t>(tensor.dtype.bits) * tensor.dtype.lanes;
+  const uint64_t bytes = bits <= 8 ? 1 : (bits + 7) / 8;
+  const uint64_t address = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset;
+  if (address % bytes != 0) return 0;
+  if (bytes >= 16) return static_cast<uint8_t>(bytes > 255 ? 1 : bytes);
+  if (address % 16 == 0) return 16;
+  return address % 8 == 0 ? 8 : static_cast<uint8_t>(bytes);
 }
 
 // Sizes beyond 32 bits are compiled for in 64 (`Symbols.observe` of `arguments/base.py`).
@@ -77,9 +89,7 @@ TensorFacts facts_of(const DLTensor& tensor) {
   facts.rank = static_cast<uint8_t>(tensor.ndim);
   facts.device_type = static_cast<uint8_t>(tensor.device.device_type);
   facts.layout = layout_of(tensor);
-  uint64_t bytes = (static_cast<uint64_t>(tensor.dtype.bits) * tensor.dtype.lanes + 7) / 8;
-  uint64_t address = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset;
-  facts.aligned = bytes == 0 || address % bytes == 0;
+  facts.alignment = alignment_of(tensor);
   for (int32_t axis = 0; axis < tensor.ndim; ++axis) {
     const uint32_t bit = uint32_t{1} << (axis & 15);
     if (is_wide(tensor.shape[axis])) facts.wide |= bit;
@@ -234,7 +244,7 @@ PyObject* build_tensor_info(const TensorView& view) {
       PyLong_FromUnsignedLongLong(tensor.byte_offset),
       PyBool_FromLong(view.read_only),
       PyUnicode_FromString(kLayoutNames[facts.layout]),
-      PyBool_FromLong(facts.aligned),
+      PyLong_FromLong(facts.alignment),
   };
   Py_ssize_t index = 0;
   for (PyObject* value : values) PyStructSequence_SetItem(info.get(), index++, value);
@@ -327,8 +337,10 @@ PyMethodDef kMethods[] = {
     {"argument_key", argument_key, METH_O,
      "argument_key(arguments: tuple) -> bytes | tuple\n--\n\n"
      "The types of a call's arguments: Python types, dtypes, ranks, device types with the GPU's compute\n"
-     "capability, layout classes, and whether ints, dims and strides need more than 32 bits, but no value, "
-     "dimension or address. TypeError names a type that cannot be an argument. Valid in this\n"
+     "capability, layout classes, alignment of 16, 8 or an element's bytes, and whether ints, dims and "
+     "strides need\n"
+     "more than 32 bits, but no value, dimension or address. TypeError names a type that cannot be an "
+     "argument. Valid in this\n"
      "process only. A tuple, with the values of compile-time fields, if records have such."},
     {"constant_key", constant_key_method, METH_O,
      "constant_key(value) -> tuple\n--\n\n"
@@ -357,7 +369,7 @@ PyStructSequence_Field kFields[] = {
     {"byte_offset", "added to data"},
     {"read_only", "whether the producer forbids writing"},
     {"layout", "'contiguous', 'inner' or 'strided'"},
-    {"aligned", "whether the address is a multiple of the element size"},
+    {"alignment", "of the address in bytes: 16, 8 or the element's size; 0 if it is not a multiple of that"},
     {nullptr, nullptr},
 };
 PyStructSequence_Desc kTensorInfo = {"weft._native.TensorInfo", "A tensor as a kernel sees it.", kFields, 12};

@@ -230,16 +230,22 @@ class Symbols:
     Args:
         infer: the kind of an argument, from annotation, value and place.
         is_annotation: whether some kind knows an annotation.
+        has_addresses: whether the examples' addresses are aligned as those of all calls.
+
+    Attributes:
+        has_addresses: as given.
     """
 
     def __init__(
         self,
         infer: Callable[[object, object, Place, Symbols], ArgumentKind],
         is_annotation: Callable[[object], bool],
+        has_addresses: bool = False,
     ) -> None:
         # Passed in, so that the kinds do not import the table that lists them.
         self._infer = infer
         self.is_annotation = is_annotation
+        self.has_addresses = has_addresses
         self._facts: dict[str, tuple[Dim, str]] = {}
         self._observed: dict[str, tuple[int, str]] = {}
         self._fixed: dict[str, int] = {}

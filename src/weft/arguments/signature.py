@@ -185,6 +185,7 @@ def infer_signature(
     kwargs: Mapping[str, object] | None = None,
     *,
     is_call: bool = False,
+    has_addresses: bool = False,
 ) -> Signature:
     """The signature, from annotations and example values together.
 
@@ -195,6 +196,7 @@ def infer_signature(
         kwargs: the same by name.
         is_call: the arguments are those of a call, so each one without a default must be there;
             otherwise an annotation with dtype and shape is enough.
+        has_addresses: whether calls are looked up by the alignment of their tensors, which then holds.
 
     Raises:
         SignatureError: if an argument is missing, unknown, unsupported, or contradicts its annotation.
@@ -205,7 +207,7 @@ def infer_signature(
         scale(n: i32)
     """
     values = _bind(name, parameters, args, kwargs or {})
-    symbols = Symbols(infer_kind, _is_annotation)
+    symbols = Symbols(infer_kind, _is_annotation, has_addresses)
     inferred: list[tuple[DeclaredParameter, ArgumentKind]] = []
     for parameter in parameters:
         place = Place(name, parameter.name)

@@ -164,6 +164,8 @@ class _Merge(NamedTuple):
         strides = self._strides(len(dims))
         layout = self._layout(strides)
         alignment = max(self.declared.alignment_bytes or 0, self.given.alignment_bytes or 0)
+        if self.symbols.has_addresses:
+            alignment = max(alignment, self.given.example_alignment)
         if dtype.is_packed:
             dims = self._whole_rows(dtype, dims, layout)
             strides = self._whole_strides(dtype, strides, layout, len(dims))

@@ -30,6 +30,7 @@ class TensorSpec(Annotation):
         dtype, layout, strides, alignment_bytes, device_type, device_index: as in `TensorKind`.
         dims: as in `TensorKind`; a `Dim` without a name is an independent symbol.
         example_device: DLDeviceType and ordinal of an example, None for annotations and fakes.
+        example_alignment: of an example's address in bytes, 0 if it is less than an element needs.
         shape: sizes of an example, None for annotations and fakes.
         example_strides: strides of an example in elements, None if contiguous or no example.
     """
@@ -44,6 +45,7 @@ class TensorSpec(Annotation):
     shape: tuple[int, ...] | None = None
     example_strides: tuple[int, ...] | None = None
     example_device: tuple[int, int] | None = None
+    example_alignment: int = 0
 
     def __repr__(self) -> str:
         return tensor_text(self)
@@ -184,6 +186,7 @@ def example_spec(value: object) -> TensorSpec | None:
         shape=info.shape,
         example_strides=info.strides,
         example_device=(info.device_type, info.device_id),
+        example_alignment=info.alignment,
     )
 
 

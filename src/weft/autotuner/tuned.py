@@ -296,7 +296,7 @@ class Tuned(TunedFunction):
         values = self._parameters.filled(bound, self._space.configurations[0])
         arguments, keywords = self._parameters.split(values)
         function = self.tuned_function
-        signature = requested_signature(read_source(function), arguments, keywords)
+        signature = requested_signature(read_source(function), arguments, keywords, is_call=True)
         options = make_options(defaults=function.default_options)
         target = choose_target(signature, options, is_call=True)
         placed = [t.kind.example_device for t in signature.tensors() if t.kind.example_device]

@@ -73,7 +73,7 @@ def compile_elsewhere(
     source = read_source(function)
     try:
         waiting = [
-            (number, pickle.dumps(requested_signature(source, *call)))
+            (number, pickle.dumps(requested_signature(source, *call, is_call=True)))
             for number, call in examples.items()
         ]
     except (

@@ -113,7 +113,7 @@ def _request(
 ) -> _Request | None:
     try:
         source = read_source(function)
-        signature = requested_signature(source, arguments, keywords)
+        signature = requested_signature(source, arguments, keywords, is_call)
         backend, architecture = choose_target(signature, options, is_call)
         signature = signature.for_device(backend.device_type)
         content = Content(source.texts)

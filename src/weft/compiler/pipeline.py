@@ -94,7 +94,7 @@ def compile_function(
     source = read_source(function)
     artifacts = Artifacts(source.name, options)
     with artifacts.stage("signature"), reported("the signature", source):
-        signature = requested_signature(source, arguments, keywords)
+        signature = requested_signature(source, arguments, keywords, is_call)
         backend, architecture = choose_target(signature, options, is_call)
         signature = signature.for_device(backend.device_type)
     edits = Hooks(hooks)

@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 
 
 def requested_signature(
-    source: FunctionSource, arguments: Sequence[Any], keywords: Mapping[str, Any]
+    source: FunctionSource,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    is_call: bool = False,
 ) -> Signature:
-    """The signature of a function for these arguments.
+    """The signature of a function for these arguments: those of a direct call, or examples.
 
     Raises:
         SignatureError: if none can be made from the arguments.
     """
     if len(arguments) == 1 and not keywords and isinstance(arguments[0], Signature):
         return arguments[0].checked_for(source.name, source.parameters)
-    return infer_signature(source.name, source.parameters, arguments, keywords)
+    return infer_signature(
+        source.name, source.parameters, arguments, keywords, has_addresses=is_call
+    )

@@ -53,8 +53,8 @@ def load_vector(
 
     Args:
         tensor: with a last stride of 1, known to be aligned to the access's size: shared and local arrays of that size
-            are; annotate an argument ``weft.fake_tensor(weft.f32, ("n",), alignment_bytes=16)``, which each call
-            checks.
+            are, and in a direct call an argument whose memory is; for `weft.compile` annotate it
+            ``weft.fake_tensor(weft.f32, ("n",), alignment_bytes=16)``, which each call checks.
         index: of the first element: an integer, or a tuple with one per dimension; the last is a multiple of
             `count`.
         count: 2, 4, 8 or 16, of packed elements 32, too; a constant. At most 16 bytes in all.
