@@ -122,6 +122,11 @@ std::string sentence(const weft_failure_site& site, int64_t received, int64_t wa
       return "it has " + got + (received == 1 ? " item" : " items") + ", expected " + want + tail(site);
     case WEFT_FAILURE_address_alignment:
       return "address is " + address_text(received) + ", expected a multiple of " + want;
+    case WEFT_FAILURE_overlap:
+      return "its memory, from " + address_text(received) + " on, overlaps that from " +
+             address_text(wanted) + " on of" + tail(site);
+    case WEFT_FAILURE_assumption:
+      return site.expected;
     case WEFT_FAILURE_float_range:
       return "value is " + describe_float(double_of_bits(received)) + ", expected at most " +
              describe_float(double_of_bits(wanted)) + " in magnitude (" + site.expected + ")";

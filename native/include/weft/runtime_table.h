@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 24
+#define WEFT_RUNTIME_TABLE_VERSION 25
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -132,51 +132,55 @@ struct weft_cpu_launch {
 // The sentences of failing checks (native/runtime/failure.cpp), each with its exception and the meaning of
 // `received` and `wanted`. `place`, `index` and `expected` are the site's; `expected` ends the sentence where
 // it says "tail". Python reads the names from the extension.
-#define WEFT_FAILURE_KINDS(KIND)                                                             \
-  /* fail(number of arguments, expected number) */                                           \
-  KIND(argument_count, "TypeError")                                                          \
-  /* fail_any; `expected`: "a tensor", "an int" */                                           \
-  KIND(argument_kind, "TypeError")                                                           \
-  /* fail_unless_empty */                                                                    \
-  KIND(null_data, "ValueError")                                                              \
-  /* fail_any; `index`: the expected rank */                                                 \
-  KIND(tensor_rank, "ValueError")                                                            \
-  /* fail(DLDataType as 32 bits, -); `expected`: the name of a dtype */                      \
-  KIND(tensor_dtype, "ValueError")                                                           \
-  /* fail(DLDevice as 64 bits, expected DLDeviceType) */                                     \
-  KIND(device_type, "ValueError")                                                            \
-  /* fail(DLDevice as 64 bits, expected ordinal); tail or NULL */                            \
-  KIND(device_index, "ValueError")                                                           \
-  /* fail_unless_empty(address, alignment in bytes) */                                       \
-  KIND(alignment, "ValueError")                                                              \
-  /* fail(size, expected size); `index`: the dimension; tail or NULL */                      \
-  KIND(dim_value, "ValueError")                                                              \
-  /* fail(size, largest size); tail or NULL */                                               \
-  KIND(dim_range, "ValueError")                                                              \
-  /* fail(size, divisor) */                                                                  \
-  KIND(dim_divisibility, "ValueError")                                                       \
-  /* fail(stride, expected stride); tail or NULL */                                          \
-  KIND(stride_value, "ValueError")                                                           \
-  /* fail(stride, -) */                                                                      \
-  KIND(stride_range, "ValueError")                                                           \
-  /* fail(stride, divisor) */                                                                \
-  KIND(stride_divisibility, "ValueError")                                                    \
-  /* fail(value, -) or fail_any; `expected`: "-128 to 127 (i8)" */                           \
-  KIND(integer_range, "ValueError")                                                          \
-  /* fail(bits of a double, bits of the largest one); `expected`: the name of a dtype */     \
-  KIND(float_range, "ValueError")                                                            \
-  /* return_argument */                                                                      \
-  KIND(returned_view, "ValueError")                                                          \
-  /* kernel_fail(block, thread); `place`: file and line, `expected`: the condition's text */ \
-  KIND(assertion, "AssertionError")                                                          \
-  /* fail(number of items, expected number); tail or NULL */                                 \
-  KIND(item_count, "ValueError")                                                             \
-  /* fail_any; `index`: the item of a shape that is not an int */                            \
-  KIND(shape_item, "TypeError")                                                              \
-  /* fail_any; `index`: the item of a shape that is an int beyond 64 bits */                 \
-  KIND(shape_item_range, "ValueError")                                                       \
-  /* fail(address, alignment in bytes) */                                                    \
-  KIND(address_alignment, "ValueError")
+#define WEFT_FAILURE_KINDS(KIND)                                                              \
+  /* fail(number of arguments, expected number) */                                            \
+  KIND(argument_count, "TypeError")                                                           \
+  /* fail_any; `expected`: "a tensor", "an int" */                                            \
+  KIND(argument_kind, "TypeError")                                                            \
+  /* fail_unless_empty */                                                                     \
+  KIND(null_data, "ValueError")                                                               \
+  /* fail_any; `index`: the expected rank */                                                  \
+  KIND(tensor_rank, "ValueError")                                                             \
+  /* fail(DLDataType as 32 bits, -); `expected`: the name of a dtype */                       \
+  KIND(tensor_dtype, "ValueError")                                                            \
+  /* fail(DLDevice as 64 bits, expected DLDeviceType) */                                      \
+  KIND(device_type, "ValueError")                                                             \
+  /* fail(DLDevice as 64 bits, expected ordinal); tail or NULL */                             \
+  KIND(device_index, "ValueError")                                                            \
+  /* fail_unless_empty(address, alignment in bytes) */                                        \
+  KIND(alignment, "ValueError")                                                               \
+  /* fail(size, expected size); `index`: the dimension; tail or NULL */                       \
+  KIND(dim_value, "ValueError")                                                               \
+  /* fail(size, largest size); tail or NULL */                                                \
+  KIND(dim_range, "ValueError")                                                               \
+  /* fail(size, divisor) */                                                                   \
+  KIND(dim_divisibility, "ValueError")                                                        \
+  /* fail(stride, expected stride); tail or NULL */                                           \
+  KIND(stride_value, "ValueError")                                                            \
+  /* fail(stride, -) */                                                                       \
+  KIND(stride_range, "ValueError")                                                            \
+  /* fail(stride, divisor) */                                                                 \
+  KIND(stride_divisibility, "ValueError")                                                     \
+  /* fail(value, -) or fail_any; `expected`: "-128 to 127 (i8)" */                            \
+  KIND(integer_range, "ValueError")                                                           \
+  /* fail(bits of a double, bits of the largest one); `expected`: the name of a dtype */      \
+  KIND(float_range, "ValueError")                                                             \
+  /* return_argument */                                                                       \
+  KIND(returned_view, "ValueError")                                                           \
+  /* kernel_fail(block, thread); `place`: file and line, `expected`: the condition's text */  \
+  KIND(assertion, "AssertionError")                                                           \
+  /* fail(number of items, expected number); tail or NULL */                                  \
+  KIND(item_count, "ValueError")                                                              \
+  /* fail_any; `index`: the item of a shape that is not an int */                             \
+  KIND(shape_item, "TypeError")                                                               \
+  /* fail_any; `index`: the item of a shape that is an int beyond 64 bits */                  \
+  KIND(shape_item_range, "ValueError")                                                        \
+  /* fail(address, alignment in bytes) */                                                     \
+  KIND(address_alignment, "ValueError")                                                       \
+  /* fail(address, address of the other); `expected`: the sentence's end, from its name on */ \
+  KIND(overlap, "ValueError")                                                                 \
+  /* fail(-, -), in a host function; `expected`: the sentence */                              \
+  KIND(assumption, "AssertionError")
 
 enum weft_failure_kind {
 #define WEFT_KIND(name, exception) WEFT_FAILURE_##name,
