@@ -27,7 +27,7 @@ from benchmarks.codegen import kernels
 from benchmarks.codegen.sass import functions, hot_cost
 from benchmarks.harness import PEERS_PYTHON, Figure, Missing, Worker, parse_arguments, report
 from weft.backends.cuda.diagnostics import read_resources
-from weft.types.multiprocessor import resident_warps
+from weft.types.capabilities import resident_warps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

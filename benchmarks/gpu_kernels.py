@@ -52,8 +52,7 @@ from benchmarks.harness import (
 from benchmarks.operations import operations
 from weft.driver.binary import load_binary
 from weft.driver.device import device_properties, set_current_device
-from weft.driver.kernel_launch import launch_ex
-from weft.driver.signature import parse_signature
+from weft.driver.kernel_launch import launch_ex, parse_signature
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -77,7 +77,7 @@ PAGES = (
         (
             "weft.api",
             "weft.runtime.warmup",
-            "weft.sanitizer.switch",
+            "weft.sanitizer.checks",
             "weft.compiler.exported.files",
             "weft.compiler.exported.load",
             "weft.compiler.exported.linking",
@@ -89,7 +89,6 @@ PAGES = (
         "Annotations of parameters, and stand-ins for arguments that are given to `weft.compile`.",
         (
             "weft.arguments.tensor_spec",
-            "weft.arguments.tensor_map",
             "weft.arguments.constant",
             "weft.arguments.shape",
             "weft.arguments.pointer",

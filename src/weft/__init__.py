@@ -47,8 +47,7 @@ _PUBLIC = {
         "UseExecutor",
         "VerifyIR",
     ),
-    "weft.arguments.tensor_map": ("TensorMap",),
-    "weft.arguments.tensor_spec": ("Tensor", "fake_tensor"),
+    "weft.arguments.tensor_spec": ("Tensor", "TensorMap", "fake_tensor"),
     "weft.arguments.constant": ("Constexpr",),
     "weft.arguments.pointer": ("Pointer",),
     "weft.arguments.registered": ("register_argument",),
@@ -86,7 +85,7 @@ _PUBLIC = {
     ),
     "weft.runtime.warmup": ("warmup",),
     "weft.sanitizer.report": ("Report", "ReportPlace", "SanitizerError"),
-    "weft.sanitizer.switch": ("sanitize",),
+    "weft.sanitizer.checks": ("sanitize",),
     "weft.errors": (
         "ArgumentValueError",
         "CompileError",

@@ -180,10 +180,10 @@ from weft.primitives import block as block
 from weft.primitives import random as random
 from weft.primitives import warp as warp
 from weft.runtime.warmup import warmup as warmup
+from weft.sanitizer.checks import sanitize as sanitize
 from weft.sanitizer.report import Report as Report
 from weft.sanitizer.report import ReportPlace as ReportPlace
 from weft.sanitizer.report import SanitizerError as SanitizerError
-from weft.sanitizer.switch import sanitize as sanitize
 from weft.types.dims import sym as sym
 from weft.types.dtype import DType as DType
 

@@ -180,7 +180,7 @@ class JitFunction(HostFunction):
         return found
 
     def _compile(self, arguments: tuple[Any, ...]) -> Any:
-        forms = imported("weft.compiler.option_forms")
+        forms = imported("weft.compiler.options")
         warmup: Any = overridden("warmup")
         typed: Sequence[CompileOption] = ()
         if warmup is not None:
@@ -306,7 +306,7 @@ def jit(
     """
     parsed: Sequence[CompileOption] = ()
     if not isinstance(options, str) or options:
-        parsed = imported("weft.compiler.option_forms").options_from(options)
+        parsed = imported("weft.compiler.options").options_from(options)
 
     @one_frame("jit")
     def decorate(function: Callable[..., Any]) -> JitFunction:
@@ -341,7 +341,7 @@ class Compile:
         Raises:
             OptionError: if an item is not an option.
         """
-        forms = imported("weft.compiler.option_forms")
+        forms = imported("weft.compiler.options")
         return Compile((*self._typed, *forms.typed_options(options)))
 
     @one_frame("weft.compile")
@@ -399,7 +399,7 @@ class Compile:
         for hook in post_compile_hooks:
             if not callable(hook):
                 raise TypeError(f"a post-compile hook must be callable, received {brief(hook)}")
-        make_options = imported("weft.compiler.option_forms").make_options
+        make_options = imported("weft.compiler.options").make_options
         return _compiled(
             function,
             arguments,

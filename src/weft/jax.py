@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weft import _native
 from weft.api import JitFunction, compile
 from weft.arguments.base import MISSING
-from weft.arguments.constant import ConstantAnnotation
-from weft.arguments.effects import check_effects
-from weft.arguments.none import NoneKind
+from weft.arguments.constant import ConstantAnnotation, NoneKind
 from weft.arguments.scalar import ScalarKind, numpy_dtype
-from weft.arguments.signature import without_none
-from weft.arguments.size import SizeKind
+from weft.arguments.shape import SizeKind
+from weft.arguments.signature import check_effects, without_none
 from weft.arguments.stream import EnvironmentStream, Stream, StreamKind
 from weft.arguments.tensor import TensorKind
 from weft.arguments.tensor_spec import fake_tensor

@@ -19,10 +19,9 @@ from weft import _native
 from weft.api import JitFunction
 from weft.arguments.base import MISSING, annotation_text
 from weft.arguments.constant import ConstantAnnotation
-from weft.arguments.effects import check_effects
 from weft.arguments.scalar import ScalarKind
-from weft.arguments.signature import without_none
-from weft.arguments.size import SizeKind
+from weft.arguments.shape import SizeKind
+from weft.arguments.signature import check_effects, without_none
 from weft.arguments.stream import EnvironmentStream
 from weft.arguments.tensor import TensorKind
 from weft.arguments.tensor_spec import Tensor, TensorSpec

@@ -23,7 +23,7 @@ from weft.codegen.tables import LIBRARY
 from weft.codegen.wrapper.function import WRAPPER
 
 # Rooms and files that build operations. What prints them is the other side.
-BUILDERS = ("language", "frontend", "passes", "ffi_wrapper", "dialects/builder.py")
+BUILDERS = ("language", "frontend", "passes", "ffi_wrapper.py", "dialects/builder.py")
 PRINTERS = ("codegen", "backends")
 
 

@@ -7,7 +7,7 @@ import typing
 
 from tests.arguments.inferring import X, kind, refused
 from weft.arguments.base import MISSING, DeclaredParameter
-from weft.arguments.none import NoneKind
+from weft.arguments.constant import NoneKind
 from weft.arguments.tensor_spec import Tensor
 from weft.types import dtype as types
 

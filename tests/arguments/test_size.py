@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 from tests.arguments.inferring import X, infer, kind, refused
-from weft.arguments.size import SizeKind
+from weft.arguments.shape import SizeKind
 from weft.arguments.tensor_spec import Tensor
 from weft.types.dims import Dim, sym
 from weft.types.dtype import f32

@@ -10,7 +10,7 @@ import pytest
 import weft
 from tests.autotune.kernels import plain_scale, scale_kernel, tuned, vectors
 from weft.autotuner import tuned as tuned_module
-from weft.autotuner.sources import source_digest, without_comments
+from weft.autotuner.space import source_digest, without_comments
 from weft.config import override
 
 

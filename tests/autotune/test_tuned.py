@@ -15,7 +15,7 @@ import weft
 from tests.autotune.kernels import VECTOR, plain_scale, scale_kernel, tuned, vectors
 from weft.autotuner.trials import occupancy as occupancy_of
 from weft.config import override
-from weft.runtime.object_code import KernelInfo
+from weft.runtime.code_image import KernelInfo
 
 
 def test_a_tuned_call_is_right_and_remembers_the_choice():

@@ -14,7 +14,7 @@ import weft
 from tests.autotune import kernels
 from tests.autotune.kernels import vectors
 from weft.autotuner import workers
-from weft.autotuner.reference import reference_to
+from weft.autotuner.workers import reference_to
 
 ROOT = Path(__file__).parents[2]
 SPACE = {"threads": [32], "items": [1, 2, 3]}

@@ -18,7 +18,7 @@ from weft.backends.registry import (
     find_backend_of,
     find_target,
 )
-from weft.compiler.option_forms import make_options
+from weft.compiler.options import make_options
 from weft.errors import OptionError
 
 GOOD = """

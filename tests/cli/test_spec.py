@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError
 import pytest
 
 import weft
-from weft.cli.spec import Value, example_of, parse_spec
+from weft.cli.functions import Value, example_of, parse_spec
 
 
 def test_each_kind_of_argument():

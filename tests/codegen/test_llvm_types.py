@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 )
 
 from weft.codegen.llvm.types import float_text, integer_text, quoted
-from weft.types.dtype_info import INFO
+from weft.types.dtype import INFO
 
 finite = st.floats(allow_nan=False, width=64)
 

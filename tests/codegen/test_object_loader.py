@@ -10,7 +10,7 @@ import pytest
 from weft.backends.host import host_machine
 from weft.codegen.llvm.optimize import emit_object, load_with_lljit, parse
 from weft.errors import InternalCompilerError
-from weft.runtime.linker import link_object
+from weft.runtime.code_image import link_object
 
 pytestmark = pytest.mark.parametrize("load_object", [link_object, load_with_lljit])
 

@@ -31,7 +31,7 @@ from weft.dialects.nvgpu.tensor_map import MOST_RANK
 from weft.dialects.simt.debug import ACCESS_FLAGS, WATCH_EVENTS
 from weft.frontend.state import captured
 from weft.passes.instrument_memory import SCRATCH
-from weft.runtime.executor import EXECUTORS
+from weft.runtime.code_image import EXECUTORS
 
 ROOT = Path(__file__).resolve().parents[2]
 FIELDS = {

@@ -7,7 +7,7 @@ import pytest
 
 import weft
 from weft.compiler.artifacts import Artifacts
-from weft.compiler.option_forms import make_options
+from weft.compiler.options import make_options
 
 
 def test_a_text_comes_back_as_it_was_recorded():

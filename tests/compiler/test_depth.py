@@ -12,7 +12,7 @@ import pytest
 import weft
 from tests.conformance.harness import define
 from tests.conformance.test_cuda import why_no_cuda
-from weft.compiler.depth import deep_recursion
+from weft.compiler.defects import deep_recursion
 
 DEEP = 550
 
@@ -154,7 +154,7 @@ def test_a_signal_handler_may_compile_at_any_moment(line: int):
     left = [line]
 
     def handle(frame, event, _):
-        if not frame.f_code.co_filename.endswith("depth.py"):
+        if not frame.f_code.co_filename.endswith("compiler/defects.py"):
             return None
         if event == "line":
             left[0] -= 1

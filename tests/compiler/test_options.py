@@ -6,8 +6,16 @@ import pytest
 import weft
 from weft.backends.registry import find_backend
 from weft.compiler import options as module
-from weft.compiler.option_forms import make_options, parse_options, typed_options
-from weft.compiler.options import OPTIONS, EnableTVMFFI, GPUArch, KeepPTX, OptLevel
+from weft.compiler.options import (
+    OPTIONS,
+    EnableTVMFFI,
+    GPUArch,
+    KeepPTX,
+    OptLevel,
+    make_options,
+    parse_options,
+    typed_options,
+)
 from weft.config import SANITIZER_CHECKS, SANITIZER_DEFECTS, SANITIZER_MODES, config, override
 from weft.errors import OptionError
 

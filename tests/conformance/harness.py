@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 import weft
-from weft.ffi.dlpack import Borrowed
+from weft.ffi.tensor import Borrowed
 from weft.language import LANGUAGE, resolve
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ import pytest
 from tests.native.fake_cuda.code import assemble, parameter_kernel
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
 from weft.driver.binary import load_binary
-from weft.driver.kernel_launch import launch_ex
-from weft.driver.memory import empty
-from weft.driver.signature import (
+from weft.driver.kernel_launch import (
     annotate_arguments,
     build_signature_metadata,
+    launch_ex,
     make_kernel_signature,
     parse_signature,
 )
+from weft.driver.memory import empty
 from weft.types import dtype
 
 PTX = {1: ".u8", 2: ".u16", 4: ".u32", 8: ".u64"}

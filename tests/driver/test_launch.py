@@ -11,9 +11,14 @@ from tests.native.fake_cuda.code import ADD_ONE, EMPTY, SHARED, assemble, parame
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
 from weft.driver.binary import load_binary, unload
 from weft.driver.device import device_properties, synchronize
-from weft.driver.kernel_launch import LazyMetadata, launch, launch_ex
+from weft.driver.kernel_launch import (
+    LazyMetadata,
+    annotate_arguments,
+    launch,
+    launch_ex,
+    make_kernel_signature,
+)
 from weft.driver.launch_attributes import Cluster, Cooperative, Priority, Raw
-from weft.driver.signature import annotate_arguments, make_kernel_signature
 from weft.errors import CudaError
 
 NOTHING = make_kernel_signature([])

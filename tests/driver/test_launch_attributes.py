@@ -12,7 +12,7 @@ from tests.native.fake_cuda.fake import FakeCuda, on_fake
 from weft.driver import launch_attributes
 from weft.driver.binary import load_binary
 from weft.driver.device import device_properties
-from weft.driver.kernel_launch import launch_ex
+from weft.driver.kernel_launch import launch_ex, make_kernel_signature
 from weft.driver.launch_attributes import (
     AccessPolicyWindow,
     AttributeRow,
@@ -35,7 +35,6 @@ from weft.driver.launch_attributes import (
     SharedMemoryCarveout,
     SharedMemoryMode,
 )
-from weft.driver.signature import make_kernel_signature
 from weft.errors import CudaError
 
 # One of each, with the bytes that the driver's union holds, written out by hand.

@@ -13,7 +13,7 @@ from tests.native.fake_cuda.code import EMPTY, assemble, parameter_kernel
 from tests.native.fake_cuda.fake import FakeCuda, in_child, on_fake
 from weft import _native
 from weft.driver.binary import load_binary
-from weft.driver.launcher import KernelMetadata, Launcher
+from weft.driver.kernel_launch import KernelMetadata, Launcher
 from weft.driver.memory import empty, set_allocator, set_profile_allocator
 from weft.errors import CudaError
 from weft.types import dtype

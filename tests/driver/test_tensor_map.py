@@ -12,9 +12,7 @@ from tests.native.fake_cuda.code import assemble, parameter_kernel
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
 from weft import _native
 from weft.driver.binary import load_binary
-from weft.driver.kernel_launch import launch_ex
-from weft.driver.launcher import Launcher
-from weft.driver.signature import make_kernel_signature
+from weft.driver.kernel_launch import Launcher, launch_ex, make_kernel_signature
 from weft.driver.tensor_map import (
     TensorMap,
     fill_tma_descriptor_im2col,

@@ -12,7 +12,7 @@ import pytest
 import weft
 from tests.exported.functions import compiled, folder, library, scale
 from weft.cache.entry import decode
-from weft.compiler.exported.sections import records
+from weft.compiler.exported.load import records
 from weft.errors import ExportError, ToolchainError
 
 GPU = "--gpu-arch sm_80"

@@ -20,7 +20,7 @@ from tests.exported.functions import FFI, Sums, compiled, folder, gpu_library, l
 from tests.native.callee import CUDA, INT, TENSOR_VIEW, AnyValue, DLTensor
 from tests.native.fake_cuda.cpu_builds import Compiled
 from tests.native.fake_cuda.fake import build, in_child, start
-from weft.compiler.exported import host_cpu, load, record
+from weft.compiler.exported import load, record
 from weft.errors import ExportError
 
 
@@ -130,7 +130,7 @@ def test_code_for_another_cpu_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
         ExportError, match="scale is for CPUs with the architecture aarch64, and its text is not"
     ):
         weft.load(path)
-    monkeypatch.setattr(host_cpu, "_flags", lambda: frozenset(("sse4_2", "popcnt")))
+    monkeypatch.setattr(record, "_flags", lambda: frozenset(("sse4_2", "popcnt")))
     with pytest.raises(ExportError, match="is for CPUs with avx2, fma, "):
         weft.load(library(), "scale")
 

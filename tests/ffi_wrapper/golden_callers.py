@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.ffi_wrapper.wrapped import Wrapped
-from weft.ffi.dlpack import Borrowed
 from weft.ffi.library import find_ffi_library
+from weft.ffi.tensor import Borrowed
 
 DTYPES = {
     "f32": (2, 32, 1),

@@ -29,8 +29,7 @@ from weft.dialects.ffi import FFI, checks, function
 from weft.dialects.ffi.checks import TENSOR_CHECKS
 from weft.dialects.ffi.function import argument_result, none_result, scalar_result, tuple_result
 from weft.errors import InternalCompilerError
-from weft.ffi_wrapper.decode import DECODERS
-from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
+from weft.ffi_wrapper import DECODERS, attach_ffi_wrapper
 from weft.types import dtype as types
 from weft.types.dims import sym
 

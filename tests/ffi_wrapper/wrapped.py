@@ -27,10 +27,9 @@ from weft.compiler.call_plan import make_call_plan
 from weft.dialects.ffi.function import RESULT_ATTRIBUTE
 from weft.dialects.simt.memory import DimOp, StrideOp
 from weft.ffi.library import find_ffi_library, open_ffi_library
-from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
+from weft.ffi_wrapper import attach_ffi_wrapper
 from weft.language.ir_types import ir_type_of
-from weft.runtime.code_image import link
-from weft.runtime.object_code import ObjectCode
+from weft.runtime.code_image import ObjectCode, link
 
 CPU, CUDA = 1, 2
 Parameter = DeclaredParameter

@@ -7,8 +7,7 @@ import pytest
 from xdsl.dialects.builtin import IntegerType
 
 from tests.language.tracing import Trace
-from weft.arguments.constant import ConstantKind
-from weft.arguments.none import NoneKind
+from weft.arguments.constant import ConstantKind, NoneKind
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.stream import StreamKind
 from weft.arguments.tensor import TensorKind

@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 from weft import _native
-from weft.ffi.dlpack import DLTensor
 from weft.ffi.library import find_ffi_library
+from weft.ffi.tensor import DLTensor
 
 NONE, INT, BOOL, FLOAT, POINTER, TENSOR_VIEW, SMALL_STR, SMALL_BYTES = 0, 1, 2, 3, 4, 7, 11, 12
 STR, BYTES, FUNCTION, TENSOR, ARRAY, BIG_INT = 65, 66, 68, 70, 71, 78

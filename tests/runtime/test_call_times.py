@@ -13,7 +13,7 @@ import weft
 from tests.native.fake_cuda.cpu_builds import Compiled
 from tests.native.fake_cuda.fake import FakeCuda, build, on_fake
 from weft.driver import empty
-from weft.runtime.call_times import times_table
+from weft.runtime.compiled_function import times_table
 
 LOAD_MICROSECONDS = 20_000
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.codegen.test_object_loader import compiled
 from weft.errors import InternalCompilerError
-from weft.runtime.linker import KNOWS_THIS_MACHINE, link_object
+from weft.runtime.code_image import KNOWS_THIS_MACHINE, link_object
 
 pytestmark = pytest.mark.skipif(
     not KNOWS_THIS_MACHINE, reason="the linker does not know this machine"

@@ -8,7 +8,7 @@ import pytest
 
 import weft
 from weft.testing import in_order, trace_thread
-from weft.testing.trace_event import number_text
+from weft.testing.thread_trace import number_text
 
 
 def mean(x, y):

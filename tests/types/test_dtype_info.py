@@ -19,15 +19,21 @@ from xdsl.parser import Parser
 
 import weft
 from weft import _native
-from weft.cli.spec import numpy_type
+from weft.cli.functions import numpy_type
 from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type
 from weft.codegen.operations import conversions
 from weft.driver.tensor_map import ELEMENTS
 from weft.ffi.data_type import DataType
 from weft.language.ir_types import ir_type
 from weft.language.other_names import meant
-from weft.types.dtype import DTYPES, PACKED_DTYPES, dtype_from_dlpack, dtype_named, dtype_of_numpy
-from weft.types.dtype_info import INFO
+from weft.types.dtype import (
+    DTYPES,
+    INFO,
+    PACKED_DTYPES,
+    dtype_from_dlpack,
+    dtype_named,
+    dtype_of_numpy,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = (*DTYPES, *PACKED_DTYPES)
@@ -180,4 +186,4 @@ def test_no_other_module_has_a_table_of_types():
         for path in sorted((ROOT / "src/weft").rglob("*.py"))
         if PRIVATE.search(re.sub(r'"""(.|\n)*?"""', "", path.read_text()))
     ]
-    assert [name for name in found if not name.startswith("kernels/")] == ["types/dtype_info.py"]
+    assert [name for name in found if not name.startswith("kernels/")] == ["types/dtype.py"]

@@ -13,7 +13,7 @@ import weft
 from weft import _native
 from weft.arguments.tensor_spec import example_spec
 from weft.types.device import device_name, parse_device
-from weft.types.layout import LAYOUTS, contiguous_strides, layout_holds
+from weft.types.dims import LAYOUTS, contiguous_strides, layout_holds
 
 
 def offsets(shape, strides):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.types.multiprocessor import multiprocessor, resident_warps
+from weft.types.capabilities import multiprocessor, resident_warps
 
 
 @pytest.mark.parametrize(

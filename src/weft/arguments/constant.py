@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The argument kind `Constexpr`: a value that is fixed when the function is compiled.
+"""The argument kinds `Constexpr`, a value that is fixed when the function is compiled, and `None`.
 
-In: `weft.Constexpr` or `weft.Constexpr[int]` as an annotation, and the value. Out: `ConstantKind`, which is part of the
-key and is not passed to the compiled function.
+In: `weft.Constexpr` or `weft.Constexpr[int]` as an annotation, and the value; None as an example or annotation. Out:
+`ConstantKind`, which is part of the key and is not passed to the compiled function; `NoneKind`: a function compiled
+with None accepts only None there.
 """
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 from weft import _native
-from weft.arguments.base import (
-    MISSING,
-    Annotation,
-    ArgumentKind,
-    annotation_text,
-    describe,
-)
+from weft.arguments.base import MISSING, Annotation, ArgumentKind, annotation_text, describe
 
 if TYPE_CHECKING:
     from weft.arguments.base import Place, Symbols
@@ -98,3 +94,28 @@ class ConstantKind(ArgumentKind):
                 hint="pass a tuple instead of a list, or a frozen dataclass",
             ) from None
         return cls(value)
+
+
+class NoneKind(ArgumentKind):
+    """None: passed by the caller, seen by the traced function as Python's None."""
+
+    title = "None"
+    is_staged = False
+
+    @property
+    def text(self) -> str:
+        return "None"
+
+    @classmethod
+    def is_annotated_by(cls, annotation: object) -> bool:
+        return annotation is None or annotation is types.NoneType
+
+    @classmethod
+    def recognizes(cls, value: object) -> bool:
+        return value is None
+
+    @classmethod
+    def infer(cls, annotation: object, value: object, place: Place, symbols: Symbols) -> NoneKind:
+        if value is not None and value is not MISSING:
+            raise place.error("ARGUMENT_NOT_NONE", f"expected None, received {describe(value)}")
+        return cls()

@@ -2,7 +2,7 @@
 """Signatures: the kind of each argument of a host function, and the table of kinds.
 
 In: declared parameters and the arguments of a call or of `weft.compile`. Out: an immutable `Signature`, whose text is
-in every call-time message.
+in every call-time message. Declared writes of a function are for libraries that move and drop calls: torch and JAX.
 """
 
 from __future__ import annotations
@@ -21,18 +21,16 @@ from weft.arguments.base import (
     annotation_text,
     describe,
 )
-from weft.arguments.constant import ConstantKind
+from weft.arguments.constant import ConstantKind, NoneKind
 from weft.arguments.container import ContainerKind
-from weft.arguments.none import NoneKind
 from weft.arguments.pointer import PointerKind
 from weft.arguments.registered import adapted
 from weft.arguments.scalar import ScalarKind
-from weft.arguments.shape import ShapeKind
-from weft.arguments.size import SizeKind
+from weft.arguments.shape import ShapeKind, SizeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
 from weft.blame import is_of_a_handler
-from weft.errors import SignatureError, WeftError
+from weft.errors import SignatureError, WeftError, brief
 from weft.types.device import device_name
 from weft.types.frozen import Frozen
 
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from weft.arguments.base import DeclaredParameter
+
 
 _P = typing.TypeVar("_P", "Parameter", "DeclaredParameter")
 
@@ -373,3 +372,32 @@ def without_none(annotation: object) -> tuple[object, bool]:
         if len(members) == 1:
             return without_none(members[0])[0], True
     return annotation, False
+
+
+def check_effects(
+    tensors: Sequence[str],
+    mutated: Sequence[str],
+    made: Mapping[str, object],
+    maker: str,
+    error: Callable[[str], Exception],
+) -> None:
+    """Checks the arguments ``mutates_args=`` and ``outputs=``.
+
+    Args:
+        tensors: names of the function's tensors.
+        mutated: names of those that the caller passes and the function changes.
+        made: name of each that the function is to make → a function that says how.
+        maker: what such a function does, for messages.
+        error: makes the library's exception of a message.
+    """
+    for what, names in (("mutates_args", mutated), ("outputs", made)):
+        for name in names:
+            if name not in tensors:
+                raise error(
+                    f"{what} has {brief(name)}, expected names of its tensors: {', '.join(tensors)}"
+                )
+    for name, make in made.items():
+        if name in mutated:
+            raise error(f"'{name}' is in mutates_args and in outputs, which are new ones")
+        if not callable(make):
+            raise error(f"outputs[{name!r}] is {brief(make)}, expected a function that {maker}")

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weft.arguments.base import MISSING, ArgumentKind, annotation_text, describe
 from weft.arguments.tensor_spec import Tensor, TensorSpec, dims_text, example_spec, tensor_text
 from weft.types.device import device_name
-from weft.types.dims import Dim
-from weft.types.layout import CONTIGUOUS, STRIDED, layout_holds
+from weft.types.dims import CONTIGUOUS, STRIDED, Dim, layout_holds
 
 if TYPE_CHECKING:
     from weft.arguments.base import Place, Symbols

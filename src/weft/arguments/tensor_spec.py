@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of a tensor: `weft.Tensor[...]`, `weft.fake_tensor(...)`, and examples.
+"""Descriptions of a tensor: `weft.Tensor[...]`, `weft.fake_tensor(...)`, and examples; of a tensor map, the annotation.
 
-In: annotations, calls of `fake_tensor`, tensors of any library. Out: `TensorSpec`, with None for the unknown.
+In: annotations, calls of `fake_tensor`, tensors of any library. Out: `TensorSpec`, with None for the unknown;
+`TensorMap`, of kernel parameters: host functions make maps with `weft.tensor_map`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from weft import _native
 from weft.arguments.base import Annotation, describe, items_of
 from weft.errors import SignatureError, brief
 from weft.types.device import device_name, parse_device
-from weft.types.dims import Dim
+from weft.types.dims import CONTIGUOUS, INNER, LAYOUTS, STRIDED, Dim
 from weft.types.dtype import DType, dlpack_name, dtype_from_dlpack
-from weft.types.layout import CONTIGUOUS, INNER, LAYOUTS, STRIDED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
 
 MAX_RANK: Final = 8
 """Dimensions a tensor may have."""
@@ -265,3 +266,14 @@ def check_alignment(alignment_bytes: object) -> int:
     raise _spec_error(
         f"alignment_bytes is {brief(alignment_bytes)}, expected a power of two from 1 to 1048576"
     )
+
+
+class TensorMap:
+    """Annotation of a kernel's parameter that takes what `weft.tensor_map` makes in a host function.
+
+    A tensor map tells the TMA unit of Hopper and later GPUs where a tensor is and how large the boxes are that
+    it copies at once (`weft.tma`). The kernel is compiled for the map's element type, box and swizzle.
+
+    Example:
+        ``def copy_kernel(a: weft.TensorMap, b: weft.TensorMap): ...``
+    """

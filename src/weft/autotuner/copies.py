@@ -1,30 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of a call's arguments, so that trials never touch the user's memory.
+"""Copies of a call's arguments, so that trials never touch the user's memory, and whether two trials wrote the same.
 
 In: arguments of any library. Out: sets of the same arguments over memory of their own: same shapes, strides, alignments
-and overlaps; what is written can be restored. Ranges of bytes are copied, so no element type matters.
+and overlaps; what is written can be restored. Ranges of bytes are copied, so no element type matters. A kernel of
+weft's own compares on the device, for every element type: the names of those that differ, and by how much.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import weft
 from weft import _native
+from weft.api import jit, kernel
 from weft.arguments.pointer import PointerKind
 from weft.driver.device import device_properties, memory_info
-from weft.driver.memory import copy, empty
+from weft.driver.memory import copy, empty, zeros
 from weft.errors import ArgumentValueError
-from weft.ffi.dlpack import tensor_at
+from weft.ffi.tensor import tensor_at
 from weft.types.device import CPU, CUDA, device_name
-from weft.types.dtype import u8
+from weft.types.dtype import u8, u32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from weft.arguments.signature import Signature
+
 
 _ALIGNMENT: Final = 256
 _MOST_SETS: Final = 8
@@ -257,3 +262,47 @@ def _merged(spans: Sequence[_Span]) -> list[_Span]:
         else:
             result.append(span)
     return result
+
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+
+@kernel
+def _difference_kernel(expected: weft.Tensor, got: weft.Tensor, largest: weft.Tensor) -> None:
+    """Each iteration compares one element. Floats of at least 0 are in the order of their bits."""
+    for index in weft.each(expected.shape):
+        x, y = weft.f64(expected[index]), weft.f64(got[index])
+        if not (expected[index] == got[index] or (x != x and y != y)):
+            error = weft.f32(abs(x - y) / max(1.0, abs(x)))
+            if error != error:
+                error = weft.f32(math.inf)
+            weft.atomic_max(largest, 0, weft.bitcast(max(error, 1e-30), weft.u32))
+
+
+@jit
+def _difference(expected: weft.Tensor, got: weft.Tensor, largest: weft.Tensor) -> None:
+    _difference_kernel(expected, got, largest).launch(over=expected.shape)
+
+
+def largest_difference(expected: Any, got: Any) -> float:
+    """The largest difference of two tensors: absolute where the expected value is below 1, relative above.
+
+    Two NaN are equal; NaN and a number differ by infinity.
+    """
+    if not expected.ndim:
+        expected, got = expected[None], got[None]
+    device = "cpu" if expected.device[0] == CPU else expected.device[1]
+    largest = zeros(1, u32, device)
+    _difference(expected, got, largest)
+    bits = copy(empty(1, u32), largest).item()
+    return struct.unpack("f", struct.pack("I", bits))[0]
+
+
+def differing(
+    expected: Iterable[tuple[str, Any]], got: Iterable[tuple[str, Any]], tolerance: float
+) -> Iterator[tuple[str, float]]:
+    """The tensors whose largest difference is above the tolerance: the name, and the difference."""
+    for (name, wanted), (_, found) in zip(expected, got, strict=True):
+        difference = largest_difference(wanted, found) if wanted.size else 0.0
+        if difference > tolerance:
+            yield name, difference

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft import _native
 from weft.cache import store
-from weft.cache.digest import blake2b
+from weft.cache.entry import blake2b
 from weft.config import config
 from weft.driver.device import device_properties
 from weft.memo import kept

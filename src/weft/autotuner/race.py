@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures configurations beside each other, and stops those that cannot win.
+"""Measures configurations beside each other, and stops those that cannot win; shows the progress.
 
 In: what to call for each, and sets of arguments that take turns. Out: the time of each call. One call of each entrant
-follows the other, so that a change of the clock rate or of other load meets all of them alike.
+follows the other, so that a change of the clock rate or of other load meets all of them alike. Progress is one line on
+standard error, written over, and nothing unless that is a terminal, or it is asked for.
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -22,6 +24,7 @@ from weft.types.dtype import u8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
 
 WARM_UP_CALLS: Final = 2
 LEAST_SAMPLES: Final = 5
@@ -201,3 +204,33 @@ class Race:
                 is_slow and fastest > HOPELESS * best
             )
         return [entrant for entrant in alive if not entrant.is_stopped]
+
+
+class Progress:
+    """The line of one tuning.
+
+    Args:
+        name: of the function.
+        is_wanted: None: if standard error is a terminal.
+    """
+
+    def __init__(self, name: str, is_wanted: bool | None) -> None:
+        self._name = name
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._is_wanted = self._is_terminal if is_wanted is None else is_wanted
+
+    def now(self, text: str) -> None:
+        """Show the current step; on a terminal only, since each replaces the one before."""
+        if self._is_wanted and self._is_terminal:
+            print(f"\r\x1b[Kweft: tuning {self._name}: {text}", end="", file=sys.stderr, flush=True)
+
+    def done(self, text: str) -> None:
+        """The last line, which stays."""
+        if self._is_wanted:
+            start = "\r\x1b[K" if self._is_terminal else ""
+            print(f"{start}weft: tuned {self._name}: {text}", file=sys.stderr, flush=True)
+
+    def gone(self) -> None:
+        """Removes the line, for an error's message."""
+        if self._is_wanted and self._is_terminal:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -11,26 +11,24 @@ import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft.arguments.stream import StreamKind
-from weft.autotuner.compare import differing
-from weft.autotuner.compiling import compile_all
-from weft.autotuner.copies import Set, UserArguments, check_no_pointers
+from weft.autotuner.copies import Set, UserArguments, check_no_pointers, differing
 from weft.autotuner.machine import alone_on
 from weft.autotuner.race import Entrant, EventClock, Race, WallClock, is_fatal
 from weft.autotuner.results import Result, Subject, Trial, ranked, time_text
+from weft.autotuner.workers import compile_all
 from weft.blame import is_of_a_handler
 from weft.driver.device import stream_handle, synchronize
 from weft.errors import TuningError, WeftError
 from weft.ffi.device import current_stream
+from weft.types.capabilities import multiprocessor, resident_warps
 from weft.types.device import CUDA
-from weft.types.multiprocessor import multiprocessor, resident_warps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from weft.arguments.signature import Signature
     from weft.autotuner.parameters import Parameters
-    from weft.autotuner.progress import Progress
-    from weft.autotuner.race import Clock
+    from weft.autotuner.race import Clock, Progress
     from weft.autotuner.space import Configuration, Space
     from weft.compiler.target_choice import TargetChoice
 

@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft import _native
-from weft.autotuner.files import as_document, find_result, store_path, write
 from weft.autotuner.machine import describe_device
 from weft.autotuner.parameters import UNSET, Key, Parameters, parameter_names, refuse_partial
-from weft.autotuner.progress import Progress
-from weft.autotuner.results import Subject
-from weft.autotuner.sources import source_digest
-from weft.autotuner.space import Space
+from weft.autotuner.race import Progress
+from weft.autotuner.results import Subject, as_document, find_result, store_path, write
+from weft.autotuner.space import Space, source_digest
 from weft.autotuner.trials import Place, Rules, Trials, kept_by_user
-from weft.compiler.option_forms import make_options
-from weft.compiler.request import requested_signature
+from weft.compiler.call_plan import requested_signature
+from weft.compiler.options import make_options
 from weft.compiler.target_choice import choose_target
 from weft.config import config, overridden
 from weft.dynamo import left_to_python

@@ -1,35 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that compile: each a new interpreter, which knows nothing of this one's threads, devices and locks.
+"""Compiles the configurations of a space, in several processes if that is faster.
 
-In: where a function is, and signatures to compile it for. Out: which of them failed, and why; the rest is in the cache
-on disk. Both sides write pickles, each after its length, to the other's pipe.
+In: a call's values for each configuration. Out: a compiled function for each, or the error. Each process is a new
+interpreter, which knows nothing of this one's threads, devices and locks; both sides write pickles, each after its
+length, to the other's pipe. It finds the function by a `Reference`: a module to import, or a script to load, and a name
+in it; there is none for what only this process has: functions inside functions, of notebooks, and of scripts that do
+their work while they are loaded. Other processes hand their results on through the cache on disk; what they have
+compiled is found there.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import pickle
 import struct
 import subprocess
 import sys
 import threading
+import time
+from importlib import import_module
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-from weft.compiler.option_forms import make_options
-from weft.compiler.options import GPUArch
-from weft.compiler.request import requested_signature
-from weft.config import environment
+from weft import _native
+from weft.blame import is_of_a_handler
+from weft.compiler.cached import find_or_compile
+from weft.compiler.call_plan import requested_signature
+from weft.compiler.options import GPUArch, make_options
+from weft.config import config, environment
 from weft.errors import UnavailableError
 from weft.frontend.source import read_source
 from weft.imports import imported
 from weft.types.device import CUDA
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from weft.api import JitFunction
-    from weft.autotuner.reference import Reference
+    from weft.autotuner.parameters import Parameters
+    from weft.autotuner.space import Configuration
     from weft.compiler.target_choice import TargetChoice
+
 
 _LENGTH: Final = struct.Struct("<Q")
 _PROGRAM: Final = "import sys; sys.path[:] = {}; from weft.autotuner.workers import work; work()"
@@ -194,3 +206,163 @@ def _receive(pipe: IO[bytes]) -> bytes:
     if len(data) < length:
         raise EOFError
     return data
+
+
+_LOADED_AS = "__mp_main__"  # as multiprocessing calls it, so that a guarded script does not run
+
+
+class Reference(NamedTuple):
+    """Where a function is.
+
+    Attributes:
+        module: to import; for a script an empty string.
+        script: its path, or an empty string.
+        name: in the module, with dots in classes.
+        path: of modules, as in this process.
+    """
+
+    module: str
+    script: str
+    name: str
+    path: tuple[str, ...]
+
+    def find(self) -> Any:
+        """The function, in any process.
+
+        Raises:
+            ImportError, AttributeError: if it is not there.
+        """
+        sys.path[:] = [*self.path, *(entry for entry in sys.path if entry not in self.path)]
+        if self.script:
+            import runpy
+
+            names = runpy.run_path(self.script, run_name=_LOADED_AS)
+            first, _, rest = self.name.partition(".")
+            return _inside(names[first], rest)
+        return _inside(import_module(self.module), self.name)
+
+
+def reference_to(function: JitFunction) -> Reference | None:
+    """Where other processes find a function; None if they do not."""
+    plain = function.function
+    module, name, script = plain.__module__, plain.__qualname__, ""
+    if "<" in name or module not in sys.modules:
+        return None
+    try:
+        found = _inside(sys.modules[module], name)
+    except AttributeError:
+        return None
+    if found is not function:
+        return None
+    if module == "__main__":
+        spec = getattr(sys.modules[module], "__spec__", None)
+        file = Path(getattr(sys.modules[module], "__file__", None) or "").absolute()
+        if not file.is_file() or not _is_guarded(file):
+            return None
+        module, script = (spec.name, "") if spec is not None else ("", str(file))
+    return Reference(module, script, name, tuple(str(Path(entry).absolute()) for entry in sys.path))
+
+
+def _inside(owner: Any, name: str) -> Any:
+    """Resolve a dotted name, without the tuner around it."""
+    for part in filter(None, name.split(".")):
+        owner = vars(owner)[part] if isinstance(owner, type) else getattr(owner, part)
+    return getattr(owner, "tuned_function", owner)
+
+
+def _is_guarded(file: Path) -> bool:
+    """Whether a script does its work under ``if __name__ == "__main__":``, so that loading it does not."""
+    try:
+        body = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return any(isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) for node in body)
+
+
+# Starting processes takes about as long, so what takes less is compiled here.
+_WORTH_SECONDS: Final = 1.0
+_MOST_WORKERS: Final = 32
+
+Built = Any
+"""A compiled function, or the exception that compiling raised."""
+
+
+def compile_all(
+    parameters: Parameters,
+    bound: Sequence[Any],
+    configurations: Sequence[Configuration],
+    target: TargetChoice,
+    workers: int | None,
+    told: Callable[[int, int], object],
+) -> list[Built]:
+    """A compiled function or an exception for each configuration, in order.
+
+    Args:
+        parameters: of the function.
+        bound: the call's values; those of the configurations are filled in.
+        configurations: to compile.
+        target: where the call runs.
+        workers: processes beside this one; None: as many as CPUs, if it is worth it.
+        told: called with the number of compilations that are done, and of all.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for number, configuration in enumerate(configurations):
+        groups.setdefault(_kind(parameters, configuration), []).append(number)
+    waiting = [numbers[0] for numbers in groups.values()]
+    values = {n: parameters.filled(bound, configurations[n]) for n in waiting}
+    made: dict[int, Built] = {}
+    failed: Mapping[int, Failure] = {}
+    # The first also loads the compiler, so the second says how long the rest takes.
+    for done, number in enumerate(waiting[: 0 if workers else 2]):
+        told(done, len(waiting))
+        began = time.perf_counter()
+        made[number] = _compile_here(parameters, values[number])
+        took = time.perf_counter() - began
+        if workers is None and done and took * (len(waiting) - 2) > _WORTH_SECONDS:
+            workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
+    rest_of_them = [number for number in waiting if number not in made]
+    if workers and workers > 1 and len(rest_of_them) > 1 and _is_handed_on(parameters):
+        reference = reference_to(parameters.function)
+        if reference is not None:
+            examples = {n: parameters.split(values[n]) for n in rest_of_them}
+            failed = compile_elsewhere(
+                reference,
+                parameters.function,
+                examples,
+                target,
+                workers,
+                lambda done: told(len(made) + done, len(waiting)),
+            )
+    for number in rest_of_them:
+        if number in failed:
+            made[number] = failed[number].as_error()
+        else:
+            told(len(made), len(waiting))
+            made[number] = _compile_here(parameters, values[number])
+    return [made[groups[_kind(parameters, each)][0]] for each in configurations]
+
+
+def _kind(parameters: Parameters, configuration: Configuration) -> Hashable:
+    """Equal for configurations that one compiled function serves: those that differ in numbers of a launch."""
+    constants = {parameters.names[position] for position in parameters.constants}
+    return tuple(
+        _native.constant_key(value) if name in constants else _native.argument_key((value,))
+        for name, value in configuration.items()
+    )
+
+
+def _compile_here(parameters: Parameters, values: Sequence[Any]) -> Built:
+    function = parameters.function
+    options = make_options(defaults=function.default_options)
+    try:
+        return find_or_compile(function, *parameters.split(values), options, (), True)
+    except Exception as error:
+        if is_of_a_handler(error):
+            raise
+        return error
+
+
+def _is_handed_on(parameters: Parameters) -> bool:
+    """Whether the cache carries what another process compiles."""
+    options = make_options(defaults=parameters.function.default_options)
+    return not (options.no_cache or config.no_cache or config.log or options.keep)

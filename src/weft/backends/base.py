@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from weft.errors import WeftError
-    from weft.runtime.object_code import ObjectCode
+    from weft.runtime.code_image import ObjectCode
 
 
 class Recorder(Protocol):

@@ -32,8 +32,7 @@ from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp
 from weft.errors import UnavailableError
 from weft.memo import kept
-from weft.runtime.code_image import STATE_SYMBOL
-from weft.runtime.object_code import KernelInfo
+from weft.runtime.code_image import STATE_SYMBOL, KernelInfo
 from weft.types.launch_limits import WARP_SIZE
 from weft.worker import Worker
 

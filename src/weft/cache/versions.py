@@ -14,8 +14,7 @@ from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Final
 
 from weft.cache import store
-from weft.cache.digest import blake2b
-from weft.cache.entry import encode
+from weft.cache.entry import blake2b, encode
 from weft.memo import kept
 
 if TYPE_CHECKING:

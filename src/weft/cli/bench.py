@@ -13,12 +13,13 @@ import time
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.cli.data import add_data_arguments, make_arguments
 from weft.cli.functions import (
     WrongCommandError,
+    add_data_arguments,
     add_function_arguments,
     compile_named,
     find_function,
+    make_arguments,
 )
 from weft.errors import CudaError
 from weft.types.device import CPU

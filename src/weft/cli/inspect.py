@@ -18,7 +18,7 @@ from weft.cli.functions import (
     compile_named,
     find_function,
 )
-from weft.compiler.option_forms import make_options
+from weft.compiler.options import make_options
 
 if TYPE_CHECKING:
     import argparse

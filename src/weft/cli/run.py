@@ -9,8 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft.arguments.tensor import TensorKind
-from weft.cli.data import add_data_arguments, make_arguments, summary_of
-from weft.cli.functions import add_function_arguments, compile_named, find_function
+from weft.cli.functions import (
+    add_data_arguments,
+    add_function_arguments,
+    compile_named,
+    find_function,
+    make_arguments,
+    summary_of,
+)
 
 if TYPE_CHECKING:
     import argparse

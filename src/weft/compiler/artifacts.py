@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The by-products of a compilation: each stage's text and time, compressed, written out on request.
 
-In: stages as they run. Out: texts by stage name (compressed in memory), files in the dump directory, a table
-of times.
+In: stages as they run, or what another process kept of them. Out: texts by stage name (compressed in memory), files in
+the dump directory, a table of times; what another process did not keep is made on request, which needs the compiler.
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Final
 from weft.blame import is_of_a_handler
 from weft.errors import OptionError, ToolchainError, WeftError
 from weft.imports import imported
-from weft.runtime.call_times import times_table
+from weft.runtime.compiled_function import times_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from weft.arguments.signature import Signature
+    from weft.backends.base import Backend
+    from weft.compiler.options import CompileOptions
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -230,3 +238,34 @@ def _replace(path: Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def restored_artifacts(
+    name: str,
+    options: CompileOptions,
+    signature: Signature,
+    backend: Backend,
+    modules: tuple[str, ...],
+    texts: Mapping[str, bytes | WeftError],
+) -> Artifacts:
+    """The artifacts of a compilation in another process; what is made on request needs the compiler.
+
+    Args:
+        name: the function's.
+        options: it was compiled with.
+        signature: of the function.
+        backend: that compiled it.
+        modules: names of the module's stages.
+        texts: what `Artifacts.kept` gave.
+    """
+    artifacts = Artifacts(name, options)
+    artifacts.modules = modules
+    artifacts.restore(texts)
+
+    def lower_again(kept: Artifacts) -> Mapping[str, str]:
+        return imported("weft.compiler.pipeline").lower_again(signature, kept)
+
+    if modules:
+        artifacts.offer((*modules, "ir"), lower_again)
+    artifacts.offer(("sass",), lambda kept: {"sass": backend.disassemble(kept)})
+    return artifacts

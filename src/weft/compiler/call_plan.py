@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The marshaller's plan of a function, from its signature.
+"""The signature that a caller asks for, and the marshaller's plan of a function; imports no compiler.
 
-In: a signature and facts from the trace. Out: a `_native.CallPlan`: names, defaults and masks as plain data, so that
-calls need no compiler.
+In: a function's source, example arguments or a signature; facts from the trace. Out: a signature; a `_native.CallPlan`:
+names, defaults and masks as plain data, so that calls need no compiler.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weft import _native
 from weft.arguments.base import MISSING
 from weft.arguments.constant import ConstantKind
+from weft.arguments.signature import Signature, infer_signature
 from weft.arguments.stream import StreamKind
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Mapping, Sequence
 
     from weft.arguments.base import ArgumentKind
-    from weft.arguments.signature import Signature
     from weft.frontend.functions.interface import RestoredResult
+    from weft.frontend.source import FunctionSource
+
 
 _WRITTEN: Final = 1
 _STREAM: Final = 2
@@ -93,3 +95,21 @@ def item_plan(kind: ArgumentKind, path: str, written: Container[str]) -> ItemPla
 
 def _mask(bits: Any) -> int:
     return sum(1 << position for position, bit in enumerate(bits) if bit)
+
+
+def requested_signature(
+    source: FunctionSource,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    is_call: bool = False,
+) -> Signature:
+    """The signature of a function for these arguments: those of a direct call, or examples.
+
+    Raises:
+        SignatureError: if none can be made from the arguments.
+    """
+    if len(arguments) == 1 and not keywords and isinstance(arguments[0], Signature):
+        return arguments[0].checked_for(source.name, source.parameters)
+    return infer_signature(
+        source.name, source.parameters, arguments, keywords, has_addresses=is_call
+    )

@@ -16,19 +16,16 @@ from weft.backends.host import away_from_signals
 from weft.codegen.llvm.optimize import load_object
 from weft.codegen.operations.host_function import scratch_arrays
 from weft.compiler.artifacts import Artifacts
-from weft.compiler.call_plan import Calling, make_call_plan
-from weft.compiler.defects import explained, reported
-from weft.compiler.depth import deep_recursion
-from weft.compiler.hooks import Hooks
+from weft.compiler.cached import Stored
+from weft.compiler.call_plan import Calling, make_call_plan, requested_signature
+from weft.compiler.defects import deep_recursion, explained, reported
 from weft.compiler.logs import show_logs
-from weft.compiler.module_text import module_text, parse_module, placed_lines
+from weft.compiler.module_text import Hooks, module_text, parse_module, placed_lines
 from weft.compiler.options import CompileOptions
-from weft.compiler.request import requested_signature
-from weft.compiler.stored import Stored
 from weft.compiler.target_choice import choose_target
 from weft.config import config
 from weft.errors import REPORT_HINT, InternalCompilerError
-from weft.ffi_wrapper.wrapper import attach_ffi_wrapper
+from weft.ffi_wrapper import attach_ffi_wrapper
 from weft.frontend.source import read_source
 from weft.frontend.trace import trace, trace_into
 from weft.passes.arguments import add_scratch_arguments, find_written_arguments, written_arguments
@@ -42,10 +39,8 @@ from weft.passes.instrument_memory import instrument_memory
 from weft.passes.loads import hoist_loads, keep_spin_loads
 from weft.passes.map_each import map_each
 from weft.passes.remove_unused import remove_unused_operations, remove_unused_parameters
-from weft.runtime.call_times import CallTimes
-from weft.runtime.code_image import link
-from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
-from weft.runtime.executor import choose_executor
+from weft.runtime.code_image import choose_executor, link
+from weft.runtime.compiled_function import CallTimes, CompiledDetails, make_compiled_function
 from weft.types.device import CPU
 
 if TYPE_CHECKING:
@@ -57,7 +52,7 @@ if TYPE_CHECKING:
 
     from weft.arguments.signature import Signature
     from weft.backends.base import Backend
-    from weft.compiler.hooks import PostCompileHook
+    from weft.compiler.module_text import PostCompileHook
     from weft.frontend.source import FunctionSource
     from weft.frontend.trace import TracedModule
     from weft.language.functions import HostFunction

@@ -30,13 +30,18 @@ if TYPE_CHECKING:
     from weft.driver.device import stream_device as stream_device
     from weft.driver.device import stream_handle as stream_handle
     from weft.driver.device import synchronize as synchronize
+    from weft.driver.kernel_launch import KernelMetadata as KernelMetadata
+    from weft.driver.kernel_launch import Launcher as Launcher
     from weft.driver.kernel_launch import LaunchMetadata as LaunchMetadata
     from weft.driver.kernel_launch import LazyMetadata as LazyMetadata
+    from weft.driver.kernel_launch import ParsedSignature as ParsedSignature
+    from weft.driver.kernel_launch import annotate_arguments as annotate_arguments
+    from weft.driver.kernel_launch import build_signature_metadata as build_signature_metadata
     from weft.driver.kernel_launch import launch as launch
     from weft.driver.kernel_launch import launch_ex as launch_ex
+    from weft.driver.kernel_launch import make_kernel_signature as make_kernel_signature
+    from weft.driver.kernel_launch import parse_signature as parse_signature
     from weft.driver.kernel_launch import set_launch_hooks as set_launch_hooks
-    from weft.driver.launcher import KernelMetadata as KernelMetadata
-    from weft.driver.launcher import Launcher as Launcher
     from weft.driver.library import driver_is_open as driver_is_open
     from weft.driver.library import driver_version as driver_version
     from weft.driver.library import open_driver as open_driver
@@ -46,11 +51,6 @@ if TYPE_CHECKING:
     from weft.driver.memory import set_allocator as set_allocator
     from weft.driver.memory import set_profile_allocator as set_profile_allocator
     from weft.driver.memory import zeros as zeros
-    from weft.driver.signature import ParsedSignature as ParsedSignature
-    from weft.driver.signature import annotate_arguments as annotate_arguments
-    from weft.driver.signature import build_signature_metadata as build_signature_metadata
-    from weft.driver.signature import make_kernel_signature as make_kernel_signature
-    from weft.driver.signature import parse_signature as parse_signature
     from weft.driver.tensor_map import TensorMap as TensorMap
     from weft.driver.tensor_map import fill_tma_descriptor_im2col as fill_tma_descriptor_im2col
     from weft.driver.tensor_map import fill_tma_descriptor_tiled as fill_tma_descriptor_tiled

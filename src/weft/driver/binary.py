@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from weft import _native
 from weft.driver.device import ordinal_of
-from weft.driver.library import driver_is_open, open_driver
-from weft.driver.numbers import as_int
+from weft.driver.library import as_int, driver_is_open, open_driver
 from weft.errors import brief
 from weft.types.launch_limits import as_sizes
 

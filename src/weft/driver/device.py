@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from weft import _native
-from weft.driver.library import open_driver
-from weft.driver.numbers import as_int
+from weft.driver.library import as_int, open_driver
 from weft.errors import CudaError, brief
 
 if TYPE_CHECKING:

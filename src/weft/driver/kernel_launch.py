@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Launches of a loaded kernel: with the parameters of Triton's bridge, or with any launch attributes.
 
-In: a function handle, sizes, Python arguments, hooks. Out: the kernel queued on a stream.
+In: a function handle, sizes, Python arguments, hooks; type names, such as ``("*fp32", "i32", "constexpr", ("i32",
+"fp16"))``, which say what is dropped or flattened, and which extractor each parameter has. Out: the kernel queued on a
+stream; an object to call for each launch, with everything that launches share computed once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft import _native
 from weft.driver.device import DeviceProperties
 from weft.driver.launch_attributes import LaunchAttribute, LaunchShape
-from weft.driver.library import driver_is_open, open_driver
-from weft.driver.numbers import as_int
+from weft.driver.library import as_int, driver_is_open, open_driver
 from weft.errors import brief
 from weft.types.launch_limits import as_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from weft.driver.signature import Annotation
 
     Hook = Callable[[Any], object]
     LaunchHook = Callable[[_native.LaunchMetadata], object]
@@ -265,3 +265,220 @@ class LazyMetadata:
         if compute is not None:
             self.data.update(compute(self.data))
         return self.data
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+    TypeName: TypeAlias = str | tuple["TypeName", ...]
+    Annotation: TypeAlias = int | tuple["Annotation", ...]
+
+CONSTEXPR: Final = "constexpr"
+ARG_CONSTEXPR: Final = 0
+ARG_KERNEL: Final = 1
+
+
+class ParsedSignature(NamedTuple):
+    """What `launch` knows about a kernel's parameters.
+
+    Attributes:
+        annotations: for each argument `ARG_CONSTEXPR`, which drops it, `ARG_KERNEL`, which passes it, or a tuple of
+            these, which flattens a tuple.
+        metadata: four bytes for each passed parameter.
+    """
+
+    annotations: tuple[Annotation, ...]
+    metadata: bytes
+
+
+def parse_signature(signature: Mapping[str, TypeName] | Sequence[TypeName]) -> ParsedSignature:
+    """Parse a kernel's signature for `launch`.
+
+    Types: ``*<element>`` (a pointer), ``i1 i8 i16 i32 i64 u1 u8 u16 u32 u64``, ``fp16 bf16 fp32 fp64``,
+    ``fp8e4m3`` (``fp8e4nv``) and ``fp8e5m2`` (``fp8e5``), weft's own names of these, ``nvTmaDesc``,
+    ``struct[<bytes>:<alignment>]`` for buffer-protocol objects passed by value, and ``constexpr`` for arguments that
+    are not passed.
+
+    Args:
+        signature: type names in the arguments' order, or a mapping from names to them. A tuple stands for
+            a tuple argument.
+
+    Raises:
+        ValueError: a name is not one of these; the message lists them.
+        TypeError: it is not a sequence or mapping, or one of its names is not a string.
+
+    Example:
+        >>> parse_signature(("*fp32", "constexpr", ("i32", "constexpr"))).annotations
+        (1, 0, (1, 0))
+    """
+    if isinstance(signature, Mapping):
+        signature = tuple(signature.values())
+    if isinstance(signature, str | bytes) or not isinstance(signature, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(
+            f"signature is {brief(signature)}, expected a list of type names, or a dict from names to them"
+        )
+    passed: list[str] = []
+
+    def annotate(kind: TypeName) -> Annotation:
+        if isinstance(kind, tuple):
+            return tuple(annotate(item) for item in kind)
+        if kind == CONSTEXPR:
+            return ARG_CONSTEXPR
+        passed.append(kind)
+        return ARG_KERNEL
+
+    annotations = tuple(annotate(kind) for kind in signature)
+    return ParsedSignature(annotations, _native.build_signature_metadata(passed))
+
+
+def annotate_arguments(
+    signature: Mapping[str, TypeName] | Sequence[TypeName],
+) -> tuple[Annotation, ...]:
+    """The annotations of `parse_signature`, under Triton's name."""
+    return parse_signature(signature).annotations
+
+
+def make_kernel_signature(signature: Mapping[str, TypeName] | Sequence[TypeName]) -> bytes:
+    """The metadata of `parse_signature`, under Triton's name; `build_signature_metadata` is the same."""
+    return parse_signature(signature).metadata
+
+
+build_signature_metadata = make_kernel_signature
+
+
+_MOST_ALIGNMENT: Final = 1 << 20
+
+
+class KernelMetadata:
+    """Facts of a kernel besides its signature.
+
+    Each launch gives the blocks per cluster, in its `kernel_metadata`.
+
+    Attributes:
+        cooperative: make the whole grid resident at once.
+        programmatic: may begin before the stream's preceding kernel has ended.
+        global_scratch_size: bytes per block of memory for the kernel's run; 0: it declares the parameter (Triton's
+            kernels always do) but needs no memory; None: it declares none.
+        profile_scratch_size: the same for memory that a profiler reads later.
+        global_scratch_align, profile_scratch_align: in bytes, a power of two.
+
+    Raises:
+        TypeError: a size or an alignment is not an int.
+        ValueError: it is out of range, or an alignment is not a power of two.
+    """
+
+    __slots__ = (
+        "cooperative",
+        "global_scratch_align",
+        "global_scratch_size",
+        "profile_scratch_align",
+        "profile_scratch_size",
+        "programmatic",
+    )
+
+    def __init__(
+        self,
+        *,
+        cooperative: bool = False,
+        programmatic: bool = False,
+        global_scratch_size: int | None = None,
+        global_scratch_align: int = 1,
+        profile_scratch_size: int | None = None,
+        profile_scratch_align: int = 1,
+    ) -> None:
+        self.cooperative = bool(cooperative)
+        self.programmatic = bool(programmatic)
+        self.global_scratch_size = _size(global_scratch_size, "global_scratch_size")
+        self.global_scratch_align = _alignment(global_scratch_align, "global_scratch_align")
+        self.profile_scratch_size = _size(profile_scratch_size, "profile_scratch_size")
+        self.profile_scratch_align = _alignment(profile_scratch_align, "profile_scratch_align")
+
+
+def _size(value: int | None, name: str) -> int | None:
+    return None if value is None else as_int(value, name, 0)
+
+
+def _alignment(value: int, name: str) -> int:
+    alignment = as_int(value, name, 1, _MOST_ALIGNMENT)
+    if alignment & (alignment - 1):
+        raise ValueError(f"{name} is {alignment}, expected a power of two")
+    return alignment
+
+
+class Launcher:
+    """Launches one kernel.
+
+    Args:
+        signature: type names by parameter, as `parse_signature` takes them.
+        metadata: the kernel's needs; None: none.
+        pointer_check: as in `weft.driver.launch`.
+
+    Example:
+        >>> launcher = Launcher({"a": "*fp32", "n": "i32", "BLOCK": "constexpr"})
+        >>> launcher.annotations
+        (1, 1, 0)
+    """
+
+    __slots__ = ("_pointer_check", "_scratch", "annotations", "metadata", "signature")
+
+    def __init__(
+        self,
+        signature: Mapping[str, TypeName] | Sequence[TypeName],
+        metadata: KernelMetadata | None = None,
+        *,
+        pointer_check: str = "device",
+    ) -> None:
+        if metadata is not None and not isinstance(metadata, KernelMetadata):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"metadata is {brief(metadata)}, expected a KernelMetadata or None")
+        self.annotations, self.signature = parse_signature(signature)
+        self.metadata = needs = metadata if metadata is not None else KernelMetadata()
+        self._pointer_check = pointer_check_number(pointer_check)
+        self._scratch = (
+            _wanted(needs.global_scratch_size, needs.global_scratch_align),
+            _wanted(needs.profile_scratch_size, needs.profile_scratch_align),
+        )
+
+    def __call__(
+        self,
+        gridX: int,
+        gridY: int,
+        gridZ: int,
+        stream: object,
+        function: int,
+        kernel_metadata: tuple[int, int, int],
+        launch_metadata: object,
+        enter_hook: Callable[[Any], object] | None,
+        exit_hook: Callable[[Any], object] | None,
+        *args: object,
+    ) -> None:
+        """Launch the kernel; the parameters are those of `weft.driver.launch`.
+
+        Raises:
+            TypeError, ValueError: an argument does not fit; the message names it.
+            weft.CudaError: the driver refuses, or has no memory for the scratch.
+        """
+        if not driver_is_open():
+            open_driver()
+        _native.launch(
+            gridX,
+            gridY,
+            gridZ,
+            stream,
+            function,
+            self.metadata.cooperative,
+            self.metadata.programmatic,
+            kernel_metadata,
+            launch_metadata,
+            enter_hook,
+            exit_hook,
+            *self._scratch,
+            self.annotations,
+            self.signature,
+            args,
+            self._pointer_check,
+        )
+
+
+def _wanted(size: int | None, alignment: int) -> tuple[int, int] | None:
+    return None if size is None else (size, alignment)

@@ -10,7 +10,7 @@ import struct
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from weft.driver.numbers import as_int
+from weft.driver.library import as_int
 from weft.errors import brief
 from weft.types.capabilities import FEATURES, capabilities_of
 from weft.types.launch_limits import CLUSTER, as_sizes

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libcuda: which one, and whether it is usable.
+"""libcuda: which one, and whether it is usable; numbers given to it.
 
-In: the configuration. Out: the extension knows the driver's path, and opens it on first use.
+In: the configuration; ints of Python, NumPy, or any class with `__index__`. Out: the extension knows the driver's path,
+and opens it on first use; Python ints in range: errors name the parameter and the received value.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import operator
+from typing import Any, Final
 
 from weft import _native
 from weft.config import config
-from weft.errors import CudaError
+from weft.errors import CudaError, brief
 from weft.types.device import CUDA
 
 DEVICE_TYPE: Final = CUDA
@@ -64,3 +66,42 @@ def driver_version() -> tuple[int, int]:
     open_driver()
     version = _native.driver_version()
     return version // 1000, version % 1000 // 10
+
+
+MOST: Final = 2**63 - 1  # of a 64-bit int
+
+
+def as_int(value: Any, name: str, least: int = -MOST - 1, most: int = MOST) -> int:
+    """An int, checked.
+
+    Raises:
+        TypeError: it is not one.
+        ValueError: it is out of range.
+
+    Example:
+        >>> as_int(128, "threads", 1, 1024)
+        128
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {brief(value)}, expected an int") from None
+    if not least <= number <= most:
+        raise ValueError(f"{name} is {number}, expected {least} to {most}")
+    return number
+
+
+def as_ints(values: Any, name: str) -> tuple[int, ...]:
+    """A sequence of ints, checked but for their range.
+
+    Raises:
+        TypeError: it is not one.
+
+    Example:
+        >>> as_ints([64, 64], "shape")
+        (64, 64)
+    """
+    try:
+        return tuple(map(operator.index, values))
+    except TypeError:
+        raise TypeError(f"{name} is {brief(values)}, expected a sequence of ints") from None

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from weft import _native
-from weft.driver.library import open_driver
-from weft.driver.numbers import as_int, as_ints
+from weft.driver.library import as_int, as_ints, open_driver
 from weft.errors import brief
-from weft.types.dtype_info import INFO
+from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

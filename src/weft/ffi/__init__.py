@@ -12,23 +12,27 @@ import sys as _sys
 # Module → the public names that it defines.
 _PUBLIC = {
     "weft.ffi.abi": ("TypeIndex",),
-    "weft.ffi.any": ("Any", "AnyView"),
+    "weft.ffi.any": ("Any", "AnyView", "Bytes", "String"),
     "weft.ffi.container": ("Array", "Dict", "List", "Map", "Shape"),
     "weft.ffi.data_type": ("DataType",),
     "weft.ffi.device": ("Device", "current_stream", "use_stream"),
     "weft.ffi.error": ("Error", "error_of", "register_error", "to_error"),
-    "weft.ffi.function": ("Function", "function_at", "name_parameters", "wrap_function"),
-    "weft.ffi.library": ("release_callbacks",),
-    "weft.ffi.module": ("Module", "load_module", "system_library"),
-    "weft.ffi.object": ("Object", "TypeInfo", "create_object", "register_object", "type_info"),
-    "weft.ffi.registry": (
+    "weft.ffi.function": (
+        "Function",
+        "Module",
+        "function_at",
         "get_global",
         "global_metadata",
         "list_global",
+        "load_module",
+        "name_parameters",
         "register_global",
         "remove_global",
+        "system_library",
+        "wrap_function",
     ),
-    "weft.ffi.string": ("Bytes", "String"),
+    "weft.ffi.library": ("release_callbacks",),
+    "weft.ffi.object": ("Object", "TypeInfo", "create_object", "register_object", "type_info"),
     "weft.ffi.tensor": ("Tensor", "TensorView", "from_dlpack", "to_array", "to_dlpack"),
 }
 _MODULE_OF = {name: module for module, names in _PUBLIC.items() for name in names}

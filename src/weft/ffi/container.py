@@ -19,8 +19,8 @@ from collections.abc import (
 from typing import Any, ClassVar, Final, Self, SupportsIndex, cast
 
 from weft import _native
+from weft.ffi.function import standard_function
 from weft.ffi.object import Object
-from weft.ffi.registry import standard_function
 
 _in_repr = threading.local()  # `addresses`: the containers that this thread is writing now
 

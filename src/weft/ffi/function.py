@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of the ABI: callable, and called back.
+"""Functions of the ABI: callable, called back, found by name, and loaded from shared libraries.
 
-In: addresses of C functions, Python callables. Out: one callable type, a TVMFFIFunction to other languages. Calls never
-run code of this file.
+In: addresses of C functions, Python callables, names, paths. Out: one callable type, a TVMFFIFunction to other
+languages; one table of names, shared with C++ programs and the tvm_ffi package; a module, whose functions are
+attributes. Calls never run code of this file.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import json
+from functools import cache
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from weft import _native
+from weft.ffi.object import Object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
 
 Function: Final = _native.Function
 """A function of the ABI: compiled by weft, foreign, or a wrapped Python callable.
@@ -138,3 +144,250 @@ def name_parameters(
     named = _native.Function.from_object(function.to_object(), borrowed=False, plan=plan)
     named.writes = function.writes
     return named
+
+
+@overload
+def get_global(name: str, *, allow_missing: Literal[False] = False) -> _native.Function: ...
+@overload
+def get_global(name: str, *, allow_missing: bool) -> _native.Function | None: ...
+def get_global(name: str, *, allow_missing: bool = False) -> _native.Function | None:
+    """The global function of that name.
+
+    Args:
+        name: of the function.
+        allow_missing: return None where there is none, instead of raising.
+    Raises:
+        KeyError: if there is none; the message lists similar names.
+
+    Example:
+        >>> get_global("ffi.Shape")(2, 3), get_global("example.missing", allow_missing=True)
+        (Shape((2, 3)), None)
+    """
+    found = _native.get_global(name)
+    if found is not None or allow_missing:
+        return found
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list_global(), n=3)
+    hint = f"; similar names: {', '.join(near)}" if near else ""
+    raise KeyError(f"there is no global function {name!r}{hint}")
+
+
+def register_global(
+    name: str, function: Callable[..., Any] | None = None, *, override: bool = False
+) -> Any:
+    """Registers a callable under a name for every user of the library; also a decorator.
+
+    Args:
+        name: by convention with a prefix, ``"package.function"``.
+        function: a Python callable, which is wrapped, or a function of the ABI. None makes a decorator.
+        override: replace a function of that name.
+
+    Returns:
+        The registered function, or the decorator, which returns the callable unchanged.
+
+    Raises:
+        ValueError: if the name is taken and `override` is False.
+
+    Example:
+        >>> _ = register_global("example.double", lambda x: 2 * x, override=True)
+        >>> get_global("example.double")(21)
+        42
+    """
+    if function is None:
+
+        def decorate(decorated: Callable[..., Any]) -> Callable[..., Any]:
+            register_global(name, decorated, override=override)
+            return decorated
+
+        return decorate
+    made = function if isinstance(function, _native.Function) else wrap_function(function)
+    if not override and _native.get_global(name) is not None:
+        raise ValueError(f"global function {name!r} exists already; override=True replaces it")
+    _native.set_global(name, made, override)
+    return made
+
+
+def list_global() -> list[str]:
+    """The names of all global functions, in order.
+
+    Example:
+        >>> "ffi.Array" in list_global()
+        True
+    """
+    names = standard_function("ffi.FunctionListGlobalNamesFunctor")()
+    return sorted(names(index) for index in range(names(-1)))
+
+
+def remove_global(name: str) -> None:
+    """Removes a global function; existing references stay valid.
+
+    Raises:
+        KeyError: if there is not one of that name.
+
+    Example:
+        >>> _ = register_global("example.temporary", lambda: 1, override=True)
+        >>> remove_global("example.temporary")
+        >>> "example.temporary" in list_global()
+        False
+    """
+    if not standard_function("ffi.FunctionRemoveGlobal")(name):
+        raise KeyError(f"there is no global function {name!r}")
+
+
+def global_metadata(name: str) -> dict[str, Any]:
+    """The metadata of a global function: `type_schema` is its signature. Empty for most.
+
+    Raises:
+        KeyError: if there is not one of that name.
+
+    Example:
+        >>> global_metadata("ffi.Shape")
+        {'type_schema': '{"type":"ffi.Function"}'}
+    """
+    get_global(name)
+    text = standard_function("ffi.GetGlobalFuncMetadata")(name)
+    return json.loads(text) if text else {}
+
+
+@cache
+def standard_function(name: str, objects: str = "values") -> _native.Function:
+    """One of libtvm_ffi's own functions; short, so the GIL is held."""
+    found = get_global(name)
+    found.release_gil = False
+    found.objects = objects
+    return found
+
+
+class Module(Object):
+    """A loaded library. Its export ``__tvm_ffi_<name>`` is ``module.<name>``.
+
+    A function keeps its module loaded. Objects that the library made do not: see `load_module`.
+
+    Example:
+        >>> from weft.ffi.library import find_ffi_library
+        >>> path = find_ffi_library().replace("libtvm_ffi", "libtvm_ffi_testing")
+        >>> library = load_module(path)
+        >>> library.kind, library.has_function("testing_dll_schema_id_int")
+        ('library', True)
+        >>> library.testing_dll_schema_id_int(5), library["testing_dll_schema_id_int"](6)
+        (5, 6)
+    """
+
+    __slots__ = ()
+
+    def get_function(self, name: str, *, imports: bool = False) -> _native.Function:
+        """The function of that name.
+
+        Args:
+            name: without the prefix ``__tvm_ffi_``.
+            imports: also look in imported modules.
+
+        Raises:
+            KeyError: if the module has no such function.
+        """
+        found = standard_function("ffi.ModuleGetFunction")(self, name, imports)
+        if found is None:
+            raise KeyError(f"{self!r} has no function {name!r}")
+        found.__name__ = name
+        return found
+
+    def has_function(self, name: str, *, imports: bool = False) -> bool:
+        """Whether the module defines a function of that name."""
+        return standard_function("ffi.ModuleImplementsFunction")(self, name, imports)
+
+    def function_metadata(self, name: str, *, imports: bool = False) -> dict[str, Any]:
+        """The library's metadata of a function: `type_schema` is its signature. Empty for most."""
+        text = standard_function("ffi.ModuleGetFunctionMetadata")(self, name, imports)
+        return json.loads(text) if text else {}
+
+    def function_doc(self, name: str, *, imports: bool = False) -> str:
+        """The library's documentation of a function, possibly empty."""
+        return standard_function("ffi.ModuleGetFunctionDoc")(self, name, imports) or ""
+
+    @property
+    def kind(self) -> str:
+        """``"library"`` for a shared library."""
+        return standard_function("ffi.ModuleGetKind")(self)
+
+    @property
+    def imports(self) -> tuple[Module, ...]:
+        """The modules that this one imports."""
+        return tuple(super().__getattr__("imports_"))
+
+    def import_module(self, module: Module) -> None:
+        """Adds a module in which functions are also looked up."""
+        standard_function("ffi.ModuleImportModule")(self, module)
+
+    def clear_imports(self) -> None:
+        """Forgets all imported modules."""
+        standard_function("ffi.ModuleClearImports")(self)
+
+    @property
+    def write_formats(self) -> tuple[str, ...]:
+        """The formats that `write_to_file` takes."""
+        return tuple(standard_function("ffi.ModuleGetWriteFormats")(self))
+
+    def write_to_file(self, path: str | PathLike[str], format: str = "") -> None:
+        """Writes the module, for kinds that can be written."""
+        standard_function("ffi.ModuleWriteToFile")(self, fspath(path), format)
+
+    def inspect_source(self, format: str = "") -> str:
+        """The module's source, for kinds that keep it."""
+        return standard_function("ffi.ModuleInspectSource")(self, format)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"'Module' object has no attribute {name!r}")
+        try:
+            return self.get_function(name)
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+
+    def __getitem__(self, name: str) -> _native.Function:
+        return self.get_function(name)
+
+    def __repr__(self) -> str:
+        return f"<weft.ffi.Module of kind {self.kind!r}>"
+
+
+def load_module(path: str | PathLike[str], *, keep_loaded: bool = True) -> Module:
+    """Loads a shared library.
+
+    Args:
+        path: of the library.
+        keep_loaded: keep it for the life of the process. With False it is unloaded once the module and all its
+            functions are gone; all objects it made must be gone by then, since their deleters are the library's code.
+
+    Raises:
+        RuntimeError: if the library cannot be loaded; the loader's message.
+        FileNotFoundError: if there is no such file.
+
+    Example:
+        >>> from weft.ffi.library import find_ffi_library
+        >>> path = find_ffi_library().replace("libtvm_ffi", "libtvm_ffi_testing")
+        >>> load_module(path).testing_dll_schema_id_int(42)
+        42
+    """
+    text = fspath(path)
+    try:
+        module = standard_function("ffi.ModuleLoadFromFile")(text)
+    except RuntimeError as error:
+        from pathlib import Path
+
+        if not Path(text).exists():
+            raise FileNotFoundError(f"no library {text!r}") from error
+        raise
+    if keep_loaded:
+        standard_function("ffi.ModuleGlobalsAdd")(module)
+    return module
+
+
+def system_library(prefix: str = "") -> Module:
+    """The functions linked into the program and registered with libtvm_ffi, by prefix.
+
+    Example:
+        >>> system_library().has_function("a_function_that_is_not_linked")
+        False
+    """
+    return standard_function("ffi.SystemLib")(prefix)

@@ -25,7 +25,7 @@ STANDARD_CLASSES: Final = {
     TypeIndex.TENSOR: ("weft.ffi.tensor", "Tensor"),
     TypeIndex.ARRAY: ("weft.ffi.container", "Array"),
     TypeIndex.MAP: ("weft.ffi.container", "Map"),
-    TypeIndex.MODULE: ("weft.ffi.module", "Module"),
+    TypeIndex.MODULE: ("weft.ffi.function", "Module"),
     TypeIndex.LIST: ("weft.ffi.container", "List"),
     TypeIndex.DICT: ("weft.ffi.container", "Dict"),
 }
@@ -283,7 +283,7 @@ def create_object(type_key: str, *arguments: object, **fields: object) -> Object
             raise TypeError(f"FFI type {type_key!r} has no constructor")
     if not fields:
         return constructor(*arguments)
-    marker = imported("weft.ffi.registry").standard_function("ffi.GetKwargsObject", "objects")()
+    marker = imported("weft.ffi.function").standard_function("ffi.GetKwargsObject", "objects")()
     named = [part for pair in fields.items() for part in pair]
     return constructor(*arguments, marker, *named)
 

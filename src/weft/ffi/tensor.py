@@ -3,21 +3,27 @@
 
 `Tensor` is a counted object (type index 70), `TensorView` a DLTensor* (7).
 
-In: arrays of any library, capsules. Out: tensors over the same memory, capsules, and arrays and numbers again.
+In: arrays of any library, capsules; arrays of bytes, as tensors of packed elements (`weft.packed`); an address, a
+shape, strides, an element type and a device, with something that keeps the memory alive: nothing is checked there,
+fields may be wrong on purpose. Out: tensors over the same memory, capsules, and arrays and numbers again. An array's
+library decides the stream, also of packed elements.
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from weft import _native
 from weft.ffi.object import Object
-from weft.types.dtype_info import INFO
+from weft.memo import kept
+from weft.types.dtype import INFO, DType, dtype_from_dlpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
 
 # Types that ml_dtypes adds to NumPy, by DLPack code and bits: weft's own, and those that only pass through.
 _ML_DTYPES: Final = {
@@ -205,3 +211,141 @@ def _reinterpreted(source: _native.Tensor | _native.TensorView, dtype: Any, nump
     """A NumPy array of a type that the buffer protocol lacks, through unsigned integers of its size."""
     capsule = _native.export_as(source, 1, source.dtype[1], max_version=(1, 1))
     return numpy.asarray(_native.from_dlpack(capsule)).view(dtype)
+
+
+_CAPSULE: Final = b"dltensor"
+
+
+class DLTensor(ctypes.Structure):
+    """DLPack's DLTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _DLManagedTensor(ctypes.Structure):
+    _fields_ = (
+        ("tensor", DLTensor),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+class Borrowed:
+    """A tensor over borrowed memory, which must outlive everything made of it.
+
+    Args:
+        data: the address.
+        shape: in elements.
+        strides: in elements; None: a null pointer, which means row-major.
+        dtype: DLPack's code, bits and lanes.
+        device: DLPack's device type and ordinal.
+        byte_offset: from the address to the first element.
+    """
+
+    def __init__(
+        self,
+        data: int,
+        shape: Sequence[int],
+        strides: Sequence[int] | None,
+        dtype: tuple[int, int, int],
+        device: tuple[int, int] = (1, 0),
+        byte_offset: int = 0,
+    ) -> None:
+        self.data, self.shape, self.strides = data, shape, strides
+        self.dtype, self.device, self.byte_offset = dtype, device, byte_offset
+
+    def __dlpack__(self, **_: object) -> object:
+        """A capsule with a structure of its own, in a block of the C library, which its deleter frees."""
+        malloc, new_capsule, free = _library()
+        rank, head = len(self.shape), ctypes.sizeof(_DLManagedTensor)
+        block = malloc(head + 16 * rank)
+        if block is None:
+            raise MemoryError
+        numbers = (ctypes.c_int64 * (2 * rank)).from_address(block + head)
+        numbers[:] = [*self.shape, *(self.strides or [0] * rank)]
+        pointers = (ctypes.c_int64 * rank).from_address
+        shape, strides = pointers(block + head), pointers(block + head + 8 * rank)
+        managed = _DLManagedTensor.from_address(block)
+        managed.tensor = DLTensor(
+            self.data, *self.device, rank, *self.dtype, shape, strides, self.byte_offset
+        )
+        if self.strides is None:
+            managed.tensor.strides = None
+        managed.context, managed.deleter = None, free
+        return new_capsule(block, _CAPSULE, None)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+
+def tensor_at(
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: tuple[int, int, int],
+    device: tuple[int, int],
+) -> Any:
+    """A tensor over memory that the caller keeps alive; arguments as for `Borrowed`."""
+    return _native.from_dlpack(Borrowed(address, shape, strides, dtype, device).__dlpack__())
+
+
+@kept
+def _library() -> tuple[Any, Any, int]:
+    """The C library's `malloc`, Python's `PyCapsule_New`, and the address of `free`."""
+    c = ctypes.CDLL(None)
+    c.malloc.restype, c.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+    address = ctypes.cast(c.free, ctypes.c_void_p).value
+    assert address is not None
+    return c.malloc, new, address
+
+
+class Packed(_native.Packed):
+    """An array of bytes as elements of less than a byte, an argument of compiled functions.
+
+    Attributes:
+        array: that was packed.
+        shape: dims, in elements.
+    """
+
+    __slots__ = ()
+
+    @property
+    def dtype(self) -> DType:
+        """Of the elements."""
+        found = dtype_from_dlpack(self.code, self.bits, 1)
+        assert found is not None
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return packed, (self.array, self.dtype)
+
+    def __repr__(self) -> str:
+        return (
+            f"<weft packed {self.dtype.name}, shape={self.shape}, of {type(self.array).__name__}>"
+        )
+
+
+def packed(array: Any, dtype: object) -> Packed:
+    """`weft.packed` outside compiled code.
+
+    Raises:
+        TypeError: `array` is not one of bytes, or `dtype` not a packed type.
+        ValueError: the bytes are not adjacent along the last dimension.
+    """
+    if not isinstance(dtype, DType) or not dtype.is_packed:
+        raise TypeError(f"packed: expected weft.i4 or weft.u4, received {dtype!r}")
+    return Packed(array, dtype.dlpack_code, dtype.bits)

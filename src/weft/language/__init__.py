@@ -212,7 +212,7 @@ def _ceil_div(dividend: int, divisor: int) -> int:
 
 
 def _packed(array: Any, dtype: object) -> object:
-    return imported("weft.ffi.packed").packed(array, dtype)
+    return imported("weft.ffi.tensor").packed(array, dtype)
 
 
 # Names that Python can also call: sizes of buffers and of grids of bare launches, arguments.
@@ -326,7 +326,7 @@ def hint_for(name: str, known: Collection[str] = (), near: Collection[str] | Non
     """
     other_names, types = (
         imported("weft.language.other_names"),
-        imported("weft.types.dtype_info").INFO,
+        imported("weft.types.dtype").INFO,
     )
     names = {*LANGUAGE, *known}
     meant = other_names.meant(name, {*names, "ceil_div", *types})

@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 
 from weft.arguments.pointer import Pointer as PointerAnnotation
 from weft.arguments.stream import Stream as StreamAnnotation
-from weft.arguments.tensor_map import TensorMap as TensorMapAnnotation
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
+from weft.arguments.tensor_spec import TensorMap as TensorMapAnnotation
 from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.fragment import FragmentType
 from weft.dialects.simt.types import TensorType

@@ -2,11 +2,14 @@
 """The result of `compile`: a native callable and its attributes.
 
 In: a code image, a signature, an executor, what inspection needs. Out: a `_native.Function` with the attributes of
-`CompiledDetails`. Calls never run code of this file.
+`CompiledDetails`. Calls never run code of this file. Captured values are its guards, compared at each direct call, most
+at once, by identity, in C. The time of the first call, which loads its kernels, is a table on standard error, in the
+form of the compiler's own.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -14,17 +17,13 @@ from weft import _native
 from weft.driver.device import current_device, device_count, ordinal_of
 from weft.errors import CudaError, brief
 from weft.imports import imported
-from weft.runtime.call_times import CallTimes
-from weft.runtime.captured import grouped
 from weft.runtime.code_image import ENTRY_PREFIX
 from weft.tracebacks import one_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from weft.runtime.captured import Captured
-    from weft.runtime.executor import Executor
-    from weft.runtime.object_code import KernelInfo, Remark, ScratchInfo
+    from weft.runtime.code_image import Executor, KernelInfo, Remark, ScratchInfo
 
 
 class InspectionProtocol(Protocol):
@@ -423,3 +422,87 @@ def make_compiled_function(details: CompiledDetails) -> _native.Function:
     if details.times is not None:
         function.report_first_call(details.times.called)
     return function
+
+
+def times_table(heading: str, rows: Sequence[tuple[str, float]]) -> str:
+    """Names and milliseconds, one row each under a heading.
+
+    Example:
+        >>> print(times_table("add_one: stages", [("trace", 1.25)]))
+        weft: add_one: stages, in milliseconds
+          trace      1.25
+    """
+    width = max((len(name) for name, _ in rows), default=0)
+    lines = [f"weft: {heading}, in milliseconds"]
+    lines += [f"  {name:<{width}}  {milliseconds:8.2f}" for name, milliseconds in rows]
+    return "\n".join(lines)
+
+
+class CallTimes:
+    """Prints the times of loading and of a function's first launch; made for ``--time`` and WEFT_TIME only.
+
+    Args:
+        name: the function's.
+        image: its code, which knows its loading time on each device.
+    """
+
+    def __init__(self, name: str, image: _native.CodeImage) -> None:
+        self._name = name
+        self._image = image
+        self._told: set[int] = set(image.load_times)
+
+    def _loads(self) -> list[tuple[str, float]]:
+        """Devices that the code was loaded on since the last call."""
+        new = {d: s for d, s in self._image.load_times.items() if d not in self._told}
+        self._told |= new.keys()
+        return [(f"load on cuda:{device}", seconds * 1e3) for device, seconds in new.items()]
+
+    def preloaded(self) -> None:
+        """Prints the time of a preload, if it loaded anything."""
+        if loads := self._loads():
+            print(times_table(f"{self._name}: preload", loads), file=sys.stderr)
+
+    def called(self, seconds: float) -> None:
+        """Prints the parts of the first call: the launch is the time not spent loading."""
+        loads = self._loads()
+        launch = seconds * 1e3 - sum(milliseconds for _, milliseconds in loads)
+        rows = [*loads, ("first launch", launch)]
+        print(times_table(f"{self._name}: first call", rows), file=sys.stderr)
+
+
+class Captured(Protocol):
+    """A global or closure constant that a compilation read."""
+
+    @property
+    def places(self) -> tuple[Any, ...]:
+        """Where it was read; if each holds the same object still, it is current. May be empty."""
+        ...
+
+    def is_current(self) -> bool:
+        """Whether the name still has the same value."""
+        ...
+
+
+class Places:
+    """Many captured values, compared at once by identity and, if one differs, one by one.
+
+    Args:
+        values: each with its places.
+    """
+
+    __slots__ = ("_values", "places")
+
+    def __init__(self, values: Sequence[Captured]) -> None:
+        self._values = values
+        self.places = tuple(place for value in values for place in value.places)
+
+    def is_current(self) -> bool:
+        """Whether all of them are."""
+        return _native.is_unchanged(self.places) or all(v.is_current() for v in self._values)
+
+
+def grouped(values: Sequence[Captured]) -> tuple[Captured, ...]:
+    """The same values, those with places as one."""
+    placed = [value for value in values if value.places]
+    others = [value for value in values if not value.places]
+    return (Places(placed), *others) if placed else tuple(others)

@@ -23,7 +23,7 @@ _Compiled = TypeVar("_Compiled")
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
-    from weft.runtime.captured import Captured
+    from weft.runtime.compiled_function import Captured
 
 
 class Compiled(Protocol):

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.config import call_mode, overridden
 from weft.driver.memory import empty
 from weft.errors import brief
-from weft.ffi.dlpack import tensor_at
+from weft.ffi.tensor import tensor_at
 from weft.tracebacks import one_frame
+from weft.types.capabilities import multiprocessor
 from weft.types.device import CPU, CUDA
 from weft.types.dtype import DType
-from weft.types.multiprocessor import multiprocessor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,8 +15,7 @@ from weft.testing.orders import (
     check_targets,
     in_order,
 )
-from weft.testing.thread_trace import ThreadTrace, trace_thread
-from weft.testing.trace_event import TracedLaunch, TraceEvent
+from weft.testing.thread_trace import ThreadTrace, TracedLaunch, TraceEvent, trace_thread
 
 __all__ = [
     "ORDERS",

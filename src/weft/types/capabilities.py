@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capabilities of GPU architectures: the one table of what each has, from which all other rooms choose.
 
-In: an architecture such as ``"sm_90a"``, or a device's compute capability. Out: `Capabilities`. Sources: the target
-notes of the PTX ISA 9.0, the CUDA C++ Programming Guide's "Technical Specifications per Compute Capability", ptxas.
+In: an architecture such as ``"sm_90a"``, or a device's compute capability; a block's threads, what a kernel takes. Out:
+`Capabilities`; how many warps a multiprocessor holds at once, by the rules of NVIDIA's occupancy calculator. Sources:
+the target notes of the PTX ISA 9.0, the CUDA C++ Programming Guide's "Technical Specifications per Compute Capability",
+ptxas.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import Final, NamedTuple
+
+from weft.types.launch_limits import WARP_SIZE
 
 
 class Feature(NamedTuple):
@@ -74,7 +78,7 @@ FEATURES: Final = {
     "mma_f8": Feature(89, "`mma.sync` of e4m3 and e5m2", on_cpu=True),
     "mma_f8_as_f16": Feature(90, "`mma.sync` of 8-bit floats made of two of f16", numbers=(90,)),
     "no_allocate": Feature(70, "loads that leave no line in the L1 cache"),
-    "packed_f32x2": Feature(100, "sums and products of two f32 in an instruction"),
+    "packed_f32x2": Feature(100, "addition, multiplication and FMA of two f32 in one instruction"),
     "red_f16x2": Feature(60, "sums of two f16 into memory"),
     "red_vectors": Feature(90, "sums of 16 bytes into global memory"),
     "redux": Feature(80, "`redux.sync` of integers"),
@@ -211,3 +215,35 @@ def capabilities_of(version: tuple[int, int]) -> Capabilities:
     number = version[0] * 10 + version[1]
     suffix = "a" if number >= FEATURES["setmaxnreg"].since else ""
     return capabilities(f"sm_{number}{suffix}" if number else "cpu")
+
+
+_REGISTERS: Final = 65536
+_REGISTER_UNIT: Final = 256  # of a warp
+_SCHEDULERS: Final = 4
+_SHARED_UNIT: Final = 128
+
+
+def multiprocessor(architecture: str) -> Multiprocessor:
+    """That of an architecture such as ``"sm_90a"``."""
+    return capabilities(architecture).multiprocessor
+
+
+def resident_warps(architecture: str, threads: int, registers: int, shared_bytes: int) -> int:
+    """Warps of a kernel that a multiprocessor holds at once; 0 if a block does not fit.
+
+    Args:
+        architecture: such as ``"sm_90a"``.
+        threads: of a block, at least 1.
+        registers: of a thread.
+        shared_bytes: of a block.
+    Example:
+        >>> resident_warps("sm_90a", 256, 32, 0), resident_warps("sm_90a", 256, 128, 0)
+        (64, 16)
+    """
+    room = multiprocessor(architecture)
+    warps = -(-threads // WARP_SIZE)
+    of_warp = -(-max(registers, 1) * WARP_SIZE // _REGISTER_UNIT) * _REGISTER_UNIT
+    by_registers = _REGISTERS // of_warp // _SCHEDULERS * _SCHEDULERS
+    of_block = -(-shared_bytes // _SHARED_UNIT) * _SHARED_UNIT + room.reserved
+    by_shared = room.shared * 1024 // of_block if of_block else room.blocks
+    return min(room.warps // warps, room.blocks, by_registers // warps, by_shared) * warps

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic dimensions: name, divisibility and width.
+"""Symbolic dimensions: name, divisibility and width; layout classes: what code assumes about strides.
 
-In: `weft.sym(...)` or a name in an annotation. Out: `Dim`, compared by value; equal names are equal
-dimensions within one signature.
+In: `weft.sym(...)` or a name in an annotation; a shape, or two classes. Out: `Dim`, compared by value; equal names are
+equal dimensions within one signature. Strides in elements, or whether one class includes the other. One function tells
+the class of a tensor, for a call's key and for what is compiled: `layout_of` in `native/python/call/argument_key.cpp`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from weft.errors import brief
 from weft.types.frozen import Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 _WIDTHS: Final = (32, 64)
 
@@ -83,3 +88,39 @@ def sym(name: str | None, divisibility: int = 1, width: int = 32) -> Dim:
     if width not in _WIDTHS:
         raise ValueError(f"sym: width is {width}, expected 32 or 64")
     return Dim(name, divisibility, width)
+
+
+CONTIGUOUS: Final = "contiguous"
+INNER: Final = "inner"
+STRIDED: Final = "strided"
+
+LAYOUTS: Final = (CONTIGUOUS, INNER, STRIDED)
+"""contiguous: strides follow from dims; inner: the last stride is 1; strided: any, also 0 and negative.
+
+Each class includes those before it.
+"""
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a row-major tensor without gaps.
+
+    Example:
+        >>> contiguous_strides((2, 3, 4))
+        (12, 4, 1)
+    """
+    strides: list[int] = []
+    stride = 1
+    for dim in reversed(shape):
+        strides.append(stride)
+        stride *= dim
+    return tuple(reversed(strides))
+
+
+def layout_holds(layout: str, narrower: str) -> bool:
+    """Whether every tensor of class `narrower` may be passed where `layout` was compiled.
+
+    Example:
+        >>> layout_holds("strided", "inner"), layout_holds("contiguous", "inner")
+        (True, False)
+    """
+    return LAYOUTS.index(layout) >= LAYOUTS.index(narrower)

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 import weft
-from weft.ffi.dlpack import Borrowed
+from weft.ffi.tensor import Borrowed
 
 ALIGNMENT = 256
 _MARGIN = 4096  # bytes before and after an array, which nothing may change; a multiple of ALIGNMENT

@@ -16,7 +16,7 @@ from weft.types.device import CPU
 
 if TYPE_CHECKING:
     from weft.backends.base import Job
-    from weft.runtime.object_code import ObjectCode
+    from weft.runtime.code_image import ObjectCode
 
 
 class CpuBackend(Backend):

@@ -38,7 +38,7 @@ from weft.dialects.access import CalledAs, trait_of
 from weft.dialects.builder import source_location
 from weft.dialects.ffi.function import ENTRY_PREFIX
 from weft.dialects.simt.kernel import KernelOp
-from weft.runtime.object_code import ObjectCode, Remark
+from weft.runtime.code_image import ObjectCode, Remark
 from weft.types.launch_limits import MOST_THREADS
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from weft.types.device import CUDA
 
 if TYPE_CHECKING:
     from weft.backends.base import Job, Recorder
-    from weft.runtime.object_code import ObjectCode
+    from weft.runtime.code_image import ObjectCode
 
 
 class CudaBackend(Backend):

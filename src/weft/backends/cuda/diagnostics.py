@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.codegen.llvm.debug_info import path_in_ptx
-from weft.runtime.object_code import Remark
+from weft.runtime.code_image import Remark
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from weft.codegen.math_library.exponential import (
 )
 from weft.codegen.math_library.formula import Formula
 from weft.codegen.math_library.trigonometric import ASIN
-from weft.types.dtype_info import INFO
+from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,7 +32,7 @@ from weft.codegen.llvm.optimize import emit_assembly, parse, run_pipeline
 from weft.codegen.operations.launch import kernels_of
 from weft.codegen.tables import LIBRARY
 from weft.errors import ToolchainError
-from weft.runtime.object_code import ObjectCode, Remark
+from weft.runtime.code_image import ObjectCode, Remark
 from weft.types.capabilities import capabilities
 from weft.worker import Worker
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from weft.backends.base import Backend, Job, Recorder
     from weft.dialects.simt.kernel import KernelOp
-    from weft.runtime.object_code import KernelInfo
+    from weft.runtime.code_image import KernelInfo
 
 _log = logging.getLogger("weft")
 

@@ -27,7 +27,7 @@ from weft import _native
 from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.imports import guard_forks
 from weft.memo import kept
-from weft.runtime.linker import KNOWS_THIS_MACHINE, link_object
+from weft.runtime.code_image import KNOWS_THIS_MACHINE, link_object
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

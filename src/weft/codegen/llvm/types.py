@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, IndexType, IntegerTy
 from weft.dialects.nvgpu.tensor_map import TensorMapType
 from weft.dialects.simt.types import FLOAT_TYPES, StreamType
 from weft.errors import REPORT_HINT, InternalCompilerError
-from weft.types.dtype_info import INFO
+from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, SSAValue

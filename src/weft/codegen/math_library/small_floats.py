@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.codegen.math_library.formula import Formula
-from weft.types.dtype_info import INFO
+from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import LibraryEntry, ModulePrinter

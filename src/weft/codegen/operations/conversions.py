@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import arith
 
 from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type
-from weft.types.dtype_info import INFO
+from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable

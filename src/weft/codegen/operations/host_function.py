@@ -26,7 +26,7 @@ from weft.dialects.simt.memory import ArgumentNumberOp, ScratchOp
 from weft.dialects.simt.threads import MaxClustersOp, MultiprocessorsOp
 from weft.dialects.simt.types import DYNAMIC, TensorType, array_bytes
 from weft.location import UNKNOWN_LOCATION
-from weft.runtime.object_code import ScratchInfo
+from weft.runtime.code_image import ScratchInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -25,8 +25,8 @@ from weft.ffi.abi import (
     OBJECT_HEADER_BYTES,
     TypeIndex,
 )
+from weft.types.dims import CONTIGUOUS
 from weft.types.dtype import dtype_named
-from weft.types.layout import CONTIGUOUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes compiled functions into a file for other programs.
 
-In: compiled functions, a path, what to export for. Out: the file, and for machine code a C header beside it.
-docs/export.md explains it.
+In: compiled functions, a path, what to export for. Out: the file, and for machine code a C header beside it, which C++
+reads, too, with the symbols and their contracts in comments. Constants and a constructor are LLVM text for
+`Backend.emit_exported`; native/include/weft/exported.h is the contract with the runtime that it is linked with. For
+another CPU or architecture a function is compiled again from its module's text. docs/export.md explains it.
 """
 
 from __future__ import annotations
@@ -13,24 +15,37 @@ import re
 import tempfile
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft import __version__, _native
-from weft.backends.host import machine_of
+from weft.arguments.base import MISSING
+from weft.backends.base import Job
+from weft.backends.host import away_from_signals, machine_of
 from weft.backends.registry import find_backend
-from weft.compiler.exported.again import Again, compile_again
-from weft.compiler.exported.fatbin import make_fatbin
-from weft.compiler.exported.glue import glue_text
-from weft.compiler.exported.header import header_text
-from weft.compiler.exported.host_cpu import HOST_CPUS, NATIVE, architecture_of, default_cpu
-from weft.compiler.exported.linking import link_shared, make_archive
-from weft.compiler.exported.record import artifacts_of, make_record, this_cpu, unpickled
+from weft.codegen.llvm.types import quoted
+from weft.compiler.artifacts import Artifacts
+from weft.compiler.defects import deep_recursion
+from weft.compiler.exported.linking import link_shared, make_archive, make_fatbin
+from weft.compiler.exported.record import (
+    HOST_CPUS,
+    NATIVE,
+    architecture_of,
+    artifacts_of,
+    default_cpu,
+    make_record,
+    this_cpu,
+    unpickled,
+)
+from weft.compiler.module_text import parse_module
+from weft.compiler.options import CompileOptions
 from weft.errors import ExportError, brief
+from weft.runtime.code_image import EXECUTORS, STATE_SYMBOL
 from weft.runtime.compiled_function import CompiledDetails
-from weft.runtime.executor import EXECUTORS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+
+    from weft.runtime.code_image import ObjectCode
 
 
 _CODE: Final = (".so", ".a", ".o")
@@ -296,3 +311,146 @@ def _record_of(details: CompiledDetails) -> bytes:
     }
     texts.setdefault("ir", zlib.compress((artifacts.text("ir") or "").encode(), 1))
     return make_record(details, again.code, this_cpu(), texts, artifacts.modules)
+
+
+_HEAD: Final = """\
+/* Functions made by weft {version}: the C ABI of TVM-FFI.
+ *
+ * `arguments` are borrowed. 0 is success, and the result is in `result`, which the caller owns; -1 is an error, which
+ * TVMFFIErrorMoveFromRaised gives. `handle` is NULL. A tensor is a DLTensor* (kTVMFFIDLTensorPtr) or an ffi.Tensor;
+ * work on a GPU runs on the stream of TVMFFIEnvGetStream. Thread-safe.
+ */
+#ifndef {guard}
+#define {guard}
+
+#include <stdint.h>
+#include <tvm/ffi/c_api.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+"""
+_TAIL: Final = """
+#ifdef __cplusplus
+}}  // extern "C"
+#endif
+
+#endif  /* {guard} */
+"""
+
+
+def header_text(functions: Sequence[CompiledDetails], stem: str, version: str) -> str:
+    """The header of functions.
+
+    Args:
+        functions: in their order.
+        stem: of the file's name; the guard is made of it.
+        version: weft's.
+    """
+    guard = "WEFT_" + re.sub(r"\W", "_", stem, flags=re.ASCII).upper() + "_H_"
+    parts = [_HEAD.format(version=version, guard=guard)]
+    for details in functions:
+        parts.append(
+            f"\n/* {_contract(details)}\n */\n"
+            f"int32_t __tvm_ffi_{details.name}(void* handle, const TVMFFIAny* arguments, int32_t count,\n"
+            "    TVMFFIAny* result);\n"
+        )
+    parts.append(_TAIL.format(guard=guard))
+    return "".join(parts)
+
+
+def _contract(details: CompiledDetails) -> str:
+    lines = [details.signature.text]
+    if details.documentation:
+        lines += ["", *details.documentation.strip().splitlines()]
+    lines.append("")
+    for position, parameter in enumerate(details.signature.passed):
+        default = "" if parameter.default is MISSING else f" (from Python {parameter.default!r})"
+        written = any(
+            path == parameter.name or path.startswith((f"{parameter.name}[", f"{parameter.name}."))
+            for path in details.calling.written
+        )
+        note = ", written" if written else ""
+        lines.append(f"arguments[{position}]: {parameter.text}{default}{note}")
+    return "\n *".join(f" {line}".replace("*/", "* /").rstrip() for line in lines).lstrip()
+
+
+SECTION: Final = ".weft"
+"""The section of records in a file: the bytes of each after their number, from multiples of 8."""
+
+
+def glue_text(
+    name: str, code: ObjectCode, record: bytes, table_version: int, policy: int, cpu: str
+) -> str:
+    """LLVM text beside a host function.
+
+    Args:
+        name: of the function.
+        code: its machine code; the device code is a part of the record.
+        record: of `make_record`.
+        table_version: of the runtime table that the code calls.
+        policy: the executor's.
+        cpu: that the host code is for.
+    """
+    framed = len(record).to_bytes(8, "little") + record
+    framed += bytes(-len(framed) % 8)
+    kernels = [kernel.name for kernel in code.kernels]
+    start = framed.index(code.device_code) if code.device_code else 0
+    size = f"[{len(framed)} x i8]"
+    device = f"ptr getelementptr (i8, ptr @weft.export.record, i64 {start})"
+    lines = [
+        "",
+        f'@weft.export.record = internal constant {size} c{quoted(framed)}, section "{SECTION}", align 8',
+        _text("name", name),
+        _text("architecture", code.architecture),
+        _text("cpu", cpu),
+        *(_text(f"kernel.{number}", kernel) for number, kernel in enumerate(kernels)),
+        f"@weft.export.kernels = internal constant [{len(kernels)} x ptr] ["
+        + ", ".join(f"ptr @weft.export.kernel.{number}" for number in range(len(kernels)))
+        + "], align 8",
+        "@weft.export.function = internal constant { i64, ptr, ptr, ptr, i64, ptr, i64, ptr, i64, ptr } "
+        f"{{ i64 {table_version}, ptr @weft.export.name, ptr @weft.export.record, {device}, "
+        f"i64 {len(code.device_code)}, ptr @weft.export.architecture, i64 {len(kernels)}, "
+        f"ptr @weft.export.kernels, i64 {policy}, ptr @weft.export.cpu }}, align 8",
+        "declare void @weft_open_exported(ptr, ptr)",
+        "define internal void @weft.export.open() nounwind {",
+        f"  call void @weft_open_exported(ptr @weft.export.function, ptr @{STATE_SYMBOL})",
+        "  ret void",
+        "}",
+        "@llvm.global_ctors = appending global [1 x { i32, ptr, ptr }] "
+        "[{ i32, ptr, ptr } { i32 65535, ptr @weft.export.open, ptr null }]",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _text(what: str, text: str) -> str:
+    data = text.encode() + b"\0"
+    return f"@weft.export.{what} = internal constant [{len(data)} x i8] c{quoted(data)}"
+
+
+class Again(NamedTuple):
+    """A second compilation, whose artifacts are its own."""
+
+    job: Job
+    artifacts: Artifacts
+    code: ObjectCode
+
+
+def compile_again(artifacts: Artifacts, target: str, architecture: str, host: Any = None) -> Again:
+    """Compiles a module again; writes no file.
+
+    Args:
+        artifacts: of the first compilation.
+        target: the backend's name.
+        architecture: of the kernels.
+        host: see `Job`.
+    """
+    options = CompileOptions()
+    vars(options).update(vars(artifacts.options))
+    options.keep, options.dump_dir = frozenset(), None
+    fresh = Artifacts(artifacts.name, options)
+    backend = find_backend(target)
+    with deep_recursion():
+        module = parse_module(artifacts.text("ir") or "")
+        job = Job(module, architecture, options, fresh, host)
+        return Again(job, fresh, away_from_signals(lambda: backend.compile(job)))

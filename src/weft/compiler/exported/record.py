@@ -1,37 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
 """A compiled function as bytes, and a function of them again.
 
-In: what a compilation made. Out: a record, which a pickle holds, and an exported file beside its code; the function of
-a record. Needs no compiler, unless the record's machine code is for another CPU.
+In: what a compilation made, and for which CPU. Out: a record, which a pickle holds, and an exported file beside its
+code; the function of a record, or what this machine lacks to run it. Needs no compiler, unless the record's machine
+code is for another CPU.
 """
 
 from __future__ import annotations
 
 import functools
 import pickle
+import platform
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft import __version__, _native
 from weft.backends.registry import find_backend
 from weft.cache.entry import decode, encode
 from weft.cache.versions import cpu_version
+from weft.compiler.artifacts import restored_artifacts
 from weft.compiler.call_plan import Calling, make_call_plan
-from weft.compiler.exported.host_cpu import missing_features
 from weft.compiler.options import CompileOptions
-from weft.compiler.restored import restored_artifacts
 from weft.errors import ExportError
 from weft.imports import imported
-from weft.runtime.code_image import link
+from weft.memo import kept
+from weft.runtime.code_image import (
+    EXECUTORS,
+    KNOWS_THIS_MACHINE,
+    KernelInfo,
+    ObjectCode,
+    Remark,
+    ScratchInfo,
+    link,
+    link_object,
+)
 from weft.runtime.compiled_function import CompiledDetails, make_compiled_function
-from weft.runtime.executor import EXECUTORS
-from weft.runtime.linker import KNOWS_THIS_MACHINE, link_object
-from weft.runtime.object_code import KernelInfo, ObjectCode, Remark, ScratchInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from weft.arguments.signature import Signature
     from weft.compiler.artifacts import Artifacts
+
 
 _FORMAT: Final = 1
 _TEXT: Final = "text:"
@@ -258,7 +268,7 @@ def _compiled_again(artifacts: Artifacts, facts: Facts, place: str, reason: str)
             f"{place}: {facts.signature.name} {reason}, and its text is not in the file",
             hint="export it for a CPU that this machine has: fn.export(..., cpu='x86-64-v2')",
         )
-    again = imported("weft.compiler.exported.again").compile_again(
+    again = imported("weft.compiler.exported.files").compile_again(
         artifacts, facts.target, facts.architecture
     )
     artifacts.restore(again.artifacts.kept())
@@ -267,3 +277,75 @@ def _compiled_again(artifacts: Artifacts, facts: Facts, place: str, reason: str)
 
 def _loader() -> Any:
     return imported("weft.codegen.llvm.optimize").load_object
+
+
+class HostCpu(NamedTuple):
+    """A CPU that code can be exported for.
+
+    Attributes:
+        triple, cpu, features: as LLVM names them.
+        flags: as Linux names what it has beyond every CPU of its architecture.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    flags: tuple[str, ...]
+
+
+_X86: Final = "x86_64-unknown-linux-gnu"
+_V2: Final = ("sse4_2", "popcnt")
+_V3: Final = (*_V2, "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "movbe")
+_V4: Final = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
+_LLVM: Final = {"sse4_2": "sse4.2", "bmi1": "bmi", "abm": "lzcnt"}
+
+
+def _features(flags: tuple[str, ...]) -> str:
+    return ",".join(f"+{_LLVM.get(flag, flag)}" for flag in flags)
+
+
+# The levels of the x86-64 psABI, and the first version of 64-bit Arm.
+HOST_CPUS: Final = {
+    "x86-64-v2": HostCpu(_X86, "x86-64-v2", _features(_V2), _V2),
+    "x86-64-v3": HostCpu(_X86, "x86-64-v3", _features(_V3), _V3),
+    "x86-64-v4": HostCpu(_X86, "x86-64-v4", _features(_V4), _V4),
+    "aarch64": HostCpu("aarch64-unknown-linux-gnu", "generic", "+neon", ()),
+}
+NATIVE: Final = "native"
+"""The CPU of this process, with all that it has."""
+
+
+def default_cpu() -> str:
+    """The default CPUs of an exported library: CPUs of this architecture of the last ten years."""
+    return "aarch64" if platform.machine() == "aarch64" else "x86-64-v3"
+
+
+def architecture_of(cpu: str) -> str:
+    """The architecture of a name of `HOST_CPUS`, or of this process, as `platform.machine` says it."""
+    return HOST_CPUS[cpu].triple.partition("-")[0] if cpu in HOST_CPUS else platform.machine()
+
+
+def missing_features(cpu: str) -> tuple[str, ...] | None:
+    """What this machine lacks to run code for a CPU; None for an unknown CPU.
+
+    Example:
+        >>> missing_features("a digest of another machine") is None
+        True
+    """
+    known = HOST_CPUS.get(cpu)
+    if known is None:
+        return None
+    if architecture_of(cpu) != platform.machine():
+        return (f"the architecture {architecture_of(cpu)}",)
+    return tuple(flag for flag in known.flags if flag not in _flags())
+
+
+@kept
+def _flags() -> frozenset[str]:
+    """What Linux says that this CPU has."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    found = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    return frozenset(found.partition(":")[2].split())

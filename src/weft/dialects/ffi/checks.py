@@ -31,7 +31,7 @@ from weft.dialects.ffi.function import (
 )
 from weft.dialects.simt.types import MAX_RANK
 from weft.dialects.simt.types import TensorType as KernelTensorType
-from weft.types.layout import CONTIGUOUS, INNER
+from weft.types.dims import CONTIGUOUS, INNER
 
 if TYPE_CHECKING:
     from xdsl.irdl import Operand, OptOperand

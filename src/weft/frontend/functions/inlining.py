@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.arguments.base import MISSING
 from weft.arguments.constant import ConstantAnnotation, Constexpr
 from weft.arguments.pointer import PointerSpec
-from weft.arguments.tensor_map import TensorMap
-from weft.arguments.tensor_spec import Tensor, TensorSpec
+from weft.arguments.tensor_spec import Tensor, TensorMap, TensorSpec
 from weft.blame import is_of_weft
 from weft.errors import TypeMismatchError
 from weft.frontend.context import Frame, LocalFunction

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from xdsl.ir import BlockArgument
 
 from weft.arguments.base import MISSING
-from weft.arguments.constant import ConstantKind
+from weft.arguments.constant import ConstantKind, NoneKind
 from weft.arguments.container import ContainerKind
-from weft.arguments.none import NoneKind
 from weft.arguments.pointer import PointerKind
 from weft.arguments.records import is_record, record_of, restorer
 from weft.arguments.scalar import ScalarKind
-from weft.arguments.shape import ShapeKind
-from weft.arguments.size import SizeKind
+from weft.arguments.shape import ShapeKind, SizeKind
 from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
 from weft.dialects.builder import name_value

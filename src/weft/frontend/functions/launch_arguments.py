@@ -15,8 +15,8 @@ from weft.arguments.constant import ConstantAnnotation, Constexpr
 from weft.arguments.pointer import PointerSpec
 from weft.arguments.records import is_record, record_of
 from weft.arguments.scalar import numpy_scalar_dtype
-from weft.arguments.tensor_map import TensorMap as TensorMapAnnotation
 from weft.arguments.tensor_spec import Tensor as TensorAnnotation
+from weft.arguments.tensor_spec import TensorMap as TensorMapAnnotation
 from weft.arguments.tensor_spec import TensorSpec
 from weft.arguments.tensor_spec import tensor_text as spec_text
 from weft.errors import TypeMismatchError, ValueRangeError

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from weft.arguments.base import ArgumentKind
 from weft.arguments.constant import ConstantKind
 from weft.blame import is_of_weft, package_of, top_package
-from weft.cache.digest import blake2b
+from weft.cache.entry import blake2b
 from weft.errors import WeftError
 from weft.frontend.source import plain_function, read_source
 from weft.frontend.state.captured import Captures, cell_contents

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from weft.dialects.builder import Builder
-    from weft.types.dtype_info import FloatFormat
+    from weft.types.dtype import FloatFormat
 
     Operand: TypeAlias = Scalar | int | float | bool
     Typed: TypeAlias = DType | Operand

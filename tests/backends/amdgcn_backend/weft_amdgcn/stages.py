@@ -18,7 +18,7 @@ from weft.codegen.llvm.optimize import emit_assembly, emit_object, parse, run_pi
 from weft.codegen.llvm.types import ascii_name
 from weft.codegen.operations.launch import kernels_of
 from weft.codegen.tables import LIBRARY
-from weft.runtime.object_code import ObjectCode
+from weft.runtime.code_image import ObjectCode
 from weft_amdgcn.lowering import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED, print_kernel
 from weft_amdgcn.target import SHARED_MEMORY_BYTES, AmdMachine, amd_machine
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from weft.backends.base import Backend, Job
     from weft.dialects.simt.kernel import KernelOp
-    from weft.runtime.object_code import KernelInfo
+    from weft.runtime.code_image import KernelInfo
 
 # Fields of KernelInfo, by their names in the assembly's description of each kernel.
 _RESOURCES: Final = {".vgpr_count": "registers", ".private_segment_fixed_size": "stack_bytes"}

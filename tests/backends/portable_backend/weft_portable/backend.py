@@ -15,7 +15,7 @@ from weft.backends.cpu.stages import print_kernels
 from weft.backends.host import entry_symbols, kernel_info, machine_of, print_host
 from weft.codegen.llvm.optimize import emit_object, link_text, parse, run_pipeline
 from weft.codegen.operations.launch import kernels_of
-from weft.runtime.object_code import ObjectCode
+from weft.runtime.code_image import ObjectCode
 from weft.types.device import CPU
 
 

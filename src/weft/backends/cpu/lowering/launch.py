@@ -31,7 +31,7 @@ from weft.codegen.operations.launch import (
 )
 from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
-from weft.ffi_wrapper.wrapper import takes_scratch
+from weft.ffi_wrapper import takes_scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from weft.codegen.operations.atomics import (
 )
 from weft.codegen.operations.memory import print_vector
 from weft.dialects.simt.atomics import RedAddOp
-from weft.types.dtype_info import INFO
+from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

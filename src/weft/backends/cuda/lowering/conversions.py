@@ -21,7 +21,7 @@ from weft.codegen.llvm.types import f32_text, llvm_type
 from weft.codegen.operations.conversions import CONVERSIONS, convert_float, float_name
 from weft.dialects.builder import constant_integer
 from weft.dialects.simt.types import elements_in_a_byte
-from weft.types.dtype_info import INFO
+from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable

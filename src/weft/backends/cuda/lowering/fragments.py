@@ -38,7 +38,7 @@ from weft.dialects.simt.fragment import (
     yielded,
 )
 from weft.dialects.simt.types import FLOAT_TYPES
-from weft.types.dtype_info import INFO
+from weft.types.dtype import INFO
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:

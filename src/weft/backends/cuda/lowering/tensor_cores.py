@@ -30,7 +30,7 @@ from weft.dialects.nvgpu.mma import (
 from weft.dialects.nvgpu.threads import ElectOneOp, SetmaxnregOp, WarpgroupBarrierOp, WarpgroupIdOp
 from weft.dialects.simt.fragment import FragmentMapOp, FragmentType
 from weft.dialects.simt.kernel import kernel_of
-from weft.types.dtype_info import INFO
+from weft.types.dtype import INFO
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
