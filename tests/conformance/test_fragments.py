@@ -352,3 +352,207 @@ def test_stores_into_tiles_go_where_elements_are(swizzle, dtype, transposed):
     rows, columns = places((32, 64))
     values = rows + columns * 2
     np.testing.assert_array_equal(out, np.concatenate([2 * values, values]))
+
+
+def held(fragment, shape, dtype, role, values, block=32, rows=32):
+    """Elements of `fragment(shape, values, dtype, role)` that each thread holds, after one call with its own values."""
+    layout = FragmentLayout(shape, dtype.itemsize, "mma" if block == 32 else "wgmma", role)
+
+    @weft.kernel
+    def kernel(given: weft.Tensor, out: weft.Tensor):
+        thread = weft.thread_idx.x
+        mine = [given[thread, i] for i in weft.static_range(values.shape[1])]
+        found = fragment(shape, tuple(mine), dtype, role).values
+        for i in weft.static_range(len(found)):
+            out[thread, i] = weft.f32(found[i])
+
+    @weft.jit
+    def host(given: weft.Tensor, out: weft.Tensor):
+        kernel(given, out).launch(grid=1, block=block)
+
+    out = np.zeros((block, layout.elements), np.float32)
+    host(values, out)
+    return out
+
+
+@pytest.mark.parametrize(("role", "shape"), [("a", (32, 32)), ("b", (32, 24)), ("c", (32, 32))])
+@pytest.mark.parametrize("dtype", [weft.bf16, weft.f8e4m3, weft.f32])
+def test_a_fragment_of_values_and_of_registers_holds_them(role, shape, dtype):
+    layout = FragmentLayout(shape, dtype.itemsize, "mma", role)
+    numpy = {weft.bf16: ml_dtypes.bfloat16, weft.f8e4m3: ml_dtypes.float8_e4m3fn}.get(dtype)
+    values = np.random.default_rng(0).standard_normal((32, layout.elements)).astype(numpy or "f4")
+    expected = values.astype(np.float32)
+    found = held(weft.mma.from_values, shape, dtype, role, expected)
+    np.testing.assert_array_equal(found, expected)
+    if dtype is weft.f32:
+        return
+    words = np.ascontiguousarray(values).view(np.uint32)
+    np.testing.assert_array_equal(held(weft.mma.from_values, shape, dtype, role, words), expected)
+
+
+@pytest.mark.parametrize("role", ["a", "c"])
+def test_a_warpgroups_fragment_of_registers_holds_them(role):
+    layout = FragmentLayout((128, 32), 2, "wgmma", role)
+    values = np.random.default_rng(0).standard_normal((128, layout.elements))
+    values = values.astype(ml_dtypes.bfloat16)
+    found = held(
+        weft.wgmma.from_values, (128, 32), weft.bf16, role, values.view(np.uint32), block=128
+    )
+    np.testing.assert_array_equal(found, values.astype(np.float32))
+
+
+def test_operands_of_a_function_of_row_and_column_multiply():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        left = weft.mma.from_values((16, 32), lambda row, column: a[row, column], weft.bf16, "a")
+        right = weft.mma.from_values((32, 8), lambda row, column: row == column, weft.bf16, "b")
+        weft.mma.mma(left, right, weft.mma.full((16, 8), 1.0)).store(out)
+
+    @weft.jit
+    def host(a: weft.Tensor, out: weft.Tensor):
+        kernel(a, out).launch(grid=1, block=32)
+
+    a = np.random.default_rng(0).integers(-8, 8, (16, 32)).astype(np.float32)
+    host(a, out := np.zeros((16, 8), np.float32))
+    np.testing.assert_array_equal(out, a[:, :8] + 1)
+
+
+def test_registers_of_operands_are_elements_of_another_type():
+    def swapped(word):
+        return word << 16 | word >> 16
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        left = weft.mma.from_values((16, 16), lambda i, j: a[i, j], weft.bf16, "a")
+        words = left.bitcast(weft.u32)
+        weft.static_assert(words.shape == (16, 8) and words.dtype is weft.u32)
+        weft.static_assert(left.bitcast(weft.u8).shape == (16, 32))
+        left = words.map(swapped).bitcast(weft.bf16)
+        left.store(out)
+
+    @weft.jit
+    def host(a: weft.Tensor, out: weft.Tensor):
+        kernel(a, out).launch(grid=1, block=32)
+
+    a = np.random.default_rng(0).standard_normal((16, 16)).astype(ml_dtypes.bfloat16)
+    host(a, out := np.zeros_like(a))
+    np.testing.assert_array_equal(out, a.reshape(16, 8, 2)[:, :, ::-1].reshape(16, 16))
+
+
+def test_registers_are_packed_elements_and_tuples_bitcast_to_them():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        half = weft.mma.zeros((16, 16)).load(a).to(weft.bf16)
+        values, words = half.values, half.registers
+        for i in weft.static_range(len(words)):
+            pair = values[2 * i], values[2 * i + 1]
+            low, high = weft.bitcast((words[i],), weft.bf16)
+            same = (weft.bitcast(pair, weft.u32) == words[i]) & (low == pair[0]) & (high == pair[1])
+            out[weft.thread_idx.x, i] = weft.i32(same)
+        four = weft.bitcast((words[0], words[1]), weft.u8)
+        whole = weft.bitcast(four, weft.u64)
+        out[weft.thread_idx.x, 4] = weft.i32(weft.u32(whole) == words[0]) & weft.i32(
+            weft.u32(whole >> 32) == words[1]
+        )
+
+    @weft.jit
+    def host(a: weft.Tensor, out: weft.Tensor):
+        kernel(a, out).launch(grid=1, block=32)
+
+    a = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    host(a, out := np.zeros((32, 5), np.int32))
+    assert out.all()
+
+
+def test_operators_are_elementwise_and_take_values_of_rows_and_columns():
+    def body(zeros, alpha):
+        x = zeros.map(lambda x, row, column: row + 0.5 * column, coordinates=True)
+        y = x * alpha + zeros.rows(lambda row: row) - 2.0 * zeros.cols(lambda column: column)
+        y += x * x
+        y -= 1
+        return -y / (zeros.cols(lambda column: column + 1.0) * 2.0) + alpha // 2 + (3.0 - y)
+
+    rows, columns = places((32, 16))
+    x = rows + np.float32(0.5) * columns
+    y = x * 3 + rows - 2 * columns + x * x - 1
+    expected = -y / (2 * (columns + 1)) + 1 + (3 - y)
+    np.testing.assert_allclose(run(body, (32, 16), 3.0), expected, rtol=1e-6)
+
+
+def test_operators_of_integers_shift_and_mask():
+    def body(zeros):
+        x = zeros.map(lambda x, row, column: 16 * row + column, coordinates=True)
+        return ((x >> 2) & 0x0F | 64) ^ 1 | x % 4
+
+    rows, columns = np.indices((16, 8))
+    x = 16 * rows + columns
+    expected = ((x >> 2) & 0x0F | 64) ^ 1 | x % 4
+    np.testing.assert_array_equal(run(body, (16, 8), dtype=np.int32), expected)
+
+
+def test_a_product_and_a_sum_of_one_expression_round_once():
+    def body(zeros, alpha, beta):
+        return zeros.map(lambda x: alpha) * beta - 1.0
+
+    alpha = np.float32(1 + 2**-12)
+    expected = np.float32(float(alpha) * float(alpha) - 1)
+    assert (run(body, (16, 8), float(alpha), float(alpha)) == expected).all()
+
+
+REDUCTIONS = {
+    "row_min": (lambda f: f.row_min(), np.min, True),
+    "row_max": (lambda f: f.row_max(), np.max, True),
+    "row_sum": (lambda f: f.row_sum(), np.sum, True),
+    "row_reduce": (lambda f: f.row_reduce(lambda x, y: x * y), np.prod, True),
+    "col_min": (lambda f: f.col_min(), np.min, False),
+    "col_max": (lambda f: f.col_max(), np.max, False),
+    "col_sum": (lambda f: f.col_sum(), np.sum, False),
+    "col_reduce": (lambda f: f.col_reduce(lambda x, y: x * y), np.prod, False),
+}
+
+
+@pytest.mark.parametrize("shape", [(16, 8), (48, 40), (128, 32)])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_of_rows_and_columns_are_stored_once(name, shape):
+    reduction, numpy, is_row = REDUCTIONS[name]
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor, total: weft.Tensor, first: weft.i32):
+        acc = weft.mma.zeros(shape).load(a)
+        found = reduction(acc)
+        found.store(out, first)
+        found.red_add(total)
+        found.red_add(total)
+
+    @weft.jit
+    def host(a: weft.Tensor, out: weft.Tensor, total: weft.Tensor, first: weft.i32):
+        kernel(a, out, total, first).launch(grid=1, block=32)
+
+    a = np.random.default_rng(0).integers(1, 3, shape).astype(np.float32)
+    expected = numpy(a, axis=1 if is_row else 0)
+    out, total = np.zeros(len(expected) + 1, np.float32), np.zeros(len(expected), np.float32)
+    host(a, out, total, 3)
+    np.testing.assert_array_equal(out[3:], expected[:-2])
+    assert not out[:3].any()
+    np.testing.assert_array_equal(total, 2 * expected)
+
+
+def test_a_warpgroups_rows_and_columns_are_reduced():
+    @weft.kernel
+    def kernel(a: weft.Tensor, rows: weft.Tensor, columns: weft.Tensor, numbers: weft.Tensor):
+        acc = weft.wgmma.full((128, 24), 1.0)
+        acc = acc + acc.load(a)
+        acc.row_reduce(max).store(rows)
+        acc.col_sum(per_warp=True).red_add(columns)
+        acc.cols(lambda column: column).store(numbers)
+
+    @weft.jit
+    def host(a: weft.Tensor, rows: weft.Tensor, columns: weft.Tensor, numbers: weft.Tensor):
+        kernel(a, rows, columns, numbers).launch(grid=1, block=128)
+
+    a = np.random.default_rng(0).integers(-9, 9, (128, 24)).astype(np.float32)
+    rows, columns, numbers = (np.zeros(n, t) for n, t in ((128, "f4"), (24, "f4"), (24, "i4")))
+    host(a, rows, columns, numbers)
+    np.testing.assert_array_equal(rows, a.max(1) + 1)
+    np.testing.assert_array_equal(columns, a.sum(0) + 128)
+    np.testing.assert_array_equal(numbers, np.arange(24))

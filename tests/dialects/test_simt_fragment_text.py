@@ -30,15 +30,22 @@ TEXT = f"""builtin.module {{
     ^bb0(%9: f32, %10: f32):
       simt.fragment_yield %9 : f32
     }}
+    %f = simt.fragment_of %v, %0, %1, %2 : f32, f32, f32, f32 -> {ROW}
+    %11, %12, %13, %14 = simt.fragment_values %r : {ROW} -> i32, i32, i32, i32
+    %b = simt.fragment_bitcast %r : {ROW} -> !simt.fragment<[32], i32, mma row>
+    %u = simt.fragment_reduce %c : {C} -> !simt.fragment<[16], f32, mma column> {{
+    ^bb0(%15: f32, %16: f32):
+      simt.fragment_yield %15 : f32
+    }}
     %t = simt.shared : {TILE}
     simt.fragment_store whole %c, %t[%l, %l] from(%l, %l) : {C}, {TILE}[i32, i32] {{
-    ^bb0(%11: f32, %12: i32, %13: i32):
-      simt.store %11, %t[%12, %13 : i32, i32] : f32, {TILE}
+    ^bb0(%17: f32, %18: i32, %19: i32):
+      simt.store %17, %t[%18, %19 : i32, i32] : f32, {TILE}
       simt.fragment_yield
     }}
     simt.fragment_red_add %c, %t[%l, %l] from(%l, %l) : {C}, {TILE}[i32, i32] {{
-    ^bb0(%14: f32, %15: i32, %16: i32):
-      simt.store %14, %t[%15, %16 : i32, i32] : f32, {TILE}
+    ^bb0(%20: f32, %21: i32, %22: i32):
+      simt.store %20, %t[%21, %22 : i32, i32] : f32, {TILE}
       simt.fragment_yield
     }}
     simt.return
@@ -64,16 +71,23 @@ def test_the_generic_form_parses_to_the_same():
         ("simt.fragment_yield %5 : i32", "simt.fragment_yield %3 : f32", "does not yield"),
         ("^bb0(%9: f32, %10: f32)", "^bb0(%9: f32)", "does not take two elements"),
         (
-            "^bb0(%11: f32, %12: i32, %13: i32)",
-            "^bb0(%11: f32, %12: i32, %13: i32, %y: i32)",
+            "^bb0(%17: f32, %18: i32, %19: i32)",
+            "^bb0(%17: f32, %18: i32, %19: i32, %y: i32)",
             "an element, its row",
         ),
         (
-            "^bb0(%14: f32, %15: i32, %16: i32)",
-            "^bb0(%14: f32, %15: i32, %16: i32, %y: i32)",
+            "^bb0(%20: f32, %21: i32, %22: i32)",
+            "^bb0(%20: f32, %21: i32, %22: i32, %y: i32)",
             "an element, its row",
         ),
         (" from(%l, %l) -> " + ROW, " from(%l) -> " + ROW, "the region's arguments"),
+        ("[16], f32, mma column>", "[16], f32, mma row>", "for each row or column"),
+        ("%v, %0, %1, %2 : f32, f32, f32, f32", "%v, %0 : f32, f32", "holds 4 elements"),
+        (
+            "-> !simt.fragment<[32], i32, mma row>",
+            "-> !simt.fragment<[32], i16, mma row>",
+            "same bits",
+        ),
     ],
 )
 def test_what_is_wrong_is_refused(old, new, complaint):

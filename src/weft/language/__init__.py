@@ -128,18 +128,31 @@ LANGUAGE: Final[dict[str, str]] = {
     "Fragment.rows": "matrix.fragment",
     "Fragment.cols": "matrix.fragment",
     "Fragment.to": "matrix.fragment",
+    "Fragment.bitcast": "matrix.fragment",
     "Fragment.row_max": "matrix.fragment_rows",
+    "Fragment.row_min": "matrix.fragment_rows",
     "Fragment.row_sum": "matrix.fragment_rows",
+    "Fragment.row_reduce": "matrix.fragment_rows",
     "Fragment.quad_sum": "matrix.fragment_rows",
+    "Fragment.col_sum": "matrix.fragment_rows",
+    "Fragment.col_max": "matrix.fragment_rows",
+    "Fragment.col_min": "matrix.fragment_rows",
+    "Fragment.col_reduce": "matrix.fragment_rows",
     "Fragment.as_operand_a": "matrix.fragment",
     "Fragment.store": "matrix.fragment_memory",
     "Fragment.load": "matrix.fragment_memory",
     "Fragment.red_add": "matrix.fragment_memory",
+    "mma.from_values": "matrix.mma",
+    "mma.full": "matrix.mma",
+    "mma.layout": "matrix.mma",
     "mma.load_a": "matrix.mma",
     "mma.load_b": "matrix.mma",
     "mma.mma": "matrix.mma",
     "mma.zeros": "matrix.mma",
     "wgmma.accumulator": "matrix.wgmma",
+    "wgmma.from_values": "matrix.wgmma",
+    "wgmma.full": "matrix.wgmma",
+    "wgmma.layout": "matrix.wgmma",
     "wgmma.zeros": "matrix.wgmma",
     "wgmma.mma": "matrix.wgmma",
     "wgmma.wait": "matrix.wgmma",
@@ -215,8 +228,21 @@ def _packed(array: Any, dtype: object) -> object:
     return imported("weft.ffi.tensor").packed(array, dtype)
 
 
-# Names that Python can also call: sizes of buffers and of grids of bare launches, arguments.
-_IN_PYTHON: Final[dict[str, Callable[..., object]]] = {"ceil_div": _ceil_div, "packed": _packed}
+def _mma_layout(*arguments: Any, **keywords: Any) -> object:
+    return imported("weft.language.matrix.mma").layout_of("mma", *arguments, **keywords)
+
+
+def _wgmma_layout(*arguments: Any, **keywords: Any) -> object:
+    return imported("weft.language.matrix.mma").layout_of("wgmma", *arguments, **keywords)
+
+
+# Names that Python can also call: sizes of buffers and of grids of bare launches, arguments, orders of weights.
+_IN_PYTHON: Final[dict[str, Callable[..., object]]] = {
+    "ceil_div": _ceil_div,
+    "mma.layout": _mma_layout,
+    "packed": _packed,
+    "wgmma.layout": _wgmma_layout,
+}
 
 
 class _Documentation:

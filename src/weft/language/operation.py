@@ -73,9 +73,10 @@ class Operation(Generic[Parameters]):
         return list(self.__signature__.parameters)[1:2] == ["index"]
 
     @cached_property
-    def takes_function(self) -> bool:
-        """Whether the second argument is a function of a fragment's elements."""
-        return list(self.__signature__.parameters)[1:2] == ["function"]
+    def function_parameter(self) -> str:
+        """The name of the second argument if it may be a function of a fragment's elements, or empty."""
+        second = list(self.__signature__.parameters)[1:2]
+        return second[0] if second in (["function"], ["values"]) else ""
 
     @cached_property
     def takes_cpu_function(self) -> bool:

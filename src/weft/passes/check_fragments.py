@@ -3,7 +3,8 @@
 
 In: a traced module. Out: the same; an error names the place that reads and the place of the product. Follows each
 kernel's paths: a value is complete if it is on all of them, and holds nothing if it does so on all of them.
-Where some paths leave a value without sums, the sanitizer looks at it while the kernel runs.
+Where some paths leave a value without sums, the sanitizer looks at it while the kernel runs. Of values of rows only
+complete ones are stored.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xdsl.dialects import scf
 
 from weft.dialects.builder import constant_integer, source_location
-from weft.dialects.flow import end_of, walk
+from weft.dialects.definition import DependsOnWarps
+from weft.dialects.flow import alternatives, end_of, walk
 from weft.dialects.nvgpu.mma import (
     MOST_PENDING,
     WgmmaAccumulatorOp,
@@ -22,7 +24,15 @@ from weft.dialects.nvgpu.mma import (
     WgmmaMmaOp,
     WgmmaWaitOp,
 )
-from weft.dialects.simt.fragment import FragmentType
+from weft.dialects.simt.fragment import (
+    FragmentBitcastOp,
+    FragmentMapOp,
+    FragmentPartOp,
+    FragmentRedAddOp,
+    FragmentReduceOp,
+    FragmentStoreOp,
+    FragmentType,
+)
 from weft.dialects.simt.kernel import KernelOp
 from weft.errors import CompileError
 
@@ -49,11 +59,43 @@ def check_fragments(module: ModuleOp) -> None:
 
     Raises:
         CompileError: for a fragment that is read while its product may be in flight or that holds nothing, or one that
-            another operation has used up.
+            another operation has used up; for values of rows that are stored although threads have parts of them.
     """
     for kernel in module.body.block.ops:
-        if isinstance(kernel, KernelOp) and any(isinstance(op, _MAKERS) for op in walk(kernel)):
+        if not isinstance(kernel, KernelOp):
+            continue
+        found = list(walk(kernel))
+        if any(isinstance(op, _MAKERS) for op in found):
             _Paths().follow(kernel.body.block)
+        for op in found:
+            if isinstance(op, FragmentStoreOp | FragmentRedAddOp) and len(op.indices) == 1:
+                _check_whole(op)
+
+
+def _check_whole(op: FragmentStoreOp | FragmentRedAddOp) -> None:
+    """Checks that the values of rows that are stored are the same in all threads that share a row."""
+    waiting = [op.fragment]
+    seen: set[SSAValue] = set()
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        made = value.owner
+        if isinstance(made, FragmentReduceOp):
+            raise CompileError(
+                "FRAGMENT_PARTIAL",
+                f"values of rows are stored of which each thread only has a part, as computed{_line(made)}",
+                hint="write total.quad_sum().store(...)",
+                location=source_location(op.location),
+            )
+        if isinstance(made, FragmentMapOp):
+            if not any(inner.has_trait(DependsOnWarps) for inner in walk(made.body.block)):
+                waiting += made.inputs
+        elif isinstance(made, FragmentBitcastOp | FragmentPartOp):
+            waiting.append(made.source)
+        else:
+            waiting += alternatives(value)
 
 
 class _Flight(NamedTuple):

@@ -80,6 +80,16 @@ class FragmentLayout(NamedTuple):
         down, across, halves, adjacent = self.blocks
         return down * across * halves * adjacent
 
+    @property
+    def registers(self) -> int:
+        """Registers of 32 bits per thread, small elements packed.
+
+        Example:
+            >>> FragmentLayout((16, 16), 2, "mma", "a").registers
+            4
+        """
+        return -(-self.elements * self.itemsize // 4)
+
     def place(self, element: int) -> Place:
         """Where a thread's element lies."""
         _, across, halves, adjacent = self.blocks
@@ -91,6 +101,11 @@ class FragmentLayout(NamedTuple):
             return Place(along, 8 * down, 0, 0)
         row = 16 * self.warps * down + 8 * half
         return Place(row, along, 2 * down + half, adjacent * block + column)
+
+    def along(self, element: int) -> tuple[int, ...]:
+        """Where a thread's element lies, from the thread's origin, in each of the fragment's dimensions."""
+        place = self.place(element)
+        return {"row": (place.row,), "column": (place.column,)}.get(self.role, place[:2])
 
     @property
     def has_pairs_of_columns(self) -> bool:

@@ -173,7 +173,42 @@ def fragments(writer: Writer) -> Case:
         body.append(f"f[:, {first}:{first + width}].store(b, {place})")
     if dtype in SMALL_FLOATS and shape[1] % 16 == 0 and writer.likely(0.3):
         body.append(f"f.as_operand_a().map(lambda x: x + x).store(b, {place})")
+    if dtype in (*SMALL_FLOATS, "f32") and writer.likely(0.4):
+        body.append(f"({_formula(writer, dtype)}).to(weft.{dtype}).store(b, {place})")
+    if writer.likely(0.4):
+        body += _reductions(writer, shape, row, column, is_wide=block == 128)
     return writer.case("fragments", "\n".join(body), block=block)
+
+
+def _formula(writer: Writer, dtype: str) -> str:
+    """Operators of a fragment `f`, its rows, its columns and numbers."""
+    values = ("f", "f", "f.rows(lambda i: i)", "f.cols(lambda j: j)", "2", f"weft.{dtype}(0.5)")
+    text = "f"
+    for _ in range(writer.random.randint(1, 4)):
+        text = f"({text} {writer.choose(('+', '-', '*'))} {writer.choose(values)})"
+        if writer.likely(0.2):
+            text = f"-{text}"
+    return text
+
+
+def _reductions(
+    writer: Writer, shape: tuple[int, int], row: int, column: int, *, is_wide: bool
+) -> list[str]:
+    """Extremes of a fragment's rows and columns, which are the same in any order, into vectors at a place."""
+    writer.array("per_row", "f32", (max(1, shape[0] + writer.choose((0, 0, 3, -5))),), zeros=True)
+    writer.array(
+        "per_column", "f32", (max(1, shape[1] + writer.choose((0, 0, 5, -3))),), zeros=True
+    )
+    which, columns = writer.choose(("max", "min")), writer.choose(("col_max", "col_min"))
+    wide = "f.to(weft.f32)"
+    body = [f"{wide}.row_{which}().store(per_row, {writer.number('first', row)})"]
+    if is_wide:
+        body.append(
+            f"{wide}.cols(lambda j: weft.f32(j)).store(per_column, {writer.number('at', column)})"
+        )
+    else:
+        body.append(f"{wide}.{columns}().store(per_column, {writer.number('at', column)})")
+    return body
 
 
 def _transposed(

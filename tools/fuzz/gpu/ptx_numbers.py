@@ -135,7 +135,7 @@ def compute(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
     """
     operation, name = parts[0], parts[-1]
     with np.errstate(all="ignore"):
-        if name.endswith("x2") and operation in ("add", "sub", "mul", "fma"):
+        if name.endswith("x2") and operation in ("add", "sub", "mul", "fma", "neg"):
             return _paired(operation, name[:-2], given)
         match operation:
             case "mov" | "cvta":
@@ -178,6 +178,8 @@ def compute(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
 
 def _paired(operation: str, name: str, given: Sequence[np.ndarray]) -> np.ndarray:
     """Arithmetic of both halves of a register, each rounded once."""
+    if operation == "neg":
+        return of_pair(-pair(given[0], name))
     one, two, *more = (pair(value, name).astype(np.float64) for value in given)
     match operation:
         case "add":
@@ -198,6 +200,8 @@ def _rare(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
             return _converted(parts, given)
         case "bfe":
             return _field(given, name)
+        case "lop3":
+            return _looked_up(given)
         case "prmt" if len(parts) == 2:
             return _permuted(given)
         case "div" | "rem" if name[0] in "su":
@@ -251,6 +255,17 @@ def _field(given: Sequence[np.ndarray], name: str) -> np.ndarray:
         top = one << (np.maximum(size, one) - one)
         found = np.where(size >= width, found, (found ^ top) - top)
     return found.astype(np.uint64)
+
+
+def _looked_up(given: Sequence[np.ndarray]) -> np.ndarray:
+    """Each bit from a table of eight, by those of three numbers."""
+    a, b, c, table = given
+    found = np.zeros_like(a)
+    for place in range(8):
+        chosen = [x if place >> shift & 1 else ~x for x, shift in ((a, 2), (b, 1), (c, 0))]
+        one = (table >> np.uint64(place)) & np.uint64(1) != 0
+        found |= np.where(one, chosen[0] & chosen[1] & chosen[2], np.uint64(0))
+    return found & np.uint64(0xFFFFFFFF)
 
 
 def _permuted(given: Sequence[np.ndarray]) -> np.ndarray:

@@ -10,6 +10,8 @@ In: optimized LLVM text; PTX. Out: the same, with
 * products by -1 in place of `neg.s16`. ptxas 13.0 negates in 32 bits and does not extend the sign of the result again,
   so that -(-32768), which is -32768, was 32768 (seen on an H100; ptxas 13.5 is right). The product is one instruction
   too, and right in both.
+* one `lop3` for `x & mask | bits`: ptxas leaves two instructions if both constants need 32 bits, as in unpacking of
+  4-bit weights.
 * a product of 32-bit factors before each sum of 64 bits that it is part of. LLVM has it where it is first needed, often
   as a shift of a widened register; ptxas joins product and sum if the product has no other use.
 """
@@ -82,6 +84,35 @@ def wrap_negations(ptx: str) -> str:
         'mul.lo.s16 %rs2, %rs1, -1;'
     """
     return _NEGATION.sub(lambda found: f"mul.lo.s16{found[1] or found[2]}{found[3]}, -1;", ptx)
+
+
+_MASKED: Final = re.compile(
+    r"^\tand\.b32 +\t(%r\d+), (%r\d+), (-?\d+);\n((?:\t\.loc[^\n]*\n)*)\tor\.b32 +\t(%r\d+), \1, (-?\d+);$",
+    re.MULTILINE,
+)
+
+
+def join_masks(ptx: str) -> str:
+    """The PTX, in which a mask that only goes into a disjunction of constant bits is one instruction with it.
+
+    Example:
+        ``and.b32 %r2, %r1, 15; or.b32 %r3, %r2, 768;`` becomes ``lop3.b32 %r3, %r1, 15, 768, 0xEA;``.
+    """
+    if _MASKED.search(ptx) is None:
+        return ptx
+    return _PTX_FUNCTION.sub(lambda function: _with_joined_masks(function[0]), ptx)
+
+
+def _with_joined_masks(function: str) -> str:
+    uses = Counter(re.findall(r"%r\d+", function))
+
+    def joined(found: re.Match[str]) -> str:
+        masked, source, mask, places, result, bits = found.groups()
+        if uses[masked] != 2:
+            return found[0]
+        return f"{places}\tlop3.b32 \t{result}, {source}, {mask}, {bits}, 0xEA;"
+
+    return _MASKED.sub(joined, function)
 
 
 _PTX_FUNCTION: Final = re.compile(r"(?<=^\{\n).*?(?=^\}$)", re.MULTILINE | re.DOTALL)

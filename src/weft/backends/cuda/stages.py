@@ -21,7 +21,12 @@ from weft.backends.cuda.fast_math import FAST, units
 from weft.backends.cuda.lowering.debug import RECORDERS
 from weft.backends.cuda.lowering.kernel import entry_name, print_kernel, refuse_clusters
 from weft.backends.cuda.lowering.tables import HOST_ROWS, KERNEL_ROWS
-from weft.backends.cuda.peephole import keep_wide_counts, place_wide_products, wrap_negations
+from weft.backends.cuda.peephole import (
+    join_masks,
+    keep_wide_counts,
+    place_wide_products,
+    wrap_negations,
+)
 from weft.backends.cuda.target import CudaMachine, cuda_machine, take_register_limit
 from weft.backends.cuda.toolchain import Assembly, begin_assembly
 from weft.backends.host import entry_symbols, host_stages, kernel_info
@@ -99,7 +104,8 @@ def emit_ptx(text: str, machine: CudaMachine, level: int) -> str:
     kept = keep_wide_counts(optimized)
     if kept != optimized:
         module = parse(kept, "optimized kernels")
-    return wrap_negations(place_wide_products(emit_assembly(module, machine.machine)))
+    ptx = place_wide_products(emit_assembly(module, machine.machine))
+    return join_masks(wrap_negations(ptx))
 
 
 def _emit_ptx(job: Job, text: str) -> str:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.types import llvm_type, local_stem, memory_type, size_in_bytes
 from weft.codegen.operations.control_flow import print_nothing
-from weft.dialects.simt.fragment import FragmentReduceOp, FragmentValuesOp, FragmentYieldOp, yielded
+from weft.dialects.simt.fragment import (
+    FragmentOfOp,
+    FragmentReduceOp,
+    FragmentValuesOp,
+    FragmentYieldOp,
+    are_registers,
+    yielded,
+)
 from weft.dialects.simt.memory import (
     WORD_BYTES,
     AddressOp,
@@ -347,22 +354,35 @@ def as_value(printer: FunctionPrinter, text: str, kind: Attribute) -> str:
 def fragment_rows(
     elements: Callable[[FunctionPrinter, SSAValue], list[str]],
     define: Callable[[FunctionPrinter, SSAValue, Sequence[str]], None],
+    words: Callable[[FunctionPrinter, SSAValue], list[str]],
+    define_words: Callable[[FunctionPrinter, SSAValue, Sequence[str]], None],
 ) -> dict[type[Operation], Callable[[FunctionPrinter, Any], None]]:
-    """The rows that need only a thread's elements.
+    """The rows that need only a thread's elements or registers.
 
     Args:
         elements: the texts of a fragment's elements.
         define: defines a fragment as elements.
+        words: the texts of a fragment's registers, of i32.
+        define_words: defines a fragment as such.
     """
 
     def print_values(printer: FunctionPrinter, op: FragmentValuesOp) -> None:
-        printer.values.update(zip(op.elements, elements(printer, op.fragment), strict=True))
+        kind: Any = op.fragment.type
+        found = (words if are_registers(kind, op.elements) else elements)(printer, op.fragment)
+        printer.values.update(zip(op.elements, found, strict=True))
+
+    def print_of(printer: FunctionPrinter, op: FragmentOfOp) -> None:
+        kind: Any = op.result.type
+        texts = [printer.values[one] for one in op.elements]
+        (define_words if are_registers(kind, op.elements) else define)(printer, op.result, texts)
 
     def print_reduce(printer: FunctionPrinter, op: FragmentReduceOp) -> None:
         source: Any = op.source.type
+        is_row = op.result.type.role.data == "row"
         rows: dict[int, list[str]] = {}
         for number, text in enumerate(elements(printer, op.source)):
-            rows.setdefault(source.layout.place(number).of_row, []).append(text)
+            place = source.layout.place(number)
+            rows.setdefault(place.of_row if is_row else place.of_column, []).append(text)
 
         def both(one: str, other: str) -> str:
             return print_element(printer, op.body.block, (one, other))
@@ -380,6 +400,7 @@ def fragment_rows(
 
     return {
         FragmentValuesOp: print_values,
+        FragmentOfOp: print_of,
         FragmentReduceOp: print_reduce,
         FragmentYieldOp: print_nothing,
     }

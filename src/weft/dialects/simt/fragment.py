@@ -136,7 +136,7 @@ class FragmentFillOp(BaseOperation):
 
 @operation_definition
 class FragmentValuesOp(IRDLOperation):
-    """The elements that this thread holds, in the order of the fragment's layout."""
+    """The elements that this thread holds, in the order of the fragment's layout; or its registers, as i32."""
 
     name = "simt.fragment_values"
 
@@ -145,11 +145,64 @@ class FragmentValuesOp(IRDLOperation):
     traits = traits_def(Pure())
     assembly_format = "$fragment attr-dict `:` type($fragment) `->` type($elements)"
 
-    def __init__(self, fragment: SSAValue) -> None:
+    def __init__(self, fragment: SSAValue, *, registers: bool = False) -> None:
         kind = fragment_type(fragment)
-        super().__init__(
-            operands=[fragment], result_types=[[kind.element_type] * kind.layout.elements]
+        types = (
+            [i32] * kind.layout.registers
+            if registers
+            else [kind.element_type] * kind.layout.elements
         )
+        super().__init__(operands=[fragment], result_types=[types])
+
+    def verify_(self) -> None:
+        _check_held(fragment_type(self.fragment), [one.type for one in self.elements])
+
+
+@operation_definition
+class FragmentOfOp(BaseOperation):
+    """The fragment of which this thread holds these elements, in the order of its layout, or registers, as i32."""
+
+    name = "simt.fragment_of"
+
+    elements: Operands = operands()
+    result: Result[FragmentType] = result(FragmentType)
+    traits = traits_def(Pure())
+    assembly_format = "$elements attr-dict `:` type($elements) `->` type($result)"
+
+    def verify_(self) -> None:
+        _check_held(self.result.type, [one.type for one in self.elements])
+
+
+def _check_held(kind: FragmentType, given: Sequence[Attribute]) -> None:
+    """Checks that a thread holds elements, or registers, of these types."""
+    layout = kind.layout
+    held = [kind.element_type] * layout.elements
+    if list(given) != held and list(given) != [i32] * layout.registers:
+        raise VerifyException(
+            f"a thread holds {layout.elements} elements of it in {layout.registers} registers"
+        )
+
+
+def are_registers(kind: FragmentType, values: Sequence[SSAValue]) -> bool:
+    """Whether these are a thread's registers, not its elements."""
+    return [one.type for one in values] != [kind.element_type] * kind.layout.elements
+
+
+@operation_definition
+class FragmentBitcastOp(BaseOperation):
+    """The same registers as a fragment of other elements."""
+
+    name = "simt.fragment_bitcast"
+
+    source: Operand = operand(FragmentType)
+    result: Result[FragmentType] = result(FragmentType)
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def verify_(self) -> None:
+        one, other = fragment_type(self.source).layout, self.result.type.layout
+        if one.elements * one.itemsize != other.elements * other.itemsize:
+            raise VerifyException("both have the same bits")
 
 
 @operation_definition
@@ -237,7 +290,7 @@ class FragmentMapOp(BaseOperation):
 
 @operation_definition
 class FragmentReduceOp(BaseOperation):
-    """One value for each row, of the elements of it that this thread holds.
+    """One value for each row, or each column, of the elements of it that this thread holds.
 
     The region combines two of them. Four sums take every fourth element in turn; the first two meet, then the others,
     then both.
@@ -258,12 +311,13 @@ class FragmentReduceOp(BaseOperation):
             raise VerifyException("the region does not take two elements")
         if yielded(self.body.block).type != kind or source.element_type != kind:
             raise VerifyException("the region does not yield the result's elements")
-        if self.result.type.role.data != "row" or self.result.type.dims != source.dims[:1]:
-            raise VerifyException("the result is not one value for each row")
+        along = {"row": 0, "column": 1}.get(self.result.type.role.data)
+        if along is None or self.result.type.dims != source.dims[along : along + 1]:
+            raise VerifyException("the result is not one value for each row or column")
 
 
 class _IntoTensorOp(BaseOperation):
-    """Base of what puts a fragment into a tensor of two dimensions, from a row and a column on."""
+    """Base of what puts a fragment into a tensor of two dimensions, from a row and a column on; or into a vector."""
 
     fragment: Operand = operand(FragmentType)
     tensor: Operand = operand(TensorType)
@@ -279,10 +333,12 @@ class _IntoTensorOp(BaseOperation):
     )
 
     def verify_(self) -> None:
-        expected = [fragment_type(self.fragment).element_type, i32, i32]
+        kind = fragment_type(self.fragment)
+        rank = len(kind.dims)
+        expected = [kind.element_type, *[i32] * rank]
         if [argument.type for argument in self.body.block.args] != expected:
             raise VerifyException("the region takes an element, its row and its column")
-        if len(self.indices) != 2 or len(self.origin) != 2:
+        if len(self.indices) != rank or len(self.origin) != rank:
             raise VerifyException("an index has a row and a column")
 
 
@@ -292,7 +348,8 @@ class FragmentStoreOp(_IntoTensorOp):
 
     The region stores one element at a row and a column of the fragment, and leaves out those outside of the tensor. A
     machine may store several at once, and exchange elements between the threads that hold a row. `origin` is the row
-    and column of the thread's first element. `whole`: no element lies outside.
+    and column of the thread's first element. `whole`: no element lies outside. Of values of rows or columns, which
+    several threads have, there is one index, and the region says which of them stores.
     """
 
     name = "simt.fragment_store"

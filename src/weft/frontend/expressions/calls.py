@@ -115,8 +115,9 @@ def call_value(
     callee = resolved(callee)  # an argument or item may be a name of the language
     if isinstance(callee, Operation):
         refuse_misplaced(frame, callee)
-        if callee.takes_function:
-            arguments, keywords = with_region(visitor, node, arguments, keywords)
+        name = callee.function_parameter
+        if name:
+            arguments, keywords = with_region(visitor, node, name, arguments, keywords)
         if callee.takes_cpu_function and callable(keywords.get("cpu")):
             keywords = {**keywords, "cpu": _inlined(visitor, node, keywords["cpu"])}
         return callee.emit(frame.builder, *arguments, **keywords)
@@ -352,12 +353,11 @@ def _takes_staged(callee: Any) -> bool:
 
 
 def with_region(
-    visitor: Evaluator, node: ast.AST, arguments: list[Any], keywords: dict[str, Any]
+    visitor: Evaluator, node: ast.AST, name: str, arguments: list[Any], keywords: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments, with the function as one of a block and its elements; a number stays one."""
-    if "function" in keywords:
-        function = keywords["function"]
-        return arguments, {**keywords, "function": _into_region(visitor, node, function)}
+    """The arguments, with the function of that name as one of a block and its elements; a number stays one."""
+    if name in keywords:
+        return arguments, {**keywords, name: _into_region(visitor, node, keywords[name])}
     if len(arguments) < 2:
         return arguments, keywords
     fragment, function, *others = arguments

@@ -21,6 +21,7 @@ from weft.frontend.expressions.items import Items, comprehension
 from weft.frontend.state import constants
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.frontend.syntax import refusal
+from weft.language.matrix import fragment
 from weft.language.numbers.convert import accumulator
 from weft.language.numbers.operators import binary, mark_index, mark_product, truth, unary
 from weft.language.values import Fragment, Scalar, StagedIndex, Tensor, describe, is_staged
@@ -60,7 +61,7 @@ class Expressions:
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self._results: dict[ast.AST, Scalar | None] = {}
+        self._results: dict[ast.AST, Scalar | Fragment | None] = {}
 
     def evaluate(self, node: ast.expr) -> Any:
         """The value of an expression.
@@ -142,6 +143,8 @@ class Expressions:
             found = attributes.binary(self.frame, sign, left, right, in_place=in_place)
             if found is not attributes.NONE:
                 return found
+        if isinstance(left, Fragment) or isinstance(right, Fragment):
+            return self._operate_on_fragments(node, sign, left, right)
         if is_staged(left) or is_staged(right):
             if sign in ("+", "-"):
                 self._mark_products(node, left, right)
@@ -156,6 +159,18 @@ class Expressions:
         if in_place and isinstance(left, list | dict | set):
             return constants.in_place(state.run, sign, left, right)
         return self._container(constants.binary(state.ask, sign, left, right), left, right)
+
+    def _operate_on_fragments(self, node: ast.AST, sign: str, left: Any, right: Any) -> Fragment:
+        """An elementwise operation; what its text contains of others goes into the same function of elements."""
+        texts = getattr(node, "left", None), getattr(node, "right", getattr(node, "value", None))
+        parts = [
+            value.ssa
+            for text, value in zip(texts, (left, right), strict=True)
+            if isinstance(value, Fragment) and text is not None and self._results.get(text) is value
+        ]
+        result = fragment.combined(self.frame.mark(node), sign, left, right, parts)
+        self._results[node] = result
+        return result
 
     def _mark_products(self, node: ast.AST, left: Any, right: Any) -> None:
         """Notes of the operands of a sum which are products in its text, for `fuse_multiply_adds`."""
@@ -183,7 +198,7 @@ class Expressions:
                 waiting += text.elts
             elif isinstance(text, ast.BinOp) and type(text.op) in _SUMS:
                 part = self._results.pop(text, None)
-                if part is not None:
+                if isinstance(part, Scalar):
                     mark_index(part)
                 waiting += text.left, text.right
 
@@ -203,6 +218,8 @@ class Expressions:
             found = attributes.unary(self.frame, operator, value)
             if found is not attributes.NONE:
                 return found
+        if isinstance(value, Fragment):
+            return fragment.negated(self.frame.mark(node), operator, value)
         if is_staged(value):
             return unary(self.frame.mark(node), operator, value)
         return constants.unary(self.frame.state.ask, operator, value)

@@ -12,28 +12,32 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block
+from xdsl.rewriter import Rewriter
 from xdsl.traits import MemoryWriteEffect
 
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.fragment import (
+    FragmentBitcastOp,
     FragmentFillOp,
     FragmentMapOp,
+    FragmentOfOp,
     FragmentPartOp,
     FragmentType,
     FragmentValuesOp,
     FragmentYieldOp,
+    yielded,
 )
 from weft.dialects.simt.kernel import ExitOp
 from weft.errors import NameResolutionError, TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.ir_types import ir_type
-from weft.language.numbers.convert import convert, operand
-from weft.language.numbers.operators import binary
+from weft.language.numbers.convert import constant, convert, operand, stored
+from weft.language.numbers.operators import binary, mark_product, unary
 from weft.language.operation import operation
 from weft.language.threads.warp import lane_id, warp_id
-from weft.language.values import Fragment, Scalar, describe
+from weft.language.values import Fragment, Scalar, Tensor, describe
 from weft.types import dtype as types
 from weft.types.dtype import DType
 
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
 
     from weft.dialects.builder import Builder
 
-_FACTS: Final = ("shape", "dtype", "layout", "values")
+_FACTS: Final = ("shape", "dtype", "layout", "values", "registers")
 _METHODS: Final = "Fragment."
 
 
@@ -52,7 +56,8 @@ def attribute(builder: Builder, fragment: Fragment, name: str) -> object:
     """``fragment.name``: a fact, or a method, which is called with the fragment first.
 
     ``shape`` is a tuple of ints; ``layout`` says which elements a thread holds (``layout.coordinates(lane, warp)``);
-    ``values`` is the tuple of this thread's elements, in that order.
+    ``values`` is the tuple of this thread's elements, in that order; ``registers`` that of its registers as u32, small
+    elements packed, the first one lowest.
 
     Raises:
         NameResolutionError: if there is no such attribute; the message lists all.
@@ -71,6 +76,15 @@ def attribute(builder: Builder, fragment: Fragment, name: str) -> object:
         case "values":
             found = builder.emit(FragmentValuesOp(fragment.ssa)).results
             return tuple(Scalar(element, fragment.dtype) for element in found)
+        case "registers":
+            if kind.layout.elements * kind.layout.itemsize % 4:
+                raise TypeMismatchError(
+                    "FRAGMENT_LAYOUT",
+                    f"a thread's elements of {describe(fragment)} do not fill its registers",
+                    hint="read f.values",
+                )
+            found = builder.emit(FragmentValuesOp(fragment.ssa, registers=True)).results
+            return tuple(Scalar(register, types.u32) for register in found)
         case _:
             methods = [row.removeprefix(_METHODS) for row in LANGUAGE if row.startswith(_METHODS)]
             raise NameResolutionError(
@@ -228,6 +242,106 @@ def as_operand_a(builder: Builder, fragment: Fragment) -> Fragment:
     return Fragment(builder.emit(FragmentPartOp(fragment.ssa, result)).result, fragment.dtype)
 
 
+@operation(name="Fragment.bitcast")
+def bitcast(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
+    """The fragment's registers as elements of another type, like `weft.bitcast` of each register.
+
+    An operand's elements along K share registers: pairs of bf16 become u32, and half as many of them lie along K. So a
+    function of whole registers is ``f.bitcast(weft.u32).map(function).bitcast(weft.bf16)``.
+
+    Args:
+        fragment: any to a type of the same width; an operand `a` or `b` to one of another width, up to 32 bits.
+        dtype: of the result's elements.
+
+    Raises:
+        TypeMismatchError: for a fragment or a type of which this is not so.
+
+    Example:
+        ``pairs = weft.mma.load_a(weft.shared((16, 16), weft.bf16)).bitcast(weft.u32)``
+    """
+    expect_fragment(fragment, "bitcast")
+    if not isinstance(dtype, DType) or dtype.is_bool or dtype.is_packed or fragment.dtype.is_bool:
+        raise TypeMismatchError(
+            "FRAGMENT_TYPE",
+            f"bitcast: expected an element type of whole bytes for {describe(fragment)}, received {describe(dtype)}",
+            hint="write f.bitcast(weft.u32)",
+        )
+    kind = fragment.type
+    dims, role, old, new = list(kind.dims), kind.role.data, fragment.dtype.bits, dtype.bits
+    if old != new:
+        along = {"a": 1, "b": 0}.get(role)
+        if along is None or max(old, new) > 32:
+            is_result = role == "c" and old == 16
+            raise TypeMismatchError(
+                "FRAGMENT_LAYOUT",
+                f"bitcast: elements of {old} and of {new} bits of {describe(fragment)} do not share registers",
+                hint="write f.as_operand_a().bitcast(weft.u32)"
+                if is_result
+                else "take a type of the same width; operands a and b also one of 8, 16 or 32 bits",
+            )
+        dims[along] = dims[along] * old // new
+    result = FragmentType.get(dims, ir_type(dtype), kind.unit.data, role)
+    if result == kind:
+        return Fragment(fragment.ssa, dtype)
+    return Fragment(builder.emit(FragmentBitcastOp(fragment.ssa, result)).result, dtype)
+
+
+def of_values(
+    builder: Builder,
+    name: str,
+    values: object,
+    shape: tuple[int, int],
+    dtype: DType,
+    unit: str,
+    role: str,
+) -> Fragment:
+    """A fragment of this thread's values, of its registers, or of a function of row and column.
+
+    Raises:
+        TypeMismatchError: for another number of values, or another type.
+    """
+    kind = FragmentType.get(shape, ir_type(dtype), unit, role)
+    if callable(values):
+        function: Any = values
+
+        def of_place(block: Block, row: Scalar, column: Scalar) -> Any:
+            return stored(builder, _element(builder, function(block, row, column), dtype), dtype)
+
+        return mapped(builder, kind, dtype, of_place, (), coordinates=True)
+    if not isinstance(values, tuple | list):
+        return filled(builder, shape, values, dtype, unit, role)
+    given = cast("Sequence[object]", values)
+    layout = kind.layout
+    if len(given) == layout.elements:
+        held = [stored(builder, one, dtype).ssa for one in given]
+    elif len(given) == layout.registers:
+        held = [_register(builder, name, one) for one in given]
+    else:
+        counts = f"{layout.elements} elements"
+        if layout.registers < layout.elements:
+            counts += f", or {layout.registers} registers"
+        raise TypeMismatchError(
+            "FRAGMENT_VALUES",
+            f"{name}: a thread holds {counts} of a fragment of shape {shape}, and received {len(given)} values",
+            hint="f.layout.coordinates(lane, warp) lists their rows and columns",
+        )
+    return Fragment(builder.emit(FragmentOfOp(held, kind)).result, dtype)
+
+
+def _register(builder: Builder, name: str, value: object) -> SSAValue:
+    """A register as i32."""
+    number = operand(builder, value)
+    if not isinstance(number, Scalar):
+        return constant(builder, number, types.u32).ssa
+    if number.dtype not in (types.u32, types.i32):
+        raise TypeMismatchError(
+            "FRAGMENT_VALUES",
+            f"{name}: a register is a u32 of packed elements, received {describe(number)}",
+            hint="write weft.bitcast((x, y), weft.u32)",
+        )
+    return number.ssa
+
+
 def columns(builder: Builder, fragment: Fragment, index: object) -> Fragment:
     """``f[:, a:b]``: some columns, whole blocks of those that threads share.
 
@@ -306,11 +420,87 @@ def mapped(
         result = _element(builder, value, dtype)
         builder.emit(FragmentYieldOp(result.ssa))
     if not meets:
-        _check_effects(block)
+        check_effects(block)
     _check_packing(shape, result.dtype)
     kind = shape.of(ir_type(result.dtype))
     made = FragmentMapOp([one.ssa for one in inputs], start, kind, block)
     return Fragment(builder.emit(made).result, result.dtype)
+
+
+def combined(
+    builder: Builder, sign: str, left: object, right: object, parts: Sequence[SSAValue] = ()
+) -> Fragment:
+    """``left sign right`` at each place, of fragments of one layout, values of its rows or columns, and numbers.
+
+    Args:
+        builder: where it goes.
+        sign: of an arithmetic operator.
+        left: a fragment or a number.
+        right: likewise.
+        parts: those of them that only this operation uses, which are computed in the same region.
+
+    Raises:
+        TypeMismatchError: for fragments of other layouts, or for what is not a number.
+    """
+    fragments = [one for one in (left, right) if isinstance(one, Fragment)]
+    for one in (left, right):
+        if not isinstance(one, Fragment | Scalar | int | float):
+            raise TypeMismatchError(
+                "TYPE_NOT_A_NUMBER",
+                f"{describe(left)} {sign} {describe(right)}: expected a fragment or a number, received {describe(one)}",
+                hint="write f.load(tensor, (row, column))" if isinstance(one, Tensor) else "",
+            )
+    whole = max(fragments, key=lambda one: len(one.type.dims))
+    shape = whole.type
+    inputs: list[SSAValue] = []
+    block = Block()
+
+    def argument(ssa: SSAValue) -> SSAValue:
+        if ssa not in inputs:
+            inputs.append(ssa)
+            kind: Any = ssa.type
+            block.insert_arg(kind.element_type, len(inputs) - 1)
+        return block.args[inputs.index(ssa)]
+
+    def element(value: object) -> object:
+        if not isinstance(value, Fragment):
+            return value
+        _check_layout(value, shape)
+        made = value.ssa.owner
+        if value.ssa not in parts or not isinstance(made, FragmentMapOp) or made.origin:
+            return Scalar(argument(value.ssa), value.dtype)
+        given = [argument(one) for one in made.inputs]
+        mapping = dict(zip(made.body.block.args, given, strict=True))
+        for op in made.body.block.ops:
+            if isinstance(op, FragmentYieldOp):
+                continue
+            clone = op.clone(mapping)
+            block.add_op(clone)
+        found = Scalar(mapping.get(yielded(made.body.block), yielded(made.body.block)), value.dtype)
+        if sign in ("+", "-"):
+            mark_product(found)
+        return found
+
+    operands = [element(left), element(right)]
+    with builder.at(block):
+        value = _element(builder, binary(builder, sign, *operands), whole.dtype)
+        builder.emit(FragmentYieldOp(value.ssa))
+    _check_packing(shape, value.dtype)
+    made = FragmentMapOp(inputs, (), shape.of(ir_type(value.dtype)), block)
+    result = builder.emit(made).result
+    for part in dict.fromkeys(parts):
+        if isinstance(part.owner, FragmentMapOp) and part.first_use is None:
+            Rewriter.erase_op(part.owner)
+    return Fragment(result, value.dtype)
+
+
+def negated(builder: Builder, sign: str, fragment: Fragment) -> Fragment:
+    """``-f``, ``~f`` or ``+f`` at each place."""
+
+    def result(_: Block, element: Scalar) -> Scalar:
+        return unary(builder, sign, element)
+
+    return mapped(builder, fragment.type, fragment.dtype, result, (fragment,))
 
 
 def _element(builder: Builder, value: object, dtype: DType) -> Scalar:
@@ -387,7 +577,7 @@ def _check_layout(other: Fragment, shape: FragmentType) -> None:
     raise TypeMismatchError(
         "FRAGMENT_LAYOUT",
         f"{describe(other)} does not lie as {unit} {layout.role} fragment of shape {shape.dims} does",
-        hint="map takes fragments of one shape and layout, and values of their rows and columns",
+        hint="fragments of one shape and layout go together, with values of their rows and columns",
     )
 
 
@@ -401,7 +591,7 @@ def _check_packing(shape: FragmentType, dtype: DType) -> None:
         )
 
 
-def _check_effects(block: Block) -> None:
+def check_effects(block: Block) -> None:
     """Refuses what must not happen an unknown number of times, in an unknown order."""
     for op in walk(block):
         if isinstance(op, PrintfOp | AssertOp | AssumeOp):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One value for each row of a fragment: `f.row_max()`, `f.row_sum()`, `f.quad_sum()`.
+"""One value for each row or column of a fragment: `f.row_max()`, `f.row_sum()`, `f.quad_sum()`, `f.col_sum()`.
 
-In: a fragment. Out: a fragment of role `row`; first of what each thread holds, then of the four that share a row.
+In: a fragment. Out: a fragment of role `row` or `column`; first of what each thread holds, then of the four that share
+a row, or the eight that share a column.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from xdsl.ir import Block
 
 from weft.dialects.simt.fragment import FragmentReduceOp, FragmentType, FragmentYieldOp
 from weft.errors import TypeMismatchError
-from weft.language.matrix.fragment import expect_fragment, mapped, to
-from weft.language.numbers.convert import wide_dtype
+from weft.language.matrix.fragment import check_effects, expect_fragment, mapped, to
+from weft.language.numbers.convert import convert, wide_dtype
 from weft.language.numbers.operators import binary
 from weft.language.numbers.rounding import emit_extreme
 from weft.language.operation import operation
@@ -22,8 +23,12 @@ from weft.language.values import Fragment, Scalar, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from weft.dialects.builder import Builder
+    from weft.types.dtype import DType
+
+    _Both: TypeAlias = Callable[[Block, Scalar, Scalar], Any]
 
 
 @operation(name="Fragment.row_max")
@@ -42,11 +47,23 @@ def row_max(builder: Builder, fragment: Fragment, *, nan: bool = False) -> Fragm
     Example:
         ``largest = acc.row_max()``
     """
+    return _reduced(builder, fragment, _extreme(builder, "max", nan), "row_max")
 
-    def larger(one: Scalar, other: Scalar) -> Any:
-        return emit_extreme(builder, "max", one, other, nan=nan)
 
-    return _of_threads(builder, _reduced(builder, fragment, larger, "row_max"), larger)
+@operation(name="Fragment.row_min")
+def row_min(builder: Builder, fragment: Fragment, *, nan: bool = False) -> Fragment:
+    """A fragment with the smallest element of each row, as `row_max`.
+
+    Args:
+        fragment, nan: as there.
+
+    Raises:
+        TypeMismatchError: as `row_max`.
+
+    Example:
+        ``smallest = acc.row_min()``
+    """
+    return _reduced(builder, fragment, _extreme(builder, "min", nan), "row_min")
 
 
 @operation(name="Fragment.row_sum")
@@ -63,14 +80,26 @@ def row_sum(builder: Builder, fragment: Fragment, partial: bool = False) -> Frag
     Example:
         ``total = acc.row_sum(partial=True).quad_sum()``
     """
-    expect_fragment(fragment, "row_sum")
-    wide = wide_dtype(fragment.dtype)
-    if wide is not fragment.dtype:
-        fragment = to.emit(builder, fragment, wide)
-    found = _reduced(
-        builder, fragment, lambda one, other: binary(builder, "+", one, other), "row_sum"
-    )
-    return found if partial else quad_sum.emit(builder, found)
+    wide = _widened(builder, fragment, "row_sum")
+    return _reduced(builder, wide, _adding(builder), "row_sum", partial=partial)
+
+
+@operation(name="Fragment.row_reduce")
+def row_reduce(builder: Builder, fragment: Fragment, function: Callable[..., Any]) -> Fragment:
+    """A fragment with ``function(function(a, b), c)`` and so on of each row, in an order of the machine's.
+
+    Args:
+        fragment: of numbers.
+        function: of two elements, associative and commutative, which returns one of the same type. It neither writes
+            nor waits for other threads.
+
+    Raises:
+        TypeMismatchError: as `row_max`; for what is not such a function.
+
+    Example:
+        ``product = acc.row_reduce(lambda x, y: x * y)``
+    """
+    return _reduced(builder, fragment, _given(function, "row_reduce"), "row_reduce")
 
 
 @operation(name="Fragment.quad_sum")
@@ -93,34 +122,169 @@ def quad_sum(builder: Builder, fragment: Fragment) -> Fragment:
             f"quad_sum adds values of rows, received {describe(fragment)}",
             hint="write f.row_sum(partial=True).quad_sum()",
         )
-    return _of_threads(builder, fragment, lambda one, other: binary(builder, "+", one, other))
+    return _of_threads(builder, fragment, _adding(builder))
+
+
+@operation(name="Fragment.col_sum")
+def col_sum(builder: Builder, fragment: Fragment, *, per_warp: bool = False) -> Fragment:
+    """A fragment with the sum of each column, narrow elements in their wide type.
+
+    All threads that hold the fragment call it together. Of a warpgroup's fragment four warps hold parts of a column:
+    with ``per_warp=True`` each has the sum of its own rows, to be added to memory with `red_add`.
+
+    Args:
+        fragment: of numbers.
+        per_warp: whether the sum is of a warp's rows only; a warpgroup's fragment needs it.
+
+    Raises:
+        TypeMismatchError: for a fragment of a layout without columns, or of a warpgroup without ``per_warp=True``.
+
+    Example:
+        ``bias = acc.col_sum()``
+    """
+    wide = _widened(builder, fragment, "col_sum")
+    return _reduced(builder, wide, _adding(builder), "col_sum", per_warp=per_warp)
+
+
+@operation(name="Fragment.col_max")
+def col_max(
+    builder: Builder, fragment: Fragment, *, nan: bool = False, per_warp: bool = False
+) -> Fragment:
+    """A fragment with the largest element of each column.
+
+    Args:
+        fragment, nan: as for `row_max`.
+        per_warp: as for `col_sum`.
+
+    Raises:
+        TypeMismatchError: as `col_sum`.
+
+    Example:
+        ``largest = acc.col_max()``
+    """
+    return _reduced(builder, fragment, _extreme(builder, "max", nan), "col_max", per_warp=per_warp)
+
+
+@operation(name="Fragment.col_min")
+def col_min(
+    builder: Builder, fragment: Fragment, *, nan: bool = False, per_warp: bool = False
+) -> Fragment:
+    """A fragment with the smallest element of each column.
+
+    Args:
+        fragment, nan: as for `row_max`.
+        per_warp: as for `col_sum`.
+
+    Raises:
+        TypeMismatchError: as `col_sum`.
+
+    Example:
+        ``smallest = acc.col_min()``
+    """
+    return _reduced(builder, fragment, _extreme(builder, "min", nan), "col_min", per_warp=per_warp)
+
+
+@operation(name="Fragment.col_reduce")
+def col_reduce(
+    builder: Builder, fragment: Fragment, function: Callable[..., Any], *, per_warp: bool = False
+) -> Fragment:
+    """A fragment with a function of the elements of each column, as `row_reduce`.
+
+    Args:
+        fragment, function: as there.
+        per_warp: as for `col_sum`.
+
+    Raises:
+        TypeMismatchError: as `row_reduce` and `col_sum`.
+
+    Example:
+        ``product = acc.col_reduce(lambda x, y: x * y)``
+    """
+    return _reduced(
+        builder, fragment, _given(function, "col_reduce"), "col_reduce", per_warp=per_warp
+    )
+
+
+def _adding(builder: Builder) -> _Both:
+    return lambda _, one, other: binary(builder, "+", one, other)
+
+
+def _extreme(builder: Builder, which: str, nan: bool) -> _Both:
+    return lambda _, one, other: emit_extreme(builder, which, one, other, nan=nan)
+
+
+def _given(function: object, name: str) -> _Both:
+    if not callable(function):
+        raise TypeMismatchError(
+            "FRAGMENT_FUNCTION",
+            f"{name}: received {describe(function)}; expected a function of two elements",
+            hint=f"write f.{name}(lambda x, y: x * y)",
+        )
+    return function
+
+
+def _widened(builder: Builder, fragment: Fragment, name: str) -> Fragment:
+    expect_fragment(fragment, name)
+    return to.emit(builder, fragment, wide_dtype(fragment.dtype))
 
 
 def _reduced(
-    builder: Builder, fragment: Fragment, both: Callable[[Scalar, Scalar], Any], name: str
+    builder: Builder,
+    fragment: Fragment,
+    both: _Both,
+    name: str,
+    *,
+    partial: bool = False,
+    per_warp: bool = False,
 ) -> Fragment:
-    """Combines the elements of a row in each thread."""
+    """Combines the elements of each row or column: in each thread, then in those that share it."""
     expect_fragment(fragment, name)
-    kind = fragment.type
-    if kind.role.data not in ("c", "a"):
-        raise TypeMismatchError("FRAGMENT_LAYOUT", f"{name}: {describe(fragment)} has no rows")
-    result = FragmentType.get(kind.dims[:1], kind.element_type, kind.unit.data, "row")
+    kind, unit = fragment.type, fragment.type.unit.data
+    role = "row" if name.startswith("row") else "column"
+    if kind.role.data not in ("c", "a") or (role == "column" and kind.layout.pack != 2):
+        raise TypeMismatchError("FRAGMENT_LAYOUT", f"{name}: {describe(fragment)} has no {role}s")
+    if role == "column" and unit == "wgmma":
+        if not per_warp:
+            raise TypeMismatchError(
+                "FRAGMENT_LAYOUT",
+                f"{name}: four warps hold parts of each column of {describe(fragment)}",
+                hint=f"write f.{name}(per_warp=True), and combine the warps in memory, as with red_add(totals)",
+            )
+        unit = "mma"
+    dims = [kind.dims[0 if role == "row" else 1]]
+    result = FragmentType.get(dims, kind.element_type, unit, role)
     block = Block(arg_types=[kind.element_type] * 2)
     with builder.at(block):
         one, other = (Scalar(argument, fragment.dtype) for argument in block.args)
-        builder.emit(FragmentYieldOp(both(one, other).ssa))
-    made = builder.emit(FragmentReduceOp(fragment.ssa, result, block))
-    return Fragment(made.result, fragment.dtype)
+        value = both(block, one, other)
+        check_effects(block)
+        builder.emit(FragmentYieldOp(_same(builder, value, fragment.dtype, name).ssa))
+    made = Fragment(
+        builder.emit(FragmentReduceOp(fragment.ssa, result, block)).result, fragment.dtype
+    )
+    return made if partial else _of_threads(builder, made, both)
 
 
-def _of_threads(
-    builder: Builder, fragment: Fragment, both: Callable[[Scalar, Scalar], Any]
-) -> Fragment:
-    """Combines the values of a quad, the four threads with parts of a row; all of them get the result."""
+def _same(builder: Builder, value: object, dtype: DType, name: str) -> Scalar:
+    """The result of a function of two elements, which is one."""
+    if isinstance(value, Scalar) and value.dtype is dtype:
+        return value
+    if type(value) in (int, float, bool):
+        return convert(builder, value, dtype)
+    raise TypeMismatchError(
+        "FRAGMENT_FUNCTION",
+        f"{name}: the function of two elements of {dtype} returns {describe(value)}; expected {dtype}",
+        hint=f"convert in the function, or before: f.to(weft.f32).{name}(...)",
+    )
 
-    def combined(_: Block, value: Scalar) -> Scalar:
-        for lanes in (1, 2):
-            value = both(value, shfl_xor.emit(builder, value, lanes))
+
+def _of_threads(builder: Builder, fragment: Fragment, both: _Both) -> Fragment:
+    """Combines the values of the threads that share a row, or a column; all of them get the result."""
+    distances = (1, 2) if fragment.type.role.data == "row" else (4, 8, 16)
+
+    def combined(block: Block, value: Scalar) -> Scalar:
+        for lanes in distances:
+            value = both(block, value, shfl_xor.emit(builder, value, lanes))
         return value
 
     given = (fragment,)

@@ -15,13 +15,14 @@ from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
 from weft.dialects.simt.fragment import FragmentType, FragmentYieldOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
-from weft.language.matrix.fragment import filled, mapped, origin
+from weft.language.matrix.fragment import filled, mapped, of_values, origin
 from weft.language.memory.access import load
 from weft.language.memory.views import contiguous_dimension, known_stride
 from weft.language.operation import operation
 from weft.language.values import Fragment, Scalar, Tensor, describe, tensor_text
 from weft.types import dtype as types
 from weft.types.dtype import DType
+from weft.types.fragment_layout import FragmentLayout
 
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
@@ -57,12 +58,116 @@ def zeros(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) ->
     Example:
         ``acc = weft.mma.zeros((64, 32), weft.f32)``
     """
-    if not isinstance(dtype, DType) or dtype not in _SUMS:
-        names = ", ".join(one.name for one in _SUMS)
+    return filled(builder, _sums("mma.zeros", shape, dtype), 0, dtype, "mma", "c")
+
+
+@operation(name="mma.full")
+def full(
+    builder: Builder, shape: tuple[int, int], value: object, dtype: DType = types.f32
+) -> Fragment:
+    """A sum of products of a warp that begins with a number.
+
+    Args:
+        shape, dtype: as for `zeros`.
+        value: of every element.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `zeros`.
+
+    Example:
+        ``largest = weft.mma.full((64, 32), -float("inf"))``
+    """
+    return filled(builder, _sums("mma.full", shape, dtype), value, dtype, "mma", "c")
+
+
+@operation(name="mma.from_values")
+def from_values(
+    builder: Builder,
+    shape: tuple[int, int],
+    values: object,
+    dtype: DType,
+    role: str = "c",
+) -> Fragment:
+    """A fragment of what each thread computes: an operand that was never in memory, or sums.
+
+    Args:
+        shape: rows and columns: M x K of an operand `a`, K x N of `b`, M x N of sums `c`.
+        values: this thread's elements, a tuple in the order of ``f.layout.coordinates(lane)``; or its registers of
+            packed elements, a tuple of u32 in the order of ``f.registers``; or a function of an element's row and
+            column, two i32, which is traced once and may read memory.
+        dtype: of the elements.
+        role: ``"a"``, ``"b"`` or ``"c"``.
+
+    Raises:
+        TypeMismatchError: for another number or type of values, another role, or a shape that is not constant.
+        ValueRangeError: for a shape that is not a multiple of the instructions'.
+
+    Example:
+        ``left = weft.mma.from_values((16, 16), lambda row, column: row == column, weft.bf16, "a")``
+    """
+    checked = checked_values("mma.from_values", shape, dtype, role, "mma")
+    return of_values(builder, "mma.from_values", values, checked, dtype, "mma", role)
+
+
+@operation(name="mma.layout", on_host=True)
+def layout(
+    builder: Builder, shape: tuple[int, int], dtype: DType, role: str = "c"
+) -> FragmentLayout:
+    """The layout of a warp's fragment: ``layout.coordinates(lane)`` lists the rows and columns of a lane's elements.
+
+    Python can call it, too, to store weights in the order in which a kernel's threads read them.
+
+    Args:
+        shape, dtype, role: as for `from_values`.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as there.
+
+    Example:
+        ``first = weft.mma.layout((16, 16), weft.bf16, "a").coordinates(0)[0]``
+    """
+    del builder
+    return layout_of("mma", shape, dtype, role)
+
+
+def layout_of(unit: str, shape: object, dtype: DType, role: str = "c") -> FragmentLayout:
+    """The layout of a fragment of `unit`, as `layout`."""
+    checked = checked_values(f"{unit}.layout", shape, dtype, role, unit)
+    return FragmentLayout(checked, dtype.itemsize, unit, role)
+
+
+def checked_values(
+    name: str, shape: object, dtype: object, role: object, unit: str
+) -> tuple[int, int]:
+    """The shape of a fragment of values.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `from_values`.
+    """
+    roles = ("a", "b", "c") if unit == "mma" else ("a", "c")
+    if role not in roles:
+        why = "; an operand b of wgmma is a tile" if role == "b" else ""
         raise TypeMismatchError(
-            "MMA_TYPE", f"mma.zeros: sums are {names}, received {describe(dtype)}"
+            "MMA_ROLE",
+            f"{name}: the role is {describe(role)}; expected {', '.join(map(repr, roles))}{why}",
         )
-    return filled(builder, _checked_shape(shape), 0, dtype, "mma", "c")
+    if not isinstance(dtype, DType) or dtype.is_bool or dtype.is_packed:
+        raise TypeMismatchError(
+            "MMA_TYPE",
+            f"{name}: expected an element type of whole bytes, received {describe(dtype)}",
+            hint="give registers of packed elements as weft.u32",
+        )
+    rows, columns = constant_shape(name, shape)
+    depth = 8 * max(1, 4 // dtype.itemsize)
+    down = 16 if unit == "mma" else 64
+    across = {"a": (down, depth), "b": (depth, 8), "c": (down, 8)}[role]
+    if rows < across[0] or columns < across[1] or rows % across[0] or columns % across[1]:
+        raise ValueRangeError(
+            "MMA_SHAPE",
+            f"{name}: the shape of {role} is {rows} x {columns}; of {dtype}, it is a multiple of "
+            f"{across[0]} x {across[1]}",
+        )
+    return rows, columns
 
 
 @operation(name="mma.load_a")
@@ -256,19 +361,32 @@ def _checked_tile(tile: object, role: str, name: str) -> Tensor:
     return tile
 
 
-def _checked_shape(shape: object) -> tuple[int, int]:
+def _sums(name: str, shape: object, dtype: object) -> tuple[int, int]:
+    """The shape of sums of a warp's products."""
+    if not isinstance(dtype, DType) or dtype not in _SUMS:
+        names = ", ".join(one.name for one in _SUMS)
+        raise TypeMismatchError("MMA_TYPE", f"{name}: sums are {names}, received {describe(dtype)}")
+    rows, columns = constant_shape(name, shape)
+    if rows < 16 or columns < 8 or rows % 16 or columns % 8:
+        raise ValueRangeError(
+            "MMA_SHAPE",
+            f"{name}: the shape is {shape}; rows come in multiples of 16, and columns of 8",
+        )
+    return rows, columns
+
+
+def constant_shape(name: str, shape: object) -> tuple[int, int]:
+    """A shape of two constants.
+
+    Raises:
+        TypeMismatchError: for anything else.
+    """
     given: Any = shape
     parts = cast("tuple[object, ...]", given) if isinstance(given, tuple) else ()
     if len(parts) != 2 or any(type(part) is not int for part in parts):
         raise TypeMismatchError(
             "MMA_SHAPE",
-            f"mma.zeros: the shape is two constants, rows and columns, received {describe(cast('object', given))}",
-            hint="write mma.zeros((64, 32), weft.f32)",
+            f"{name}: the shape is two constants, rows and columns, received {describe(cast('object', given))}",
+            hint="write (64, 32)",
         )
-    rows, columns = cast("tuple[int, int]", parts)
-    if rows < 16 or columns < 8 or rows % 16 or columns % 8:
-        raise ValueRangeError(
-            "MMA_SHAPE",
-            f"mma.zeros: the shape is {shape}; rows come in multiples of 16, and columns of 8",
-        )
-    return rows, columns
+    return cast("tuple[int, int]", parts)

@@ -19,7 +19,8 @@ from weft.dialects.nvgpu.mma import (
 from weft.dialects.simt.fragment import FragmentType
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
-from weft.language.matrix.fragment import filled
+from weft.language.matrix.fragment import filled, of_values
+from weft.language.matrix.mma import checked_values, layout_of
 from weft.language.memory.views import tile_facts
 from weft.language.numbers.convert import truth
 from weft.language.operation import operation
@@ -29,6 +30,7 @@ from weft.types import dtype as types
 if TYPE_CHECKING:
     from weft.dialects.builder import Builder
     from weft.types.dtype import DType
+    from weft.types.fragment_layout import FragmentLayout
 
 _SUMS: Final = {"f32": types.f32, "i32": types.i32}
 _MOST_COLUMNS: Final = 256
@@ -53,6 +55,68 @@ def zeros(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) ->
         ``acc = weft.wgmma.zeros((64, 256), weft.f32)``
     """
     return filled(builder, _checked_sums("wgmma.zeros", shape, dtype), 0, dtype, "wgmma", "c")
+
+
+@operation(name="wgmma.full")
+def full(
+    builder: Builder, shape: tuple[int, int], value: object, dtype: DType = types.f32
+) -> Fragment:
+    """Sums of products of a warpgroup that begin with a number.
+
+    Args:
+        shape, dtype: as for `accumulator`.
+        value: of every element.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `wgmma.accumulator`.
+
+    Example:
+        ``acc = weft.wgmma.full((64, 256), 1.0)``
+    """
+    return filled(builder, _checked_sums("wgmma.full", shape, dtype), value, dtype, "wgmma", "c")
+
+
+@operation(name="wgmma.from_values")
+def from_values(
+    builder: Builder,
+    shape: tuple[int, int],
+    values: object,
+    dtype: DType,
+    role: str = "c",
+) -> Fragment:
+    """A fragment of what each thread of a warpgroup computes, as `mma.from_values`.
+
+    Args:
+        shape, values, dtype: as there; rows are a multiple of 64.
+        role: ``"a"``, the left operand, or ``"c"``, sums.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as there.
+
+    Example:
+        ``left = weft.wgmma.from_values((64, 16), lambda row, column: row == column, weft.bf16, "a")``
+    """
+    checked = checked_values("wgmma.from_values", shape, dtype, role, "wgmma")
+    return of_values(builder, "wgmma.from_values", values, checked, dtype, "wgmma", role)
+
+
+@operation(name="wgmma.layout", on_host=True)
+def layout(
+    builder: Builder, shape: tuple[int, int], dtype: DType, role: str = "c"
+) -> FragmentLayout:
+    """The layout of a warpgroup's fragment, as `mma.layout`: ``layout.coordinates(lane, warp)``.
+
+    Args:
+        shape, dtype, role: as for `from_values`.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as there.
+
+    Example:
+        ``first = weft.wgmma.layout((64, 16), weft.bf16, "a").coordinates(0, 3)[0]``
+    """
+    del builder
+    return layout_of("wgmma", shape, dtype, role)
 
 
 @operation(name="wgmma.accumulator")

@@ -23,6 +23,7 @@ from weft.types import dtype as types
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import TypeAlias
 
     from weft.dialects.builder import Builder
@@ -250,12 +251,16 @@ def to_common(builder: Builder, value: Operand, dtype: DType) -> Scalar:
 
 
 @operation(on_host=True)
-def bitcast(builder: Builder, value: object, dtype: object) -> Scalar:
+def bitcast(builder: Builder, value: object, dtype: object) -> Any:
     """The bits of `value` as a number of another type, like CUDA's ``__float_as_uint``.
 
+    A tuple's bits are those of its numbers one after the other, the first one lowest, and the result is a tuple, or a
+    number if it would be a tuple of one: ``bitcast((x, y), weft.u32)`` of two bf16 is a register, and
+    ``bitcast((word,), weft.bf16)`` the pair.
+
     Args:
-        value: a number. A constant has its default type: i32, f32.
-        dtype: an element type of the same width, except ``bool_``.
+        value: a number, or a tuple of numbers of one type. A constant has its default type: i32, f32.
+        dtype: an element type of the same width, except ``bool_``; of a tuple, one that its bits are a multiple of.
 
     Raises:
         TypeMismatchError: for a type of another width, ``bool_``, or a non-type.
@@ -269,25 +274,93 @@ def bitcast(builder: Builder, value: object, dtype: object) -> Scalar:
             f"bitcast: the second argument must be an element type, received {describe(dtype)}",
             hint="write bitcast(x, weft.u32)",
         )
-    number = expect_scalar(builder, value, "bitcast: the first argument")
-    if not isinstance(number, Scalar):
-        number = constant(builder, number, default_dtype(number))
+    if isinstance(value, tuple | list):
+        return _bitcast_tuple(builder, cast("Sequence[object]", value), dtype)
+    number = _with_bits(builder, value, dtype)
     source = number.dtype
-    if source.is_bool or dtype.is_bool:
-        raise TypeMismatchError(
-            "BITCAST_TYPE",
-            "bitcast: a bool_ has no bits of its own",
-            hint="write x != 0, or weft.i32(x)",
-        )
     if source.bits != dtype.bits:
         raise TypeMismatchError(
             "BITCAST_TYPE",
             f"bitcast: {source} has {source.bits} bits and {dtype} has {dtype.bits}",
             hint=f"convert first, such as weft.bitcast(weft.{_of_width(source, dtype.bits)}(x), weft.{dtype})",
         )
-    if ir_type(source) == ir_type(dtype):
+    return _same_bits(builder, number, dtype)
+
+
+def _with_bits(builder: Builder, value: object, dtype: DType) -> Scalar:
+    """A number that has bits to be taken as another type's."""
+    number = expect_scalar(builder, value, "bitcast: the first argument")
+    if not isinstance(number, Scalar):
+        number = constant(builder, number, default_dtype(number))
+    if number.dtype.is_bool or dtype.is_bool:
+        raise TypeMismatchError(
+            "BITCAST_TYPE",
+            "bitcast: a bool_ has no bits of its own",
+            hint="write x != 0, or weft.i32(x)",
+        )
+    return number
+
+
+def _same_bits(builder: Builder, number: Scalar, dtype: DType) -> Scalar:
+    """A number's bits as one of another type of the same width."""
+    if ir_type(number.dtype) == ir_type(dtype):
         return Scalar(number.ssa, dtype)
     return Scalar(builder.emit(arith.BitcastOp(number.ssa, ir_type(dtype))).result, dtype)
+
+
+def _bitcast_tuple(builder: Builder, values: Sequence[object], dtype: DType) -> Any:
+    """The bits of numbers one after the other as numbers of another type."""
+    numbers = [_with_bits(builder, one, dtype) for one in values]
+    kinds = {number.dtype for number in numbers}
+    bits = sum(number.dtype.bits for number in numbers)
+    if len(kinds) != 1 or not bits or bits % dtype.bits:
+        names = ", ".join(number.dtype.name for number in numbers)
+        raise TypeMismatchError(
+            "BITCAST_TYPE",
+            f"bitcast: ({names}) has {bits} bits, and {dtype} has {dtype.bits}",
+            hint="give numbers of one type, as many as fill the result's",
+        )
+    source = kinds.pop()
+    if source.bits == dtype.bits:
+        found = [_same_bits(builder, number, dtype) for number in numbers]
+        return found[0] if len(found) == 1 else tuple(found)
+    own, other = _unsigned(source.bits), _unsigned(dtype.bits)
+    words = [_same_bits(builder, number, own) for number in numbers]
+    if source.bits < dtype.bits:
+        each = dtype.bits // source.bits
+        parts = [words[first : first + each] for first in range(0, len(words), each)]
+        joined = [_joined(builder, part, other) for part in parts]
+    else:
+        joined = [
+            _convert_part(builder, word, place, other)
+            for word in words
+            for place in range(0, source.bits, dtype.bits)
+        ]
+    found = [_same_bits(builder, word, dtype) for word in joined]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _joined(builder: Builder, parts: Sequence[Scalar], dtype: DType) -> Scalar:
+    """Unsigned numbers side by side, the first one lowest."""
+    result = convert(builder, parts[0], dtype).ssa
+    for number, part in enumerate(parts[1:], 1):
+        count = builder.constant(ir_type(dtype), number * part.dtype.bits)
+        moved = builder.compute(arith.ShLIOp, convert(builder, part, dtype).ssa, count)
+        result = builder.compute(arith.OrIOp, result, moved)
+    return Scalar(result, dtype)
+
+
+def _convert_part(builder: Builder, word: Scalar, place: int, dtype: DType) -> Scalar:
+    """The bits of a word from a place on."""
+    if place:
+        count = builder.constant(ir_type(word.dtype), place)
+        word = Scalar(builder.compute(arith.ShRUIOp, word.ssa, count), word.dtype)
+    return convert(builder, word, dtype)
+
+
+def _unsigned(bits: int) -> DType:
+    """The unsigned type of that width."""
+    return {8: types.u8, 16: types.u16, 32: types.u32, 64: types.u64}[bits]
 
 
 def _of_width(dtype: DType, bits: int) -> str:

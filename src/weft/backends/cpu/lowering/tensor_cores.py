@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft import _native
 from weft.backends.cpu.lowering.coroutine_printer import COLLECTIVE, WARPGROUP, CoroutinePrinter
-from weft.codegen.llvm.types import FLOAT_NAMES, fragment_chunks, memory_type
+from weft.codegen.llvm.types import FLOAT_NAMES, fragment_chunks, memory_type, size_in_bytes
 from weft.codegen.operations.memory import as_value, fragment_rows, in_memory, print_element
 from weft.dialects.nvgpu.mma import (
     LoadMatrixOp,
@@ -24,6 +24,7 @@ from weft.dialects.nvgpu.mma import (
     WgmmaWaitOp,
 )
 from weft.dialects.simt.fragment import (
+    FragmentBitcastOp,
     FragmentFillOp,
     FragmentMapOp,
     FragmentPartOp,
@@ -128,6 +129,58 @@ def define_elements(printer: FunctionPrinter, result: SSAValue, texts: Sequence[
     printer.fragments[result] = parts
 
 
+def _words(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
+    """A thread's elements as i32, small ones packed."""
+    found: list[str] = []
+    for chunk, vector, words in _chunks_of_words(printer, fragment):
+        text = printer.let(f"bitcast {vector} {chunk} to {words}")
+        for place in range(_count(words)):
+            found.append(printer.let(f"extractelement {words} {text}, i32 {place}"))
+    return found
+
+
+def _define_words(printer: FunctionPrinter, result: SSAValue, texts: Sequence[str]) -> None:
+    """Defines a fragment as such; no product of it is in flight."""
+    kind: Any = result.type
+    chunks, remaining = fragment_chunks(kind), iter(texts)
+    parts: list[str] = ["0"] * (len(printer.fragment_parts(kind)) - len(chunks))
+    for _, vector in chunks:
+        words, chunk = _of_words(vector), "poison"
+        for place in range(_count(words)):
+            chunk = printer.let(
+                f"insertelement {words} {chunk}, i32 {next(remaining)}, i32 {place}"
+            )
+        parts.append(printer.let(f"bitcast {words} {chunk} to {vector}"))
+    printer.fragments[result] = parts
+
+
+def _chunks_of_words(printer: FunctionPrinter, fragment: SSAValue) -> list[tuple[str, str, str]]:
+    """The chunks of a fragment, each with its type and that of the same bits as words."""
+    kind: Any = fragment.type
+    chunks = fragment_chunks(kind)
+    texts = printer.fragments[fragment][-len(chunks) :]
+    return [
+        (chunk, vector, _of_words(vector)) for (_, vector), chunk in zip(chunks, texts, strict=True)
+    ]
+
+
+def _of_words(vector: str) -> str:
+    """The vector of i32 with the bits of a vector."""
+    element = vector[vector.index("x ") + 2 : -1]
+    return f"<{_count(vector) * size_in_bytes(element) // 4} x i32>"
+
+
+def _print_bitcast(printer: FunctionPrinter, op: FragmentBitcastOp) -> None:
+    kind: Any = op.result.type
+    chunks = fragment_chunks(kind)
+    parts: list[str] = ["0"] * (len(printer.fragment_parts(kind)) - len(chunks))
+    for (chunk, vector, _), (_, text) in zip(
+        _chunks_of_words(printer, op.source), chunks, strict=True
+    ):
+        parts.append(printer.let(f"bitcast {vector} {chunk} to {text}"))
+    printer.fragments[op.result] = parts
+
+
 def _count(vector: str) -> int:
     """The length of a vector of this type."""
     return int(vector[1 : vector.index(" ")])
@@ -150,7 +203,7 @@ def _print_each(printer: FunctionPrinter, op: FragmentRedAddOp | FragmentStoreOp
         place, element = element_pointer(printer, memory, kind, number), kind.element_type
         one = printer.let(f"load {memory_type(element)}, ptr {place}")
         arguments = [as_value(printer, one, element)]
-        distances = places.row(), places.column()
+        distances = places.along()
         for start, distance in zip(op.origin, distances, strict=True):
             arguments.append(printer.let(f"add i32 {printer.values[start]}, {distance}"))
         printer.values.update(zip(op.body.block.args, arguments, strict=True))
@@ -224,6 +277,11 @@ class Places:
         """From the origin."""
         return self._times(self.down, 8) if self.layout.role == "b" else self._along()
 
+    def along(self) -> list[str]:
+        """From the origin, in each of the fragment's dimensions."""
+        places = {"row": (self.row,), "column": (self.column,)}
+        return [place() for place in places.get(self.layout.role, (self.row, self.column))]
+
     def broadcast(self, role: str) -> str:
         """The number of the element's row or column among the thread's."""
         if role == "row":
@@ -251,7 +309,8 @@ class Places:
 
 
 FRAGMENTS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
-    **fragment_rows(elements, define_elements),
+    **fragment_rows(elements, define_elements, _words, _define_words),
+    FragmentBitcastOp: _print_bitcast,
     FragmentFillOp: _print_fill,
     FragmentPartOp: _print_part,
     FragmentMapOp: _print_map,

@@ -27,14 +27,18 @@ from weft.codegen.llvm.types import (
     times,
     widened,
 )
+from weft.codegen.operations.arithmetic import flags_of
+from weft.codegen.operations.conversions import has_arithmetic
 from weft.codegen.operations.memory import as_value, fragment_rows, in_memory, print_element
 from weft.dialects.simt.fragment import (
+    FragmentBitcastOp,
     FragmentFillOp,
     FragmentMapOp,
     FragmentPartOp,
     FragmentRedAddOp,
     FragmentStoreOp,
     FragmentType,
+    FragmentYieldOp,
     yielded,
 )
 from weft.dialects.simt.types import FLOAT_TYPES
@@ -65,6 +69,31 @@ def registers(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
 def define_registers(printer: FunctionPrinter, result: SSAValue, texts: Sequence[str]) -> None:
     """Defines a fragment as these registers."""
     printer.fragments[result] = [*texts]
+
+
+def _words(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
+    """The registers of a fragment as i32."""
+    kind: Any = fragment.type
+    return _as(printer, registers(printer, fragment), fragment_registers(kind)[0], "i32")
+
+
+def _define_words(printer: FunctionPrinter, result: SSAValue, texts: Sequence[str]) -> None:
+    """Defines a fragment as registers of i32."""
+    kind: Any = result.type
+    define_registers(printer, result, _as(printer, texts, "i32", fragment_registers(kind)[0]))
+
+
+def _as(printer: FunctionPrinter, texts: Sequence[str], one: str, other: str) -> list[str]:
+    """The bits of values of one type as another."""
+    if one == other:
+        return [*texts]
+    return [printer.let(f"bitcast {one} {text} to {other}") for text in texts]
+
+
+def _print_bitcast(printer: FunctionPrinter, op: FragmentBitcastOp) -> None:
+    kinds: Any = op.source.type, op.result.type
+    texts = (fragment_registers(kind)[0] for kind in kinds)
+    define_registers(printer, op.result, _as(printer, registers(printer, op.source), *texts))
 
 
 def elements(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
@@ -131,6 +160,9 @@ def _print_part(printer: FunctionPrinter, op: FragmentPartOp) -> None:
 
 
 def _print_map(printer: FunctionPrinter, op: FragmentMapOp) -> None:
+    if _computes_pairs(printer, op):
+        _print_map_of_pairs(printer, op)
+        return
     kind: Any = op.result.type
     layout = kind.layout
     inputs: list[tuple[Any, list[str]]] = [
@@ -159,6 +191,81 @@ def _print_map(printer: FunctionPrinter, op: FragmentMapOp) -> None:
         define_registers(printer, op.result, words)
     else:
         define_elements(printer, op.result, results)
+
+
+_PACKED_ARITHMETIC: Final[dict[type[Operation], str]] = {
+    arith.AddfOp: "fadd",
+    arith.SubfOp: "fsub",
+    arith.MulfOp: "fmul",
+    arith.NegfOp: "fneg",
+}
+
+
+def _computes_pairs(printer: FunctionPrinter, op: FragmentMapOp) -> bool:
+    """Whether a function of 16-bit floats is one of pairs, which the machine computes at once."""
+    kind: Any = op.result.type
+    element = kind.element_type
+    if not has_arithmetic(printer, FLOAT_NAMES.get(type(element), "")) or op.origin:
+        return False
+    if kind.layout.elements % 2:
+        return False
+    for one in op.inputs:
+        of: Any = one.type
+        if of.element_type != element:
+            return False
+    *body, last = op.body.block.ops
+    values = [value for inner in (*body, last) for value in inner.operands]
+    return all(value.type == element for value in values) and all(
+        isinstance(inner, arith.ConstantOp) or type(inner) in _PACKED_ARITHMETIC for inner in body
+    )
+
+
+def _print_map_of_pairs(printer: FunctionPrinter, op: FragmentMapOp) -> None:
+    kind: Any = op.result.type
+    layout, block = kind.layout, op.body.block
+    vector = f"<2 x {_NATIVE_PAIRS[type(kind.element_type)]}>"
+    splats: dict[SSAValue | tuple[SSAValue, int], str] = {}
+
+    def splat(key: SSAValue | tuple[SSAValue, int], text: str) -> str:
+        if key not in splats:
+            word = _packed(printer, [text] * 2, kind)
+            splats[key] = printer.let(f"bitcast i32 {word} to {vector}")
+        return splats[key]
+
+    inputs: list[tuple[SSAValue, Any, list[str], list[str]]] = []
+    for one in op.inputs:
+        of: Any = one.type
+        is_row = of.layout.role == "row" != layout.role
+        words = registers(printer, one)
+        pairs = [printer.let(f"bitcast i32 {word} to {vector}") for word in words]
+        inputs.append((one, of, pairs, elements(printer, one) if is_row else []))
+    words: list[str] = []
+    for number in range(0, layout.elements, 2):
+        place = layout.place(number)
+        values: dict[SSAValue, str] = {}
+        for argument, (one, of, pairs, texts) in zip(block.args, inputs, strict=True):
+            if texts:
+                values[argument] = splat((one, place.of_row), texts[place.of_row])
+            else:
+                which = number if of.layout.role == layout.role else place.of_column
+                values[argument] = pairs[which // 2]
+
+        def pair(value: SSAValue, values: dict[SSAValue, str] = values) -> str:
+            return values[value] if value in values else splat(value, printer.values[value])
+
+        for inner in block.ops:
+            if isinstance(inner, FragmentYieldOp):
+                break
+            if isinstance(inner, arith.ConstantOp):
+                printer.print_operation(inner)
+                continue
+            printer.place(inner.location)
+            name = f"{_PACKED_ARITHMETIC[type(inner)]}{flags_of(inner)}"
+            given = ", ".join(map(pair, inner.operands))
+            values[inner.results[0]] = printer.let(f"{name} {vector} {given}")
+        word = pair(yielded(block))
+        words.append(printer.let(f"bitcast {vector} {word} to i32"))
+    define_registers(printer, op.result, words)
 
 
 def _broadcast(role: str, place: Any) -> int:
@@ -203,7 +310,8 @@ def _pairs(printer: FunctionPrinter, kind: Attribute, floats: Sequence[str]) -> 
 
 
 FRAGMENTS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
-    **fragment_rows(elements, define_elements),
+    **fragment_rows(elements, define_elements, _words, _define_words),
+    FragmentBitcastOp: _print_bitcast,
     FragmentFillOp: _print_fill,
     FragmentPartOp: _print_part,
     FragmentMapOp: _print_map,
@@ -360,7 +468,7 @@ def _print_each(printer: FunctionPrinter, op: FragmentRedAddOp | FragmentStoreOp
     known: dict[tuple[int, int], str] = {}
     for number, element in enumerate(elements(printer, op.fragment)):
         arguments = [element]
-        for dimension, distance in enumerate(kind.layout.place(number)[:2]):
+        for dimension, distance in enumerate(kind.layout.along(number)):
             if (dimension, distance) not in known:
                 known[dimension, distance] = plus(printer, start[dimension], str(distance), "i32")
             arguments.append(known[dimension, distance])

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fragments in registers: whole registers, pairs of small floats, and what is stored, in PTX and SASS."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+import weft
+
+WORDS = weft.fake_tensor(weft.u32, (32, 4), alignment_bytes=16)
+PAIRS = weft.fake_tensor(weft.u32, (32, 16), alignment_bytes=16)
+
+
+def instructions(sass):
+    """How often each instruction occurs, without its suffixes."""
+    found = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?([A-Z]\w*)", sass, re.MULTILINE)
+    return Counter(found)
+
+
+def compiled(host, *arguments, architecture="sm_90a"):
+    return weft.compile(host, *arguments, options=f"--gpu-arch {architecture} --no-cache")
+
+
+@weft.kernel
+def unpack_kernel(words: weft.Tensor, out: weft.Tensor, scale: weft.Tensor, scaled: weft.Constexpr):
+    lane = weft.lane_id()
+    mine = weft.load_vector(words[lane], 0, 4)
+    pairs = tuple((w >> s) & 0x000F000F | 0x43004300 for w in mine for s in (0, 4, 8, 12))
+    left = weft.mma.from_values((16, 64), pairs, weft.bf16, "a") - 136
+    if scaled:
+        left = left * left.rows(lambda row: scale[row])
+    found = left.registers
+    for i in weft.static_range(4):
+        weft.store_vector(out[lane], 4 * i, found[4 * i : 4 * i + 4])
+
+
+@pytest.mark.parametrize(("scaled", "most"), [(False, 1.5), (True, 2.0)])
+def test_a_weight_of_four_bits_takes_less_than_two_instructions(scaled, most):
+    @weft.jit
+    def host(words: WORDS, out: PAIRS, scale: weft.Tensor[weft.bf16, (16,)]):
+        unpack_kernel(words, out, scale, scaled).launch(grid=1, block=32)
+
+    found = instructions(compiled(host).sass)
+    arithmetic = sum(found[name] for name in ("LOP3", "SHF", "HADD2", "HMUL2", "HFMA2", "PRMT"))
+    assert found["LOP3"] <= 18
+    assert found["HADD2"] + found["HFMA2"] + found["HMUL2"] <= 16 * (1 + scaled) + 3
+    assert not found["PRMT"]
+    assert arithmetic / 128 * 4 <= most
+
+
+@pytest.mark.parametrize("dtype", [weft.bf16, weft.f16])
+def test_arithmetic_of_small_floats_is_of_pairs(dtype):
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor, factor: weft.f32):
+        tile = weft.shared((16, 32), dtype)
+        tile[weft.lane_id() % 16, 0] = a[0, 0]
+        weft.sync_warp()
+        left = weft.mma.load_a(tile)
+        by = dtype(factor)
+        left = left * by - left * left.rows(lambda row: a[row, 0]) + left.cols(lambda j: a[0, j])
+        out[weft.lane_id()] = left.registers[0] ^ left.registers[5]
+
+    @weft.jit
+    def host(a: weft.Tensor[dtype, (16, 32)], out: weft.Tensor[weft.u32, (32,)], factor: weft.f32):
+        kernel(a, out, factor).launch(grid=1, block=32)
+
+    ptx = compiled(host).ptx
+    name = {weft.bf16: "bf16", weft.f16: "f16"}[dtype]
+    assert f".{name}x2" in ptx
+    assert not re.search(rf"(add|sub|mul|fma)\S*\.{name} ", ptx)
+
+
+def test_a_mask_and_bits_are_one_instruction_where_nothing_else_needs_the_mask():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        x = a[weft.lane_id()]
+        masked = x & 0x00FF00FF
+        out[weft.lane_id()] = (x >> 8) & 0x000F000F | 0x64006400
+        out[weft.lane_id() + 32] = masked | 0x43004300
+        out[weft.lane_id() + 64] = masked
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.u32, (32,)], out: weft.Tensor[weft.u32, (96,)]):
+        kernel(a, out).launch(grid=1, block=32)
+
+    ptx = compiled(host).ptx
+    assert ptx.count("lop3.b32") == 1
+    assert "or.b32" in ptx
+
+
+def test_one_lane_of_four_stores_a_value_of_a_row():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor, first: weft.i32):
+        acc = weft.wgmma.zeros((64, 64)).load(a)
+        acc.row_max().store(out, first)
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, (64, 64)], out: weft.Tensor[weft.f32, ("n",)], i: weft.i32):
+        kernel(a, out, i).launch(grid=1, block=128)
+
+    found = instructions(compiled(host).sass)
+    assert found["STG"] == 2
+    assert found["SHFL"] == 4
+
+
+def test_sums_of_operators_are_fused():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor, alpha: weft.f32, beta: weft.f32):
+        acc = weft.mma.zeros((16, 8)).load(a)
+        (acc * alpha + beta).store(out)
+
+    @weft.jit
+    def host(
+        a: weft.Tensor[weft.f32, (16, 8)],
+        out: weft.Tensor[weft.f32, (16, 8)],
+        alpha: weft.f32,
+        beta: weft.f32,
+    ):
+        kernel(a, out, alpha, beta).launch(grid=1, block=32)
+
+    found = instructions(compiled(host).sass)
+    assert found["FFMA"] == 4
+    assert not found["FADD"]
