@@ -100,7 +100,7 @@ def block_sum(a: weft.Tensor, b: weft.Tensor):
 def warp_sums(a: weft.Tensor, b: weft.Tensor):
     """A sum of each warp by shuffles."""
     thread = weft.thread_idx.x
-    b[weft.block_idx.y, thread] = weft.warp_sum(a[weft.block_idx.y, thread])
+    b[weft.block_idx.y, thread] = weft.warp.sum(a[weft.block_idx.y, thread])
 
 
 KERNELS = {

@@ -67,7 +67,7 @@ def sums_kernel(a: weft.Tensor, sums: weft.Tensor, profiled: weft.Constexpr[bool
             total += rest
             squares += rest * rest
         with p.range("store"):
-            total, squares = weft.warp_sum(total), weft.warp_sum(squares)
+            total, squares = weft.warp.sum(total), weft.warp.sum(squares)
             if weft.lane_id() == 0:
                 weft.atomic_add(sums, 0, total)
                 weft.atomic_add(sums, 1, squares)

@@ -57,7 +57,7 @@ def softmax_kernel(logits: weft.Tensor, probabilities: weft.Tensor, profiled: we
     with p.range("maximum"):
         for i in range(thread, count, THREADS):
             largest = max(largest, logit(i))
-        largest = of_block(warps[0], lane, weft.warp_max(largest), weft.warp_max, -float("inf"))
+        largest = of_block(warps[0], lane, weft.warp.max(largest), weft.warp.max, -float("inf"))
     with p.range("exchange"):
         if thread < BLOCKS:
             weft.st_async(maxima, rank, largest, came[0], thread)
@@ -68,7 +68,7 @@ def softmax_kernel(logits: weft.Tensor, probabilities: weft.Tensor, profiled: we
     with p.range("sum"):
         for i in range(thread, count, THREADS):
             total += weft.math.exp(logit(i) - largest)
-        total = of_block(warps[1], lane, weft.warp_sum(total), weft.warp_sum, 0.0)
+        total = of_block(warps[1], lane, weft.warp.sum(total), weft.warp.sum, 0.0)
     with p.range("exchange"):
         if thread < BLOCKS:
             weft.st_async(sums, rank, total, came[1], thread)

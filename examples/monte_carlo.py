@@ -55,7 +55,7 @@ def throw_kernel(hits: weft.Tensor, count: weft.i32, seed: weft.u64):
             a, b, c, d = philox((weft.u32(thread), weft.u32(k), weft.u32(0), weft.u32(0)), key)
             inside += is_inside(a, b)
             inside += is_inside(c, d)
-    inside = weft.warp_sum(inside)
+    inside = weft.warp.sum(inside)
     if weft.lane_id() == 0:
         weft.atomic_add(hits, 0, weft.u64(inside))
 

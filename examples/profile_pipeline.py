@@ -63,7 +63,7 @@ def profile_pipeline_kernel(
             elif stage == 3:
                 with p.range("normalize", payload=tile):
                     x = slots[2, half, lane]
-                    slots[3, half, lane] = x / weft.math.sqrt(weft.warp_sum(x * x))
+                    slots[3, half, lane] = x / weft.math.sqrt(weft.warp.sum(x * x))
             elif stage == 4:
                 with p.range("round", payload=tile):
                     slots[4, half, lane] = weft.math.floor(slots[3, half, lane] * 64.0 + 0.5) / 64.0

@@ -27,13 +27,13 @@ def softmax_kernel(logits: weft.Tensor, probabilities: weft.Tensor):
     largest = -float("inf")
     for column in range(lane, columns, LANES):
         largest = max(largest, logits[row, column])
-    largest = weft.warp_max(largest)
+    largest = weft.warp.max(largest)
     total = 0.0
     for column in range(lane, columns, LANES):
         weight = weft.math.exp(logits[row, column] - largest)
         probabilities[row, column] = weight
         total += weight
-    scale = 1.0 / weft.warp_sum(total)
+    scale = 1.0 / weft.warp.sum(total)
     for column in range(lane, columns, LANES):
         probabilities[row, column] *= scale
 

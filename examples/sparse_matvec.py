@@ -33,7 +33,7 @@ def sparse_matvec_kernel(
     total = 0.0
     for entry in range(weft.lane_id(), len(row_values), WARP):
         total += row_values[entry] * x[row_columns[entry]]
-    total = weft.warp_sum(total)
+    total = weft.warp.sum(total)
     if weft.lane_id() == 0:
         y[row] = total
 

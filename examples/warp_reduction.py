@@ -3,7 +3,7 @@
 
 Shapes: `a` is rows x columns, float32; `sums` has one element per row. One block takes a row. A
 shuffle needs no memory and no barrier: each lane reads a register of the lane `offset` above it.
-`weft.warp_sum` does the five steps in one call; here they are written out.
+`weft.warp.sum` does the five steps in one call; here they are written out.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@
 namespace weft {
 namespace {
 
-// An operation's name for users: `shuffle_xor` is shfl_xor, `reduce_umax` warp_max, `vote_ballot` ballot.
+// An operation's name for users: `shuffle_xor` is shfl_xor, `reduce_umax` warp.max, `vote_any` warp.any.
 std::string name_of(int32_t operation) {
 #define WEFT_ROW(name) #name,
   static constexpr const char* kNames[] = {WEFT_COOPERATIVE_OPERATIONS(WEFT_ROW)};
@@ -42,12 +42,18 @@ std::string name_of(int32_t operation) {
       return "loop";
     case WEFT_COOPERATIVE_match_any:
       return "match";
+    case WEFT_COOPERATIVE_vote_ballot:
+      return "ballot";
     case WEFT_COOPERATIVE_reduce_add:
-      return "warp_sum";
+      return "warp.sum";
     case WEFT_COOPERATIVE_reduce_umin:
-      return "warp_min";
+      return "warp.min";
     case WEFT_COOPERATIVE_reduce_umax:
-      return "warp_max";
+      return "warp.max";
+    case WEFT_COOPERATIVE_reduce_and:
+    case WEFT_COOPERATIVE_reduce_or:
+    case WEFT_COOPERATIVE_reduce_xor:
+      return "warp.bitwise_" + std::string(kNames[operation]).substr(7);
     default:
       break;
   }
@@ -55,7 +61,7 @@ std::string name_of(int32_t operation) {
     const char* ours;
     const char* users;
   };
-  constexpr Prefix kPrefixes[] = {{"shuffle_", "shfl_"}, {"vote_", ""}, {"reduce_", "warp_"}};
+  constexpr Prefix kPrefixes[] = {{"shuffle_", "shfl_"}, {"vote_", "warp."}, {"reduce_", "warp."}};
   const std::string name = kNames[operation];
   for (const Prefix& prefix : kPrefixes) {
     const std::string ours = prefix.ours;

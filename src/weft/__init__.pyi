@@ -154,8 +154,6 @@ from weft.language.threads.grid import grid_dim as grid_dim
 from weft.language.threads.grid import multiprocessors as multiprocessors
 from weft.language.threads.grid import sm_id as sm_id
 from weft.language.threads.grid import thread_idx as thread_idx
-from weft.language.threads.warp import all as all
-from weft.language.threads.warp import any as any
 from weft.language.threads.warp import ballot as ballot
 from weft.language.threads.warp import elect_one as elect_one
 from weft.language.threads.warp import lane_id as lane_id
@@ -167,13 +165,7 @@ from weft.language.threads.warp import shfl_idx as shfl_idx
 from weft.language.threads.warp import shfl_up as shfl_up
 from weft.language.threads.warp import shfl_xor as shfl_xor
 from weft.language.threads.warp import sync_warpgroup as sync_warpgroup
-from weft.language.threads.warp import warp_and as warp_and
 from weft.language.threads.warp import warp_id as warp_id
-from weft.language.threads.warp import warp_max as warp_max
-from weft.language.threads.warp import warp_min as warp_min
-from weft.language.threads.warp import warp_or as warp_or
-from weft.language.threads.warp import warp_sum as warp_sum
-from weft.language.threads.warp import warp_xor as warp_xor
 from weft.language.threads.warp import warpgroup as warpgroup
 from weft.language.threads.warp import warpgroup_id as warpgroup_id
 from weft.primitives import block as block

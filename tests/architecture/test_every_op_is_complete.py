@@ -16,6 +16,7 @@ from weft.backends.host import HOST_SYMBOLS
 from weft.codegen.wrapper.function import WRAPPER
 from weft.compiler.module_text import parse_module
 from weft.compiler.pipeline import passes_for
+from weft.dialects.access import Requires
 from weft.dialects.definition import DependsOnWarps
 from weft.dialects.ffi import FFI
 from weft.dialects.flow import walk
@@ -26,6 +27,7 @@ from weft.dialects.simt.memory import GlobalScratchOp
 from weft.dialects.simt.profiling import MarkOp, TirxProfilerOp, TrackProfilerOp
 from weft.dialects.simt.threads import EachOp
 from weft.language.operation import Operation
+from weft.types.capabilities import FEATURES
 
 OPERATIONS = [*SIMT.operations, *NVGPU.operations, *FFI.operations]
 BACKENDS = ("cpu", "cuda")
@@ -71,6 +73,13 @@ def test_every_operation_occurs_in_a_test_of_its_text():
 def test_operations_of_warps_say_that_they_depend_on_them():
     of_warps = [op for op in OPERATIONS if re.search("warp|lane|shuffle|vote|match", op.name)]
     assert [op.name for op in of_warps if DependsOnWarps() not in op.traits] == []
+
+
+def test_operations_require_features_that_there_are():
+    needed = {op.name: op.get_trait(Requires) for op in OPERATIONS}
+    required = {name: one.feature for name, one in needed.items() if one is not None}
+    assert required["nvgpu.tma_load"] == "tma"
+    assert {name: feature for name, feature in required.items() if feature not in FEATURES} == {}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

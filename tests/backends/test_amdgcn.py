@@ -231,8 +231,8 @@ def host(a: weft.Tensor[weft.{dtype}, ("n",)], out: weft.Tensor[weft.{dtype}, ("
 """
 WARP_BODIES = {
     "shuffle": "out[i] = weft.shfl_down(a[i], 1)",
-    "warp_reduce": "out[i] = weft.warp_sum(a[i])",
-    "vote": "out[i] = a[i] if weft.any(a[i] > 1) else weft.{dtype}(weft.ballot(a[i] > 1))",
+    "warp_reduce": "out[i] = weft.warp.sum(a[i])",
+    "vote": "out[i] = a[i] if weft.warp.any(a[i] > 1) else weft.{dtype}(weft.ballot(a[i] > 1))",
     "lane_id": "out[i] = weft.{dtype}(weft.lane_id())",
     "warp_id": "out[i] = weft.{dtype}(weft.warp_id())",
     "warp_barrier": "weft.sync_warp(); out[i] = a[i]",

@@ -140,10 +140,10 @@ def test_warps_and_barriers(dtype: weft.DType):
         f"tile = weft.shared(64, weft.{dtype.name})",
         "tile[i] = weft.shfl_xor(x, 1)",
         "weft.sync_threads()",
-        f"acc = weft.{dtype.name}(weft.warp_sum(tile[63 - i]))",
+        f"acc = weft.{dtype.name}(weft.warp.sum(tile[63 - i]))",
         "for k in range(n):",
         "    weft.sync_threads()",
-        f"    acc = weft.{dtype.name}(weft.warp_max(acc + y))",
+        f"    acc = weft.{dtype.name}(weft.warp.max(acc + y))",
         "out[i] = acc",
     ]
     assert_links("\n".join(lines), dtype)

@@ -55,7 +55,7 @@ def test_a_kernel_says_how_its_threads_run():
 DIVERGING = {
     "if t < 7:\n    weft.sync_threads()": "sync_threads in a branch",
     "for _ in range(t):\n    weft.sync_threads_count(t > 3)": "sync_threads_count in a loop",
-    "while a[0] > weft.f32(t):\n    a[0] = weft.warp_sum(a[0])": "a loop that may wait for what other threads write",
+    "while a[0] > weft.f32(t):\n    a[0] = weft.warp.sum(a[0])": "a loop that may wait for what other threads write",
     "if weft.lane_id() < 5:\n    weft.ballot(t > 3, mask=31)": "ballot in a branch",
     "weft.shfl_down(t, 1, mask=255 << (t & 24))": "shfl_down",
     "if weft.warp_id() == 0:\n    weft.sync_threads()": "sync_threads in a branch",
@@ -124,8 +124,8 @@ WAITS = {
     "shfl_down": "weft.shfl_down(t, 1)",
     "ballot": "weft.ballot(t > 3)",
     "match_all": "weft.match_all(t)",
-    "warp_sum": "weft.warp_sum(t)",
-    "warp_max": "weft.warp_max(weft.u32(t))",
+    "warp.sum": "weft.warp.sum(t)",
+    "warp.max": "weft.warp.max(weft.u32(t))",
 }
 
 

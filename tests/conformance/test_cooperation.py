@@ -194,8 +194,8 @@ def test_shuffles_follow_ptx(kind, width, dtype):
 def vote_kernel(a: weft.Tensor, out: weft.Tensor):
     t = weft.thread_idx.x
     out[0, t] = weft.i32(weft.ballot(a[t] > 0))
-    out[1, t] = 1 if weft.any(a[t] > 0) else 0
-    out[2, t] = 1 if weft.all(a[t] > 0) else 0
+    out[1, t] = 1 if weft.warp.any(a[t] > 0) else 0
+    out[2, t] = 1 if weft.warp.all(a[t] > 0) else 0
     out[3, t] = weft.i32(weft.match(a[t]))
     out[4, t] = weft.i32(weft.match_all(a[t]))
 
@@ -226,9 +226,9 @@ def test_votes_and_matches_see_the_lanes_that_are_there(n, seed):
 @weft.kernel
 def warp_reduce_kernel(a: weft.Tensor, out: weft.Tensor):
     t = weft.thread_idx.x
-    out[0, t] = weft.warp_sum(a[t])
-    out[1, t] = weft.warp_min(a[t])
-    out[2, t] = weft.warp_max(a[t])
+    out[0, t] = weft.warp.sum(a[t])
+    out[1, t] = weft.warp.min(a[t])
+    out[2, t] = weft.warp.max(a[t])
 
 
 @weft.jit
@@ -253,9 +253,9 @@ def test_warp_reductions_give_every_lane_the_result(dtype):
 def half_warp_kernel(a: weft.Tensor):
     t = weft.thread_idx.x
     if weft.lane_id() < 16:
-        a[t] = weft.warp_sum(a[t], mask=0x0000FFFF)
+        a[t] = weft.warp.sum(a[t], mask=0x0000FFFF)
     else:
-        a[t] = weft.warp_max(a[t], mask=0xFFFF0000)
+        a[t] = weft.warp.max(a[t], mask=0xFFFF0000)
 
 
 @weft.jit
@@ -421,9 +421,9 @@ def test_clocks_go_forward():
 @weft.kernel
 def warp_bits_kernel(a: weft.Tensor, out: weft.Tensor):
     t = weft.thread_idx.x
-    out[0, t] = weft.warp_and(a[t])
-    out[1, t] = weft.warp_or(a[t])
-    out[2, t] = weft.warp_xor(a[t])
+    out[0, t] = weft.warp.bitwise_and(a[t])
+    out[1, t] = weft.warp.bitwise_or(a[t])
+    out[2, t] = weft.warp.bitwise_xor(a[t])
     out[3, t] = weft.warp_id()
 
 
@@ -472,7 +472,7 @@ def last_block_kernel(a: weft.Tensor, parts: weft.Tensor, done: weft.Tensor, out
     last = weft.shared(1, weft.i32)
     t = weft.thread_idx.x
     b = weft.block_idx.x
-    v = weft.warp_sum(a[b * 32 + t])
+    v = weft.warp.sum(a[b * 32 + t])
     if t == 0:
         parts[b] = v
         weft.fence_device()

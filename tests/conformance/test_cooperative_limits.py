@@ -28,7 +28,7 @@ def neighbor_kernel(out: weft.Tensor):
     warp_size = weft.math.popcount(weft.ballot(True))
     lowest = weft.shfl_idx(thread, 0)
     weft.sync_warp()
-    largest = weft.warp_max(thread)
+    largest = weft.warp.max(thread)
     if largest - lowest == warp_size - 1 and weft.sync_threads_count(value == 0) == 1:
         out[thread] = thread + value
 
@@ -184,7 +184,7 @@ def masked(mask: str, lanes: int = 20) -> np.ndarray:
         @weft.kernel
         def kernel(out: weft.Tensor):
             t = weft.thread_idx.x
-            out[t] = weft.warp_sum(1 << t, mask={mask})
+            out[t] = weft.warp.sum(1 << t, mask={mask})
 
         @weft.jit
         def host(out: weft.Tensor[weft.i32, ("n",)]):
@@ -219,7 +219,7 @@ def test_masks_that_overlap_and_differ_are_an_error():
     with pytest.raises(RuntimeError, match="with different masks") as caught:
         masked("weft.u32(0xFFFFF) if t < 4 else weft.u32(0xFFFF1)")
     first, second = str(caught.value).splitlines()[1:]
-    assert first.startswith("  threads 0..3 at warp_sum at ")
+    assert first.startswith("  threads 0..3 at warp.sum at ")
     assert first.endswith("(mask 0x000fffff)")
     assert second.endswith("(mask 0x000ffff1)")
 
@@ -228,12 +228,12 @@ NAMES = {
     "shfl_up": "weft.shfl_up(t, 1)",
     "shfl_idx": "weft.shfl_idx(t, 0)",
     "ballot": "weft.ballot(t > 0)",
-    "any": "weft.any(t > 0)",
+    "warp.any": "weft.warp.any(t > 0)",
     "match": "weft.match(t)",
     "match_all": "weft.match_all(t)",
-    "warp_sum": "weft.warp_sum(t)",
-    "warp_min": "weft.warp_min(weft.u32(t))",
-    "warp_xor": "weft.warp_xor(t)",
+    "warp.sum": "weft.warp.sum(t)",
+    "warp.min": "weft.warp.min(weft.u32(t))",
+    "warp.bitwise_xor": "weft.warp.bitwise_xor(t)",
     "warp barrier": "weft.sync_warp()",
 }
 

@@ -23,7 +23,7 @@ def sum_kernel(b: weft.Tensor, total: weft.Tensor):
     sums = 0.0
     for i in range(weft.thread_idx.x, b.shape[0], 32):
         sums += b[i]
-    sums = weft.warp_sum(sums)
+    sums = weft.warp.sum(sums)
     if weft.thread_idx.x == 0:
         total[0] = sums
 

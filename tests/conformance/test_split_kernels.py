@@ -80,7 +80,7 @@ KERNELS = {
             value += weft.shfl_xor(value, 1 << step)
         votes = weft.ballot(a[t] > 0.0)
         up = weft.shfl_up(value, t % 7, width=16)
-        tile[t] = weft.warp_max(a[t])
+        tile[t] = weft.warp.max(a[t])
         weft.sync_threads()
         one = weft.shfl_idx(a[t], 17) + weft.shfl_idx(value, 0)
         out[t] = value + up + tile[n - 1 - t] + weft.f32(weft.math.popcount(votes)) + one
@@ -93,11 +93,11 @@ KERNELS = {
         total = 0.0
         for step in range(warp + 1):
             total = weft.shfl_down(total + a[t], step) + 1.0
-            if weft.any(total > 3.0):
-                total -= weft.warp_sum(a[(t + step) % n]) * 0.125
+            if weft.warp.any(total > 3.0):
+                total -= weft.warp.sum(a[(t + step) % n]) * 0.125
         if warp == 1:
             total = weft.shfl_idx(total, lane // 2)
-            while weft.all(total < 20.0):
+            while weft.warp.all(total < 20.0):
                 total += 1.5
         tile[t] = total
         weft.sync_threads()
@@ -254,7 +254,7 @@ def test_values_of_every_type_live_through_barriers_and_shuffles():
             "weft.sync_threads()",
             "out[t] = " + " + ".join(f"weft.f32(v_{name})" for name in TYPES),
             *(
-                f"out[t] += weft.f32(weft.warp_{kind}(v_{name}))"
+                f"out[t] += weft.f32(weft.warp.{kind}(v_{name}))"
                 for name in ("i8", "i32", "u64", "f16", "bf16", "f64")
                 for kind in ("sum", "min", "max")
             ),

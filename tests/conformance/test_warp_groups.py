@@ -20,9 +20,9 @@ def group_then_all_kernel(a: weft.Tensor, sums: weft.Tensor, largest: weft.Tenso
     positive = weft.ballot(a[i] > 0)
     mine = 0
     if a[i] > 0:
-        mine = weft.warp_sum(a[i], positive)
+        mine = weft.warp.sum(a[i], positive)
     sums[i] = mine
-    largest[i] = weft.warp_max(mine + i)
+    largest[i] = weft.warp.max(mine + i)
 
 
 @pytest.mark.parametrize("n", [8, 32, 45, 96])
@@ -49,7 +49,7 @@ def alone_then_all_kernel(out: weft.Tensor):
     weft.sync_warp()
     if i < 3:
         weft.sync_warp(7)
-    out[i] = weft.shfl_idx(i, 31) + weft.warp_sum(1)
+    out[i] = weft.shfl_idx(i, 31) + weft.warp.sum(1)
 
 
 def test_one_lane_waits_for_itself_and_then_for_all():
@@ -66,7 +66,7 @@ def groups_of_rounds_kernel(rounds: weft.Tensor, out: weft.Tensor):
     value = i
     for _ in range(rounds[i // 8]):
         value += weft.shfl_xor(value, 1, mask=group)
-    out[i] = weft.warp_sum(value)
+    out[i] = weft.warp.sum(value)
 
 
 def test_groups_take_different_numbers_of_rounds_before_they_meet():
@@ -85,7 +85,7 @@ def test_groups_take_different_numbers_of_rounds_before_they_meet():
 def never_together_kernel(out: weft.Tensor):
     i = weft.thread_idx.x
     if i < 16:
-        out[i] = weft.warp_sum(i)
+        out[i] = weft.warp.sum(i)
     else:
         weft.sync_warp()
 
@@ -95,7 +95,7 @@ def test_groups_that_never_meet_are_an_error_that_names_both():
         never_together_kernel[1, WARP](np.zeros(WARP, np.int32))
     lines = str(caught.value).splitlines()
     assert "lanes of one mask call different warp collectives" in lines[0]
-    assert lines[1].startswith("  threads 0..15 at warp_sum")
+    assert lines[1].startswith("  threads 0..15 at warp.sum")
     assert lines[2].startswith("  threads 16..31 at warp barrier at ")
 
 
@@ -105,14 +105,14 @@ def after_returns_kernel(a: weft.Tensor, votes: weft.Tensor, sums: weft.Tensor, 
     if a[i] < 0:
         return
     votes[i, 0] = weft.ballot(a[i] > 3)
-    votes[i, 1] = weft.any(a[i] > 6)
-    votes[i, 2] = weft.all(a[i] < 7)
+    votes[i, 1] = weft.warp.any(a[i] > 6)
+    votes[i, 2] = weft.warp.all(a[i] < 7)
     votes[i, 3] = weft.match(a[i])
     weft.sync_warp()
-    sums[i, 0] = weft.warp_sum(a[i])
-    sums[i, 1] = weft.warp_max(a[i])
-    sums[i, 2] = weft.warp_and(a[i])
-    means[i] = weft.warp_sum(weft.f32(a[i]))
+    sums[i, 0] = weft.warp.sum(a[i])
+    sums[i, 1] = weft.warp.max(a[i])
+    sums[i, 2] = weft.warp.bitwise_and(a[i])
+    means[i] = weft.warp.sum(weft.f32(a[i]))
 
 
 @weft.jit

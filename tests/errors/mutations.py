@@ -31,7 +31,7 @@ def kernel(a, b):
     while (n := mine[0]) > 3 and not i:
         mine[0], x = n // 2, (a[i], 1, None)
         break
-    total = weft.warp_sum(sum([part[k] for k in range(2)]))
+    total = weft.warp.sum(sum([part[k] for k in range(2)]))
     weft.atomic_add(b, i, total, order="acquire", scope="block")
     x, y = weft.load_vector(tile, (0, 0), 2)
     weft.store_vector(tile, (1, 2), (x, y))

@@ -146,12 +146,12 @@ def test_a_barrier_in_a_condition_runs_in_every_iteration():
 
 
 def behind_and(a):
-    if a[0] > 0 and weft.any(a[1] > 0):
+    if a[0] > 0 and weft.warp.any(a[1] > 0):
         a[0] = 1
 
 
 def behind_or(a):
-    a[0] = weft.i32(a[0] > 0 or weft.all(a[1] > 0))
+    a[0] = weft.i32(a[0] > 0 or weft.warp.all(a[1] > 0))
 
 
 def in_a_conditional_expression(a):

@@ -65,10 +65,10 @@ def warp_sums_kernel(a: weft.Tensor, sums: weft.Tensor, extremes: weft.Tensor, n
     i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     if i >= n:
         return
-    sums[i] = weft.warp_sum(a[i])
-    extremes[i] = weft.warp_max(weft.i32(a[i] * 1000))
+    sums[i] = weft.warp.sum(a[i])
+    extremes[i] = weft.warp.max(weft.i32(a[i] * 1000))
     if weft.lane_id() % 3 == 0:
-        sums[i] += weft.warp_sum(a[i], weft.ballot(True, 0x49249249))
+        sums[i] += weft.warp.sum(a[i], weft.ballot(True, 0x49249249))
 
 
 @weft.jit
@@ -96,7 +96,7 @@ def shuffles_kernel(a: weft.Tensor, out: weft.Tensor):
     out[5, i] = weft.i32(weft.ballot(x % 3 == 0))
     out[6, i] = weft.i32(weft.match(x % 4))
     out[7, i] = weft.i32(weft.match_all(x >> 30))
-    out[8, i] = weft.i32(weft.any(x == 5)) + 2 * weft.i32(weft.all(x < 1000))
+    out[8, i] = weft.i32(weft.warp.any(x == 5)) + 2 * weft.i32(weft.warp.all(x < 1000))
 
 
 @weft.jit

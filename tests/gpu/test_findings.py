@@ -100,7 +100,7 @@ def test_a_checked_read_outside_gives_zero_and_goes_on():
 def positive_kernel(a: weft.Tensor):
     assert a[weft.thread_idx.x] > 0, "not positive"
     weft.sync_threads()
-    a[weft.thread_idx.x] += weft.warp_sum(1.0)
+    a[weft.thread_idx.x] += weft.warp.sum(1.0)
 
 
 @weft.jit

@@ -8,15 +8,21 @@ import pytest
 from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language import resolve
+from weft.language.threads import warp
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
 SHUFFLES = ("up", "down", "xor", "idx")
-REDUCTIONS = ("sum", "min", "max", "and", "or", "xor")
-BITWISE = ("and", "or", "xor")
+BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
+REDUCTIONS = ("sum", "min", "max", *BITWISE)
 
 
 def emit(name, trace, *arguments, **keywords):
+    kind = name.removeprefix("warp.")
+    if kind in ("any", "all"):
+        return getattr(warp, kind).emit(trace.builder, *arguments, **keywords)
+    if kind != name:
+        return warp.over_lanes.emit(trace.builder, kind, *arguments, **keywords)
     return resolve(name).emit(trace.builder, *arguments, **keywords)
 
 
@@ -76,7 +82,7 @@ def test_a_width_is_known_at_compile_time():
 
 
 @pytest.mark.parametrize(
-    ("kind", "result"), [("ballot", "u32"), ("any", "bool_"), ("all", "bool_")]
+    ("kind", "result"), [("ballot", "u32"), ("warp.any", "bool_"), ("warp.all", "bool_")]
 )
 def test_a_vote_takes_any_number_by_its_truth(kind, result):
     trace = Trace()
@@ -101,25 +107,25 @@ def test_a_reduction_has_the_type_that_arithmetic_gives(kind, dtype):
     value = trace.scalar(dtype)
     if kind in BITWISE and dtype.is_float:
         with pytest.raises(TypeMismatchError) as caught:
-            emit(f"warp_{kind}", trace, value)
+            emit(f"warp.{kind}", trace, value)
         assert caught.value.code == "WARP_BITWISE"
         return
     arithmetic = {"bool_": "i32", "f8e4m3": "f32", "f8e5m2": "f32"}
     expected = dtype.name if kind in BITWISE else arithmetic.get(dtype.name, dtype.name)
-    assert emit(f"warp_{kind}", trace, value).dtype.name == expected
+    assert emit(f"warp.{kind}", trace, value).dtype.name == expected
     trace.verify()
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [(types.u8, "umax"), (types.i16, "max")], ids=str)
 def test_a_maximum_compares_by_the_sign_of_the_value(dtype, kind):
     trace = Trace()
-    emit("warp_max", trace, trace.scalar(dtype))
+    emit("warp.max", trace, trace.scalar(dtype))
     assert f'simt.warp_reduce "{kind}"' in trace.verify()
 
 
 def test_small_integers_are_exchanged_in_32_bits():
     trace = Trace()
-    emit("warp_sum", trace, trace.scalar(types.i8))
+    emit("warp.sum", trace, trace.scalar(types.i8))
     assert trace.names == ["arith.extsi", "simt.warp_reduce", "arith.trunci"]
     trace.verify()
 
@@ -127,8 +133,8 @@ def test_small_integers_are_exchanged_in_32_bits():
 def test_constants_take_the_type_that_they_have_by_themselves():
     trace = Trace()
     assert emit("shfl_up", trace, 1.5, 1).dtype is types.f32
-    assert emit("warp_sum", trace, 1).dtype is types.i32
-    assert emit("warp_sum", trace, 1 << 40).dtype is types.i64
+    assert emit("warp.sum", trace, 1).dtype is types.i32
+    assert emit("warp.sum", trace, 1 << 40).dtype is types.i64
     trace.verify()
 
 
@@ -137,7 +143,7 @@ CALLS = {
     "ballot": lambda trace, mask: emit("ballot", trace, True, mask),
     "match": lambda trace, mask: emit("match", trace, 1, mask),
     "match_all": lambda trace, mask: emit("match_all", trace, 1, mask),
-    "warp_sum": lambda trace, mask: emit("warp_sum", trace, 1, mask),
+    "warp.sum": lambda trace, mask: emit("warp.sum", trace, 1, mask),
 }
 
 
@@ -156,7 +162,7 @@ def test_a_mask_is_checked_as_that_of_sync_warp(name):
 def test_a_value_that_is_not_a_number_is_refused():
     trace = Trace()
     tensor = trace.tensor(types.i32)
-    for name, arguments in (("shfl_up", (1,)), ("match", ()), ("warp_sum", ())):
+    for name, arguments in (("shfl_up", (1,)), ("match", ()), ("warp.sum", ())):
         with pytest.raises(
             TypeMismatchError, match=f"{name}: the value must be a number, received Tensor"
         ):

@@ -71,7 +71,7 @@ def several_flags_kernel(flags, out):
 
 @weft.kernel
 def voted_kernel(flags, out):
-    while weft.any(flags[weft.thread_idx.x & 7] == 0):
+    while weft.warp.any(flags[weft.thread_idx.x & 7] == 0):
         pass
     out[0] = 1
 

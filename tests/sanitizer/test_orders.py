@@ -49,7 +49,7 @@ def test_threads_and_blocks_run_in_the_order_that_is_asked_for():
 def waiting_kernel(turn: weft.Tensor, out: weft.Tensor):
     i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     weft.sync_threads()
-    first = weft.warp_sum(1)
+    first = weft.warp.sum(1)
     out[i] = weft.atomic_add(turn, 0, 1) + 0 * first
 
 
@@ -92,7 +92,7 @@ def test_a_correct_function_is_the_same_in_every_order():
         i = weft.thread_idx.x
         tile[63 - i] = a[i]
         weft.sync_threads()
-        out[weft.block_idx.x, i] = tile[i] + weft.warp_sum(a[i])
+        out[weft.block_idx.x, i] = tile[i] + weft.warp.sum(a[i])
         weft.atomic_add(count, 0, 1)
 
     a, out, count = (np.zeros(shape, np.int32) for shape in (64, (3, 64), 1))

@@ -161,7 +161,7 @@ def meet_kernel(a: weft.Tensor, flag: weft.Tensor):
         weft.atomic_exchange(flag, 0, 1)
     while flag[0] == 0:
         pass
-    total = weft.warp_sum(a[i])
+    total = weft.warp.sum(a[i])
     assert total < 10, "too much"
 
 

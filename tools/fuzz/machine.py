@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import re
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from tools.fuzz.values import (
     convert,
     counted,
     product,
+    summed,
     tick,
 )
 
@@ -39,8 +41,8 @@ if TYPE_CHECKING:
 BARRIERS = ("sync_threads", "sync_threads_count", "sync_threads_and", "sync_threads_or")
 SHUFFLES = ("shfl_up", "shfl_down", "shfl_xor", "shfl_idx")
 WAITING = (
-    *BARRIERS, *SHUFFLES, "ballot", "any", "all", "match", "match_all", "warp_sum", "warp_min",
-    "warp_max", "warp_and", "warp_or", "warp_xor", "sync_warp",
+    *BARRIERS, *SHUFFLES, "ballot", "warp.any", "warp.all", "match", "match_all", "warp.sum", "warp.min",
+    "warp.max", "warp.bitwise_and", "warp.bitwise_or", "warp.bitwise_xor", "sync_warp",
 )  # fmt: skip
 EVERYONE = 0xFFFFFFFF
 STEPS = 2_000_000
@@ -52,11 +54,9 @@ Request = tuple[str, int, tuple[Any, ...], dict[str, Any]]
 
 
 def _of_weft(node: ast.AST) -> str:
-    """The name in `weft.name(...)`, or nothing."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if isinstance(node.func.value, ast.Name) and node.func.value.id == "weft":
-            return node.func.attr
-    return ""
+    """The name in `weft.name(...)` or `weft.warp.name(...)`, or nothing."""
+    name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+    return name.removeprefix("weft.") if name.startswith("weft.") else ""
 
 
 def _waiting_functions(tree: ast.Module) -> set[str]:
@@ -236,13 +236,13 @@ def _collective(name: str, requests: dict[int, Any], mask: int) -> dict[int, Any
         return dict.fromkeys(first)
     if name in SHUFFLES:
         return {lane: _shuffled(name, lane, requests, first) for lane in requests}
-    if name in ("ballot", "any", "all"):
+    if name in ("ballot", "warp.any", "warp.all"):
         votes = sum(1 << lane for lane, value in first.items() if value)
         everyone = sum(1 << lane for lane in first)
         answer = {
             "ballot": Value(U32, votes),
-            "any": Value(BOOL, int(votes != 0)),
-            "all": Value(BOOL, int(votes == everyone)),
+            "warp.any": Value(BOOL, int(votes != 0)),
+            "warp.all": Value(BOOL, int(votes == everyone)),
         }[name]
         return dict.fromkeys(first, answer)
     if name in ("match", "match_all"):
@@ -272,17 +272,17 @@ def _shuffled(name: str, lane: int, requests: dict[int, Any], values: dict[int, 
 
 
 def _reduced(name: str, values: list[Value]) -> Value:
-    type_ = counted(values[0].type)
+    type_ = (summed if name == "warp.sum" else counted)(values[0].type)
     values = [convert(value, type_) for value in values]
-    if name in ("warp_min", "warp_max"):
-        chosen = MATH.min if name == "warp_min" else MATH.max
+    if name in ("warp.min", "warp.max"):
+        chosen = MATH.min if name == "warp.min" else MATH.max
         result = values[0]
         for value in values[1:]:
             result = chosen(result, value)
         return result
     if type_.kind == "f" and len(values) != 32:
         raise UnspecifiedError("a sum of floats over a part of a warp")
-    sign = {"warp_sum": "+", "warp_and": "&", "warp_or": "|", "warp_xor": "^"}[name]
+    sign = {"sum": "+", "and": "&", "or": "|", "xor": "^"}[re.split(r"[._]", name)[-1]]
     while len(values) > 1:  # adjacent values first
         pairs = [arithmetic(sign, values[k], values[k + 1]) for k in range(0, len(values) - 1, 2)]
         values = pairs + values[len(values) - len(values) % 2 :]

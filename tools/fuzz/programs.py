@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tools.fuzz.expressions import FLOATS, INTEGERS, NUMBERS, Expressions, Helper, Scope, joins
-from tools.fuzz.values import BF16, BOOL, I32, SIGNED, UNSIGNED, Type, to_float, wide, wrap
+from tools.fuzz.values import BF16, BOOL, I32, SIGNED, UNSIGNED, Type, summed, to_float, wide, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -378,9 +378,10 @@ class Writer:
     def _collected(self, place: Place, mask: str) -> tuple[str, Type]:
         """A call that lanes make together, and its type."""
         type_ = self.random.choice(INTEGERS)
-        kinds = ("warp_sum", "warp_min", "warp_max", "warp_and", "warp_or", "warp_xor", "shfl")
-        kind = self.random.choice((*kinds, "shfl", "ballot", "any", "all", "match"))
-        if kind in ("ballot", "any", "all"):
+        bitwise = ("warp.bitwise_and", "warp.bitwise_or", "warp.bitwise_xor")
+        kinds = ("warp.sum", "warp.min", "warp.max", *bitwise, "shfl")
+        kind = self.random.choice((*kinds, "shfl", "ballot", "warp.any", "warp.all", "match"))
+        if kind in ("ballot", "warp.any", "warp.all"):
             value = self.condition(place)
             result = UNSIGNED[32] if kind == "ballot" else BOOL
             return f"weft.{kind}({value}{mask})", result
@@ -397,9 +398,10 @@ class Writer:
             keyword = mask.replace(", ", ", mask=")
             value = self.of(type_, place, 2)
             return f"weft.shfl_{name}({value}, {distance}{keyword}{width})", type_
-        if kind == "warp_sum" and not mask and self.block % 32 == 0 and self.chance(0.4):
+        if kind == "warp.sum" and not mask and self.block % 32 == 0 and self.chance(0.4):
             type_ = self.random.choice(FLOATS)
-        return f"weft.{kind}({self.of(type_, place, 2)}{mask})", type_
+        result = summed(type_) if kind == "warp.sum" else type_
+        return f"weft.{kind}({self.of(type_, place, 2)}{mask})", result
 
     def collective(self, place: Place) -> list[str]:
         """Collectives of a warp's lanes."""

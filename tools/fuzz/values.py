@@ -147,6 +147,13 @@ def counted(type_: Type) -> Type:
     return F32 if type_.bits == 8 and type_.kind == "f" else type_
 
 
+def summed(type_: Type) -> Type:
+    """Type of `weft.warp.sum` of values of a type."""
+    if type_.bits >= 32 and type_.kind != "b":
+        return type_
+    return F32 if type_.kind == "f" else I32
+
+
 def common(first: Type, second: Type) -> Type:
     """The type in which two operands meet."""
     a, b = counted(first), counted(second)

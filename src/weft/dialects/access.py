@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traits by which an operation describes its memory accesses, its synchronization and its name in the language.
+"""Traits by which an operation describes its accesses, its synchronization, its requirements and its name.
 
 Passes read these instead of listing classes: bounds checks, the sanitizer's instrumentation, traces, remarks, and the
 search for written arguments.
@@ -159,6 +159,23 @@ class CalledAs(OpTrait):
 
 
 @dataclass(frozen=True)
+class Requires(OpTrait):
+    """The operation needs a feature that architectures may lack.
+
+    A property `requirement` says it where it depends on the operation.
+
+    Attributes:
+        feature: of `weft.types.capabilities`.
+        called: the operation's name in the language, where that of `CalledAs` is not meant.
+        hint: beyond the choice of another architecture.
+    """
+
+    feature: str
+    called: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
 class OwnMemory(OpTrait):
     """The result is memory of the function's own: a thread's, a block's or a call's."""
 
@@ -210,6 +227,15 @@ def barrier_of(op: Operation) -> tuple[SSAValue, SSAValue] | None:
         if access.extent == "barrier":
             return access.tensor, access.indices[0]
     return None
+
+
+def requirement_of(op: Operation) -> Requires | None:
+    """Returns what an operation needs of the architecture, with its name in the language."""
+    found: Requires | None = getattr(op, "requirement", None) or trait_of(op, Requires)
+    if found is None or found.called:
+        return found
+    name = trait_of(op, CalledAs)
+    return Requires(found.feature, name.of(op) if name is not None else op.name, found.hint)
 
 
 def written_by(op: Operation) -> Sequence[SSAValue]:

@@ -34,6 +34,9 @@ _NAMES: Final = {
     "threadfence_block": "fence_block",
     "threadfence_system": "fence_system",
     "shfl": "shfl_idx",
+    **{f"warp_{name}": f"warp.{name}" for name in ("sum", "min", "max")},
+    **{f"warp_{name}": f"warp.bitwise_{name}" for name in ("and", "or", "xor")},
+    **{name: f"warp.{name}" for name in ("any", "all")},
     "popc": "math.popcount",
     "popcll": "math.popcount",
     "clzll": "math.clz",
@@ -104,8 +107,8 @@ def near(name: str, known: Collection[str]) -> list[str]:
     """Up to three names that are similar to `name`, or contain it as a word.
 
     Example:
-        >>> near("sycn_threads", ["sync_threads", "stride"]), near("sum", ["warp_sum", "sym"])
-        (['sync_threads'], ['warp_sum'])
+        >>> near("sycn_threads", ["sync_threads", "stride"]), near("sum", ["lane_sum", "sym"])
+        (['sync_threads'], ['lane_sum'])
     """
     from difflib import get_close_matches  # only a mistake needs it
 

@@ -27,13 +27,11 @@ from weft.language.numbers.operators import binary
 from weft.language.numbers.rounding import max_, min_
 from weft.language.operation import operation
 from weft.language.threads.warp import (
+    over_lanes,
     shfl_down,
     shfl_idx,
     shfl_up,
     shfl_xor,
-    warp_max,
-    warp_min,
-    warp_sum,
 )
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
     from weft.types.dtype import DType
 
-_OVER_WARP: Final = {"sum": warp_sum, "max": warp_max, "min": warp_min}
 _SHUFFLES: Final = {"up": shfl_up, "down": shfl_down, "idx": shfl_idx, "xor": shfl_xor}
 
 
@@ -145,9 +142,8 @@ def moved(
 
 @operation
 def over_warp(builder: Builder, kind: str, value: object, mask: object) -> Any:
-    """The ``"sum"``, ``"max"`` or ``"min"`` of each number over the lanes of a mask, by the machine's own means."""
-    combine = _OVER_WARP[kind].emit
-    return _each(value, lambda leaf: combine(builder, leaf, mask))
+    """The ``"sum"``, ``"max"``, … of each number over the lanes of a mask, by the machine's own instructions."""
+    return _each(value, lambda leaf: over_lanes.emit(builder, kind, leaf, mask))
 
 
 @operation

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from weft.primitives.warp_functions import any as any
     from weft.primitives.warp_functions import argmax as argmax
     from weft.primitives.warp_functions import argmin as argmin
+    from weft.primitives.warp_functions import bitwise_and as bitwise_and
+    from weft.primitives.warp_functions import bitwise_or as bitwise_or
+    from weft.primitives.warp_functions import bitwise_xor as bitwise_xor
     from weft.primitives.warp_functions import count as count
     from weft.primitives.warp_functions import exchange as exchange
     from weft.primitives.warp_functions import exclusive_scan as exclusive_scan
@@ -36,6 +39,9 @@ __all__ = (
     "any",
     "argmax",
     "argmin",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
     "count",
     "exchange",
     "exclusive_scan",

@@ -114,6 +114,47 @@ def min(value: Any, mask: Any = None, width: Any = WARP_SIZE, *, nan: bool = Fal
     return folded(kind, items.counted(value, name), mask, width, name)
 
 
+@device_function("warp.bitwise_and")
+def bitwise_and(value: Any, mask: Any = None) -> Any:
+    """The bitwise and over all lanes, returned to each of them; of integers and ``bool_``.
+
+    Args:
+        value: a number, or a tuple or frozen dataclass of numbers.
+        mask: the lanes that take part, as in `warp.reduce`.
+
+    Raises:
+        TypeMismatchError, ValueRangeError: as `warp.reduce`; floats are refused.
+
+    Example:
+        ``common = weft.warp.bitwise_and(word)``
+    """
+    return _of_bits("bitwise_and", value, mask)
+
+
+@device_function("warp.bitwise_or")
+def bitwise_or(value: Any, mask: Any = None) -> Any:
+    """The bitwise or over all lanes, returned to each of them; arguments and errors as in `warp.bitwise_and`.
+
+    Example:
+        ``seen = weft.warp.bitwise_or(1 << digit)``
+    """
+    return _of_bits("bitwise_or", value, mask)
+
+
+@device_function("warp.bitwise_xor")
+def bitwise_xor(value: Any, mask: Any = None) -> Any:
+    """The bitwise exclusive or over all lanes, returned to each of them; arguments and errors as in `warp.bitwise_and`.
+
+    Example:
+        ``parity = weft.warp.bitwise_xor(word)``
+    """
+    return _of_bits("bitwise_xor", value, mask)
+
+
+def _of_bits(kind: str, value: Any, mask: Any) -> Any:
+    return over_warp(kind, numbers(value, f"warp.{kind}"), ALL if mask is None else mask)
+
+
 def folded(kind: str, value: Any, mask: Any, width: Any, name: str) -> Any:
     """A sum, maximum or minimum: by the warp's own instructions where it takes part as a whole."""
     value = items.of_thread(value, partial(of_two, kind), name)

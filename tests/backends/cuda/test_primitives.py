@@ -24,12 +24,12 @@ def sum_kernel(a: weft.Tensor, sums: weft.Tensor):
 @weft.kernel
 def sum_by_hand_kernel(a: weft.Tensor, sums: weft.Tensor):
     partial = weft.shared(WARPS, a.dtype)
-    total = weft.warp_sum(a[weft.block_idx.x * THREADS + weft.thread_idx.x])
+    total = weft.warp.sum(a[weft.block_idx.x * THREADS + weft.thread_idx.x])
     if weft.lane_id() == 0:
         partial[weft.warp_id()] = total
     weft.sync_threads()
     nothing = -0.0 if a.dtype.is_float else 0
-    total = weft.warp_sum(partial[weft.lane_id()] if weft.lane_id() < WARPS else nothing)
+    total = weft.warp.sum(partial[weft.lane_id()] if weft.lane_id() < WARPS else nothing)
     if weft.thread_idx.x == 0:
         sums[weft.block_idx.x] = total
 

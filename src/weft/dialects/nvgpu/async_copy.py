@@ -20,7 +20,15 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.access import Access, Accesses, CalledAs, Orders, StartsAsync, Synchronizes
+from weft.dialects.access import (
+    Access,
+    Accesses,
+    CalledAs,
+    Orders,
+    Requires,
+    StartsAsync,
+    Synchronizes,
+)
 from weft.dialects.definition import (
     BaseOperation,
     flag,
@@ -74,6 +82,7 @@ class CpAsyncCopyOp(BaseOperation):
         ),
         StartsAsync("elements"),
         CalledAs("cp_async.copy"),
+        Requires("cp_async"),
     )
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
@@ -108,7 +117,7 @@ class CpAsyncCommitOp(_GroupOp):
     """This thread's copies since the last one are a group."""
 
     name = "nvgpu.cp_async_commit"
-    traits = traits_def(Orders("commit"), CalledAs("cp_async.commit"))
+    traits = traits_def(Orders("commit"), CalledAs("cp_async.commit"), Requires("cp_async"))
 
     assembly_format = "attr-dict"
 
@@ -118,7 +127,9 @@ class CpAsyncWaitOp(_GroupOp):
     """Waits until all but the newest `pending` groups of this thread are complete."""
 
     name = "nvgpu.cp_async_wait"
-    traits = traits_def(Synchronizes("copies", "elements"), CalledAs("cp_async.wait"))
+    traits = traits_def(
+        Synchronizes("copies", "elements"), CalledAs("cp_async.wait"), Requires("cp_async")
+    )
 
     pending: Integer = integer(i32)
     assembly_format = "$pending attr-dict"
@@ -168,6 +179,7 @@ class BulkLoadOp(BaseOperation):
         ),
         StartsAsync("phase"),
         CalledAs("bulk_copy"),
+        Requires("bulk_copy"),
     )
     assembly_format = (
         "$size `bytes` `to` $to `from` $source `for` $words `[` $index `]` (`cache` $cache^)? attr-dict `:` "
@@ -201,6 +213,7 @@ class BulkStoreOp(BaseOperation):
         ),
         StartsAsync("store"),
         CalledAs("bulk_copy"),
+        Requires("bulk_copy"),
     )
     assembly_format = (
         "$size `bytes` `to` $to `from` $source (`cache` $cache^)? attr-dict `:` "
@@ -245,7 +258,9 @@ class TmaPrefetchOp(BaseOperation):
     indices: Operands = operands(i32)
 
     # Of the cache: so that it is neither removed nor moved across copies.
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), Accesses())
+    traits = traits_def(
+        MemoryReadEffect(), MemoryWriteEffect(), Accesses(), Requires("tma", "tma.prefetch")
+    )
     assembly_format = (
         "$tensor_map (`[` $indices^ `:` type($indices) `]`)? attr-dict `:` type($tensor_map)"
     )
@@ -301,6 +316,7 @@ class TmaLoadOp(BaseOperation):
         ),
         StartsAsync("phase"),
         CalledAs("tma.load"),
+        Requires("tma"),
     )
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
@@ -346,6 +362,7 @@ class TmaStoreOp(_OutOp):
         ),
         StartsAsync("store"),
         CalledAs("tma.store"),
+        Requires("tma"),
     )
 
     assembly_format = (
@@ -368,6 +385,7 @@ class TmaReduceOp(_OutOp):
         ),
         StartsAsync("store"),
         CalledAs("tma.reduce"),
+        Requires("tma"),
     )
 
     kind: String = string()
@@ -397,6 +415,7 @@ class TmaWaitOp(BaseOperation):
         MemoryWriteEffect(),
         Synchronizes("copies", "stores"),
         CalledAs("tma.wait"),
+        Requires("tma"),
     )
     assembly_format = "$pending (`read` $read^)? attr-dict"
 
@@ -412,7 +431,7 @@ class FenceProxyOp(BaseOperation):
 
     is_global: Flag = flag()
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), Requires("tma", "fence_proxy"))
     assembly_format = "(`global` $is_global^)? attr-dict"
 
 

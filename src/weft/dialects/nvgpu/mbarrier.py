@@ -16,7 +16,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.access import Access, Accesses, CalledAs, Synchronizes
+from weft.dialects.access import Access, Accesses, CalledAs, Requires, Synchronizes
 from weft.dialects.definition import (
     BaseOperation,
     DependsOnWarps,
@@ -50,7 +50,12 @@ class MbarrierInitOp(BaseOperation):
     words: Operands = operands(TensorType)
     arrivals: Integers = integers(i32)
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), CalledAs("mbarrier"))
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        CalledAs("mbarrier"),
+        Requires("mbarrier", "mbarrier"),
+    )
     assembly_format = "$words `:` type($words) `arrivals` $arrivals attr-dict"
 
     @property
@@ -82,6 +87,7 @@ class MbarrierArriveOp(BaseOperation):
         MemoryWriteEffect(),
         Accesses((Access("words", "updated", "barrier", indices="index"),), is_required=True),
         CalledAs("Mbarrier.arrive"),
+        Requires("mbarrier", "mbarrier"),
     )
     assembly_format = "$words `[` $index `]` (`expect` $expect_bytes^)? attr-dict `:` type($words)"
 
@@ -102,6 +108,7 @@ class MbarrierReleaseOp(BaseOperation):
         DependsOnWarps(),
         Accesses((Access("words", "updated", "barrier", indices="index"),), is_required=True),
         CalledAs("Mbarrier.release"),
+        Requires("mbarrier", "mbarrier"),
     )
     assembly_format = "$words `[` $index `]` (`ranks` $ranks^)? attr-dict `:` type($words)"
 
@@ -122,6 +129,7 @@ class MbarrierWaitOp(BaseOperation):
         Accesses((Access("words", "read", "barrier", indices="index"),), is_required=True),
         Synchronizes("barrier"),
         CalledAs("Mbarrier.wait"),
+        Requires("mbarrier", "mbarrier"),
     )
     assembly_format = "$words `[` $index `]` `parity` $parity attr-dict `:` type($words)"
 
@@ -143,6 +151,7 @@ class MbarrierTryWaitOp(BaseOperation):
         Accesses((Access("words", "read", "barrier", indices="index"),), is_required=True),
         Synchronizes("barrier"),
         CalledAs("Mbarrier.try_wait"),
+        Requires("mbarrier", "mbarrier"),
     )
     assembly_format = (
         "$words `[` $index `]` `parity` $parity attr-dict `:` type($words) `->` type($result)"

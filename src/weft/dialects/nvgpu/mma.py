@@ -22,7 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.access import Access, Accesses, CalledAs, StartsAsync, Synchronizes
+from weft.dialects.access import Access, Accesses, CalledAs, Requires, StartsAsync, Synchronizes
 from weft.dialects.definition import (
     BaseOperation,
     DependsOnWarps,
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from weft.dialects.definition import Body, Flag, Operands, Result, String
 
 
+_HINT: Final = "weft.mma multiplies on all from sm_80 on"
+
+
 @operation_definition
 class MmaOp(BaseOperation):
     """The product of two fragments, plus a third: `a` · `b` + `c`, by all 32 lanes of a warp.
@@ -68,11 +71,21 @@ class MmaOp(BaseOperation):
 
     # Lanes meet in it: it is neither removed nor moved.
     traits = traits_def(
-        MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps(), CalledAs("mma.mma")
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        CalledAs("mma.mma"),
+        Requires("mma"),
     )
     assembly_format = (
         "$kinds $a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
     )
+
+    @property
+    def requirement(self) -> Requires | None:
+        """What operands of 8 bits need."""
+        kind = self.kinds.data.split()[0]
+        return Requires("mma_f8", f"mma.mma of {kind}") if kind.startswith("f8") else None
 
     def verify_(self) -> None:
         a, b, c = (value.type for value in self.operands)
@@ -104,7 +117,10 @@ class LoadMatrixOp(BaseOperation):
     transposed: Flag = flag()
 
     traits = traits_def(
-        MemoryReadEffect(), DependsOnWarps(), Accesses((Access("tensor", "read", "tile"),))
+        MemoryReadEffect(),
+        DependsOnWarps(),
+        Accesses((Access("tensor", "read", "tile"),)),
+        Requires("ldmatrix", "mma.load_a"),
     )
     assembly_format = (
         "(`transposed` $transposed^)? $tensor `from` `(` $origin `)` `:` type($tensor) "
@@ -212,6 +228,7 @@ class WgmmaMmaOp(BaseOperation):
         ),
         StartsAsync("product"),
         CalledAs("wgmma.mma"),
+        Requires("wgmma", hint=_HINT),
     )
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
@@ -275,6 +292,7 @@ class WgmmaWaitOp(IRDLOperation):
         DependsOnWarps(),
         Synchronizes("copies", "products"),
         CalledAs("wgmma.wait"),
+        Requires("wgmma", hint=_HINT),
     )
     assembly_format = (
         "$pending (`in` `(` $fragments^ `:` type($fragments) `)`)? "

@@ -24,7 +24,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.access import Access, Accesses, NeedsParts
+from weft.dialects.access import Access, Accesses, NeedsParts, Requires
 from weft.dialects.definition import (
     BaseOperation,
     DependsOnWarps,
@@ -294,6 +294,7 @@ class CopyMapOp(BaseOperation):
         MemoryWriteEffect(),
         DependsOnWarps(),
         Accesses((Access("place", "written", "tile"),), is_required=True),
+        Requires("tensormap", "tma.copy_map"),
     )
     assembly_format = (
         "$tensor_map `to` $place `by` $elected attr-dict "
@@ -322,6 +323,7 @@ class MapAtOp(IRDLOperation):
         MemoryReadEffect(),
         MemoryWriteEffect(),
         Accesses((Access("place", "read", "tile"),), is_required=True),
+        Requires("tensormap", "tma.map_at"),
     )
     assembly_format = "$place attr-dict `:` type($place) `->` type($result)"
 
@@ -354,6 +356,7 @@ class EditMapOp(BaseOperation):
         DependsOnWarps(),
         Accesses((Access("slot", "written", "tile"),), is_required=True),
         NeedsParts(pointer=True, dims="all", strides="all"),
+        Requires("tensormap", "tma.edit_map"),
     )
     assembly_format = (
         "$tensor_map `to` $tensor `in` $slot `by` $elected attr-dict "

@@ -19,7 +19,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.access import Access, Accesses, CalledAs, StartsAsync, Synchronizes
+from weft.dialects.access import Access, Accesses, CalledAs, Requires, StartsAsync, Synchronizes
 from weft.dialects.definition import (
     BaseOperation,
     DependsOnWarps,
@@ -152,6 +152,7 @@ class StAsyncOp(BaseOperation):
         ),
         StartsAsync("phase"),
         CalledAs("st_async"),
+        Requires("mbarrier", "mbarrier"),
     )
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
@@ -247,7 +248,9 @@ class SetmaxnregOp(BaseOperation):
     name = "nvgpu.setmaxnreg"
 
     count: Integer = integer(i32)
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect(), CalledAs("setmaxnreg"))
+    traits = traits_def(
+        MemoryReadEffect(), MemoryWriteEffect(), CalledAs("setmaxnreg"), Requires("setmaxnreg")
+    )
     assembly_format = "$count attr-dict"
 
     def verify_(self) -> None:
@@ -263,7 +266,9 @@ class GridDependencyWaitOp(IRDLOperation):
 
     name = "nvgpu.grid_dependency_wait"
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(), MemoryWriteEffect(), Requires("griddepcontrol", "grid_dependency_wait")
+    )
     assembly_format = "attr-dict"
 
 
@@ -273,5 +278,9 @@ class GridDependencyLaunchOp(IRDLOperation):
 
     name = "nvgpu.grid_dependency_launch"
 
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Requires("griddepcontrol", "grid_dependency_launch"),
+    )
     assembly_format = "attr-dict"

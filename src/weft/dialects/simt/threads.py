@@ -35,7 +35,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from weft.dialects.access import CalledAs, Orders, Synchronizes
+from weft.dialects.access import CalledAs, Orders, Requires, Synchronizes
 from weft.dialects.definition import (
     BaseOperation,
     DependsOnWarps,
@@ -248,7 +248,11 @@ class GridBarrierOp(IRDLOperation):
     name = "simt.grid_barrier"
     assembly_format = "attr-dict"
     traits = traits_def(
-        MemoryReadEffect(), MemoryWriteEffect(), Synchronizes("grid"), CalledAs("sync_grid")
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Synchronizes("grid"),
+        CalledAs("sync_grid"),
+        Requires("grid_sync"),
     )
 
 
@@ -357,7 +361,10 @@ class VoteOp(BaseOperation):
     )
 
     traits = traits_def(
-        MemoryReadEffect(), MemoryWriteEffect(), DependsOnWarps(), CalledAs("{kind}")
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        DependsOnWarps(),
+        CalledAs("{kind}", {"any": "warp.any", "all": "warp.all"}),
     )
     assembly_format = "$kind $predicate `mask` $mask attr-dict `:` type($result)"
 
@@ -386,6 +393,7 @@ class MatchOp(BaseOperation):
         MemoryWriteEffect(),
         DependsOnWarps(),
         CalledAs("match{kind}", {"any": "", "all": "_all"}),
+        Requires("match"),
     )
     assembly_format = "$kind $value `mask` $mask attr-dict `:` type($value)"
 
@@ -415,7 +423,11 @@ class WarpReduceOp(BaseOperation):
         MemoryReadEffect(),
         MemoryWriteEffect(),
         DependsOnWarps(),
-        CalledAs("warp_{kind}", {"add": "sum", "umin": "min", "umax": "max"}),
+        CalledAs(
+            "warp.{kind}",
+            {"add": "sum", "umin": "min", "umax": "max"}
+            | {kind: f"bitwise_{kind}" for kind in ("and", "or", "xor")},
+        ),
     )
     assembly_format = "$kind $value `mask` $mask attr-dict `:` type($result)"
 

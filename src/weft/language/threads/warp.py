@@ -211,33 +211,34 @@ def ballot(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Sca
     return _voted(builder, "ballot", predicate, mask)
 
 
-@operation
+@operation(name="warp.any")
 def any(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Scalar:
     """Whether any lane of `mask` has a true predicate: a ``bool_``, the same for all of them.
 
     Not Python's ``any``, which folds a tuple of values of one thread. Arguments and errors as in `ballot`.
 
     Example:
-        ``if weft.any(x < 0): b[i] = 0``
+        ``if weft.warp.any(x < 0): b[i] = 0``
     """
     return _voted(builder, "any", predicate, mask)
 
 
-@operation
+@operation(name="warp.all")
 def all(builder: Builder, predicate: object, mask: object = FULL_MASK) -> Scalar:
     """Whether all lanes of `mask` have a true predicate: a ``bool_``, the same for all of them.
 
     Not Python's ``all``, which folds a tuple of values of one thread. Arguments and errors as in `ballot`.
 
     Example:
-        ``converged = weft.all(abs(step) < 1e-6)``
+        ``converged = weft.warp.all(abs(step) < 1e-6)``
     """
     return _voted(builder, "all", predicate, mask)
 
 
 def _voted(builder: Builder, kind: str, predicate: object, mask: object) -> Scalar:
-    holds = truth(builder, expect_scalar(builder, predicate, f"{kind}: the predicate"))
-    made = builder.emit(VoteOp(kind, lane_mask(builder, mask, kind), holds.ssa))
+    name = kind if kind == "ballot" else f"warp.{kind}"
+    holds = truth(builder, expect_scalar(builder, predicate, f"{name}: the predicate"))
+    made = builder.emit(VoteOp(kind, lane_mask(builder, mask, name), holds.ssa))
     return Scalar(made.result, types.u32 if kind == "ballot" else types.bool_)
 
 
@@ -289,100 +290,32 @@ def _bits(builder: Builder, value: Scalar) -> Scalar:
     return convert(builder, value, types.u64 if value.dtype.bits == 64 else types.u32)
 
 
-@operation
-def warp_sum(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The sum over the lanes of `mask`, returned to each.
+_KINDS: Final = {"sum": "add", **{f"bitwise_{kind}": kind for kind in _BITWISE}}
 
-    Integers wrap in their type; a ``bool_`` counts as an i32, an f8 type as f32. Floats are added as a tree,
-    adjacent ones first, in the same order on every target.
 
-    Args:
-        value: a number.
-        mask: the lanes that take part, one bit each: a constant, a u32 or an i32. Each of them calls it with
-            the same mask.
+@operation(name="warp.reduce")
+def over_lanes(builder: Builder, name: str, value: object, mask: object = FULL_MASK) -> Scalar:
+    """The ``"sum"``, ``"min"``, ``"max"``, ``"bitwise_and"``, … over the lanes of `mask`, returned to each.
 
     Raises:
         TypeMismatchError: if the value is not a number, or the mask is not a u32.
         ValueRangeError: for a constant mask without lanes, or beyond 32 bits.
-
-    Example:
-        ``total = weft.warp_sum(a[i])``
     """
-    return _combined(builder, "sum", "add", value, mask)
-
-
-@operation
-def warp_min(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The smallest value over the lanes of `mask`, returned to each.
-
-    A number wins over NaN. Arguments, types and errors as in `warp_sum`.
-
-    Example:
-        ``first = weft.warp_min(candidate)``
-    """
-    return _combined(builder, "min", "min", value, mask)
-
-
-@operation
-def warp_max(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The largest value over the lanes of `mask`, returned to each.
-
-    A number wins over NaN. Arguments, types and errors as in `warp_sum`.
-
-    Example:
-        ``shift = weft.warp_max(logit)``
-    """
-    return _combined(builder, "max", "max", value, mask)
-
-
-@operation
-def warp_and(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The bitwise and over the lanes of `mask`; for integers and ``bool_``.
-
-    Arguments and errors as in `warp_sum`; floats are refused.
-
-    Example:
-        ``common = weft.warp_and(word)``
-    """
-    return _combined(builder, "and", "and", value, mask)
-
-
-@operation
-def warp_or(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The bitwise or over the lanes of `mask`; for integers and ``bool_``.
-
-    Arguments and errors as in `warp_sum`; floats are refused.
-
-    Example:
-        ``seen = weft.warp_or(1 << digit)``
-    """
-    return _combined(builder, "or", "or", value, mask)
-
-
-@operation
-def warp_xor(builder: Builder, value: object, mask: object = FULL_MASK) -> Scalar:
-    """The bitwise exclusive or over the lanes of `mask`; for integers and ``bool_``.
-
-    Arguments and errors as in `warp_sum`; floats are refused.
-
-    Example:
-        ``parity = weft.warp_xor(word)``
-    """
-    return _combined(builder, "xor", "xor", value, mask)
+    return _combined(builder, name, _KINDS.get(name, name), value, mask)
 
 
 def _combined(builder: Builder, name: str, kind: str, value: object, mask: object) -> Scalar:
-    given = _number(builder, value, f"warp_{name}: the value")
+    given = _number(builder, value, f"warp.{name}: the value")
     if kind in _BITWISE and given.dtype.is_float:
         raise TypeMismatchError(
             "WARP_BITWISE",
-            f"warp_{name}: the value is {given.dtype}; expected an integer or a bool_",
+            f"warp.{name}: the value is {given.dtype}; expected an integer or a bool_",
         )
     result = given.dtype if kind in _BITWISE else arithmetic_dtype(given.dtype)
     passed = convert(builder, given, _register_dtype(result))
     if kind in ("min", "max") and passed.dtype.kind == "uint":
         kind = f"u{kind}"
-    made = builder.emit(WarpReduceOp(kind, lane_mask(builder, mask, f"warp_{name}"), passed.ssa))
+    made = builder.emit(WarpReduceOp(kind, lane_mask(builder, mask, f"warp.{name}"), passed.ssa))
     return convert(builder, Scalar(made.result, passed.dtype), result)
 
 

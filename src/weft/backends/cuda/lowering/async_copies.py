@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.cached import print_policy
-from weft.backends.cuda.lowering.convergent import call_convergent, has, require
+from weft.backends.cuda.lowering.convergent import call_convergent, has
 from weft.codegen.llvm.function_printer import widened
 from weft.codegen.operations.tensor_map import piece_places
 from weft.dialects.builder import constant_integer
@@ -46,7 +46,6 @@ def _call(printer: FunctionPrinter, name: str, *arguments: str) -> None:
 
 
 def _print_copy(printer: FunctionPrinter, op: CpAsyncCopyOp) -> None:
-    require(printer, op, "cp_async", "weft.cp_async.copy")
     pointer = printer.module.target.pointer
     to = printer.tensors[op.tensor].address(printer, op.indices)
     source = printer.tensors[op.source].address(printer, op.source_indices)
@@ -61,12 +60,10 @@ def _print_copy(printer: FunctionPrinter, op: CpAsyncCopyOp) -> None:
 
 
 def _print_commit(printer: FunctionPrinter, op: CpAsyncCommitOp) -> None:
-    require(printer, op, "cp_async", "weft.cp_async.commit")
     _call(printer, "commit.group")
 
 
 def _print_cp_async_wait(printer: FunctionPrinter, op: CpAsyncWaitOp) -> None:
-    require(printer, op, "cp_async", "weft.cp_async.wait")
     _call(printer, "wait.group", f"i32 {op.pending.value.data}")
 
 
@@ -103,7 +100,6 @@ def block_mask(printer: FunctionPrinter, ranks: Sequence[SSAValue]) -> tuple[str
 
 
 def _print_prefetch(printer: FunctionPrinter, op: TmaPrefetchOp) -> None:
-    require(printer, op, "tma", "weft.tma.prefetch")
     pointer = f"ptr {printer.values[op.tensor_map]}"
     if not op.indices:
         call_convergent(printer, "void", "prefetch.tensormap", pointer)
@@ -141,7 +137,6 @@ def copies_into_block(printer: FunctionPrinter) -> bool:
 
 
 def _print_tma_load(printer: FunctionPrinter, op: TmaLoadOp) -> None:
-    require(printer, op, "tma", "weft.tma.load")
     space = printer.module.target.pointer("shared")
     word = f"{space} {printer.tensors[op.words].address(printer, [op.index])}"
     policy, has_policy = policy_arguments(printer, op.cache)
@@ -174,23 +169,19 @@ def _print_out(printer: FunctionPrinter, op: TmaStoreOp | TmaReduceOp, form: str
 
 
 def _print_tma_store(printer: FunctionPrinter, op: TmaStoreOp) -> None:
-    require(printer, op, "tma", "weft.tma.store")
     _print_out(printer, op, "s2g")
 
 
 def _print_reduce(printer: FunctionPrinter, op: TmaReduceOp) -> None:
-    require(printer, op, "tma", "weft.tma.reduce")
     _print_out(printer, op, f"reduce.{op.kind.data}")
 
 
 def _print_tma_wait(printer: FunctionPrinter, op: TmaWaitOp) -> None:
-    require(printer, op, "tma", "weft.tma.wait")
     name = "cp.async.bulk.wait.group" + (".read" if op.read is not None else "")
     call_convergent(printer, "void", name, f"i32 {op.pending.value.data}")
 
 
 def _print_fence(printer: FunctionPrinter, op: FenceProxyOp) -> None:
-    require(printer, op, "tma", "weft.fence_proxy")
     space = "global" if op.is_global is not None else "shared_cta"
     call_convergent(printer, "void", f"fence.proxy.async.{space}")
 
@@ -206,7 +197,6 @@ TMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
 
 
 def _print_bulk_load(printer: FunctionPrinter, op: BulkLoadOp) -> None:
-    require(printer, op, "bulk_copy", "weft.bulk_copy")
     pointer = printer.module.target.pointer
     to = f"{pointer('shared')} {printer.tensors[op.to].pointer}"
     word = f"{pointer('shared')} {printer.tensors[op.words].address(printer, [op.index])}"
@@ -224,7 +214,6 @@ def _print_bulk_load(printer: FunctionPrinter, op: BulkLoadOp) -> None:
 
 
 def _print_bulk_store(printer: FunctionPrinter, op: BulkStoreOp) -> None:
-    require(printer, op, "bulk_copy", "weft.bulk_copy")
     pointer = printer.module.target.pointer
     to = f"{pointer('global')} {printer.tensors[op.to].pointer}"
     source = f"{pointer('shared')} {printer.tensors[op.source].pointer}"
@@ -288,7 +277,6 @@ def _place(printer: FunctionPrinter, op: CopyMapOp | MapAtOp) -> str:
 
 
 def _print_copy_map(printer: FunctionPrinter, op: CopyMapOp) -> None:
-    require(printer, op, "tensormap", "weft.tma.copy_map")
     place = _place(printer, op)
     with _elected(printer, op):
         _copy(printer, f"ptr {printer.values[op.tensor_map]}", place)
@@ -298,14 +286,12 @@ def _print_copy_map(printer: FunctionPrinter, op: CopyMapOp) -> None:
 
 
 def _print_map_at(printer: FunctionPrinter, op: MapAtOp) -> None:
-    require(printer, op, "tensormap", "weft.tma.map_at")
     place = _place(printer, op)
     _acquire(printer, place)
     printer.values[op.result] = place.rpartition(" ")[2]
 
 
 def _print_edit_map(printer: FunctionPrinter, op: EditMapOp) -> None:
-    require(printer, op, "tensormap", "weft.tma.edit_map")
     pointer = f"ptr {printer.values[op.tensor_map]}"
     slot = f"{printer.module.target.pointer('shared')} {printer.tensors[op.slot].pointer}"
     with _elected(printer, op):

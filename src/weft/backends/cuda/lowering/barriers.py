@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.backends.cuda.lowering.convergent import call_convergent, require
+from weft.backends.cuda.lowering.convergent import call_convergent
 from weft.codegen.gpu import coordinate, thread_number
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.operations.memory import print_vector
@@ -78,7 +78,6 @@ def _print_grid_barrier(printer: FunctionPrinter, op: Operation) -> None:
     other bits are unchanged, so the counter is ready for the next barrier. The block's barriers on
     both sides and release and acquire between them order all threads' writes.
     """
-    require(printer, op, "grid_sync", "weft.sync_grid")
     _print_barrier(printer, op)
     lead, done = printer.new_label("lead"), printer.new_label("joined")
     printer.branch_if(_all_zero(printer, "thread_idx"), lead, done)
@@ -225,14 +224,12 @@ CLUSTERS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] =
 
 def word(printer: FunctionPrinter, op: Any) -> str:
     """The address of an operation's barrier, with its type."""
-    require(printer, op, "mbarrier", "weft.mbarrier")
     space = printer.module.target.pointer("shared")
     return f"{space} {printer.tensors[op.words].address(printer, [op.index])}"
 
 
 def _print_init(printer: FunctionPrinter, op: MbarrierInitOp) -> None:
     """The fence makes the barriers visible to copies, and to other blocks of the cluster."""
-    require(printer, op, "mbarrier", "weft.mbarrier")
     first, done = printer.new_label("first"), printer.new_label("initialized")
     space = printer.module.target.pointer("shared")
     printer.branch_if(printer.let(f"icmp eq i32 {thread_number(printer)}, 0"), first, done)
@@ -333,14 +330,12 @@ MBARRIERS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] 
 
 
 def _print_dependency_wait(printer: FunctionPrinter, op: GridDependencyWaitOp) -> None:
-    require(printer, op, "griddepcontrol", "weft.grid_dependency_wait")
     printer.line(
         'call void asm sideeffect "griddepcontrol.wait;", "~{memory}"() convergent nounwind'
     )
 
 
 def _print_launch(printer: FunctionPrinter, op: GridDependencyLaunchOp) -> None:
-    require(printer, op, "griddepcontrol", "weft.grid_dependency_launch")
     printer.line(
         'call void asm sideeffect "griddepcontrol.launch_dependents;", "~{memory}"() convergent nounwind'
     )

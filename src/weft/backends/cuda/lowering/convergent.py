@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that threads make together: collectives of a warp, and what an architecture lacks.
+"""Calls that threads make together: collectives of a warp.
 
 In: an intrinsic's name and its arguments; operations on a warp. Out: a call marked convergent, so that LLVM neither
 duplicates it into branches nor moves it out of them, such as `shfl.sync`, `vote.sync`, `match.sync`, and `redux.sync`
-where the architecture has it; an error if it lacks the instruction.
+where the architecture has it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from weft.codegen.gpu import Warp, halves, joined, warp_rows
 from weft.codegen.llvm.types import llvm_type
-from weft.dialects.builder import source_location
 from weft.dialects.simt.threads import LaneIdOp, MatchOp, VoteOp
-from weft.errors import UnavailableError
-from weft.types.capabilities import FEATURES
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -53,29 +50,6 @@ def has(printer: FunctionPrinter, feature: str) -> bool:
     target = printer.module.target.capabilities
     assert target is not None
     return target.has(feature)
-
-
-def require(
-    printer: FunctionPrinter, op: Operation, feature: str, what: str, hint: str = ""
-) -> None:
-    """Refuses an operation that the architecture has no instruction for.
-
-    Args:
-        printer: knows the architecture.
-        op: has the source location.
-        feature: of `weft.types.capabilities`.
-        what: its name for users: ``"weft.match"``.
-        hint: beyond the choice of another architecture.
-    Raises:
-        UnavailableError: with both architectures.
-    """
-    if not has(printer, feature):
-        raise UnavailableError(
-            "ARCHITECTURE",
-            f"{what} needs {FEATURES[feature].needed}, but this is compiled for {printer.module.target.name}",
-            hint=f"choose the architecture with --gpu-arch{hint and '; '}{hint}",
-            location=source_location(op.location),
-        )
 
 
 _MODES: Final = {"xor": "bfly"}
@@ -122,7 +96,6 @@ def _print_vote(printer: FunctionPrinter, op: Any) -> None:
 
 def _print_match(printer: FunctionPrinter, op: Any) -> None:
     kind, text = op.kind.data, llvm_type(op.value.type)
-    require(printer, op, "match", "weft.match" if kind == "any" else "weft.match_all")
     arguments = f"i32 {printer.values[op.mask]}", f"{text} {printer.values[op.value]}"
     if kind == "any":
         found = call_convergent(printer, "i32", f"match.any.sync.{text}", *arguments)

@@ -21,6 +21,7 @@ from weft.codegen.gpu import print_kernel as print_entry
 from weft.codegen.llvm.types import ascii_name
 from weft.codegen.operations.control_flow import print_for, print_for_by_factors
 from weft.codegen.operations.registers import register_share
+from weft.dialects.access import requirement_of
 from weft.dialects.builder import source_location
 from weft.dialects.flow import constant_trips, unroll_factor, walk
 from weft.dialects.nvgpu.mma import WgmmaMmaOp
@@ -66,19 +67,38 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, max_registers: int | N
     """Prints one kernel; `max_registers` is the limit for kernels without one.
 
     Raises:
-        UnavailableError: for clusters, where the architecture has none: LLVM would end the process.
+        UnavailableError: for what the architecture lacks.
     """
-    target = module.target
-    if kernel.cluster is not None and not capabilities(target.name).has("clusters"):
+    check_architecture(kernel, module.target.name)
+    name, bounds = entry_name(kernel.sym_name.data), launch_bounds(kernel, max_registers)
+    print_entry(module, kernel, name, "ptx_kernel", bounds)
+
+
+def check_architecture(kernel: KernelOp, architecture: str) -> None:
+    """Refuses a kernel that needs what the architecture lacks: LLVM would end the process.
+
+    Raises:
+        UnavailableError: with both architectures.
+    """
+    known = capabilities(architecture)
+    if kernel.cluster is not None and not known.has("clusters"):
         raise UnavailableError(
             "ARCHITECTURE",
             f"a kernel with clusters needs {FEATURES['clusters'].needed}, "
-            f"but this is compiled for {target.name}",
+            f"but this is compiled for {architecture}",
             hint="choose the architecture with --gpu-arch, or launch without cluster",
             location=source_location(kernel.location),
         )
-    name, bounds = entry_name(kernel.sym_name.data), launch_bounds(kernel, max_registers)
-    print_entry(module, kernel, name, "ptx_kernel", bounds)
+    for op in walk(kernel):
+        needed = requirement_of(op)
+        if needed is not None and not known.has(needed.feature):
+            raise UnavailableError(
+                "ARCHITECTURE",
+                f"weft.{needed.called} needs {FEATURES[needed.feature].needed}, "
+                f"but this is compiled for {architecture}",
+                hint=f"choose the architecture with --gpu-arch{needed.hint and '; '}{needed.hint}",
+                location=source_location(op.location),
+            )
 
 
 def launch_bounds(kernel: KernelOp, max_registers: int | None = None) -> dict[str, str]:

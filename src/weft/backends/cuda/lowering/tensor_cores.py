@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.backends.cuda.fast_math import OPERANDS
-from weft.backends.cuda.lowering.convergent import call_convergent, has, require
+from weft.backends.cuda.lowering.convergent import call_convergent, has
 from weft.backends.cuda.lowering.fragments import LaneRows, define_registers, registers
 from weft.codegen.gpu import thread_number
 from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers
@@ -46,9 +46,6 @@ _MMA_LETTERS: Final = {"float": "f", "double": "d", "i32": "r"}
 
 def _print_mma(printer: FunctionPrinter, op: MmaOp) -> None:
     kinds = op.kinds.data.split()
-    if kinds[0].startswith("f8"):
-        require(printer, op, "mma_f8", f"weft.mma.mma of {kinds[0]}")
-    require(printer, op, "mma", "weft.mma.mma")
     types: Any = [value.type for value in op.operands]
     a, b, sums = (registers(printer, value) for value in op.operands)
     (rows, depth), (_, columns), _ = (kind.dims for kind in types)
@@ -163,7 +160,6 @@ class _Instruction:
 
 
 def _print_load_matrix(printer: FunctionPrinter, op: LoadMatrixOp) -> None:
-    require(printer, op, "ldmatrix", "weft.mma.load_a")
     kind: Any = op.result.type
     layout = kind.layout
     origins = [(run.row, run.column) for run in layout.runs]
@@ -203,7 +199,6 @@ MMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
 }
 
 
-_HINT: Final = "weft.mma multiplies on all from sm_80 on"
 _UNIT: Final = 16  # bytes, of addresses and distances in descriptors
 _STEP_BYTES: Final = 32  # of one instruction along K
 _REGISTERS_OF_STEP: Final = 4  # of A
@@ -263,7 +258,6 @@ def _print_accumulator(printer: FunctionPrinter, op: WgmmaAccumulatorOp) -> None
 
 
 def _print_wgmma(printer: FunctionPrinter, op: WgmmaMmaOp) -> None:
-    require(printer, op, "wgmma", "weft.wgmma.mma", _HINT)
     kind: Any = op.result.type
     text, count = fragment_registers(kind)
     sums = registers(printer, op.acc) if op.acc is not None else ["poison"] * count
@@ -405,7 +399,6 @@ def _bits(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
 
 
 def _print_wgmma_wait(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
-    require(printer, op, "wgmma", "weft.wgmma.wait", _HINT)
     if _wait_of(op.prev_op) is op:
         define_registers(printer, op.outputs[0], registers(printer, op.fragments[0]))
         return
@@ -526,7 +519,6 @@ WARPGROUP: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] 
 
 
 def _print_setmaxnreg(printer: FunctionPrinter, op: SetmaxnregOp) -> None:
-    require(printer, op, "setmaxnreg", "weft.setmaxnreg")
     share = register_share(kernel_of(op))
     count = op.count.value.data
     direction = "inc" if share is not None and count > share else "dec"
