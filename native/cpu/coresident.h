@@ -28,8 +28,8 @@ inline int32_t cluster_size(const weft_cooperative_kernel& kernel) {
   return kernel.cluster[0] * kernel.cluster[1] * kernel.cluster[2];
 }
 
-// The result of a pass over a block's threads.
-enum class Pass { kAgain, kWaits, kExited, kFailed };
+// The result of a pass over a block's threads. kHeld: some wait for another launch, and no thread can run.
+enum class Pass { kAgain, kWaits, kExited, kFailed, kHeld };
 
 // `Block` is the scheduler's. They live in the launch's scratch; this constructs and destroys them.
 template <typename Block>
@@ -84,7 +84,7 @@ class CoresidentBlocks {
     return Pass::kAgain;
   }
 
-  // One turn of each block: kAgain, kExited or kFailed.
+  // One turn of each block: kAgain, kExited, kFailed or kHeld.
   Pass step() {
     moved_ = false;
     int64_t exited = 0;
@@ -99,8 +99,15 @@ class CoresidentBlocks {
     }
     if (exited == blocks_) return late_message() == 0 ? Pass::kExited : Pass::kFailed;
     if (moved_ || open_grid_barrier()) return Pass::kAgain;
+    if (std::any_of(all_, all_ + blocks_, [](const Block& block) { return block.is_held(); }))
+      return Pass::kHeld;
     deadlock();
     return Pass::kFailed;
+  }
+
+  // Continues the threads of all blocks that wait in this state.
+  void open(weft_thread_state state) {
+    for (int64_t block = 0; block < blocks_; ++block) all_[block].open(state);
   }
 
   // The first block that has not exited.

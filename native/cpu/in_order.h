@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "cpu/coresident.h"
 #include "cpu/deadlock.h"
 #include "cpu/order.h"
+#include "cpu/overlap.h"
 #include "cpu/pool.h"
 #include "cpu/unstarted.h"
 
@@ -29,10 +29,6 @@ constexpr int64_t kUnitAlignment = 1024;   // of shared memory, as swizzled arra
 constexpr int kStepsPerLook = 64;          // of a block that yields, between two looks at the clock
 constexpr int64_t kPatience = 10'000'000;  // nanoseconds until a block that yields is said to wait
 constexpr int64_t kMostWaitingBytes = int64_t{1} << 30;  // of blocks that wait in one thread
-
-struct Freed {
-  void operator()(char* memory) const { std::free(memory); }
-};
 
 // `Unit` is the scheduler's: a block or a cluster in memory that it borrows, of a call that `Call` describes.
 template <typename Call, typename Unit>
@@ -63,7 +59,7 @@ class InOrder {
 
  private:
   struct Begun {
-    std::unique_ptr<char, Freed> memory;
+    OwnedMemory memory;
     Unit unit;
   };
 
@@ -81,9 +77,7 @@ class InOrder {
       const auto bytes =
           static_cast<size_t>((Unit::memory_bytes(call_) + kUnitAlignment - 1) & -kUnitAlignment);
       const bool fits = static_cast<int64_t>(bytes * (begun_.size() + 1)) <= kMostWaitingBytes;
-      std::unique_ptr<char, Freed> memory(fits ? static_cast<char*>(std::aligned_alloc(
-                                                     kUnitAlignment, std::max<size_t>(bytes, kUnitAlignment)))
-                                               : nullptr);
+      OwnedMemory memory = fits ? allocate_aligned(static_cast<int64_t>(bytes), kUnitAlignment) : nullptr;
       if (memory == nullptr) {
         const BlockState waits = begun_.empty() ? own_.described() : begun_.front()->unit.described();
         raise_deadlock(

@@ -3,9 +3,12 @@
 // A launch on the CPU: checks its numbers before narrowing them, then hands its blocks to the pool.
 #include "cpu/launch.h"
 
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
+#include "cpu/overlap.h"
 #include "cpu/pool.h"
 #include "cpu/race_detector.h"
 #include "cpu/thread_trace.h"
@@ -56,18 +59,80 @@ struct CpuLaunch {
   weft_cpu_kernel kernel;
   const weft_launch* launch;
   const void* parameters;
+  int64_t parameter_bytes;
   int64_t scratch_bytes;
+  bool has_hooks;  // told before and after each launch, so that it must have ended then
 };
+
+// Memory of a launch that is held; one that needs more runs after the launch before it, as do those of many
+// blocks.
+constexpr int64_t kMostHeldBytes = int64_t{256} << 20;
+
+// Whether all blocks of a launch can be alive, so that it can begin before the launch before it has run.
+bool may_begin(const weft_launch& launch, int64_t units, int64_t scratch_bytes, bool whole) {
+  int64_t bytes = scratch_bytes;
+  if (!whole && __builtin_mul_overflow(units, scratch_bytes, &bytes)) return false;
+  return are_few(launch.grid[0], launch.grid[1], launch.grid[2]) && bytes <= kMostHeldBytes;
+}
+
+constexpr int64_t kOverlaps = WEFT_LAUNCH_HELD | WEFT_LAUNCH_FOLLOWS | WEFT_LAUNCH_WAITS;
+
+// A launch whose blocks do not meet those of other launches.
+int32_t perform_alone(const CpuLaunch& call, weft_cpu_launch& state, int64_t units, int64_t coresidency) {
+  const weft_launch& launch = *call.launch;
+  const auto run = [&](bool whole) {
+    return run_grid({call.kernel, call.parameters, &state, units, call.scratch_bytes, whole});
+  };
+  if (WEFT_LIKELY(coresidency <= WEFT_CORESIDENT_GRID)) return run(coresidency == WEFT_CORESIDENT_GRID);
+  state.orders = static_cast<int32_t>(coresidency) & (WEFT_LAUNCH_ORDERED | WEFT_LAUNCH_BLOCKS);
+  if ((coresidency & WEFT_LAUNCH_TRACED) != 0) begin_traced_launch(state);
+  void* scratch = (coresidency & WEFT_LAUNCH_SCRATCH) != 0 ? call.frame->scratch : nullptr;
+  RaceDetector detector(&state, coresidency, launch.cluster, scratch);
+  state.detector = &detector;
+  return detector.finish(run(true));
+}
+
+// One that may overlap with the launches before and after it.
+int32_t perform_overlapping(const CpuLaunch& call, weft_cpu_launch& state, int64_t units,
+                            int64_t coresidency) {
+  const weft_launch& launch = *call.launch;
+  std::unique_ptr<HeldLaunch> before = take_held_launch();
+  // One that nothing has followed, since its call has failed, ends here.
+  if ((launch.coresidency & WEFT_LAUNCH_FOLLOWS) == 0) before.reset();
+  const bool is_held = (launch.coresidency & WEFT_LAUNCH_HELD) != 0 && !call.has_hooks;
+  const bool waits = (launch.coresidency & WEFT_LAUNCH_WAITS) != 0;
+  const bool whole = (coresidency & 3) == WEFT_CORESIDENT_GRID;
+  const bool begins = waits && before != nullptr && may_begin(launch, units, call.scratch_bytes, whole);
+  if (before != nullptr && waits && !begins && before->finish() != 0) return -1;
+  if (waits && !begins) before.reset();
+  if (units == 0) return before == nullptr ? 0 : before->finish();
+  if (!begins && !is_held) {
+    // Without a wait, all of it may run before the launch before it does.
+    if (perform_alone(call, state, units, coresidency) != 0) return -1;
+    return before == nullptr ? 0 : before->finish();
+  }
+  auto own = std::make_unique<HeldLaunch>(call.kernel, state, call.parameters, call.parameter_bytes, units,
+                                          call.scratch_bytes, whole);
+  if (begins) {
+    if (own->begin() != 0 || before->finish() != 0) return -1;
+    if (!is_held) return own->finish();
+  } else if (before != nullptr) {
+    own->run_ahead_of(std::move(before));
+  }
+  hold_launch(std::move(own));
+  return 0;
+}
 
 int32_t perform(const CpuLaunch& call) {
   try {
     const weft_launch& launch = *call.launch;
+    const bool overlaps = (launch.coresidency & kOverlaps) != 0;
     if (check_ranges(launch) != 0) return -1;
-    int64_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
-    if (blocks == 0) return 0;
-    const int64_t coresidency = coresidency_of(launch);
+    int64_t units = launch.grid[0] * launch.grid[1] * launch.grid[2];
+    if (units == 0 && !overlaps) return 0;
+    const int64_t coresidency = coresidency_of(launch) & ~kOverlaps;
     if ((coresidency & 3) == WEFT_CORESIDENT_CLUSTER) {
-      blocks /= launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
+      units /= launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
     }
     weft_cpu_launch state{};
     state.table = call.frame->state->table;
@@ -77,16 +142,8 @@ int32_t perform(const CpuLaunch& call) {
     }
     state.shared_memory_bytes = static_cast<int32_t>(launch.shared_memory_bytes);
     state.kernel_name = launch.kernel_name;
-    const auto run = [&](bool whole) {
-      return run_grid({call.kernel, call.parameters, &state, blocks, call.scratch_bytes, whole});
-    };
-    if (WEFT_LIKELY(coresidency <= WEFT_CORESIDENT_GRID)) return run(coresidency == WEFT_CORESIDENT_GRID);
-    state.orders = static_cast<int32_t>(coresidency) & (WEFT_LAUNCH_ORDERED | WEFT_LAUNCH_BLOCKS);
-    if ((coresidency & WEFT_LAUNCH_TRACED) != 0) begin_traced_launch(state);
-    void* scratch = (coresidency & WEFT_LAUNCH_SCRATCH) != 0 ? call.frame->scratch : nullptr;
-    RaceDetector detector(&state, coresidency, launch.cluster, scratch);
-    state.detector = &detector;
-    return detector.finish(run(true));
+    if (WEFT_LIKELY(!overlaps)) return perform_alone(call, state, units, coresidency);
+    return perform_overlapping(call, state, units, coresidency);
   } catch (const std::bad_alloc&) {
     return raise_error("MemoryError", "no memory for a launch");
   }
@@ -95,9 +152,10 @@ int32_t perform(const CpuLaunch& call) {
 }  // namespace
 
 int32_t launch_cpu(weft_call_frame* frame, weft_cpu_kernel kernel, const weft_launch* launch,
-                   const void* parameters, int64_t, int64_t scratch_bytes) {
-  CpuLaunch call{frame, kernel, launch, parameters, scratch_bytes};
-  if (WEFT_LIKELY(!has_launch_hooks())) return perform(call);
+                   const void* parameters, int64_t parameter_bytes, int64_t scratch_bytes) {
+  const bool has_hooks = has_launch_hooks();
+  CpuLaunch call{frame, kernel, launch, parameters, parameter_bytes, scratch_bytes, has_hooks};
+  if (WEFT_LIKELY(!has_hooks)) return perform(call);
   auto run = [](void* data) { return perform(*static_cast<const CpuLaunch*>(data)); };
   return launch_between_hooks({launch->kernel_name, kDLCPU, 0, nullptr, launch}, run, &call);
 }

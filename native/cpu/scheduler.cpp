@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <optional>
 #include <utility>
@@ -20,9 +21,11 @@
 #include "cpu/in_order.h"
 #include "cpu/launch.h"
 #include "cpu/order.h"
+#include "cpu/overlap.h"
 #include "cpu/pool.h"
 #include "cpu/race_detector.h"
 #include "cpu/rendezvous.h"
+#include "runtime/failure.h"
 #include "runtime/launch/launch_limits.h"
 
 namespace weft {
@@ -101,6 +104,7 @@ class Block {
       weft_thread_slot& own = slot(thread);
       own.state = WEFT_THREAD_READY;
       kernel_.start(parameters, launch_, &block_, x, y, z, &own, frame(thread));
+      pass_dependency(own);
       failed_ = own.state == WEFT_THREAD_FAILED;
       return !failed_;
     };
@@ -163,6 +167,7 @@ class Block {
   }
 
   bool exited() const { return seen_.exited == threads_; }
+  bool is_held() const { return seen_.held != 0; }
   int32_t at_grid() const { return seen_.at_grid; }
   bool is_at_grid() const { return seen_.at_grid == threads_; }
   bool is_at_cluster() const { return seen_.exited + seen_.at_cluster == threads_; }
@@ -187,6 +192,14 @@ class Block {
   void run_thread(int32_t thread) {
     moved_ = true;
     resume(frame(thread));
+    pass_dependency(slot(thread));
+  }
+
+  // A thread at grid_dependency_wait continues at once, unless its launch is held there.
+  void pass_dependency(weft_thread_slot& own) const {
+    if (WEFT_LIKELY(own.state != WEFT_THREAD_DEPENDENCY)) return;
+    const Overlap* overlap = overlap_of(launch_);
+    if (overlap == nullptr || !overlap->is_held) own.state = WEFT_THREAD_READY;
   }
 
   // Where the threads are after a pass.
@@ -197,6 +210,7 @@ class Block {
     int32_t exited = 0;
     int32_t ready = 0;
     int32_t rendezvous = 0;
+    int32_t held = 0;           // for another launch; counted as rendezvous as well
     int32_t barrier_site = -1;  // of the first thread at a block or cluster barrier
     bool different_barriers = false;
 
@@ -213,6 +227,7 @@ class Block {
         ++ready;
       } else if (own.state > WEFT_THREAD_FAILED) {
         ++rendezvous;
+        held += own.state == WEFT_THREAD_DEPENDENCY ? 1 : 0;
       }
     }
   };
@@ -466,6 +481,48 @@ class Cluster {
   std::optional<CoresidentBlocks<Block>> blocks_;
 };
 
+class HeldGrid final : public HeldBlocks {
+ public:
+  HeldGrid(const Call& call, int64_t blocks, OwnedMemory memory)
+      : memory_(std::move(memory)),
+        kernel_(call.kernel),
+        blocks_(kernel_, call.launch, blocks, memory_.get(), call.bytes, call.stride) {}
+
+  int32_t begin(const void* parameters) {
+    pass_ = blocks_.start(parameters, 0);
+    return advance();
+  }
+  int32_t finish() override {
+    if (pass_ == Pass::kExited) return 0;
+    blocks_.open(WEFT_THREAD_DEPENDENCY);
+    pass_ = Pass::kAgain;
+    return advance();
+  }
+
+ private:
+  int32_t advance() {
+    while (pass_ == Pass::kAgain) pass_ = blocks_.step();
+    return pass_ == Pass::kFailed ? 1 : 0;
+  }
+
+  OwnedMemory memory_;
+  const weft_cooperative_kernel& kernel_;
+  CoresidentBlocks<Block> blocks_;
+  Pass pass_ = Pass::kAgain;
+};
+
+int32_t begin_held(const Call& call, int64_t blocks) {
+  OwnedMemory memory = allocate_aligned(blocks * (call.bytes + aligned(sizeof(Block))), kBlockAlignment);
+  if (memory == nullptr) {
+    raise_error("MemoryError", "no memory for a launch that overlaps with the one before");
+    return 1;
+  }
+  auto grid = std::make_unique<HeldGrid>(call, blocks, std::move(memory));
+  HeldGrid& begun = *grid;
+  overlap_of(call.launch)->blocks = std::move(grid);
+  return begun.begin(call.parameters);
+}
+
 bool runs_whole(const weft_cooperative_kernel& kernel, const int64_t* grid) {
   return kernel.coresident == 1 || (kernel.coresident == 2 && are_few(grid[0], grid[1], grid[2]));
 }
@@ -498,6 +555,7 @@ int32_t run_cooperative(const weft_cooperative_kernel* kernel, const void* param
   const int64_t threads = int64_t{launch->block[0]} * launch->block[1] * launch->block[2];
   const int64_t bytes = block_bytes(stride, threads, launch->shared_memory_bytes);
   auto* memory = static_cast<char*>(scratch);
+  if (launch->overlap != nullptr) return begin_held({*kernel, parameters, launch, stride, bytes}, last);
   const int64_t grid[] = {launch->grid[0], launch->grid[1], launch->grid[2]};
   if (runs_whole(*kernel, grid)) {
     return CoresidentBlocks<Block>(*kernel, launch, last, memory, bytes, stride).run(parameters, 0);

@@ -18,6 +18,7 @@ from weft.backends.cpu.lowering import (
     check,
     coroutine_printer,
     launch,
+    overlap,
     split_kernel,
     tensor_cores,
 )
@@ -95,7 +96,7 @@ NUMBERS = {
         f"WEFT_THREAD_{name}": getattr(coroutine_printer, name)
         for name in (
             *("READY", "BARRIER", "COLLECTIVE", "GRID", "EXITED", "FAILED"),
-            *("WARPGROUP", "MBARRIER", "NAMED", "CLUSTER"),
+            *("WARPGROUP", "MBARRIER", "NAMED", "CLUSTER", "DEPENDENCY"),
         )
     },
     **{f"WEFT_VALUE_{name.upper()}": code for name, code in coroutine_printer._VALUE_TYPES.items()},
@@ -110,6 +111,9 @@ NUMBERS = {
     "WEFT_LAUNCH_SAME_VALUES": check._LAUNCH_WORDS["benign"],
     "WEFT_LAUNCH_TRACED": check._LAUNCH_WORDS["trace"],
     "WEFT_LAUNCH_SCRATCH": check._LAUNCH_WORDS[SCRATCH],
+    "WEFT_LAUNCH_HELD": overlap._HELD,
+    "WEFT_LAUNCH_FOLLOWS": overlap._FOLLOWS,
+    "WEFT_LAUNCH_WAITS": overlap._WAITS,
     "WEFT_CORESIDENT_BLOCK": launch._BLOCK,
     "WEFT_CORESIDENT_CLUSTER": launch._CLUSTER,
     "WEFT_CORESIDENT_GRID": launch._GRID,

@@ -44,6 +44,129 @@ def test_the_second_kernel_sees_what_the_first_wrote():
     assert total[0] == np.sum(a * a)
 
 
+@weft.kernel
+def add_kernel(a: weft.Tensor, b: weft.Tensor, early: weft.Constexpr, late: weft.Constexpr):
+    """`b` becomes `a + 1`; the wait comes early, late or never."""
+    staged = weft.shared(64, weft.f32)
+    i = weft.thread_idx.x
+    place = weft.block_idx.x * 64 + i
+    if early:
+        weft.grid_dependency_wait()
+    staged[i] = a[place]
+    weft.sync_threads()
+    if late:
+        weft.grid_dependency_wait()
+    b[place] = staged[63 - i] + 1
+    weft.grid_dependency_launch()
+
+
+@weft.jit
+def three_times(
+    a: weft.Tensor[weft.f32, ("n",)],
+    b: weft.Tensor[weft.f32, ("n",)],
+    c: weft.Tensor[weft.f32, ("n",)],
+    d: weft.Tensor[weft.f32, ("n",)],
+    early: weft.Constexpr,
+    late: weft.Constexpr,
+):
+    grid = a.shape[0] // 64
+    add_kernel(a, b, True, False).launch(grid=grid, block=64)
+    add_kernel(b, c, early, late).launch(grid=grid, block=64, programmatic=True)
+    add_kernel(c, d, early, late).launch(grid=grid, block=64, programmatic=True)
+
+
+def chain(blocks: int, early: bool, late: bool) -> list[np.ndarray]:
+    arrays = [np.zeros(64 * blocks, np.float32) for _ in range(4)]
+    arrays[0][:] = np.random.default_rng(blocks).integers(1, 100, 64 * blocks)
+    three_times(*arrays, early, late)
+    return arrays
+
+
+def added(a: np.ndarray) -> np.ndarray:
+    return a.reshape(-1, 64)[:, ::-1].reshape(-1) + 1
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 40, 1024, 1025])
+def test_a_chain_of_dependent_launches_is_that_of_whole_ones(blocks):
+    a, b, c, d = chain(blocks, True, False)
+    assert (b == added(a)).all()
+    assert (c == added(b)).all()
+    assert (d == added(c)).all()
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 40])
+def test_on_the_cpu_reads_before_the_wait_see_nothing_of_the_launch_before(blocks):
+    a, b, c, d = chain(blocks, False, True)
+    assert (b == added(a)).all()
+    assert (c == 1).all()  # of zeros
+    assert (d == 1).all()
+
+
+def test_on_the_cpu_a_launch_without_a_wait_runs_before_the_one_before_it():
+    a, b, c, d = chain(3, False, False)
+    assert (b == added(a)).all()
+    assert (c == 1).all()
+    assert (d == 1).all()
+
+
+@weft.jit
+def in_a_loop(a: weft.Tensor[weft.f32, ("n",)], b: weft.Tensor[weft.f32, ("n",)], times: weft.i32):
+    grid = a.shape[0] // 64
+    for _ in range(times):
+        add_kernel(a, b, True, False).launch(grid=grid, block=64, programmatic=True)
+        add_kernel(b, a, True, False).launch(grid=grid, block=64, programmatic=True)
+
+
+def test_dependent_launches_in_a_loop():
+    a = np.arange(128, dtype=np.float32)
+    in_a_loop(a, np.zeros_like(a), 5)
+    assert (a == np.arange(128) + 10).all()
+
+
+@weft.kernel
+def count_kernel(a: weft.Tensor, b: weft.Tensor, least: weft.f32):
+    weft.grid_dependency_wait()
+    assert a[weft.thread_idx.x] >= least
+    b[weft.thread_idx.x] = a[weft.thread_idx.x]
+
+
+@weft.jit
+def checked(a: weft.Tensor[weft.f32, (64,)], b: weft.Tensor[weft.f32, (64,)], least: weft.f32):
+    add_kernel(a, b, True, False).launch(grid=1, block=64)
+    count_kernel(b, a, least).launch(grid=1, block=64, programmatic=True)
+
+
+def test_an_error_in_either_of_two_launches_ends_the_call_and_the_next_one_is_right():
+    for least in (1.0, 100.0, 1.0):
+        a = np.arange(64, dtype=np.float32)
+        expected = added(a)
+        b = np.zeros_like(a)
+        if least == 100:
+            with pytest.raises(AssertionError, match="count_kernel"):
+                checked(a, b, least)
+        else:
+            checked(a, b, least)
+            assert (a == expected).all()
+        assert (b == expected).all()
+
+
+@weft.jit
+def refused(a: weft.Tensor[weft.f32, (64,)], b: weft.Tensor[weft.f32, (64,)], block: weft.i32):
+    add_kernel(a, b, True, False).launch(grid=1, block=64)
+    add_kernel(b, a, True, False).launch(grid=1, block=block, programmatic=True)
+
+
+def test_a_call_whose_second_launch_is_refused_leaves_nothing_to_the_next_call():
+    a = np.arange(64, dtype=np.float32)
+    with pytest.raises(ValueError, match="block"):
+        refused(a, np.zeros_like(a), 4096)
+    del a
+    other = np.arange(64, dtype=np.float32)
+    refused(other, b := np.zeros_like(other), 64)
+    assert (b == added(np.arange(64, dtype=np.float32))).all()
+    assert (other == added(b)).all()
+
+
 def with_registers(first: int, second: int, threads: int | None):
     @weft.kernel(max_threads=threads)
     def kernel(a: weft.Tensor):

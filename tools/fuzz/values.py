@@ -273,7 +273,7 @@ def multiply_add(type_: Type, x: float, y: float, z: float) -> Value:
         return Value(type_, -0.0 if negative else 0.0)
     wide = type_ if type_.bits >= 32 else F32
     result = rounded(abs(exact.numerator), exact.denominator, wide)
-    return Value(type_, to_float(math.copysign(result, exact), type_))
+    return Value(type_, to_float(result if exact > 0 else -result, type_))
 
 
 def _fused_sum(type_: Type, sign: str, left: Value, right: Value) -> Value | None:

@@ -23,11 +23,12 @@ enum weft_thread_state {
   WEFT_THREAD_COLLECTIVE = 2,  // warp barrier or collective
   WEFT_THREAD_GRID = 3,        // grid barrier
   WEFT_THREAD_EXITED = 4,
-  WEFT_THREAD_FAILED = 5,     // an assertion: its error is recorded
-  WEFT_THREAD_WARPGROUP = 6,  // an operation of a warpgroup's 128 threads
-  WEFT_THREAD_MBARRIER = 7,   // a barrier in shared memory; `mask` holds the operation
-  WEFT_THREAD_NAMED = 8,      // the barrier of number `value`, at which `lane` threads meet
-  WEFT_THREAD_CLUSTER = 9,    // cluster barrier
+  WEFT_THREAD_FAILED = 5,       // an assertion: its error is recorded
+  WEFT_THREAD_WARPGROUP = 6,    // an operation of a warpgroup's 128 threads
+  WEFT_THREAD_MBARRIER = 7,     // a barrier in shared memory; `mask` holds the operation
+  WEFT_THREAD_NAMED = 8,        // the barrier of number `value`, at which `lane` threads meet
+  WEFT_THREAD_CLUSTER = 9,      // cluster barrier
+  WEFT_THREAD_DEPENDENCY = 10,  // grid_dependency_wait; it continues at once unless its launch is held there
 };
 
 // Request of a thread in WEFT_THREAD_MBARRIER to the barrier whose word is at `value`, in the array at
@@ -48,7 +49,7 @@ enum weft_mbarrier_request {
   ROW(reduce_max) ROW(reduce_umin) ROW(reduce_umax) ROW(reduce_and) ROW(reduce_or) ROW(reduce_xor) \
   ROW(mma) ROW(warpgroup_barrier) ROW(wgmma_mma) ROW(wgmma_wait) ROW(mbarrier_arrive) ROW(mbarrier_wait) \
   ROW(cluster_barrier) ROW(named_barrier_sync) ROW(named_barrier_arrive) ROW(elect_one) \
-  ROW(setmaxnreg)
+  ROW(setmaxnreg) ROW(grid_dependency_wait)
 // clang-format on
 
 enum weft_cooperative_operation {

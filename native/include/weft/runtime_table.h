@@ -95,6 +95,13 @@ enum weft_launch_check {
   WEFT_LAUNCH_SCRATCH = 512,  // the frame has the scratch memory of the call, whose unwritten bytes are known
 };
 
+// How a launch on the CPU overlaps with others of its call; more bits of `coresidency`.
+enum weft_launch_overlap {
+  WEFT_LAUNCH_HELD = 1024,     // the next launch is programmatic: this one may run, or end, during that
+  WEFT_LAUNCH_FOLLOWS = 2048,  // it is programmatic, and the launch before has WEFT_LAUNCH_HELD
+  WEFT_LAUNCH_WAITS = 4096,    // likewise, and its kernel calls grid_dependency_wait
+};
+
 // Device memory that a launch allocates for all blocks of its grid and frees in stream order: constant data
 // in the object. Profile scratch has its own allocator, since it is read later.
 enum weft_scratch_kind { WEFT_SCRATCH_GLOBAL = 0, WEFT_SCRATCH_PROFILE = 1 };
@@ -127,6 +134,7 @@ struct weft_cpu_launch {
   const char* kernel_name;
   int32_t orders;  // bits of enum weft_launch_check: WEFT_LAUNCH_ORDERED, WEFT_LAUNCH_BLOCKS
   void* detector;  // weft::RaceDetector of a launch with checks beyond its kernel's own code, or NULL
+  void* overlap;   // weft::Overlap of a launch that overlaps with another one, or NULL
 };
 
 // The sentences of failing checks (native/runtime/failure.cpp), each with its exception and the meaning of

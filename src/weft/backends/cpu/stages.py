@@ -15,6 +15,7 @@ from weft.backends.base import Stage, run_stages
 from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.fission import Waits, find_obstacle, interchange_loops
 from weft.backends.cpu.lowering.loops import print_ask
+from weft.backends.cpu.lowering.overlap import drop_dependencies
 from weft.backends.cpu.lowering.rows import find_guard
 from weft.backends.cpu.lowering.split_kernel import print_cooperative_kernel, print_split_kernel
 from weft.backends.cpu.lowering.tables import HOST_ROWS, KERNEL_ROWS, UNSUPPORTED
@@ -56,6 +57,7 @@ _COROUTINES: Final = "@llvm.coro."
 def print_kernels(module: ModuleOp, machine: HostMachine) -> str:
     """LLVM text of a module's kernels."""
     refuse_unsupported(kernels_of(module), UNSUPPORTED, machine.target)
+    drop_dependencies(module)
     printer = ModulePrinter(machine.target, KERNEL_ROWS, {}, LIBRARY, DebugInfo(LINE_TABLES))
     for kernel in kernels_of(module):
         waits = Waits(kernel)

@@ -267,7 +267,10 @@ class GridDependencyWaitOp(IRDLOperation):
     name = "nvgpu.grid_dependency_wait"
 
     traits = traits_def(
-        MemoryReadEffect(), MemoryWriteEffect(), Requires("griddepcontrol", "grid_dependency_wait")
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        CalledAs("grid_dependency_wait"),
+        Requires("griddepcontrol", "grid_dependency_wait"),
     )
     assembly_format = "attr-dict"
 

@@ -14,13 +14,19 @@ from weft.backends.cpu.lowering.barriers import CLUSTER_BARRIERS, MBARRIERS, NAM
 from weft.backends.cpu.lowering.coroutine_printer import (
     BARRIER,
     COLLECTIVE,
+    DEPENDENCY,
     GRID,
     WARPGROUP,
     CoroutinePrinter,
 )
 from weft.backends.cpu.lowering.tensor_cores import MMA, WGMMA
 from weft.codegen.operations.registers import register_share
-from weft.dialects.nvgpu.threads import ElectOneOp, SetmaxnregOp, WarpgroupBarrierOp
+from weft.dialects.nvgpu.threads import (
+    ElectOneOp,
+    GridDependencyWaitOp,
+    SetmaxnregOp,
+    WarpgroupBarrierOp,
+)
 from weft.dialects.simt.kernel import kernel_of
 from weft.dialects.simt.threads import (
     BarrierOp,
@@ -102,6 +108,10 @@ def _print_setmaxnreg(printer: CoroutinePrinter, op: SetmaxnregOp) -> None:
     printer.suspend(WARPGROUP, printer.add_site("setmaxnreg", op.location))
 
 
+def _print_dependency_wait(printer: CoroutinePrinter, op: GridDependencyWaitOp) -> None:
+    printer.suspend(DEPENDENCY, printer.add_site("grid_dependency_wait", op.location))
+
+
 COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {
     BarrierOp: _print_barrier,
     BarrierReduceOp: _print_barrier_reduce,
@@ -120,6 +130,7 @@ COOPERATION: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]
     **NAMED_BARRIERS,
     **TMA_COPIES,
     **WGMMA,
+    GridDependencyWaitOp: _print_dependency_wait,
     SetmaxnregOp: _print_setmaxnreg,
     WarpgroupBarrierOp: _print_warpgroup_barrier,
 }

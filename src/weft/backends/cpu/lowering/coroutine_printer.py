@@ -36,6 +36,7 @@ WARPGROUP: Final = 6
 MBARRIER: Final = 7
 NAMED: Final = 8
 CLUSTER: Final = 9
+DEPENDENCY: Final = 10
 
 _OPERATIONS: Final = {name: code for code, name in enumerate(_native.COOPERATIVE_OPERATIONS)}
 # enum weft_value_type; integers are named by their width.

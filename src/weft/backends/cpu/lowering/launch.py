@@ -17,6 +17,7 @@ from weft.backends.cpu.lowering.check import launch_checks
 from weft.backends.cpu.lowering.fission import uses_coroutines
 from weft.backends.cpu.lowering.loops import coresident_blocks
 from weft.backends.cpu.lowering.memory import SCRATCH_ALIGNMENT, LocalMemory, uses_shared_memory
+from weft.backends.cpu.lowering.overlap import overlap_bits
 from weft.backends.cpu.lowering.split_kernel import scratch_symbol, waiting_operation
 from weft.backends.cpu.lowering.thread_loop import kernel_symbol
 from weft.codegen import runtime_abi as abi
@@ -78,7 +79,9 @@ def _declared(op: LaunchExOp, kernel: KernelOp) -> list[tuple[int, int]]:
     return [
         (
             abi.LAUNCH_CORESIDENCY,
-            _coresidency(kernel) | launch_checks(kernel, has_scratch=_has_scratch(op)),
+            _coresidency(kernel)
+            | launch_checks(kernel, has_scratch=_has_scratch(op))
+            | overlap_bits(op),
         ),
         (abi.LAUNCH_MOST_THREADS, kernel.max_threads or 0),
         *(

@@ -2,7 +2,7 @@
 """The CPU's tables: codegen's shared rows, and those of this folder.
 
 In: the families. Out: `KERNEL_ROWS`, `HOST_ROWS`, and `UNSUPPORTED`, the operations refused by name. Hints and fences
-of GPUs print nothing: kernels run one after the other here.
+of GPUs print nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.nvgpu.async_copy import FenceProxyOp
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
-from weft.dialects.nvgpu.threads import (
-    GridDependencyLaunchOp,
-    GridDependencyWaitOp,
-    NamedBarriersOp,
-)
+from weft.dialects.nvgpu.threads import GridDependencyLaunchOp, NamedBarriersOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -48,9 +44,7 @@ _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **SHARED,
     **TIMING,
     **LOOPS,
-    **dict.fromkeys(
-        (NamedBarriersOp, FenceProxyOp, GridDependencyLaunchOp, GridDependencyWaitOp), print_nothing
-    ),
+    **dict.fromkeys((NamedBarriersOp, FenceProxyOp, GridDependencyLaunchOp), print_nothing),
     **MAP_EDITS,
     **TMA,
     **ACCUMULATOR,
