@@ -23,7 +23,7 @@ ROOMS = (
     ("The autotuner", ("autotuner/",)),
     ("Names, syntax and control flow", ("frontend/", "language/functions.py")),
     ("Values and operations", ("language/", "dialects/")),
-    ("Machine code and loading", ("backends/", "codegen/", "passes/", "ffi_wrapper/", "ffi/")),
+    ("Machine code and loading", ("backends/", "codegen/", "passes/", "ffi_wrapper", "ffi/")),
     ("Running", ("runtime/", "driver/", "config.py", "errors.py", "location.py", "__init__.py")),
 )
 
