@@ -220,6 +220,7 @@ def kernel(
     cluster: int | tuple[int, ...] | None = None,
     fp_contract: bool | None = None,
     math: str | None = None,
+    restrict: bool | str | Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 @one_frame("kernel")
 def kernel(
@@ -232,6 +233,7 @@ def kernel(
     cluster: int | tuple[int, ...] | None = None,
     fp_contract: bool | None = None,
     math: str | None = None,
+    restrict: bool | str | Sequence[str] = (),
 ) -> Kernel | Callable[[Callable[..., Any]], Kernel]:
     """Makes a kernel from a function: the code of one thread.
 
@@ -243,9 +245,13 @@ def kernel(
         cluster: blocks per cluster: an int or up to three.
         fp_contract: whether ``a * b + c`` is rounded once; None: as ``--fp-contract`` says.
         math: ``"fast"`` or ``"portable"`` mathematical functions; None: as ``--math`` says.
+        restrict: names of parameters, or True for all tensors: while the kernel runs, nothing writes to the memory of
+            these arguments except through them, and what is written through them is not read through others. Each
+            launch checks it. Loads of restricted arguments that the kernel only reads move over stores, on GPUs as
+            ``ld.global.nc``.
     Raises:
         TypeError: if an argument is of the wrong type, or `function` is not a function.
-        ValueError: if a number is out of range.
+        ValueError: if a number is out of range, or `restrict` names no parameter.
     Example:
         >>> import weft
         >>> @weft.kernel
@@ -262,15 +268,39 @@ def kernel(
     if math is not None and math not in MATH:
         raise ValueError(f"math is {brief(math)}, expected one of {', '.join(MATH)}, or None")
     dims = None if cluster is None else as_sizes(cluster, "cluster", CLUSTER)
+    restricted = restrict if isinstance(restrict, bool) else _names(restrict)
 
     @one_frame("kernel")
     def decorate(function: Callable[..., Any]) -> Kernel:
         _check_function(function, "kernel")
-        made = Kernel(function, max_threads, min_blocks, max_registers, dims, fp_contract, math)
+        _check_restricted(function, restricted)
+        bounds = max_threads, min_blocks, max_registers, dims
+        made = Kernel(function, *bounds, fp_contract, math, restricted)
         update_wrapper(made, function)
         return made
 
     return decorate if function is None else decorate(function)
+
+
+def _names(restrict: object) -> tuple[str, ...]:
+    """The names of ``restrict=``."""
+    names: Any = (restrict,) if isinstance(restrict, str) else restrict
+    if not isinstance(names, tuple | list) or not all(isinstance(one, str) for one in names):  # pyright: ignore[reportUnknownVariableType]
+        raise TypeError(
+            f"restrict is {brief(restrict)}, expected names of parameters, or True for all tensors"
+        )
+    return tuple(cast("Sequence[str]", names))
+
+
+def _check_restricted(function: Callable[..., Any], restrict: bool | tuple[str, ...]) -> None:
+    """Refuses names that no parameter has."""
+    code = function.__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    for name in restrict if isinstance(restrict, tuple) else ():
+        if name not in known:
+            raise ValueError(
+                f"restrict names {name!r}, expected a parameter of {function.__name__}({', '.join(known)})"
+            )
 
 
 @overload

@@ -54,6 +54,7 @@ WITHOUT_CHECK = {
         "tells something",
     ),
     "nvgpu.mbarrier_init": "all barriers of an array, whole",
+    "simt.check_distinct": "compares addresses, in a host function",
     "nvgpu.tma_prefetch": "a box, of which what lies outside is left out",
     "nvgpu.inline_ptx": "text that weft does not read",
 }

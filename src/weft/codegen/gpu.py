@@ -3,7 +3,7 @@
 
 In: simt.kernel, simt.launch_ex, simt.shared, simt.shuffle, simt.warp_reduce. Out: `define ptx_kernel void
 @<name>(...)`, or the like, with parameters, a thread's place, fences and the way out; pointers are in the global
-address space and never marked noalias or readonly. A launch is a call of `table->launch_device` with the kernel's
+address space; what does not overlap is said of accesses. A launch is a call of `table->launch_device` with the kernel's
 number, its launch structure and an array of pointers to its parameters, on the call's stream or the one that the launch
 names. Shared memory is one dynamic buffer per block, an external array whose size the launch gives; so 48 kB is not a
 limit. Shuffles exchange 32 bits, smaller values travel in one register, larger in two; a reduction is a butterfly of

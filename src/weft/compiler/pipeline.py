@@ -28,7 +28,12 @@ from weft.errors import REPORT_HINT, InternalCompilerError
 from weft.ffi_wrapper import attach_ffi_wrapper
 from weft.frontend.source import read_source
 from weft.frontend.trace import trace, trace_into
-from weft.passes.arguments import add_scratch_arguments, find_written_arguments, written_arguments
+from weft.passes.arguments import (
+    add_scratch_arguments,
+    find_written_arguments,
+    use_restrictions,
+    written_arguments,
+)
 from weft.passes.arithmetic import fuse_multiply_adds, split_addresses
 from weft.passes.blocks import find_block_sizes, lay_out_shared_memory
 from weft.passes.check_accesses import check_accesses, skip_bad_accesses, trace_accesses
@@ -225,6 +230,7 @@ def passes_for(
         # Rewrites of arithmetic and addresses stand before this: what they leave unused is not passed.
         functools.partial(fuse_multiply_adds, by_default=fp_contract),
         functools.partial(split_addresses, on_host=on_host),
+        use_restrictions,  # of addresses as they are now
         remove_unused_parameters,
         functools.partial(attach_ffi_wrapper, signature=signature),
     )

@@ -100,9 +100,13 @@ class KernelFunction(StagedFunction):
         cluster: blocks per cluster in x, y, z, or None.
         fp_contract: whether ``a * b + c`` is rounded once, or None: the options say it.
         math: ``"fast"`` or ``"portable"``, or None: the options say it.
+        restrict: names of parameters whose memory no other argument reaches, or True for all tensors.
     """
 
-    __slots__ = ("cluster", "fp_contract", "math", "max_registers", "max_threads", "min_blocks")
+    __slots__ = (
+        *("cluster", "fp_contract", "math", "max_registers", "max_threads", "min_blocks"),
+        "restrict",
+    )
 
     def __init__(
         self,
@@ -113,6 +117,7 @@ class KernelFunction(StagedFunction):
         cluster: tuple[int, int, int] | None = None,
         fp_contract: bool | None = None,
         math: str | None = None,
+        restrict: bool | tuple[str, ...] = (),
     ) -> None:
         super().__init__(function)
         self.max_threads = max_threads
@@ -121,6 +126,7 @@ class KernelFunction(StagedFunction):
         self.cluster = cluster
         self.fp_contract = fp_contract
         self.math = math
+        self.restrict = restrict
 
 
 class HostFunction(StagedFunction):

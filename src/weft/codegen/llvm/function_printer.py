@@ -8,7 +8,7 @@ operation works with it.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from weft.blame import is_of_a_handler
 from weft.codegen.llvm.module_printer import unprintable, unprinted
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.module_printer import ModulePrinter
 
     OperationPrinter = Callable[["FunctionPrinter", Operation], None]
+
+
+# The metadata of a branch: how often it goes the first way.
+LIKELY: Final = ', !prof !{!"branch_weights", i32 2000, i32 1}'
+UNLIKELY: Final = ', !prof !{!"branch_weights", i32 1, i32 2000}'
 
 
 class FunctionPrinter:

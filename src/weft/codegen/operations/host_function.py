@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import func
 
-from weft.codegen.llvm.function_printer import FunctionPrinter, TensorValue
+from weft import _native
+from weft.codegen.llvm.function_printer import UNLIKELY, FunctionPrinter, TensorValue
 from weft.codegen.llvm.types import global_name, llvm_type, memory_type, size_in_bytes, widened
 from weft.codegen.operations.launch import (
     numbered_kernel,
@@ -22,9 +23,9 @@ from weft.codegen.operations.memory import byte_of_bool
 from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
-from weft.dialects.simt.memory import ArgumentNumberOp, ScratchOp
+from weft.dialects.simt.memory import ArgumentNumberOp, CheckDistinctOp, ScratchOp
 from weft.dialects.simt.threads import MaxClustersOp, MultiprocessorsOp
-from weft.dialects.simt.types import DYNAMIC, TensorType, array_bytes
+from weft.dialects.simt.types import DYNAMIC, TensorType, array_bytes, elements_in_a_byte
 from weft.location import UNKNOWN_LOCATION
 from weft.runtime.code_image import ScratchInfo
 
@@ -155,6 +156,77 @@ def _print_argument_number(printer: FunctionPrinter, op: ArgumentNumberOp) -> No
     printer.values[op.result] = printer.tensors[op.tensor].number
 
 
+def _print_check_distinct(printer: FunctionPrinter, op: CheckDistinctOp) -> None:
+    """Leaves the host function if the bytes from the first to the last of one tensor meet those of the other."""
+    (low, end, filled), (other_low, other_end, other_filled) = (
+        _print_extent(printer, printer.tensors[tensor]) for tensor in op.operands
+    )
+    meets = filled
+    for condition in (
+        other_filled,
+        printer.let(f"icmp ult i64 {low}, {other_end}"),
+        printer.let(f"icmp ult i64 {other_low}, {end}"),
+    ):
+        meets = printer.let(f"and i1 {meets}, {condition}")
+    bad, good = printer.new_label("overlaps"), printer.new_label("distinct")
+    printer.branch_if(meets, bad, good, UNLIKELY)
+    printer.start(bad)
+    where = source_location(op.location)
+    launch = f"{where.function} ({where}), " if where is not None else ""
+    place = f"{launch}kernel '{op.kernel.data}': argument '{op.argument.data}'"
+    print_failure(
+        printer, "overlap", place, f"'{op.other.data}', and one of them is written", low, other_low
+    )
+    printer.start(good)
+
+
+def print_failure(
+    printer: FunctionPrinter, kind: str, place: str, expected: str, *values: str
+) -> None:
+    """Leaves the host function with an error of a kind of `_native.FAILURE_KINDS`."""
+    texts = [printer.module.string(text) for text in (place, expected)]
+    number = _native.FAILURE_KINDS.index(kind)
+    site = printer.module.add_global(
+        "private unnamed_addr constant { ptr, ptr, ptr, i32, i32 } "
+        f"{{ ptr null, ptr {texts[0]}, ptr {texts[1]}, i32 {number}, i32 0 }}, align 8",
+        "site",
+    )
+    numbers = [f"i64 {value}" for value in values or ("0", "0")]
+    code = call_row(printer, table_of_frame(printer), "fail", f"ptr {site}", *numbers)
+    printer.line(f"ret i32 {code}")
+
+
+def _print_extent(printer: FunctionPrinter, tensor: TensorValue) -> tuple[str, str, str]:
+    """The addresses of a tensor's first byte and after its last, i64, and whether it has elements, i1."""
+    kind = tensor.type
+    dims = [widened(printer, tensor.dim(n), kind.dim_bits.data, 64) for n in range(kind.rank)]
+    start = printer.let(f"ptrtoint ptr {tensor.pointer} to i64")
+    filled, before, after = "true", "0", "0"
+    for number, dim in enumerate(dims):
+        some = printer.let(f"icmp ne i64 {dim}, 0")
+        filled = printer.let(f"and i1 {filled}, {some}")
+        last = printer.let(f"sub i64 {dim}, 1")
+        reach = printer.let(f"mul i64 {last}, {tensor.stride(printer, number)}")
+        if kind.layout.data == "strided" or (
+            kind.layout.data == "inner" and number < kind.rank - 1
+        ):
+            low = printer.let(f"call i64 @llvm.smin.i64(i64 {reach}, i64 0)")
+            before = printer.let(f"add i64 {before}, {low}")
+            reach = printer.let(f"call i64 @llvm.smax.i64(i64 {reach}, i64 0)")
+        after = printer.let(f"add i64 {after}, {reach}")
+    count = printer.let(f"add i64 {after}, 1")
+    packed = elements_in_a_byte(kind.element_type)
+    if packed > 1:
+        before = printer.let(f"sdiv i64 {before}, {packed}")
+        count = printer.let(f"add i64 {printer.let(f'udiv i64 {after}, {packed}')}, 1")
+        each = 1
+    else:
+        each = array_bytes((), kind.element_type)
+    low = printer.let(f"add i64 {start}, {printer.let(f'mul i64 {before}, {each}')}")
+    end = printer.let(f"add i64 {start}, {printer.let(f'mul i64 {count}, {each}')}")
+    return low, end, filled
+
+
 def _print_multiprocessors(printer: FunctionPrinter, op: MultiprocessorsOp) -> None:
     printer.values[op.result] = call_row(
         printer, table_of_frame(printer), "multiprocessors", "ptr %frame"
@@ -193,6 +265,7 @@ def _print_return(printer: FunctionPrinter, op: Operation) -> None:
 
 HOST: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     ArgumentNumberOp: _print_argument_number,
+    CheckDistinctOp: _print_check_distinct,
     func.ReturnOp: _print_return,
     MaxClustersOp: _print_max_clusters,
     MultiprocessorsOp: _print_multiprocessors,

@@ -3,7 +3,7 @@
 
 In: simt.load, simt.store, simt.dim, simt.stride, simt.address, simt.alloca, simt.view, simt.load_vector,
 simt.store_vector; regions that compute an element of a fragment. Out: LLVM memory instructions, aligned to the element
-or the vector; the region's operations. Nothing is marked noalias or invariant: users' tensors may overlap.
+or the vector; the region's operations. Only accesses of restricted arguments are marked: users' tensors may overlap.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
+
+from xdsl.dialects.builtin import DenseArrayBase
 
 from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.types import llvm_type, local_stem, memory_type, size_in_bytes
@@ -23,6 +25,7 @@ from weft.dialects.simt.fragment import (
     are_registers,
     yielded,
 )
+from weft.dialects.simt.kernel import CONSTANT, DISTINCT, RESTRICTED, kernel_of
 from weft.dialects.simt.memory import (
     WORD_BYTES,
     AddressOp,
@@ -69,6 +72,7 @@ def print_load(printer: FunctionPrinter, op: Operation) -> None:
     result = op.results[0]
     kept = " volatile" if op.properties.get("volatile") else ""
     text = f"load{kept} {element}, {pointer} {address}, align {size_in_bytes(element)}"
+    text += restrictions(printer, op)
     if is_bool(value.type):
         byte = printer.let(text)
         printer.define(result, f"icmp ne i8 {byte}, 0")
@@ -89,7 +93,25 @@ def print_store(printer: FunctionPrinter, op: Operation) -> None:
     kept = " volatile" if op.properties.get("volatile") else ""
     printer.line(
         f"store{kept} {element} {text}, {pointer} {address}, align {size_in_bytes(element)}"
+        f"{restrictions(printer, op)}"
     )
+
+
+def restrictions(printer: FunctionPrinter, op: Operation) -> str:
+    """The suffix of an access: what it does not overlap; on a GPU also that the elements do not change."""
+    noted = op.attributes
+    if not noted:
+        return ""
+    suffix = ""
+    for attribute, name in ((RESTRICTED, "alias.scope"), (DISTINCT, "noalias")):
+        numbers = noted.get(attribute)
+        if isinstance(numbers, DenseArrayBase):
+            kernel = kernel_of(op).sym_name.data
+            scopes = [f'!{{!"{kernel}.{n}", !{{!"{kernel}"}}}}' for n in numbers.get_values()]
+            suffix += f", !{name} !{{{', '.join(scopes)}}}"
+    if CONSTANT in noted and printer.module.target.coordinates:
+        suffix += ", !invariant.load !{}"
+    return suffix
 
 
 def byte_of_bool(printer: FunctionPrinter, text: str) -> str:
@@ -209,13 +231,18 @@ def _vector_place(
     return element, f"{pointer} {address}", count * size_in_bytes(element)
 
 
-def load_part(printer: FunctionPrinter, kind: str, place: str, alignment: int) -> str:
-    """Reads a vector or one of its words, from an address with its type."""
-    return printer.let(f"load {kind}, {place}, align {alignment}", "vector")
+def _load_part(suffix: str) -> Load:
+    """Prints loads of a vector or of its words, from an address with its type."""
+
+    def load(printer: FunctionPrinter, kind: str, place: str, alignment: int) -> str:
+        return printer.let(f"load {kind}, {place}, align {alignment}{suffix}", "vector")
+
+    return load
 
 
-def print_load_vector(printer: FunctionPrinter, op: LoadVectorOp, load: Load = load_part) -> None:
+def print_load_vector(printer: FunctionPrinter, op: LoadVectorOp, load: Load | None = None) -> None:
     """`simt.load_vector`: one load, and its elements; `load` prints it."""
+    load = load or _load_part(restrictions(printer, op))
     count = len(op.elements)
     element, place, size = _vector_place(printer, op.tensor, op.indices, count)
     whole = f"<{count} x {element}>"
@@ -297,7 +324,7 @@ def print_elements(printer: FunctionPrinter, op: LoadVectorOp, vector: str) -> N
 def print_store_vector(printer: FunctionPrinter, op: StoreVectorOp) -> None:
     """`simt.store_vector`: one store of the combined elements."""
     whole, place, alignment = print_vector(printer, op)
-    printer.line(f"store {whole}, {place}, align {alignment}")
+    printer.line(f"store {whole}, {place}, align {alignment}{restrictions(printer, op)}")
 
 
 def print_vector(printer: FunctionPrinter, op: Any) -> tuple[str, str, int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from weft import _native
-from weft.codegen.llvm.function_printer import FunctionPrinter
+from weft.codegen.llvm.function_printer import LIKELY, UNLIKELY, FunctionPrinter
 from weft.codegen.operations.host_function import flattened_types
 from weft.codegen.runtime_abi import ROWS, call_row
 from weft.dialects.ffi.function import DeviceGuardOp
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from weft.dialects.ffi.checks import CheckDimOp, CheckStrideOp
     from weft.dialects.ffi.function import DecodeOp, FuncOp
 
-LIKELY: Final = ', !prof !{!"branch_weights", i32 2000, i32 1}'
-UNLIKELY: Final = ', !prof !{!"branch_weights", i32 1, i32 2000}'
 
 _FAILED: Final = "failed"  # where a wrapper returns whose error is set
 # Checks that share an end: LLVM joins their values one by one with all that are joined already.

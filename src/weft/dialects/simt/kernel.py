@@ -76,6 +76,16 @@ PARTS: Final = "weft.parts"
 """Attribute of a kernel's tensor argument: the parts passed to machine code, such as ``{pointer, dims = array<i32: 1>,
 strides = array<i32: 0>}``. Without it, all parts that the type leaves open."""
 
+RESTRICTED: Final = "weft.restrict"
+"""Attribute of a kernel's tensor argument: its memory is written through it alone, or by nothing. Also of accesses:
+the numbers of the restricted arguments that one may reach."""
+
+DISTINCT: Final = "weft.distinct"
+"""Attribute of accesses: the numbers of the restricted arguments whose memory one never reaches."""
+
+CONSTANT: Final = "weft.constant"
+"""Attribute of loads: the elements do not change while the kernel runs."""
+
 _KERNEL_NAMES = ("sym_name", "function_type", "arg_attrs")
 
 
@@ -252,6 +262,24 @@ class KernelOp(IRDLOperation):
         """The hidden argument that launches fill with memory to record into, u64 words of rank 1."""
         index = _integer(self.profile_argument_attr)
         return None if index is None else self.body.block.args[index]
+
+    @property
+    def restricted_arguments(self) -> tuple[BlockArgument, ...]:
+        """The tensor arguments that are restricted."""
+        known = self.arg_attrs.data if self.arg_attrs is not None else ()
+        return tuple(
+            argument
+            for argument, attributes in zip(self.body.block.args, known, strict=False)
+            if RESTRICTED in attributes.data
+        )
+
+    def restrict(self, numbers: Sequence[int]) -> None:
+        """Marks arguments as restricted."""
+        known = self.arg_attrs.data if self.arg_attrs is not None else ()
+        self.arg_attrs = ArrayAttr(
+            DictionaryAttr({**one.data, RESTRICTED: UNIT}) if index in numbers else one
+            for index, one in enumerate(known)
+        )
 
     def add_argument(self, name: str, argument_type: Attribute) -> BlockArgument:
         """An argument after all others."""

@@ -316,6 +316,27 @@ class ScratchOp(BaseOperation):
             raise VerifyException(f"the sizes of {kind} are {wanted}")
 
 
+@operation_definition
+class CheckDistinctOp(BaseOperation):
+    """Leaves a host function with an error where the memory of two tensors overlaps: from the first to the last byte.
+
+    `argument` and `other` are their names in the kernel that is launched, `kernel` that kernel's.
+    """
+
+    name = "simt.check_distinct"
+
+    first: Operand = operand(TensorType)
+    second: Operand = operand(TensorType)
+    kernel: String = string()
+    argument: String = string()
+    other: String = string()
+
+    traits = traits_def(MemoryWriteEffect(), Accesses())
+    assembly_format = (
+        "$first `,` $second $kernel $argument $other attr-dict `:` type($first) `,` type($second)"
+    )
+
+
 def _check_shared(value: SSAValue) -> TensorType:
     tensor_type = value.type
     if not isinstance(tensor_type, TensorType) or tensor_type.space.data != "shared":

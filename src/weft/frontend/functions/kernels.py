@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from weft.language.functions import KernelFunction
     from weft.location import SourceLocation
 
+_PATH: Final = re.compile(r"[.\[]")
 _UNPRINTABLE: Final = re.compile(r"[^A-Za-z0-9_]")
 # Errors about a run-time value where a compile-time one is needed.
 _NEEDS_CONSTANT: Final = frozenset(
@@ -294,6 +295,7 @@ class KernelTable:
         leaves: Sequence[_Argument],
     ) -> TracedKernel:
         passed = [leaf for leaf in leaves if leaf.is_passed]
+        restricted = _restricted(source, kernel, passed)
         block = Block(arg_types=[leaf.value.ssa.type for leaf in passed])
         builder = Builder(block, cluster)
         builder.marks_signed = self._session.marks_signed
@@ -320,6 +322,7 @@ class KernelTable:
             [leaf.name for leaf in passed],
             _properties(kernel, cluster),
         )
+        operation.restrict(restricted)
         operation.location = builder.location_attribute()  # pyright: ignore[reportAttributeAccessIssue]
         return TracedKernel(
             operation.sym_name.data,
@@ -425,6 +428,34 @@ def _hint_at_constants(
 def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
     found = (part for part in ast.walk(node) if isinstance(part, ast.Name))
     return {name.id for name in found if isinstance(name.ctx, context)}
+
+
+def _restricted(
+    source: FunctionSource, kernel: KernelFunction, passed: Sequence[_Argument]
+) -> list[int]:
+    """The numbers of the arguments of parameters that ``restrict=`` names.
+
+    Raises:
+        TypeMismatchError: if such a parameter holds no tensor.
+    """
+    restrict = kernel.restrict
+    tensors = {
+        number: _PATH.split(leaf.name)[0]
+        for number, leaf in enumerate(passed)
+        if isinstance(leaf.value, Tensor)
+    }
+    if isinstance(restrict, bool):
+        return [*tensors] if restrict else []
+    for name in restrict:
+        if name not in tensors.values():
+            parameter = next((one for one in source.parameters if one.name == name), None)
+            raise TypeMismatchError(
+                "RESTRICT_ARGUMENT",
+                f"kernel '{source.name}': restrict names '{name}', which holds no tensor in this launch",
+                hint="name parameters for tensors, or write restrict=True for all tensors",
+                location=None if parameter is None else parameter.location,
+            )
+    return [number for number, name in tensors.items() if name in restrict]
 
 
 def _properties(kernel: KernelFunction, cluster: tuple[int, ...] | None) -> dict[str, Attribute]:

@@ -27,7 +27,16 @@ _HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
 NOTHING: Final = object()
 """Stands for a variable without a value, or an attribute that is not there."""
 _OF_A_KERNEL: Final = (
-    *("function", "max_threads", "min_blocks", "max_registers", "cluster", "fp_contract", "math"),
+    *(
+        "function",
+        "max_threads",
+        "min_blocks",
+        "max_registers",
+        "cluster",
+        "fp_contract",
+        "math",
+        "restrict",
+    ),
 )
 # The kinds of places of `_native.is_unchanged`.
 _ITEM, _CELL, _FUNCTION, _ATTRIBUTE, _MEMBER = range(5)

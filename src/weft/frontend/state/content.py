@@ -42,7 +42,15 @@ _SCALARS: Final = frozenset((bool, int, float, complex, str, bytes, type(None), 
 # Equal ones may be one object or several.
 _WITHOUT_IDENTITY: Final = (tuple, frozenset, ModuleType, DType, LanguageName, Frozen)
 _STARRED: Final = 0x04 | 0x08  # CO_VARARGS, CO_VARKEYWORDS; such functions' annotations are ignored
-_BOUNDS: Final = ("max_threads", "min_blocks", "max_registers", "cluster", "fp_contract", "math")
+_BOUNDS: Final = (
+    "max_threads",
+    "min_blocks",
+    "max_registers",
+    "cluster",
+    "fp_contract",
+    "math",
+    "restrict",
+)
 # Of a class: what Python adds, and what says nothing about instances.
 _IGNORED: Final = frozenset(
     (
