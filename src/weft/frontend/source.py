@@ -9,7 +9,6 @@ with ``-c``, or read from standard input), source lines, verified by compiling t
 from __future__ import annotations
 
 import _ast
-import ast
 import os
 import stat
 import sys
@@ -31,6 +30,7 @@ from weft.language.source_text import (
 from weft.location import SourceLocation
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterator, Sequence
     from types import CellType
 
@@ -269,7 +269,6 @@ def _find(function: FunctionType, texts: SourceTexts) -> _Found:
     file = code.co_filename
     known = texts.of(file, module_globals)
     if not known.lines:
-        find_unsaved = imported("weft.frontend.source").find_unsaved
         return _Found(function, code, find_unsaved(code), texts)
     is_sure = is_compiled_as_written(module_globals) and not is_of_weft(function)
     if not (is_sure or may_have_changed(file)) or known.has(code):
@@ -522,7 +521,7 @@ def _statement(history: list[str], start: int, least: int) -> str | None:
             continue
         text = "\n".join(history[start:end]) + "\n"
         try:
-            ast.parse(text)
+            _parsed(text)
         except (SyntaxError, ValueError):
             continue  # a decorator without its function, or an open bracket
         return text
