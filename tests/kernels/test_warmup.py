@@ -166,6 +166,22 @@ def test_alignment_and_strides_are_those_of_the_stand_in():
     assert str(seen[1].device) == "cuda:1"
 
 
+@pytest.mark.parametrize("arch", [None, "sm_90a"])
+def test_packed_elements_have_stand_ins(arch):
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        out[weft.thread_idx.x] = weft.i32(a[weft.thread_idx.x])
+
+    @weft.jit
+    def host(a: weft.Tensor, out: weft.Tensor):
+        kernel(a, out).launch(grid=1, block=8)
+
+    weft.warmup(host, weft.fake_tensor(weft.i4, (8,)), fake(8, dtype=weft.i32), arch=arch)
+    out = np.zeros(8, np.int32)
+    host(weft.packed(np.array([0x21, 0x43, 0x65, 0x87], np.uint8), weft.i4), out)
+    assert out.tolist() == [1, 2, 3, 4, 5, 6, 7, -8]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

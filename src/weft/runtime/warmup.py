@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.config import call_mode, overridden
 from weft.driver.memory import empty
 from weft.errors import brief
-from weft.ffi.tensor import tensor_at
+from weft.ffi.tensor import packed, tensor_at
 from weft.tracebacks import one_frame
 from weft.types.capabilities import multiprocessor
 from weft.types.device import CPU, CUDA
-from weft.types.dtype import DType
+from weft.types.dtype import DType, u8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -63,12 +63,15 @@ class Warmup:
         """A stand-in for an array: on a GPU it has an address, but no memory."""
         sizes = tuple(shape)
         if device[0] == CPU and strides is None and alignment == _ALIGNMENT:
-            return empty(sizes, dtype)  # which the system provides only when it is touched
+            # The system provides it only when it is touched.
+            if not dtype.is_packed:
+                return empty(sizes, dtype)
+            return packed(empty((*sizes[:-1], dtype.storage_bytes(sizes[-1])), u8), dtype)
         if strides is None:
             strides = [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
         address = -(-self._next // (2 * _ALIGNMENT)) * 2 * _ALIGNMENT + alignment
         reach = 1 + sum(abs(step) * max(n - 1, 0) for n, step in zip(sizes, strides, strict=True))
-        span = reach * dtype.itemsize + _ALIGNMENT
+        span = dtype.storage_bytes(reach) + _ALIGNMENT
         self._next = address + 2 * span
         element = dtype.dlpack_code, dtype.bits, 1
         return tensor_at(address + span // alignment * alignment, sizes, strides, element, device)
