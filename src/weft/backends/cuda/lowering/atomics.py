@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.backends.cuda.lowering.convergent import has
-from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type
+from weft.backends.cuda.lowering.inline_ptx import REGISTERS
+from weft.codegen.llvm.types import FLOAT_NAMES, llvm_type, size_in_bytes
 from weft.codegen.operations.atomics import (
     AtomicAccess,
     atomic_rows,
@@ -51,7 +52,6 @@ _PTX_OPERATIONS: Final = {
 }
 # The bits of a smaller integer in a word.
 _NARROW_BITS: Final = {"i8": 0xFF, "i16": 0xFFFF}
-_REGISTERS: Final = {"i32": ("r", 32), "i64": ("l", 64), "float": ("f", 32), "double": ("d", 64)}
 # Small float → the first architecture whose PTX adds it. The hardware adds only pairs, so ptxas makes a
 # compare-and-swap loop, but one that knows the word around the element.
 
@@ -67,7 +67,7 @@ def _instruction(
         return llvm_instruction(printer, access, operation, text, value)
     if operation == "sub":
         operation, value = "add", printer.let(f"sub {text} 0, {value}")
-    register, bits = _REGISTERS[text]
+    register, bits = REGISTERS[text], 8 * size_in_bytes(text)
     name, letter = _PTX_OPERATIONS[operation]
     form = f"{name}.{letter}{bits}"
     if has(printer, "atomic_order"):

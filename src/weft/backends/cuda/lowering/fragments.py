@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import Float32Type
 from weft.backends.cuda.fast_math import BYTE_PAIRS
 from weft.backends.cuda.lowering.atomics import PACKED, red_add
 from weft.backends.cuda.lowering.convergent import call_convergent, has
+from weft.backends.cuda.lowering.inline_ptx import REGISTERS
 from weft.codegen.llvm.types import (
     FLOAT_NAMES,
     fragment_registers,
@@ -459,7 +460,6 @@ class LaneRows:
 
 _VECTOR_BYTES: Final = 16
 _BLOCK_COLUMNS: Final = 8
-_LETTERS: Final = {"float": "f", "double": "d", "i16": "h", "i32": "r", "i64": "l"}
 
 
 def _print_each(printer: FunctionPrinter, op: FragmentRedAddOp | FragmentStoreOp) -> None:
@@ -664,7 +664,7 @@ class _Rows:
             inside = printer.let(f"and i1 {inside}, {has}")
         values = ", ".join(f"${number + 2}" for number in range(len(texts)))
         listed = f"{{{values}}}" if len(texts) > 1 else values
-        constraints = ",".join(["b", "l", *[_LETTERS[kind]] * len(texts), "~{memory}"])
+        constraints = ",".join(["b", "l", *[REGISTERS[kind]] * len(texts), "~{memory}"])
         arguments = ", ".join(
             [f"i1 {inside}", f"ptr addrspace(1) {pointer}", *(f"{kind} {text}" for text in texts)]
         )

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import FunctionPrinter
 
 
-_REGISTERS: Final = {"i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
+REGISTERS: Final = {"i16": "h", "i32": "r", "i64": "l", "float": "f", "double": "d"}
+"""Letters of PTX's registers in inline assembly, by LLVM type."""
 
 
 def _print_inline_ptx(printer: FunctionPrinter, op: InlinePtxOp) -> None:
@@ -31,8 +32,8 @@ def _print_inline_ptx(printer: FunctionPrinter, op: InlinePtxOp) -> None:
     outputs = [llvm_type(value.type) for value in op.outputs]
     constraints = ",".join(
         [
-            *(f"={_REGISTERS[text]}" for text in outputs),
-            *(_REGISTERS[text] for text, _ in inputs),
+            *(f"={REGISTERS[text]}" for text in outputs),
+            *(REGISTERS[text] for text, _ in inputs),
             "~{memory}",
         ]
     )
