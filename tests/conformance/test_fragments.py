@@ -556,3 +556,41 @@ def test_a_warpgroups_rows_and_columns_are_reduced():
     np.testing.assert_array_equal(rows, a.max(1) + 1)
     np.testing.assert_array_equal(columns, a.sum(0) + 128)
     np.testing.assert_array_equal(numbers, np.arange(24))
+
+
+@pytest.mark.parametrize("shape", [(16, 32), (48, 96)])
+@pytest.mark.parametrize(
+    ("dtype", "numpy"),
+    [(weft.f8e4m3, ml_dtypes.float8_e4m3fn), (weft.i8, np.int8), (weft.bf16, ml_dtypes.bfloat16)],
+)
+def test_a_result_of_8_or_16_bits_is_a_left_operand(dtype, numpy, shape):
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        weft.mma.zeros(shape).load(a).to(dtype).as_operand_a().store(out)
+
+    @weft.jit
+    def host(a: weft.Tensor, out: weft.Tensor):
+        kernel(a, out).launch(grid=1, block=32)
+
+    a = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
+    host(a, out := np.zeros(shape, numpy))
+    np.testing.assert_array_equal(out.astype(np.float32), a.astype(numpy).astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float64, np.int8])
+@pytest.mark.parametrize("place", [(0, 0), (5, 8), (-3, -8), (1, 3)])
+def test_what_lies_outside_of_a_tensor_is_loaded_as_zero(dtype, place):
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor, row: weft.i32, column: weft.i32):
+        weft.mma.zeros((32, 40)).load(a, (row, column)).store(out)
+
+    @weft.jit
+    def host(a: weft.Tensor, out: weft.Tensor, row: weft.i32, column: weft.i32):
+        kernel(a, out, row, column).launch(grid=1, block=32)
+
+    a = np.random.default_rng(0).integers(-99, 99, (32, 40)).astype(dtype)
+    host(a, out := np.zeros((32, 40), dtype), *place)
+    wide = np.zeros((96, 120), dtype)
+    wide[32:64, 40:80] = a
+    row, column = 32 + place[0], 40 + place[1]
+    np.testing.assert_array_equal(out, wide[row : row + 32, column : column + 40])

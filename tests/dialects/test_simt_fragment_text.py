@@ -48,6 +48,11 @@ TEXT = f"""builtin.module {{
       simt.store %20, %t[%21, %22 : i32, i32] : f32, {TILE}
       simt.fragment_yield
     }}
+    %e = simt.fragment_load whole %t[%l, %l] from(%l, %l) : {TILE}[i32, i32] -> {C} {{
+    ^bb0(%23: i32, %24: i32):
+      %25 = simt.load %t[%23, %24 : i32, i32] : {TILE} -> f32
+      simt.fragment_yield %25 : f32
+    }}
     simt.return
   }}
 }}"""
@@ -82,6 +87,7 @@ def test_the_generic_form_parses_to_the_same():
         ),
         (" from(%l, %l) -> " + ROW, " from(%l) -> " + ROW, "the region's arguments"),
         ("[16], f32, mma column>", "[16], f32, mma row>", "for each row or column"),
+        ("^bb0(%23: i32, %24: i32)", "^bb0(%23: i32, %24: i32, %y: i32)", "a row and a column"),
         ("%v, %0, %1, %2 : f32, f32, f32, f32", "%v, %0 : f32, f32", "holds 4 elements"),
         (
             "-> !simt.fragment<[32], i32, mma row>",

@@ -52,7 +52,7 @@ FILES = (
 )
 # Of these, what is not about errors.
 FILES_WITH_ERRORS = ("warp_primitives", "block_sorting", "scratch", "changed_items", "mma")
-HOPPER_FILES = ("device_maps",)
+HOPPER_FILES = ("device_maps", "int4_gemm")
 HOPPER_FILES_WITH_ERRORS = (
     "im2col",
     "cp_async",

@@ -28,6 +28,7 @@ from weft.dialects.nvgpu.threads import MapSharedOp
 from weft.dialects.simt.debug import AssertOp, CheckOp, EventOp
 from weft.dialects.simt.fragment import (
     FragmentFillOp,
+    FragmentLoadOp,
     FragmentRedAddOp,
     FragmentStoreOp,
     FragmentType,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 _IS_ALIGNED: Final = " is a multiple of "
 """In the text of an assertion about a vector's place."""
-_WHOLE: Final = (LoadMatrixOp, FragmentStoreOp, FragmentRedAddOp)
+_WHOLE: Final = (LoadMatrixOp, FragmentLoadOp, FragmentStoreOp, FragmentRedAddOp)
 """Operations whose regions say what happens to an element, and which are checked as a whole."""
 
 
@@ -110,6 +111,8 @@ def _check(op: Operation) -> None:
             checker.add_tile_checks()
         elif isinstance(op, FragmentStoreOp | FragmentRedAddOp):
             checker.add_box_checks(fragment_type(op.fragment).dims)
+        elif isinstance(op, FragmentLoadOp):
+            checker.add_box_checks(op.result.type.dims)
 
 
 def _first(op: Operation) -> SSAValue:

@@ -94,7 +94,7 @@ def test_a_mask_and_bits_are_one_instruction_where_nothing_else_needs_the_mask()
 def test_one_lane_of_four_stores_a_value_of_a_row():
     @weft.kernel
     def kernel(a: weft.Tensor, out: weft.Tensor, first: weft.i32):
-        acc = weft.wgmma.zeros((64, 64)).load(a)
+        acc = weft.wgmma.from_values((64, 64), lambda i, j: a[i, j], weft.f32)
         acc.row_max().store(out, first)
 
     @weft.jit
@@ -124,3 +124,39 @@ def test_sums_of_operators_are_fused():
     found = instructions(compiled(host).sass)
     assert found["FFMA"] == 4
     assert not found["FADD"]
+
+
+@pytest.mark.parametrize(("dtype", "loads"), [(weft.bf16, 4), (weft.f32, 8), (weft.f64, 16)])
+def test_sixteen_bytes_are_loaded_at_once(dtype, loads):
+    matrix = weft.fake_tensor(dtype, ("m", weft.sym("n", divisibility=8)), alignment_bytes=16)
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        acc = weft.mma.zeros((32, 32)).load(a, (32 * weft.block_idx.x, 0))
+        acc.store(out, (32 * weft.block_idx.x, 0))
+
+    @weft.jit
+    def host(a: matrix, out: matrix):
+        kernel(a, out).launch(grid=weft.ceil_div(a.shape[0], 32), block=32)
+
+    sass = compiled(host).sass
+    assert len(re.findall(r"LDG\.E\.128", sass)) == loads
+    assert instructions(sass)["LDG"] == loads
+
+
+def test_an_8_bit_operand_takes_a_shuffle_for_each_register():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        lane = weft.lane_id()
+        words = tuple(a[lane, i] for i in weft.static_range(8))
+        left = weft.mma.from_values((16, 64), words, weft.f8e4m3, "c").as_operand_a()
+        for i in weft.static_range(8):
+            out[lane, i] = left.registers[i]
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.u32, (32, 8)], out: weft.Tensor[weft.u32, (32, 8)]):
+        kernel(a, out).launch(grid=1, block=32)
+
+    found = instructions(compiled(host).sass)
+    assert found["SHFL"] == 8
+    assert found["PRMT"] + found["LOP3"] + found["SEL"] <= 32

@@ -173,6 +173,8 @@ def fragments(writer: Writer) -> Case:
         body.append(f"f[:, {first}:{first + width}].store(b, {place})")
     if dtype in SMALL_FLOATS and shape[1] % 16 == 0 and writer.likely(0.3):
         body.append(f"f.as_operand_a().map(lambda x: x + x).store(b, {place})")
+    if dtype in ("i8", "f8e4m3", "f8e5m2") and shape[1] % 32 == 0 and writer.likely(0.5):
+        body.append(f"f.as_operand_a().store(b, {place})")
     if dtype in (*SMALL_FLOATS, "f32") and writer.likely(0.4):
         body.append(f"({_formula(writer, dtype)}).to(weft.{dtype}).store(b, {place})")
     if writer.likely(0.4):

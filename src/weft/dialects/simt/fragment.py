@@ -316,6 +316,42 @@ class FragmentReduceOp(BaseOperation):
             raise VerifyException("the result is not one value for each row or column")
 
 
+@operation_definition
+class FragmentLoadOp(BaseOperation):
+    """A fragment with the elements of a tensor of two dimensions, from a row and a column on; 0 outside of it.
+
+    The region loads the element at a row and a column of the fragment. A machine may load several at once, and exchange
+    elements between the threads that hold a row. `origin` and `whole` are as of `simt.fragment_store`.
+    """
+
+    name = "simt.fragment_load"
+
+    tensor: Operand = operand(TensorType)
+    indices: Operands = operands()
+    origin: Operands = operands(i32)
+    result: Result[FragmentType] = result(FragmentType)
+    body: Body = single_block()
+    whole: Flag = flag()
+
+    traits = traits_def(MemoryReadEffect(), Accesses((Access("tensor", "read", "box"),)))
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "(`whole` $whole^)? $tensor `[` $indices `]` `from` `(` $origin `)` `:` type($tensor) "
+        "`[` type($indices) `]` `->` type($result) $body attr-dict"
+    )
+
+    @property
+    def inputs(self) -> tuple[()]:
+        """As of `simt.fragment_map`, which has fragments here."""
+        return ()
+
+    def verify_(self) -> None:
+        if [argument.type for argument in self.body.block.args] != [i32, i32]:
+            raise VerifyException("the region takes a row and a column")
+        if yielded(self.body.block).type != self.result.type.element_type:
+            raise VerifyException("the region does not yield the result's elements")
+
+
 class _IntoTensorOp(BaseOperation):
     """Base of what puts a fragment into a tensor of two dimensions, from a row and a column on; or into a vector."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block
 from xdsl.rewriter import Rewriter
@@ -34,9 +35,9 @@ from weft.errors import NameResolutionError, TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.ir_types import ir_type
 from weft.language.numbers.convert import constant, convert, operand, stored
-from weft.language.numbers.operators import binary, mark_product, unary
+from weft.language.numbers.operators import binary, compare, mark_product, unary
 from weft.language.operation import operation
-from weft.language.threads.warp import lane_id, warp_id
+from weft.language.threads.warp import lane_id, shfl_idx, warp_id
 from weft.language.values import Fragment, Scalar, Tensor, describe
 from weft.types import dtype as types
 from weft.types.dtype import DType
@@ -215,10 +216,13 @@ def to(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
 
 @operation(name="Fragment.as_operand_a")
 def as_operand_a(builder: Builder, fragment: Fragment) -> Fragment:
-    """A product's result as the left operand of another one, without moving an element.
+    """A product's result as the left operand of another one.
+
+    No element of 16 bits moves. Of 8 bits the four threads that share a row exchange them: one shuffle for each
+    register, and all threads that hold the fragment call it together.
 
     Args:
-        fragment: of 16-bit elements; its columns are the operand's K, a multiple of 16.
+        fragment: its columns are the operand's K: a multiple of 16 for 16-bit elements, of 32 for 8-bit ones.
 
     Raises:
         TypeMismatchError: for elements of another size, whose operands are laid out in another way.
@@ -227,19 +231,41 @@ def as_operand_a(builder: Builder, fragment: Fragment) -> Fragment:
         ``left = weft.mma.zeros((16, 16)).to(weft.bf16).as_operand_a()``
     """
     expect_fragment(fragment, "as_operand_a")
-    kind = fragment.type
-    if kind.role.data != "c" or fragment.dtype.bits != 16 or kind.dims[1] % 16:
-        why = "operands of 8-bit elements are laid out in another way than results"
+    kind, bits = fragment.type, fragment.dtype.bits
+    if kind.role.data != "c" or bits not in (8, 16) or kind.dims[1] % (256 // bits):
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
-            f"as_operand_a takes a product's result of 16-bit elements and a multiple of 16 columns, received "
-            f"{describe(fragment)}{f'; {why}' if fragment.dtype.bits == 8 else ''}",
-            hint="write f.to(weft.bf16).as_operand_a()"
-            if fragment.dtype.bits != 8
-            else "store it to a tile in shared memory, and load that",
+            "as_operand_a takes a product's result of 16-bit elements and a multiple of 16 columns, or of 8-bit ones "
+            f"and a multiple of 32, received {describe(fragment)}",
+            hint="write f.to(weft.bf16).as_operand_a()",
         )
     result = FragmentType.get(kind.dims, kind.element_type, kind.unit.data, "a")
-    return Fragment(builder.emit(FragmentPartOp(fragment.ssa, result)).result, fragment.dtype)
+    if bits == 16:
+        return Fragment(builder.emit(FragmentPartOp(fragment.ssa, result)).result, fragment.dtype)
+    words = cast("tuple[Scalar, ...]", attribute(builder, fragment, "registers"))
+    # A register has two columns of a row and of the row 8 below; two of adjacent blocks of 8 columns become one of each
+    # row with four columns.
+    lane = lane_id.emit(builder)
+    is_odd = compare(builder, "!=", binary(builder, "&", lane, 1), 0)
+    is_upper = compare(builder, "!=", binary(builder, "&", lane, 2), 0)
+    within = binary(builder, "<<", binary(builder, "&", lane, 1), 1)
+    within = binary(builder, "|", within, binary(builder, "&", binary(builder, ">>", lane, 1), 1))
+    source = binary(builder, "|", binary(builder, "&", lane, 28), within)
+    other = binary(builder, "^", source, 1)
+
+    def chosen(condition: Scalar, one: Scalar, two: Scalar) -> Scalar:
+        select = arith.SelectOp(condition.ssa, one.ssa, two.ssa)
+        return Scalar(builder.emit(select).result, types.u32)
+
+    held: list[SSAValue] = []
+    for one, two in zip(words[::2], words[1::2], strict=True):
+        first = shfl_idx.emit(builder, chosen(is_odd, two, one), source)
+        second = shfl_idx.emit(builder, chosen(is_odd, one, two), other)
+        low, high = chosen(is_upper, second, first), chosen(is_upper, first, second)
+        upper, lower = binary(builder, "<<", high, 16), binary(builder, ">>", low, 16)
+        held.append(binary(builder, "|", binary(builder, "&", low, 0xFFFF), upper).ssa)
+        held.append(binary(builder, "|", lower, binary(builder, "&", high, 0xFFFF0000)).ssa)
+    return Fragment(builder.emit(FragmentOfOp(held, result)).result, fragment.dtype)
 
 
 @operation(name="Fragment.bitcast")
@@ -470,13 +496,12 @@ def combined(
         if value.ssa not in parts or not isinstance(made, FragmentMapOp) or made.origin:
             return Scalar(argument(value.ssa), value.dtype)
         given = [argument(one) for one in made.inputs]
-        mapping = dict(zip(made.body.block.args, given, strict=True))
+        mapping: dict[SSAValue, SSAValue] = dict(zip(made.body.block.args, given, strict=True))
         for op in made.body.block.ops:
-            if isinstance(op, FragmentYieldOp):
-                continue
-            clone = op.clone(mapping)
-            block.add_op(clone)
-        found = Scalar(mapping.get(yielded(made.body.block), yielded(made.body.block)), value.dtype)
+            if not isinstance(op, FragmentYieldOp):
+                block.add_op(op.clone(mapping))
+        last = yielded(made.body.block)
+        found = Scalar(mapping.get(last, last), value.dtype)
         if sign in ("+", "-"):
             mark_product(found)
         return found
@@ -589,6 +614,16 @@ def _check_packing(shape: FragmentType, dtype: DType) -> None:
             f"elements of type {dtype} lie elsewhere in an operand of a product of shape {shape.dims}",
             hint="convert before as_operand_a, or before the tile is loaded",
         )
+
+
+def loaded_type(fragment: Fragment, dtype: DType) -> FragmentType:
+    """The type of a fragment laid out as another, of elements of this type.
+
+    Raises:
+        TypeMismatchError: if these would lie elsewhere.
+    """
+    _check_packing(fragment.type, dtype)
+    return fragment.type.of(ir_type(dtype))
 
 
 def check_effects(block: Block) -> None:

@@ -14,10 +14,15 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Region
 
-from weft.dialects.simt.fragment import FragmentRedAddOp, FragmentStoreOp, FragmentYieldOp
+from weft.dialects.simt.fragment import (
+    FragmentLoadOp,
+    FragmentRedAddOp,
+    FragmentStoreOp,
+    FragmentYieldOp,
+)
 from weft.dialects.simt.types import DYNAMIC
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.matrix.fragment import expect_fragment, mapped, origin, to
+from weft.language.matrix.fragment import expect_fragment, loaded_type, origin, to
 from weft.language.memory import access
 from weft.language.memory.atomics import atomic_add
 from weft.language.numbers.convert import convert, wide_dtype
@@ -62,7 +67,8 @@ def store(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = 
 def load(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = None) -> Fragment:
     """A fragment of this one's shape and layout with a tensor's elements, from a row and a column on.
 
-    What lies outside of the tensor is 0.
+    What lies outside of the tensor is 0. All threads that hold the fragment call it together. GPUs load 16 bytes at a
+    time where the tensor's address, strides and dims allow it.
 
     Args:
         fragment: whose layout the result has.
@@ -86,20 +92,24 @@ def load(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = N
     start = _start(builder, source, place, "load")
     whole = _fits(fragment, source, start, "load")
 
-    def element(block: Block, row: Scalar, column: Scalar) -> Scalar:
-        indices = _moved(builder, start, row, column)
+    block = Block(arg_types=[i32, i32])
+    with builder.at(block):
+        indices = _moved(builder, start, *(Scalar(one, types.i32) for one in block.args))
         if whole:
-            return access.load(builder, source, indices)
-        inside = _inside(builder, source, indices)
-        zero = convert(builder, 0, source.dtype)
-        found = Block()
-        with builder.at(found):
-            builder.emit(scf.YieldOp(access.load(builder, source, indices).ssa))
-        other = Block([scf.YieldOp(zero.ssa)])
-        made = scf.IfOp(inside, [zero.ssa.type], Region(found), Region(other))
-        return Scalar(builder.emit(made).results[0], source.dtype)
-
-    return mapped(builder, fragment.type, source.dtype, element, (), coordinates=True)
+            value = access.load(builder, source, indices)
+        else:
+            inside = _inside(builder, source, indices)
+            zero, found = convert(builder, 0, source.dtype), Block()
+            with builder.at(found):
+                builder.emit(scf.YieldOp(access.load(builder, source, indices).ssa))
+            other = Block([scf.YieldOp(zero.ssa)])
+            made = scf.IfOp(inside, [zero.ssa.type], Region(found), Region(other))
+            value = Scalar(builder.emit(made).results[0], source.dtype)
+        builder.emit(FragmentYieldOp(value.ssa))
+    kind = loaded_type(fragment, source.dtype)
+    places, own = [one.ssa for one in start], origin(builder, fragment.type)
+    loaded = FragmentLoadOp(source.ssa, places, own, kind, block, whole=whole)
+    return Fragment(builder.emit(loaded).result, source.dtype)
 
 
 @operation(name="Fragment.red_add")

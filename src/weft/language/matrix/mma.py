@@ -160,7 +160,8 @@ def checked_values(
     rows, columns = constant_shape(name, shape)
     depth = 8 * max(1, 4 // dtype.itemsize)
     down = 16 if unit == "mma" else 64
-    across = {"a": (down, depth), "b": (depth, 8), "c": (down, 8)}[role]
+    multiples = {"a": (down, depth), "b": (depth, 8), "c": (down, 8)}
+    across = multiples[str(role)]
     if rows < across[0] or columns < across[1] or rows % across[0] or columns % across[1]:
         raise ValueRangeError(
             "MMA_SHAPE",

@@ -26,6 +26,7 @@ from weft.dialects.nvgpu.mma import (
 from weft.dialects.simt.fragment import (
     FragmentBitcastOp,
     FragmentFillOp,
+    FragmentLoadOp,
     FragmentMapOp,
     FragmentPartOp,
     FragmentRedAddOp,
@@ -213,7 +214,7 @@ def _print_each(printer: FunctionPrinter, op: FragmentRedAddOp | FragmentStoreOp
     release(printer, (memory,))
 
 
-def _print_map(printer: FunctionPrinter, op: FragmentMapOp | LoadMatrixOp) -> None:
+def _print_map(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp | LoadMatrixOp) -> None:
     kind: Any = op.result.type
     inputs: list[tuple[Any, str]] = [(one.type, stored_elements(printer, one)) for one in op.inputs]
     target = memory_for(printer, kind)
@@ -314,6 +315,7 @@ FRAGMENTS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] 
     FragmentFillOp: _print_fill,
     FragmentPartOp: _print_part,
     FragmentMapOp: _print_map,
+    FragmentLoadOp: _print_map,
     FragmentStoreOp: _print_each,
     FragmentRedAddOp: _print_each,
     LoadMatrixOp: _print_map,

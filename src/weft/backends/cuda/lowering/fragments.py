@@ -34,6 +34,7 @@ from weft.codegen.operations.memory import as_value, fragment_rows, in_memory, p
 from weft.dialects.simt.fragment import (
     FragmentBitcastOp,
     FragmentFillOp,
+    FragmentLoadOp,
     FragmentMapOp,
     FragmentPartOp,
     FragmentRedAddOp,
@@ -160,8 +161,8 @@ def _print_part(printer: FunctionPrinter, op: FragmentPartOp) -> None:
     define_registers(printer, op.result, [found[number // step] for number in op.elements[::step]])
 
 
-def _print_map(printer: FunctionPrinter, op: FragmentMapOp) -> None:
-    if _computes_pairs(printer, op):
+def _print_map(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp) -> None:
+    if isinstance(op, FragmentMapOp) and _computes_pairs(printer, op):
         _print_map_of_pairs(printer, op)
         return
     kind: Any = op.result.type
@@ -273,7 +274,7 @@ def _broadcast(role: str, place: Any) -> int:
     return place.of_row if role == "row" else place.of_column
 
 
-def _narrowed(printer: FunctionPrinter, op: FragmentMapOp) -> Operation | None:
+def _narrowed(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp) -> Operation | None:
     """The conversion to a small float that ends a function, if the machine converts pairs."""
     value = yielded(op.body.block)
     last, kind = value.owner, value.type
@@ -574,10 +575,13 @@ class _Rows:
     """A store into a tensor whose rows lie together in memory, or a sum."""
 
     def __init__(
-        self, printer: FunctionPrinter, op: FragmentStoreOp | FragmentRedAddOp, size: int
+        self,
+        printer: FunctionPrinter,
+        op: FragmentStoreOp | FragmentRedAddOp | FragmentLoadOp,
+        size: int,
     ) -> None:
         self.printer, self.op, self.size = printer, op, size
-        self.kind: Any = op.fragment.type
+        self.kind: Any = (op.result if isinstance(op, FragmentLoadOp) else op.fragment).type
         self.tensor = printer.tensor(op.tensor)
         self.element = memory_type(self.kind.element_type)
         self.stride = self.tensor.stride(printer, 0)
@@ -765,7 +769,130 @@ class _Rows:
         return printer.let(f"bitcast i32 {found} to float") if kind == "float" else found
 
 
+class _LoadedRows(_Rows):
+    """A load from a tensor whose rows lie together in memory."""
+
+    def print(self) -> None:
+        printer, op = self.printer, self.op
+        assert isinstance(op, FragmentLoadOp)
+        aligned = self._aligned()
+        if aligned == "false":
+            _print_map(printer, op)
+            return
+        if aligned == "true":
+            define_registers(printer, op.result, self._loaded_vectors())
+            return
+        wide, narrow, end = (printer.new_label(stem) for stem in ("vectors", "elements", "loaded"))
+        printer.branch_if(aligned, wide, narrow)
+        printer.start(wide)
+        vectors, last_wide = self._loaded_vectors(), printer.label
+        printer.branch(end)
+        printer.start(narrow)
+        _print_map(printer, op)
+        single, last_narrow = registers(printer, op.result), printer.label
+        printer.branch(end)
+        printer.start(end)
+        text = fragment_registers(self.kind)[0]
+        joined = [
+            printer.let(f"phi {text} [ {one}, %{last_wide} ], [ {other}, %{last_narrow} ]")
+            for one, other in zip(vectors, single, strict=True)
+        ]
+        define_registers(printer, op.result, joined)
+
+    def _loaded_vectors(self) -> list[str]:
+        """The fragment's registers; blocks of 8 columns are loaded as `_print_vectors` stores them."""
+        kind = fragment_registers(self.kind)[0]
+        own = 2 if self.size >= 4 else 1
+        together = {2: 4, 4: 2, 8: 1}[self.size]
+        rows: dict[int, list[tuple[int, int]]] = {}
+        for number, (distance, column) in enumerate(_places(self.kind)):
+            rows.setdefault(distance, []).append((number, column))
+        found = [""] * (own * sum(map(len, rows.values())))
+        for distance, blocks in rows.items():
+            whole = len(blocks) // together * together
+            for first in range(0, whole, together):
+                row = self._row(distance, self._chunk())
+                loaded = self._load(row, self._chunk(), blocks[first][1], together * own, kind)
+                for place, words in enumerate(self._spread(loaded, kind)):
+                    number = blocks[first + place][0]
+                    found[own * number : own * number + own] = words
+            for number, column in blocks[whole:]:
+                row = self._row(distance, self.column)
+                words = self._load(row, self.column, column, own, kind)
+                found[own * number : own * number + own] = words
+        return found
+
+    def _chunk(self) -> str:
+        """The column of the lane's 16 bytes of some blocks, as `_exchanged` says."""
+        printer = self.printer
+        if self.size == 8:
+            return self.column
+        if self.size == 4:
+            odd = printer.let(f"shl i64 {printer.let(f'and i64 {self.rank}, 1')}, 3")
+            upper = printer.let(f"shl i64 {printer.let(f'lshr i64 {self.rank}, 1')}, 2")
+            column = plus(printer, odd, upper, "i64")
+        else:
+            column = printer.let(f"shl i64 {self.rank}, 3")
+        return plus(printer, column, self.start[1], "nsw i64")
+
+    def _spread(self, loaded: list[str], kind: str) -> list[list[str]]:
+        """The registers of each block, of which a lane has loaded 16 bytes of one."""
+        if self.size == 8:
+            return [loaded]
+        if self.size == 2:
+            # As before stores: lane and number of four words are exchanged.
+            return [[word] for word in self._exchanged([[word] for word in loaded], kind)[0]]
+        first, last = loaded[:2], loaded[2:]
+        sent = [self._select(self.odd, a, b, kind) for a, b in zip(first, last, strict=True)]
+        got = [self._shuffle(one, 1, kind) for one in sent]
+        own = [self._select(self.odd, a, b, kind) for a, b in zip(got, first, strict=True)]
+        other = [self._select(self.odd, a, b, kind) for a, b in zip(last, got, strict=True)]
+        return [own, other]
+
+    def _load(
+        self, row: tuple[str, str], column: str, distance: int, count: int, kind: str
+    ) -> list[str]:
+        """Registers that far from a row's element at a column, or 0 where the tensor has none."""
+        printer, (pointer, inside) = self.printer, row
+        if not self.has_columns:
+            place = plus(printer, column, str(distance), "nsw i64")
+            has = printer.let(f"icmp ult i64 {place}, {self.dims[1]}")
+            inside = has if inside == "true" else printer.let(f"and i1 {inside}, {has}")
+        bits = 8 * size_in_bytes(kind)
+        outputs = ", ".join(f"${number}" for number in range(count))
+        many = f".v{count}" if count > 1 else ""
+        listed = f"{{{outputs}}}" if count > 1 else outputs
+        letter = REGISTERS[kind]
+        constraints = ",".join(
+            [*[f"={letter}"] * count, "b", "l", *map(str, range(count)), "~{memory}"]
+        )
+        zero = "0" if kind.startswith("i") else "0.0"
+        arguments = ", ".join(
+            [f"i1 {inside}", f"ptr addrspace(1) {pointer}", *[f"{kind} {zero}"] * count]
+        )
+        result = f"{{ {', '.join([kind] * count)} }}" if count > 1 else kind
+        whole = printer.let(
+            f'call {result} asm sideeffect "@${count} ld.global{many}.b{bits} {listed}, '
+            f'[${count + 1}+{distance * self.size}];", "{constraints}"({arguments}) nounwind'
+        )
+        if count == 1:
+            return [whole]
+        return [printer.let(f"extractvalue {result} {whole}, {n}") for n in range(count)]
+
+
+def _print_load(printer: FunctionPrinter, op: FragmentLoadOp) -> None:
+    kind: Any = op.result.type
+    tensor = printer.tensor(op.tensor).type
+    size = size_in_bytes(memory_type(kind.element_type))
+    lies_together = kind.layout.has_pairs_of_columns and tensor.layout.data != "strided"
+    if lies_together and tensor.space.data == "global" and size >= 2:
+        _LoadedRows(printer, op, size).print()
+    else:
+        _print_map(printer, op)
+
+
 FRAGMENT_STORES: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    FragmentLoadOp: _print_load,
     FragmentStoreOp: _print_store,
     FragmentRedAddOp: _print_red_add,
 }
