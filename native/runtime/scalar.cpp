@@ -109,7 +109,8 @@ int64_t narrow_float(const weft_failure_site* site, int32_t dtype, double value)
   if (!is_narrow_float(dtype)) return raise_error("RuntimeError", "narrow_float: no such float type");
   double largest;
   const int64_t bits = round_to_float(dtype, value, &largest);
-  return bits < 0 ? fail(site, bits_of(value), bits_of(largest)) : bits;
+  const bool vanishes = value != 0 && (bits & ~find_format(dtype)->sign_bit()) == 0;
+  return bits < 0 || vanishes ? fail(site, bits_of(value), bits_of(largest)) : bits;
 }
 
 double widen_float(int32_t dtype, int64_t bits) {

@@ -263,7 +263,7 @@ def test_what_a_host_function_returns():
     assert tree.result == tuple_result(
         [
             scalar_result(0, weft.u16),
-            tuple_result([argument_result("b"), scalar_result(1, weft.f32), none_result()]),
+            tuple_result([argument_result("b"), scalar_result(1, weft.f64), none_result()]),
             tuple_result([scalar_result(2, weft.bool_), argument_result("a")]),
             scalar_result(3, weft.i32),
         ]

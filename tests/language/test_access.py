@@ -151,8 +151,8 @@ def test_a_store_converts_what_loses_nothing():
 def test_a_store_that_could_lose_something_names_the_tensor():
     trace = Trace()
     with pytest.raises(TypeMismatchError) as caught:
-        store(trace.builder, trace.tensor(types.f32, name="out"), 0, trace.scalar(types.i32))
-    assert caught.value.message.startswith("out holds f32: expected an f32, received an i32")
+        store(trace.builder, trace.tensor(types.i32, name="out"), 0, trace.scalar(types.f32))
+    assert caught.value.message.startswith("out holds i32: expected an i32, received an f32")
     with pytest.raises(ValueRangeError, match="out holds u8: the constant 256 does not fit u8"):
         store(trace.builder, trace.tensor(types.u8, name="out"), 0, 256)
 

@@ -43,4 +43,7 @@ def test_another_attribute_lists_the_three(name):
     with pytest.raises(NameResolutionError) as caught:
         attribute(trace.builder, resolve(name), "w")
     assert caught.value.message == f"weft.{name} has no attribute 'w'"
-    assert caught.value.hint == f"there are weft.{name}.x, weft.{name}.y, weft.{name}.z"
+    assert (
+        caught.value.hint
+        == f"there are {', '.join(f'weft.{name}.{d}' for d in ('x', 'y', 'z', 'xy', 'xyz'))}"
+    )

@@ -176,7 +176,9 @@ class Expressions:
         left, right = type_, type_
         if type_ == F32 and self.chance(0.3):
             small = [each for each in INTEGERS if each.bits < 64]
-            left, right, sign = self.random.choice(small), self.random.choice(small), "/"
+            left, right = self.random.choice(small), self.random.choice(small)
+            divisor = self._at_run_time(right, scope) or self.weak(I32)
+            return f"weft.f32({self.of(left, scope, depth)} / {divisor})"
         divisor = self._at_run_time(right, scope) if self.chance(0.7) else ""
         return f"{self.of(left, scope, depth)} {sign} {divisor or self.weak(right)}"
 

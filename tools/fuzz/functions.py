@@ -16,7 +16,6 @@ import numpy as np
 
 from tools.fuzz.values import (
     BOOL,
-    F32,
     F64,
     I32,
     I64,
@@ -26,6 +25,7 @@ from tools.fuzz.values import (
     common,
     convert,
     counted,
+    default_float,
     in_floats,
     meet,
     multiply_add,
@@ -57,7 +57,7 @@ def _float_type(*operands: Value) -> Type:
     """The type in which a function of floats computes."""
     types = [counted(operand.type) for operand in operands]
     if all(type_.kind != "f" for type_ in types):
-        return F64 if any(type_.bits == 64 for type_ in types) else F32
+        return F64 if any(type_.bits == 64 for type_ in types) else default_float()
     result = next(type_ for type_ in types if type_.kind == "f")
     for type_ in types:
         result = common(result, type_)
@@ -180,10 +180,12 @@ def counting(*arguments: object) -> Iterator[Value]:
 
 
 def as_float(value: object) -> object:
-    """`float`: f32, of 64-bit integers and f64 f64."""
+    """`float`: a float unchanged, an integer as in a division."""
     if not isinstance(value, Value):
         return float(value)  # type: ignore[arg-type]
-    return convert(value, F64 if value.type.bits == 64 else F32)
+    if value.type.kind == "f":
+        return value
+    return convert(value, F64 if value.type.bits == 64 else default_float())
 
 
 def negated(value: object) -> object:

@@ -30,7 +30,10 @@ from tools.fuzz.values import (
     common,
     convert,
     counted,
+    default_float,
+    floats_beside,
     product,
+    set_default_float,
     summed,
     tick,
 )
@@ -403,14 +406,19 @@ class Machine:
         self.grid_size, self.block_size = int(grid), int(block)
         if not 1 <= self.block_size <= 1024 or self.grid_size < 0:
             raise UnspecifiedError("a launch that is refused")
+        before = default_float()
+        floats_beside(arguments)
         for number in range(self.grid_size):
             self.block, self._shared = number, {}
             _Block(self, number, self.block_size).run(function, arguments)
+        set_default_float(before)
 
     def call(self, name: str, arguments: Iterable[object]) -> None:
         """Runs a host function."""
         function = self.names[name]
-        function(*_bound(function, arguments))
+        bound = _bound(function, arguments)
+        floats_beside(bound)
+        function(*bound)
 
 
 def run(source: str, arguments: Iterable[Any]) -> list[list[Any] | None]:

@@ -211,6 +211,8 @@ class Writer:
             [item for item in place.scope.elements.items() if not item[0].startswith("a")]
         )
         type_ = wide(type_) if self.chance(0.3) else type_
+        if type_.kind == "f" and self.chance(0.2):
+            type_ = self.expressions.random.choice(INTEGERS)  # converts, exactly or not
         return [f"{text} = {self.of(type_, place)}"]
 
     def exchange(self, place: Place) -> list[str]:

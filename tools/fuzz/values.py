@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 Number = int | float
 
@@ -70,6 +70,23 @@ FORMATS = {
 }
 
 _budget = [0]
+_floats = [F32]
+
+
+def default_float() -> Type:
+    """Type of a float that nothing else gives one: f32, in a function with arguments of f64 that."""
+    return _floats[0]
+
+
+def set_default_float(type_: Type) -> None:
+    """Says that of the function that runs."""
+    _floats[0] = type_
+
+
+def floats_beside(arguments: Iterable[object]) -> None:
+    """Enters a function with these arguments."""
+    types = [getattr(argument, "dtype", getattr(argument, "type", None)) for argument in arguments]
+    set_default_float(F64 if F64 in types else F32)
 
 
 def allow(steps: int) -> None:
@@ -177,7 +194,7 @@ def common(first: Type, second: Type) -> Type:
 def literal_type(value: Number, other: Type | None) -> Type:
     """Type of a literal beside an operand, or alone: the table "Literals are weak"."""
     if isinstance(value, float):
-        return counted(other) if other is not None and other.kind == "f" else F32
+        return counted(other) if other is not None and other.kind == "f" else default_float()
     if other is not None:
         return counted(other)
     if I32.lowest <= value <= I32.highest:
@@ -250,7 +267,7 @@ def arithmetic(sign: str, left: object, right: object) -> Value:
         return Value(BOOL, _INTEGERS[sign](int(a.number), int(b.number), BOOL))
     type_, x, y = meet(a, b)
     if sign == "/" and type_.kind != "f":
-        type_ = F64 if 64 in (a.type.bits, b.type.bits) else F32
+        type_ = F64 if 64 in (a.type.bits, b.type.bits) else default_float()
         x, y = convert(a, type_).number, convert(b, type_).number
     if type_.kind == "f":
         together = _fused_sum(type_, sign, a, b) if sign in "+-" else None

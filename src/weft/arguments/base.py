@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, NoReturn, ca
 
 from weft.errors import ArgumentValueError, SignatureError
 from weft.types.dims import Dim
+from weft.types.dtype import f32
 from weft.types.frozen import Frozen
 
 if TYPE_CHECKING:
@@ -234,6 +235,7 @@ class Symbols:
 
     Attributes:
         has_addresses: as given.
+        default_float: the type of Python floats of which nothing else says it.
     """
 
     def __init__(
@@ -246,6 +248,7 @@ class Symbols:
         self._infer = infer
         self.is_annotation = is_annotation
         self.has_addresses = has_addresses
+        self.default_float = f32
         self._facts: dict[str, tuple[Dim, str]] = {}
         self._observed: dict[str, tuple[int, str]] = {}
         self._fixed: dict[str, int] = {}

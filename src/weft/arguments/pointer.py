@@ -20,7 +20,7 @@ from weft.arguments.base import (
 )
 from weft.arguments.tensor_spec import check_alignment
 from weft.errors import SignatureError, brief
-from weft.types.dtype import DType
+from weft.types.dtype import DType, as_dtype
 
 if TYPE_CHECKING:
     from weft.arguments.base import Place, Symbols
@@ -73,7 +73,7 @@ class Pointer:
             raise _spec_error(
                 f"Pointer[...] takes dtype, space and alignment, received {len(said)} items"
             )
-        dtype = said[0]
+        dtype = as_dtype(said[0])
         if not isinstance(dtype, DType):
             raise _spec_error(
                 f"the dtype must be one of weft's types, such as weft.f32; received {describe(dtype)}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weft.arguments.base import MISSING
 from weft.arguments.constant import ConstantKind
 from weft.errors import SignatureError
+from weft.types.dtype import library_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,7 +31,8 @@ class Record:
 
     def __init__(self, names: tuple[str, ...], annotations: Mapping[str, object]) -> None:
         self.names = names
-        self.annotations = tuple(annotations.get(name, MISSING) for name in names)
+        said = [annotations.get(name, MISSING) for name in names]
+        self.annotations = tuple(library_dtype(one) or one for one in said)
 
     @property
     def constants(self) -> tuple[str, ...]:

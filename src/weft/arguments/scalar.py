@@ -76,7 +76,17 @@ class ScalarKind(ArgumentKind):
             dtype = _PYTHON_TYPES[annotation]  # pyright: ignore[reportArgumentType]
         if value is not MISSING:
             check_scalar(dtype, value, annotation, place)
+        is_weak = not isinstance(annotation, DType) and dtype is f32
+        if is_weak and (value is MISSING or numpy_scalar_dtype(value) is None):
+            return PythonFloatKind(dtype)
         return cls(dtype)
+
+
+class PythonFloatKind(ScalarKind):
+    """A Python float of which nothing says the type: f32, or f64 beside arguments of f64."""
+
+    def resolved(self, symbols: Symbols) -> ScalarKind:
+        return ScalarKind(symbols.default_float)
 
 
 def _own_dtype(annotation: object, value: object, place: Place) -> DType:

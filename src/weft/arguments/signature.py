@@ -32,10 +32,11 @@ from weft.arguments.tensor import TensorKind
 from weft.blame import is_of_a_handler
 from weft.errors import SignatureError, WeftError, brief
 from weft.types.device import device_name
+from weft.types.dtype import DType, f64, library_dtype
 from weft.types.frozen import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from weft.arguments.base import DeclaredParameter
 
@@ -140,6 +141,10 @@ class Signature(Frozen):
             TensorParameter(path, kind) for path, kind in leaves if isinstance(kind, TensorKind)
         )
 
+    def element_types(self) -> list[DType]:
+        """The types of its numbers and tensors."""
+        return _element_types(parameter.kind for parameter in self.parameters)
+
     def host_arguments(self) -> tuple[Leaf, ...]:
         """The run-time values that the host function takes, in order."""
         return tuple(leaf for p in self.parameters for leaf in p.kind.host_arguments(p.name))
@@ -231,6 +236,8 @@ def infer_signature(
                 raise
             # The readers refused a tensor without knowing which argument it is.
             raise place.error("ARGUMENT_UNREADABLE", str(error)) from error
+    if f64 in _element_types(kind for _, kind in inferred):
+        symbols.default_float = f64
     return Signature(
         name,
         tuple(
@@ -244,6 +251,12 @@ def infer_signature(
             for p, kind in inferred
         ),
     )
+
+
+def _element_types(kinds: Iterable[ArgumentKind]) -> list[DType]:
+    leaves = (leaf.kind for kind in kinds for leaf in kind.leaves(""))
+    found = (getattr(kind, "dtype", None) for kind in leaves)
+    return [dtype for dtype in found if isinstance(dtype, DType)]
 
 
 def _on_device(kind: ArgumentKind, device_type: int, place: Place) -> ArgumentKind:
@@ -329,6 +342,7 @@ def infer_kind(annotation: object, value: object, place: Place, symbols: Symbols
         SignatureError: if no kind fits, or annotation and value contradict each other.
     """
     annotation, is_optional = without_none(annotation)
+    annotation = library_dtype(annotation) or annotation
     if value is None and is_optional:
         return NoneKind()
     value, was_adapted = adapted(value, place)

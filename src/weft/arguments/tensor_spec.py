@@ -14,7 +14,7 @@ from weft.arguments.base import Annotation, describe, items_of
 from weft.errors import SignatureError, brief
 from weft.types.device import device_name, parse_device
 from weft.types.dims import CONTIGUOUS, INNER, LAYOUTS, STRIDED, Dim
-from weft.types.dtype import DType, dlpack_name, dtype_from_dlpack
+from weft.types.dtype import DType, as_dtype, dlpack_name, dtype_from_dlpack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,6 +196,7 @@ def _spec_error(message: str, hint: str = "") -> SignatureError:
 
 
 def _check_dtype(dtype: object) -> DType | None:
+    dtype = as_dtype(dtype)
     if dtype is None or isinstance(dtype, DType):
         return dtype
     raise _spec_error(

@@ -15,7 +15,7 @@ from weft.driver.device import ordinal_of
 from weft.driver.library import open_driver, prepare_driver
 from weft.errors import brief
 from weft.ffi.library import open_ffi_library
-from weft.types.dtype import DType
+from weft.types.dtype import DType, as_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +49,7 @@ def empty(shape: int | Sequence[int], dtype: DType, device: object = "cpu") -> T
         'ffi.Tensor'
     """
     sizes = _sizes(shape)
+    dtype = as_dtype(dtype)
     if not isinstance(dtype, DType):
         raise TypeError(f"dtype is {brief(dtype)}, expected an element type such as weft.f32")
     if dtype.is_packed:

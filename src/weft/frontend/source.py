@@ -28,6 +28,7 @@ from weft.language.source_text import (
     read_text,
 )
 from weft.location import SourceLocation
+from weft.types.dtype import library_dtype
 
 if TYPE_CHECKING:
     import ast
@@ -149,6 +150,7 @@ class FunctionSource:
 
     def _parameter(self, argument: ast.arg, default: object, **kind: bool) -> DeclaredParameter:
         annotation, location = self._annotation(argument), self.locate(argument)
+        annotation = library_dtype(annotation) or annotation
         return DeclaredParameter(argument.arg, annotation, default, location=location, **kind)
 
     def _annotation(self, argument: ast.arg) -> object:

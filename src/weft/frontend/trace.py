@@ -33,6 +33,7 @@ from weft.frontend.functions.interface import Results, host_parameters
 from weft.frontend.functions.kernels import KernelTable
 from weft.frontend.source import read_source
 from weft.frontend.statements.statement import Statements
+from weft.language.numbers.convert import floats_beside
 from weft.language.source_text import SourceTexts
 
 if TYPE_CHECKING:
@@ -175,7 +176,8 @@ def _trace(
     builder.location = place
     for name, value in host_parameters(builder, signature):
         frame.scope.assign(name, value, place)
-    value: Any = Statements(frame).function_body(source.tree)
+    with floats_beside(signature.element_types()):
+        value: Any = Statements(frame).function_body(source.tree)
     builder.location = place
     results = Results(builder, signature)
     try:

@@ -165,7 +165,7 @@ def _whole_dtype(number: Scalar) -> DType:
 
 @operation(name="float", on_host=True)
 def float_(builder: Builder, x: Any = 0.0) -> Any:
-    """A number as a float: floats are returned unchanged, integers become f32, 64-bit ones f64, as in a division.
+    """A number as a float: floats are returned unchanged, integers become f32 or f64, as in a division.
 
     Example:
         ``mean = float(total) / n``

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.errors import NameResolutionError, TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
-from weft.language.numbers.convert import constant, convert, default_dtype, materialize, operand
+from weft.language.numbers.convert import (
+    constant,
+    convert,
+    default_dtype,
+    materialize,
+    named_dtype,
+    operand,
+)
 from weft.language.operation import operation
 from weft.language.values import Scalar, StagedNamespace, Tensor, describe
 from weft.types.capabilities import FEATURES, capabilities
@@ -192,6 +199,7 @@ def _result_types(result: object) -> list[DType]:
     parts = cast("tuple[object, ...]", result) if isinstance(result, tuple | list) else (result,)
     found: list[DType] = []
     for part in parts:
+        part = named_dtype(part)
         if not isinstance(part, DType):
             raise TypeMismatchError(
                 "PTX_RESULT",

@@ -369,6 +369,8 @@ _BY_NAME: Final = {dtype.name: dtype for dtype in (*DTYPES, *PACKED_DTYPES)}
 
 _BY_NUMPY: Final = {dtype.info.numpy: dtype for dtype in DTYPES}
 
+_BY_TORCH: Final = {dtype.info.torch: dtype for dtype in DTYPES}
+
 _BY_DLPACK: Final = {(dtype.dlpack_code, dtype.bits): dtype for dtype in _BY_NAME.values()}
 
 
@@ -398,6 +400,37 @@ def dtype_of_numpy(name: str) -> DType | None:
         (weft.bf16, None)
     """
     return _BY_NUMPY.get(name)
+
+
+_PYTHON_TYPES: Final = {float: f32, int: i32, bool: bool_}
+
+
+def as_dtype(value: Any) -> Any:
+    """The element type that an object names: Python's `float`, `int`, `bool`, or a dtype of NumPy, ml_dtypes or torch.
+
+    Anything else is returned unchanged.
+
+    Example:
+        >>> as_dtype(float), as_dtype(int), as_dtype("f32")
+        (weft.f32, weft.i32, 'f32')
+    """
+    if isinstance(value, DType):
+        return value
+    if value is float or value is int or value is bool:
+        return _PYTHON_TYPES[value]
+    return library_dtype(value) or value
+
+
+def library_dtype(value: Any) -> DType | None:
+    """The element type of a dtype of NumPy, ml_dtypes or torch, such as ``np.float32``, or None; imports nothing."""
+    module: str = type(value).__module__
+    if module == "torch" and type(value).__name__ == "dtype":
+        return _BY_TORCH.get(str(value).rpartition(".")[2])
+    if module.startswith("numpy") and hasattr(value, "itemsize") and hasattr(value, "newbyteorder"):
+        return _BY_NUMPY.get(value.name) if getattr(value, "isnative", False) else None
+    if isinstance(value, type) and value.__module__.partition(".")[0] in ("numpy", "ml_dtypes"):
+        return _BY_NUMPY.get(value.__name__.rstrip("_"))
+    return None
 
 
 def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DType | None:

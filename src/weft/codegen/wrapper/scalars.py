@@ -171,12 +171,16 @@ def _is_infinite(printer: WrapperPrinter, value: str, bits: int) -> str:
 
 
 def _narrow_to_f32(printer: WrapperPrinter, value: str, site: str) -> str:
-    """Rounds; refuses a finite value that becomes infinite."""
+    """Rounds; refuses a finite value that becomes infinite, and one that becomes 0."""
     narrow = printer.let(f"fptrunc double {value} to float")
     is_infinite = _is_infinite(printer, narrow, 32)
     was_infinite = _is_infinite(printer, value, 64)
     differs = printer.let(f"xor i1 {is_infinite}, {was_infinite}")
-    fits = printer.let(f"xor i1 {differs}, true")
+    is_zero = printer.let(f"fcmp oeq float {narrow}, 0.0")
+    was_not_zero = printer.let(f"fcmp une double {value}, 0.0")
+    vanishes = printer.let(f"and i1 {is_zero}, {was_not_zero}")
+    changes = printer.let(f"or i1 {differs}, {vanishes}")
+    fits = printer.let(f"xor i1 {changes}, true")
     bits = printer.let(f"bitcast double {value} to i64")
     largest = int(f64_text(3.4028234663852886e38), 16)
     printer.require(fits, site, bits, str(largest))

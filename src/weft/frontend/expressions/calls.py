@@ -44,7 +44,7 @@ from weft.language.memory.access import attribute_names
 from weft.language.numbers.convert import accumulator, convert
 from weft.language.operation import Operation
 from weft.language.values import Scalar, StagedNamespace, Tensor, is_instance, is_staged
-from weft.types.dtype import DType
+from weft.types.dtype import DType, library_dtype
 
 if TYPE_CHECKING:
     import ast
@@ -121,8 +121,8 @@ def call_value(
         if callee.takes_cpu_function and callable(keywords.get("cpu")):
             keywords = {**keywords, "cpu": _inlined(visitor, node, keywords["cpu"])}
         return callee.emit(frame.builder, *arguments, **keywords)
-    if isinstance(callee, DType):
-        return _converted(frame, callee, arguments, keywords)
+    if (dtype := _conversion_to(callee, arguments)) is not None:
+        return _converted(frame, dtype, arguments, keywords)
     if isinstance(callee, BoundFunction):
         given = [callee.owner, *arguments]
         return call_value(visitor, node, callee.function, given, keywords)
@@ -189,6 +189,15 @@ def _without_cache(callee: Any, arguments: list[Any], keywords: dict[str, Any]) 
     if isinstance(function, FunctionType) and needs_tracing(function, arguments, keywords):
         return function
     return cast("Any", callee)
+
+
+def _conversion_to(callee: Any, arguments: list[Any]) -> DType | None:
+    """The type that a call converts to: ``weft.f32(x)``, and of staged values ``np.float32(x)``."""
+    if isinstance(callee, DType):
+        return callee
+    return (
+        library_dtype(callee) if isinstance(callee, type) and contains_staged(arguments) else None
+    )
 
 
 def _converted(

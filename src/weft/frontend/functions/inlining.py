@@ -24,7 +24,7 @@ from weft.language.functions import MarkedFunction
 from weft.language.numbers.convert import materialize
 from weft.language.values import Scalar, describe
 from weft.types import dtype as weft_types
-from weft.types.dtype import DType
+from weft.types.dtype import DType, library_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,6 +104,7 @@ def call_marked(
     expected = function.__annotations__.get("return")
     if isinstance(expected, str):
         expected = source.globals.get(expected) or vars(weft_types).get(expected.rpartition(".")[2])
+    expected = library_dtype(expected) or expected
     if not isinstance(expected, DType):
         return result
     if not isinstance(result, Scalar | int | float):

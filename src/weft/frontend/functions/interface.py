@@ -37,6 +37,7 @@ from weft.language.numbers.convert import constant, default_dtype
 from weft.language.numbers.promises import promise_tensor, promised
 from weft.language.values import Scalar, Stream, Tensor, describe
 from weft.types.dims import Dim
+from weft.types.dtype import f64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -198,7 +199,8 @@ class Results:
                 self.has_tensors = True
                 return self._argument(value.ssa, chosen)
         if isinstance(value, bool | int | float):
-            value = constant(self._builder, value, default_dtype(value))
+            dtype = f64 if isinstance(value, float) else default_dtype(value)
+            value = constant(self._builder, value, dtype)
         if isinstance(value, Scalar):
             self.values.append(value.ssa)
             return scalar_result(len(self.values) - 1, value.dtype)

@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Region
 
 from weft._native import constant_key
+from weft.arguments.scalar import numpy_scalar_dtype
 from weft.dialects.builder import Builder, constant_integer, name_value
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import (
@@ -42,7 +43,7 @@ from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import flatten, rebuild
 from weft.frontend.syntax import ARRAY_HINT
 from weft.language.control import StaticValue
-from weft.language.numbers.convert import constant
+from weft.language.numbers.convert import constant, floats_beside
 from weft.language.numbers.promises import (
     known_multiples,
     promise_tensor,
@@ -52,6 +53,7 @@ from weft.language.numbers.promises import (
 from weft.language.threads.each import check_rounds
 from weft.language.values import Scalar, Stream, Tensor, TensorMap, describe
 from weft.types.dims import Dim
+from weft.types.dtype import DType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -217,10 +219,11 @@ class KernelTable:
         )
         leaves: list[_Argument] = []
         shapes: dict[str, Shape | None] = {}
-        for name, value in values.items():
-            checked = checked_argument(caller, source, declared[name], value)
-            shapes[name], found = flatten(checked)
-            leaves += _arguments(caller.builder, source, name, found)
+        with floats_beside(_element_types(values, declared)):
+            for name, value in values.items():
+                checked = checked_argument(caller, source, declared[name], value)
+                shapes[name], found = flatten(checked)
+                leaves += _arguments(caller.builder, source, name, found)
         key = (kernel, cluster, tuple(shapes.items()), tuple(leaf.key for leaf in leaves))
         traced = self._by_key.get(key)
         if traced is None:
@@ -313,7 +316,8 @@ class KernelTable:
                 value = promised(builder, value, annotation.divisibility)
             frame.scope.assign(name, value, builder.location)
         tell_call(frame, source.tree, frame.scope.assigned())
-        Statements(frame).function_body(source.tree)
+        with floats_beside([leaf.value.dtype for leaf in passed]):
+            Statements(frame).function_body(source.tree)
         builder.location = frame.locate(source.tree)
         builder.emit(ReturnOp())
         operation = KernelOp(
@@ -342,6 +346,19 @@ class KernelTable:
             symbol = f"{stem}_{number}"
         self._symbols.add(symbol)
         return symbol
+
+
+def _element_types(
+    values: Mapping[str, Any], declared: Mapping[str, DeclaredParameter]
+) -> list[DType]:
+    """The types that a launch's arguments have, and those that the kernel's annotations ask for."""
+    leaves = [leaf for value in values.values() for leaf in flatten(value)[1]]
+    asked = [declared[name].annotation for name in values]
+    found = [
+        leaf.dtype if isinstance(leaf, Scalar | Tensor | TensorMap) else numpy_scalar_dtype(leaf)
+        for leaf in leaves
+    ]
+    return [dtype for dtype in (*found, *asked) if isinstance(dtype, DType)]
 
 
 def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:

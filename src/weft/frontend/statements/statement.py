@@ -34,7 +34,7 @@ from weft.language.memory import access
 from weft.language.numbers.convert import materialize
 from weft.language.operation import Operation
 from weft.language.values import Scalar, SharedSequence, StagedContext, Tensor, is_staged
-from weft.types.dtype import DType
+from weft.types.dtype import DType, library_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -313,7 +313,8 @@ class Statements:
     def _annotation(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node = ast.parse(node.value, mode="eval").body
-        return self.expressions.evaluate(node)
+        found = self.expressions.evaluate(node)
+        return library_dtype(found) or found
 
     def store(self, target: ast.expr, value: Any) -> None:
         """Assigns a value to a target: a name, elements, items of a list, a nested tuple of these."""

@@ -34,7 +34,7 @@ from weft.dialects.simt.kernel import ExitOp
 from weft.errors import NameResolutionError, TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.ir_types import ir_type
-from weft.language.numbers.convert import constant, convert, operand, stored
+from weft.language.numbers.convert import constant, convert, named_dtype, narrowed, operand
 from weft.language.numbers.operators import binary, compare, mark_product, unary
 from weft.language.operation import operation
 from weft.language.threads.warp import lane_id, shfl_idx, warp_id
@@ -193,6 +193,7 @@ def to(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
         ``half = acc.to(weft.bf16)``
     """
     expect_fragment(fragment, "to")
+    dtype = named_dtype(dtype)
     if not isinstance(dtype, DType):
         raise TypeMismatchError(
             "FRAGMENT_TYPE",
@@ -331,7 +332,7 @@ def of_values(
         function: Any = values
 
         def of_place(block: Block, row: Scalar, column: Scalar) -> Any:
-            return stored(builder, _element(builder, function(block, row, column), dtype), dtype)
+            return narrowed(builder, _element(builder, function(block, row, column), dtype), dtype)
 
         return mapped(builder, kind, dtype, of_place, (), coordinates=True)
     if not isinstance(values, tuple | list):
@@ -339,7 +340,7 @@ def of_values(
     given = cast("Sequence[object]", values)
     layout = kind.layout
     if len(given) == layout.elements:
-        held = [stored(builder, one, dtype).ssa for one in given]
+        held = [narrowed(builder, one, dtype).ssa for one in given]
     elif len(given) == layout.registers:
         held = [_register(builder, name, one) for one in given]
     else:

@@ -18,6 +18,7 @@ from weft.language.ir_types import ir_type
 from weft.language.matrix.fragment import filled, mapped, of_values, origin
 from weft.language.memory.access import load
 from weft.language.memory.views import contiguous_dimension, known_stride
+from weft.language.numbers.convert import named_dtype
 from weft.language.operation import operation
 from weft.language.values import Fragment, Scalar, Tensor, describe, tensor_text
 from weft.types import dtype as types
@@ -58,6 +59,7 @@ def zeros(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) ->
     Example:
         ``acc = weft.mma.zeros((64, 32), weft.f32)``
     """
+    dtype = named_dtype(dtype)
     return filled(builder, _sums("mma.zeros", shape, dtype), 0, dtype, "mma", "c")
 
 
@@ -77,6 +79,7 @@ def full(
     Example:
         ``largest = weft.mma.full((64, 32), -float("inf"))``
     """
+    dtype = named_dtype(dtype)
     return filled(builder, _sums("mma.full", shape, dtype), value, dtype, "mma", "c")
 
 
@@ -105,6 +108,7 @@ def from_values(
     Example:
         ``left = weft.mma.from_values((16, 16), lambda row, column: row == column, weft.bf16, "a")``
     """
+    dtype = named_dtype(dtype)
     checked = checked_values("mma.from_values", shape, dtype, role, "mma")
     return of_values(builder, "mma.from_values", values, checked, dtype, "mma", role)
 

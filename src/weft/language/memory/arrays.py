@@ -33,7 +33,7 @@ from weft.dialects.simt.types import (
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type
 from weft.language.memory.packed import reinterpreted
-from weft.language.numbers.convert import convert, expect_scalar, index_dtype
+from weft.language.numbers.convert import convert, expect_scalar, index_dtype, named_dtype
 from weft.language.operation import operation
 from weft.language.values import Scalar, Stream, Tensor, describe, item_text
 from weft.types import dtype as types
@@ -102,6 +102,7 @@ def element_type(dtype: object, what: str) -> DType:
         >>> element_type(weft.f32, "local")
         weft.f32
     """
+    dtype = named_dtype(dtype)
     if isinstance(dtype, DType) and not dtype.is_packed:
         return dtype
     if isinstance(dtype, DType):

@@ -9,7 +9,9 @@ conversion.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
@@ -23,7 +25,7 @@ from weft.types import dtype as types
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Iterable, Sequence
     from typing import TypeAlias
 
     from weft.dialects.builder import Builder
@@ -32,15 +34,46 @@ if TYPE_CHECKING:
     Operand: TypeAlias = Scalar | int | float | bool
     Typed: TypeAlias = DType | Operand
 
+_DEFAULT_FLOAT: Final[ContextVar[DType]] = ContextVar("default_float", default=types.f32)
 
-def constant(builder: Builder, value: int | float | bool, dtype: DType) -> Scalar:
+
+def default_float() -> DType:
+    """The type of a float that nothing else gives a type, in the function being traced: f32, or f64 beside f64."""
+    return _DEFAULT_FLOAT.get()
+
+
+def named_dtype(value: object) -> Any:
+    """The element type that an object names, as `as_dtype`; Python's `float` is `default_float`."""
+    return default_float() if value is float else types.as_dtype(value)
+
+
+@contextmanager
+def floats_beside(dtypes: Iterable[DType]) -> Generator[None]:
+    """Traces a function whose arguments have these types: `default_float` is f64 if one of them is.
+
+    Example:
+        >>> with floats_beside([types.f64, types.i32]):
+        ...     default_dtype(0.1)
+        weft.f64
+    """
+    token = _DEFAULT_FLOAT.set(types.f64 if types.f64 in dtypes else types.f32)
+    try:
+        yield
+    finally:
+        _DEFAULT_FLOAT.reset(token)
+
+
+def constant(
+    builder: Builder, value: int | float | bool, dtype: DType, *, may_vanish: bool = False
+) -> Scalar:
     """The constant as a scalar of that type.
 
     Raises:
-        ValueRangeError: if it does not fit.
+        ValueRangeError: if it does not fit, or rounds to 0 unless it `may_vanish`.
         TypeMismatchError: for a float where an integer is needed.
     """
-    return Scalar(builder.constant(ir_type(dtype), constant_of(value, dtype)), dtype)
+    number = constant_of(value, dtype, may_vanish=may_vanish)
+    return Scalar(builder.constant(ir_type(dtype), number), dtype)
 
 
 def operand(builder: Builder, value: object) -> Operand:
@@ -91,7 +124,19 @@ def materialize(builder: Builder, value: object, dtype: DType) -> Scalar:
 
 
 def stored(builder: Builder, value: object, dtype: DType) -> Scalar:
-    """The value for an element: as `materialize`, but it also takes the wide type of the element's (`wide_dtype`).
+    """The value for an element of a tensor: as `narrowed`, and any integer rounds to a float.
+
+    Raises:
+        ValueRangeError, TypeMismatchError: as `materialize`.
+    """
+    value = operand(builder, value)
+    if isinstance(value, Scalar) and dtype.is_float and not value.dtype.is_float:
+        return convert(builder, value, dtype)
+    return narrowed(builder, value, dtype)
+
+
+def narrowed(builder: Builder, value: object, dtype: DType) -> Scalar:
+    """The value in `dtype`: as `materialize`, but it also takes the wide type (`wide_dtype`).
 
     An f32 rounds to a smaller float, and an i32 wraps to a smaller integer.
 
@@ -152,7 +197,7 @@ def _converted_constant(builder: Builder, value: int | float | bool, dtype: DTyp
                 "CONSTANT_OUT_OF_RANGE", f"the constant {value} does not fit {dtype}"
             )
         value = math.trunc(value)
-    return constant(builder, value, dtype)
+    return constant(builder, value, dtype, may_vanish=True)
 
 
 def _fold(known: int | float | bool, dtype: DType) -> int | float | bool | None:
@@ -163,7 +208,7 @@ def _fold(known: int | float | bool, dtype: DType) -> int | float | bool | None:
         if isinstance(known, float) and not math.isfinite(known):
             return None
         try:
-            return constant_of(round_to(known, dtype), dtype)
+            return constant_of(round_to(known, dtype), dtype, may_vanish=True)
         except ValueRangeError:
             return None
     if not isinstance(known, float):
@@ -268,6 +313,7 @@ def bitcast(builder: Builder, value: object, dtype: object) -> Any:
     Example:
         ``exponent = (weft.bitcast(x, weft.u32) >> 23) & 0xFF``
     """
+    dtype = named_dtype(dtype)
     if not isinstance(dtype, DType):
         raise TypeMismatchError(
             "BITCAST_TYPE",
@@ -403,8 +449,8 @@ def wide_dtype(dtype: DType) -> DType:
 def common_dtype(left: Typed, right: Typed) -> DType:
     """The type in which an arithmetic operation on the two is computed.
 
-    Each operand is a `DType`, a staged scalar, or a Python constant. A constant is weak: an int takes the
-    other's type, a float the other's if that is a float, and f32 if it is an integer. Two constants use their default
+    Each operand is a `DType`, a staged scalar, or a Python constant. A constant is weak: an int takes the other's type,
+    a float the other's if that is a float, and `default_float` if it is an integer. Two constants use their default
     types.
 
     Raises:
@@ -456,7 +502,7 @@ def not_a_number(value: object) -> TypeMismatchError:
 
 def _with_constant(dtype: DType, constant: Typed) -> DType:
     if isinstance(constant, float) and not dtype.is_float:
-        return types.f32
+        return default_float()
     return dtype
 
 
@@ -490,7 +536,7 @@ def _common_float(left: DType, right: DType) -> DType:
 
 
 def quotient_dtype(left: Typed, right: Typed) -> DType:
-    """The type of a true division ``/``: as `common_dtype`, but two integers give f32, or f64.
+    """The type of a true division ``/``: as `common_dtype`, but two integers give `default_float`, or f64.
 
     f64 if an operand has 64 bits; signs do not matter, so i64 with u64 is allowed here.
 
@@ -502,13 +548,13 @@ def quotient_dtype(left: Typed, right: Typed) -> DType:
     weak_float = isinstance(left, float) or isinstance(right, float)
     if weak_float or any(dtype.is_float for dtype in dtypes) or not dtypes:
         found = common_dtype(left, right)
-        return found if found.is_float else types.f32
+        return found if found.is_float else default_float()
     return float_dtype(*dtypes)
 
 
 def float_dtype(*integers: DType) -> DType:
-    """The float type of an integer in float arithmetic: f64 for 64 bits, else f32."""
-    return types.f64 if any(dtype.bits == 64 for dtype in integers) else types.f32
+    """The float type of integers in float arithmetic: f64 for 64 bits, else `default_float`."""
+    return types.f64 if any(dtype.bits == 64 for dtype in integers) else default_float()
 
 
 def index_dtype(dtype: DType) -> DType | None:
@@ -566,7 +612,7 @@ def significand_bits(dtype: DType) -> int:
 def default_dtype(constant: object) -> DType:
     """The default type of a constant.
 
-    An int is i32, i64 if it does not fit, u64 if only that holds it; a float is f32; a bool is ``bool_``.
+    An int is i32, i64 if it does not fit, u64 if only that holds it; a float is `default_float`; a bool is ``bool_``.
 
     Raises:
         ValueRangeError: for an int beyond 64 bits.
@@ -588,18 +634,20 @@ def default_dtype(constant: object) -> DType:
             hint=f"integers range from {types.i64.minimum} (i64) to {types.u64.maximum} (u64)",
         )
     if isinstance(constant, float):
-        return types.f32
+        return default_float()
     raise TypeMismatchError(
         "TYPE_NOT_A_NUMBER",
         f"expected a number, received {constant!r} of type {type(constant).__name__}",
     )
 
 
-def constant_of(constant: int | float | bool, dtype: DType) -> int | float | bool:
+def constant_of(
+    constant: int | float | bool, dtype: DType, *, may_vanish: bool = False
+) -> int | float | bool:
     """The constant in `dtype`: range-checked, a float rounded to nearest, ties to even.
 
     Raises:
-        ValueRangeError: if it lies outside the type's range; the message has the range.
+        ValueRangeError: if it lies outside the type's range, or rounds to 0 unless it `may_vanish`.
         TypeMismatchError: for a float instead of an integer.
 
     Example:
@@ -607,7 +655,7 @@ def constant_of(constant: int | float | bool, dtype: DType) -> int | float | boo
         (3.0, 0.10009765625)
     """
     if dtype.is_float:
-        return _float_constant(constant, dtype)
+        return _float_constant(constant, dtype, may_vanish=may_vanish)
     if isinstance(constant, float):
         raise TypeMismatchError(
             "TYPE_FLOAT_CONSTANT",
@@ -620,7 +668,7 @@ def constant_of(constant: int | float | bool, dtype: DType) -> int | float | boo
     return bool(number) if dtype.is_bool else number
 
 
-def _float_constant(constant: int | float | bool, dtype: DType) -> float:
+def _float_constant(constant: int | float | bool, dtype: DType, *, may_vanish: bool) -> float:
     maximum, has_infinity = _format(dtype).largest, _format(dtype).has_infinity
     if isinstance(constant, float) and not math.isfinite(constant):
         if math.isnan(constant) or has_infinity:
@@ -629,6 +677,13 @@ def _float_constant(constant: int | float | bool, dtype: DType) -> float:
     rounded = round_to(constant, dtype)
     if abs(rounded) > maximum:
         raise _out_of_range(constant, dtype, -maximum, maximum)
+    if rounded == 0 != constant and not may_vanish:
+        raise ValueRangeError(
+            "CONSTANT_OUT_OF_RANGE",
+            f"the constant {brief(constant)} would be 0 in {dtype}, whose smallest positive value is "
+            f"{math.ldexp(1.0, _format(dtype).smallest_exponent)!r}",
+            hint=f"compute in f64, as in weft.f64(x), or write weft.{dtype}({constant!r}) for a zero",
+        )
     return rounded
 
 

@@ -18,13 +18,13 @@ from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.numbers.convert import (
     arithmetic_dtype,
     common_dtype,
+    default_float,
     expect_scalar,
     float_dtype,
     to_common,
 )
 from weft.language.operation import operation
 from weft.language.values import Scalar, describe
-from weft.types import dtype as types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ def operands_of(builder: Builder, name: str, values: Sequence[object]) -> list[O
 def computation_dtype(operands: Sequence[Operand]) -> DType:
     """The float type in which a function of these operands is computed.
 
-    The common type if it is a float; for integers f64 if one has 64 bits, else f32.
+    The common type if it is a float; for integers f64 if one has 64 bits, else `default_float`.
 
     Raises:
         TypeMismatchError: for types without a common one.
@@ -71,7 +71,7 @@ def computation_dtype(operands: Sequence[Operand]) -> DType:
     floats = [dtype for dtype in staged if dtype.is_float]
     if floats:
         return reduce(common_dtype, floats)
-    return types.f32 if weak_float or not staged else float_dtype(*staged)
+    return default_float() if weak_float or not staged else float_dtype(*staged)
 
 
 def emit_float(

@@ -31,8 +31,11 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
 
 
+_SEVERAL: Final = ("xy", "xyz")
+
+
 class Coordinate(StagedNamespace):
-    """One of the four coordinates of a thread, with attributes ``x``, ``y`` and ``z``.
+    """One of the four coordinates of a thread, with attributes ``x``, ``y``, ``z``, and the pairs and triples of these.
 
     Attributes:
         name: as written after ``weft.``.
@@ -43,6 +46,8 @@ class Coordinate(StagedNamespace):
         x: Any
         y: Any
         z: Any
+        xy: tuple[Any, Any]
+        xyz: tuple[Any, Any, Any]
 
     def __init__(self, name: str, operation: type[CoordinateOp], text: str) -> None:
         self.name = name
@@ -53,18 +58,23 @@ class Coordinate(StagedNamespace):
     def __repr__(self) -> str:
         return f"weft.{self.name}"
 
-    def attribute(self, builder: Builder, name: str) -> Scalar:
-        """The coordinate in one dimension, as an i32; emitted once, in the entry block.
+    def attribute(self, builder: Builder, name: str) -> Scalar | tuple[Scalar, ...]:
+        """The coordinate in one dimension, an i32, or several, as ``.xy``; emitted once, in the entry block.
 
         Raises:
-            NameResolutionError: for any attribute but ``x``, ``y`` and ``z``.
+            NameResolutionError: for any attribute but ``x``, ``y``, ``z``, ``xy`` and ``xyz``.
         """
-        if name not in DIMENSIONS:
-            raise NameResolutionError(
-                "UNKNOWN_ATTRIBUTE",
-                f"weft.{self.name} has no attribute {name!r}",
-                hint=f"there are {', '.join(f'weft.{self.name}.{d}' for d in DIMENSIONS)}",
-            )
+        if name in _SEVERAL:
+            return tuple(self._one(builder, dimension) for dimension in name)
+        if name in DIMENSIONS:
+            return self._one(builder, name)
+        raise NameResolutionError(
+            "UNKNOWN_ATTRIBUTE",
+            f"weft.{self.name} has no attribute {name!r}",
+            hint=f"there are {', '.join(f'weft.{self.name}.{d}' for d in (*DIMENSIONS, *_SEVERAL))}",
+        )
+
+    def _one(self, builder: Builder, name: str) -> Scalar:
         key = (self._operation, name)
         found = builder.shared_operation(key)
         if found is None:
