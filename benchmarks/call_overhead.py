@@ -101,11 +101,11 @@ def stopwatch(call: str, names: Mapping[str, Any]) -> Callable[[], float]:
 
 
 def compare(
-    name: str, candidates: Mapping[str, tuple[str, Mapping[str, Any]]], rounds: int
+    name: str, candidates: Mapping[str, tuple[str, Mapping[str, Any]]], repeats: int
 ) -> Iterator[Figure]:
     """One figure for each peer: the first candidate is ours."""
     measured = {who: stopwatch(call, names) for who, (call, names) in candidates.items()}
-    found = medians(interleave(measured, rounds))
+    found = medians(interleave(measured, repeats))
     (ours, value), *peers = found.items()
     goal = GOALS.get(name)
     note = "; ".join(([ours] if ours != "weft" else []) + ([f"goal {goal} ns"] if goal else []))
@@ -149,7 +149,7 @@ def candidates_for(
     return {who: (call, {"f": function, **names}) for who, function in functions.items()}
 
 
-def plain_calls(rounds: int) -> Iterator[Figure]:
+def plain_calls(repeats: int) -> Iterator[Figure]:
     """Arguments that are not arrays, and what other ways of calling C cost."""
     names = {"text": "a text of exactly forty characters, surely"[:40]}
     for name, call, _ in PLAIN_CASES:
@@ -159,7 +159,7 @@ def plain_calls(rounds: int) -> Iterator[Figure]:
         count = {"f()": 0, "f(1)": 1, "f(1, 2, 3)": 3}.get(call)
         if count is not None:
             candidates |= {who: (call, {"f": f}) for who, f in other_ways(count).items()}
-        yield from compare(name, candidates, rounds)
+        yield from compare(name, candidates, repeats)
 
 
 def other_ways(count: int) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def other_ways(count: int) -> dict[str, Any]:
     return ways
 
 
-def array_calls(kind: str, make: Any, rounds: int) -> Iterator[Figure]:
+def array_calls(kind: str, make: Any, repeats: int) -> Iterator[Figure]:
     """1, 3 and 8 arrays of one library; three by keyword, which tvm_ffi's functions do not take."""
     names = {letter: make() for letter in "abcdeghi"}
     noun = "arrays" if kind == "numpy" else "tensors"
@@ -187,7 +187,7 @@ def array_calls(kind: str, make: Any, rounds: int) -> Iterator[Figure]:
     for title, call in ARRAY_CASES:
         plural = noun if "1" not in title else noun[:-1]
         yield from compare(
-            title.format(f"{library} {plural}{where}"), candidates_for(call, names), rounds
+            title.format(f"{library} {plural}{where}"), candidates_for(call, names), repeats
         )
     by_position = candidates_for("f(a, b, c)", names)
     plan = _native.CallPlan("nothing", "nothing(a, b, c)", ["a", "b", "c"])
@@ -195,20 +195,20 @@ def array_calls(kind: str, make: Any, rounds: int) -> Iterator[Figure]:
     ours = ("f(a, b=b, c=c)", {"f": by_keyword, **names})
     theirs = by_position["tvm_ffi, GIL held"]
     title = f"3 {library} {noun} by keyword{where}"
-    yield from compare(title, {"weft": ours, "tvm_ffi by position, GIL held": theirs}, rounds)
+    yield from compare(title, {"weft": ours, "tvm_ffi by position, GIL held": theirs}, repeats)
 
 
-def results_and_errors(makers: Mapping[str, Any], rounds: int) -> Iterator[Figure]:
+def results_and_errors(makers: Mapping[str, Any], repeats: int) -> Iterator[Figure]:
     """What comes back: the argument, or an error."""
     for kind, make in makers.items():
         noun = "numpy array" if kind == "numpy" else "torch tensor"
         names = {"a": make()}
         yield from compare(
-            f"echo of a {noun}", candidates_for("f(a)", names, "echo", plan=False), rounds
+            f"echo of a {noun}", candidates_for("f(a)", names, "echo", plan=False), repeats
         )
     text = {"text": "a text of exactly forty characters, surely"[:40]}
     yield from compare(
-        "echo of a str of 40", candidates_for("f(text)", text, "echo", plan=False), rounds
+        "echo of a str of 40", candidates_for("f(text)", text, "echo", plan=False), repeats
     )
     for title, code in (
         ("error", "fail"),
@@ -216,10 +216,10 @@ def results_and_errors(makers: Mapping[str, Any], rounds: int) -> Iterator[Figur
     ):
         call = "try: f()\nexcept ValueError: pass"
         ours = {"weft": (call, {"f": own(code, 0)})}
-        yield from compare(title, ours | candidates_for(call, {}, code, plan=False), rounds)
+        yield from compare(title, ours | candidates_for(call, {}, code, plan=False), repeats)
 
 
-def callbacks(makers: Mapping[str, Any], rounds: int) -> Iterator[Figure]:
+def callbacks(makers: Mapping[str, Any], repeats: int) -> Iterator[Figure]:
     """Python that calls Python through the ABI, and C that calls Python."""
     for name, call in (("no argument", "f()"), ("an int", "f(1)"), ("3 ints", "f(1, 2, 3)")):
         parameters = {"f()": "", "f(1)": "a", "f(1, 2, 3)": "a, b, c"}[call]
@@ -233,7 +233,7 @@ def callbacks(makers: Mapping[str, Any], rounds: int) -> Iterator[Figure]:
             "tvm_ffi, GIL released": (call, {"f": theirs}),
             "a Python function": (call, {"f": callable_}),
         }
-        yield from compare(f"callback with {name}", candidates, rounds)
+        yield from compare(f"callback with {name}", candidates, repeats)
     for kind, make in makers.items():
         names = {"a": make()}
         ours = weft.ffi.wrap_function(lambda a: None)
@@ -243,7 +243,7 @@ def callbacks(makers: Mapping[str, Any], rounds: int) -> Iterator[Figure]:
             "weft": ("f(a)", {"f": ours, **names}),
             "tvm_ffi, GIL held": ("f(a)", {"f": theirs, **names}),
         }
-        yield from compare(f"callback with a {kind} array, as that array", candidates, rounds)
+        yield from compare(f"callback with a {kind} array, as that array", candidates, repeats)
     repeat = 100
     ours = {"f": foreign("call_repeatedly", False), "g": weft.ffi.wrap_function(lambda a: None)}
     theirs = {"f": peer("call_repeatedly", False), "g": tvm_ffi.convert(lambda a: None)}
@@ -256,13 +256,13 @@ def callbacks(makers: Mapping[str, Any], rounds: int) -> Iterator[Figure]:
         who: lambda timer=timer: timer.timeit(20) / 20 / repeat * 1e9
         for who, timer in timers.items()
     }
-    each = medians(interleave(measured, rounds))
+    each = medians(interleave(measured, repeats))
     yield Figure(
         "call_overhead/C calls Python, 1 int", each["weft"], "ns", "tvm_ffi", each["tvm_ffi"]
     )
 
 
-def compiled_calls(makers: Mapping[str, Any], rounds: int) -> Iterator[Figure]:
+def compiled_calls(makers: Mapping[str, Any], repeats: int) -> Iterator[Figure]:
     """Compiled functions, which check what they are given, called through weft and through tvm_ffi."""
     vector = weft.fake_tensor(weft.f32, (weft.sym("n"),))
     options = "--target cpu --enable-tvm-ffi"
@@ -293,7 +293,7 @@ def compiled_calls(makers: Mapping[str, Any], rounds: int) -> Iterator[Figure]:
             "weft": (call, {"f": function, **given[name]}),
             "tvm_ffi, GIL held": (call, {"f": theirs, **given[name]}),
         }
-        yield from compare(f"checked, {name}", candidates, rounds)
+        yield from compare(f"checked, {name}", candidates, repeats)
     function, a, b = checked[2][1], makers["numpy"](), np.zeros(12, np.float32)
     theirs = function.as_tvm_ffi()
     theirs.release_gil = False
@@ -302,7 +302,7 @@ def compiled_calls(makers: Mapping[str, Any], rounds: int) -> Iterator[Figure]:
         "weft": (call, {"f": function, "a": a, "b": b}),
         "tvm_ffi, GIL held": (call, {"f": theirs, "a": a, "b": b}),
     }
-    yield from compare("checked, wrong shape raised", candidates, rounds)
+    yield from compare("checked, wrong shape raised", candidates, repeats)
 
 
 class Memory(ctypes.Structure):
@@ -364,11 +364,11 @@ def libraries() -> dict[str, Any]:
     return makers
 
 
-def cuda_calls(rounds: int) -> Iterator[Figure]:
+def cuda_calls(repeats: int) -> Iterator[Figure]:
     """Tensors on a CUDA device, with the query of the current stream that each call makes."""
     import torch
 
-    yield from array_calls("cuda", lambda: torch.empty(16, device="cuda"), rounds)
+    yield from array_calls("cuda", lambda: torch.empty(16, device="cuda"), repeats)
 
 
 def run_cuda_calls(arguments: argparse.Namespace) -> None:
@@ -384,12 +384,12 @@ def run_cuda_calls(arguments: argparse.Namespace) -> None:
         note = f"torch {torch.__version__} is not built for CUDA"
         return report([Figure("call_overhead/cuda", None, "ns", note=note)], arguments.json)
     if torch.cuda.is_available():
-        return report(cuda_calls(arguments.rounds), arguments.json)
+        return report(cuda_calls(arguments.repeats), arguments.json)
     folder = build_cuda_stub()
     environment = {**os.environ, "LD_PRELOAD": str(folder / "cudart_stub.so")}
     environment["LD_LIBRARY_PATH"] = f"{folder}:{environment.get('LD_LIBRARY_PATH', '')}"
     command = [sys.executable, "-m", "benchmarks.call_overhead", "--only-cuda"]
-    command += ["--rounds", str(arguments.rounds), *(["--json"] if arguments.json else [])]
+    command += ["--repeats", str(arguments.repeats), *(["--json"] if arguments.json else [])]
     subprocess.run(command, env=environment, cwd=ROOT, check=True)
     return None
 
@@ -398,22 +398,22 @@ def main() -> None:
     """Print every figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON line per figure")
-    parser.add_argument("--rounds", type=int, default=101, help="measurements of each kind")
+    parser.add_argument("--repeats", type=int, default=101, help="measurements of each kind")
     parser.add_argument(
         "--memory-calls", type=int, default=10_000_000, help="for bytes kept per call"
     )
     parser.add_argument("--only-cuda", action="store_true", help="tensors on a CUDA device only")
     arguments = parser.parse_args()
     if arguments.only_cuda:
-        return report(cuda_calls(arguments.rounds), arguments.json)
+        return report(cuda_calls(arguments.repeats), arguments.json)
     makers = libraries()
-    report(plain_calls(arguments.rounds), arguments.json)
+    report(plain_calls(arguments.repeats), arguments.json)
     for kind, make in makers.items():
-        report(array_calls(kind, make, arguments.rounds), arguments.json)
+        report(array_calls(kind, make, arguments.repeats), arguments.json)
     run_cuda_calls(arguments)
-    report(results_and_errors(makers, arguments.rounds), arguments.json)
-    report(callbacks(makers, arguments.rounds), arguments.json)
-    report(compiled_calls(makers, arguments.rounds), arguments.json)
+    report(results_and_errors(makers, arguments.repeats), arguments.json)
+    report(callbacks(makers, arguments.repeats), arguments.json)
+    report(compiled_calls(makers, arguments.repeats), arguments.json)
     report(kept_memory(makers, arguments.memory_calls), arguments.json)
     return None
 

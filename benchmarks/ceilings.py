@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from benchmarks.gpu_kernels import Stopwatch
 
-ROUNDS = 5  # measurements, of which the median counts
-DEPTH = 8  # products of a warpgroup between two waits
+REPEATS = 5  # measurements, of which the median counts
+DEPTH = 8  # wgmmas between two waits
 COLUMNS = 256
 
 
@@ -29,12 +29,12 @@ def memory_ceiling(watch: Stopwatch, scale: int = 1) -> float:
 
 
 @weft.kernel
-def multiply_adds(a: weft.Tensor, rounds: weft.i32):
+def multiply_adds(a: weft.Tensor, repeats: weft.i32):
     """Nothing but fused multiply-adds, eight chains in each thread."""
     i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     factor = a[i]
     sums = [factor + weft.f32(k) for k in range(8)]
-    for _ in range(rounds):
+    for _ in range(repeats):
         for _ in weft.static_range(16):
             for k in weft.static_range(8):
                 sums[k] = weft.math.fma(sums[k], factor, 0.5)
@@ -43,18 +43,18 @@ def multiply_adds(a: weft.Tensor, rounds: weft.i32):
 
 def arithmetic_ceiling(watch: Stopwatch, options: str = "") -> float:
     """Operations per microsecond on f32, a fused multiply-add being two."""
-    blocks, threads, rounds = 4096, 256, 256
+    blocks, threads, repeats = 4096, 256, 256
     a = weft.full(blocks * threads, 0.5, weft.f32, "cuda:0")
 
     @weft.jit(options=options)
-    def host(a: weft.Tensor[weft.f32, ("n",)], rounds: weft.i32) -> None:
-        multiply_adds(a, rounds).launch(grid=blocks, block=threads)
+    def host(a: weft.Tensor[weft.f32, ("n",)], repeats: weft.i32) -> None:
+        multiply_adds(a, repeats).launch(grid=blocks, block=threads)
 
-    return 2 * 128 * blocks * threads * rounds / _median(watch, lambda: host(a, rounds))
+    return 2 * 128 * blocks * threads * repeats / _median(watch, lambda: host(a, repeats))
 
 
 @weft.kernel(max_threads=256)
-def products_kernel(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor, rounds: weft.i32):
+def products_kernel(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor, repeats: weft.i32):
     """Nothing but products of two warpgroups, of tiles that stay in shared memory."""
     depth = 128 // a.dtype.itemsize
     a_tile = weft.shared((128, depth), a.dtype, swizzle=128)
@@ -68,7 +68,7 @@ def products_kernel(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor, rounds: we
     weft.sync_threads()
     rows = a_tile.tile((64, depth), (group, 0))
     total = weft.wgmma.accumulator((64, COLUMNS), weft.f32)
-    for step in range(rounds):
+    for step in range(repeats):
         for k in weft.static_range(DEPTH):
             total = weft.wgmma.mma(rows, b_tile.T, total, accumulate=step + k > 0)
         total = weft.wgmma.wait(total, pending=0)
@@ -76,9 +76,9 @@ def products_kernel(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor, rounds: we
 
 
 @weft.jit
-def products(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor, rounds: weft.i32) -> None:
+def products(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor, repeats: weft.i32) -> None:
     """A block of `products_kernel` for every 256 elements of `out`."""
-    products_kernel(a, b, out, rounds).launch(grid=out.shape[0] // 256, block=256)
+    products_kernel(a, b, out, repeats).launch(grid=out.shape[0] // 256, block=256)
 
 
 def product_operands(torch: Any, dtype: Any, blocks: int) -> tuple[Any, Any, Any]:
@@ -96,11 +96,11 @@ def product_ceiling(torch: Any, watch: Stopwatch, dtype: Any, blocks: int) -> fl
         dtype: of the factors, torch's; sums are f32.
         blocks: as many as there are multiprocessors.
     """
-    rounds, operands = 512, product_operands(torch, dtype, blocks)
-    work = 2 * 128 * COLUMNS * (128 // dtype.itemsize) * DEPTH * rounds * blocks
-    return work / _median(watch, lambda: products(*operands, rounds))
+    repeats, operands = 512, product_operands(torch, dtype, blocks)
+    work = 2 * 128 * COLUMNS * (128 // dtype.itemsize) * DEPTH * repeats * blocks
+    return work / _median(watch, lambda: products(*operands, repeats))
 
 
 def _median(watch: Stopwatch, call: Callable[[], object]) -> float:
     measure = watch.measurement(call)
-    return statistics.median(measure() for _ in range(ROUNDS))
+    return statistics.median(measure() for _ in range(REPEATS))

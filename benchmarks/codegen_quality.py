@@ -184,7 +184,7 @@ _UNITS = {"instructions": "SASS", "registers": "regs", "warps": "warp", "spills"
 
 def main() -> None:
     """Print every figure."""
-    report(figures(), parse_arguments(__doc__ or "", rounds=1).json)
+    report(figures(), parse_arguments(__doc__ or "", repeats=1).json)
 
 
 if __name__ == "__main__":

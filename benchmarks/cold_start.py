@@ -41,7 +41,7 @@ IMPORT_GOAL = 30.0
 # Milliseconds: with a cache beyond Python's start and the array library's import, without one the whole process.
 GOALS = {"cached/1": 40.0, "cached/20": 60.0, "uncached/1": 300.0, "lookup": 1.0}
 SEVERAL = 20
-COLD_ROUNDS = 5
+COLD_REPEATS = 5
 READY = b"times"
 
 
@@ -156,13 +156,13 @@ def process_ms(*command: str) -> float:
 
 
 def measured(
-    candidates: dict[str, Callable[[], float]], rounds: int, needed: Iterable[str]
+    candidates: dict[str, Callable[[], float]], repeats: int, needed: Iterable[str]
 ) -> dict[str, float]:
     """Medians of measurements in turn, after one of each that warms caches and shows what is not there.
 
     Args:
         candidates: by name.
-        rounds: how many measurements of each.
+        repeats: how many measurements of each.
         needed: those whose failure ends the run; any other is left out.
     """
     ready = dict(candidates)
@@ -174,10 +174,10 @@ def measured(
                 raise
             print(f"{name}: {reason_of(error)}", file=sys.stderr)
             del ready[name]
-    return medians(interleave(ready, rounds))
+    return medians(interleave(ready, repeats))
 
 
-def imports(rounds: int) -> Iterator[Figure]:
+def imports(repeats: int) -> Iterator[Figure]:
     """What importing weft and its peers takes beyond a bare interpreter."""
     python, peers = sys.executable, str(PEERS_PYTHON)
     commands = {"python": (python, "-c", "pass"), "weft": (python, "-c", "import weft")}
@@ -185,7 +185,7 @@ def imports(rounds: int) -> Iterator[Figure]:
     candidates = {
         name: (lambda command=command: process_ms(*command)) for name, command in commands.items()
     }
-    found = measured(candidates, rounds, ("python", "weft"))
+    found = measured(candidates, repeats, ("python", "weft"))
     bare = found["python"]
     for peer in IMPORTS:
         peer_value = found[peer] - bare if peer in found else None
@@ -193,13 +193,13 @@ def imports(rounds: int) -> Iterator[Figure]:
         yield Figure("cold_start/import", found["weft"] - bare, "ms", peer, peer_value, note)
 
 
-def starts(rounds: int, folder: Path) -> Iterator[Figure]:
+def starts(repeats: int, folder: Path) -> Iterator[Figure]:
     """Process start to the results of one kernel and of several, which an earlier process compiled."""
     programs = {
         case: Program(case, folder) for case in [*OURS, *PEERS, *map(bare_of, OURS + PEERS)]
     }
     needed = [case.label for ours in OURS for case in (ours, bare_of(ours))]
-    found = measured({c.label: each.measure for c, each in programs.items()}, rounds, needed)
+    found = measured({c.label: each.measure for c, each in programs.items()}, repeats, needed)
     beyond = {
         case: found[case.label] - found[bare_of(case).label]
         for case in [*OURS, *PEERS]
@@ -223,11 +223,11 @@ def starts(rounds: int, folder: Path) -> Iterator[Figure]:
             yield Figure(f"cold_start/lookup/{case.arrays}", value, "ms", note=note)
 
 
-def cold_starts(rounds: int, folder: Path) -> Iterator[Figure]:
+def cold_starts(repeats: int, folder: Path) -> Iterator[Figure]:
     """Process start to the results of one kernel and of several, which are compiled."""
     programs = {case: Program(case, folder) for case in COLD}
     needed = [case.label for case in COLD if case.framework == "weft"]
-    found = measured({c.label: each.measure for c, each in programs.items()}, rounds, needed)
+    found = measured({c.label: each.measure for c, each in programs.items()}, repeats, needed)
     peers = [case for case in COLD if case.framework != "weft"]
     for case in (case for case in COLD if case.framework == "weft"):
         name, value = f"cold_start/uncached/{case.kernels}", found[case.label]
@@ -239,19 +239,19 @@ def cold_starts(rounds: int, folder: Path) -> Iterator[Figure]:
             yield Figure(name, value, "ms", peer.framework, found.get(peer.label), note)
 
 
-def figures(rounds: int) -> Iterator[Figure]:
+def figures(repeats: int) -> Iterator[Figure]:
     """Import time, and process start to first results."""
-    yield from imports(rounds)
+    yield from imports(repeats)
     with tempfile.TemporaryDirectory() as folder:
-        yield from starts(rounds, Path(folder))
+        yield from starts(repeats, Path(folder))
     with tempfile.TemporaryDirectory() as folder:
-        yield from cold_starts(min(rounds, COLD_ROUNDS), Path(folder))
+        yield from cold_starts(min(repeats, COLD_REPEATS), Path(folder))
 
 
 def main() -> None:
     """Print every figure."""
-    arguments = parse_arguments(__doc__ or "", rounds=11)
-    report(figures(arguments.rounds), arguments.json)
+    arguments = parse_arguments(__doc__ or "", repeats=11)
+    report(figures(arguments.repeats), arguments.json)
 
 
 if __name__ == "__main__":

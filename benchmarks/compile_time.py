@@ -56,7 +56,7 @@ def start_all(missing: dict[str, str]) -> dict[str, Worker]:
     return workers
 
 
-def against_peers(rounds: int) -> Iterator[Figure]:
+def against_peers(repeats: int) -> Iterator[Figure]:
     """add_one to a cubin with its wrapper, first in process and warm, beside each peer.
 
     Raises:
@@ -77,7 +77,7 @@ def against_peers(rounds: int) -> Iterator[Figure]:
             for worker in workers.values():
                 worker.measure()
             measures = {name: worker.measure for name, worker in workers.items()}
-            warm = medians(interleave(measures, rounds))
+            warm = medians(interleave(measures, repeats))
         for worker in workers.values():
             worker.close()
     for kind, values in (("warm", warm), ("first", medians(first))):
@@ -87,13 +87,13 @@ def against_peers(rounds: int) -> Iterator[Figure]:
             yield Figure(name, values["weft"], "ms", peer, values.get(peer), note)
 
 
-def stages(rounds: int) -> Iterator[Figure]:
+def stages(repeats: int) -> Iterator[Figure]:
     """Where the time of a warm compilation of add_one goes, for both targets."""
     for target in ("cubin", "cpu"):
         worker = Worker(OURS, f"{target}:add_one")
         worker.measure()
         times: dict[str, list[float]] = {}
-        for _ in range(rounds):
+        for _ in range(repeats):
             for stage, milliseconds in dict(worker.ask()["stages"]).items():  # type: ignore[arg-type]
                 times.setdefault(stage, []).append(milliseconds)
         worker.close()
@@ -102,7 +102,7 @@ def stages(rounds: int) -> Iterator[Figure]:
             yield Figure(name, statistics.median(values), "ms", note="stages may overlap")
 
 
-def examples(rounds: int) -> Iterator[Figure]:
+def examples(repeats: int) -> Iterator[Figure]:
     """Each example to a cubin and to the CPU, warm."""
     for example in (*EXAMPLES, *HOPPER_EXAMPLES):
         try:
@@ -115,7 +115,7 @@ def examples(rounds: int) -> Iterator[Figure]:
             yield Figure(f"compile_time/{example.name}", None, "ms", note=str(reason))
             continue
         measures = {target: worker.measure for target, worker in workers.items()}
-        for target, median in medians(interleave(measures, rounds)).items():
+        for target, median in medians(interleave(measures, repeats)).items():
             goal = HOPPER_GOALS.get(example.name) if target == "cubin" else None
             note = f"goal {goal:g} ms" if goal else ""
             yield Figure(f"compile_time/{example.name}/{target}/warm", median, "ms", note=note)
@@ -125,10 +125,10 @@ def examples(rounds: int) -> Iterator[Figure]:
 
 def main() -> None:
     """Print every figure."""
-    arguments = parse_arguments(__doc__ or "", rounds=15)
-    report(against_peers(arguments.rounds), arguments.json)
-    report(stages(arguments.rounds), arguments.json)
-    report(examples(min(arguments.rounds, 7)), arguments.json)
+    arguments = parse_arguments(__doc__ or "", repeats=15)
+    report(against_peers(arguments.repeats), arguments.json)
+    report(stages(arguments.repeats), arguments.json)
+    report(examples(min(arguments.repeats, 7)), arguments.json)
 
 
 if __name__ == "__main__":

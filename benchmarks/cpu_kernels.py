@@ -154,7 +154,7 @@ def with_threads(count: int, call: Callable[[], Any]) -> Callable[[], None]:
     return run
 
 
-def launches(rounds: int) -> Iterator[Figure]:
+def launches(repeats: int) -> Iterator[Figure]:
     """Overhead of a launch; empty kernels are never worth sharing."""
     compiled = weft.compile(launch_empty, 1)
     names = {"f": compiled}
@@ -170,13 +170,13 @@ def launches(rounds: int) -> Iterator[Figure]:
         "inline": (lambda: nanoseconds("f(1)", names), "goal 200 ns"),
         "64 blocks, two threads": (on_two, "goal 500 ns"),
     }
-    samples = interleave({name: measure for name, (measure, _) in cases.items()}, rounds)
+    samples = interleave({name: measure for name, (measure, _) in cases.items()}, repeats)
     for name, value in medians(samples).items():
         yield Figure(f"cpu_kernels/launch/{name}", value, "ns", note=cases[name][1])
-    yield hot_launch(rounds)
+    yield hot_launch(repeats)
 
 
-def hot_launch(rounds: int) -> Figure:
+def hot_launch(repeats: int) -> Figure:
     """How much longer than half of its work a grid takes that two threads share, workers spinning."""
     never = np.ones(1, np.float32)
     compiled = weft.compile(launch_busy, BUSY_BLOCKS, never)
@@ -187,14 +187,14 @@ def hot_launch(rounds: int) -> Figure:
         timer = timeit.Timer("f(blocks, never)", globals=names)
         return min(timer.repeat(number=1, repeat=LAUNCHES)) * 1e9
 
-    found = medians(interleave({str(n): (lambda n=n: measure(n)) for n in THREADS}, rounds))
+    found = medians(interleave({str(n): (lambda n=n: measure(n)) for n in THREADS}, repeats))
     _native.set_cpu_threads(0)
     over = found["2"] - found["1"] / 2
     note = f"beyond half of {found['1'] / 1e3:.1f} us, best of {LAUNCHES}"
     return Figure("cpu_kernels/launch/shared by two, hot", over, "ns", note=note)
 
 
-def cooperation(rounds: int) -> Iterator[Figure]:
+def cooperation(repeats: int) -> Iterator[Figure]:
     """Nanoseconds per thread of kernels whose threads wait for each other.
 
     It is the time that the one thread was on the CPU, so that other programs change it little.
@@ -207,7 +207,7 @@ def cooperation(rounds: int) -> Iterator[Figure]:
         compiled(a, sums)
         np.testing.assert_allclose(sums, expected, rtol=1e-5)
         call = with_threads(1, lambda compiled=compiled: compiled(a, sums))
-        times = [milliseconds(call, time.thread_time) for _ in range(rounds)]
+        times = [milliseconds(call, time.thread_time) for _ in range(repeats)]
         per_thread = statistics.median(times) * 1e6 / REDUCED
         name = f"cpu_kernels/{function.__name__}/per thread"
         if function is block_reduction:
@@ -260,7 +260,7 @@ def start_peers(example: Example, threads: int, missing: dict[str, str]) -> dict
     return workers
 
 
-def examples(rounds: int) -> Iterator[Figure]:
+def examples(repeats: int) -> Iterator[Figure]:
     """Each example beside its NumPy reference, which has one thread, and beside the peers.
 
     On one thread it is the time that this thread was on the CPU, so that other programs change it little.
@@ -285,7 +285,7 @@ def examples(rounds: int) -> Iterator[Figure]:
                 "NumPy": lambda numpy=numpy, clock=clock: milliseconds(numpy, clock),
                 **{peer: worker.measure for peer, worker in workers.items()},
             }
-            found = medians(interleave(candidates, rounds))
+            found = medians(interleave(candidates, repeats))
             name = f"cpu_kernels/{example.name}/{threads} thread{'s' if threads > 1 else ''}"
             for peer in ("NumPy", *workers):
                 note = example.describe(example.size)
@@ -313,7 +313,7 @@ def busiest_milliseconds(call: Callable[[], Any]) -> float:
     return max(after - before.get(thread, 0) for thread, after in times().items()) / 1e6
 
 
-def shared(rounds: int) -> Iterator[Figure]:
+def shared(repeats: int) -> Iterator[Figure]:
     """Each example on two threads, the busier one's time on a CPU, beside one thread; then which gain nothing."""
     slower: list[str] = []
     for example in EXAMPLES:
@@ -329,7 +329,7 @@ def shared(rounds: int) -> Iterator[Figure]:
                 str(threads): lambda call=call: busiest_milliseconds(call)
                 for threads, call in calls.items()
             },
-            rounds,
+            repeats,
         )
         one, two = (min(samples[str(threads)]) for threads in THREADS)
         if two >= one:
@@ -350,9 +350,9 @@ PARTS: dict[str, Callable[[int], Iterator[Figure]]] = {
 
 def main() -> None:
     """Print every figure."""
-    arguments = parse_arguments(__doc__ or "", rounds=9, parts=tuple(PARTS))
+    arguments = parse_arguments(__doc__ or "", repeats=9, parts=tuple(PARTS))
     for name in arguments.part or PARTS:
-        report(PARTS[name](arguments.rounds), arguments.json)
+        report(PARTS[name](arguments.repeats), arguments.json)
 
 
 if __name__ == "__main__":

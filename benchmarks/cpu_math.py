@@ -70,7 +70,7 @@ def per_element(call: Callable[[], Any]) -> float:
     return (time.thread_time_ns() - start) / CALLS / ELEMENTS
 
 
-def figures(rounds: int) -> Iterator[Figure]:
+def figures(repeats: int) -> Iterator[Figure]:
     """Each function in each type."""
     _native.set_cpu_threads(1)
     for kind, dtype in DTYPES.items():
@@ -83,7 +83,7 @@ def figures(rounds: int) -> Iterator[Figure]:
                 candidates["NumPy"] = lambda f=numpy, x=x, y=y: per_element(lambda: f(x, out=y))
             for measure in candidates.values():
                 measure()
-            found = medians(interleave(candidates, rounds))
+            found = medians(interleave(candidates, repeats))
             peer = "NumPy" if numpy is not None else None
             title = f"cpu_math/{name}/{kind}"
             yield Figure(title, found["weft"], "ns", peer, found.get("NumPy"), "per element")
@@ -91,8 +91,8 @@ def figures(rounds: int) -> Iterator[Figure]:
 
 def main() -> None:
     """Print every figure."""
-    arguments = parse_arguments(__doc__ or "", rounds=9)
-    report(figures(arguments.rounds), arguments.json)
+    arguments = parse_arguments(__doc__ or "", repeats=9)
+    report(figures(arguments.repeats), arguments.json)
 
 
 if __name__ == "__main__":

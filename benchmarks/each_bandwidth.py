@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of a GPU's memory speed elementwise kernels reach whose rounds are `weft.each`.
+"""How much of a GPU's memory speed elementwise kernels with `weft.each` reach.
 
 Every kernel runs over f32, bf16, and bf16 in with f32 out, and over arrays of every layout: of an even and an odd
 length, with addresses that are not aligned (alike, or of the input alone), of two dimensions, and with rows that are
@@ -81,7 +81,7 @@ def noise(x: weft.Tensor, seed: weft.u32):
 
 @weft.jit
 def launch(kernel: weft.Constexpr, x: weft.Tensor, y: weft.Tensor):
-    """Launch a kernel with as many rounds as `y` has elements."""
+    """Launch a kernel with as many repeats as `y` has elements."""
     kernel(x, y).launch(over=y.shape)
 
 
@@ -160,7 +160,7 @@ def check(torch: Any, kernel: Any, run: Callable[..., object], arrays: Sequence[
 
 
 def measured(
-    torch: Any, kernel: Any, given: Sequence[Sequence[Any]], watch: Stopwatch, rounds: int
+    torch: Any, kernel: Any, given: Sequence[Sequence[Any]], watch: Stopwatch, repeats: int
 ) -> tuple[float, float | None, str]:
     """Bytes per microsecond of a kernel and of torch's copy, and what is wrong with its result."""
     run = weft.compile(launch, kernel, *given[0])
@@ -179,16 +179,16 @@ def measured(
             target.copy_(source)
 
         found["torch"] = watch.measurement(copied)
-    samples = interleave(found, rounds)
+    samples = interleave(found, repeats)
     speeds = {who: total / statistics.median(times) for who, times in samples.items()}
     return speeds["weft"], speeds.get("torch"), wrong
 
 
-def figures(rounds: int, driver: str = "libcuda.so.1", scale: int = 1) -> Iterator[Figure]:
+def figures(repeats: int, driver: str = "libcuda.so.1", scale: int = 1) -> Iterator[Figure]:
     """The speed of every kernel, then the worst ratio to torch's copy, and the mean.
 
     Args:
-        rounds: measurements of each candidate.
+        repeats: measurements of each candidate.
         driver: the library whose events are used.
         scale: what the number of elements is divided by.
     """
@@ -201,7 +201,7 @@ def figures(rounds: int, driver: str = "libcuda.so.1", scale: int = 1) -> Iterat
         given = [layout.arrays(types, n, seed) for seed in range(sets)]
         for kernel in REFERENCES:
             name = f"each_bandwidth/{kernel.__name__}/{kind}/{how}"
-            ours, theirs, wrong = measured(torch, kernel, given, watch, rounds)
+            ours, theirs, wrong = measured(torch, kernel, given, watch, repeats)
             peer = theirs and theirs / 1e3
             figure = Figure(name, ours / 1e3, "GB/s", "torch's copy", peer, wrong)
             if figure.ratio and not wrong:
@@ -218,12 +218,12 @@ def figures(rounds: int, driver: str = "libcuda.so.1", scale: int = 1) -> Iterat
 
 def main() -> None:
     """Print every figure, or why there is none."""
-    arguments = parse_arguments(__doc__ or "", rounds=9)
+    arguments = parse_arguments(__doc__ or "", repeats=9)
     if reason := gpu_missing():
         missing = Figure("each_bandwidth", None, "GB/s", note=f"needs a GPU: {reason}")
         report([missing], arguments.json)
     else:
-        report(figures(arguments.rounds), arguments.json)
+        report(figures(arguments.repeats), arguments.json)
 
 
 if __name__ == "__main__":

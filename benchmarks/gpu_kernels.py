@@ -269,11 +269,11 @@ def measurements(
     return found
 
 
-def figures(rounds: int, driver: str = "libcuda.so.1", scale: int = 1) -> Iterator[Figure]:
+def figures(repeats: int, driver: str = "libcuda.so.1", scale: int = 1) -> Iterator[Figure]:
     """Every row's time, then the geometric means of the ratios to nvcc's and to each peer's.
 
     Args:
-        rounds: measurements of each candidate.
+        repeats: measurements of each candidate.
         driver: the library whose events are used.
         scale: as of `runs`.
     """
@@ -299,7 +299,7 @@ def figures(rounds: int, driver: str = "libcuda.so.1", scale: int = 1) -> Iterat
         notes: dict[str, str] = {}
         launches = launches_of(row, run, cubin, peers, notes)
         failed: dict[str, str] = {}
-        samples = interleave(measurements(run, launches, peers, watch), rounds, failed)
+        samples = interleave(measurements(run, launches, peers, watch), repeats, failed)
         if "weft" in failed:
             yield Figure(f"gpu_kernels/{row.name}", None, "us", note=failed["weft"])
             continue
@@ -342,12 +342,12 @@ def figures_of(
 
 def main() -> None:
     """Print every figure, or why there is none."""
-    arguments = parse_arguments(__doc__ or "", rounds=9)
+    arguments = parse_arguments(__doc__ or "", repeats=9)
     if reason := gpu_missing():
         report([Figure("gpu_kernels", None, "us", note=f"needs a GPU: {reason}")], arguments.json)
         return
     add_installed_peers()
-    report(figures(arguments.rounds), arguments.json)
+    report(figures(arguments.repeats), arguments.json)
 
 
 if __name__ == "__main__":

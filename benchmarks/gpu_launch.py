@@ -214,7 +214,7 @@ def peer_callers(
 
 def figures(
     make_array: Callable[[], tuple[Any, int]],
-    rounds: int,
+    repeats: int,
     *,
     driver: str = "libcuda.so.1",
     options: str = "",
@@ -224,7 +224,7 @@ def figures(
 
     Args:
         make_array: makes a vector of f32 on device 0; gives it and its address.
-        rounds: measurements of each kind.
+        repeats: measurements of each kind.
         driver: the library that the bare loop opens.
         options: more options of `weft.compile`.
         launches: how many one measurement takes.
@@ -249,7 +249,7 @@ def figures(
             except Exception as error:  # as above
                 missing["tvm_ffi"] = reason_of(error)
             failed: dict[str, str] = {}
-            found = medians(interleave({**ours, **peers}, rounds, failed))
+            found = medians(interleave({**ours, **peers}, repeats, failed))
             missing |= {name: f"failed while it was measured: {failed[name]}" for name in failed}
             case = f"gpu_launch/{count} tensors"
             for name in ours:
@@ -334,14 +334,14 @@ def gpu_missing() -> str:
 
 def main() -> None:
     """Print every figure, or why there is none."""
-    arguments = parse_arguments(__doc__ or "", rounds=15)
+    arguments = parse_arguments(__doc__ or "", repeats=15)
     if reason := gpu_missing():
         found = [Figure("gpu_launch", None, "ns", note=f"needs an NVIDIA GPU: {reason}")]
         report(found, arguments.json)
         return
     add_installed_peers()
     prepare_driver()
-    report(figures(choose_array(), arguments.rounds), arguments.json)
+    report(figures(choose_array(), arguments.repeats), arguments.json)
 
 
 if __name__ == "__main__":

@@ -72,16 +72,16 @@ class Figure:
 
 def interleave(
     candidates: Mapping[str, Callable[[], float]],
-    rounds: int,
+    repeats: int,
     failed: dict[str, str] | None = None,
 ) -> dict[str, list[float]]:
-    """Take `rounds` measurements of each candidate, one of each in turn.
+    """Take `repeats` measurements of each candidate, one of each in turn.
 
     Interleaving makes other load of the machine hit all candidates alike.
 
     Args:
         candidates: by name, each takes one measurement.
-        rounds: how many of each.
+        repeats: how many of each.
         failed: gets the reason of a candidate that raises, which is left out from then on; without it the
             exception ends the run.
 
@@ -89,7 +89,7 @@ def interleave(
         The measurements by name, in the order in which they were taken; none of a candidate that failed.
     """
     samples: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(rounds):
+    for _ in range(repeats):
         for name in [*samples]:
             try:
                 samples[name].append(candidates[name]())
@@ -194,11 +194,13 @@ def serve(
     os._exit(0)  # some peers take long to unload
 
 
-def parse_arguments(description: str, rounds: int, parts: Sequence[str] = ()) -> argparse.Namespace:
-    """The options that every benchmark has: `--json` and `--rounds`; `--part` where it has several."""
+def parse_arguments(
+    description: str, repeats: int, parts: Sequence[str] = ()
+) -> argparse.Namespace:
+    """The options that every benchmark has: `--json` and `--repeats`; `--part` where it has several."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", action="store_true", help="one JSON line per figure")
-    parser.add_argument("--rounds", type=int, default=rounds, help="measurements of each kind")
+    parser.add_argument("--repeats", type=int, default=repeats, help="measurements of each kind")
     if parts:
         parser.add_argument(
             "--part", action="append", choices=parts, help="measure this alone, or with others"

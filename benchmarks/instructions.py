@@ -190,7 +190,7 @@ def main() -> None:
     """Print every figure."""
     if sys.argv[1:2] == ["--child"]:
         return count_all(sys.argv[2])
-    return report(figures(), parse_arguments(__doc__ or "", rounds=1).json)
+    return report(figures(), parse_arguments(__doc__ or "", repeats=1).json)
 
 
 if __name__ == "__main__":

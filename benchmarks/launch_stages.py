@@ -127,7 +127,7 @@ def clocked(
 
 def figures(
     make_array: Callable[[], tuple[Any, int]],
-    rounds: int,
+    repeats: int,
     *,
     driver: str = "libcuda.so.1",
     options: str = "",
@@ -138,7 +138,7 @@ def figures(
 
     Args:
         make_array: makes a vector of f32 on device 0; gives it and its address.
-        rounds: measurements of each kind.
+        repeats: measurements of each kind.
         driver: the driver's library.
         options: more options of `weft.compile`.
         launches: how many one measurement takes.
@@ -167,7 +167,7 @@ def figures(
                             loop, driver, for_bare, [at for _, at in made], launches
                         ),
                     },
-                    rounds,
+                    repeats,
                 )
             )
             yield from parts(count, found)
@@ -210,14 +210,14 @@ def parts(count: int, found: dict[str, float]) -> Iterator[Figure]:
 
 def main() -> None:
     """Print every figure, or why there is none."""
-    arguments = parse_arguments(__doc__ or "", rounds=15)
+    arguments = parse_arguments(__doc__ or "", repeats=15)
     if reason := gpu_missing():
         found = [Figure("launch_stages", None, "ns", note=f"needs an NVIDIA GPU: {reason}")]
         report(found, arguments.json)
         return
     with tempfile.TemporaryDirectory() as folder:
         clocks = use_timed_driver(folder, "libcuda.so.1")
-        report(figures(choose_array(), arguments.rounds, clocks=clocks), arguments.json)
+        report(figures(choose_array(), arguments.repeats, clocks=clocks), arguments.json)
 
 
 if __name__ == "__main__":

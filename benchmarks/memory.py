@@ -2,7 +2,7 @@
 """Memory that stays after compiling and after calling, per compilation and per call.
 
 Resident memory is read from the kernel of the operating system after many repetitions, once those of
-the first rounds have filled every pool; `tracemalloc` says how much of it Python itself holds.
+the first repeats have filled every pool; `tracemalloc` says how much of it Python itself holds.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def figures(times: int) -> Iterator[Figure]:
 
 def main() -> None:
     """Print every figure."""
-    arguments = parse_arguments(__doc__ or "", rounds=100)
-    report(figures(arguments.rounds), arguments.json)
+    arguments = parse_arguments(__doc__ or "", repeats=100)
+    report(figures(arguments.repeats), arguments.json)
 
 
 if __name__ == "__main__":

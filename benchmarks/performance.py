@@ -55,7 +55,7 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return {"machine": new["machine"], "kinds": {**kept, **new["kinds"]}}
 
 
-def measure(kinds: list[str], rounds: int, driver: str = "libcuda.so.1") -> dict[str, Any]:
+def measure(kinds: list[str], repeats: int, driver: str = "libcuda.so.1") -> dict[str, Any]:
     """The record of these kinds; prints each row when it is measured."""
     import torch
 
@@ -63,7 +63,7 @@ def measure(kinds: list[str], rounds: int, driver: str = "libcuda.so.1") -> dict
     for kind in kinds:
         ceilings, rows = ceilings_of(torch, watch), list[Measured]()
         print(kind, {name: round(value) for name, value in ceilings.items()}, flush=True)
-        for one in measured_kind(torch, kind, watch, rounds):
+        for one in measured_kind(torch, kind, watch, repeats):
             rows.append(one)
             print(figure(one, ceilings).row(), flush=True)
         when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M")
@@ -81,7 +81,7 @@ def main() -> None:
         sys.exit(f"performance {reason}")
     path = arguments.folder / generate_performance.RECORD
     old = json.loads(path.read_text()) if path.exists() else {}
-    record = merged(old, measure(arguments.kinds, arguments.rounds))
+    record = merged(old, measure(arguments.kinds, arguments.repeats))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(generate_performance.text_of(record))
     generate_performance.write(arguments.folder)

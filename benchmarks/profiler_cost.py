@@ -143,18 +143,18 @@ def per_record_in_loop(setup: str, trips: str, payload: str) -> float:
         LOOP.format(setup=setup, trips=trips, start=f"p.start(0{payload})", end="p.end(0)")
     )
     body = max(marked.loops(), key=clock_reads)
-    rounds = barriers(body)
+    repeats = barriers(body)
     # An unrolled round has no counter, comparison and branch of its own.
-    own = base if rounds == 1 else _unrolled(bare, rounds)
+    own = base if repeats == 1 else _unrolled(bare, repeats)
     return (len(body) - own) / clock_reads(body)
 
 
-def _unrolled(bare: Compiled, rounds: int) -> float:
+def _unrolled(bare: Compiled, repeats: int) -> float:
     """Instructions of that many unmarked iterations in one body."""
     single = min(len(body) for body in bare.loops() if barriers(body) == 1)
     unrolled = max(bare.loops(), key=barriers)
     each = (len(unrolled) - single) / (barriers(unrolled) - 1)
-    return single + each * (rounds - 1)
+    return single + each * (repeats - 1)
 
 
 def per_record_straight(setup: str, payload: str) -> float:
@@ -263,10 +263,10 @@ def encode_in_python(events: list[tuple[int, int, int, int]]) -> bytes:
 def some_words(count: int) -> np.ndarray:
     """A buffer in the `tirx` format: 528 tracks that each end with a finalize."""
     tracks = 528
-    rounds = count // tracks
-    words = np.zeros(1 + tracks * rounds, np.uint64)
+    repeats = count // tracks
+    words = np.zeros(1 + tracks * repeats, np.uint64)
     words[0] = 4 << 32 | tracks // 4
-    place = np.arange(tracks * rounds)
+    place = np.arange(tracks * repeats)
     tag = (place % tracks) << 12 | (place // tracks // 2 % 16) << 2 | place // tracks % 2
     tag[-tracks:] = (place[-tracks:] % tracks) << 12 | 3
     words[1:] = ((place * 7 + 1000) & 0xFFFFFFFF) << 32 | tag
@@ -285,7 +285,7 @@ def decode_in_python(words: np.ndarray) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def host_figures(rounds: int) -> Iterator[Figure]:
+def host_figures(repeats: int) -> Iterator[Figure]:
     """Millions of events per second, beside plain Python loops."""
     events, words = some_events(EVENTS), some_words(EVENTS)
     few = 20_000
@@ -302,7 +302,7 @@ def host_figures(rounds: int) -> Iterator[Figure]:
         "decode": lambda: _rate(lambda: decode_tirx(words), len(words)),
         "decode in Python": lambda: _rate(lambda: decode_in_python(words[:few]), few),
     }
-    found = medians(interleave(candidates, rounds))
+    found = medians(interleave(candidates, repeats))
     for case, goal in (("encode", "goal ≥ 4 M/s"), ("decode", "")):
         yield Figure(
             f"profiler_cost/{case}",
@@ -322,10 +322,10 @@ def _rate(action: Callable[[], object], count: int) -> float:
 
 def main() -> None:
     """Print all figures."""
-    arguments = parse_arguments(__doc__ or "", rounds=7)
-    report(host_figures(arguments.rounds), arguments.json)
+    arguments = parse_arguments(__doc__ or "", repeats=7)
+    report(host_figures(arguments.repeats), arguments.json)
     report(code_figures(), arguments.json)
-    report(gpu_figures(arguments.rounds), arguments.json)
+    report(gpu_figures(arguments.repeats), arguments.json)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """Cost of the profiler on a GPU: cycles per record, and how much slower a software-pipelined kernel becomes.
 
 A record's cycles are what a loop with two records per iteration takes longer than the same loop without, for a block
-alone on the GPU and for a GPU full of blocks. The pipelined kernel is a matrix product whose warps fetch, multiply
+alone on the GPU and for a GPU full of blocks. The pipelined kernel is a matmul whose warps fetch, multiply
 and write different tiles at the same time, each role a group. The peer is TIRx's scheme: its strided records with a
 fence each. In: a GPU. Out: figures for profiler_cost, which says why there are none where there is no GPU.
 """
@@ -73,13 +73,13 @@ def kernel(a: weft.Tensor, b: weft.Tensor, c: weft.Tensor, records: weft.Tensor)
     role, lane = weft.thread_idx.x // GROUP, weft.thread_idx.x % GROUP
     {setup}
     steps = a.shape[1] // TILE
-    rounds = c.shape[1] // TILE * steps
+    repeats = c.shape[1] // TILE * steps
     row = weft.block_idx.x * TILE
     sums = weft.local(SHARE, weft.f32)
     for k in weft.static_range(SHARE):
         sums[k] = 0.0
-    for r in range(rounds + 2):
-        if role == 0 and r < rounds:
+    for r in range(repeats + 2):
+        if role == 0 and r < repeats:
             {start}
             column, first = r // steps * TILE, r % steps * TILE
             for k in weft.static_range(SHARE):
@@ -87,7 +87,7 @@ def kernel(a: weft.Tensor, b: weft.Tensor, c: weft.Tensor, records: weft.Tensor)
                 tile_a[r % 2, y, x] = a[row + y, first + x]
                 tile_b[r % 2, y, x] = b[first + y, column + x]
             {end}
-        if role == 1 and 1 <= r <= rounds:
+        if role == 1 and 1 <= r <= repeats:
             {start}
             for k in weft.static_range(SHARE):
                 y, x = (lane + k * GROUP) // TILE, (lane + k * GROUP) % TILE
@@ -215,7 +215,7 @@ def check(mode: Mode, records: Any, most: int) -> None:
         raise AssertionError(f"{mode.name}: {kept} of {most} records, {found.problems[:2]}")
 
 
-def cycle_figures(blocks: int, case: str, rounds: int) -> Iterator[Figure]:
+def cycle_figures(blocks: int, case: str, repeats: int) -> Iterator[Figure]:
     """Cycles that one record adds to an iteration of a loop, with a trip count that is not known."""
     source = _on_device(np.ones(128, np.float32))
     out = _on_device(np.zeros(blocks, np.int64))
@@ -225,7 +225,7 @@ def cycle_figures(blocks: int, case: str, rounds: int) -> Iterator[Figure]:
         run = compiled(CYCLES, OPTIONS, trips="n", **marks_of(mode, 1, "tid == 0", "0"))
         records = records_of(mode, words, "cuda")
         measured: list[float] = []
-        for _ in range(rounds):
+        for _ in range(repeats):
             renew(mode, records)
             run(out, source, records, TRIPS)
             driver.synchronize(0)
@@ -239,7 +239,7 @@ def cycle_figures(blocks: int, case: str, rounds: int) -> Iterator[Figure]:
         yield Figure(f"profiler_cost/gpu/{case}/{name}", value, "cyc", PEER.name, each[PEER.name])
 
 
-def inflation_figures(rounds: int) -> Iterator[Figure]:
+def inflation_figures(repeats: int) -> Iterator[Figure]:
     """How many times as long the pipelined product takes with markers, by the median of its runs."""
     random = np.random.default_rng(0)
     a, b = (_on_device(random.standard_normal((SIZE, SIZE), dtype=np.float32)) for _ in range(2))
@@ -263,14 +263,14 @@ def inflation_figures(rounds: int) -> Iterator[Figure]:
         if mode is not None:
             check(mode, records, tiles * per_block)
         candidates["" if mode is None else mode.name] = measure
-    found = medians(interleave(candidates, rounds))
+    found = medians(interleave(candidates, repeats))
     yield Figure("profiler_cost/gpu/pipelined product", 1e3 * found[""], "ms", note="unmarked")
     for mode in MODES:
         ratio, peer = found[mode.name] / found[""], found[PEER.name] / found[""]
         yield Figure(f"profiler_cost/gpu/inflation/{mode.name}", ratio, "x", PEER.name, peer)
 
 
-def gpu_figures(rounds: int) -> Iterator[Figure]:
+def gpu_figures(repeats: int) -> Iterator[Figure]:
     """All figures of a GPU, or one that says why there are none."""
     try:
         count = driver.device_count()
@@ -285,6 +285,6 @@ def gpu_figures(rounds: int) -> Iterator[Figure]:
     yield Figure("profiler_cost/gpu/record", found.cost_ns, "ns", note="one after the other")
     yield Figure("profiler_cost/gpu/clock step", found.step_ns, "ns")
     full = 4 * driver.device_properties(0).multiprocessor_count
-    yield from cycle_figures(1, "a block alone", rounds)
-    yield from cycle_figures(full, "a full GPU", rounds)
-    yield from inflation_figures(max(rounds, 11))
+    yield from cycle_figures(1, "a block alone", repeats)
+    yield from cycle_figures(full, "a full GPU", repeats)
+    yield from inflation_figures(max(repeats, 11))

@@ -174,7 +174,7 @@ def compare(case: Case, arguments: Any, into: Measured) -> None:
         into.moved = sum(distinct.values())
 
 
-def measured(torch: Any, case: Case, watch: Stopwatch, rounds: int, device: str) -> Measured:
+def measured(torch: Any, case: Case, watch: Stopwatch, repeats: int, device: str) -> Measured:
     """One row."""
     with torch.device(device):
         sets = [case.make(0)]
@@ -195,20 +195,20 @@ def measured(torch: Any, case: Case, watch: Stopwatch, rounds: int, device: str)
             candidates[who] = watch.measurement(lambda call=call, turn=turn: call(*next(turn)))
         except Exception as error:
             found.failed[who] = reason_of(error)
-    found.microseconds = medians(interleave(candidates, rounds, found.failed))
+    found.microseconds = medians(interleave(candidates, repeats, found.failed))
     if compiler := sys.modules.get("torch._dynamo"):
         compiler.reset()  # it compiles one function for few shapes only
     return found
 
 
 def measured_kind(
-    torch: Any, kind: str, watch: Stopwatch, rounds: int, device: str = "cuda", scale: int = 1
+    torch: Any, kind: str, watch: Stopwatch, repeats: int, device: str = "cuda", scale: int = 1
 ) -> Iterator[Measured]:
     """Every row of a kind; none if the GPU does not have what it needs."""
     if device == "cuda" and kind in HOPPER_KINDS and not is_hopper(torch):
         return
     for case in KINDS[kind](torch, scale):
-        yield measured(torch, case, watch, rounds, device)
+        yield measured(torch, case, watch, repeats, device)
 
 
 def figure(found: Measured, ceilings: Mapping[str, float]) -> Figure:
@@ -234,7 +234,7 @@ def mean_ratio(found: list[Measured]) -> tuple[float, Measured] | None:
     return mean, min(ratios, key=lambda pair: pair[0])[1]
 
 
-def figures(rounds: int, kinds: list[str], driver: str = "libcuda.so.1") -> Iterator[Figure]:
+def figures(repeats: int, kinds: list[str], driver: str = "libcuda.so.1") -> Iterator[Figure]:
     """The ceilings, then every row of these kinds, with the mean and the worst of its ratios."""
     import torch
 
@@ -246,7 +246,7 @@ def figures(rounds: int, kinds: list[str], driver: str = "libcuda.so.1") -> Iter
         yield Figure(f"ready_kernels/ceiling/{name}", value / SCALE[unit], unit, note=note)
     for kind in kinds:
         found: list[Measured] = []
-        for one in measured_kind(torch, kind, watch, rounds):
+        for one in measured_kind(torch, kind, watch, repeats):
             found.append(one)
             yield figure(one, ceilings)
         if made := mean_ratio(found):
@@ -267,9 +267,9 @@ def missing() -> str:
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """The options: kinds of rows, and rounds."""
+    """The options: kinds of rows, and repeats."""
     made = argparse.ArgumentParser(description=description)
-    made.add_argument("--rounds", type=int, default=7, help="measurements of each candidate")
+    made.add_argument("--repeats", type=int, default=7, help="measurements of each candidate")
     made.add_argument("kinds", nargs="*", default=[*KINDS], help=f"of {', '.join(KINDS)}")
     return made
 
@@ -282,7 +282,7 @@ def main() -> None:
     if reason := missing():
         report([Figure("ready_kernels", None, "GB/s", note=reason)], arguments.json)
     else:
-        report(figures(arguments.rounds, arguments.kinds), arguments.json)
+        report(figures(arguments.repeats, arguments.kinds), arguments.json)
 
 
 if __name__ == "__main__":

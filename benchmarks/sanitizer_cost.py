@@ -148,14 +148,14 @@ def seconds_of(run: Callable[..., object], a: Any, b: Any, calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def figures(rounds: int, calls: int = CALLS) -> Iterator[Figure]:
+def figures(repeats: int, calls: int = CALLS) -> Iterator[Figure]:
     """One for each kernel, and their means."""
-    yield from _figures(KERNELS, "bounds", 1.6, rounds, calls)
-    yield from _figures(WAITING, "all", 3.0, rounds, max(calls // 20, 1))
+    yield from _figures(KERNELS, "bounds", 1.6, repeats, calls)
+    yield from _figures(WAITING, "all", 3.0, repeats, max(calls // 20, 1))
 
 
 def _figures(
-    kernels: Iterable[str], checks: str, goal: float, rounds: int, calls: int
+    kernels: Iterable[str], checks: str, goal: float, repeats: int, calls: int
 ) -> Iterator[Figure]:
     ratios = []
     a, b = np.ones((SIDE, SIDE), np.float32), np.zeros((SIDE, SIDE), np.float32)
@@ -170,7 +170,7 @@ def _figures(
                         kind: lambda run=run: 1e6 * seconds_of(run, a, b, calls)
                         for kind, run in runs.items()
                     },
-                    rounds,
+                    repeats,
                 )
             )
         plain, checked = found[""], found[option]
@@ -182,8 +182,8 @@ def _figures(
 
 def main() -> None:
     """Print every figure."""
-    arguments = parse_arguments(__doc__ or "", rounds=15)
-    report(figures(arguments.rounds), arguments.json)
+    arguments = parse_arguments(__doc__ or "", repeats=15)
+    report(figures(arguments.repeats), arguments.json)
 
 
 if __name__ == "__main__":

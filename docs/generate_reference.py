@@ -53,8 +53,8 @@ FAMILIES = {
         "use them too. [Mathematics](../mathematics.md) says how exact each is."
     ),
     "memory.atomics": (
-        "Each is one step for all threads of its `scope`, on both targets. [The language](../language.md#tensors) says what "
-        "the orders mean."
+        "Each is one step for all threads of its `scope`, on both targets. [The language](../language.md#tensors) defines "
+        "the orders."
     ),
     "threads.grid": "Of clocks, only differences of times have a meaning.",
 }
@@ -234,7 +234,7 @@ def profiler_page() -> str:
         "# The profiler\n",
         "`weft.profiler` on the host: it prepares buffers, collects launches, and shows what they recorded. "
         "[The guide](../profiling.md) says how to begin; [the language](language.md#profiler) has "
-        "`Profiler` and `CudaProfiler`. In the examples `run(a)` launches a marked kernel, and `trace` is what a "
+        "`Profiler` and `CudaProfiler`. In the examples `run(a)` launches a marked kernel, and `trace` is the result of a "
         "capture of it gave.\n",
     ]
     for names in weft.profiler._PUBLIC.values():

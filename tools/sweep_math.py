@@ -57,7 +57,7 @@ def _erf(x: Any) -> Any:
 
 
 def _is(numpy: Callable[[Any], Any]) -> Reference:
-    """A function that rounds, and is the same in every format."""
+    """A function that iterations, and is the same in every format."""
     return Reference(numpy, lambda x: mpmath.mpf(float(numpy(float(x)))))
 
 

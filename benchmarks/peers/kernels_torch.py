@@ -25,7 +25,7 @@ def attention(q, k, v, _):
     return found[0, 0]
 
 
-def matrix_product(a, b, c):
+def matmul(a, b, c):
     torch.mm(a, b, out=c)
 
 
@@ -36,9 +36,9 @@ CALLS = {
     "softmax": lambda x, y: torch.softmax(x, 1, out=y),
     "layernorm": lambda x, gain, bias, y: F.layer_norm(x, gain.shape, gain, bias),
     "transpose": lambda a, b: b.copy_(a.T),
-    "matmul_naive": matrix_product,
-    "matmul_tiled": matrix_product,
-    "sgemm": matrix_product,
+    "matmul_naive": matmul,
+    "matmul_tiled": matmul,
+    "sgemm": matmul,
     "histogram": lambda a, bins: torch.bincount(a, minlength=256),
     "attention": attention,
     "gelu": lambda x, y: F.gelu(x, approximate="tanh"),

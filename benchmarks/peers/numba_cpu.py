@@ -118,7 +118,7 @@ CASES = {
     "shared_histogram": lambda n: (histogram, (bytes_of(n), np.zeros(256, np.int32))),
     "bitonic_sort": lambda n: (sort, (f32(n),)),
 }
-# A running total, one table and a sort are loops whose rounds depend on each other.
+# A running total, one table and a sort are loops whose iterations depend on each other.
 SERIAL = ("inclusive_scan", "histogram", "shared_histogram", "bitonic_sort")
 
 

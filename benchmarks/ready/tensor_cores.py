@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples that use a Hopper GPU's tensor cores, beside NVIDIA's libraries for the same.
 
-Matrix products of bfloat16 beside cuBLAS, of 8-bit floats beside cuBLASLt, attention of bfloat16 beside cuDNN, each
+GEMMs of bfloat16 beside cuBLAS, of 8-bit floats beside cuBLASLt, attention of bfloat16 beside cuDNN, each
 called through torch on the same tensors.
 """
 

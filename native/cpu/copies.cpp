@@ -45,10 +45,10 @@ void run_row(const Copy& copy, char* global, bool is_inside, int64_t offset, int
   const weft_tma_tile& tile = *copy.tile;
   const int32_t last = map.rank - 1;
   const int64_t size = map.element_bytes;
-  const int64_t panel_bytes = tile.panel_columns * size;
+  const int64_t atom_bytes = tile.atom_columns * size;
   for (int64_t column = 0; column < row_elements * size; column += kChunk) {
     const int64_t linear =
-        offset * size + column / panel_bytes * tile.panel_stride * size + column % panel_bytes;
+        offset * size + column / atom_bytes * tile.atom_stride * size + column % atom_bytes;
     char* shared = swizzled(copy.shared + linear, tile.mask);
     const int64_t first = copy.indices[last] + column / size;
     // Elements of the chunk that are inside, from `skipped` on.

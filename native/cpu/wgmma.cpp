@@ -73,8 +73,8 @@ void decode(const weft_wgmma_operand& operand, const char* tile, int rows, int c
   with_reader(operand.type, [&](auto element, int size) {
     for (int row = 0; row < rows; ++row) {
       for (int column = 0; column < columns; ++column) {
-        const int64_t offset = column / operand.panel * operand.panel_stride + int64_t{row} * operand.panel +
-                               column % operand.panel;
+        const int64_t offset = column / operand.atom * operand.atom_stride + int64_t{row} * operand.atom +
+                               column % operand.atom;
         const auto linear = reinterpret_cast<uintptr_t>(tile) + static_cast<uintptr_t>(offset * size);
         const uintptr_t physical = linear ^ (linear >> 3 & static_cast<uintptr_t>(operand.mask));
         to[row * row_step + column * column_step] = element(reinterpret_cast<const char*>(physical));
@@ -124,7 +124,7 @@ size_t WarpgroupMma::find_sums(int64_t handle) const {
 const char* WarpgroupMma::start(const Slots& threads) {
   const weft_wgmma_start& first = wgmma_of(threads, 0);
   const weft_wgmma_shape& shape = *first.shape;
-  const bool of_fragment = shape.a.panel == 0;
+  const bool of_fragment = shape.a.atom == 0;
   for (int thread = 1; thread < kWarpgroupSize; ++thread) {
     const weft_wgmma_start& own = wgmma_of(threads, thread);
     const bool same = own.shape == first.shape && own.b == first.b && own.handle == first.handle &&

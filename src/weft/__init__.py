@@ -148,7 +148,7 @@ def _why_not_here() -> str:
     """Why this interpreter finds no extension, and what to do."""
     version = "{}.{}".format(*_sys.version_info)
     if _sys.platform != "linux":
-        return f"weft runs on Linux, and this is {_sys.platform}; docs/platforms.md says what is missing"
+        return f"weft runs on Linux, and this is {_sys.platform}; docs/platforms.md lists the missing parts"
     return (
         f"weft's extension was not built for this Python {version}; install weft with it, "
         f"or run `make native PYTHON=python{version}` in a checkout"

@@ -76,16 +76,16 @@ class Kernel(KernelFunction):
         )  # pyright: ignore[reportUnknownArgumentType]
 
     @one_frame("kernel.over")
-    def over(self, rounds: Any) -> Callable[..., None]:
+    def over(self, iterations: Any) -> Callable[..., None]:
         """``kernel.over(n)(args)``: launches on a grid that suits `n` iterations of the kernel's ``weft.each``.
 
         Args:
-            rounds: how many, or a tuple of numbers whose product it is, such as an array's shape.
+            iterations: how many, or a tuple of extents, such as an array's shape.
         Raises:
             SignatureError: if it is neither.
         """
         launch = imported("weft.compiler.bare_launch").bare_launch_over
-        return launch(self, rounds, make_host=jit)
+        return launch(self, iterations, make_host=jit)
 
     def max_clusters(self, blocks: int) -> int:
         """How many clusters of this kernel the call's device holds at once: an i32, in a host function.
@@ -246,7 +246,7 @@ def kernel(
         fp_contract: whether ``a * b + c`` is rounded once; None: as ``--fp-contract`` says.
         math: ``"fast"`` or ``"portable"`` mathematical functions; None: as ``--math`` says.
         restrict: names of parameters, or True for all tensors: while the kernel runs, nothing writes to the memory of
-            these arguments except through them, and what is written through them is not read through others. Each
+            these arguments except through them, and their writes are not read through others. Each
             launch checks it. Loads of restricted arguments that the kernel only reads move over stores, on GPUs as
             ``ld.global.nc``.
     Raises:

@@ -211,7 +211,7 @@ class Words(Variable):
 
 
 SANITIZER_DEFECTS = ("bounds", "races", "barriers", "uninit", "async")
-"""Checks of the sanitizer for what is a defect in every program: ``all``; docs/sanitizer.md describes each."""
+"""Checks of the sanitizer for defects in every program: ``all``; docs/sanitizer.md describes each."""
 SANITIZER_CHECKS = (
     *SANITIZER_DEFECTS,
     *("overflow", "division", "shifts", "conversions", "nan"),
@@ -219,7 +219,7 @@ SANITIZER_CHECKS = (
 """All checks of the sanitizer: those of arithmetic, whose results the language defines, are asked for by name."""
 SANITIZER_MODES = ("continue", "benign", "orders", "trace")
 """How the sanitizer checks: beyond the first finding; races of threads that write the same value too; in the order of
-threads that `weft.testing` sets; telling `weft.testing.trace_thread` what a thread does."""
+threads that `weft.testing` sets; tracing a thread for `weft.testing.trace_thread`."""
 
 
 class Config:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Told:
-    """Is true, and tells Dynamo about the rest of the package when it asks, since only then it is there to be told.
+    """Is true, and registers the rest of the package with Dynamo when it asks, since Dynamo is imported only then.
 
     Python calls the function after the tracer has left it; the tracer would look at the frames below once more.
     """

@@ -267,7 +267,7 @@ class ExportError(WeftError):
 
 
 class TuningError(WeftError):
-    """A space of which no configuration is left, trials that differ, or a file that holds no results.
+    """A space without a valid configuration, trials that differ, or a file without results.
 
     Example:
         >>> import weft

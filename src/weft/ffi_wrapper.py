@@ -285,7 +285,7 @@ def _check_strides(body: WrapperBody, tensor: SSAValue, kind: TensorKind) -> Non
     for index, stride in enumerate(strides):
         if stride is not None:
             body.emit_stride(tensor, index, stride)
-    # The layout class promises what the strides leave open.
+    # The layout class guarantees facts that the strides leave open.
     if kind.layout == CONTIGUOUS or (kind.layout == INNER and strides[-1] is None):
         body.emit(CheckLayoutOp(tensor, kind.layout, kind.text))
 

@@ -91,7 +91,7 @@ class _Forks:
     def _register(self) -> None:
         """Has forks wait for imports before they take the lock of `logging`, which imports need.
 
-        What is registered last is called first.
+        The last one registered is called first.
         """
         after_logging = "logging" in sys.modules
         if after_logging not in self._registered:
@@ -126,7 +126,7 @@ class _Forks:
             raise raised
 
     def _wait(self) -> BaseException | None:
-        """Takes the gate while no other thread imports; what a signal handler raised meanwhile."""
+        """Takes the gate while no other thread imports; returns the exception of a signal handler meanwhile."""
         end = time.monotonic() + _LONGEST_WAIT
         raised: BaseException | None = None
         while True:
@@ -147,7 +147,7 @@ _FORKS: Final = _Forks()
 def guard_forks(hold: Callable[[], object], release: Callable[[], object]) -> None:
     """Has each fork call `hold` before, once no other thread imports, and `release` after it, in both processes.
 
-    What is registered last is held first. To be called without a lock for which `hold` waits.
+    The last one registered is held first. To be called without a lock for which `hold` waits.
     """
     _FORKS.guard(hold, release)
 

@@ -64,7 +64,7 @@ class _Plan(NamedTuple):
 
     Attributes:
         compiled: the function.
-        name: in the table of global functions: of what it does, so that every process gives it the same.
+        name: in the table of global functions: a digest of its code, the same in every process.
         order: a letter for each argument; native/xla/handler.cpp reads them.
         tensors: names of the arguments that are passed, in the order of XLA's.
         results: names of the arguments that are written, in the order of XLA's.
@@ -313,7 +313,7 @@ class _Called:
                 raise _error(
                     self._function,
                     f"kernels write '{name}', which is neither in outputs nor in mutates_args",
-                    "arrays of JAX are immutable; what is written is a result",
+                    "arrays of JAX are immutable; a written array is a result",
                 )
         order = ""
         tensors: list[str] = []

@@ -60,7 +60,7 @@ def custom_op(
 
     `torch.compile` and `torch.export` take a call of it for one node. Each parameter of the function is one of the
     operator: by its annotation a tensor, a number, or a constant such as ``Constexpr[int]``. One without an
-    annotation is a tensor, or what its default is. What the function returns is dropped.
+    annotation is a tensor, or from its default. The function's result is dropped.
 
     Args:
         function: made by ``@weft.jit``, or the result of `weft.compile`.
@@ -104,7 +104,7 @@ def custom_op(
         raise _error(
             function,
             "backward= is for operators that write nothing but outputs=",
-            "a derivative is of what the operator returns: name the tensors that it writes in outputs=",
+            "a derivative is of the operator's results: name the tensors that it writes in outputs=",
         )
     if name is None:
         name = f"{function.__module__.replace('.', '_')}::{identifier(function.__name__)}"
@@ -146,7 +146,7 @@ class _Operator:
 
     def outputs(self, *arguments: Any, **keywords: Any) -> Any:
         """New tensors, one alone or several in a tuple; of fake arguments fake ones."""
-        # torch leaves away what is as by default.
+        # torch omits values equal to the default.
         by_place = [
             self._defaults[name] for name in self._names[len(arguments) :] if name not in keywords
         ]
@@ -160,7 +160,7 @@ class _Operator:
         """Runs the function on the arguments and on new outputs, which it returns.
 
         Raises:
-            SignatureError: if the kernels write a tensor of which torch was not told.
+            SignatureError: if the kernels write a tensor that was not declared to torch.
         """
         result = self.outputs(*arguments, **keywords)
         made = (result,) if len(self._made) == 1 else result or ()

@@ -60,7 +60,7 @@ class Declaration(NamedTuple):
 
     Attributes:
         name: of the operator.
-        run: what it computes, from plain tensors.
+        run: its computation, on plain tensors.
         parameters: their names and defaults, without those that are written.
         schema: in torch's terms.
         like: makes new tensors like the results, from the arguments.
@@ -170,7 +170,7 @@ def update_flop_counters(torch: Any, names: Iterable[str]) -> None:
 def _differentiated(
     torch: Any, operator: Any, methods: dict[str, Any], declared: Declaration
 ) -> Callable[..., Any]:
-    """The autograd kernel: records what a derivative needs, or refuses what has none."""
+    """The autograd kernel: saves tensors for the backward, or refuses a function without one."""
     level, functorch = torch._C, torch._C._functorch
     forward_mode: Any = import_module("torch.autograd.forward_ad")
     kinds = (torch.autograd.function._SingleLevelFunction,)
@@ -355,7 +355,7 @@ def _pushed(
         return derived or gradients
 
     for values in ((), tuple(inputs[place] for place in moved)):
-        # What a derivative leaves away where no gradient is required it gives where the values are tracked.
+        # Gradients that a backward omits where none is required it returns where the values are tracked.
         missing = list[int]()
         zeros = tuple(torch.zeros_like(one) for one in own)
         was_pushing, _PLACE.is_pushing = (

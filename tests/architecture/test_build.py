@@ -58,7 +58,7 @@ def test_only_our_own_builds_take_warnings_for_errors():
         ("linux", f"weft's extension was not built for this Python {PYTHON}; install weft with it"),
         (
             "darwin",
-            "weft runs on Linux, and this is darwin; docs/platforms.md says what is missing",
+            "weft runs on Linux, and this is darwin; docs/platforms.md lists the missing parts",
         ),
     ],
 )

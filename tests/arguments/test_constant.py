@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile-time values: part of the key, told apart by type."""
+"""Compile-time values: part of the key, distinguished by type."""
 
 from __future__ import annotations
 

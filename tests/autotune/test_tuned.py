@@ -134,7 +134,7 @@ def test_a_result_is_drawn_with_a_bar_for_each_that_was_measured(tmp_path):
     assert len(result.plot(most=1).axes[0].patches) == 1
 
 
-def test_a_configuration_that_cannot_run_is_told_and_left_out():
+def test_a_configuration_that_cannot_run_is_reported_and_left_out():
     scale = tuned(space={"threads": [4096, 32], "items": [1]})
     given = vectors(10)
     scale(**given)
@@ -293,7 +293,7 @@ def test_a_terminal_sees_each_step(monkeypatch, capsys):
     tuned()(**vectors(10))
     error = capsys.readouterr().err
     assert "compiling 1 of 1" in error
-    assert "round 3, " in error
+    assert "sample 3, " in error
 
 
 def test_it_is_found_by_its_name_and_described():

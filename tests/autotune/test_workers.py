@@ -33,7 +33,7 @@ def test_what_other_processes_compile_is_a_hit_here():
     assert weft.cache.stats().hits - before == 3
 
 
-def test_what_cannot_be_compiled_there_is_told_here():
+def test_what_cannot_be_compiled_there_is_reported_here():
     space = {"threads": [32], "items": [1, "two", 3]}
     result = kernels.tuned(space=space, workers=2).tune(**vectors(100))
     (failed,) = [trial for trial in result.trials if trial.median is None]

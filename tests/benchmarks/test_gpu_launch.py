@@ -95,7 +95,7 @@ def test_clocks_inside_the_calls_see_every_launch_and_change_none(fake: FakeCuda
 
 @pytest.mark.skipif(not gpu_missing(), reason="there is a GPU")
 @pytest.mark.parametrize("name", ["gpu_launch", "launch_stages"])
-def test_a_machine_without_a_gpu_is_told_so(name: str):
+def test_a_machine_without_a_gpu_is_reported(name: str):
     command = [sys.executable, "-m", f"benchmarks.{name}", "--json"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
     (line,) = done.stdout.splitlines()

@@ -172,13 +172,13 @@ def forked(number: int) -> str:
     return wrong
 
 
-def main(name: str, rounds: int) -> object:
+def main(name: str, iterations: int) -> object:
     names, unguarded = json.loads(in_child(listed))
     if name == "listed":
         return {"names": names, "unguarded": unguarded}
     call = {"signaled": signaled, "timed": timed, "forked": forked}[name]
     wrong: dict[str, str] = {}
-    for number in range(0, len(names), max(1, len(names) // rounds)):
+    for number in range(0, len(names), max(1, len(names) // iterations)):
         if text := in_child(lambda number=number: call(number)):
             wrong[names[number]] = text
     return wrong

@@ -42,7 +42,7 @@ class Job(NamedTuple):
     stream: Stream
 
 
-def test_items_of_a_container_are_told_apart():
+def test_items_of_a_container_are_distinguished():
     signature = infer_signature(
         "f", [DeclaredParameter("t", tuple[Job, types.i32])], ((Job(*_JOB), 3),)
     )

@@ -93,7 +93,7 @@ def test_generated_programs_are_compiled(name):
     assert weft.compile(host, *fakes, options="--gpu-arch sm_90a").cubin
 
 
-def test_the_error_inside_a_long_sum_is_the_one_that_is_told():
+def test_the_error_inside_a_long_sum_is_the_one_that_is_reported():
     for place in (0, 400, 799):
         terms = ["a[0]"] * 800
         terms[place] = "unknown_name"
@@ -105,7 +105,7 @@ def test_the_error_inside_a_long_sum_is_the_one_that_is_told():
             host_of("out[0] = " + " + ".join(terms))(np.zeros(1, np.int32), np.zeros(1, np.int32))
 
 
-def test_what_is_too_deep_is_told_with_its_place():
+def test_what_is_too_deep_is_reported_with_its_place():
     body = lines(*numbered("if x == #:\n    out[0] = #\n    return", 2500))
     with pytest.raises(weft.CompileError, match="TOO_DEEP") as caught:
         host_of(body)(np.zeros(1, np.int32), np.zeros(1, np.int32))

@@ -19,8 +19,8 @@ from tests.architecture.source_tree import ROOT
 ROOMS = ("api.py", "compiler", "backends", "frontend", "passes", "codegen", "autotuner")
 
 
-def run(name: str, rounds: int, cache: str = "") -> Any:
-    command = [sys.executable, "-m", "tests.compiler.first_import_program", name, str(rounds)]
+def run(name: str, iterations: int, cache: str = "") -> Any:
+    command = [sys.executable, "-m", "tests.compiler.first_import_program", name, str(iterations)]
     # An unknown WEFT_ name is compared with the known ones, which imports a module of Python.
     environment = {one: value for one, value in os.environ.items() if "WEFT_TEST" not in one}
     environment["WEFT_NO_CACHE"] = str(int(not cache))

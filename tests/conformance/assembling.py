@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from weft.dialects.simt.kernel import KernelOp
 
-# Two kernels are told apart by their text for this one, which has the most operations.
+# Two kernels are distinguished by their text for this one, which has the most operations.
 MOST_CAPABLE = "sm_90a"
 OTHERS = ("sm_80", "sm_89", "sm_100a", "sm_120a")
 ARCHITECTURES = (MOST_CAPABLE, *OTHERS)

@@ -88,7 +88,7 @@ def test_bool_argument():
 
 
 @pytest.mark.parametrize("dtype", [weft.f16, weft.bf16], ids=str)
-def test_16_bit_float_argument_rounds_to_nearest_even(dtype):
+def test_16_bit_float_argument_iterations_to_nearest_even(dtype):
     out = np.zeros(1, NUMPY_TYPES[dtype])
     host = passing(dtype)
     for value in (1.0, 1.0009765625, 3.14159, -65504.0):

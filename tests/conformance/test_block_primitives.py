@@ -106,7 +106,7 @@ def test_several_items_per_thread_follow_each_other(threads: int):
 
 
 @weft.kernel
-def rounds_kernel(values: weft.Tensor, out: weft.Tensor):
+def iterations_kernel(values: weft.Tensor, out: weft.Tensor):
     i = weft.thread_idx.x
     kept = 0
     for round in range(values.shape[0]):
@@ -120,15 +120,15 @@ def rounds_kernel(values: weft.Tensor, out: weft.Tensor):
 
 
 @weft.jit
-def rounds(values: weft.Tensor, out: weft.Tensor, block: weft.Constexpr[object]):
-    rounds_kernel(values, out).launch(grid=1, block=values.shape[1] if block is None else block)
+def iterations(values: weft.Tensor, out: weft.Tensor, block: weft.Constexpr[object]):
+    iterations_kernel(values, out).launch(grid=1, block=values.shape[1] if block is None else block)
 
 
 @pytest.mark.parametrize("block", [None, 33, 128])
 def test_calls_in_a_loop_wait_until_what_they_share_is_read(block):
     values = np.random.default_rng(3).integers(1, 100, (5, block or 70)).astype(np.int32)
     out = np.zeros_like(values)
-    rounds(values, out, block)
+    iterations(values, out, block)
     kept = 0
     for x, row in zip(values, out, strict=True):
         expected = x.sum() + 3 * x.max() + 7 * (np.cumsum(x) - x)

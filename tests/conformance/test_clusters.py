@@ -97,12 +97,12 @@ def test_blocks_read_each_others_memory(shape):
 
 
 @weft.kernel(cluster=4)
-def sums_kernel(a: weft.Tensor, out: weft.Tensor, rounds: weft.i32):
+def sums_kernel(a: weft.Tensor, out: weft.Tensor, iterations: weft.i32):
     buffer = weft.shared(4, weft.f32)
     rank = weft.cluster_rank()
     value = a[weft.block_idx.x]
     weft.sync_cluster()
-    for _ in range(rounds):
+    for _ in range(iterations):
         if weft.thread_idx.x < 4:
             weft.map_shared(buffer, weft.thread_idx.x)[rank] = value
         weft.sync_cluster()
@@ -113,8 +113,8 @@ def sums_kernel(a: weft.Tensor, out: weft.Tensor, rounds: weft.i32):
 
 
 @weft.jit
-def sums(a: F32, out: F32, rounds: weft.i32):
-    sums_kernel(a, out, rounds).launch(grid=a.shape[0], block=33)
+def sums(a: F32, out: F32, iterations: weft.i32):
+    sums_kernel(a, out, iterations).launch(grid=a.shape[0], block=33)
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 300])

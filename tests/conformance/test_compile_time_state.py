@@ -335,7 +335,7 @@ def test_an_iterator_is_lost_behind_a_run_time_break(make):
     refuses(zipped + "\nout[5] = next(it)")
 
 
-def test_rounds_behind_a_run_time_break_advance_nothing():
+def test_iterations_behind_a_run_time_break_advance_nothing():
     refuses(
         "it = iter((1, 2, 3, 4))\nfor q in weft.static_range(3):\n"
         "    if out[q] == 2:\n        break\n    out[4] += next(it)"

@@ -280,7 +280,7 @@ def test_threads_that_left_a_loop_are_not_awaited():
 
 
 @weft.kernel
-def uneven_rounds_kernel(a: weft.Tensor):
+def uneven_iterations_kernel(a: weft.Tensor):
     for _ in range(weft.thread_idx.x % 2 + 1):
         weft.sync_threads()
     weft.sync_threads()
@@ -288,12 +288,12 @@ def uneven_rounds_kernel(a: weft.Tensor):
 
 
 @weft.jit
-def uneven_rounds(a: I32):
-    uneven_rounds_kernel(a).launch(grid=1, block=a.shape[0])
+def uneven_iterations(a: I32):
+    uneven_iterations_kernel(a).launch(grid=1, block=a.shape[0])
 
 
 def test_threads_at_different_barriers_are_an_error():
     with pytest.raises(RuntimeError, match="threads wait at different barriers") as caught:
-        uneven_rounds(np.zeros(4, np.int32))
-    line = uneven_rounds_kernel.function.__code__.co_firstlineno + 3
+        uneven_iterations(np.zeros(4, np.int32))
+    line = uneven_iterations_kernel.function.__code__.co_firstlineno + 3
     assert f"threads 1, 3 at block barrier at {__file__}:{line}" in str(caught.value)

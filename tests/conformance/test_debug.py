@@ -151,7 +151,7 @@ def test_call_after_a_failed_assert_works():
     assert a.tolist() == [2, 2]
 
 
-def test_a_wrong_promise_is_told_on_the_cpu():
+def test_a_wrong_promise_is_reported_on_the_cpu():
     a = np.array([4, 8, 9], np.int32)
     body = "weft.assume(a[i] % 4 == 0); weft.assume(True); a[i] //= 4"
     run_threads(body, 2, {"a": a})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Iterations of `weft.each` run once each, for any number, grid, type, alignment and layout.
 
-In: every kernel twice, with its rounds spread as on the CPU and as on a GPU. Out: what NumPy computes.
+In: every kernel twice, with its iterations spread as on the CPU and as on a GPU. Out: what NumPy computes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GRIDS = ((1, 1), (1, 33), (3, 64), (2, (8, 4, 2)), ((2, 3, 2), (5, 2)))
 
 @pytest.fixture(autouse=True, params=["as on the CPU", "as on a GPU"])
 def spread(request, monkeypatch):
-    """How rounds are spread: both ways are loops over the same operations, so a CPU runs both."""
+    """How iterations are spread: both ways are loops over the same operations, so a CPU runs both."""
     if request.param == "as on a GPU":
         change = functools.partial(the_pass.map_each)
 
@@ -42,7 +42,7 @@ def scale_kernel(a, b, factor: weft.f32):
         b[i] = weft.f32(a[i]) * factor
 
 
-def test_every_iteration_runs_once_for_every_number_of_rounds():
+def test_every_iteration_runs_once_for_every_number_of_iterations():
     @weft.kernel
     def count_kernel(a):
         for i in weft.each(a.shape[0]):
@@ -61,7 +61,7 @@ def test_every_iteration_runs_once_for_every_number_of_rounds():
 
 
 @pytest.mark.parametrize(("grid", "block"), GRIDS)
-def test_any_grid_shares_the_rounds(grid, block):
+def test_any_grid_shares_the_iterations(grid, block):
     run = scale_kernel[grid, block]
     for size in SIZES:
         a = np.arange(size, dtype=np.float32)
@@ -152,7 +152,7 @@ def test_arrays_may_have_any_types(source, target):
         assert (c == a).all()
 
 
-def test_rounds_may_read_and_write_in_place():
+def test_iterations_may_read_and_write_in_place():
     @weft.kernel
     def step_kernel(a, b):
         for i in weft.each(a.shape[0]):
@@ -216,7 +216,7 @@ def test_an_iteration_reloads_only_what_it_stored():
         assert (c == np.where(first > 3, 2 * first, first) + np.where(new > 3, new, -new)).all()
 
 
-def test_rounds_gather_and_sum_with_atomics():
+def test_iterations_gather_and_sum_with_atomics():
     @weft.kernel
     def histogram_kernel(index, table, counts):
         for i in weft.each(index.shape[0]):
@@ -345,7 +345,7 @@ def test_extents_are_as_wide_as_an_i64_and_empty_rows_cost_nothing():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [((1 << 16) + 1, 1 << 15), ((1 << 31) + (1 << 15),)], ids=str)
-def test_more_rounds_than_an_i32_counts(shape):
+def test_more_iterations_than_an_i32_counts(shape):
     @weft.kernel
     def sum_kernel(a, found):
         for at in weft.each(a.shape):
@@ -361,14 +361,14 @@ def test_more_rounds_than_an_i32_counts(shape):
     assert found[0] == sum(powers.values())
 
 
-def test_an_array_shorter_than_the_rounds_is_named():
+def test_an_array_shorter_than_the_iterations_is_named():
     a, b = np.zeros(12, np.float32), np.zeros(10, np.float32)
     with pytest.raises(AssertionError, match=r"weft.each: b.shape\[0\] >= a.shape\[0\]"):
         scale_kernel.over(12)(a, b, 1.0)
     scale_kernel.over(10)(b, a, 1.0)
 
 
-def test_a_helper_and_shared_tables_serve_rounds():
+def test_a_helper_and_shared_tables_serve_iterations():
     def squared(x):
         return x * x
 
@@ -408,7 +408,7 @@ def test_events_around_a_loop_record_each_blocks_share():
     def timed_kernel(a):
         p = weft.profiler.Profiler()
         p.init(0)
-        with p.range("rounds"):
+        with p.range("iterations"):
             for i in weft.each(a.shape[0]):
                 a[i] = a[i] + 1
 
@@ -419,7 +419,7 @@ def test_events_around_a_loop_record_each_blocks_share():
     assert (a == 1).all()
 
 
-def test_a_grid_for_rounds_is_chosen_in_every_form_of_a_launch():
+def test_a_grid_for_iterations_is_chosen_in_every_form_of_a_launch():
     class Filler:
         def __init__(self, value):
             self.value = value
@@ -441,7 +441,7 @@ def test_a_grid_for_rounds_is_chosen_in_every_form_of_a_launch():
         add_kernel(a, 1.0).launch(over=a.shape)
         add_kernel(a, 1.0).launch(over=a.shape[0] * a.shape[1], block=64)
         add_kernel.over(a.shape)(a, 1.0)
-        add_kernel.over(rounds=a.size)(a, value=1.0)
+        add_kernel.over(iterations=a.size)(a, value=1.0)
         filler.fill(a).launch(over=a.shape)
         filler.fill.over(a.shape)(a)
         filler.fill[2, 32](a)
@@ -456,7 +456,7 @@ def test_a_grid_for_rounds_is_chosen_in_every_form_of_a_launch():
 
 
 @pytest.mark.parametrize(
-    ("rounds", "error", "text"),
+    ("iterations", "error", "text"),
     [
         (1.5, TypeError, "expected a number of iterations or a tuple of them, received 1.5"),
         ((3, "n"), TypeError, "received (3, 'n')"),
@@ -465,20 +465,20 @@ def test_a_grid_for_rounds_is_chosen_in_every_form_of_a_launch():
         ((1 << 62, 4), ValueError, "expected 0 to 2**63 - 1"),
     ],
 )
-def test_a_number_of_rounds_is_checked(rounds, error, text):
+def test_a_number_of_iterations_is_checked(iterations, error, text):
     with pytest.raises(error) as caught:
-        scale_kernel.over(rounds)
+        scale_kernel.over(iterations)
     assert text in str(caught.value)
 
 
-@pytest.mark.parametrize("rounds", [0, (4, 0), 1])
-def test_every_iteration_runs_whatever_a_launch_is_over(rounds):
+@pytest.mark.parametrize("iterations", [0, (4, 0), 1])
+def test_every_iteration_runs_whatever_a_launch_is_over(iterations):
     a, b = np.arange(300, dtype=np.int32), np.zeros(300, np.float32)
-    scale_kernel.over(rounds)(a, b, 2.0)
+    scale_kernel.over(iterations)(a, b, 2.0)
     assert (b == 2 * a).all()
 
 
-def test_rounds_before_and_after_a_barrier_of_the_grid():
+def test_iterations_before_and_after_a_barrier_of_the_grid():
     @weft.kernel
     def twice_kernel(a, b):
         for i in weft.each(a.shape[0]):

@@ -161,7 +161,7 @@ def test_host_function_may_launch_nothing():
     assert host_of("return n")(np.zeros(1), 4) == 4
 
 
-def test_kernels_of_one_name_from_two_places_are_told_apart():
+def test_kernels_of_one_name_from_two_places_are_distinguished():
     names = define(
         """
         def make(value):

@@ -134,7 +134,7 @@ def test_a_box_has_the_pixels_that_an_element_of_the_kernel_meets(name):
     ("architecture", "space"),
     [("sm_90a", "shared::cluster"), ("sm_100a", "shared::cta"), ("sm_120a", "shared::cta")],
 )
-def test_each_panel_is_an_instruction(architecture, space):
+def test_each_atom_column_is_an_instruction(architecture, space):
     sizes = weft.sym("n"), weft.sym("h"), weft.sym("w"), weft.sym("c", divisibility=4)
     images = weft.fake_tensor(weft.f32, sizes, alignment_bytes=16)
     out, places = weft.fake_tensor(weft.f32, (24, 32)), weft.fake_tensor(weft.i32, (6,))

@@ -38,7 +38,7 @@ KERNEL = """
 def kernel{number}(a: weft.Tensor, out: weft.Tensor, places: weft.Tensor, w: weft.{dtype}):
     {made}
     i = places[weft.thread_idx.x]
-    for j in range({rounds}):
+    for j in range({iterations}):
         k = weft.{dtype}(j)
         out[{number}, weft.thread_idx.x, j] = a[{indices}]
 """
@@ -57,7 +57,7 @@ def check(
     """Reads `a[form]` for each place and round, each form in a kernel of its own, and compares with NumPy."""
     settings = {"shape": "(" + "None, " * a.ndim + ")", "layout": "contiguous"} | chosen
     source = "".join(
-        KERNEL.format(number=number, indices=form, dtype=dtype, made=made, rounds=ROUNDS)
+        KERNEL.format(number=number, indices=form, dtype=dtype, made=made, iterations=ROUNDS)
         for number, form in enumerate(forms)
     )
     source += HOST.format(dtype=dtype, **settings)

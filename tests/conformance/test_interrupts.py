@@ -34,7 +34,7 @@ def threads(request):
 
 
 class Alarm:
-    """Another Python thread that sends a signal soon after it is told to: it can only where it gets the GIL."""
+    """Another Python thread that sends a signal soon after it is asked to: it can only where it gets the GIL."""
 
     def __init__(self) -> None:
         self._told = threading.Event()

@@ -71,7 +71,7 @@ def run_states(out: I32, stages: weft.Constexpr[int], count: weft.i32):
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize("count", [0, 1, 6, 8])
-def test_a_state_counts_stages_and_rounds(stages, count):
+def test_a_state_counts_stages_and_iterations(stages, count):
     out = np.zeros(22, np.int32)
     run_states(out, stages, count)
     places = [*range(10), 10 + 5 - 2 - stages]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What threads may rely on when they read what others write: litmus tests of docs/memory-model.md.
 
-Each runs thousands of rounds a launch; with WEFT_TEST_TARGET=cuda on a GPU.
+Each runs thousands of iterations a launch; with WEFT_TEST_TARGET=cuda on a GPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.conformance.harness import NUMPY_TYPES
 from tests.sampling import sampled
 
 I32 = weft.Tensor[weft.i32, ("n",)]
-SLOTS = weft.Tensor[weft.i32, ("rounds", 32)]
+SLOTS = weft.Tensor[weft.i32, ("iterations", 32)]
 ROUNDS = 2000
 LAUNCHES = 5
 
@@ -91,7 +91,7 @@ def read_modify_write_kernel(data, flags, out, scope: weft.Constexpr):
 )
 def test_who_sees_the_flag_sees_the_message(kernel, scope):
     @weft.jit
-    def pass_messages(data: SLOTS, flags: SLOTS, out: weft.Tensor[weft.i32, ("rounds",)]):
+    def pass_messages(data: SLOTS, flags: SLOTS, out: weft.Tensor[weft.i32, ("iterations",)]):
         kernel(data, flags, out, scope).launch(grid=2 * out.shape[0], block=1)
 
     for _ in range(LAUNCHES):
@@ -157,7 +157,7 @@ def store_buffering_kernel(x, y, seen, with_fence: weft.Constexpr):
 @pytest.mark.parametrize("with_fence", [False, True], ids=["seq_cst", "fence"])
 def test_of_two_writers_one_sees_the_other(with_fence):
     @weft.jit
-    def race(x: SLOTS, y: SLOTS, seen: weft.Tensor[weft.i32, (2, "rounds")]):
+    def race(x: SLOTS, y: SLOTS, seen: weft.Tensor[weft.i32, (2, "iterations")]):
         store_buffering_kernel(x, y, seen, with_fence).launch(grid=2 * x.shape[0], block=1)
 
     for _ in range(LAUNCHES):
@@ -263,10 +263,10 @@ def bytes_of(dtype) -> np.ndarray:
 
 @weft.kernel
 def bounded_wait_kernel(flag, out):
-    rounds = 0
-    while weft.volatile_load(flag, 0) == 0 and rounds < 1000:
-        rounds += 1
-    out[0] = rounds
+    iterations = 0
+    while weft.volatile_load(flag, 0) == 0 and iterations < 1000:
+        iterations += 1
+    out[0] = iterations
 
 
 @weft.jit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of a warp, against NumPy: every type, several tiles along each dimension."""
+"""mma against NumPy: every type, several tiles along each dimension."""
 
 from __future__ import annotations
 

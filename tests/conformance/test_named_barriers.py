@@ -15,7 +15,7 @@ I32 = weft.Tensor[weft.i32, ("n",)]
 
 
 @weft.kernel
-def turns_kernel(out: weft.Tensor, rounds: weft.i32):
+def turns_kernel(out: weft.Tensor, iterations: weft.i32):
     """Two warpgroups add a digit to a number in turns; a third has nothing to do with it."""
     number = weft.shared(1, weft.i32)
     turn = weft.named_barrier(2, threads=256)
@@ -26,7 +26,7 @@ def turns_kernel(out: weft.Tensor, rounds: weft.i32):
     if group < 2:
         if group == 1:
             turn[0].arrive()
-        for _ in range(rounds):
+        for _ in range(iterations):
             turn[group].sync()
             if weft.elect_one(weft.warpgroup):
                 number[0] = 3 * number[0] + group + 1
@@ -38,16 +38,16 @@ def turns_kernel(out: weft.Tensor, rounds: weft.i32):
 
 
 @weft.jit
-def take_turns(out: I32, rounds: weft.i32):
-    turns_kernel(out, rounds).launch(grid=2, block=384)
+def take_turns(out: I32, iterations: weft.i32):
+    turns_kernel(out, iterations).launch(grid=2, block=384)
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 2, 5])
-def test_two_warpgroups_take_turns(rounds):
+@pytest.mark.parametrize("iterations", [0, 1, 2, 5])
+def test_two_warpgroups_take_turns(iterations):
     out = np.full(384, -1, np.int32)
-    take_turns(out, rounds)
+    take_turns(out, iterations)
     expected = 0
-    for step in range(2 * rounds):
+    for step in range(2 * iterations):
         expected = 3 * expected + step % 2 + 1
     np.testing.assert_array_equal(out, expected)
 

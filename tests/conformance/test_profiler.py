@@ -10,7 +10,7 @@ from weft.profiler import capture, decode_tirx
 
 SOURCE = """
 @weft.kernel
-def kernel(source: weft.Tensor, target: weft.Tensor, trace: weft.Tensor, rounds: weft.i32):
+def kernel(source: weft.Tensor, target: weft.Tensor, trace: weft.Tensor, iterations: weft.i32):
     tile = weft.shared(64, weft.f32)
     tid = weft.thread_idx.x
     p = weft.profiler.CudaProfiler(
@@ -23,7 +23,7 @@ def kernel(source: weft.Tensor, target: weft.Tensor, trace: weft.Tensor, rounds:
     weft.sync_threads()
     p.end(0)
     total = 0.0
-    for step in range(rounds):
+    for step in range(iterations):
         with p.range(1):
             if step == 5:
                 continue
@@ -34,8 +34,8 @@ def kernel(source: weft.Tensor, target: weft.Tensor, trace: weft.Tensor, rounds:
     p.finalize()
 
 @weft.jit
-def host(source: weft.Tensor, target: weft.Tensor, trace: weft.Tensor, rounds: weft.i32):
-    kernel(source, target, trace, rounds).launch(grid=3, block=64)
+def host(source: weft.Tensor, target: weft.Tensor, trace: weft.Tensor, iterations: weft.i32):
+    kernel(source, target, trace, iterations).launch(grid=3, block=64)
 """
 
 

@@ -223,7 +223,9 @@ def test_iterations_that_wait_for_others_are_refused(options):
         weft.compile(host, options=options)
 
     for kernel in (atomic_kernel, plain_kernel):
-        with pytest.raises(weft.CompileError, match="all rounds may run in one thread") as caught:
+        with pytest.raises(
+            weft.CompileError, match="all iterations may run in one thread"
+        ) as caught:
             compiled(kernel)
         assert caught.value.code == "EACH_INSIDE"
     compiled(swapping_kernel)

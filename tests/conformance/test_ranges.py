@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops over `range` run Python's rounds, up to both limits of each integer type, however they are left.
+"""Loops over `range` run Python's iterations, up to both limits of each integer type, however they are left.
 
 In: bounds near the limits and steps of every size, as constants and known only at run time. Out: what Python's own
 range gives.
@@ -16,20 +16,20 @@ import weft
 from tests.conformance.harness import INTEGERS, NUMPY_TYPES, define, threads
 from tests.sampling import sampled
 
-MOST = 20  # rounds that are compared
+MOST = 20  # iterations that are compared
 EXITS = {
-    "break": "if rounds == most: break",
-    "return": "if rounds == most: return",
-    "continue and break": "if rounds == most: break\n    if rounds < 0: continue",
+    "break": "if iterations == most: break",
+    "return": "if iterations == most: return",
+    "continue and break": "if iterations == most: break\n    if iterations < 0: continue",
     "none": "",
 }
 LOOP = """\
-rounds = 0
+iterations = 0
 for k in range({arguments}):
     {exit}
-    out[i, rounds] = k
-    rounds += 1
-    counts[i] = rounds
+    out[i, iterations] = k
+    iterations += 1
+    counts[i] = iterations
 """
 each_integer = pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 
@@ -77,7 +77,7 @@ def body_of(arguments: str, leave: str) -> str:
 @pytest.mark.parametrize(
     ("dtype", "leave"), sampled(itertools.product(INTEGERS, EXITS), 3, several=True), ids=str
 )
-def test_a_range_known_at_run_time_runs_pythons_rounds(dtype, leave):
+def test_a_range_known_at_run_time_runs_pythons_iterations(dtype, leave):
     fitting = [c for c in courses(dtype) if dtype.minimum <= c[2] <= dtype.maximum]
     listed = [c for c in fitting if leave != "none" or not is_long(c)]
     names = ("starts", "stops", "steps")
@@ -120,7 +120,7 @@ TYPES = (weft.u8, weft.i32, weft.u32, weft.i64, weft.u64)
 @pytest.mark.parametrize(
     ("dtype", "constants"), sampled(itertools.product(TYPES, CONSTANTS), 2, several=True), ids=str
 )
-def test_a_range_with_constants_runs_pythons_rounds(dtype, constants):
+def test_a_range_with_constants_runs_pythons_iterations(dtype, constants):
     form = CONSTANTS[constants]
     listed = courses(dtype)[::8]
     host = with_constants(listed, form)
@@ -128,7 +128,7 @@ def test_a_range_with_constants_runs_pythons_rounds(dtype, constants):
 
 
 @pytest.mark.parametrize("dtype", [weft.i32, weft.i64, weft.u64], ids=str)
-def test_a_range_of_constants_alone_runs_pythons_rounds(dtype):
+def test_a_range_of_constants_alone_runs_pythons_iterations(dtype):
     listed = [c for c in courses(dtype) if c[2] not in (-1, 1)][::4]
     if dtype is weft.u64:  # the others fit a signed type, and are counted in it
         listed = [c for c in listed if max(c[:2]) > weft.i64.maximum]
@@ -169,14 +169,14 @@ def test_a_grid_stride_may_pass_the_limit_at_the_end(step: str):
         [high - 200, high - 33, high - 32, high - 31, high - 1, high, -5, 0], np.int32
     )
     stops = np.array([*[high] * 6, 60, 90], np.int32)
-    total, rounds = np.zeros(8, np.int64), np.zeros(8, np.int32)
+    total, iterations = np.zeros(8, np.int64), np.zeros(8, np.int32)
     body = f"""
         for k in range(starts[i], stops[i], {step}):
             total[i] += k
-            rounds[i] += 1
+            iterations[i] += 1
         """
-    host = threads(body, ["starts", "stops", "total", "rounds"])
-    host(8, starts, stops, total, rounds)
+    host = threads(body, ["starts", "stops", "total", "iterations"])
+    host(8, starts, stops, total, iterations)
     expected = [range(start, stop, 32) for start, stop in zip(starts, stops, strict=True)]
-    assert rounds.tolist() == [len(each) for each in expected]
+    assert iterations.tolist() == [len(each) for each in expected]
     assert total.tolist() == [sum(map(int, each)) for each in expected]

@@ -210,7 +210,7 @@ def test_a_loop_that_waits_reads_memory_each_time():
     assert any("volatile" in one for one in ptx)
 
 
-def test_the_cpu_is_told_what_does_not_overlap():
+def test_the_cpu_is_reported_what_does_not_overlap():
     compiled = weft.compile(axpy, *[weft.fake_tensor(weft.f32, ("n",))] * 3)
     loads = re.findall(r"load .*!alias.scope.*", compiled.llvm_ir)
     stores = re.findall(r"store .*!alias.scope.*", compiled.llvm_ir)

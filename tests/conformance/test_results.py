@@ -154,7 +154,7 @@ def test_an_argument_that_was_chosen_at_run_time_is_a_result(way, n, layout):
         assert np.shares_memory(found, array)
 
 
-def test_overlapping_arguments_are_told_apart():
+def test_overlapping_arguments_are_distinguished():
     whole = np.zeros(8, np.float32)
     for n, length in enumerate((2, 4, 8)):
         parts = whole[:2], (whole[:4], whole[:8])

@@ -148,12 +148,12 @@ KERNELS = {
     ),
     "votes of the block decide": (
         """
-        value, rounds = a[t], 0
+        value, iterations = a[t], 0
         while weft.sync_threads_or(value < 2.0):
             value += 0.75
-            rounds += 1
+            iterations += 1
         same = weft.sync_threads_and(value > 1.0)
-        out[t] = value + weft.f32(rounds) + (10.0 if same else 20.0)
+        out[t] = value + weft.f32(iterations) + (10.0 if same else 20.0)
         """,
         45,
     ),
@@ -204,7 +204,7 @@ def test_loops_and_coroutines_write_the_same_bits(name):
     assert loops.any()
 
 
-def test_rounds_go_around_the_threads_where_adjacent_access_adjacent(monkeypatch):
+def test_iterations_go_around_the_threads_where_adjacent_access_adjacent(monkeypatch):
     found = []
 
     def interchange(kernel, waits):
@@ -223,7 +223,7 @@ def test_rounds_go_around_the_threads_where_adjacent_access_adjacent(monkeypatch
             out[t] += tile[k]
         for k in range(n):  # each thread reads a stretch
             out[t] += a[(t * n + k) % n]
-        for k in range(t):  # threads have different numbers of rounds
+        for k in range(t):  # threads have different numbers of iterations
             out[t] += tile[k]
         if t > 3:
             for i in range(t, 128, n):  # not all threads come here

@@ -247,7 +247,7 @@ def columns_at_barriers(a: weft.Tensor, every: weft.Constexpr):
         ),
     ],
 )
-def test_threads_that_wait_alike_are_told_in_one_line(every, first, second):
+def test_threads_that_wait_alike_are_reported_in_one_line(every, first, second):
     @weft.jit
     def host(a: I32):
         columns_at_barriers(a, every).launch(grid=1, block=(16, 16))

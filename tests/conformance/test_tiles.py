@@ -21,14 +21,14 @@ def numbered(shape: tuple[int, ...], dtype: type) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("panels", "dtype", "swizzle"),
+    ("atoms", "dtype", "swizzle"),
     sampled(itertools.product([1, 3], DTYPES, SWIZZLES), 5, several=True),
     ids=str,
 )
-def test_tiles_of_a_swizzled_ring_have_the_elements_of_the_array(dtype, swizzle, panels):
-    """Written through the array, read through tiles of part of a panel, of one panel and of all."""
+def test_tiles_of_a_swizzled_ring_have_the_elements_of_the_array(dtype, swizzle, atoms):
+    """Written through the array, read through tiles of part of a swizzle atom, of one atom and of all."""
     width = swizzle // dtype.itemsize
-    rows, columns = 16, panels * width
+    rows, columns = 16, atoms * width
     part = width // 2
 
     @weft.kernel
@@ -44,7 +44,7 @@ def test_tiles_of_a_swizzled_ring_have_the_elements_of_the_array(dtype, swizzle,
                 tile = ring[slot].tile((8, part), (1, j))
                 for i in range(t, 8 * part, THREADS):
                     narrow[slot, i // part, j * part + i % part] = tile[i // part, i % part]
-            for j in weft.static_range(panels):
+            for j in weft.static_range(atoms):
                 tile = ring[slot].tile((8, width), (0, j))
                 for i in range(t, 8 * width, THREADS):
                     wide[slot, i // width, j * width + i % width] = tile[i // width, i % width]

@@ -28,9 +28,9 @@ def aligned(shape: tuple[int, ...], dtype: type) -> np.ndarray:
 
 
 @functools.cache
-def copier(dtype, swizzle: int, panels: int, rank: int, fill: str = "zero"):
+def copier(dtype, swizzle: int, atoms: int, rank: int, fill: str = "zero"):
     """Copies `source` to `target` box by box, through a swizzled tile."""
-    columns = panels * swizzle // dtype.itemsize
+    columns = atoms * swizzle // dtype.itemsize
     box = (1,) * (rank - 2) + (ROWS, columns)
 
     @weft.kernel
@@ -66,15 +66,15 @@ def copier(dtype, swizzle: int, panels: int, rank: int, fill: str = "zero"):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "swizzle", "panels", "rank"),
+    ("dtype", "swizzle", "atoms", "rank"),
     sampled(itertools.product(DTYPES, [32, 64, 128], [1, 2], [2, 3]), 5, several=True),
     ids=str,
 )
-def test_boxes_beyond_the_edges_copy_what_is_inside(dtype, swizzle, panels, rank):
+def test_boxes_beyond_the_edges_copy_what_is_inside(dtype, swizzle, atoms, rank):
     shape = (2,) * (rank - 2) + (37, 16 * 11 // dtype.itemsize)
     source, target = aligned(shape, DTYPES[dtype]), aligned(shape, DTYPES[dtype])
     source.flat = np.arange(source.size) % 251
-    copier(dtype, swizzle, panels, rank)(source, target)
+    copier(dtype, swizzle, atoms, rank)(source, target)
     np.testing.assert_array_equal(target, source)
 
 

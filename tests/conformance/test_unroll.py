@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops over `weft.unroll(range(...), factor)` run the same rounds as over the range, however they are left.
+"""Loops over `weft.unroll(range(...), factor)` run the same iterations as over the range, however they are left.
 
-In: loops of every form, whose number of rounds is 0 to 9, different for each thread, and factors up to five. Out: what
-Python computes.
+In: loops of every form, whose number of iterations is 0 to 9, different for each thread, and factors up to five. Out:
+Python's results.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ FORMS = {
 @pytest.mark.parametrize(
     ("form", "factor"), sampled(itertools.product(FORMS, FACTORS), 3, several=True)
 )
-def test_rounds_are_those_of_the_range(form: str, factor: int):
+def test_iterations_are_those_of_the_range(form: str, factor: int):
     loop = textwrap.dedent(FORMS[form]).strip()
     body = f"n = i\ns = START\n{loop}\nout[i] = s".replace("ROUNDS", "weft.unroll")
     helper = "def iterations_of(n):\n    return weft.unroll(range(n), F)\n"

@@ -59,22 +59,22 @@ def test_one_lane_waits_for_itself_and_then_for_all():
 
 
 @weft.kernel
-def groups_of_rounds_kernel(rounds: weft.Tensor, out: weft.Tensor):
+def groups_of_iterations_kernel(iterations: weft.Tensor, out: weft.Tensor):
     """Each group of eight lanes has iterations of its own; the warp meets at the end."""
     i = weft.thread_idx.x
     group = weft.u32(255) << (i // 8 * 8)
     value = i
-    for _ in range(rounds[i // 8]):
+    for _ in range(iterations[i // 8]):
         value += weft.shfl_xor(value, 1, mask=group)
     out[i] = weft.warp.sum(value)
 
 
-def test_groups_take_different_numbers_of_rounds_before_they_meet():
-    rounds = np.array([3, 0, 7, 1], np.int32)
+def test_groups_take_different_numbers_of_iterations_before_they_meet():
+    iterations = np.array([3, 0, 7, 1], np.int32)
     out = np.zeros(WARP, np.int32)
-    groups_of_rounds_kernel[1, WARP](rounds, out)
+    groups_of_iterations_kernel[1, WARP](iterations, out)
     value = np.arange(WARP)
-    for group, count in enumerate(rounds):
+    for group, count in enumerate(iterations):
         for _ in range(count):
             part = value[8 * group : 8 * group + 8]
             value[8 * group : 8 * group + 8] = part + part[np.arange(8) ^ 1]

@@ -12,12 +12,12 @@ I32 = weft.Tensor[weft.i32, ("n",)]
 
 
 @weft.kernel
-def reversed_kernel(out: weft.Tensor, rounds: weft.i32):
+def reversed_kernel(out: weft.Tensor, iterations: weft.i32):
     """Each warpgroup reverses its 128 numbers, as often as its number says."""
     numbers = weft.shared(512, weft.i32)
     thread, group = weft.thread_idx.x, weft.warpgroup_id()
     numbers[thread] = thread
-    for _ in range(rounds + group):
+    for _ in range(iterations + group):
         weft.sync_warpgroup()
         other = numbers[128 * group + 127 - thread % 128]
         weft.sync_warpgroup()
@@ -26,8 +26,8 @@ def reversed_kernel(out: weft.Tensor, rounds: weft.i32):
 
 
 @weft.jit
-def reverse(out: I32, rounds: weft.i32):
-    reversed_kernel(out, rounds).launch(grid=1, block=512)
+def reverse(out: I32, iterations: weft.i32):
+    reversed_kernel(out, iterations).launch(grid=1, block=512)
 
 
 def test_warpgroups_meet_by_themselves():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of a warpgroup, against NumPy: every type, order and swizzle; when they are computed, what they add to."""
+"""wgmma against NumPy: every type, order and swizzle; when they are computed, what they add to."""
 
 from __future__ import annotations
 

@@ -9,8 +9,10 @@ from xdsl.utils.exceptions import VerifyException
 from tests.dialects.test_simt_text import generic, parsed
 
 MAP = "!nvgpu.tensor_map<f16, [1, 64, 128], swizzle 128>"
-TILE = "!simt.tensor<f16, [64, 128], swizzled 128 panels 4096, shared, dims 32, offsets 32, align 1024>"
-PLAIN = TILE.replace("swizzled 128 panels 4096", "contiguous")
+TILE = (
+    "!simt.tensor<f16, [64, 128], swizzled 128 atoms 4096, shared, dims 32, offsets 32, align 1024>"
+)
+PLAIN = TILE.replace("swizzled 128 atoms 4096", "contiguous")
 WORDS = "!simt.tensor<i64, [2], contiguous, shared, dims 32, offsets 32, align 8>"
 INDICES = "%i, %i, %i : i32, i32, i32"
 BOX = "%m[%i, %i, %i : i32, i32, i32] with %tile"
@@ -49,7 +51,7 @@ def test_the_text_parses_and_prints_as_it_stands():
         ('cache "evict_last"', 'cache "evict"', "evict is not one of"),
         ('cache "evict_first"', 'cache "first"', "first is not one of"),
         ('"xor"', '"nor"', "nor is not one of"),
-        ("swizzled 128 panels 4096", "contiguous", "is not that of the tile"),
+        ("swizzled 128 atoms 4096", "contiguous", "is not that of the tile"),
     ],
 )
 def test_what_does_not_fit_is_refused(old, new, message):
@@ -58,7 +60,7 @@ def test_what_does_not_fit_is_refused(old, new, message):
 
 
 def test_a_tile_without_a_swizzle_is_whole():
-    plain = TEXT.replace("swizzled 128 panels 4096", "contiguous").replace("e 128>", "e 0>")
+    plain = TEXT.replace("swizzled 128 atoms 4096", "contiguous").replace("e 128>", "e 0>")
     parsed(plain).verify()
     kind = "!simt.tensor<f16, [64, 128], inner, global, dims 32, offsets 32, align 1024>"
     outside = plain.replace("%i: i32 {", f'%tile: {kind} {{weft.name = "t"}}, %i: i32 {{')

@@ -8,8 +8,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from tests.dialects.test_simt_text import generic, parsed
 
-A = "!simt.tensor<bf16, [64, 64], swizzled 128 panels 4096, shared, dims 32, offsets 32, align 1024>"
-B = "!simt.tensor<bf16, [64, 32], swizzled 128 panels 2048 transposed, shared, dims 32, offsets 32, align 1024>"
+A = "!simt.tensor<bf16, [64, 64], swizzled 128 atoms 4096, shared, dims 32, offsets 32, align 1024>"
+B = "!simt.tensor<bf16, [64, 32], swizzled 128 atoms 2048 transposed, shared, dims 32, offsets 32, align 1024>"
 LEFT = "!simt.fragment<[64, 64], bf16, wgmma a>"
 C = "!simt.fragment<[64, 32], f32, wgmma c>"
 NAMES = f'%c: i1 {{weft.name = "c"}}, %p: {LEFT} {{weft.name = "p"}}'
@@ -30,8 +30,8 @@ TEXT = f"""builtin.module {{
 REFUSALS = [
     ('"bf16 bf16" %a, %b to %1', '"bf16 f16" %a, %b to %1', "is not one of"),
     ("bf16, [64, 32], swizzled", "bf16, [32, 32], swizzled", "do not make"),
-    ("[64, 32], f32", "[64, 36], f32", "a product of shape"),
-    ("[64, 32], f32", "[64, 264], f32", "a product of shape"),
+    ("[64, 32], f32", "[64, 36], f32", "an MMA of shape"),
+    ("[64, 32], f32", "[64, 264], f32", "an MMA of shape"),
     ("[64, 64], bf16, wgmma a", "[64, 48], bf16, wgmma a", "do not make"),
     (f" to %1 : {C}", f" to %p : {LEFT}", "the sums have one type"),
     (

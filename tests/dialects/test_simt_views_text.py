@@ -74,18 +74,18 @@ def test_what_is_wrong_is_refused(before, after, words):
     assert words in str(caught.value)
 
 
-PANELS = "!simt.tensor<f16, [2, 16, 128], swizzled 128 panels 1024, shared, dims 32, offsets 32, align 1024>"
-FLIPPED = "!simt.tensor<f16, [128, 16], swizzled 128 panels 1024 transposed, shared, dims 32, offsets 32, align 1024>"
+ATOMS = "!simt.tensor<f16, [2, 16, 128], swizzled 128 atoms 1024, shared, dims 32, offsets 32, align 1024>"
+FLIPPED = "!simt.tensor<f16, [128, 16], swizzled 128 atoms 1024 transposed, shared, dims 32, offsets 32, align 1024>"
 SWIZZLED = f"""builtin.module {{
   simt.kernel @k(%i: i32 {{weft.name = "i"}}) {{
-    %ring = simt.shared : {PANELS}
-    %flipped = simt.view %ring[%i, %i, %i : i32, i32, i32] keeps [2, 1] steps [1, 1] : {PANELS} -> {FLIPPED}
+    %ring = simt.shared : {ATOMS}
+    %flipped = simt.view %ring[%i, %i, %i : i32, i32, i32] keeps [2, 1] steps [1, 1] : {ATOMS} -> {FLIPPED}
     simt.return
   }}
 }}"""
 
 
-def test_panels_print_and_parse():
+def test_atoms_print_and_parse():
     assert str(parsed(SWIZZLED)) == SWIZZLED
     assert str(parsed(generic(parsed(SWIZZLED)))) == SWIZZLED
 
@@ -93,11 +93,11 @@ def test_panels_print_and_parse():
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("swizzled 128 panels 1024,", "swizzled 16 panels 1024,", "of 16 bytes is not one of"),
-        ("panels 1024, shared", "panels 1024, local", "in the shared space"),
+        ("swizzled 128 atoms 1024,", "swizzled 16 atoms 1024,", "of 16 bytes is not one of"),
+        ("atoms 1024, shared", "atoms 1024, local", "in the shared space"),
         ("[2, 16, 128], swizzled", "[2, ?, 128], swizzled", "constant dims"),
     ],
 )
-def test_wrong_panels_are_refused(old, new, message):
+def test_wrong_atoms_are_refused(old, new, message):
     with pytest.raises((VerifyException, ParseError), match=message):
         parsed(SWIZZLED.replace(old, new)).verify()

@@ -128,7 +128,7 @@ def test_invalid_ptx_is_called_ptx_on_both_paths(
 
 
 @on_fake()
-def test_an_elf_file_of_another_machine_is_told_apart(fake: FakeCuda):
+def test_an_elf_file_of_another_machine_is_distinguished(fake: FakeCuda):
     cubin = bytearray(assemble(EMPTY))
     cubin[18:20] = (62).to_bytes(2, "little")
     with pytest.raises(ValueError, match=r"not for CUDA devices \(machine 62, expected 190\)"):

@@ -20,10 +20,10 @@ Numbers = weft.Tensor[weft.i32, ("n",)]
 
 
 @weft.kernel
-def pass_round_kernel(numbers: weft.Tensor, rounds: weft.i32):
+def pass_round_kernel(numbers: weft.Tensor, iterations: weft.i32):
     size = weft.grid_dim.x * weft.block_dim.x
     i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
-    for _turn in range(rounds):
+    for _turn in range(iterations):
         # Each thread reads what another block's thread wrote in the round before.
         taken = numbers[(i + weft.block_dim.x) % size]
         weft.sync_grid()
@@ -32,8 +32,8 @@ def pass_round_kernel(numbers: weft.Tensor, rounds: weft.i32):
 
 
 @weft.jit
-def pass_round(numbers: Numbers, blocks: weft.i32, rounds: weft.i32):
-    pass_round_kernel(numbers, rounds).launch(grid=blocks, block=64, cooperative=True)
+def pass_round(numbers: Numbers, blocks: weft.i32, iterations: weft.i32):
+    pass_round_kernel(numbers, iterations).launch(grid=blocks, block=64, cooperative=True)
 
 
 @weft.kernel
@@ -65,7 +65,7 @@ def fake_vector() -> object:
 
 
 @functools.cache
-def rounds() -> Compiled:
+def iterations() -> Compiled:
     return Compiled(pass_round, fake_vector(), 1, 1)
 
 
@@ -77,7 +77,7 @@ def sums() -> Compiled:
 @pytest.fixture(autouse=True, scope="module")
 def everything_is_compiled_before_the_first_fork():
     build()
-    rounds()
+    iterations()
     sums()
 
 
@@ -93,7 +93,7 @@ def vector(size: int) -> tuple[_native.Object, np.ndarray]:
 @on_fake()
 @pytest.mark.parametrize("blocks", [1, 3, 64])
 def test_all_blocks_of_a_cooperative_grid_meet_at_each_barrier(fake: FakeCuda, blocks: int):
-    function = rounds().register(fake)
+    function = iterations().register(fake)
     tensor, memory = vector(64 * blocks)
     function(tensor, blocks, 5)
     expected = np.roll(np.arange(64 * blocks), -64 * 5) + 5
@@ -105,7 +105,7 @@ def test_all_blocks_of_a_cooperative_grid_meet_at_each_barrier(fake: FakeCuda, b
 def test_a_cooperative_grid_beyond_residency_is_refused(
     fake: FakeCuda,
 ):
-    function = rounds().register(fake)
+    function = iterations().register(fake)
     tensor, _ = vector(64)
     with pytest.raises(CudaError) as error:
         function(tensor, 1000, 1)

@@ -385,7 +385,7 @@ def test_a_crashed_kernel_is_reported_with_the_last_launches(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_forked_child_is_told_so_and_the_parent_goes_on(fake: FakeCuda):
+def test_a_forked_child_gets_an_error_and_the_parent_goes_on(fake: FakeCuda):
     function = compiled("library").register(fake)
     a, b, result = vectors(0)
     function(a, b)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every driver call that weft makes fails once: it is told, all is restored, nothing leaks, the next try works.
+"""Every driver call that weft makes fails once: it is reported, all is restored, nothing leaks, the next try works.
 
 A scenario runs once to learn which calls it makes; then, for each of them, in a fresh process where that call
 fails.
@@ -344,7 +344,7 @@ def fail_one(
     assert fake.current() is None
     scenario(fake)
     assert fake.current() is None
-    # Scratch that a launch cannot give back, for want of the right context or otherwise, is told by the launch.
+    # Scratch that a launch cannot give back, for want of the right context or otherwise, is reported by the launch.
     has_scratch = scenario_name(scenario) in ("load, launch, unload", "capture")
     is_kept = is_kept or (has_scratch and name.startswith(("cuMemFreeAsync", "cuCtx")))
     for kind, count in living(fake).items():

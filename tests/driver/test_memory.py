@@ -56,7 +56,7 @@ def test_device_memory_is_of_the_device_and_freed_at_a_safe_point(fake: FakeCuda
 
 
 @on_fake(devices=2)
-def test_a_device_that_has_no_memory_or_does_not_exist_is_told(fake: FakeCuda):
+def test_a_device_that_has_no_memory_or_does_not_exist_is_reported(fake: FakeCuda):
     with pytest.raises(CudaError, match=r"allocating 4294967296 bytes on cuda:0.*OUT_OF_MEMORY"):
         empty(2**30, dtype.f32, 0)
     with pytest.raises(ValueError, match="there is no device cuda:2; the driver sees 2"):

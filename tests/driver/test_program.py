@@ -128,7 +128,7 @@ def test_a_failed_initialization_can_be_tried_again(fake: FakeCuda, result: int,
 
 
 @on_fake(devices=0)
-def test_a_machine_without_devices_is_told_so(fake: FakeCuda):
+def test_a_machine_without_devices_is_reported(fake: FakeCuda):
     with pytest.raises(CudaError, match="the driver sees no device"):
         open_driver()
 
@@ -202,7 +202,7 @@ def test_unloading_waits_for_a_safe_point(fake: FakeCuda):
 
 
 @on_fake()
-def test_an_unload_that_fails_is_told_and_not_raised(fake: FakeCuda):
+def test_an_unload_that_fails_is_reported_and_not_raised(fake: FakeCuda):
     loaded = program()
     loaded.preload(0)
     del loaded
@@ -310,7 +310,7 @@ def test_a_missing_device_is_refused_with_the_device_count(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_child_forked_after_use_is_told_so_and_unloads_nothing(fake: FakeCuda):
+def test_a_child_forked_after_use_gets_an_error_and_unloads_nothing(fake: FakeCuda):
     loaded = program()
     loaded.preload(0)
 

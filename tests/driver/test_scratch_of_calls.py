@@ -41,8 +41,8 @@ def twice(a: Vector, rows: weft.i32, grid: weft.i32, stream: weft.Stream):
 
 
 @weft.jit
-def in_a_loop(a: Vector, rounds: weft.i32, other: weft.Stream, stream: weft.Stream):
-    for i in range(rounds):
+def in_a_loop(a: Vector, iterations: weft.i32, other: weft.Stream, stream: weft.Stream):
+    for i in range(iterations):
         part = weft.scratch((i, len(a)), weft.i32, stream=stream)
         if i > 0:
             reverse_kernel(a, part[i - 1]).launch(grid=len(a), block=1, stream=stream)

@@ -20,7 +20,7 @@ ROW = 96
 
 
 @weft.kernel
-def reverse_rows_kernel(a: weft.Tensor, out: weft.Tensor, rounds: weft.i32):
+def reverse_rows_kernel(a: weft.Tensor, out: weft.Tensor, iterations: weft.i32):
     row = weft.block_idx.y * weft.grid_dim.x + weft.block_idx.x
     i = weft.thread_idx.x
     marks = weft.global_scratch(3, weft.u8)
@@ -29,17 +29,19 @@ def reverse_rows_kernel(a: weft.Tensor, out: weft.Tensor, rounds: weft.i32):
     if i < 3:
         marks[i] = weft.u8(row % 200)
     weft.sync_threads()
-    for turn in range(rounds):
+    for turn in range(iterations):
         kept[(turn + 1) % 2, i] = kept[turn % 2, ROW - 1 - i] + weft.f32(marks[turn % 3])
         weft.sync_threads()
-    out[row, i] = kept[rounds % 2, i]
+    out[row, i] = kept[iterations % 2, i]
 
 
 @weft.jit
 def reverse_rows(
-    a: weft.Tensor[weft.f32, ("n", ROW)], out: weft.Tensor[weft.f32, ("n", ROW)], rounds: weft.i32
+    a: weft.Tensor[weft.f32, ("n", ROW)],
+    out: weft.Tensor[weft.f32, ("n", ROW)],
+    iterations: weft.i32,
 ):
-    reverse_rows_kernel(a, out, rounds).launch(grid=(4, a.shape[0] // 4), block=ROW)
+    reverse_rows_kernel(a, out, iterations).launch(grid=(4, a.shape[0] // 4), block=ROW)
 
 
 @functools.cache

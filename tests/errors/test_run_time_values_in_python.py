@@ -38,5 +38,5 @@ def test_a_message_does_not_name_classes_of_wefts(value, use):
     except CompileError as error:
         text = str(error)
         assert not [
-            name for name in ("Scalar", "StagedRange", "'Tensor'", "Rounds") if name in text
+            name for name in ("Scalar", "StagedRange", "'Tensor'", "Iterations") if name in text
         ]

@@ -29,7 +29,7 @@ def test_a_marked_example_is_right_and_its_timeline_whole(example):
 
 
 @pytest.mark.parametrize("name", ["hopper_gemm", "attention", "split_k_gemm"])
-def test_marks_keep_products_in_flight(name):
+def test_marks_keep_mmas_in_flight(name):
     example = found()[name]
     marked = weft.compile(
         example.function, *example.fake_arguments(), profiled=True, options="--gpu-arch sm_90a"

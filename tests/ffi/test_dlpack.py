@@ -132,7 +132,7 @@ def test_read_only_memory_is_refused_where_it_is_written():
             planned("nothing", "a", written_mask=1)(value)
 
 
-def test_a_copy_that_the_producer_made_is_told_apart():
+def test_a_copy_that_the_producer_made_is_distinguished():
     from tests.native.callee import planned
 
     assert not ffi.from_dlpack(Producer(flags=2)).read_only

@@ -171,7 +171,7 @@ def test_a_long_chain_of_causes_ends(library):
     assert depth == 16
 
 
-def test_an_error_on_another_thread_is_told(library):
+def test_an_error_on_another_thread_is_reported(library):
     with pytest.raises(RuntimeError, match="ValueError: on a thread"):
         library.apply_on_thread(raiser(ValueError("on a thread")), 1)
 

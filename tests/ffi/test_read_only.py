@@ -165,7 +165,7 @@ def test_names_for_parameters_change_nothing_about_it(library):
         ffi.name_parameters(function, "apply", ("f", "a"))(inner, a=read_only())
 
 
-def test_the_path_to_it_is_told(library):
+def test_the_path_to_it_is_reported(library):
     with pytest.raises(ValueError, match=r"argument #1\[1\]\['a'\]"):
         library.apply(len, [1, {"a": read_only()}])
 

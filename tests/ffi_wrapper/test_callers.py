@@ -187,7 +187,7 @@ print(*said, answer.value.decode(), sep="\\n")
 
 
 @pytest.mark.slow
-def test_every_caller_is_told_that_there_is_no_driver():
+def test_every_caller_learns_that_there_is_no_driver():
     done = subprocess.run(
         [sys.executable, "-c", NO_DRIVER],
         cwd=Path(__file__).parents[2],

@@ -175,7 +175,7 @@ def test_operators_of_classes_at_the_prompt_are_inlined():
     assert subprocess.run(command, capture_output=True, text=True).stdout == "5\n"
 
 
-def test_an_operator_without_a_text_is_told_as_such():
+def test_an_operator_without_a_text_is_reported_as_such():
     exec("class Offset:\n    def __add__(self, other): return other", made := {})
     offset = made["Offset"]()
 
@@ -335,7 +335,7 @@ NESTED = [
 
 
 @pytest.mark.parametrize(("text", "lambdas"), NESTED)
-def test_lambdas_inside_lambdas_are_told_apart(text, lambdas):
+def test_lambdas_inside_lambdas_are_distinguished(text, lambdas):
     made = executed(f"{text}\n", {})
     nodes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Lambda)]
     written = {ast.dump(node) for node in nodes}

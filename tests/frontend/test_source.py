@@ -256,12 +256,12 @@ double = lambda x: x * 2
 pair = (lambda x: x + 1, lambda x: x + 2)
 
 
-def test_lambdas_are_told_apart_by_their_columns():
+def test_lambdas_are_distinguished_by_their_columns():
     assert ast.unparse(read_source(double).tree.body) == "x * 2"
     assert [ast.unparse(read_source(f).tree.body) for f in pair] == ["x + 1", "x + 2"]
 
 
-def test_lambdas_that_cannot_be_told_apart_are_refused():
+def test_lambdas_that_cannot_be_distinguished_are_refused():
     first = pair[0]
     # As under python -X no_debug_ranges, where code has no columns.
     code = first.__code__.replace(co_linetable=b"")
@@ -313,7 +313,7 @@ def test_an_annotation_may_name_what_only_the_closure_has():
     assert read_source(make(weft.f64)).parameters[0].annotation is weft.f64
 
 
-def test_an_annotation_that_was_set_later_is_told_as_it_was_set():
+def test_an_annotation_that_was_set_later_is_reported_as_it_was_set():
     def host(a, b):
         return None
 

@@ -345,7 +345,7 @@ def run_apart(body: str) -> str:
     return done.stdout
 
 
-def test_an_illegal_access_names_the_kernel_when_it_is_told():
+def test_an_illegal_access_names_the_kernel_when_it_is_reported():
     said = run_apart(
         """
         fn = weft.compile(shift, weft.Pointer[weft.f32], 1, options="--target cuda")

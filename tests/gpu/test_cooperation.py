@@ -110,10 +110,10 @@ def test_lanes_exchange_what_they_exchange_on_the_cpu():
 
 
 @weft.kernel
-def grid_rounds_kernel(a: weft.Tensor, b: weft.Tensor, rounds: weft.i32):
+def grid_iterations_kernel(a: weft.Tensor, b: weft.Tensor, iterations: weft.i32):
     i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     n = weft.grid_dim.x * weft.block_dim.x
-    for _ in range(rounds):
+    for _ in range(iterations):
         b[i] = a[(i + weft.block_dim.x) % n] + 1
         weft.sync_grid()
         a[i] = b[(i + weft.block_dim.x) % n] * 3 % 1009
@@ -121,14 +121,14 @@ def grid_rounds_kernel(a: weft.Tensor, b: weft.Tensor, rounds: weft.i32):
 
 
 @weft.jit
-def grid_rounds(a: I32, b: I32, blocks: weft.i32, rounds: weft.i32):
+def grid_iterations(a: I32, b: I32, blocks: weft.i32, iterations: weft.i32):
     for _ in range(3):
-        grid_rounds_kernel(a, b, rounds).launch(grid=blocks, block=128, cooperative=True)
+        grid_iterations_kernel(a, b, iterations).launch(grid=blocks, block=128, cooperative=True)
 
 
 def test_all_blocks_meet_at_each_grid_barrier():
     n = 64 * 128
-    check_like_the_cpu(grid_rounds, np.arange(n, dtype=np.int32), np.zeros(n, np.int32), 64, 20)
+    check_like_the_cpu(grid_iterations, np.arange(n, dtype=np.int32), np.zeros(n, np.int32), 64, 20)
 
 
 @weft.kernel

@@ -150,7 +150,7 @@ def test_attributes_that_one_gpu_can_show():
         assert driver.occupancy_clusters(function, (128, 1, 1), (2, 1, 1)) > 0
 
 
-def test_code_for_another_architecture_and_no_code_are_told_apart():
+def test_code_for_another_architecture_and_no_code_are_distinguished():
     future = EMPTY.replace(b"sm_75", b"sm_999")
     with pytest.raises(CudaError, match=r"cuModuleLoadData returned CUDA_ERROR_\w+"):
         driver.load_binary("empty", future)
@@ -236,7 +236,7 @@ def test_an_illegal_access_tells_the_last_launches():
     assert "copy on cuda:0, grid=(1, 1, 1), block=(32, 1, 1)" in result.stdout
 
 
-def test_a_child_forked_after_use_is_told_so():
+def test_a_child_forked_after_use_gets_an_error():
     code = textwrap.dedent(
         """
         import os

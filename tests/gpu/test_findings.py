@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sanitizer's checks and assertions on a real GPU: the finding is told, the context lives on.
+"""The sanitizer's checks and assertions on a real GPU: the finding is reported, the context lives on.
 
 In: the faulty kernels of tests/sanitizer, whose reports are the CPU's. Out: the same, of whichever thread was first.
 """
@@ -26,7 +26,7 @@ ARRAYS = SimpleNamespace(
     arange=lambda *given, **named: DeviceArray(np.arange(*given, **named)),
     array=lambda *given, **named: DeviceArray(np.array(*given, **named)),
 )
-# Nothing may be left out of what other threads wait for: a finding is told, and then the context is lost.
+# Nothing may be left out of what other threads wait for: a finding is reported, and then the context is lost.
 AWAITED = ("mbarrier", "st_async", "wgmma", "copy_map")
 # NumPy's arrays, used for more than to hand them over.
 OF_NUMPY = (".ctypes", ")[")

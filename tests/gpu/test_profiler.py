@@ -48,12 +48,12 @@ def on_host(tensor, dtype: type) -> np.ndarray:
 
 @weft.kernel
 def waits_kernel(
-    out: weft.Tensor, nanoseconds: weft.i64, rounds: weft.i32, form: weft.Constexpr[str]
+    out: weft.Tensor, nanoseconds: weft.i64, iterations: weft.i32, form: weft.Constexpr[str]
 ):
     p = Profiler(("wait", "tick"), groups=("first", "second"), format=form)
     tid = weft.thread_idx.x
     p.init(tid // 32)
-    for step in range(rounds):
+    for step in range(iterations):
         with p.range("wait", payload=weft.u16(step)):
             begin = weft.globaltimer()
             now = begin
@@ -68,10 +68,10 @@ def waits_kernel(
 def waits(
     out: weft.Tensor[weft.i32, ("n",)],
     nanoseconds: weft.i64,
-    rounds: weft.i32,
+    iterations: weft.i32,
     form: weft.Constexpr[str] = "track",
 ):
-    waits_kernel(out, nanoseconds, rounds, form).launch(grid=out.shape[0] // 2, block=64)
+    waits_kernel(out, nanoseconds, iterations, form).launch(grid=out.shape[0] // 2, block=64)
 
 
 @weft.jit
@@ -89,12 +89,12 @@ def waits_often(
 
 @pytest.mark.parametrize("form", ["track", "wide"])
 def test_a_region_that_waits_is_as_long_as_it_waits(form):
-    blocks, rounds = 64, 3
+    blocks, iterations = 64, 3
     out = on_device(np.full(2 * blocks, -1, np.int32))
     waits(out, 1000, 1, form)
     begin = time.monotonic_ns()
     with capture() as trace:
-        waits(out, SPIN_NS, rounds, form)
+        waits(out, SPIN_NS, iterations, form)
     end = time.monotonic_ns()
     assert trace.problems == []
     (launch,) = trace.launches
@@ -104,8 +104,8 @@ def test_a_region_that_waits_is_as_long_as_it_waits(form):
     assert recording.grid == (blocks, 1, 1)
     assert len(recording.tracks) == 2 * blocks
     spans = trace.spans()
-    assert len(spans) == 2 * blocks * rounds
-    assert spans["payload"].tolist() == list(range(rounds)) * 2 * blocks
+    assert len(spans) == 2 * blocks * iterations
+    assert spans["payload"].tolist() == list(range(iterations)) * 2 * blocks
     durations = spans["duration_ns"]
     assert durations.min() > SPIN_NS * 0.98 - 100
     assert np.median(durations) < SPIN_NS + FUSED * 1000
@@ -329,4 +329,4 @@ def test_inflation_of_a_kernel_that_waits_is_small():
         driver.synchronize(0)
 
     with capture(1 << 14):
-        assert 0.8 < inflation(call, call, rounds=5) < 1.25
+        assert 0.8 < inflation(call, call, samples=5) < 1.25

@@ -32,12 +32,12 @@ def reverse_kernel(a: weft.Tensor, out: weft.Tensor, added: weft.f32):
 
 
 @weft.jit
-def through(a: Vector, out: Vector, rounds: weft.i32, stream: weft.Stream):
+def through(a: Vector, out: Vector, iterations: weft.i32, stream: weft.Stream):
     n = len(a)
     blocks = weft.ceil_div(n, 128)
     table = weft.scratch((2, n), weft.f32)
     reverse_kernel(a, table[0], 1.0).launch(grid=blocks, block=128)
-    for i in range(rounds):
+    for i in range(iterations):
         other = weft.scratch(n, weft.f32, stream=stream)
         reverse_kernel(table[0], other, weft.f32(i)).launch(grid=blocks, block=128, stream=stream)
         reverse_kernel(other, table[0], 0.0).launch(grid=blocks, block=128)
@@ -54,8 +54,8 @@ def pool_bytes() -> int:
     return used.value
 
 
-def expected(a: np.ndarray, rounds: int) -> np.ndarray:
-    return a[::-1] + 1 + sum(range(rounds))
+def expected(a: np.ndarray, iterations: int) -> np.ndarray:
+    return a[::-1] + 1 + sum(range(iterations))
 
 
 @pytest.mark.parametrize("executor", ["library", "context"])
@@ -64,9 +64,9 @@ def test_launches_share_arrays_and_all_memory_comes_back(stream: ctypes.c_void_p
     out = DeviceArray(np.zeros_like(a.kept))
     fn = weft.compile(through, a, out, 1, weft.Stream(0), options=f"--executor {executor}")
     before = pool_bytes()
-    for rounds in (0, 1, 5, 0, 3):
-        fn(a, out, rounds, stream)
-        np.testing.assert_array_equal(out.fetch(), expected(a.kept, rounds))
+    for iterations in (0, 1, 5, 0, 3):
+        fn(a, out, iterations, stream)
+        np.testing.assert_array_equal(out.fetch(), expected(a.kept, iterations))
     assert pool_bytes() == before
 
 

@@ -31,7 +31,7 @@ def reference(
     return by_x, (gradient * unit).sum(rows), gradient.sum(rows)
 
 
-# Rows of a warp, of a block, and such as are read in rounds; of 16 bytes at a time, and not.
+# Rows of a warp, of a block, and such as are read in iterations; of 16 bytes at a time, and not.
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [

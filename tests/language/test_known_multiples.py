@@ -224,7 +224,7 @@ def test_joined_views_keep_alignment_and_divisors(view):
     assert caught.value.code == "VECTOR_ALIGNMENT"
 
 
-def test_llvm_is_told_what_divides_a_dim():
+def test_llvm_gets_the_divisors_of_a_dim():
     """So a loop that LLVM unrolls has no rest."""
     body = "total = 0\nfor i in range(x.shape[1]):\n    total += x[0, i] * x[0, i]\nx[0, 0] = total"
     loads = {}

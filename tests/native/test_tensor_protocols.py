@@ -107,7 +107,7 @@ def test_an_old_dlpack_producer_is_asked_without_version():
     assert producer.asked == [{"max_version": (1, 1)}, {}]
 
 
-def test_a_cuda_producer_is_told_the_stream_that_the_call_runs_on(clean_stream):
+def test_a_cuda_producer_gets_the_stream_that_the_call_runs_on(clean_stream):
     producer = Producer(device_type=CUDA)
     seen_tensor(producer)
     library().callee_set_environment_stream(0, ctypes.c_void_p(0x66))
@@ -148,7 +148,7 @@ def test_a_call_runs_on_the_stream_that_a_dlpack_producer_names(clean_stream):
         seen_tensor(producer)
 
 
-def test_a_later_producer_is_told_the_stream_of_the_first(clean_stream):
+def test_a_later_producer_gets_the_stream_of_the_first(clean_stream):
     first, second = Named(device_type=CUDA), Producer(device_type=CUDA)
     planned("record", "a", "b")(first, second)
     assert second.asked[-1]["stream"] == 0x77

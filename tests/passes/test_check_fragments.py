@@ -59,9 +59,9 @@ def never(n, acc):
     return acc
 
 
-def no_round(n, acc):
+def no_iteration(n, acc):
     for step in range(3, 3):
-        acc = with_product(acc, step > 3)
+        acc = with_mma(acc, step > 3)
     return weft.wgmma.wait(acc)
 
 
@@ -75,7 +75,7 @@ def both_paths(n, acc):
     return acc
 
 
-def with_product(acc, adds):
+def with_mma(acc, adds):
     x = weft.shared((64, 64), weft.bf16, swizzle=128)
     for i in range(weft.thread_idx.x, 64 * 64, 128):
         x[i // 64, i % 64] = 1.0
@@ -86,28 +86,28 @@ def with_product(acc, adds):
     return acc
 
 
-def some_rounds(n, acc):
+def some_iterations(n, acc):
     for step in range(n):
-        acc = with_product(acc, step > 0)
+        acc = with_mma(acc, step > 0)
     return weft.wgmma.wait(acc)
 
 
-def two_rounds(n, acc):
+def two_iterations(n, acc):
     for step in range(2):
-        acc = with_product(acc, step > 0)
+        acc = with_mma(acc, step > 0)
     return weft.wgmma.wait(acc)
 
 
 def one_path(n, acc):
     if n > 0:
-        acc = weft.wgmma.wait(with_product(acc, False))
+        acc = weft.wgmma.wait(with_mma(acc, False))
     return acc
 
 
 def while_loop(n, acc):
     left = n
     while left > 0:
-        acc = with_product(acc, left < n)
+        acc = with_mma(acc, left < n)
         left -= 1
     return weft.wgmma.wait(acc)
 
@@ -120,7 +120,7 @@ def kernel_of(way, use, start=lambda: weft.wgmma.accumulator((64, 64))):
     return kernel
 
 
-@pytest.mark.parametrize("way", [never, no_round, waited, both_paths])
+@pytest.mark.parametrize("way", [never, no_iteration, waited, both_paths])
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_sums_that_no_path_has_begun_are_refused_at_every_use(way, use):
     with pytest.raises(CompileError, match="holds nothing yet") as caught:
@@ -128,13 +128,13 @@ def test_sums_that_no_path_has_begun_are_refused_at_every_use(way, use):
     assert caught.value.code == "FRAGMENT_EMPTY" and caught.value.location is not None
 
 
-@pytest.mark.parametrize("way", [some_rounds, two_rounds, one_path, while_loop])
+@pytest.mark.parametrize("way", [some_iterations, two_iterations, one_path, while_loop])
 def test_sums_that_some_path_has_begun_are_nan_on_the_others(way):
     kernel = kernel_of(way, USES["store"])
     kernel[1, 128](2, out := np.zeros((64, 64), np.float32))
     assert set(out.ravel()) == {64.0 if way is one_path else 128.0}
     kernel[1, 128](0, out := np.zeros((64, 64), np.float32))
-    if way is two_rounds:
+    if way is two_iterations:
         assert set(out.ravel()) == {128.0}
         return
     assert np.isnan(out).all()
@@ -150,7 +150,7 @@ def test_sums_that_some_path_has_begun_are_nan_on_the_others(way):
 
 
 def test_a_condition_that_adds_to_nothing_is_nan_and_found():
-    kernel = kernel_of(lambda n, acc: weft.wgmma.wait(with_product(acc, n > 0)), USES["store"])
+    kernel = kernel_of(lambda n, acc: weft.wgmma.wait(with_mma(acc, n > 0)), USES["store"])
     kernel[1, 128](1, out := np.zeros((64, 64), np.float32))
     assert np.isnan(out).all()
     kernel[1, 128](0, out)
@@ -172,17 +172,17 @@ def test_integers_that_hold_nothing_are_far_from_all_sums():
     assert set(out.ravel()) == {-(2**31)}
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 3])
-def test_zeros_are_sums_from_the_beginning(rounds):
+@pytest.mark.parametrize("iterations", [0, 1, 3])
+def test_zeros_are_sums_from_the_beginning(iterations):
     def way(n, acc):
         for _ in range(n):
-            acc = with_product(acc, True)
+            acc = with_mma(acc, True)
         return weft.wgmma.wait(acc)
 
     kernel = kernel_of(way, USES["store"], lambda: weft.wgmma.zeros((64, 64)))
     with weft.sanitize("all"):
-        kernel[1, 128](rounds, out := np.full((64, 64), 7, np.float32))
-    assert set(out.ravel()) == {64.0 * rounds}
+        kernel[1, 128](iterations, out := np.full((64, 64), 7, np.float32))
+    assert set(out.ravel()) == {64.0 * iterations}
 
 
 def test_zeros_are_registers_of_a_gpu():

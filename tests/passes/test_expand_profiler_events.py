@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks become the recorder's operations: where a thread leaves, what launches are told, and from a parsed text."""
+"""Marks become the recorder's operations: where a thread leaves, facts for launches, and from a parsed text."""
 
 from __future__ import annotations
 

@@ -19,20 +19,20 @@ def empty_body_kernel(flags, out):
 
 @weft.kernel
 def counted_wait_kernel(flags, out):
-    rounds = 0
+    iterations = 0
     while flags[0] == 0:
-        rounds += 1
-    out[0] = rounds
+        iterations += 1
+    out[0] = iterations
 
 
 @weft.kernel
 def broken_out_of_kernel(flags, out):
-    rounds = 0
+    iterations = 0
     while True:
-        rounds += 1
+        iterations += 1
         if flags[0] != 0:
             break
-    out[0] = rounds
+    out[0] = iterations
 
 
 @weft.kernel
@@ -140,10 +140,10 @@ def relaxing_kernel(flags, out):
 
 @weft.kernel
 def bounded_kernel(flags, out):
-    rounds = 0
-    while flags[0] == 0 and rounds < 1000:
-        rounds += 1
-    out[0] = rounds
+    iterations = 0
+    while flags[0] == 0 and iterations < 1000:
+        iterations += 1
+    out[0] = iterations
 
 
 @weft.kernel

@@ -299,7 +299,7 @@ def test_words_come_as_bytes_lists_of_torch_or_signed_integers():
         (lambda: decode_tag(-1, 1), "the tag is -1"),
         (lambda: decode_tag(1 << 32, 1), "expected 32 bits"),
         (lambda: decode_tag(0, 0), "num_groups is 0"),
-        (lambda: inflation(int, int, rounds=0), "rounds is 0"),
+        (lambda: inflation(int, int, samples=0), "samples is 0"),
     ],
 )
 def test_what_a_function_cannot_use_is_a_clear_error(call, text):

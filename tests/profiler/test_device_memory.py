@@ -23,12 +23,12 @@ WORDS = 4096
 
 
 @weft.kernel
-def spin_kernel(out: weft.Tensor, rounds: weft.i32):
+def spin_kernel(out: weft.Tensor, iterations: weft.i32):
     p = Profiler(("outer", "inner", "tick"), groups=("even", "odd"))
     tid = weft.thread_idx.x
     p.init(tid % 2)
-    with p.range("outer", payload=rounds):
-        for step in range(rounds):
+    with p.range("outer", payload=iterations):
+        for step in range(iterations):
             with p.range("inner"):
                 out[tid] = weft.f32(step)
             p.count("tick", step)
@@ -36,10 +36,10 @@ def spin_kernel(out: weft.Tensor, rounds: weft.i32):
 
 @weft.jit
 def spin(
-    out: weft.Tensor[weft.f32, ("n",)], rounds: weft.i32, times: weft.i32, stream: weft.Stream
+    out: weft.Tensor[weft.f32, ("n",)], iterations: weft.i32, times: weft.i32, stream: weft.Stream
 ):
     for _ in range(times):
-        spin_kernel(out, rounds).launch(grid=3, block=8, stream=stream)
+        spin_kernel(out, iterations).launch(grid=3, block=8, stream=stream)
 
 
 @weft.kernel
@@ -96,10 +96,10 @@ def shape_of(recording):
     ]
 
 
-def expected(rounds: int):
+def expected(iterations: int):
     """Records of a run on the CPU."""
     with capture(WORDS) as trace:
-        spin(np.zeros(8, np.float32), rounds, 1, weft.Stream(0))
+        spin(np.zeros(8, np.float32), iterations, 1, weft.Stream(0))
     assert trace.problems == []
     return trace.recordings[0]
 

@@ -312,10 +312,10 @@ def test_a_region_ends_where_control_leaves_it(leaving: str):
     """
     found = run(body)
     assert found.problems == []
-    rounds = {"break": [True, False], "continue": [True, False, True], "return": [True, False]}
+    iterations = {"break": [True, False], "continue": [True, False, True], "return": [True, False]}
     one = [wire.START, wire.START, wire.INSTANT, wire.END, wire.END]
     expected = [
-        kind for marked in rounds[leaving] for kind in one if marked or kind != wire.INSTANT
+        kind for marked in iterations[leaving] for kind in one if marked or kind != wire.INSTANT
     ]
     assert kinds(found) == expected
 

@@ -33,13 +33,13 @@ from weft.profiler.summary import duration
 
 
 @weft.kernel
-def spin_kernel(out: weft.Tensor, rounds: weft.i32, on: weft.Constexpr[bool]):
+def spin_kernel(out: weft.Tensor, iterations: weft.i32, on: weft.Constexpr[bool]):
     p = Profiler(("outer", "inner", "tick"), groups=("even", "odd"), enabled=on)
     tid = weft.thread_idx.x
     p.init(tid % 2)
     total = weft.f32(tid)
-    with p.range("outer", payload=rounds):
-        for step in range(rounds):
+    with p.range("outer", payload=iterations):
+        for step in range(iterations):
             with p.range("inner"):
                 for _ in range(50):
                     total = total * 1.0001 + 0.5
@@ -48,8 +48,8 @@ def spin_kernel(out: weft.Tensor, rounds: weft.i32, on: weft.Constexpr[bool]):
 
 
 @weft.jit
-def spin(out: weft.Tensor, rounds: weft.i32, on: weft.Constexpr[bool] = True):
-    spin_kernel(out, rounds, on).launch(grid=3, block=8)
+def spin(out: weft.Tensor, iterations: weft.i32, on: weft.Constexpr[bool] = True):
+    spin_kernel(out, iterations, on).launch(grid=3, block=8)
 
 
 @weft.jit
@@ -59,11 +59,11 @@ def spin_twice(out: weft.Tensor, times: weft.i32):
     spin_kernel(out, 2, True).launch(grid=2, block=8)
 
 
-def captured(rounds: int = 4, calls: int = 1) -> Trace:
+def captured(iterations: int = 4, calls: int = 1) -> Trace:
     out = np.zeros(8, np.float32)
     with capture(words=4096) as trace, trace.span("calls"):
         for _ in range(calls):
-            spin(out, rounds)
+            spin(out, iterations)
     return trace
 
 
@@ -84,7 +84,7 @@ def test_every_launch_in_a_capture_is_collected():
         assert len(launch.recording.records) == 6 * (2 + 3 * 4)
 
 
-def test_launches_of_one_host_function_are_told_apart():
+def test_launches_of_one_host_function_are_distinguished():
     out = np.zeros(8, np.float32)
     with capture(words=4096) as trace:
         spin_twice(out, 1)
@@ -219,7 +219,7 @@ def test_a_profiler_changes_no_signature():
 
 
 def test_spans_have_names_and_times_that_nest():
-    spans = captured(rounds=5).spans()
+    spans = captured(iterations=5).spans()
     assert len(spans) == 6 * 6
     outer = spans[spans["event"] == "outer"]
     inner = spans[spans["event"] == "inner"]
@@ -236,7 +236,7 @@ def test_spans_have_names_and_times_that_nest():
 
 def test_spans_are_a_dataframe_where_pandas_is_installed():
     pandas = pytest.importorskip("pandas")
-    trace = captured(rounds=5)
+    trace = captured(iterations=5)
     frame = trace.to_dataframe()
     assert isinstance(frame, pandas.DataFrame)
     spans = trace.spans()
@@ -248,7 +248,7 @@ def test_spans_are_a_dataframe_where_pandas_is_installed():
 
 
 def test_corrected_durations_are_less_the_records_inside():
-    trace = captured(rounds=2)
+    trace = captured(iterations=2)
     trace.cost_ns = 10.0
     spans = trace.spans()
     outer, inner = spans[spans["event"] == "outer"], spans[spans["event"] == "inner"]
@@ -257,7 +257,7 @@ def test_corrected_durations_are_less_the_records_inside():
 
 
 def test_the_summary_is_a_table_of_groups_and_events():
-    trace = captured(rounds=3)
+    trace = captured(iterations=3)
     lines = trace.summary().splitlines()
     assert re.match(r"launch 0: spin_kernel  grid 3, block 8  6 tracks  span .*0 lost\)", lines[0])
     assert lines[1].split()[:4] == ["group", "event", "n", "total"]
@@ -404,7 +404,7 @@ def test_calibration_finds_the_step_and_the_price_of_a_record():
 
 def test_inflation_compares_two_programs():
     slow, fast = (lambda: time.sleep(0.004)), (lambda: time.sleep(0.001))
-    assert inflation(slow, fast, rounds=5) > 1.5
+    assert inflation(slow, fast, samples=5) > 1.5
 
 
 def test_inflation_measures_recording_markers(monkeypatch):
@@ -417,7 +417,7 @@ def test_inflation_measures_recording_markers(monkeypatch):
     monkeypatch.setattr(capturing, "LaunchWords", remember)
     out = np.zeros(8, np.float32)
     with capture(words=64) as outer:
-        inflation(lambda: spin(out, 30), lambda: spin(out, 30, False), rounds=3)
+        inflation(lambda: spin(out, 30), lambda: spin(out, 30, False), samples=3)
     assert outer.launches == []
     with capture() as trace:
         spin(out, 30)

@@ -69,7 +69,7 @@ def recorded(
         ("u64", 2**64 - 1),
     ],
 )
-def test_a_stride_that_no_track_can_take_is_told(dtype: str, stride: int):
+def test_a_stride_that_no_track_can_take_is_reported(dtype: str, stride: int):
     recording, words = recorded("n", n=stride, dtype=dtype)
     assert len(recording.records) == 0
     assert any("write_stride is not in 1 .. 2^31 - 1" in text for text in recording.problems)
@@ -93,14 +93,14 @@ def test_a_constant_stride_that_no_track_can_take_is_refused(stride: int):
 @pytest.mark.parametrize(
     ("dtype", "groups"), [("i32", -1), ("i64", 2**32 + 1), ("i64", 2**63 - 1), ("u64", 2**63)]
 )
-def test_a_number_of_groups_that_wraps_is_told(dtype: str, groups: int):
+def test_a_number_of_groups_that_wraps_is_reported(dtype: str, groups: int):
     recording, words = recorded("8", "n", n=groups, dtype=dtype)
     assert any("tracks" in text for text in recording.problems)
     assert not words[1:].any()
 
 
 @pytest.mark.parametrize(("dtype", "group"), [("i32", -1), ("i64", 2**32), ("u64", 2**32)])
-def test_a_group_that_wraps_is_told(dtype: str, group: int):
+def test_a_group_that_wraps_is_reported(dtype: str, group: int):
     recording, words = recorded(group="n", n=group, dtype=dtype)
     assert any("group_id outside" in text for text in recording.problems)
     assert not words[1:].any()

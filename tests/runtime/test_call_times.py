@@ -76,7 +76,7 @@ def test_the_first_call_tells_load_and_launch_apart(
 
 
 @on_fake(devices=2)
-def test_a_preload_is_told_when_it_happens_and_not_again(
+def test_a_preload_is_reported_when_it_happens_and_not_again(
     fake: FakeCuda, capfd: pytest.CaptureFixture[str]
 ):
     function = compiled().register(fake)
@@ -93,7 +93,9 @@ def test_a_preload_is_told_when_it_happens_and_not_again(
 
 
 @on_fake()
-def test_of_many_first_calls_at_once_one_is_told(fake: FakeCuda, capfd: pytest.CaptureFixture[str]):
+def test_of_many_first_calls_at_once_one_is_reported(
+    fake: FakeCuda, capfd: pytest.CaptureFixture[str]
+):
     function = compiled().register(fake)
     tensors = [empty(32, weft.f32, 0) for _ in range(8)]
     capfd.readouterr()

@@ -282,7 +282,7 @@ def test_fewer_threads_than_before_work_alone(compiled, threads):
 
 @weft.kernel
 def uneven_kernel(out: weft.Tensor, n: weft.i32):
-    """Block b does b rounds, so that the thread with the first blocks is done long before the others."""
+    """Block b does b iterations, so that the thread with the first blocks is done long before the others."""
     x = 0
     for i in range(weft.block_idx.x * n):
         x = x * 3 + i
@@ -299,14 +299,14 @@ def uneven(out: weft.Tensor[weft.i32, ("n",)], n: weft.i32):
     sampled(itertools.product([2, 3, 8], [2, 3, 65, 1000, 70_001]), 2, several=True),
 )
 def test_every_block_runs_once_however_long_the_others_take(threads, count, blocks):
-    rounds = 2_000_000 // blocks**2 + 1
+    iterations = 2_000_000 // blocks**2 + 1
     one, many = np.zeros(blocks, np.int32), np.zeros(blocks, np.int32)
     fn = weft.compile(uneven, one, 1)
     threads(1)
-    fn(one, rounds)
+    fn(one, iterations)
     threads(count)
-    fn(np.zeros_like(many), rounds)
-    fn(many, rounds)
+    fn(np.zeros_like(many), iterations)
+    fn(many, iterations)
     np.testing.assert_array_equal(many, one)
     assert (many & 1).all()
 

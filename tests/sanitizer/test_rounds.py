@@ -17,7 +17,7 @@ def add_kernel(b: weft.Tensor, a: weft.Tensor):
 
 @pytest.mark.parametrize("threads", [1, 3, 16])
 @pytest.mark.parametrize("distance", [-5, -1, 0, 1, 7, 8])
-def test_rounds_over_views_race_where_they_overlap(threads, distance):
+def test_iterations_over_views_race_where_they_overlap(threads, distance):
     x = np.zeros(32, np.float32)
     b, a = x[8 : 8 + 16], x[8 + distance : 8 + distance + 16]
     with weft.sanitize("all"):

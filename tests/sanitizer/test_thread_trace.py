@@ -50,18 +50,18 @@ smooth_kernel: block (1, 0, 0) of (2, 1, 1), thread (2, 0, 0) of (64, 1, 1)
    -4          return total / 2.0                                     # returns 66.5
     6          b[i] = mean(a[i], a[i + 1])                            # b[66] = 66.5
     7      total = weft.f32(0.0)                                      # total = 0.0
-    8      for k in range(n):                                         # round 1: k = 0
+    8      for k in range(n):                                         # iteration 1: k = 0
     9          if k % 2 == 0:                                         # true
    10              continue
-           ... 3 more rounds ...
-    8      for k in range(n):                                         # round 5: k = 4
+           ... 3 more iterations ...
+    8      for k in range(n):                                         # iteration 5: k = 4
     9          if k % 2 == 0:                                         # true
    10              continue
-   12      while total > 3.0:                                         # round 1
+   12      while total > 3.0:                                         # iteration 1
    13          total -= tile[1]                                       # tile[1] is 0.5, total = 3.5
-   12      while total > 3.0:                                         # round 2
+   12      while total > 3.0:                                         # iteration 2
    13          total -= tile[1]                                       # tile[1] is 0.5, total = 3.0
-   14      for _ in range(n - 20):                                    # no round
+   14      for _ in range(n - 20):                                    # no iteration
    16      weft.atomic_add(b, 0, total)                               # b[0] was 198.5"""
 
 
@@ -87,7 +87,7 @@ def relative(text):
 
 
 def test_it_prints_the_lines_with_what_happened_there(smooth):
-    assert relative(smooth[0].text(rounds=1)) == SMOOTH
+    assert relative(smooth[0].text(iterations=1)) == SMOOTH
 
 
 def test_loops_and_coroutines_tell_the_same(smooth):
@@ -134,7 +134,7 @@ def copy_twice(a: weft.Tensor, b: weft.Tensor):
         (np.float32, -np.inf, "-inf"),
     ],
 )
-def test_numbers_of_every_kind_are_told_as_they_are(dtype, value, text):
+def test_numbers_of_every_kind_are_reported_as_they_are(dtype, value, text):
     a = np.full(4, value, dtype)
     trace = trace_thread(copy_twice, (a, np.zeros_like(a)), thread=1, show=False)
     told = [event for event in trace.launches[0].events if event.kind in ("assigned", "written")]
@@ -259,7 +259,7 @@ def state_kernel(a: weft.Tensor):
     a[1] = box.value * table["x"][0]
 
 
-def test_objects_lists_and_dicts_are_told_too():
+def test_objects_lists_and_dicts_are_reported_too():
     trace = trace_thread(state_kernel[1, 1], (np.full(2, 0.5, np.float32),), show=False)
     assert [(event.name, event.shown) for event in trace if event.kind == "assigned"] == [
         ("first", "0.5"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that share a cold cache, some killed at random: ``python -m tests.stress.cold_cache <how> <rounds>``.
+"""Processes that share a cold cache, some killed at random: ``python -m tests.stress.cold_cache <how> <iterations>``.
 
 WEFT_CACHE_DIR is their folder, which fails as `how` says. Prints how many were killed; fails if another had a wrong
 result, or an entry is not whole.
@@ -76,12 +76,12 @@ def storm(how: str) -> int:
     return killed
 
 
-def main(how: str, rounds: int) -> None:
-    """Rounds, each on an empty folder; then a process that finds what they kept."""
+def main(how: str, iterations: int) -> None:
+    """Repeats, each on an empty folder; then a process that finds what they kept."""
     with override(no_cache=True):
         check(1.0)  # what is imported once is there
     killed = 0
-    for _ in range(rounds):
+    for _ in range(iterations):
         shutil.rmtree(FOLDER, ignore_errors=True)
         FOLDER.mkdir(mode=0o500 if how == "read-only" else 0o700)
         killed += storm(how)

@@ -109,7 +109,7 @@ def test_fragments_in_tiles_lie_where_their_layout_says(unit, shape, dtype, swiz
 
 
 @pytest.mark.parametrize("swizzle", [None, 32, 64, 128])
-def test_wide_elements_in_narrow_panels_follow_the_layout(swizzle):
+def test_wide_elements_in_narrow_atoms_follow_the_layout(swizzle):
     test_fragments_in_tiles_lie_where_their_layout_says("wgmma", (64, 16), "f64", swizzle, False)
 
 
@@ -189,7 +189,7 @@ def test_what_a_gpu_refuses_of_addresses_is_an_error():
 def test_expected_ends_are_not_differences():
     found = Found()
     found.add(1, "same", "", "fragments")
-    found.add(2, "refused TILE_PANEL", "text", "tiles")
+    found.add(2, "refused TILE_SWIZZLE_ATOM", "text", "tiles")
     found.add(3, "values", "seed 3", "tiles")
     assert found.differences == ["seed 3"]
     assert "3 cases" in found.summary()

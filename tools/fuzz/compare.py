@@ -118,7 +118,7 @@ def difference(program: Program, levels: Iterable[int] = tuple(RUNS)) -> Differe
 
 
 def _compiled(program: Program, options: str) -> Iterator[Callable[..., object]]:
-    """The program's `host`; then by the CPU's other engine; then with its rounds spread as on a GPU, as loops."""
+    """The program's `host`; then by the CPU's other engine; then with iterations distributed as on a GPU, in loops."""
     host = weft.compile(defined(program.source), *given(program), options=options)
     yield host
     if any("split at" in remark.message for remark in host.remarks):

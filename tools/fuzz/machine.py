@@ -315,7 +315,7 @@ class _Kernel:
     def __call__(self, *arguments: object) -> SimpleNamespace:
         bound = _bound(self.function, arguments)
         return SimpleNamespace(
-            # How many rounds a grid is for is a matter of speed alone.
+            # The number of iterations of a grid matters for speed alone.
             launch=lambda grid=1, block=1, over=0: self.machine.launch(
                 self.function, bound, grid, block
             )
@@ -380,7 +380,7 @@ class Machine:
         return Array(self.here, dtype, dims, private=True)
 
     def _each(self, extent: Any) -> Generator[Any]:
-        """All rounds, in the first thread of the grid; to the arrays each is a thread of a block of its own."""
+        """All iterations, in the first thread of the grid; to the arrays each is a thread of a block of its own."""
         if self.block or self.thread:
             return
         extents = extent if isinstance(extent, tuple) else (extent,)

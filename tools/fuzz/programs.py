@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ELEMENTS = tuple(type_ for type_ in (*NUMBERS, BOOL) if type_ != BF16)  # NumPy has them
 COUNTED = ("atomic_add", "atomic_max", "atomic_min", "atomic_and", "atomic_or", "atomic_xor")
-ROUNDS = 5
+ITERATIONS = 5
 INDENT = "    "
 
 
@@ -277,10 +277,10 @@ class Writer:
         inner.scope.variables[variable] = I32 if widest == I32 else SIGNED[64]
         body = self.block_of(inner, 2)
         text = ", ".join(bounds if self.chance(0.6) or "(" in bounds[2] else bounds[:2])
-        rounds = f"range({text})"
+        iterations = f"range({text})"
         if self.chance(0.2):
-            rounds = f"weft.unroll({rounds}, {self.random.randrange(1, 6)})"
-        lines = self.nested(f"for {variable} in {rounds}:", body)
+            iterations = f"weft.unroll({iterations}, {self.random.randrange(1, 6)})"
+        lines = self.nested(f"for {variable} in {iterations}:", body)
         if self.chance(0.25):
             lines += self.nested("else:", self.block_of(place.inner(), 1))
         return lines
@@ -289,17 +289,19 @@ class Writer:
         """A sum that begins as a literal, and so is wide."""
         name, type_ = self.name(), self.random.choice(NUMBERS)
         start = "0.0" if type_.kind == "f" else "0"
-        rounds = self.random.choice(("range", "weft.static_range"))
+        iterations = self.random.choice(("range", "weft.static_range"))
         term = f"{name} {self.random.choice('+-')}= {self.of(type_, place, 2)}"
         lines = [f"{name} = {start}"]
-        lines += self.nested(f"for _ in {rounds}({self.random.randrange(1, 4)}):", [term])
+        lines += self.nested(f"for _ in {iterations}({self.random.randrange(1, 4)}):", [term])
         place.scope.variables[name] = wide(type_)
         return lines
 
     def while_loop(self, place: Place) -> list[str]:
         """`while`, which ends by a count of its own."""
         count, inner = self.name(), place.inner(loop=True)
-        head = f"while {count} < {self.random.randrange(1, ROUNDS)} and {self.condition(place)}:"
+        head = (
+            f"while {count} < {self.random.randrange(1, ITERATIONS)} and {self.condition(place)}:"
+        )
         body = [f"{count} += 1", *self.block_of(inner, 2)]
         lines = [f"{count} = weft.i32(0)", *self.nested(head, body)]
         if self.chance(0.25):
@@ -465,12 +467,12 @@ class Writer:
             if text.startswith("out")
         ]
 
-    def rounds(self, name: str) -> list[str]:
-        """A kernel whose threads share independent rounds, each with an element of its own."""
+    def iterations(self, name: str) -> list[str]:
+        """A kernel whose threads share independent iterations, each with an element of its own."""
         prelude = Place(self.uniform())
         lines: list[str] = []
         for _ in range(self.random.randrange(3)):
-            type_, known = self.expressions.type(), f"p{len(lines)}"  # which no round assigns
+            type_, known = self.expressions.type(), f"p{len(lines)}"  # which no iteration assigns
             lines.append(f"{known} = {self.of(type_, prelude)}")
             prelude.scope.variables[known] = type_
         rows = self.random.randrange(1, 5)
@@ -491,7 +493,7 @@ class Writer:
         if width:
             place.scope.variables |= {"row": I32, "column": I32}
             body.append(f"i = row * {width} + column")
-        is_short = self.chance(0.5)  # only of short rounds several are in turn
+        is_short = self.chance(0.5)  # only of short iterations several are in turn
         body += [] if is_short else self.block_of(place, 4)
         if self.chance(0.2):
             body += self.nested(f"if {self.condition(place)}:", ["continue"])
@@ -598,7 +600,7 @@ class Writer:
             lines += [*self.helper(number), ""]
         kernels = [f"kernel{k}" for k in range(self.random.choice((1, 1, 1, 2)))]
         for kernel in kernels:
-            lines += [*(self.rounds if self.chance(0.25) else self.kernel)(kernel), ""]
+            lines += [*(self.iterations if self.chance(0.25) else self.kernel)(kernel), ""]
         lines += self.host(kernels)
         arguments: list[Any] = [
             (type_.name, (self.threads,), self.numbers(type_, self.threads))

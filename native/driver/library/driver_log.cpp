@@ -78,7 +78,7 @@ std::string take_driver_log(const char* function) {
   const std::string text(t_log->text, is_recent(*t_log) ? t_log->size : 0);
   t_log->size = 0;
   std::string own, lines;
-  bool is_told_apart = false;
+  bool is_separated = false;
   for (size_t start = 0; start < text.size();) {
     const size_t end = std::min(text.find('\n', start), text.size());
     const std::string line = text.substr(start, end - start);
@@ -88,12 +88,12 @@ std::string take_driver_log(const char* function) {
       lines += (lines.empty() ? "" : "\n    ") + line;
       continue;
     }
-    is_told_apart = true;
+    is_separated = true;
     // The name may carry a version suffix: cuMemAlloc_v2.
     if (line.compare(from + sizeof(kEndOfCall) - 1, strlen(function), function) == 0) own = lines;
     lines.clear();
   }
-  return is_told_apart ? own : lines;
+  return is_separated ? own : lines;
 }
 
 }  // namespace weft

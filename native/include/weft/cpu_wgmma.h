@@ -12,12 +12,12 @@ extern "C" {
 #endif
 
 // An operand: a swizzled tile in shared memory. An element lies at
-// (column / panel) * panel_stride + row * panel + column % panel elements, and the address is XORed with
-// (address >> 3) & mask. A fragment has a panel of 0.
+// (column / atom) * atom_stride + row * atom + column % atom elements, and the address is XORed with
+// (address >> 3) & mask. A fragment has an atom of 0.
 typedef struct weft_wgmma_operand {
-  int64_t panel_stride;  // elements
+  int64_t atom_stride;  // elements
   int32_t type;          // enum weft_mma_type, of cpu_mma.h
-  int32_t panel;         // columns of a panel
+  int32_t atom;         // columns of an atom
   int32_t mask;
   int32_t k_is_row;  // whether rows of the storage are steps along K
 } weft_wgmma_operand;

@@ -65,9 +65,9 @@ typedef struct weft_tma_tile {
   int32_t box[WEFT_TENSOR_MAP_RANK];
   int32_t mask;  // of the swizzle, 0 for none
   int64_t
-      strides[WEFT_TENSOR_MAP_RANK];  // between adjacent elements; of the last dimension 1, within a panel
-  int64_t panel_columns;
-  int64_t panel_stride;  // elements from one panel to the next
+      strides[WEFT_TENSOR_MAP_RANK];  // between adjacent elements; of the last dimension 1, within an atom
+  int64_t atom_columns;
+  int64_t atom_stride;  // elements from one column of atoms to the next
 } weft_tma_tile;
 
 #ifdef __cplusplus

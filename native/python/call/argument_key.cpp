@@ -51,7 +51,7 @@ LayoutClass layout_of(const DLTensor& tensor) {
   return tensor.shape[last] == 1 || tensor.strides[last] == 1 ? kInner : kStrided;
 }
 
-// What a direct call's code may know of an address: few classes, so that few functions are compiled.
+// Alignment classes of a direct call's addresses: few, so that few functions are compiled.
 uint8_t alignment_of(const DLTensor& tensor) {
   const uint64_t bits = static_cast<uint64_t>(tensor.dtype.bits) * tensor.dtype.lanes;
   const uint64_t bytes = bits <= 8 ? 1 : (bits + 7) / 8;

@@ -129,7 +129,7 @@ PyObject* call_key(PyObject*, PyObject* const* given, Py_ssize_t count) {
   }
   Reference made(failed == 0 ? key.to_object() : nullptr);
   if (made && PyObject_Hash(made.get()) != -1) return made.release();
-  // The function itself reports what is wrong with an argument.
+  // The function itself reports a wrong argument.
   if (PyErr_Occurred()) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError) && !PyErr_ExceptionMatches(PyExc_ValueError)) return nullptr;
     PyErr_Clear();

@@ -94,7 +94,7 @@ class ArgumentKind(Frozen):
     """The kind of one argument of a compiled function. Subclasses, one per file, are listed in ARGUMENT_KINDS.
 
     Attributes:
-        title: what users may pass, for lists in messages.
+        title: the accepted values, for lists in messages.
         is_passed: whether callers of the compiled function pass it.
         is_staged: whether the host function gets it as a run-time value.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users' own classes as arguments: `weft.register_argument`.
 
-In: a class and a function from an instance to what is passed for it. Out: the value that the other kinds look
+In: a class and a function that converts an instance to an argument. Out: the value that the other kinds look
 at. The marshaller keeps the table, which every path shares.
 """
 

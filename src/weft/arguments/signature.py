@@ -66,7 +66,7 @@ class Parameter(Frozen):
 
     Attributes:
         name: its name.
-        kind: what it is.
+        kind: of the argument.
         default: its default, or MISSING.
         keyword_only: whether it must be passed by name.
         positional_only: whether it cannot be passed by name.
@@ -374,7 +374,7 @@ def _accepted() -> str:
 
 
 def without_none(annotation: object) -> tuple[object, bool]:
-    """The annotation without its `| None`, and whether it had one; of an `Annotated` what is for weft."""
+    """The annotation without its `| None`, and whether it had one; of an `Annotated` weft's part."""
     if typing.get_origin(annotation) is typing.Annotated:
         plain, *said = typing.get_args(annotation)
         annotation = next((one for one in said if _is_annotation(one)), plain)

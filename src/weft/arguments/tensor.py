@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The argument kind of tensors: what the wrapper checks and compiled code relies on.
+"""The argument kind of tensors: checks of the wrapper, on which compiled code relies.
 
 In: a `TensorSpec` (annotation or fake) and an example tensor. Out: `TensorKind`: dtype, dims, layout, strides,
 alignment, device.
@@ -148,7 +148,7 @@ class TensorKind(ArgumentKind):
 
 
 class _Merge(NamedTuple):
-    """Merges what a tensor's annotation declares with what its example or fake gives."""
+    """Merges the facts of a tensor's annotation with those of its example or fake."""
 
     declared: TensorSpec
     given: TensorSpec

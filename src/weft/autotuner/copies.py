@@ -2,7 +2,7 @@
 """Copies of a call's arguments, so that trials never touch the user's memory, and whether two trials wrote the same.
 
 In: arguments of any library. Out: sets of the same arguments over memory of their own: same shapes, strides, alignments
-and overlaps; what is written can be restored. Ranges of bytes are copied, so no element type matters. A kernel of
+and overlaps; written arrays can be restored. Ranges of bytes are copied, so no element type matters. A kernel of
 weft's own compares on the device, for every element type: the names of those that differ, and by how much.
 """
 
@@ -77,11 +77,11 @@ class Set:
         self.values = [_rebuilt(value, self._moved) for value in user.values]
 
     def restore(self) -> None:
-        """Writes what the kernels write to once more, as the user has it."""
+        """Restores the arrays that kernels write to the user's values."""
         self._copy([span.low if span.is_written else None for span in self._user.spans])
 
     def copied(self) -> Set:
-        """Another set, with what is in this one now."""
+        """Another set, with the present contents of this one."""
         return Set(self._user, self)
 
     def written(self) -> list[tuple[str, Any]]:

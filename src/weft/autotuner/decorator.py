@@ -2,7 +2,7 @@
 """`weft.autotune`, and `weft.autotune.sweep`, which tunes many problems on many workers.
 
 In: a host function and a space; problems and an executor. Out: a `Tuned` function; results. Each task makes its
-arguments where it runs, and returns a result as JSON. Tasks share nothing but what is pickled: the function and the
+arguments where it runs, and returns a result as JSON. Tasks share only pickled objects: the function and the
 maker by name, the problem, numbers of configurations.
 """
 
@@ -30,7 +30,7 @@ class Autotune:
 
     Calls leave out the parameters of `space`. The first call with new argument types, a new key or on a new device
     tries the configurations on copies of the arguments, so that these are only read, keeps the result on disk, and runs
-    the best. Where the tuner calls a function of yours, its parameters say what it receives: parameters of the tuned
+    the best. Your functions that the tuner calls select their arguments by name: parameters of the tuned
     function by name, and sizes by the symbolic dimensions of annotations.
 
     Example:
@@ -82,14 +82,14 @@ class Autotune:
             prune_compiled: says so after compiling; it can also name `kernels` (`fn.kernels`), `remarks`
                 (`fn.remarks`) and `occupancy`, a function of a block's threads: the part of a multiprocessor's warps
                 that they fill. None: what spills registers is dropped unless everything does.
-            check: compares what each trial writes with what the first has written: the largest difference allowed,
+            check: compares each trial's outputs with the first one's: the largest difference allowed,
                 absolute below 1 and relative above; 0 is equality. None does not compare.
             file: a JSON file of results that ships with the program, relative to the function's file; it is read
                 before the user's own, and written by `save`.
             samples: timed calls of each configuration, at most.
             seconds: time spent on the calls of each configuration, at most, after the fifth.
             workers: processes that compile; None: as many as CPUs if it is worth it, 0: none.
-            progress: whether to say on standard error what is being done; None: if that is a terminal.
+            progress: whether to show progress on standard error; None: if that is a terminal.
         Returns:
             A decorator, which returns a `Tuned` function.
         Raises:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of a tuned function: what a call passes, what the tuner chooses, and what a key is made of.
+"""The parameters of a tuned function: those of a call, those that the tuner chooses, and those of the key.
 
 In: a host function and the names that are chosen. Out: calls bound as Python binds them; values by name, also those of
 dimensions.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.api import JitFunction
 
 UNSET: Final[Any] = object()
-"""Stands for what the tuner chooses."""
+"""Placeholder of a parameter that the tuner chooses."""
 
 
 class Parameters:
@@ -111,16 +111,16 @@ class Parameters:
         role: str,
         bound: Sequence[Any],
         said: Mapping[str, Any],
-        spread: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
     ) -> Any:
         """Calls a user's function with what its parameters name.
 
         Args:
             asked: the function.
-            role: what it is, for messages.
+            role: of the function, for messages.
             bound: the tuned function's call.
             said: further values by name, which count first.
-            spread: what its ``**keywords`` receive, if it has them.
+            extra: for its ``**keywords``, if it has them.
         Raises:
             SignatureError: if it names something else.
         """
@@ -129,7 +129,7 @@ class Parameters:
         given: dict[str, Any] = {}
         for name, parameter in inspect.signature(asked).parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
-                given.update((k, v) for k, v in (spread or said).items() if k not in given)
+                given.update((k, v) for k, v in (extra or said).items() if k not in given)
             elif parameter.kind is not parameter.VAR_POSITIONAL:
                 try:
                     given[name] = said[name] if name in said else self.value(name, bound)
@@ -147,7 +147,7 @@ class Parameters:
         )
 
     def _make_binder(self, chosen: set[str]) -> Callable[..., tuple[Any, ...]]:
-        """As `specializations.make_binder`; what is chosen may be left out, and is passed by name."""
+        """As `specializations.make_binder`; tuned parameters may be left out, and are passed by name."""
         function = self.function.function
         code = function.__code__
         defaults = dict(
@@ -197,7 +197,7 @@ def shape_of(value: object) -> tuple[int, ...]:
 
 
 class Key:
-    """The key of a choice, beside the types of the arguments: sizes, values, or what a function makes of them."""
+    """The key of a choice, beside the types of the arguments: sizes, values, or a function's result."""
 
     def __init__(self, said: object, parameters: Parameters) -> None:
         self._parameters = parameters
@@ -262,7 +262,7 @@ def _part(value: Any, what: str, parameters: Parameters) -> Any:
 
 
 def refuse_partial(parameters: Parameters, bound: Sequence[Any]) -> None:
-    """The error of a call that passes some of what is chosen."""
+    """The error of a call that passes some of the tuned parameters, not all."""
     given = [parameters.names[i] for i in parameters.chosen if bound[i] is not UNSET]
     missing = [parameters.names[i] for i in parameters.chosen if bound[i] is UNSET]
     raise UnavailableError(

@@ -99,7 +99,7 @@ class Entrant:
 
     Attributes:
         samples: seconds of each call so far.
-        error: what a call raised, or None.
+        error: of a call, or None.
         is_stopped: whether it was left behind.
     """
 
@@ -145,7 +145,7 @@ class Race:
         clock: of the device.
         samples: calls of each configuration, at most.
         seconds: after these a configuration is measured no more, if it has `LEAST_SAMPLES`.
-        told: called after each repetition with the number of samples and of entrants that are left.
+        report: called after each repetition with the number of samples and of entrants that are left.
     """
 
     def __init__(
@@ -154,12 +154,12 @@ class Race:
         clock: Clock,
         samples: int,
         seconds: float,
-        told: Callable[[int, int], object] = lambda samples, left: None,
+        report: Callable[[int, int], object] = lambda samples, left: None,
     ) -> None:
         self._sets = sets
         self._clock = clock
         self._samples, self._seconds = samples, seconds
-        self._told = told
+        self._report = report
         self._turn = 0
 
     def run(self, entrants: Sequence[Entrant]) -> None:
@@ -169,22 +169,22 @@ class Race:
                 if entrant.error is None:
                     entrant.run(self._clock, self._next_set())
         left = [entrant for entrant in entrants if entrant.error is None]
-        rounds = 0
-        while left and rounds < self._samples:
+        samples = 0
+        while left and samples < self._samples:
             for entrant in left:
                 took = entrant.run(self._clock, self._next_set())
                 if took is not None:
                     entrant.samples.append(took)
-            rounds += 1
+            samples += 1
             left = self._still_racing(left)
-            self._told(rounds, len(left))
-            if self._is_enough(left, rounds):
+            self._report(samples, len(left))
+            if self._is_enough(left, samples):
                 break
 
-    def _is_enough(self, left: Sequence[Entrant], rounds: int) -> bool:
-        if rounds < LEAST_SAMPLES:
+    def _is_enough(self, left: Sequence[Entrant], samples: int) -> bool:
+        if samples < LEAST_SAMPLES:
             return False
-        if len(left) == 1 and rounds >= ALONE_SAMPLES:
+        if len(left) == 1 and samples >= ALONE_SAMPLES:
             return True
         return max((sum(entrant.samples) for entrant in left), default=0.0) > self._seconds
 

@@ -82,7 +82,7 @@ class Subject(NamedTuple):
 
     Attributes:
         function: its module and name.
-        source: digest of its text and of that of what it calls.
+        source: digest of its text and of the functions that it calls.
         space: digest of all configurations.
         signature: the types of the arguments.
         key: the key's values by name.
@@ -127,8 +127,10 @@ class Result(NamedTuple):
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
-        told = f"{len(self.trials)} tried, {self.refused} refused by prune, in {self.seconds:.1f} s"
-        return "\n".join([self._head(), *lines, told])
+        summary = (
+            f"{len(self.trials)} tried, {self.refused} refused by prune, in {self.seconds:.1f} s"
+        )
+        return "\n".join([self._head(), *lines, summary])
 
     def plot(self, path: str | PathLike[str] | None = None, *, most: int = 40) -> Any:
         """Draws the configurations that were measured, the best first.
@@ -327,7 +329,7 @@ _NUMBERS: Final = (
 
 
 def as_document(function: str, source: str, results: Sequence[Result]) -> str:
-    """The text of a file: what the results of one function have in common, then each."""
+    """The text of a file: the common part of one function's results, then each result."""
     document = {
         "format": FORMAT,
         "function": function,

@@ -191,7 +191,7 @@ def _add(function: Any, lines: dict[str, str]) -> None:
     bounds = ""
     if isinstance(function, KernelFunction):
         bounds = repr([getattr(function, bound) for bound in _BOUNDS])
-    lines[name] = bounds  # before what it names: functions may name each other
+    lines[name] = bounds  # before its names: functions may name each other
     try:
         source = read_source(function)
     except (WeftError, OSError):

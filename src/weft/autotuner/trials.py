@@ -86,7 +86,7 @@ class _Candidate:
         self.trial = self.trial._replace(state=state, reason=reason)
 
     def fail(self, error: Exception) -> None:
-        """Takes it out of the race for what it raised."""
+        """Takes it out of the race for its error."""
         self.error = error
         self.drop("failed", _reason(error))
 
@@ -94,7 +94,7 @@ class _Candidate:
 def occupancy(compiled: Any, threads: int, shared_memory_bytes: int = 0) -> float:
     """The part of a multiprocessor's warps that blocks of so many threads fill, the least of the kernels'.
 
-    1 on a target without registers to share. `shared_memory_bytes` is what the launch adds to a kernel's own.
+    1 on a target without registers to share. `shared_memory_bytes` are the launch's, beside the kernel's own.
     """
     if not compiled.architecture or compiled.target != "cuda":
         return 1.0
@@ -226,7 +226,7 @@ class Trials:
                 self._clock(signature),
                 self._rules.samples,
                 self._rules.seconds,
-                lambda samples, left: self._progress.now(f"round {samples}, {left} left"),
+                lambda samples, left: self._progress.now(f"sample {samples}, {left} left"),
             )
             race.run(entrants)
         for candidate, entrant in zip(candidates, entrants, strict=True):
@@ -251,7 +251,7 @@ class Trials:
         return call
 
     def _compare(self, candidates: Sequence[_Candidate], made: Set, tolerance: float) -> None:
-        """Runs each once, and compares what it has written with what the first has.
+        """Runs each once, and compares its outputs with the first one's.
 
         Raises:
             TuningError: if they differ.
@@ -273,7 +273,7 @@ class Trials:
             for name, difference in differing(expected.written(), made.written(), tolerance):
                 raise TuningError(
                     "AUTOTUNE_RESULTS_DIFFER",
-                    f"{self._name}: with {_words(candidate.configuration)}, argument '{name}' is not what it is with "
+                    f"{self._name}: with {_words(candidate.configuration)}, argument '{name}' differs from that with "
                     f"{_words(reference)}: the largest difference is {difference:.3g}, allowed is {tolerance:g}",
                     hint="one of the two is wrong, or check= allows too little",
                 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tuned function: a call finds the configuration of its key, and tunes when it meets a key first.
 
-In: a host function, a space, a key. Out: the results of calls. What is found once stands in a dictionary.
+In: a host function, a space, a key. Out: the results of calls. Results are kept in a dictionary.
 """
 
 from __future__ import annotations

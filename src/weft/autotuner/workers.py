@@ -76,11 +76,11 @@ def compile_elsewhere(
     examples: Mapping[int, tuple[tuple[Any, ...], dict[str, Any]]],
     target: TargetChoice,
     workers: int,
-    told: Callable[[int], object],
+    report: Callable[[int], object],
 ) -> dict[int, Failure]:
     """Compiles a function for several calls in other processes; those that failed, by number.
 
-    A process that cannot be started or ends early is not an error: what it leaves is compiled by the caller.
+    A process that cannot be started or ends early is not an error: the caller compiles the rest.
     """
     source = read_source(function)
     try:
@@ -94,7 +94,7 @@ def compile_elsewhere(
         return {}
     is_cuda = target.backend.device_type == CUDA
     task = pickle.dumps(_Task(reference, target.architecture if is_cuda else ""))
-    pool = _Pool(waiting, task, _PROGRAM.format(list(reference.path)), told)
+    pool = _Pool(waiting, task, _PROGRAM.format(list(reference.path)), report)
     pool.run(min(workers, len(waiting)))
     return pool.failed
 
@@ -107,12 +107,12 @@ class _Pool:
         waiting: Sequence[tuple[int, bytes]],
         task: bytes,
         program: str,
-        told: Callable[[int], object],
+        report: Callable[[int], object],
     ) -> None:
         self.failed: dict[int, Failure] = {}
         self._waiting = list(reversed(waiting))
         self._task, self._program = task, program
-        self._told = told
+        self._report = report
         self._done = 0
         self._lock = threading.Lock()
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -122,7 +122,7 @@ class _Pool:
         threads: list[threading.Thread] = []
         try:
             for _ in range(count):
-                # stderr is the parent's: what a user's module prints there is seen
+                # stderr is the parent's: output of a user's module there is visible
                 process = subprocess.Popen(
                     [sys.executable, "-c", self._program],
                     stdin=subprocess.PIPE,
@@ -159,18 +159,18 @@ class _Pool:
                     self._done += 1
                     if answer is not None:
                         self.failed[number] = answer
-                    self._told(self._done)
+                    self._report(self._done)
         except (OSError, EOFError, ValueError):
             return  # the process ended
 
 
 def work() -> None:
-    """The program of a process: compiles what it is told until its pipe is closed.
+    """The program of a process: compiles tasks until its pipe is closed.
 
-    It ends at what it cannot find or read; the parent compiles that.
+    It ends at a task that it cannot find or read; the parent compiles that.
     """
     from_, to = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a user's module prints is not an answer
+    os.dup2(2, 1)  # output of a user's module is not an answer
     task: _Task = pickle.loads(_receive(from_))
     try:
         function = task.reference.find()
@@ -293,7 +293,7 @@ def compile_all(
     configurations: Sequence[Configuration],
     target: TargetChoice,
     workers: int | None,
-    told: Callable[[int, int], object],
+    report: Callable[[int, int], object],
 ) -> list[Built]:
     """A compiled function or an exception for each configuration, in order.
 
@@ -303,7 +303,7 @@ def compile_all(
         configurations: to compile.
         target: where the call runs.
         workers: processes beside this one; None: as many as CPUs, if it is worth it.
-        told: called with the number of compilations that are done, and of all.
+        report: called with the number of finished compilations, and of all.
     """
     groups: dict[Hashable, list[int]] = {}
     for number, configuration in enumerate(configurations):
@@ -314,7 +314,7 @@ def compile_all(
     failed: Mapping[int, Failure] = {}
     # The first also loads the compiler, so the second says how long the rest takes.
     for done, number in enumerate(waiting[: 0 if workers else 2]):
-        told(done, len(waiting))
+        report(done, len(waiting))
         began = time.perf_counter()
         made[number] = _compile_here(parameters, values[number])
         took = time.perf_counter() - began
@@ -331,13 +331,13 @@ def compile_all(
                 examples,
                 target,
                 workers,
-                lambda done: told(len(made) + done, len(waiting)),
+                lambda done: report(len(made) + done, len(waiting)),
             )
     for number in rest_of_them:
         if number in failed:
             made[number] = failed[number].as_error()
         else:
-            told(len(made), len(waiting))
+            report(len(made), len(waiting))
             made[number] = _compile_here(parameters, values[number])
     return [made[groups[_kind(parameters, each)][0]] for each in configurations]
 

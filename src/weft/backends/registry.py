@@ -113,7 +113,7 @@ def _load(point: EntryPoint) -> Backend:
         raise OptionError(
             "OPTION_TARGET",
             f"the target {point.name!r} of {_package_of(point)} {said}",
-            hint="weft.backends.base.Backend says what a backend has; its name is that of its entry point",
+            hint="weft.backends.base.Backend describes a backend's members; its name is that of its entry point",
         )
     return backend
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache on disk: what is in it, and what it did in this process.
+"""The cache on disk: its contents, and statistics of this process.
 
 In: the folder of WEFT_CACHE_DIR. Out: figures, and an emptier folder. docs/cache.md explains it.
 """

@@ -24,7 +24,7 @@ _PACKAGES: Final = ("llvmlite", "xdsl")
 _SAMPLE_BYTES: Final = 1 << 16
 _NOTE: Final = ".sources"
 _STEP_NS: Final = 2_000_000_000
-# Lines of /proc/cpuinfo that say what the CPU is; others are its clock and its place.
+# Lines of /proc/cpuinfo that identify the CPU; others are its clock and its place.
 _CPU_LINES: Final = (
     *(b"vendor_id", b"cpu family", b"model", b"model name", b"stepping", b"flags"),
     *(b"Features", b"CPU implementer", b"CPU architecture", b"CPU variant", b"CPU part"),

@@ -22,16 +22,16 @@ from weft.errors import CudaError, WeftError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Command → what it is for; its module in this folder has `EXAMPLES`, `add_arguments(parser)` and `run(arguments)`.
+# Command → its purpose; its module in this folder has `EXAMPLES`, `add_arguments(parser)` and `run(arguments)`.
 COMMANDS: Final = {
-    "doctor": "what is installed, what does not work, and how to fix it",
-    "explain": "what the code of an error means and what to do",
+    "doctor": "check the installation, and say how to fix it",
+    "explain": "explain an error's code and its remedy",
     "compile": "compile a function and write every stage into a folder",
     "inspect": "print one stage of a function beside its lines of Python",
-    "run": "call a function once with random data, and say what it wrote",
+    "run": "call a function once with random data, and summarize its outputs",
     "bench": "measure how long a call of a function takes, on each target",
     "profile": "run a program and write a trace of its launches for Perfetto",
-    "cache": "what is in the cache on disk: list, check, clear, fill and pack it",
+    "cache": "the cache on disk: list, check, clear, fill and pack it",
     "completion": "print a script that completes these commands in a shell",
 }
 
@@ -96,7 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _readers_are_gone() -> bool:
-    """Whether the reader of the output has stopped, as in ``| head -1``; if so, what is still buffered goes nowhere."""
+    """Whether the reader of the output has stopped, as in ``| head -1``; if so, buffered output is discarded."""
     poll = select.poll()
     for descriptor in (1, 2):
         poll.register(descriptor, 0)

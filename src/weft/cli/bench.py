@@ -2,7 +2,7 @@
 """``weft bench``: how long a call of a function takes, on each target that this machine has.
 
 In: a function, the types of its arguments, sizes. Out: one line for each target: the median of samples, and their
-spread. A repetition is as many calls as take a few milliseconds, from the first to the end of the last kernel.
+percentiles. A sample is as many calls as take a few milliseconds, from the first to the end of the last kernel.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft cache``: what is in the cache on disk.
+"""``weft cache``: the cache on disk.
 
 In: an action. Out: lines on standard output. docs/cache.md explains the cache.
 """
@@ -24,7 +24,7 @@ _ACTIONS: Final = {
     "list": "each entry, the longest unused first",
     "verify": "read every entry and remove damaged ones",
     "clear": "remove every entry",
-    "warm": "run a program, and say what it found and kept",
+    "warm": "run a program, and list hits and stored entries",
     "pack": "copy the entries into a folder for WEFT_CACHE_PACK",
 }
 

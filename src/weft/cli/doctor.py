@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft doctor``: what is installed, what does not work, and how to fix it.
+"""``weft doctor``: checks the installation, and says how to fix it.
 
 In: this process and this machine. Out: one line for each part; 1 if a part that everything needs does not work.
 """
@@ -38,7 +38,7 @@ class Finding(NamedTuple):
     Attributes:
         part: its name.
         state: "ok", "absent" (what needs it does not work, the rest does) or "broken".
-        text: a version, a path, or what is wrong.
+        text: a version, a path, or the problem.
         fix: what to do; empty if there is nothing to do.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft explain``: what the code of an error, or of an assembler's remark, means.
+"""``weft explain``: explains the code of an error, or of an assembler's remark.
 
 In: a code. Out: its messages, its cause and its cure, from the tables of docs/errors.md; ptxas's from the CUDA backend.
 """
@@ -26,7 +26,7 @@ class Explanation(NamedTuple):
     """One code.
 
     Attributes:
-        messages: with `…` for what is filled in.
+        messages: with `…` for variable parts.
         cause: why it is raised.
         cure: what to do.
     """

@@ -2,9 +2,9 @@
 """The function that a command names, ``file.py::function``, its arguments' types and values, and its compilation.
 
 In: words of the command line; types as text: ``a:f32[n,4],b:f32[n] strided,scale:f32,tile=16``, of which
-docs/command-line.md has the language; names of types and layouts, and what a size may be, are those of
+docs/command-line.md has the language; names of types and layouts, and sizes, are those of
 `weft.Tensor[...]`; sizes by name. Out: a host function, or a compiled one; its arguments as tensors of weft on the CPU
-or on a GPU with random elements, and numbers; a summary of what a call left in them. A wrong word is a
+or on a GPU with random elements, and numbers; a summary of their contents after a call. A wrong word is a
 `WrongCommandError`.
 """
 
@@ -169,7 +169,7 @@ Said = TensorSpec | DType | Value
 
 
 def parse_spec(text: str) -> dict[str, Said]:
-    """Parameter → what is said of it, in order.
+    """Parameter → its description, in order.
 
     Raises:
         ArgumentTypeError: if it is not in the language; with a caret under the place.

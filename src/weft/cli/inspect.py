@@ -50,7 +50,7 @@ class _Stage(NamedTuple):
     Attributes:
         attribute: of the compiled function; empty if the text is made here.
         lines: reads the places from the text; None if the module is printed with them.
-        where: what has it; empty for every target.
+        where: the targets that have it; empty for every target.
     """
 
     attribute: str

@@ -95,11 +95,11 @@ def print_kernel(
     """Prints one kernel.
 
     Args:
-        module: what is printed into.
+        module: to print into.
         kernel: after all passes.
         name: its symbol in the machine code.
         convention: LLVM's calling convention of entries: ``"ptx_kernel"``.
-        attributes: LLVM's, of the function: what a launch promises and demands.
+        attributes: LLVM's, of the function: guarantees and requirements of a launch.
         begin: prints what comes before the kernel's own code, such as reads of `printer.coordinates`.
     """
     scope = module.debug.subprogram(kernel.sym_name.data, kernel.location) if module.debug else None
@@ -315,7 +315,7 @@ def launch_rows(
 
     Args:
         attributes: (id, value of at most 64 bytes) of each attribute of a launch, as the driver takes it; raises for
-            what it does not take.
+            attributes that it does not support.
     """
     return {LaunchExOp: lambda printer, op: _print_launch(printer, op, attributes(op))}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The by-products of a compilation: each stage's text and time, compressed, written out on request.
+"""Artifacts of a compilation: each stage's text and time, compressed, written out on request.
 
 In: stages as they run, or what another process kept of them. Out: texts by stage name (compressed in memory), files in
 the dump directory, a table of times; what another process did not keep is made on request, which needs the compiler.
@@ -199,7 +199,7 @@ class Artifacts:
         return None if kept is None else zlib.decompress(kept)
 
     def kept(self) -> dict[str, bytes | WeftError]:
-        """What was recorded or refused, texts compressed; not what is made on request."""
+        """Recorded and refused artifacts, texts compressed; without those made on request."""
         return {n: kept for n, kept in self._kept.items() if isinstance(kept, bytes | WeftError)}
 
     def restore(self, kept: Mapping[str, bytes | WeftError]) -> None:
@@ -248,7 +248,7 @@ def restored_artifacts(
     modules: tuple[str, ...],
     texts: Mapping[str, bytes | WeftError],
 ) -> Artifacts:
-    """The artifacts of a compilation in another process; what is made on request needs the compiler.
+    """The artifacts of a compilation in another process; those made on request need the compiler.
 
     Args:
         name: the function's.

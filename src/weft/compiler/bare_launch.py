@@ -97,7 +97,7 @@ def bare_launch_over(kernel: Any, over: Any, make_host: Callable[..., Any]) -> C
 
     Args:
         kernel, make_host: as for `bare_launch`.
-        over: the number of iterations, or a tuple of numbers whose product it is.
+        over: the number of iterations, or a tuple of extents.
     Raises:
         SignatureError: if it is neither.
         ArgumentValueError: if it is negative, or i64 does not hold it.

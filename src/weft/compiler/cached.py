@@ -2,9 +2,9 @@
 """Compiles, or finds what another process compiled.
 
 In: a function, arguments, options, as `compile_function` takes them. Out: its result. A function that is found needs no
-compiler: neither xDSL nor llvmlite is imported. An entry of the cache has object code, what the trace said of it, its
+compiler: neither xDSL nor llvmlite is imported. An entry of the cache has object code, facts from the trace, its
 texts: plain data only; nothing of an entry is run before its checksum is compared, or unpickled. `marshal`, which costs
-no import, reads only what the same Python wrote: its version is in the key.
+no import, reads only data of the same Python: its version is in the key.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ def to_sections(stored: Stored, manifest: Manifest, files: Mapping[str, str]) ->
 
     Args:
         stored: the compilation.
-        manifest: what it read.
+        manifest: its inputs.
         files: path of each source → its name in the entry.
     Raises:
         Unknown: if the result cannot be used by another process.

@@ -74,7 +74,7 @@ def reported(stage: str, source: FunctionSource) -> Generator[None]:
             raise UnavailableError(
                 "LIMIT_REACHED",
                 f"{stage} of '{source.name}' stopped at a limit of this process: {limit}",
-                hint="raise the limit, or free what the process holds, then compile again",
+                hint="raise the limit, or free resources of the process, then compile again",
             ) from error
         raise InternalCompilerError(
             "INTERNAL",
@@ -180,7 +180,7 @@ os.register_at_fork(after_in_child=_LIMIT.forget)
 
 @contextmanager
 def deep_recursion() -> Generator[None]:
-    """Raises the recursion limit to what the thread's stack allows while a function is compiled."""
+    """Raises the recursion limit to the most that the thread's stack allows, while a function is compiled."""
     _LIMIT.enter(min(_MOST_FRAMES, _stack_bytes() // _BYTES_PER_FRAME))
     try:
         yield

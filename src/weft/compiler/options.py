@@ -2,7 +2,7 @@
 """Compile options: one class each, in one table; as a string, or as objects in brackets.
 
 In: ``"--enable-tvm-ffi --opt-level 2"``, or objects such as ``weft.EnableTVMFFI``; values of a wrong type or range, and
-unknown options, are errors that name what is allowed. Out: fields of `CompileOptions`.
+unknown options, are errors that name the allowed values. Out: fields of `CompileOptions`.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ class PtxasOptions(_TextOption, flag="--ptxas-options", takes="a string of ptxas
 class Sanitize(_TextOption, flag="--sanitize", takes=TAKES):
     """Checks kernels while they run; ``--sanitize`` alone means ``"bounds"``: accesses outside of arrays.
 
-    What is found is a `weft.SanitizerError`. Without the option there is not one instruction more.
+    A finding is a `weft.SanitizerError`. Without the option there is no additional instruction.
 
     Example:
         >>> weft.compile[weft.Sanitize('bounds')]

@@ -84,7 +84,7 @@ def compile_function(
         options: see `weft.compiler.options`.
         hooks: called in order with the module after the passes, which is verified after them.
         is_call: whether the arguments are a direct call's, not examples.
-        keep: called with what a cache can keep.
+        keep: called with the parts that a cache can keep.
     Raises:
         CompileError: if the function cannot be compiled; with the place in its source.
         SignatureError: if no signature can be made from the arguments.

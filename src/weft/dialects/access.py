@@ -98,7 +98,7 @@ def _values(op: Any, name: str) -> tuple[SSAValue, ...]:
     return cast("tuple[SSAValue, ...]", found) if isinstance(found, tuple) else (found,)
 
 
-Completion = Literal["elements", "phase", "store", "product"]
+Completion = Literal["elements", "phase", "store", "mma"]
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def trait_of(op: Operation | type[Operation], trait: type[_TraitT]) -> _TraitT |
 
 
 def accesses_of(op: Operation) -> Iterator[FoundAccess]:
-    """Yields what an operation accesses, as its class says."""
+    """Yields the accesses that an operation's class declares."""
     return (trait_of(op, Accesses) or _NO_ACCESSES).of(op)
 
 
@@ -230,7 +230,7 @@ def barrier_of(op: Operation) -> tuple[SSAValue, SSAValue] | None:
 
 
 def requirement_of(op: Operation) -> Requires | None:
-    """Returns what an operation needs of the architecture, with its name in the language."""
+    """Returns an operation's requirement of the architecture, with its name in the language."""
     found: Requires | None = getattr(op, "requirement", None) or trait_of(op, Requires)
     if found is None or found.called:
         return found

@@ -75,7 +75,7 @@ class Builder:
         cluster: the blocks of a cluster along x, y and z, in a kernel that is launched in clusters.
         loops: how many loops at run time are around the next operation.
         marks_signed: whether sums, differences and products of signed integers get the attribute `SIGNED`.
-        factors: a value, or a tensor's dim or stride → its divisors, each with the operation after which it is one, or
+        divisors: a value, or a tensor's dim or stride → its divisors, each with the operation after which it is one, or
             None for the whole function, and for which sign (`weft.language.numbers.promises`).
         architecture: of the target, such as ``"sm_90a"``; ``"cpu"``.
         element_types: where threads are traced, weft's names of tensors' element types, which operations on them get as
@@ -92,8 +92,8 @@ class Builder:
         "architecture",
         "block",
         "cluster",
+        "divisors",
         "element_types",
-        "factors",
         "location",
         "loops",
         "marks_signed",
@@ -106,7 +106,7 @@ class Builder:
         self.loops = 0
         self.marks_signed = False
         self.element_types: dict[SSAValue, str] | None = None
-        self.factors: dict[Hashable, list[tuple[Operation | None, int, bool | None]]] = {}
+        self.divisors: dict[Hashable, list[tuple[Operation | None, int, bool | None]]] = {}
         self.location: SourceLocation = UNKNOWN_LOCATION
         self._enclosing: list[Block] = []
         self._entry = entry

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     Given_contra = TypeVar("Given_contra", contravariant=True)
 
     class Field(Protocol[Read_co, Given_contra]):
-        """A field of an operation: what reading it gives, and what the constructor takes for it."""
+        """A field of an operation: the type of reading it, and that of the constructor's argument."""
 
         def __get__(self, instance: object, owner: object) -> Read_co: ...
         def __set__(self, instance: object, value: Given_contra) -> None: ...

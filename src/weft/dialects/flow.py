@@ -2,7 +2,7 @@
 """Walks operations, and values to where they come from; tells what all lanes of a warp share.
 
 In: an operation or a block; a value. Out: all operations inside, in text order; the values that it is one of, or for
-a tensor, those whose memory it may be. Of a loop: its trips and its factor. Uniformity is told from the text alone:
+a tensor, those whose memory it may be. Of a loop: its trips and its factor. Uniformity follows from the text alone:
 yes only where each condition around an operation is computed from what all lanes share.
 """
 
@@ -203,7 +203,7 @@ def _are_shared(values: Sequence[SSAValue]) -> bool:
         found = [*sources(value)]
         around = owner.parent_op() if isinstance(owner, Block) else owner
         if isinstance(around, scf.ForOp | scf.WhileOp):
-            # Lanes that leave a loop in different iterations have different values of what it carries.
+            # Lanes that leave a loop in different iterations have different values of its carried variables.
             found += _deciding(around)
         waiting += [one for one in found if one not in seen]
         seen.update(found)

@@ -38,7 +38,7 @@ def load_binary(
 
     Raises:
         weft.CudaError: there is no usable driver, or it refuses the code.
-        ValueError: the code is truncated or not code, `shared` exceeds what the device has, or there is no such device.
+        ValueError: the code is truncated or not code, `shared` exceeds the device's, or there is no such device.
         TypeError: an argument is of another kind.
 
     Example:

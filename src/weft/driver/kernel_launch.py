@@ -2,7 +2,7 @@
 """Launches of a loaded kernel: with the parameters of Triton's bridge, or with any launch attributes.
 
 In: a function handle, sizes, Python arguments, hooks; type names, such as ``("*fp32", "i32", "constexpr", ("i32",
-"fp16"))``, which say what is dropped or flattened, and which extractor each parameter has. Out: the kernel queued on a
+"fp16"))``, which list dropped and flattened parameters, and the extractor of each. Out: the kernel queued on a
 stream; an object to call for each launch, with everything that launches share computed once.
 """
 

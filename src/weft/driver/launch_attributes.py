@@ -260,7 +260,7 @@ class SharedMemoryCarveout(AttributeRow, id=14, layout="I", percent=range(101)):
 
 
 class NvlinkCentricScheduling(AttributeRow, id=16, layout="i", defaults=(True,), enabled=_SWITCH):
-    """A hint to spread blocks for an even load on NVLink."""
+    """A hint to distribute blocks for an even load on NVLink."""
 
 
 class PortableClusterSize(AttributeRow, id=17, layout="i", mode=("default", "portable", "any")):
@@ -275,7 +275,7 @@ class SharedMemoryMode(
 ):
     """How much shared memory a block may ask for, by `mode`.
 
-    ``"default"``, ``"portable"`` (48 kB), ``"any"`` (what the device allows), ``"oversized"`` or
+    ``"default"``, ``"portable"`` (48 kB), ``"any"`` (the device's limit), ``"oversized"`` or
     ``"prefer_oversized"`` (more, with little L1 left).
     """
 

@@ -223,7 +223,7 @@ def set_allocator(allocator: Allocator | None) -> None:
 def set_profile_allocator(allocator: Allocator | None) -> None:
     """Set the allocator of `Launcher`'s profile scratch, which a profiler reads after the launch.
 
-    It keeps what it gives. Without one, a kernel with profile scratch is not launched (RuntimeError): memory of the
+    It keeps its arrays. Without one, a kernel with profile scratch is not launched (RuntimeError): memory of the
     pool would be freed unread.
 
     Compiled functions have no profile scratch: `weft.profiler` records into the memory of its capture.

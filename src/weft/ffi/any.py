@@ -13,7 +13,7 @@ from weft import _native
 from weft.ffi.abi import TypeIndex
 
 Any: Final = _native.OwnedAny
-"""An FFI value that owns what it holds: ``Any(value)``, or ``Any.from_address(address, borrowed=...)``.
+"""An FFI value that owns its content: ``Any(value)``, or ``Any.from_address(address, borrowed=...)``.
 
 `copy()` returns the value with its own reference; `take()` moves it out, after which every use but `is_moved` raises
 `ValueError`. `view()` borrows it. `type_index` and `type_key` name its type. As an argument it is passed unchanged,

@@ -61,7 +61,7 @@ class Error(Object):
         return _native.exception_of_error(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Kind, message, backtrace and cause, for another process; what the raiser attached stays here."""
+        """Kind, message, backtrace and cause, for another process; the attached exception stays here."""
         return _native.make_error, (self.kind, self.message, self.backtrace, self.cause)
 
     def __repr__(self) -> str:

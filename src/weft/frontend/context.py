@@ -99,13 +99,13 @@ class FrontendCallable:
         """Raises if a statement of just this object is incomplete."""
 
 
-class OverRounds:
-    """The configuration of ``kernel.over(rounds)``."""
+class OverIterations:
+    """The configuration of ``kernel.over(iterations)``."""
 
-    __slots__ = ("rounds",)
+    __slots__ = ("iterations",)
 
-    def __init__(self, rounds: Any) -> None:
-        self.rounds = rounds
+    def __init__(self, iterations: Any) -> None:
+        self.iterations = iterations
 
 
 class Session:
@@ -121,7 +121,7 @@ class Session:
         loop_types: the types that loops carried, and what divided them, with which a retraced loop begins.
         marks_signed: whether kernels mark sums of signed integers, see `Builder`.
         architecture: of the target; ``"cpu"``.
-        tells_events: whether kernels tell what a thread comes to, see `weft.frontend.events`.
+        tells_events: whether kernels trace a thread's events, see `weft.frontend.events`.
     """
 
     def __init__(self, program: str, texts: SourceTexts, inline: Callable[..., Any]) -> None:
@@ -339,11 +339,11 @@ class Evaluator(Protocol):
         ...
 
     def note_index(self, node: ast.expr) -> None:
-        """Notes of the value just computed what it is written as."""
+        """Records the source form of the value just computed."""
         ...
 
     def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
-        """The values of a list of expressions, ``*x`` spread out."""
+        """The values of a list of expressions, with ``*x`` unpacked."""
         ...
 
     def condition(self, node: ast.expr) -> bool | Scalar:

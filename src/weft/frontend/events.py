@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells what a thread comes to, statement by statement, where `weft.testing.trace_thread` asked for it.
+"""Traces a thread, statement by statement, for `weft.testing.trace_thread`.
 
 In: a frame, a node, a value of the front end. Out: `simt.event`; nothing in other kernels, nor in weft's
 own functions, whose lines mean nothing to a user.
@@ -30,8 +30,8 @@ _SILENT: Final = (ast.Pass, ast.Global, ast.Nonlocal, ast.FunctionDef)
 
 
 @contextmanager
-def untold(frame: Frame) -> Generator[None]:
-    """Inside the `with` nothing is told: what is traced runs once for each element of a fragment, in no order."""
+def untraced(frame: Frame) -> Generator[None]:
+    """Inside the `with` nothing is traced: the code runs once for each element of a fragment, in no order."""
     builder = frame.builder
     types, builder.element_types = builder.element_types, None
     try:

@@ -137,7 +137,7 @@ class EnclosingLoop:
     Attributes:
         line: of its statement.
         exits: how control leaves its body.
-        head: names read in a later round, or after the loop.
+        head: names read in a later iteration, or after the loop.
     """
 
     __slots__ = ("exits", "head", "line")
@@ -164,9 +164,9 @@ class Path:
         live: whether control continues in this block: false after a break, continue or return.
         looping: whether the innermost loop continues: false after a break or return.
         active: whether the function continues: false after a return.
-        broken: whether this round of the innermost loop may have met a break.
+        broken: whether this iteration of the innermost loop may have met a break.
         result: the function's result.
-        changed: at the end of a region, what it left in items and attributes of objects made before it.
+        changed: at the end of a region, the values of items and attributes of objects made before it.
     """
 
     __slots__ = ("active", "broken", "changed", "live", "looping", "result", "variables")
@@ -202,7 +202,7 @@ class Path:
         return binding and binding.place
 
     def resume(self, loop: EnclosingLoop | None) -> None:
-        """Control surely continues here: no exit was taken, and no break in this round of the loop."""
+        """Control surely continues here: no exit was taken, and no break in this iteration of the loop."""
         self.live = self.looping = self.active = True
         if loop is not None:
             self.broken = False
@@ -278,7 +278,7 @@ class Scope:
         return new
 
     def uncover(self, names: list[str]) -> None:
-        """Ends `cover`, with what it returned."""
+        """Ends `cover`, with its result."""
         for name in names:
             del self.covered[name]
 

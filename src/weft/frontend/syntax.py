@@ -2,7 +2,7 @@
 """A function's syntax before tracing: the names that statements assign, read and need later, exits, refused features.
 
 In: statements of one function. Out: sets of names, over-approximated where Python is dynamic, so that control flow
-carries only what is assigned and live. In: a syntax node, or a called function. Out: the error, with what to write
+carries only assigned, live variables. In: a syntax node, or a called function. Out: the error, with what to write
 instead.
 """
 
@@ -73,7 +73,7 @@ class NameAnalysis:
         self._assigned: dict[ast.AST, Names] = {}
         self._read: dict[ast.AST, Names] = {}
         self._exits: dict[ast.AST, Exits] = {}
-        # Keyed by the first and last of some statements, and what is live after them.
+        # Keyed by the first and last of some statements, and the variables live after them.
         self._live: dict[tuple[ast.stmt, ast.stmt, Names], Names] = {}
         self.always_live: Names = NONE
 

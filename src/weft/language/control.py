@@ -14,7 +14,7 @@ from weft.errors import CompileError, TypeMismatchError, ValueRangeError
 from weft.language.numbers.convert import common_dtype, expect_scalar, index_dtype, to_common, truth
 from weft.language.numbers.operators import binary, compare, unary
 from weft.language.operation import operation
-from weft.language.values import RunTimeRounds, Scalar, describe, is_staged, item_text
+from weft.language.values import RunTimeIterable, Scalar, describe, is_staged, item_text
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MOST_COPIES: Final = 1024
 
 
-class StagedRange(RunTimeRounds):
+class StagedRange(RunTimeIterable):
     """A ``range`` that a loop goes over at run time.
 
     Attributes:
@@ -166,12 +166,13 @@ def static_range(builder: Builder, *arguments: object) -> range:
 
 @operation(on_host=True)
 def unroll(builder: Builder, values: range | StagedRange, factor: int) -> StagedRange:
-    """A range whose loop does several rounds at once: the machine's loop has `factor` copies of the body.
+    """A range whose loop does several iterations at once: the machine's loop has `factor` copies of the body.
 
     The result is the same; it is for speed, where the compiler's own choice is not the best. A factor of 1 keeps it
-    from unrolling the loop, of the number of rounds or more unrolls the loop as a whole. The loop's variable is one of
+    from unrolling the loop, of the number of iterations or more unrolls the loop as a whole. The loop's variable is one
+    of
     run time still: `static_range` makes it a constant. On GPUs a loop in which threads wait for each other is unrolled
-    only if the number of rounds is known at compile time and a multiple of the factor.
+    only if the number of iterations is known at compile time and a multiple of the factor.
 
     Args:
         values: what ``range(...)`` returns.
@@ -264,7 +265,7 @@ def static_assert(builder: Builder, condition: object, message: object = "") -> 
         raise TypeMismatchError(
             "STATIC_ASSERT_DYNAMIC",
             f"static_assert takes a condition known at compile time, received {describe(condition)}",
-            hint="use assert for what is known only at run time",
+            hint="use assert for run-time conditions",
         )
     if not condition:
         raise CompileError(

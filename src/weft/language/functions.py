@@ -85,9 +85,9 @@ class BoundFunction:
         return partial(self.function[configuration], self.owner)
 
     @one_frame("kernel.over")
-    def over(self, rounds: Any) -> Any:
-        """``instance.kernel.over(rounds)``, called with the other arguments."""
-        return partial(self.function.over(rounds), self.owner)
+    def over(self, iterations: Any) -> Any:
+        """``instance.kernel.over(iterations)``, called with the other arguments."""
+        return partial(self.function.over(iterations), self.owner)
 
 
 class KernelFunction(StagedFunction):

@@ -83,7 +83,7 @@ def ir_tensor_type(
         dim_bits: width of the integers that hold run-time dims, 32 or 64.
         offset_bits: width of element offsets, 32 or 64.
         alignment_bytes: alignment of the data pointer; the element size by default.
-        swizzle: how a swizzled array lies in panels.
+        swizzle: the swizzle atoms of an array.
     """
     return TensorType.get(
         ir_type(dtype),

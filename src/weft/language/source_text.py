@@ -266,7 +266,7 @@ def _names(function: FunctionType) -> set[str]:
             try:
                 names.update(compile(text, "<annotation>", "eval").co_names)
             except (SyntaxError, ValueError):
-                continue  # told when the parameters are read
+                continue  # reported when the parameters are read
     return names
 
 

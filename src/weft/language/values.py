@@ -274,8 +274,8 @@ class StagedContext:
         raise TypeError(f"{type(self).__name__} cannot be left")
 
 
-class RunTimeRounds:
-    """Base of what only a `for` loop goes over, at run time; its repr is what a user wrote."""
+class RunTimeIterable:
+    """Base of run-time iterables of `for` loops; its repr is the user's source text."""
 
     __slots__ = ()
 
@@ -340,7 +340,7 @@ def describe(value: object) -> str:
         return "a stream"
     if isinstance(value, bool | int | float):
         return f"the constant {brief(value)}"
-    if isinstance(value, RunTimeRounds | StagedNamespace | StagedSequence):
+    if isinstance(value, RunTimeIterable | StagedNamespace | StagedSequence):
         return repr(value)
     text = item_text(value)
     return f"the {type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewrites arithmetic by its marks: multiply-adds are rounded once, and addresses become sums of parts.
 
-In: a traced module, in which `fastmath<contract>` marks the products that are operands of `+` or `-` in the program's
-text, and `overflow<nsw>` the sums, differences and products that an index is written as. Out: `math.fma` in place of
+In: a traced module, in which `fastmath<contract>` marks the multiplications that are operands of `+` or `-` in the
+program's text, and `overflow<nsw>` the sums, differences and products that an index is written as. Out: `math.fma` in
+place of
 the former, for f32 and f64, and no mark: no backend fuses anything by itself. For the latter `simt.advance` by what
 stays the same in the loops around an access, then by what each loop changes, then by constants times strides, in which
 adjacent accesses differ; accesses are left with the constants. On a GPU, steps that several branches need are taken
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
 
 
 def fuse_multiply_adds(module: ModuleOp, by_default: bool = True) -> None:
-    """Rounds a product and the sum or difference that it is an operand of once, on every target alike.
+    """Fuses a multiplication with the addition or subtraction that it is an operand of, on every target alike.
 
-    Fuses the left operand where both are products.
+    Fuses the left operand where both are multiplications.
 
     Args:
         module: with kernels and a host function.
@@ -60,26 +61,26 @@ def _fuse(total: arith.AddfOp | arith.SubfOp) -> None:
     """``a * b + c``, ``c + a * b``, ``a * b - c`` as ``a * b + -c``, and ``c - a * b`` as ``-a * b + c``."""
     left, right = total.lhs, total.rhs
     difference = isinstance(total, arith.SubfOp)
-    if (product := _marked_product(left, total)) is not None:
-        a, b, c = product.lhs, product.rhs, _negated(right, total) if difference else right
-    elif (product := _marked_product(right, total)) is not None:
-        a, b, c = _negated(product.lhs, total) if difference else product.lhs, product.rhs, left
+    if (multiply := _marked_multiply(left, total)) is not None:
+        a, b, c = multiply.lhs, multiply.rhs, _negated(right, total) if difference else right
+    elif (multiply := _marked_multiply(right, total)) is not None:
+        a, b, c = _negated(multiply.lhs, total) if difference else multiply.lhs, multiply.rhs, left
     else:
         return
     fused = math.FmaOp(a, b, c)
     fused.location = total.location
     fused.result.name_hint = total.result.name_hint
     Rewriter.replace_op(total, fused)
-    Rewriter.erase_op(product)
+    Rewriter.erase_op(multiply)
 
 
-def _marked_product(value: SSAValue, total: Operation) -> arith.MulfOp | None:
-    """The marked product that a value is, of which the sum is the only use."""
-    product = value.owner
-    if not isinstance(product, arith.MulfOp) or product.fastmath != CONTRACT:
+def _marked_multiply(value: SSAValue, total: Operation) -> arith.MulfOp | None:
+    """The marked multiplication that makes a value, if the sum is its only use."""
+    multiply = value.owner
+    if not isinstance(multiply, arith.MulfOp) or multiply.fastmath != CONTRACT:
         return None
-    alone = value.has_one_use() and product.parent is total.parent
-    return product if alone and isinstance(value.type, Float32Type | Float64Type) else None
+    alone = value.has_one_use() and multiply.parent is total.parent
+    return multiply if alone and isinstance(value.type, Float32Type | Float64Type) else None
 
 
 def _negated(value: SSAValue, before: Operation) -> SSAValue:
@@ -112,7 +113,7 @@ class _Term(NamedTuple):
 
     level: int
     coefficient: int
-    factors: tuple[SSAValue, ...]
+    variables: tuple[SSAValue, ...]
 
 
 def split_addresses(module: ModuleOp, on_host: bool = False) -> None:
@@ -201,7 +202,7 @@ class _Splitter:
         operands = enumerate(access.operands)
         place, tensor = next(pair for pair in operands if isinstance(pair[1].type, TensorType))
         kind = cast("TensorType", tensor.type)
-        if kind.panels is not None or elements_in_a_byte(kind.element_type) > 1:
+        if kind.swizzle_atoms is not None or elements_in_a_byte(kind.element_type) > 1:
             return  # adjacent elements of a row lie in other chunks, or in one byte
         own = [access.operands[number] for number in range(place + 1, place + 1 + kind.rank)]
         indices += own
@@ -236,7 +237,7 @@ class _Splitter:
             leaves = {tensor}
             for several in step.terms:
                 for term in several:
-                    leaves.update(*map(self._leaves, term.factors))
+                    leaves.update(*map(self._leaves, term.variables))
             while place.parent is not home:
                 branch = place.parent_op()
                 if not isinstance(branch, scf.IfOp) or not all(
@@ -251,7 +252,7 @@ class _Splitter:
             terms = [
                 [
                     term._replace(
-                        factors=tuple(_at(place, value, copies) for value in term.factors)
+                        variables=tuple(_at(place, value, copies) for value in term.variables)
                     )
                     for term in several
                 ]
@@ -263,7 +264,7 @@ class _Splitter:
 
     def _like(self, term: _Term) -> _Term:
         """The term, of values that stand for all that are computed alike."""
-        return term._replace(factors=tuple(map(self._first_like, term.factors)))
+        return term._replace(variables=tuple(map(self._first_like, term.variables)))
 
     def _first_like(self, value: SSAValue) -> SSAValue:
         found = self._firsts.get(value)
@@ -342,14 +343,14 @@ class _Splitter:
 
     def _sum(self, access: Operation, terms: Sequence[_Term]) -> SSAValue:
         """An index: one value as it is, a constant, or the sum in 64 bits."""
-        if len(terms) == 1 and terms[0].coefficient == 1 and len(terms[0].factors) == 1:
-            return _widened(access, terms[0].factors[0], i32)
-        constant = sum(term.coefficient for term in terms if not term.factors)
+        if len(terms) == 1 and terms[0].coefficient == 1 and len(terms[0].variables) == 1:
+            return _widened(access, terms[0].variables[0], i32)
+        constant = sum(term.coefficient for term in terms if not term.variables)
         parts: list[SSAValue] = []
         for term in terms:
-            if term.factors:
+            if term.variables:
                 scale = [] if term.coefficient == 1 else [self._constant(term.coefficient)]
-                wide = (_widened(access, factor, i64) for factor in term.factors)
+                wide = (_widened(access, factor, i64) for factor in term.variables)
                 parts.append(_folded(access, arith.MuliOp, [*scale, *wide]))
         if constant or not parts:
             parts.append(self._constant(constant))
@@ -413,15 +414,15 @@ def _product(left: list[_Term], right: list[_Term]) -> list[_Term] | None:
     (by,) = right
     if any(abs(term.coefficient * by.coefficient) >= _LARGEST for term in left):
         return None
-    if not by.factors:
+    if not by.variables:
         return _scaled(left, by.coefficient)
-    if len(left) == 1 and not left[0].factors:
+    if len(left) == 1 and not left[0].variables:
         return _scaled(right, left[0].coefficient)
     return [
         _Term(
-            max(term.level, by.level) if term.factors else _STRIDES,
+            max(term.level, by.level) if term.variables else _STRIDES,
             term.coefficient * by.coefficient,
-            term.factors + by.factors,
+            term.variables + by.variables,
         )
         for term in left
     ]

@@ -62,7 +62,7 @@ def is_checked(op: Operation | type[Operation]) -> bool:
 
 
 def is_required(op: Operation | type[Operation]) -> bool:
-    """Whether others wait for an operation, or use what it makes, so that a failing check ends the launch."""
+    """Whether others wait for an operation, or use its result, so that a failing check ends the launch."""
     declared = trait_of(op, Accesses)
     return declared is not None and declared.is_required
 
@@ -152,7 +152,7 @@ class _Checker:
         self._is_empty: SSAValue | None = None
 
     def add_checks(self) -> None:
-        """Bounds of the array, and of what it is a view of."""
+        """Bounds of the array, and of the underlying one of a view."""
         tensor, indices, _, count, name = self._access
         if cast("TensorType", tensor.type).is_pointer:
             return
@@ -166,7 +166,7 @@ class _Checker:
         self._check_views(tensor, found)
 
     def add_tile_checks(self) -> None:
-        """Bounds of what a whole tile is a view of: of its first element and of its last, unless it has none."""
+        """Bounds of a whole tile in the underlying array: of its first element and of its last, unless it has none."""
         tile = self._access.tensor
         kind = cast("TensorType", tile.type)
         if not isinstance(tile.owner, ViewOp) or 0 in kind.dims:
@@ -367,7 +367,7 @@ def tensor_name(tensor: SSAValue) -> str:
 
 
 def _is_known(kind: TensorType, number: int, index: _Index, reach: int) -> bool:
-    """Whether an index is in its dimension by what is known at compile time."""
+    """Whether an index is known at compile time to be in its dimension."""
     size, known = kind.dims[number], constant_integer(index.wide)
     return size != DYNAMIC and known is not None and 0 <= known <= size - reach
 
@@ -459,7 +459,7 @@ def trace_accesses(module: ModuleOp) -> None:
                 _after(op, EventOp("barrier", "", "", [], []))
             elif started is None:
                 _trace_accesses(op)
-            elif started.completion != "product":
+            elif started.completion != "mma":
                 _after(op, EventOp("copy", "", "", [], []))
 
 

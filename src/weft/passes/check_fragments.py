@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that sums of products are read only when there are some and they are complete, and used once until then.
+"""Checks that accumulators are read only when initialized and complete, and used once until then.
 
-In: a traced module. Out: the same; an error names the place that reads and the place of the product. Follows each
+In: a traced module. Out: the same; an error names the place that reads and the place of the MMA. Follows each
 kernel's paths: a value is complete if it is on all of them, and holds nothing if it does so on all of them.
 Where some paths leave a value without sums, the sanitizer looks at it while the kernel runs. Of values of rows only
 complete ones are stored.
@@ -55,10 +55,10 @@ CARRIERS: Final = (
 
 
 def check_fragments(module: ModuleOp) -> None:
-    """Checks that sums of products are read only when they are complete, and used once until then.
+    """Checks that accumulators are read only when they are complete, and used once until then.
 
     Raises:
-        CompileError: for a fragment that is read while its product may be in flight or that holds nothing, or one that
+        CompileError: for a fragment that is read while its MMA may be in flight or that is uninitialized, or one that
             another operation has used up; for values of rows that are stored although threads have parts of them.
     """
     for kernel in module.body.block.ops:
@@ -99,10 +99,10 @@ def _check_whole(op: FragmentStoreOp | FragmentRedAddOp) -> None:
 
 
 class _Flight(NamedTuple):
-    """A product that may be in flight: how many were started after it, at least, and where it was started."""
+    """An MMA that may be in flight: how many were started after it, at least, and where it was started."""
 
     age: int
-    product: Operation
+    mma: Operation
 
 
 class _Nothing(IntEnum):
@@ -168,11 +168,11 @@ class _Paths:
     def _check(self, value: SSAValue, op: Operation) -> None:
         user = self.users.get(value)
         if user is not None:
-            word = "product" if isinstance(user, WgmmaMmaOp) else "wait"
+            word = "MMA" if isinstance(user, WgmmaMmaOp) else "wait"
             raise CompileError(
                 "FRAGMENT_USED",
                 f"this fragment was used up by the {word}{_line(user)}, which returned it anew",
-                hint="go on with what it returned, as in acc = weft.wgmma.mma(a, b, acc)",
+                hint="go on with its result, as in acc = weft.wgmma.mma(a, b, acc)",
                 location=source_location(op.location),
             )
         state = self.state(value)
@@ -182,15 +182,15 @@ class _Paths:
         if state.flight is not None and adding is None:
             raise CompileError(
                 "FRAGMENT_IN_FLIGHT",
-                f"this fragment is read, but its product{_line(state.flight.product)} may not be complete",
-                hint="read what a wait returns: acc = weft.wgmma.wait(acc, pending=0)",
+                f"this fragment is read, but its MMA{_line(state.flight.mma)} may not be complete",
+                hint="read the result of a wait: acc = weft.wgmma.wait(acc, pending=0)",
                 location=source_location(op.location),
             )
         if state.nothing is _Nothing.YES and (adding is None or _begins_anew(adding) is False):
             raise CompileError(
                 "FRAGMENT_EMPTY",
                 "this fragment is an accumulator that holds nothing yet",
-                hint="the first product is given accumulate=False, or a condition that is false then; sums that begin "
+                hint="the first MMA takes accumulate=False, or a condition that is false then; sums that begin "
                 "with 0 are weft.wgmma.zeros(shape)",
                 location=source_location(op.location),
             )
@@ -209,10 +209,10 @@ class _Paths:
         for value, state in self.states.items():
             if state.flight is not None:
                 age = min(state.flight.age + 1, MOST_PENDING + 1)
-                self.states[value] = state._replace(flight=_Flight(age, state.flight.product))
+                self.states[value] = state._replace(flight=_Flight(age, state.flight.mma))
         if op.acc is not None and self.state(op.acc).nothing is not _Nothing.YES:
             self.users[op.acc] = op
-        # It holds something: what a condition adds to nothing is found while the kernel runs.
+        # It holds something: a conditional MMA into nothing is found while the kernel runs.
         self._define(op.result, _State(_Flight(0, op)))
 
     def _wait(self, op: WgmmaWaitOp) -> None:
@@ -277,7 +277,7 @@ class _Paths:
         arguments: Sequence[SSAValue],
         run: Callable[[_Paths], Sequence[SSAValue]],
     ) -> list[_State]:
-        """Follows iterations of a loop until another one teaches nothing; returns what the last one passes to the next.
+        """Follows iterations of a loop until the state is unchanged; returns the last one's yielded state.
 
         `run` returns the values that an iteration passes on.
         """
@@ -327,7 +327,7 @@ def _joined(states: Sequence[_State]) -> _State:
 
 
 def _begins_anew(op: WgmmaMmaOp) -> bool | None:
-    """Whether a product leaves out what it is given to add to; None if a condition says it when it runs."""
+    """Whether an MMA ignores its accumulator; None if a run-time condition decides it."""
     if op.accumulate is None:
         return False
     known = constant_integer(op.accumulate)

@@ -2,8 +2,8 @@
 """Expands profilers and their events into the recorders of `language/profiling`, which are traced in their place.
 
 In: a traced module. Out: the same without `simt.track_profiler`, `simt.tirx_profiler` and `simt.mark`. A kernel that
-records into memory of its launch has an argument more, and its launches say how many words they need, where that can
-be told.
+records into memory of its launch has an argument more, and its launches say how many words they need, where that is
+known.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def expand_profiler_events(module: ModuleOp, inline: Inline) -> None:
         inline: traces the recorders.
 
     Raises:
-        CompileError: for a kernel that records without an `init` or before it, or ends what it never starts.
+        CompileError: for a kernel that records without an `init` or before it, or ends a region that it never starts.
         ValueRangeError: for a launch whose constant grid a profiler's constants do not fit.
     """
     launches = [op for op in walk(module) if isinstance(op, LaunchExOp)]
@@ -314,7 +314,7 @@ def _buffer(op: TrackProfilerOp, kernel: KernelOp) -> Tensor:
 def _tell_words(launch: LaunchExOp, layout: TrackLayout, to: _Expansion) -> None:
     """Computes in the host function how many words hold all records of a launch.
 
-    What a grid that no device takes makes of it is refused with the launch, after the memory was given.
+    Sizes of a grid that no device accepts are refused with the launch, after the allocation.
     """
     host = launch.parent_op()
     while not isinstance(host, FuncOp):
@@ -330,7 +330,7 @@ def _anchor(value: SSAValue) -> Scalar:
     return Scalar(value, types.f32 if value.type == f32 else types.u32)
 
 
-# ---- what the marks of a kernel say together
+# ---- facts from all markers of a kernel
 
 
 def _kind_and_event(mark: MarkOp) -> tuple[int, int]:

@@ -206,7 +206,7 @@ class _Watcher:
 
     def _watch_async(self, op: Operation, started: StartsAsync) -> None:
         accesses = [access for access in accesses_of(op) if access.extent != "barrier"]
-        if started.completion == "store":  # its group begins with what it reads
+        if started.completion == "store":  # its group begins with its reads
             accesses.sort(key=lambda access: access.kind != "read")
         barrier = barrier_of(op)
         ranks: Sequence[SSAValue | None] = tuple(getattr(op, "ranks", ())) or (None,)
@@ -215,7 +215,7 @@ class _Watcher:
             place = None if words is None or barrier is None else (words, barrier[1])
             for access in accesses:
                 self._watch_part(op, started, access, rank, place)
-        if started.completion in ("store", "product"):
+        if started.completion in ("store", "mma"):
             self._before(op, WatchEventOp(started.completion))
 
     def _watch_part(
@@ -338,7 +338,7 @@ class _Watcher:
 
 
 def _end(op: ExitOp | ReturnOp) -> Attribute | None:
-    """The place where a thread returns: what it did last in the region, or the branch that led there."""
+    """The place where a thread returns: its last operation in the region, or the branch that led there."""
     before = op.prev_op
     while before is not None and source_location(before.location) is None:
         before = before.prev_op
@@ -352,20 +352,20 @@ def _element_bytes(tensor: SSAValue) -> int:
 
 
 def _ranges(tile: SSAValue) -> Iterator[_Range]:
-    """The memory of a tile: one range, or one for each panel."""
+    """The memory of a tile: one range, or one for each column of swizzle atoms."""
     kind = cast("TensorType", tile.type)
     size = math.prod(kind.dims) * _element_bytes(tile)
-    panels = kind.panels
-    if panels is None:
+    atoms = kind.swizzle_atoms
+    if atoms is None:
         yield _Range(tile, [], 0, size)
         return
-    rows, columns = kind.dims[-2:][:: -1 if panels.is_transposed.data else 1]
-    stride = panels.panel_stride.data * _element_bytes(tile)
-    panel = rows * panels.row_bytes.data
-    count = -(-columns * _element_bytes(tile) // panels.row_bytes.data)
+    rows, columns = kind.dims[-2:][:: -1 if atoms.is_transposed.data else 1]
+    stride = atoms.atom_stride.data * _element_bytes(tile)
+    atom = rows * atoms.row_bytes.data
+    count = -(-columns * _element_bytes(tile) // atoms.row_bytes.data)
     outer = math.prod(kind.dims[:-2])
-    if stride == panel or count == 1:
+    if stride == atom or count == 1:
         yield _Range(tile, [], 0, size)
         return
     for number in range(count * outer):
-        yield _Range(tile, [], number * stride, panel)
+        yield _Range(tile, [], number * stride, atom)

@@ -61,7 +61,7 @@ class Emitter(Builder):
         self._place = place
 
     def location_attribute(self) -> Attribute:
-        """The place of what is replaced."""
+        """The location of the replaced operation."""
         return self._place
 
     def number(self, value: int) -> SSAValue:
@@ -159,7 +159,7 @@ class Emitter(Builder):
         """A loop over first, first + step, ... while that plus `reach` is below `end`; `scf.for` would divide.
 
         Yields:
-            The counter, and a list that holds what it is after the loop, after the `with`.
+            The counter, and a list that holds its value after the loop, once the `with` has ended.
         """
         before, after = Block(arg_types=[i64]), Block(arg_types=[i64])
         with self.at(before):
@@ -199,7 +199,7 @@ class Emitter(Builder):
 
 
 def reuse_loads(loop: EachOp) -> None:
-    """Removes an iteration's loads of what it has loaded before, in branches too, with nothing written in between.
+    """Removes an iteration's repeated loads, in branches too, with nothing written in between.
 
     LLVM does not take a load in a branch from a vector loaded before.
     """

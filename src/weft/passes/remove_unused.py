@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removes what a kernel does not use: operations without effect, arguments, pointers, dims and strides of tensors.
+"""Removes unused parts of kernels: operations without effect, arguments, pointers, dims and strides of tensors.
 
 In: a traced module; for parameters, one whose kernels are ready to print. Out: the same without constants, dims and
 arrays that only discarded attempts used, so that they take no shared memory; kernels and launches without unused
@@ -113,7 +113,7 @@ def _parts(argument: BlockArgument, uses: Iterable[Operation]) -> dict[str, Attr
         for dimension in _dimensions(needs.strides, use, kind.rank):
             if dimension < kind.open_strides:
                 strides.add(dimension)
-            elif kind.layout.data == "contiguous":  # products of the dims that follow
+            elif kind.layout.data == "contiguous":  # computed from the dims that follow
                 dims.update(range(dimension + 1, kind.rank))
     passed = [dimension for dimension in sorted(dims) if kind.dims[dimension] == DYNAMIC]
     for name, dimensions in (("dims", passed), ("strides", sorted(strides))):

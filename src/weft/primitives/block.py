@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.block``: what the threads of a block do together, as functions that kernels inline.
+"""``weft.block``: collective operations of a block's threads, as functions that kernels inline.
 
 All threads of the block make the call together, whatever the block's size and shape; none may have returned. Each
 call has shared memory of its own and may stand in a loop.

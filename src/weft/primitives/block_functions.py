@@ -34,16 +34,16 @@ from weft.primitives.trees import (
     thread_rank,
 )
 from weft.primitives.values import (
-    board,
     is_repeated,
     moved,
     neutral,
     numbers,
     of_two,
     over_warp,
+    partials,
     put,
     take,
-    thread_board,
+    thread_partials,
 )
 from weft.primitives.warp_functions import begun, first_of_larger, first_of_smaller
 from weft.types.dtype import i32
@@ -200,11 +200,11 @@ def over_warps(value: Any, count: Any, of_warps: Any) -> Any:
     Args:
         value: of this thread's warp, the same in its lanes.
         count: threads that have a value.
-        of_warps: combines the values on a board, so many of them, in each lane of a warp.
+        of_warps: combines so many partial results in each lane of a warp.
     """
     threads = block_threads()
     if threads > WARP_SIZE:
-        values, result = board(value, _MOST_WARPS), board(value, 1)
+        values, result = partials(value, _MOST_WARPS), partials(value, 1)
         warp, is_whole = warp_id(), threads & (WARP_SIZE - 1) == 0
         if lane_id() == 0:
             put(values, warp, value)
@@ -259,7 +259,7 @@ def exclusive_scan(
     Args:
         value: as in `block.scan`.
         function: as in `block.scan`.
-        initial: what the first thread gets: a value of the same types. None for a sum: 0.
+        initial: the first thread's result: a value of the same types. None for a sum: 0.
         with_total: whether to return ``(values, total)``: also what all values combine to, without the initial one.
 
     Raises:
@@ -341,7 +341,7 @@ def shuffle(value: Any, thread: Any) -> Any:
         ``mirrored = weft.block.shuffle(x, weft.block_dim.x - 1 - tid)``
     """
     value = numbers(value, "block.shuffle")
-    on = thread_board(value, 1)
+    on = thread_partials(value, 1)
     put(on, thread_rank(), value)
     sync_threads()
     found = take(on, thread)

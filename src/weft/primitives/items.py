@@ -23,7 +23,7 @@ from weft.primitives.values import (
     of_two,
     put,
     take,
-    thread_board,
+    thread_partials,
     vector_width,
     widened,
 )
@@ -60,7 +60,7 @@ def of_thread(value: Any, function: Any, name: str) -> Any:
 
 
 def prepared(value: Any, function: Any, initial: Any, name: str, is_exclusive: Any = False) -> Any:
-    """A value or a list, the function, and what the first one gets, or None where that changes nothing."""
+    """A value or a list, the function, and the first result, or None where that changes nothing."""
     value = counted(value, name)
     if function is None:
         value = widened_items(value)
@@ -123,7 +123,7 @@ def striped(count: Any, scope: Any = BLOCK) -> Any:
 def moved(items: Any, places: Any, sources: Any, scope: Any) -> Any:
     """The items of other places, each written where it belongs and read from there."""
     count = len(items)
-    on, first = thread_board(items[0], count), first_of(scope) * count
+    on, first = thread_partials(items[0], count), first_of(scope) * count
     for item, place in zip(items, places, strict=True):
         put(on, first + slot(place, count), item)
     meet(scope)

@@ -32,7 +32,7 @@ from weft.primitives.trees import (
     over_block,
     rank_in,
 )
-from weft.primitives.values import chosen, is_repeated, moved, put, take, thread_board
+from weft.primitives.values import chosen, is_repeated, moved, put, take, thread_partials
 from weft.types.dtype import i32, u8, u16, u32, u64
 from weft.types.launch_limits import WARP_SIZE
 
@@ -75,7 +75,7 @@ def radix_sorted(
 def _sorted(items: Any, order: Any, first: Any, end: Any, scope: Any) -> Any:
     """Blocked records in the order of what `order` makes of their first numbers, blocked again."""
     count = len(items)
-    on, start = thread_board(items[0], count), first_of(scope) * count
+    on, start = thread_partials(items[0], count), first_of(scope) * count
     own, dealt = blocked(count, scope), _dealt(count, scope)
     for item, place in zip(items, own, strict=True):
         put(on, start + slot(place, count), item)
@@ -211,7 +211,7 @@ def merge_sorted(items: Any, less: Any, count: Any, scope: Any, name: str) -> An
     own = given if lists.is_list(given) else [given]
     places = blocked(len(own), scope)
     size = members_of(scope) * len(own) if count is None else count
-    on, start = thread_board(own[0], len(own)), first_of(scope) * len(own)
+    on, start = thread_partials(own[0], len(own)), first_of(scope) * len(own)
     for item, place in zip(own, places, strict=True):
         put(on, start + place, item)
     meet(scope)

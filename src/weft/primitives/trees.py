@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How threads combine values: trees of shuffles among a group's lanes, and running results over a block's threads.
 
-Written in weft's language. In: a value per lane, an associative function. Out: the combined value, or what the values
-up to each one combine to. `mask` is None where all lanes of the warp take part; otherwise lanes follow each other as in
-the mask, however far apart they are. For a block each warp scans its values, the first warp scans those of the warps,
-and each adds what is before it: two barriers. Where a thread is in its block and its warp stands here too.
+Written in weft's language. In: a value per lane, an associative function. Out: the combined value, or that of the
+values up to each one combine to. `mask` is None where all lanes of the warp take part; otherwise lanes follow each
+other as in the mask, however far apart they are. For a block each warp scans its values, the first warp scans those of
+the warps,
+and each adds the total before it: two barriers. Where a thread is in its block and its warp stands here too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from weft.language.numbers.math import clz, ctz, ffs
 from weft.language.threads.barrier import FULL_MASK, sync_threads, sync_warp
 from weft.language.threads.grid import block_dim
 from weft.language.threads.warp import lane_id, warp_id
-from weft.primitives.values import board, chosen, fitted, moved, put, take
+from weft.primitives.values import chosen, fitted, moved, partials, put, take
 from weft.types.dtype import i32, u32
 from weft.types.launch_limits import WARP_SIZE
 
@@ -164,7 +165,7 @@ def over_block(value: Any, function: Any, name: str, is_shifted: Any, with_total
     total = moved("idx", value, last_lane(), ALL) if with_total else value
     before = moved("up", value, 1, ALL) if is_shifted else value
     if threads > WARP_SIZE:
-        values, sums = board(value, WARP_SIZE), board(value, WARP_SIZE)
+        values, sums = partials(value, WARP_SIZE), partials(value, WARP_SIZE)
         warp, last_warp = warp_id(), (threads - 1) >> 5
         if lane == last_lane():
             put(values, warp, value)

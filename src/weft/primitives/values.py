@@ -96,7 +96,7 @@ def fitted(builder: Builder, result: object, value: object, name: str) -> Any:
     raise TypeMismatchError(
         "PRIMITIVE_FUNCTION",
         f"{name}: the function makes {_text(result)} of two values that are {_text(value)}",
-        hint="it has to give what it is given: convert the values before, or its result",
+        hint="it has to return the type of its parameters: convert the values before, or its result",
     )
 
 
@@ -167,13 +167,13 @@ _OF_TWO: Final[dict[str, Callable[[Builder, Scalar, Scalar], object]]] = {
 
 
 @operation
-def board(builder: Builder, value: object, slots: int) -> Any:
+def partials(builder: Builder, value: object, slots: int) -> Any:
     """Shared memory for so many such values: an array per number."""
     return _each(value, lambda leaf: shared.emit(builder, slots, leaf.dtype))
 
 
 @operation
-def thread_board(builder: Builder, value: object, slots: int) -> Any:
+def thread_partials(builder: Builder, value: object, slots: int) -> Any:
     """Shared memory for so many such values of each thread of the block."""
     return _each(value, lambda leaf: shared_per_thread(builder, leaf.dtype, slots))
 
@@ -195,14 +195,14 @@ def vector_width(builder: Builder, a: Tensor, count: int) -> int:
 
 @operation
 def put(builder: Builder, on: object, slot: object, value: object) -> None:
-    """Writes a value into a slot of a board."""
+    """Writes a value into a slot of shared partial results."""
     for array, leaf in zip(flatten(on)[1], flatten(value)[1], strict=True):
         store(builder, array, slot, leaf)
 
 
 @operation
 def take(builder: Builder, on: object, slot: object) -> Any:
-    """Reads a value from a slot of a board."""
+    """Reads a value from a slot of shared partial results."""
     return _each(on, lambda array: load(builder, array, slot))
 
 
@@ -215,7 +215,7 @@ def chosen(builder: Builder, condition: object, left: object, right: object) -> 
 
 @operation
 def is_repeated(builder: Builder) -> bool:
-    """Whether a loop of the machine is around this, so that what it shares is used again."""
+    """Whether a run-time loop is around this, so that its shared memory is used again."""
     return builder.loops > 0
 
 

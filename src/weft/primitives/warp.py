@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``weft.warp``: what the lanes of a warp do together, as functions that kernels inline.
+"""``weft.warp``: collective operations of a warp's lanes, as functions that kernels inline.
 
 Each lane calls with its value. Without a mask all lanes that the warp has take part; they make the call together.
 """

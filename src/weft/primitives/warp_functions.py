@@ -277,7 +277,7 @@ def exclusive_scan(
     Args:
         value: as in `warp.scan`.
         function: as in `warp.scan`.
-        initial: what the first lane gets: a value of the same types. None for a sum: 0.
+        initial: the first lane's result: a value of the same types. None for a sum: 0.
         mask: as in `warp.scan`.
         width: as in `warp.scan`.
 

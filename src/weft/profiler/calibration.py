@@ -57,7 +57,7 @@ def _measure(count: weft.i32) -> None:
 
 
 def calibrate(options: str = "") -> Calibration:
-    """Measures the clock's step and what one record costs.
+    """Measures the clock's step and the cost of a record.
 
     Args:
         options: compile options: ``--target cuda`` measures the GPU.
@@ -78,7 +78,7 @@ def calibrate(options: str = "") -> Calibration:
 
 
 def inflation(
-    marked: Callable[[], object], unmarked: Callable[[], object], rounds: int = 21
+    marked: Callable[[], object], unmarked: Callable[[], object], samples: int = 21
 ) -> float:
     """A program's slowdown by markers that record: 1.05 is 5 % more time.
 
@@ -90,18 +90,18 @@ def inflation(
     Args:
         marked: the program; its own captures stay in use.
         unmarked: the same with ``enabled=False``.
-        rounds: calls of each, 1 or more.
+        samples: calls of each, 1 or more.
 
     Raises:
         ArgumentValueError: for fewer.
         TypeError: if one cannot be called.
 
     Example:
-        >>> weft.profiler.inflation(lambda: run(a, True), lambda: run(a, False), rounds=3) > 0
+        >>> weft.profiler.inflation(lambda: run(a, True), lambda: run(a, False), samples=3) > 0
         True
     """
-    if rounds < 1:
-        raise ArgumentValueError("PROFILER_RANGE", f"rounds is {rounds}; expected 1 or more")
+    if samples < 1:
+        raise ArgumentValueError("PROFILER_RANGE", f"samples is {samples}; expected 1 or more")
     times: tuple[list[float], list[float]] = ([], [])
     for call in (marked, unmarked):
         if not callable(call):
@@ -112,7 +112,7 @@ def inflation(
         for call in (marked, unmarked):
             call()  # compilation is not measured
     with capture(words=counted.words_needed or None):
-        for _ in range(rounds):
+        for _ in range(samples):
             for call, found in zip((marked, unmarked), times, strict=True):
                 begin = time.perf_counter()
                 call()

@@ -243,7 +243,7 @@ class Capture:
         self._events = 0
 
     def _words_for(self, needed: int) -> int:
-        """The user's number; else what the launch needs, if known and at most a gigabyte."""
+        """The user's number; else the launch's need, if known and at most a gigabyte."""
         if self._words is not None:
             return self._words
         is_known = wire.PROLOGUE_WORDS <= needed <= _MOST_WAITING_WORDS
@@ -310,7 +310,7 @@ def capture(words: int | None = None) -> Capture:
     Args:
         words: of 8 bytes in each launch's buffer. Records that do not fit are counted and reported; a
             kernel whose loops determine the number of records records nothing if not all of them fit, and the
-            report says how many words it needs. By default a launch gets what it needs if its kernel's loops
+            report says how many words it needs. By default a launch gets the needed size if its kernel's loops
             or ``records=`` determine it and it is at most 1 GB, else 8 MB.
 
     Raises:

@@ -113,7 +113,7 @@ def lay_out(
     Args:
         recordings: one per launch.
         host_spans: of the program around them.
-        offsets_ns: per launch, what is added to its machine's clock to make it the host's.
+        offsets_ns: per launch, added to its device's clock to get the host's.
     """
     timeline = Timeline()
     if host_spans:

@@ -86,7 +86,7 @@ class CompiledDetails:
         image: the native code image; holds code, state and libraries.
         captured: compiled-in globals and closure constants.
         remarks: how each kernel was compiled, the assembler's warnings, spills and arrays in local memory.
-        scratch: each `weft.scratch` of the host function, with what is known of its size.
+        scratch: each `weft.scratch` of the host function, with the known part of its size.
         times: prints the times of loading and of the first launch, or None.
         constant_positions: positions of ``Constexpr`` parameters, which calls do not pass.
         documentation, module: ``fn.__doc__`` and ``fn.__module__``, those of the host function.
@@ -151,7 +151,7 @@ class CompiledDetails:
 
     @property
     def __signature__(self) -> Any:
-        """For `inspect.signature`: what a call passes, each with kind and default.
+        """For `inspect.signature`: parameters of a call, each with kind and default.
 
         Example:
             >>> import inspect
@@ -376,7 +376,7 @@ class CompiledDetails:
         """Writes the function into a file for other programs; `weft.export` does so for several, and explains it.
 
         Args:
-            path: of the file; its suffix says what it is.
+            path: of the file; its suffix selects the kind.
             gpu_arch: architectures, for one file with code for each; None for that of the function.
             cpu: which CPUs run it.
 

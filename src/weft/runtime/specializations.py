@@ -117,7 +117,7 @@ class Specializations:
         self._compile = compile_for
         self._first_turn = _CompileLock(self._name)
         self._by_key: CallCache[Compiled] = CallCache()
-        self._locks: dict[Hashable, _CompileLock] = {}  # of what is being compiled
+        self._locks: dict[Hashable, _CompileLock] = {}  # of functions being compiled
         # Positions of the Constexpr parameters, known after compiling has read the annotations.
         self._constants: tuple[int, ...] | None = None
 
@@ -209,7 +209,7 @@ class Specializations:
         except (TypeError, ValueError, RecursionError) as error:
             if is_of_a_handler(error):
                 raise
-            # The compiler's error is better: it has the parameter's name and what is accepted.
+            # The compiler's error is better: it has the parameter's name and the accepted kinds.
             self._compile(arguments)
             raise SignatureError(
                 "ARGUMENT_ONLY_EXAMPLE",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weft.warmup`: compiles what a call needs, and launches nothing.
+"""`weft.warmup`: compiles for a call without launching.
 
 In: a function, arguments or stand-ins for them, maybe another GPU. Out: compiled functions, in this process and in the
 cache on disk.

@@ -2,7 +2,7 @@
 """The sanitizer's checks, as users name them, the kinds of what they find, and `with weft.sanitize():`.
 
 In: a text such as ``"bounds"``. Out: the same in one order, or None; the kinds, from the runtime's table; a context
-manager: the compiler reads the configuration that it sets, for what is compiled and called inside.
+manager: the compiler reads the configuration that it sets, for functions compiled and called inside.
 """
 
 from __future__ import annotations

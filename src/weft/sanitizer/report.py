@@ -134,7 +134,7 @@ class Report(ReportPlace):
 class SanitizerError(WeftError):
     """A kernel did what ``--sanitize`` looks for; the launch was stopped there, unless it continues.
 
-    What the threads before had written stays written.
+    Earlier writes of other threads remain.
 
     Attributes:
         reports: what was found, as `Report` objects, in order; one unless the launch continues.

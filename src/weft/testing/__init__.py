@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weft.testing`: results in other orders of threads and on other targets, and what one thread does, line by line.
+"""`weft.testing`: results in other orders of threads and on other targets, and traces of one thread, line by line.
 
 In: a function that launches kernels on the CPU, and its arguments. Out: nothing or an error; a `ThreadTrace`.
 """

@@ -175,7 +175,7 @@ def check_orders(
 
     Raises:
         OrderError: for the first element that differs.
-        OptionError: for what is not an order.
+        OptionError: unless it is an order.
 
     Example:
         >>> import numpy, weft

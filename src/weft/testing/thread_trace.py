@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`trace_thread`: what one thread of a kernel does, statement by statement, with the values.
+"""`trace_thread`: traces one thread of a kernel, statement by statement, with the values.
 
 In: a function that launches kernels on the CPU, its arguments, a block and a thread. Out: `ThreadTrace`, which prints
 as the kernel's lines, in order, with the values beside them as comments, and has its events, as `simt.event` tells
@@ -37,9 +37,9 @@ class TraceEvent(NamedTuple):
 
     Attributes:
         kind: ``"line"``: a statement begins; ``"assigned"``: a variable; ``"called"``: a function that is inlined;
-            ``"returned"``; ``"branch"``: the condition of an ``if``; ``"round"`` and ``"end"`` of a loop; ``"read"``,
-            ``"written"``, ``"updated"`` (an atomic operation, with the value before it), ``"added"``: elements of an
-            array; ``"barrier"``: the thread has waited; ``"copy"``: one begins beside the threads.
+            ``"returned"``; ``"branch"``: the condition of an ``if``; ``"iteration"`` and ``"end"`` of a loop;
+            ``"read"``, ``"written"``, ``"updated"`` (an atomic operation, with the value before it), ``"added"``:
+            elements of an array; ``"barrier"``: the thread has waited; ``"copy"``: one begins beside the threads.
         location: where, with the calls that led there; a `weft.SourceLocation`.
         name: of the variable, the function or the array.
         indices: of the element, or of the first of several consecutive ones; empty for other kinds.
@@ -62,7 +62,7 @@ class TracedLaunch(NamedTuple):
         kernel: its name.
         grid, block: how many blocks it had, and threads each.
         has_thread: whether the thread that was asked for is one of them.
-        events: what it did.
+        events: of the thread.
     """
 
     kernel: str
@@ -169,7 +169,7 @@ _STEP: Final = "    "
 
 
 def trace_text(
-    launches: Sequence[TracedLaunch], places: tuple[Triple, Triple], dropped: int, rounds: int
+    launches: Sequence[TracedLaunch], places: tuple[Triple, Triple], dropped: int, iterations: int
 ) -> str:
     """The text of all launches.
 
@@ -177,20 +177,20 @@ def trace_text(
         launches: of the function, in order.
         places: the block and the thread.
         dropped: events that are missing at the end.
-        rounds: how many of a loop are shown before the last one; at least 1.
+        iterations: how many of a loop are shown before the last one; at least 1.
     """
-    parts = [_launch_text(launch, places, max(rounds, 1)) for launch in launches]
+    parts = [_launch_text(launch, places, max(iterations, 1)) for launch in launches]
     if dropped:
         parts.append(f"and {dropped} more events, which were not kept")
     return "\n\n".join(parts)
 
 
-def _launch_text(launch: TracedLaunch, places: tuple[Triple, Triple], rounds: int) -> str:
+def _launch_text(launch: TracedLaunch, places: tuple[Triple, Triple], iterations: int) -> str:
     block, thread = places
     title = f"{launch.kernel}: block {block} of {launch.grid}, thread {thread} of {launch.block}"
     if not launch.has_thread:
         return f"{title}: there is no such thread"
-    lines = list(_shown(_Tree(launch.events).items, rounds))
+    lines = list(_shown(_Tree(launch.events).items, iterations))
     width = min(max((len(left) for left, _ in lines), default=0), _WIDEST)
     texts = [f"{left:<{width}}  # {notes}" if notes else left for left, notes in lines]
     return "\n".join([title, *texts])
@@ -204,7 +204,7 @@ class _Row:
         self.text = text
         self.is_continued = is_continued
         self.notes: list[str] = []
-        self.round = 0  # of the loop that begins here
+        self.iteration = 0  # of the loop that begins here
 
     def covers(self, location: SourceLocation) -> bool:
         """Whether something happened in this statement, in the same call."""
@@ -219,8 +219,8 @@ class _Row:
     def shown(self) -> tuple[str, str]:
         indent = _STEP * _depth(self.location)
         notes = ", ".join(self.notes)
-        if self.round:
-            notes = f"round {self.round}" + (f": {notes}" if notes else "")
+        if self.iteration:
+            notes = f"iteration {self.iteration}" + (f": {notes}" if notes else "")
         return f"{self.location.line:>5}  {indent}{self.text}", notes
 
 
@@ -229,7 +229,7 @@ class _Loop:
 
     def __init__(self, location: SourceLocation) -> None:
         self.location = location
-        self.rounds: list[list[_Row | _Loop]] = []
+        self.iterations: list[list[_Row | _Loop]] = []
 
 
 class _Tree:
@@ -243,7 +243,7 @@ class _Tree:
 
     @property
     def _here(self) -> list[_Row | _Loop]:
-        return self._open[-1].rounds[-1] if self._open else self.items
+        return self._open[-1].iterations[-1] if self._open else self.items
 
     def _line(self, event: TraceEvent) -> None:
         last = self._here[-1] if self._here else None
@@ -257,15 +257,15 @@ class _Tree:
         row.notes.append(Path(event.location.file).name)
         self._here.append(row)
 
-    def _round(self, event: TraceEvent) -> None:
+    def _iteration(self, event: TraceEvent) -> None:
         head = self._taken_head(event.location)
         loop = self._closed_to(event.location)
         if loop is None:
             loop = _Loop(event.location)
             self._here.append(loop)
             self._open.append(loop)
-        loop.rounds.append([head])
-        head.round = len(loop.rounds)
+        loop.iterations.append([head])
+        head.iteration = len(loop.iterations)
 
     def _end(self, event: TraceEvent) -> None:
         last = self._here[-1] if self._here else None
@@ -279,7 +279,7 @@ class _Tree:
                 last.notes.append("the loop ends")
                 self._here.append(last)
         elif last is not None:
-            last.notes.append("no round")
+            last.notes.append("no iteration")
 
     def _taken_head(self, location: SourceLocation) -> _Row:
         """The row of a loop's first line, taken away where it stands last: its condition has just been read there."""
@@ -328,21 +328,21 @@ def _index_text(event: TraceEvent) -> str:
     return ", ".join([*outer, last])
 
 
-def _shown(items: Sequence[_Row | _Loop], rounds: int) -> Iterator[tuple[str, str]]:
+def _shown(items: Sequence[_Row | _Loop], iterations: int) -> Iterator[tuple[str, str]]:
     """Each line: what stands left, and the comment."""
     for item in items:
         if isinstance(item, _Row):
             yield item.shown
             continue
-        count = len(item.rounds)
-        for number, one in enumerate(item.rounds):
-            if rounds <= number < count - 1:
-                if number == rounds:
-                    left = count - 1 - rounds
+        count = len(item.iterations)
+        for number, one in enumerate(item.iterations):
+            if iterations <= number < count - 1:
+                if number == iterations:
+                    left = count - 1 - iterations
                     indent = " " * 7 + _STEP * _depth(item.location) + _indent(item.location)
-                    yield f"{indent}... {left} more round{'s' * (left > 1)} ...", ""
+                    yield f"{indent}... {left} more iteration{'s' * (left > 1)} ...", ""
                 continue
-            yield from _shown(one, rounds)
+            yield from _shown(one, iterations)
 
 
 def _calls(location: SourceLocation) -> tuple[tuple[str, int, int], ...]:
@@ -418,9 +418,9 @@ class ThreadTrace(Sequence[TraceEvent]):
     def __str__(self) -> str:
         return self.text()
 
-    def text(self, rounds: int = 3) -> str:
-        """The lines with their values; of a loop, the first `rounds` rounds and the last."""
-        return trace_text(self.launches, (self.block, self.thread), self.dropped, rounds)
+    def text(self, iterations: int = 3) -> str:
+        """The lines with their values; of a loop, the first `iterations` iterations and the last."""
+        return trace_text(self.launches, (self.block, self.thread), self.dropped, iterations)
 
 
 def trace_thread(
@@ -431,11 +431,11 @@ def trace_thread(
     thread: int | tuple[int, ...] = 0,
     show: bool = True,
 ) -> ThreadTrace:
-    """Calls a function, and prints what one thread of its kernels does: each line that it runs, with the values.
+    """Calls a function, and prints a trace of one thread of its kernels: each executed line, with the values.
 
     Assigned variables, elements read and written, conditions, iterations of loops, inlined functions and barriers
     are printed. The function is compiled anew for that, and runs on copies of its arguments, on one thread of the
-    machine. Where it fails, what has happened until then is printed before the error is raised.
+    machine. If it fails, the trace up to there is printed before the error is raised.
 
     Args:
         fn: launches kernels on the CPU: a `weft.jit` function, ``kernel[grid, block]``, or any Python function that
@@ -510,13 +510,13 @@ def _refuse_gpu_arrays(args: Sequence[Any]) -> None:
 
 def _collected(block: tuple[int, int, int], thread: tuple[int, int, int]) -> ThreadTrace:
     launches, events, dropped = _native.traced_thread()
-    told: list[list[TraceEvent]] = [[] for _ in launches]
+    traced: list[list[TraceEvent]] = [[] for _ in launches]
     sites = {text: site_of(text) for text in {text for _, text, _ in events}}
     for launch, text, bits in events:
-        told[launch].append(event_of(sites[text], bits))
+        traced[launch].append(event_of(sites[text], bits))
     found = [
         TracedLaunch(kernel, grid, size, _is_in(block, grid) and _is_in(thread, size), tuple(one))
-        for (kernel, grid, size), one in zip(launches, told, strict=True)
+        for (kernel, grid, size), one in zip(launches, traced, strict=True)
     ]
     return ThreadTrace(found, block, thread, dropped)
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capabilities of GPU architectures: the one table of what each has, from which all other rooms choose.
 
-In: an architecture such as ``"sm_90a"``, or a device's compute capability; a block's threads, what a kernel takes. Out:
-`Capabilities`; how many warps a multiprocessor holds at once, by the rules of NVIDIA's occupancy calculator. Sources:
-the target notes of the PTX ISA 9.0, the CUDA C++ Programming Guide's "Technical Specifications per Compute Capability",
-ptxas.
+In: an architecture such as ``"sm_90a"``, or a device's compute capability; a block's threads, a kernel's resources.
+Out: `Capabilities`; how many warps a multiprocessor holds at once, by the rules of NVIDIA's occupancy calculator.
+Sources: the target notes of the PTX ISA 9.0, the CUDA C++ Programming Guide's "Technical Specifications per Compute
+Capability", ptxas.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ PTX_VERSIONS: Final = {
     ),
     **dict.fromkeys(("sm_86", "sm_87"), 80),
     "sm_90": 81,  # for sums of vectors into memory
-    # For products of 8-bit floats, and of signed and unsigned integers.
+    # For MMAs of 8-bit floats, and of signed and unsigned integers.
     **dict.fromkeys(("sm_89", "sm_90a"), 84),
     **dict.fromkeys(("sm_100", "sm_100a", "sm_101", "sm_101a"), 86),
     **dict.fromkeys(("sm_120", "sm_120a"), 87),

@@ -3,7 +3,7 @@
 
 In: `weft.sym(...)` or a name in an annotation; a shape, or two classes. Out: `Dim`, compared by value; equal names are
 equal dimensions within one signature. Strides in elements, or whether one class includes the other. One function tells
-the class of a tensor, for a call's key and for what is compiled: `layout_of` in `native/python/call/argument_key.cpp`.
+the class of a tensor, for a call's key and for the compiler: `layout_of` in `native/python/call/argument_key.cpp`.
 """
 
 from __future__ import annotations

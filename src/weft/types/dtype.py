@@ -23,7 +23,7 @@ class FloatFormat(NamedTuple):
     Attributes:
         exponent_bits, mantissa_bits: of the fields; the leading 1 is not stored.
         has_infinity: whether the largest exponent means infinities and NaNs, as in IEEE 754; else NaN has all bits set.
-        saturates: whether conversions give the largest value for what is beyond it, as instructions with `.satfinite`.
+        saturates: whether conversions clamp values beyond the range, as instructions with `.satfinite`.
     """
 
     exponent_bits: int
@@ -359,7 +359,7 @@ i4: Final = DType("i4")
 u4: Final = DType("u4")
 
 PACKED_DTYPES: Final = (i4, u4)
-"""Types of elements only: what is loaded computes as i32, and neither an argument nor a variable in memory has one."""
+"""Types of elements only: loaded elements compute as i32, and neither arguments nor variables in memory have them."""
 
 DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, f8e4m3, f8e5m2)
 

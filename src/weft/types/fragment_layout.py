@@ -37,7 +37,7 @@ class FragmentLayout(NamedTuple):
 
     Attributes:
         shape: rows and columns; of the roles `row` and `column` only these.
-        itemsize: bytes of an element of the product's operands and results.
+        itemsize: bytes of an element of the MMA's operands and results.
         unit: of `UNITS`.
         role: of `ROLES`.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Immutable records: what a frozen dataclass is, without the 15 ms that a program would wait for `dataclasses`.
+"""Immutable records like frozen dataclasses, without the 15 ms of importing `dataclasses`.
 
 In: the annotations of a class. Out: its constructor; comparison by `key`, copies and pickles by field.
 """

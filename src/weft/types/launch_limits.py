@@ -35,7 +35,7 @@ def as_sizes(
 
     Args:
         value: an int or a tuple or list of ints; anything with `__index__` is one, but no bool.
-        name: what it is, for errors.
+        name: for errors.
         limits: `GRID`, `BLOCK`, `CLUSTER`, or others; None for none.
     Raises:
         TypeError: it is neither an int nor one to three of them.
@@ -53,11 +53,11 @@ def as_sizes(
         text = f"{name} is {brief(value)}, expected an int or one to three of them"
         raise TypeError(text) from None
     if limits is not None:
-        least, most, product = limits
+        least, most, total = limits
         for axis, size, limit in zip("xyz", (x, y, z), most, strict=True):
             if not least <= size <= limit:
                 raise ValueError(f"{name}.{axis} is {size}, expected {least} to {limit}")
-        if x * y * z > product:
+        if x * y * z > total:
             unit = "threads" if limits is BLOCK else "blocks"
-            raise ValueError(f"{name} has {x * y * z} {unit}, expected at most {product}")
+            raise ValueError(f"{name} has {x * y * z} {unit}, expected at most {total}")
     return x, y, z

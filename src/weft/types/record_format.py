@@ -62,11 +62,11 @@ TAKEN_TWICE_TEXT: Final = (
 
 TRACK_MAGIC: Final = 0x31_66_72_70_74_66_65_77  # "weftprf1", read as bytes
 PROLOGUE_WORDS: Final = 16
-# What the host writes before a launch:
+# Written by the host before a launch:
 WORD_MAGIC: Final = 0
 WORD_EPOCH: Final = 1
 """Any number that differs from launch to launch; it tells this launch's headers from what lay there."""
-# What the first thread of the grid writes:
+# Written by the first thread of the grid:
 WORD_ECHO: Final = 2
 """The epoch again: the kernel has run."""
 WORD_TRACKS: Final = 3  # 63..32 groups per block    31..0 blocks

@@ -102,10 +102,10 @@ def write(c, fragment):
 
 
 @weft.kernel
-def printing(c: weft.Tensor, rounds: weft.i32):
+def printing(c: weft.Tensor, iterations: weft.i32):
     a, b = tiles()
     acc = weft.wgmma.accumulator((64, 64), weft.f32)
-    for number in range(rounds):
+    for number in range(iterations):
         acc = weft.wgmma.mma(a, b.T, acc, accumulate=number > 0)
         weft.printf("%d", number)  # C7510
         acc = weft.wgmma.wait(acc)
@@ -113,21 +113,21 @@ def printing(c: weft.Tensor, rounds: weft.i32):
 
 
 @weft.kernel
-def packed_early(c: weft.Tensor, rounds: weft.i32):
+def packed_early(c: weft.Tensor, iterations: weft.i32):
     a, b = tiles()
     p = weft.wgmma.wait(weft.wgmma.mma(a, b.T)).to(weft.bf16).as_operand_a()
     acc = weft.wgmma.accumulator((64, 64), weft.f32)
-    for number in range(rounds):
+    for number in range(iterations):
         acc = weft.wgmma.mma(p, b.T, acc, accumulate=number > 0)  # C7513
         p = p.map(lambda x: x * x)
     write(c, weft.wgmma.wait(acc))
 
 
 @weft.kernel
-def joined(c: weft.Tensor, rounds: weft.i32):
+def joined(c: weft.Tensor, iterations: weft.i32):
     a, b = tiles()
     x, y = weft.wgmma.mma(a, b.T), weft.wgmma.accumulator((64, 64), weft.f32)
-    if rounds > 3:
+    if iterations > 3:
         y = weft.wgmma.mma(a, b.T, y, accumulate=False)
     else:
         y = weft.wgmma.mma(b, a.T, x)  # C7517
@@ -138,7 +138,7 @@ def joined(c: weft.Tensor, rounds: weft.i32):
 
 
 @weft.kernel(max_registers=24)
-def spilling(c: weft.Tensor, rounds: weft.i32):
+def spilling(c: weft.Tensor, iterations: weft.i32):
     row = weft.thread_idx.x
     values = [c[row, n] for n in weft.static_range(40)]
     weft.sync_threads()
@@ -147,19 +147,19 @@ def spilling(c: weft.Tensor, rounds: weft.i32):
 
 
 @weft.kernel
-def searching(c: weft.Tensor, rounds: weft.i32):
+def searching(c: weft.Tensor, iterations: weft.i32):
     row = weft.thread_idx.x
     table = weft.local(40, weft.f32)
     for n in range(40):
         table[n] = c[row, n]
-    for _ in range(rounds):
+    for _ in range(iterations):
         place = weft.i32(table[0]) % 40
         table[place], table[39 - place] = table[39 - place], table[place]  # arrays of a thread
-    c[row, 0] = table[rounds]
+    c[row, 0] = table[iterations]
 
 
 @weft.kernel(max_registers=64)
-def starved(c: weft.Tensor, rounds: weft.i32):
+def starved(c: weft.Tensor, iterations: weft.i32):
     a, _ = tiles()
     b = weft.shared((128, 64), weft.bf16, swizzle=128)
     write(c, weft.wgmma.wait(weft.wgmma.mma(a, b.T)))  # C7602
@@ -173,9 +173,9 @@ def remarks(architecture, *kernels):
     """The compiled function, and of each remark the kernel, the line's comment and the text."""
 
     @weft.jit(options=f"--gpu-arch {architecture}")
-    def host(c: weft.Tensor, rounds: weft.i32):
+    def host(c: weft.Tensor, iterations: weft.i32):
         for number in weft.static_range(len(kernels)):
-            kernels[number](c, rounds).launch(grid=1, block=128)
+            kernels[number](c, iterations).launch(grid=1, block=128)
 
     function = weft.compile(host, weft.fake_tensor(weft.f32, (128, 64), device="cuda"), 3)
     lines = Path(__file__).read_text().splitlines()

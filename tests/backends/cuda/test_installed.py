@@ -46,7 +46,7 @@ def test_the_newest_release_wins_wherever_it_stands(tmp_path, search_path, order
     )
 
 
-def test_two_releases_in_one_folder_are_told_apart(tmp_path, search_path):
+def test_two_releases_in_one_folder_are_distinguished(tmp_path, search_path):
     install(tmp_path, "nvidia-cuda-nvcc-cu12", "12.8.93", "nvidia/cuda_nvcc/bin/ptxas")
     install(tmp_path, "nvidia-cuda-nvcc", "13.0.1", "nvidia/cu13/bin/ptxas")
     search_path.append(str(tmp_path))

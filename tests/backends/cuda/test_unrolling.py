@@ -42,7 +42,7 @@ def loads(body: str) -> int:
     return compiled(body).ptx.count("ld.global")
 
 
-# Loads of all loops that are made of one: what 8 rounds leave is unrolled by 4, and what a factor leaves last is not.
+# Loads of all loops that are made of one: the rest after 8 is unrolled by 4, and the last rest is not.
 LOOPS = {
     "a-sum": ("for k in range(a.shape[0]):\n    total += a[k]", 8 + 4 + 1),
     "in-steps": ("for k in range(i, a.shape[0], 256):\n    total += a[k]", 8 + 4 + 1),
@@ -120,7 +120,7 @@ def test_a_loop_with_an_exit_is_unrolled_as_the_program_says():
     assert loads(body.format(4)) == 4
 
 
-def test_more_copies_than_rounds_are_the_whole_loop(capfd: pytest.CaptureFixture[str]):
+def test_more_copies_than_iterations_are_the_whole_loop(capfd: pytest.CaptureFixture[str]):
     assert loads("for k in weft.unroll(range(5), 8):\n    total += a[i * k]") == 5
     assert capfd.readouterr().err == ""
 

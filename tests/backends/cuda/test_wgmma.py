@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of a warpgroup: as many instructions as they have steps, in place, and no remark."""
+"""wgmma: as many instructions as they have steps, in place, and no remark."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def compiled(
     sums = weft.i32 if dtype in (weft.i8, weft.u8) else weft.f32
 
     @weft.kernel
-    def kernel(c: weft.Tensor, rounds: weft.i32):
+    def kernel(c: weft.Tensor, iterations: weft.i32):
         a = weft.shared((terms, rows) if a_t else (rows, terms), dtype, swizzle=swizzle)
         b = weft.shared(
             (columns, terms) if b_t else (terms, columns), other or dtype, swizzle=swizzle
         )
         acc = weft.wgmma.accumulator((rows, columns), sums)
-        for number in range(rounds):
+        for number in range(iterations):
             left, right = a.T if a_t else a, b.T if b_t else b
             acc = weft.wgmma.mma(left, right, acc, accumulate=number > 0)
             acc = weft.wgmma.wait(acc)
@@ -66,8 +66,8 @@ def compiled(
             c[weft.thread_idx.x, number] = values[number]
 
     @weft.jit(options=f"--gpu-arch {architecture}")
-    def host(c: weft.Tensor, rounds: weft.i32):
-        kernel(c, rounds).launch(grid=1, block=128)
+    def host(c: weft.Tensor, iterations: weft.i32):
+        kernel(c, iterations).launch(grid=1, block=128)
 
     shape = (128, rows * columns // 128)
     return weft.compile(host, weft.fake_tensor(sums, shape, device="cuda"), 3)

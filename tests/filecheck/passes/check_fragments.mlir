@@ -1,9 +1,9 @@
 // RUN: check_fragments
 // RUN: llvm-cuda
 // RUN: sass
-// A product may stay in flight over the iterations of a loop, if a wait after it completes what is read. The pass changes nothing.
+// An MMA may stay in flight over the iterations of a loop, if a wait after it completes what is read. The pass changes nothing.
 
-// CHECK_FRAGMENTS-LABEL: simt.kernel @rounds(
+// CHECK_FRAGMENTS-LABEL: simt.kernel @iterations(
 // CHECK_FRAGMENTS:         nvgpu.wgmma_accumulator
 // CHECK_FRAGMENTS:         nvgpu.wgmma_mma "bf16 bf16"
 // CHECK_FRAGMENTS:         nvgpu.wgmma_wait 1 in
@@ -24,15 +24,15 @@
 // SASS:                    WARPGROUP.DEPBAR.LE gsb0, 0x1
 // SASS:                    WARPGROUP.DEPBAR.LE gsb0, 0x0
 
-simt.kernel @rounds(%c: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {block_size = array<i32: 128, 1, 1>, shared_memory_bytes = 16384 : i64} {
-  %a = simt.shared at 0 : !simt.tensor<bf16, [64, 64], swizzled 128 panels 4096, shared, dims 32, offsets 32, align 1024>
-  %b = simt.shared at 8192 : !simt.tensor<bf16, [64, 8], swizzled 128 panels 512 transposed, shared, dims 32, offsets 32, align 1024>
+simt.kernel @iterations(%c: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %n: i32) attributes {block_size = array<i32: 128, 1, 1>, shared_memory_bytes = 16384 : i64} {
+  %a = simt.shared at 0 : !simt.tensor<bf16, [64, 64], swizzled 128 atoms 4096, shared, dims 32, offsets 32, align 1024>
+  %b = simt.shared at 8192 : !simt.tensor<bf16, [64, 8], swizzled 128 atoms 512 transposed, shared, dims 32, offsets 32, align 1024>
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %nothing = nvgpu.wgmma_accumulator : !simt.fragment<[64, 8], f32, wgmma c>
   %last = scf.for %i = %zero to %n step %one iter_args(%acc = %nothing) -> (!simt.fragment<[64, 8], f32, wgmma c>) : i32 {
     %later = arith.cmpi sgt, %i, %zero : i32
-    %sums = nvgpu.wgmma_mma "bf16 bf16" %a, %b to %acc : !simt.fragment<[64, 8], f32, wgmma c> if %later : !simt.tensor<bf16, [64, 64], swizzled 128 panels 4096, shared, dims 32, offsets 32, align 1024>, !simt.tensor<bf16, [64, 8], swizzled 128 panels 512 transposed, shared, dims 32, offsets 32, align 1024> -> !simt.fragment<[64, 8], f32, wgmma c>
+    %sums = nvgpu.wgmma_mma "bf16 bf16" %a, %b to %acc : !simt.fragment<[64, 8], f32, wgmma c> if %later : !simt.tensor<bf16, [64, 64], swizzled 128 atoms 4096, shared, dims 32, offsets 32, align 1024>, !simt.tensor<bf16, [64, 8], swizzled 128 atoms 512 transposed, shared, dims 32, offsets 32, align 1024> -> !simt.fragment<[64, 8], f32, wgmma c>
     %flying = nvgpu.wgmma_wait 1 in(%sums : !simt.fragment<[64, 8], f32, wgmma c>) out(!simt.fragment<[64, 8], f32, wgmma c>)
     scf.yield %flying : !simt.fragment<[64, 8], f32, wgmma c>
   }

@@ -22,7 +22,7 @@ simt.kernel @waits(%flags: !simt.tensor<i32, [?], contiguous, global, dims 32, o
 simt.kernel @counts(%flags: !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4>) {
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
-  %rounds = scf.while (%round = %zero) : (i32) -> (i32) {
+  %iterations = scf.while (%round = %zero) : (i32) -> (i32) {
     %limit = simt.load %flags[%zero : i32] : !simt.tensor<i32, [?], contiguous, global, dims 32, offsets 64, align 4> -> i32
     %below = arith.cmpi slt, %round, %limit : i32
     scf.condition(%below) %round : i32

@@ -1,7 +1,7 @@
 // RUN: map_each
 // RUN: map_each_on_cpu
 // RUN: ptx-after-passes
-// On a GPU a group is 4 rounds, 16 bytes of f32 and 8 of bf16, aligned where it writes; a group that the array does not
+// On a GPU a group is 4 iterations, 16 bytes of f32 and 8 of bf16, aligned where it writes; a group that the array does not
 // fill runs round by round, in a loop that is not unrolled. On a CPU each thread has its share.
 
 // MAP_EACH:      simt.address %h[%0 : i64]
@@ -67,7 +67,7 @@ simt.kernel @scale(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offse
   simt.return
 }
 
-func.func @host(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %h: !simt.tensor<bf16, [?], contiguous, global, dims 32, offsets 64, align 2>, %factor: f32, %rounds: i64) {
-  simt.launch_ex @scale over %rounds grid() block() args(%a, %h, %factor : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, !simt.tensor<bf16, [?], contiguous, global, dims 32, offsets 64, align 2>, f32)
+func.func @host(%a: !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, %h: !simt.tensor<bf16, [?], contiguous, global, dims 32, offsets 64, align 2>, %factor: f32, %iterations: i64) {
+  simt.launch_ex @scale over %iterations grid() block() args(%a, %h, %factor : !simt.tensor<f32, [?], contiguous, global, dims 32, offsets 64, align 4>, !simt.tensor<bf16, [?], contiguous, global, dims 32, offsets 64, align 2>, f32)
   func.return
 }

@@ -290,7 +290,7 @@ def on_fake(devices: int = 1, version: int = 13000, prepare: bool = True) -> Cal
     Args:
         devices: how many GPUs the fake has, all sm_90.
         version: the driver's version, 13000 for 13.0.
-        prepare: whether weft is told to use the fake.
+        prepare: whether weft is set to use the fake.
     """
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:

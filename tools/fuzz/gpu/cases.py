@@ -375,8 +375,8 @@ def boxes(writer: Writer) -> Case:
     item = size_of(dtype)
     swizzle = choose(SWIZZLES)
     columns = swizzle // item if swizzle else choose((16, 32, 64, 128)) // item
-    panels = choose((1, 1, 2)) if swizzle else 1
-    columns *= panels
+    atoms = choose((1, 1, 2)) if swizzle else 1
+    columns *= atoms
     rows = 8 * choose((1, 2, 4))
     columns = min(columns, 256)
     wide = 16 // item * choose((1, 2, 3, 5, 8, 11))

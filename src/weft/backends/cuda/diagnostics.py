@@ -75,23 +75,23 @@ _FEWER: Final = (
 ASSEMBLER_CODES: Final = {
     "C7510": AssemblerCode(
         f"{_SERIALIZED} wgmma pipeline crossing function boundary at a function call",
-        "a call between products, so that each product waits",
+        "a call between MMAs, so that each MMA waits",
         "leave out printf, which is a call; an assert takes none",
     ),
     "C7511": AssemblerCode(
         f"{_SERIALIZED} insufficient register resources for the wgmma pipeline",
-        "too few registers to keep the products in flight",
+        "too few registers to keep the MMAs in flight",
         _FEWER,
     ),
     "C7512": AssemblerCode(
         f"{_SERIALIZED} insufficient register resources for the function",
-        "too few registers to keep the products in flight",
+        "too few registers to keep the MMAs in flight",
         _FEWER,
     ),
     "C7513": AssemblerCode(
         f"{_SERIALIZED} non wgmma instructions defining input registers of a wgmma between start and end of the "
         "pipeline stage",
-        "an operand in registers is made while products are in flight, be it by a conversion alone, or in the next "
+        "an operand in registers is made while MMAs are in flight, be it by a conversion alone, or in the next "
         "iteration of a loop while those of the last are in flight",
         "make the next operand after the wait, its conversion too, and let no MMA stay in flight from one iteration "
         "of a loop to the next, or put the operand into shared memory",
@@ -99,22 +99,22 @@ ASSEMBLER_CODES: Final = {
     "C7514": AssemblerCode(
         f"{_SERIALIZED} non wgmma instructions reading accumulator registers of a wgmma between start and end of the "
         "pipeline stage",
-        "sums are read, stored or converted while products into them are in flight, or in the next iteration of a loop",
-        "wait for the product before its sums are read, and let no MMA stay in flight from one iteration of a loop "
+        "accumulators are read, stored or converted while MMAs into them are in flight, or in a loop's next iteration",
+        "wait for the MMA before its accumulator is read, and let no MMA stay in flight from one iteration of a loop "
         "to the next whose sums that iteration reads",
     ),
     "C7515": AssemblerCode(
         f"{_SERIALIZED} non wgmma instructions defining accumulator registers of a wgmma between start and end of the "
         "pipeline stage",
-        "sums in flight are written by something other than a product: the parts of two branches, or zeros, come "
+        "accumulators in flight are written by something other than an MMA: the parts of two branches, or zeros, come "
         "together",
-        "give each product a fragment that no branch or other product has a part in: wait before branches meet, and "
+        "give each MMA a fragment that no branch or other MMA has a part in: wait before branches meet, and "
         "begin with an accumulator",
     ),
     "C7517": AssemblerCode(
         "wgmma.wait_group is injected by compiler to allow use of registers defined by GMMA",
         "a wait that you did not write, since sums in flight change places",
-        "wait before fragments change places, and after the loop's last product",
+        "wait before fragments are swapped, and after the loop's last MMA",
     ),
 }
 _ENTRY: Final = re.compile(r"\.entry\s+([\w$]+)")
@@ -142,7 +142,7 @@ class KernelResources:
     barriers: int = 0
 
     def max_threads(self, bound: int | None) -> int:
-        """Most threads of a block: what the kernel was compiled for, or what registers allow."""
+        """Most threads of a block: the kernel's declared maximum, or the limit of its registers."""
         by_registers = MOST_THREADS
         if self.registers:
             per_warp = -(-self.registers * WARP_SIZE // _REGISTER_UNIT) * _REGISTER_UNIT

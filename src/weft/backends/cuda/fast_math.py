@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _INFINITY: Final = float("inf")
-# Factors of π/2: their product in a fused multiply-add has twice a float's digits.
+# Factors of π/2: multiplied in a fused multiply-add, they have twice a float's digits.
 _HALF_PI: Final = (1.2532951831817627, 1.2533330917358398)
 # atan(x) = x + x z b(z), z = x**2 ≤ 1
 _ATAN: Final = (
@@ -168,7 +168,7 @@ def _atan2(f: Formula) -> str:
     unusual = f.integer_op("icmp uge", before, 0x7F800000 - 1)
     whole = f.select(f.compare("oeq", smaller, _INFINITY), 1.0, 0.0)
     larger, smaller = f.select(unusual, 1.0, larger), f.select(unusual, whole, smaller)
-    # Powers of two keep the reciprocal and what is left of a division normal numbers.
+    # Powers of two keep the reciprocal and the remainder of a division normal numbers.
     scale = f.select(f.compare("ogt", larger, 2.0**125), 0.25, 1.0)
     scale = f.select(f.compare("olt", larger, 1.0), 2.0**64, scale)
     larger, smaller = f.mul(larger, scale), f.mul(smaller, scale)
@@ -188,7 +188,7 @@ def _pow(f: Formula) -> str:
 
 
 def _magnitude(f: Formula, x: str, y: str) -> str:
-    """|x| ** y for a positive finite x: 2 ** (y log2(x)), the logarithm and the product in two floats."""
+    """|x| ** y for a positive finite x: 2 ** (y log2(x)), the logarithm and the exponent in two floats."""
     k, fraction = split(f, x)
     inverse = f.library("unit.rcp", f.add(fraction, 2.0))
     s = f.mul(fraction, inverse)

@@ -7,13 +7,14 @@ In: optimized LLVM text; PTX. Out: the same, with
   the `shl` or `shr` that bounds its count, also where the comparison has 64 bits and the instruction 32, so that a
   count of 2**32 shifts by 0. It does not look through the move, which ptxas removes. The comparison may be a program's
   own, so nothing that builds the shift can prevent it.
-* products by -1 in place of `neg.s16`. ptxas 13.0 negates in 32 bits and does not extend the sign of the result again,
-  so that -(-32768), which is -32768, was 32768 (seen on an H100; ptxas 13.5 is right). The product is one instruction
-  too, and right in both.
+* multiplications by -1 in place of `neg.s16`. ptxas 13.0 negates in 32 bits and does not extend the sign of the result
+again,
+  so that -(-32768), which is -32768, was 32768 (seen on an H100; ptxas 13.5 is right). The multiplication is one
+  instruction too, and right in both.
 * one `lop3` for `x & mask | bits`: ptxas leaves two instructions if both constants need 32 bits, as in unpacking of
   4-bit weights.
-* a product of 32-bit factors before each sum of 64 bits that it is part of. LLVM has it where it is first needed, often
-  as a shift of a widened register; ptxas joins product and sum if the product has no other use.
+* a multiplication of 32 bits before each sum of 64 bits that it is part of. LLVM has it where it is first needed, often
+  as a shift of a widened register; ptxas fuses both if the multiplication has no other use.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ _NEGATION: Final = re.compile(r"\b(?:neg\.s16(\s+%\w+, )|sub\.s16(\s+%\w+, )0, )
 
 
 def wrap_negations(ptx: str) -> str:
-    """The PTX, in which no 16-bit integer is negated but by a product.
+    """The PTX, in which 16-bit integers are negated by multiplications only.
 
     Example:
         >>> wrap_negations("neg.s16 %rs2, %rs1;")
@@ -133,7 +134,7 @@ _FLOW: Final = re.compile(
 _LARGEST: Final = 1 << 31
 
 
-class _Product(NamedTuple):
+class _Multiply(NamedTuple):
     """A register of 32 bits, ``u32`` or ``s32``, times a constant; `places` is where it is written to its own."""
 
     kind: str
@@ -157,16 +158,16 @@ def place_wide_products(ptx: str) -> str:
 def _rewritten(function: str) -> str:
     """A function's body, in which registers are its own."""
     sums = list(_SUM.finditer(function))
-    products = _products(function) if sums else {}
-    if not products or "\tbrx" in function:
+    multiplies = _multiplies(function) if sums else {}
+    if not multiplies or "\tbrx" in function:
         return function
-    places = _Places(function, products)
+    places = _Places(function, multiplies)
     pieces: list[str] = []
     end = count = 0
     for total in sums:
         for part, other in ((total[3], total[2]), (total[2], total[3])):
-            if part in products and places.is_set(part, total.start()):
-                kind, register, factor, _ = products[part]
+            if part in multiplies and places.is_set(part, total.start()):
+                kind, register, factor, _ = multiplies[part]
                 pieces += (
                     function[end : total.start()],
                     f"\tmul.wide.{kind} \t%wide{count}, {register}, {factor};\n",
@@ -179,8 +180,8 @@ def _rewritten(function: str) -> str:
     return "".join((f"\t.reg .b64 \t%wide<{count}>;\n", *pieces, function[end:]))
 
 
-def _products(function: str) -> dict[str, _Product]:
-    """The registers that hold one product, whichever of their instructions has set them."""
+def _multiplies(function: str) -> dict[str, _Multiply]:
+    """The registers that hold one multiplication's result, whichever of their instructions has set them."""
     scaled: dict[str, list[re.Match[str]]] = {}
     for found in _SCALED.finditer(function):
         scaled.setdefault(found[2], []).append(found)
@@ -191,41 +192,41 @@ def _products(function: str) -> dict[str, _Product]:
         results.update((one,) if one else _REGISTER.findall(several))
     for assembly in _ASSEMBLY.findall(function):
         results.update(2 * _REGISTER.findall(assembly))  # may be set there, any number of times
-    products: dict[str, _Product | None] = {}
+    multiplies: dict[str, _Multiply | None] = {}
 
-    def product(register: str) -> _Product | None:
-        if register not in products:
-            products[register] = None
+    def multiply(register: str) -> _Multiply | None:
+        if register not in multiplies:
+            multiplies[register] = None
             several = scaled.get(register, ())
             kinds = {made(*found.group(1, 3, 4)) for found in several}
             if len(kinds) == 1 and results[register] == len(several):
                 found = kinds.pop()
                 places = tuple(one.start() for one in several)
-                products[register] = found and found._replace(places=places)
-        return products[register]
+                multiplies[register] = found and found._replace(places=places)
+        return multiplies[register]
 
-    def made(operation: str, source: str, by: str | None) -> _Product | None:
+    def made(operation: str, source: str, by: str | None) -> _Multiply | None:
         kind, factor = operation[-3:], int(by or 1)
         if operation == "shl.b64":
-            inner = product(source)
+            inner = multiply(source)
             if inner is None:
                 return None
             kind, source, factor = inner.kind, inner.register, inner.factor << factor
         # LLVM also extends the low half of a register of 64 bits.
         is_kept = results[source] == 1 and not source.startswith("%rd")
-        return _Product(kind, source, factor) if is_kept and 0 < factor < _LARGEST else None
+        return _Multiply(kind, source, factor) if is_kept and 0 < factor < _LARGEST else None
 
-    return {register: found for register in scaled if (found := product(register)) is not None}
+    return {register: found for register in scaled if (found := multiply(register)) is not None}
 
 
 class _Places:
     """Where registers have surely been set.
 
-    There, what a product was computed from is still the same: the program sets that in one place, always before.
+    There, the operands of a multiplication are unchanged: the program sets them in one place, always before.
     """
 
-    def __init__(self, function: str, products: dict[str, _Product]) -> None:
-        self._products = products
+    def __init__(self, function: str, multiplies: dict[str, _Multiply]) -> None:
+        self._multiplies = multiplies
         self._starts = [0]
         self._labels: dict[str, int] = {}
         self._successors: list[list[str | int]] = [[]]
@@ -245,7 +246,7 @@ class _Places:
     def is_set(self, register: str, at: int) -> bool:
         """Whether every way to a place passes an instruction that sets a register."""
         block = self._block(at)
-        places = self._products[register].places
+        places = self._multiplies[register].places
         if any(self._block(place) == block and place < at for place in places):
             return True
         unset = self._unset.get(register)

@@ -141,10 +141,10 @@ def _with_ptxas(run: Ptxas, ptx: str, architecture: str) -> Assembly:
 
 
 def _without_nvjitlink(reason: ToolchainError) -> ToolchainError:
-    """Linked code ignores `setmaxnreg` and waits after each product, so that it is slow or has too few registers."""
+    """Linked code ignores `setmaxnreg` and waits after each MMA, so that it is slow or has too few registers."""
     return ToolchainError(
         reason.code,
-        f"{reason.message}; kernels with wgmma need ptxas, since nvJitLink makes each product wait",
+        f"{reason.message}; kernels with wgmma need ptxas, since nvJitLink serializes each MMA",
         hint=reason.hint or INSTALL_HINT,
     )
 
@@ -223,7 +223,7 @@ def find_nvjitlink() -> NvJitLink | None:
 _TIMEOUT_SECONDS: Final = 600
 # ptxas spends most of its time on page faults: with memory in large pages it takes 14 ms for add_one and not 20.
 _LARGE_PAGES: Final = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432"
-_CANNOT_BE_RUN: Final = (126, 127)  # what a shell, or the loader of shared libraries, returns
+_CANNOT_BE_RUN: Final = (126, 127)  # exit codes of a shell, or of the loader of shared libraries
 
 
 def memory_file(content: bytes = b"") -> BinaryIO:

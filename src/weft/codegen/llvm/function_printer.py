@@ -140,7 +140,7 @@ class FunctionPrinter:
     def fragment_parts(self, kind: FragmentType) -> list[str]:
         """The LLVM types of a fragment's parts: on a GPU its registers; else vectors.
 
-        Vectors follow the product in flight, 0 for none, which only fragments of `wgmma` have.
+        Vectors follow the wgmma in flight, 0 for none, which only fragments of `wgmma` have.
         """
         if self.module.target.coordinates:
             text, count = fragment_registers(kind)
@@ -390,7 +390,7 @@ class TensorValue:
         return text
 
     def stride(self, printer: FunctionPrinter, dimension: int) -> str:
-        """A stride in elements, i64: as passed, or the product of the following dims."""
+        """A stride in elements, i64: as passed, or computed from the following dims."""
         text = self.strides[dimension]
         if text is not None:
             return text
@@ -399,23 +399,23 @@ class TensorValue:
             return "1"
         if layout != "contiguous":
             raise _not_passed(f"stride {dimension}")
-        product = 1
+        static = 1
         result = ""
         for following in range(dimension + 1, rank):
             constant = self.type.dims[following]
             if constant != DYNAMIC:
-                product *= constant
+                static *= constant
                 continue
             dim = widened(printer, self.dim(following), self.type.dim_bits.data, 64)
             result = printer.let(f"mul nsw i64 {result}, {dim}") if result else dim
         if not result:
-            return str(product)
-        return result if product == 1 else printer.let(f"mul nsw i64 {result}, {product}")
+            return str(static)
+        return result if static == 1 else printer.let(f"mul nsw i64 {result}, {static}")
 
     def address(self, printer: FunctionPrinter, indices: Sequence[SSAValue]) -> str:
         """The name of a pointer to an element; of a swizzled array to where the element lies."""
         linear = self.linear_address(printer, indices)
-        swizzle = self.type.panels
+        swizzle = self.type.swizzle_atoms
         if swizzle is None:
             return linear
         return swizzled(
@@ -439,7 +439,7 @@ class TensorValue:
         if layout == "contiguous":
             offset = self._contiguous_offset(printer, texts, bits)
         elif layout == "swizzled":
-            offset = self._panel_offset(printer, texts, bits)
+            offset = self._atom_offset(printer, texts, bits)
         else:
             offset = self._strided_offset(printer, texts, bits)
         if offset == "0":
@@ -454,23 +454,23 @@ class TensorValue:
             f"getelementptr{inside} {element}, {pointer} {self.pointer}, i{bits} {offset}", "at"
         )
 
-    def _panel_offset(self, printer: FunctionPrinter, indices: list[str], bits: int) -> str:
-        """The leading dims' offset, then that of the column's panel, the row and the column in the panel."""
-        kind, swizzle = self._offset_kind(bits), self.type.panels
+    def _atom_offset(self, printer: FunctionPrinter, indices: list[str], bits: int) -> str:
+        """The leading dims' offset, then those of the column of atoms, the row, and the column in the atom."""
+        kind, swizzle = self._offset_kind(bits), self.type.swizzle_atoms
         assert swizzle is not None
         *leading, row, column = indices
         columns = self.type.dims[-1]
         if swizzle.is_transposed.data:
             row, column, columns = column, row, self.type.dims[-2]
-        width = self.type.panel_columns
+        width = self.type.atom_columns
         offset = "0"
         for dimension, index in enumerate(leading):
             stride = str(self.type.static_stride(dimension))
             offset = plus(printer, offset, times(printer, index, stride, kind), kind)
         if columns > width:
-            panel, column = divided(printer, column, width, bits)
+            atom, column = divided(printer, column, width, bits)
             offset = plus(
-                printer, offset, times(printer, panel, str(swizzle.panel_stride.data), kind), kind
+                printer, offset, times(printer, atom, str(swizzle.atom_stride.data), kind), kind
             )
         offset = plus(printer, offset, times(printer, row, str(width), kind), kind)
         return plus(printer, offset, column, kind)
@@ -494,7 +494,7 @@ class TensorValue:
         return offset
 
     def _offset_kind(self, bits: int) -> str:
-        """An offset's type, with what is promised of arithmetic in it."""
+        """An offset's type, with the overflow flags of its arithmetic."""
         return f"nsw i{bits}" if self.is_place else f"i{bits}"
 
 

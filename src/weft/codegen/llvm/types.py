@@ -237,7 +237,7 @@ def shifted(printer: Printer, text: str, width: int, bits: int) -> str:
 
 
 def times(printer: Printer, lhs: str, rhs: str, kind: str) -> str:
-    """A product; `kind` is its type, with flags: ``nsw i32``."""
+    """A multiplication; `kind` is its type, with flags: ``nsw i32``."""
     if "0" in (lhs, rhs):
         return "0"
     if lhs == "1":

@@ -217,9 +217,9 @@ def _far_f32(f: Formula, x: str) -> tuple[str, str]:
     top = f.let(f"shl i64 {f.let(f'mul i64 {wide[0]}, {wide[1]}')}, 32")
     middle = f.let(f"mul i64 {wide[0]}, {wide[2]}")
     low = f.let(f"lshr i64 {f.let(f'mul i64 {wide[0]}, {wide[3]}')}, 32")
-    product = f.let(f"add i64 {f.let(f'add i64 {top}, {middle}')}, {low}")
-    quadrant = f.let(f"lshr i64 {f.let(f'add i64 {product}, {1 << 61}')}, 62")
-    fraction = f.let(f"sub i64 {product}, {f.let(f'shl i64 {quadrant}, 62')}")
+    turns = f.let(f"add i64 {f.let(f'add i64 {top}, {middle}')}, {low}")
+    quadrant = f.let(f"lshr i64 {f.let(f'add i64 {turns}, {1 << 61}')}, 62")
+    fraction = f.let(f"sub i64 {turns}, {f.let(f'shl i64 {quadrant}, 62')}")
     exact = f.let(f"sitofp i64 {fraction} to double")
     scaled = f.let(f"fmul double {exact}, {f64_text(1.5707963267948966 * 2.0**-62)}")
     r = f.let(f"fptrunc double {scaled} to float")
@@ -269,9 +269,9 @@ def _far_f64(f: Formula, x: str) -> tuple[str, str]:
     top = f.let(f"shl i128 {f.let(f'mul i128 {wide[0]}, {wide[1]}')}, 64")
     middle = f.let(f"mul i128 {wide[0]}, {wide[2]}")
     low = f.let(f"lshr i128 {f.let(f'mul i128 {wide[0]}, {wide[3]}')}, 64")
-    product = f.let(f"add i128 {f.let(f'add i128 {top}, {middle}')}, {low}")
-    quadrant = f.let(f"lshr i128 {f.let(f'add i128 {product}, {1 << 125}')}, 126")
-    fraction = f.let(f"sub i128 {product}, {f.let(f'shl i128 {quadrant}, 126')}")
+    turns = f.let(f"add i128 {f.let(f'add i128 {top}, {middle}')}, {low}")
+    quadrant = f.let(f"lshr i128 {f.let(f'add i128 {turns}, {1 << 125}')}, 126")
+    fraction = f.let(f"sub i128 {turns}, {f.let(f'shl i128 {quadrant}, 126')}")
     r = _normalized(f, fraction)
     return _signed(f, x, r, f.let(f"trunc i128 {quadrant} to i64"))
 
@@ -289,8 +289,8 @@ def _normalized(f: Formula, fraction: str) -> str:
     exponent = f.integer_op("sub", 1023 - 62, zeros)
     power = f.from_bits(f.integer_op("shl", exponent, 52))
     high_part, low_part = _HALF_PI_PARTS["f64"][:2]
-    product = f.fma(value, high_part, f.mul(value, low_part))
-    r = f.mul(product, power)
+    turns = f.fma(value, high_part, f.mul(value, low_part))
+    r = f.mul(turns, power)
     return f.select(negative, f.neg(r), r)
 
 

@@ -183,8 +183,8 @@ def _divide_magnitudes(
     quotient = printer.let(f"xor {text} {quotient}, {flipped}")
     if remainder:
         # A divisor of 0 leaves the dividend.
-        product = printer.let(f"mul {text} {quotient}, {divisor}")
-        printer.define(op.results[0], f"sub {text} {dividend}, {product}")
+        multiple = printer.let(f"mul {text} {quotient}, {divisor}")
+        printer.define(op.results[0], f"sub {text} {dividend}, {multiple}")
         return
     if may_be_zero:
         is_zero = printer.let(f"icmp eq {text} {divisor}, 0")

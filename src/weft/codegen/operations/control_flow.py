@@ -155,7 +155,7 @@ class LoopHeader:
 class Trips:
     """The counter of an `scf.for`: its induction variable or, for steps other than 1, a hidden counter.
 
-    Counting trips keeps the loop right when the last step would overflow. Of what the loop carries, phis hold the
+    Counting trips keeps the loop right when the last step would overflow. For loop-carried values, phis hold the
     variables of the numbers `carried`, by default all.
     """
 
@@ -197,7 +197,8 @@ class Trips:
             self.limit = _trip_count(printer, self.text, first, last, self.step)
         is_gpu = bool(printer.module.target.coordinates)
         if is_gpu and self.step.startswith("%") and is_positive(step):
-            # The sum after the last iteration may overflow, and is not read. A product that wrapped may be negative.
+            # The sum after the last iteration may overflow, and is not read. A multiplication that wrapped may be
+            # negative.
             self.flags = " nsw"
             callee = printer.module.intrinsic("llvm.smax", f".{self.text}")
             self.step = printer.let(
@@ -263,20 +264,22 @@ def print_for(
     printer.take(op.results, printer.parts(trips.body.args[1:]))
 
 
-def print_for_by_factors(printer: FunctionPrinter, op: scf.ForOp, factors: Sequence[int]) -> None:
+def print_for_by_factors(
+    printer: FunctionPrinter, op: scf.ForOp, unroll_factors: Sequence[int]
+) -> None:
     """`scf.for` as one loop after the other, each of as many of the iterations that are left as its factor divides.
 
     Args:
         printer: of the function.
         op: the loop, in which threads do not meet.
-        factors: how often each is unrolled; powers of two, of which the last leaves iterations that LLVM runs one by
-        one.
+        unroll_factors: how often each is unrolled; powers of two, of which the last leaves iterations that LLVM runs
+        one by one.
     """
     location = op.location
     trips = Trips(printer, op, counted=True)
     limit, starts, counter = trips.limit, trips.starts, "0"
-    for factor in factors:
-        is_last = factor == factors[-1]
+    for factor in unroll_factors:
+        is_last = factor == unroll_factors[-1]
         trips.limit = limit if is_last else printer.let(f"and {trips.text} {limit}, {-factor}")
         header = trips.header(starts, counter)
         end_label = trips.enter(header)

@@ -102,7 +102,7 @@ def print_parameter_buffer(
     Args:
         printer: of the host function.
         op: the launch.
-        kernel: what is launched.
+        kernel: to launch.
         scratch: pointers for the kernel's `scratch_arguments`, if any.
     """
     parameters = kernel_parameters(kernel)

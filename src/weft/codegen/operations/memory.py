@@ -98,7 +98,7 @@ def print_store(printer: FunctionPrinter, op: Operation) -> None:
 
 
 def restrictions(printer: FunctionPrinter, op: Operation) -> str:
-    """The suffix of an access: what it does not overlap; on a GPU also that the elements do not change."""
+    """The suffix of an access: its alias scopes; on a GPU also that the elements do not change."""
     noted = op.attributes
     if not noted:
         return ""
@@ -142,7 +142,7 @@ def print_dim(printer: FunctionPrinter, op: Any) -> None:
 
 
 def print_stride(printer: FunctionPrinter, op: Any) -> None:
-    """`simt.stride`: a parameter, or the product of the following dims."""
+    """`simt.stride`: a parameter, or computed from the following dims."""
     tensor = printer.tensors[op.operands[0]]
     dimension = op.properties["dimension"].value.data
     printer.values[op.results[0]] = tensor.stride(printer, dimension)
@@ -204,7 +204,7 @@ def print_reinterpret(printer: FunctionPrinter, op: ReinterpretOp) -> None:
 
 
 def print_advance(printer: FunctionPrinter, op: AdvanceOp) -> None:
-    """`simt.advance`: an address, which only what is accessed from it has to make valid."""
+    """`simt.advance`: an address, which need only be valid where it is accessed."""
     source = printer.tensors[op.source]
     kind = op.result.type
     wide = TensorValue(kind, source.pointer, source.dims, source.strides, is_place=False)

@@ -88,43 +88,43 @@ TENSOR_MAPS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]
 
 
 def _strides(kind: TensorMapType, tile: TensorType) -> list[int]:
-    """Strides of the box's dimensions in elements, in panels within one; 0 where the box has one index."""
+    """Strides of the box's dimensions in elements, within a swizzle atom if swizzled; 0 where the box has one index."""
     steps = [1]
     for dimension in reversed(range(1, len(kind.box))):
-        is_row = dimension == len(kind.box) - 1 and tile.panels is not None
-        steps.append(tile.panel_columns if is_row else steps[-1] * kind.box[dimension])
+        is_row = dimension == len(kind.box) - 1 and tile.swizzle_atoms is not None
+        steps.append(tile.atom_columns if is_row else steps[-1] * kind.box[dimension])
     return [step if size != 1 else 0 for size, step in zip(kind.box, reversed(steps), strict=True)]
 
 
 def piece_places(kind: TensorMapType, tile: TensorType) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Each copy of the machine: bytes from the tile's address, and the element of the box that it begins with."""
-    width, panel_stride = _panels(kind, tile)
+    width, atom_stride = _atoms(kind, tile)
     strides = _strides(kind, tile)
     steps = zip(kind.box, kind.piece, strict=True)
     for start in product(*(range(0, size, step) for size, step in steps)):
-        panel, column = divmod(start[-1], width)
-        offset = panel * panel_stride + column
+        atom, column = divmod(start[-1], width)
+        offset = atom * atom_stride + column
         offset += sum(s * place for s, place in zip(strides, start[:-1], strict=False))
         yield offset * kind.itemsize, start
 
 
 def tile_constant(kind: TensorMapType, tile: TensorType) -> str:
     """A constant `weft_tma_tile` (native/include/weft/tensor_map.h)."""
-    width, panel_stride = _panels(kind, tile)
+    width, atom_stride = _atoms(kind, tile)
     unused = MOST_RANK - len(kind.box)
-    mask = tile.panels.mask if tile.panels is not None else 0
+    mask = tile.swizzle_atoms.mask if tile.swizzle_atoms is not None else 0
     fields = [
         *(f"i32 {size}" for size in (*kind.box, *[1] * unused, mask)),
         *(f"i64 {stride}" for stride in (*_strides(kind, tile), *[0] * unused)),
         f"i64 {width}",
-        f"i64 {panel_stride}",
+        f"i64 {atom_stride}",
     ]
     types = ", ".join(field.partition(" ")[0] for field in fields)
     return f"private unnamed_addr constant {{ {types} }} {{ {', '.join(fields)} }}, align 8"
 
 
-def _panels(kind: TensorMapType, tile: TensorType) -> tuple[int, int]:
-    """Columns of a panel, and elements from one to the next; without a swizzle there is one."""
-    if tile.panels is None:
+def _atoms(kind: TensorMapType, tile: TensorType) -> tuple[int, int]:
+    """Columns of an atom, and elements from one column of atoms to the next; without a swizzle there is one."""
+    if tile.swizzle_atoms is None:
         return kind.box[-1], 0
-    return tile.panel_columns, tile.panels.panel_stride.data
+    return tile.atom_columns, tile.swizzle_atoms.atom_stride.data

@@ -171,7 +171,7 @@ def _is_infinite(printer: WrapperPrinter, value: str, bits: int) -> str:
 
 
 def _narrow_to_f32(printer: WrapperPrinter, value: str, site: str) -> str:
-    """Rounds; refuses a finite value that becomes infinite, and one that becomes 0."""
+    """Rounds to f32; refuses a finite value that becomes infinite, and one that becomes 0."""
     narrow = printer.let(f"fptrunc double {value} to float")
     is_infinite = _is_infinite(printer, narrow, 32)
     was_infinite = _is_infinite(printer, value, 64)

@@ -68,7 +68,7 @@ def export(
     (`weft.runtime_archive`), which an archive holds.
 
     Args:
-        path: of the file, which is replaced at once. Its suffix says what it is: ``.so``, ``.a``, ``.o``, or of one
+        path: of the file, which is replaced at once. Its suffix selects the kind: ``.so``, ``.a``, ``.o``, or of one
             function's kernels ``.ptx``, ``.cubin`` or ``.ll``.
         functions: of `weft.compile`, with different names.
         gpu_arch: architectures such as ``"sm_80,sm_90a"``, for one file with code for each, and PTX for newer ones;

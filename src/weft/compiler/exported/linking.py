@@ -78,7 +78,7 @@ def link_shared(objects: Sequence[Path], output: Path, name: str, folder: Path) 
         name: that the library has for the loader.
         folder: for files of the linker.
     Raises:
-        ToolchainError: without a C++ compiler, or with what it said.
+        ToolchainError: without a C++ compiler, or with its message.
     """
     compiler = _tool(_COMPILERS, "g++", "a shared library")
     versions, listed = folder / "versions", folder / "objects"
@@ -100,7 +100,7 @@ def make_archive(objects: Sequence[Path], output: Path, folder: Path) -> None:
     """An archive of objects and the runtime.
 
     Raises:
-        ToolchainError: without `ar`, or with what it said.
+        ToolchainError: without `ar`, or with its message.
     """
     archiver = _tool(("ar", "llvm-ar"), "binutils", "an archive")
     made = folder / "made.a"
@@ -116,7 +116,7 @@ def make_fatbin(images: Sequence[tuple[str, bytes, bytes]]) -> bytes:
     """One image of the device code of several architectures, and PTX for newer ones.
 
     PTX is added for the newest architecture whose code runs on later ones, which those with a letter, such as sm_90a,
-    do not. A single cubin without PTX stays as it is, and so does what is not a cubin.
+    do not. A single cubin without PTX stays as it is, and so does anything but a cubin.
 
     Args:
         images: architecture, cubin and PTX of each.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A compiled function as bytes, and a function of them again.
 
-In: what a compilation made, and for which CPU. Out: a record, which a pickle holds, and an exported file beside its
+In: results of a compilation, and its CPU. Out: a record, which a pickle holds, and an exported file beside its
 code; the function of a record, or what this machine lacks to run it. Needs no compiler, unless the record's machine
 code is for another CPU.
 """
@@ -284,7 +284,7 @@ class HostCpu(NamedTuple):
 
     Attributes:
         triple, cpu, features: as LLVM names them.
-        flags: as Linux names what it has beyond every CPU of its architecture.
+        flags: Linux's names of its features beyond the architecture's baseline.
     """
 
     triple: str

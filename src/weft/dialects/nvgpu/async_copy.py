@@ -107,7 +107,7 @@ class CpAsyncCopyOp(BaseOperation):
 
 
 class _GroupOp(BaseOperation):
-    """Base of what a thread says of its groups of copies."""
+    """Base of operations on a thread's groups of copies."""
 
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
@@ -276,7 +276,7 @@ def _check_tile(tensor_map: SSAValue, indices: Sequence[SSAValue], tile: SSAValu
     dims = tuple(size for size in kind.box if size != 1)
     if tuple(size for size in of.dims if size != 1) != dims or of.element_type != kind.element_type:
         raise VerifyException(f"a box of {kind} is not the tile {of}")
-    swizzle = of.panels.row_bytes.data if of.panels is not None else 0
+    swizzle = of.swizzle_atoms.row_bytes.data if of.swizzle_atoms is not None else 0
     if swizzle != kind.swizzle:
         raise VerifyException(f"the swizzle of {kind} is not that of the tile {of}")
     if not swizzle and (of.layout.data != "contiguous" or of.space.data != "shared"):
@@ -285,7 +285,7 @@ def _check_tile(tensor_map: SSAValue, indices: Sequence[SSAValue], tile: SSAValu
 
 @operation_definition
 class TmaLoadOp(BaseOperation):
-    """Begins to copy a box into a tile; its bytes come to a barrier. What is outside of the tensor is filled.
+    """Begins to copy a box into a tile; its bytes complete at a barrier. Elements outside of the tensor are filled.
 
     One thread executes it. The box's size in bytes counts in full. With `ranks` it is copied into the tile at the same
     place of each of these blocks, and its bytes come to the barrier there. Of an im2col map, `offsets` say which
@@ -353,7 +353,7 @@ class _OutOp(BaseOperation):
 
 @operation_definition
 class TmaStoreOp(_OutOp):
-    """Begins to copy a tile into a box, as a group of its own; what is outside of the tensor is not written."""
+    """Begins to copy a tile into a box, as a group of its own; elements outside of the tensor are not written."""
 
     name = "nvgpu.tma_store"
     traits = traits_def(
@@ -422,7 +422,7 @@ class TmaWaitOp(BaseOperation):
 
 @operation_definition
 class FenceProxyOp(BaseOperation):
-    """What this thread wrote to one memory before is seen by copies and products that begin after it.
+    """What this thread wrote to one memory before is seen by copies and MMAs that begin after it.
 
     The memory is shared, or global.
     """

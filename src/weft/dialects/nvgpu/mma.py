@@ -54,7 +54,7 @@ _HINT: Final = "weft.mma multiplies on all from sm_80 on"
 
 @operation_definition
 class MmaOp(BaseOperation):
-    """The product of two fragments, plus a third: `a` · `b` + `c`, by all 32 lanes of a warp.
+    """MMA of fragments: `a` · `b` + `c`, by all 32 lanes of a warp.
 
     `kinds` names the elements of `a` and `b` as users do, since the IR's integers have no sign: "i8 u8". Floats of 32
     bits are read as tf32.
@@ -101,7 +101,7 @@ class MmaOp(BaseOperation):
 
 @operation_definition
 class LoadMatrixOp(BaseOperation):
-    """An operand of a product from a tile in shared memory, by `ldmatrix`.
+    """An MMA operand from a tile in shared memory, by `ldmatrix`.
 
     All 32 lanes of the warp read together. The region gives the element at a row and a column, for machines without the
     instruction; `origin` is the row and column of the thread's first element. `transposed`: adjacent elements in
@@ -138,7 +138,7 @@ class LoadMatrixOp(BaseOperation):
 
 
 MOST_PENDING: Final = 7
-"""How many products `wait` can leave in flight."""
+"""How many MMAs `wait` can leave in flight."""
 
 ROWS: Final = 64
 """Rows of one instruction."""
@@ -177,7 +177,7 @@ KINDS: Final = {
 
 @operation_definition
 class WgmmaAccumulatorOp(BaseOperation):
-    """Sums that hold nothing: only a product that begins anew, or a wait, takes them."""
+    """An uninitialized accumulator: only an MMA that starts a sum, or a wait, takes it."""
 
     name = "nvgpu.wgmma_accumulator"
 
@@ -200,7 +200,7 @@ class WgmmaHoldsSumsOp(BaseOperation):
 
 @operation_definition
 class WgmmaMmaOp(BaseOperation):
-    """Starts `acc + a · b`, or `a · b` where `accumulate` is false or `acc` is missing: one group of products.
+    """Starts `acc + a · b`, or `a · b` where `accumulate` is false or `acc` is missing: one group of MMAs.
 
     All threads of the warpgroup execute it with the same tiles. `a` is a tile in swizzled shared memory or a fragment,
     `b` such a tile; both are read until a wait completes the group, and so is `acc`, which is used up.
@@ -226,7 +226,7 @@ class WgmmaMmaOp(BaseOperation):
             ),
             is_required=True,
         ),
-        StartsAsync("product"),
+        StartsAsync("mma"),
         CalledAs("wgmma.mma"),
         Requires("wgmma", hint=_HINT),
     )
@@ -262,7 +262,7 @@ class WgmmaMmaOp(BaseOperation):
             raise VerifyException("the operands are tiles; a may be a fragment")
         rows, columns = kind.dims
         if rows % ROWS or columns % 8 or columns > 256:
-            raise VerifyException(f"a product of shape {kind.dims}")
+            raise VerifyException(f"an MMA of shape {kind.dims}")
         if a.dims != (rows, b.dims[0]) or b.dims[1:] != (columns,):
             raise VerifyException(f"{a.dims} and {b.dims} do not make {kind.dims}")
         if self.terms % self.elements.step:
@@ -290,7 +290,7 @@ class WgmmaWaitOp(IRDLOperation):
         MemoryReadEffect(),
         MemoryWriteEffect(),
         DependsOnWarps(),
-        Synchronizes("copies", "products"),
+        Synchronizes("copies", "mmas"),
         CalledAs("wgmma.wait"),
         Requires("wgmma", hint=_HINT),
     )

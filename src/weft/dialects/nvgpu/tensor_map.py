@@ -119,7 +119,7 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
     def piece(self) -> tuple[int, ...]:
         """The box of one copy of the machine: what lies together in the tile, at most MOST_BOX along each dimension.
 
-        A swizzled tile lies in panels as wide as the swizzle, each with all its rows; dimensions of one element are not
+        A swizzled tile is copied by columns of swizzle atoms, each with all its rows; dimensions of one element are not
         rows.
 
         Example:
@@ -127,8 +127,8 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
         """
         *outer, last = self.box
         if self.is_im2col:
-            panel = self.swizzle // self.itemsize if self.swizzle else last
-            return *outer, min(last, panel)
+            atom = self.swizzle // self.itemsize if self.swizzle else last
+            return *outer, min(last, atom)
         width = min(last, self.swizzle // self.itemsize) if self.swizzle else last
         sizes = [*outer, width]
         rows = max((dimension for dimension, size in enumerate(outer) if size > 1), default=0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output, assertions, and what the sanitizer and traces add to a kernel.
+"""Output, assertions, and instrumentation by the sanitizer and traces.
 
 In: a format with arguments, a condition with its text, an access, a statement. Out: text on standard output, an error
 that names file, line, block and thread, a race report, an event. Kernels make `simt.printf`, `simt.assert` and
@@ -132,14 +132,14 @@ ACCESS_FLAGS: Final = {
         (
             *("reads", "writes", "atomic", "acquires", "releases", "block", "awaited"),
             *("shared", "local", "races", "uninit", "async"),
-            *("elements", "phase", "store", "product", "publishes", "scratch"),
+            *("elements", "phase", "store", "mma", "publishes", "scratch"),
         )
     )
 }
 """Words for the bits of enum weft_access_flag."""
 WATCH_EVENTS: Final = (
     *("fence", "arrive", "wait", "declare", "proxy_fence"),
-    *("commit", "elements", "stores", "product", "products", "rendezvous", "end"),
+    *("commit", "elements", "stores", "mma", "mmas", "rendezvous", "end"),
     *("store", "stores_read", "iteration"),
 )
 """Words for enum weft_race_event."""
@@ -296,7 +296,7 @@ class WatchEventOp(BaseOperation):
 
 
 TRACE_EVENTS: Final = (
-    *("line", "assigned", "called", "returned", "branch", "round", "end"),
+    *("line", "assigned", "called", "returned", "branch", "iteration", "end"),
     *("read", "written", "updated", "added", "copy", "barrier"),
 )
 """Of statements, which the front end tells; then of memory and of waiting, which a pass adds."""

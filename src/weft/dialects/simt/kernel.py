@@ -137,7 +137,7 @@ class KernelOp(IRDLOperation):
     Properties:
         max_threads, min_blocks, max_registers: from the user: most threads per block, least blocks per multiprocessor,
             most registers per thread.
-        fp_contract: whether a product is rounded with the sum that it is written in; if absent, the options decide.
+        fp_contract: whether `a * b + c` is fused; if absent, the options decide.
         math: ``"fast"`` or ``"portable"`` functions; if absent, the options decide.
         cluster: blocks per cluster, along x, y and z.
         block_size: threads along x, y and z, if every launch has the same constant block.
@@ -226,7 +226,7 @@ class KernelOp(IRDLOperation):
 
     @property
     def fp_contract(self) -> bool | None:
-        """Whether products and sums are fused, if given by the user."""
+        """Whether multiply-adds are fused, if given by the user."""
         attribute = self.fp_contract_attr
         return None if attribute is None else bool(attribute.value.data)
 

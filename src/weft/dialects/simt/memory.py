@@ -177,7 +177,7 @@ class DimOp(_TensorFactOp):
     """One dimension of a tensor, in elements; its width is the tensor type's (`dims 32`).
 
     Attributes:
-        multiple: a power of two that divides it, which LLVM is told; None if none is known.
+        multiple: a power of two that divides it, passed to LLVM; None if none is known.
     """
 
     name = "simt.dim"
@@ -283,7 +283,7 @@ class ScratchOp(BaseOperation):
     """An uninitialized tensor that the launches of a host function share; the call has it until it ends.
 
     `sizes` holds one integer for each `?` of the result's type; a negative one fails the call. The memory is in the
-    order of `stream`, without it of the call's. `text` is what the user wrote.
+    order of `stream`, without it of the call's. `text` is the user's source text.
     """
 
     name = "simt.scratch"
@@ -406,7 +406,7 @@ VECTOR_BYTES = 16
 """Most bytes of one access."""
 
 WORD_BYTES = 4
-"""Of what is read where shorter elements are not aligned as a vector."""
+"""Of the words that are read where shorter elements are not aligned as a vector."""
 
 
 @operation_definition
@@ -550,8 +550,8 @@ def check_vector(
         raise VerifyException(f"a vector of {len(values)} elements")
     if any(value.type != tensor_type.element_type for value in values):
         raise VerifyException("the values' type differs from the elements'")
-    panels = tensor_type.panels
-    is_transposed = panels is not None and panels.is_transposed.data
+    atoms = tensor_type.swizzle_atoms
+    is_transposed = atoms is not None and atoms.is_transposed.data
     if tensor_type.rank == 0 or is_transposed or tensor_type.layout.data == "strided":
         raise VerifyException("a vector lies along a last dimension of stride 1")
     return tensor_type

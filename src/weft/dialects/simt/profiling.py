@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clocks and profilers: `simt.timer`, `simt.record`, `simt.track_profiler`, `simt.mark`; `simt.sm_id`.
 
-In: what the methods of a profiler are given. Out: operations that the pass `expand_profiler_events` turns into plain
+In: arguments of a profiler's methods. Out: operations that the pass `expand_profiler_events` turns into plain
 ones, once all of a kernel is known: which events there are, and how often each is recorded. Clocks are never moved.
 """
 
@@ -134,7 +134,7 @@ class TrackProfilerOp(IRDLOperation):
         self.name_events(())
 
     def name_events(self, names: Sequence[str]) -> None:
-        """Says what the events are called, by number."""
+        """Names the events, by number."""
         self.events = texts_attribute(names)
 
     def verify_(self) -> None:
@@ -177,7 +177,7 @@ class MarkOp(IRDLOperation):
     """Where a thread takes its track (`init`), and where it records.
 
     `group` names the track of an `init`, `leader` whether this thread records; without it, the profiler says so.
-    `payload` is recorded beside the event; one marked `long` needs more than 16 bits. What is computed from the result
+    `payload` is recorded beside the event; one marked `long` needs more than 16 bits. Code computed from the result
     waits for the record, which waits for the `anchor`.
     """
 

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from xdsl.irdl import Operand
 
 
-# The mark of a product that a sum may be rounded with, see `weft.passes.arithmetic`.
+# The mark of a multiplication that may be fused with a sum, see `weft.passes.arithmetic`.
 CONTRACT: Final = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 # The mark of a function or quotient that the user wants from the machine's approximate instruction, where it has one.
 APPROXIMATE: Final = arith.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
-# Of what an index consists of, see `weft.passes.arithmetic`; also of sums that are known not to wrap.
+# Of terms of an index, see `weft.passes.arithmetic`; also of sums that are known not to wrap.
 NO_WRAP: Final = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
 
 

@@ -45,13 +45,13 @@ UNBOUNDED: Final = (1 << 63) - 1
 
 LAYOUT_CLASSES: Final = ("contiguous", "inner", "strided", "swizzled")
 """contiguous: strides follow from dims; inner: the last stride is 1; strided: any strides, including 0 and negative;
-swizzled: the last two dims lie in panels (`Swizzle`)."""
+swizzled: the last two dims lie in swizzle atoms (`Swizzle`)."""
 
 SWIZZLES: Final = (32, 64, 128)
-"""Bytes of a panel's row."""
+"""Bytes of an atom's row."""
 
 SWIZZLED_ALIGNMENT: Final = 1024
-"""Alignment of swizzled arrays: eight rows of the widest panel, after which all patterns repeat."""
+"""Alignment of swizzled arrays: eight rows of the widest atom, after which all patterns repeat."""
 
 TILE_ALIGNMENT: Final = 128
 """Alignment of other shared arrays of at least as many bytes: that of copies through TMA."""
@@ -71,10 +71,10 @@ def elements_in_a_byte(value_type: Attribute) -> int:
 
 @irdl_attr_definition
 class Swizzle(ParametrizedAttribute):
-    """How the last two dims of a shared array lie in memory: `128 panels 8192`, `128 panels 8192 transposed`.
+    """Swizzled layout of a shared array's last two dims: `128 atoms 8192`, `128 atoms 8192 transposed`.
 
-    The columns are cut into panels, each as wide as `row_bytes`; a panel holds its rows one after the other, and
-    begins `panel_stride` elements after the one before. The address so found is the linear one. The element lies where
+    Swizzle atoms of 8 rows of `row_bytes` are stored below each other; the next column of atoms
+    begins `atom_stride` elements after the one before. The address so found is the linear one. The element lies where
     the 16-byte chunk's number is xored with the row's: `linear ^ (linear >> 3 & mask)`, with the absolute address in
     shared memory. So do TMA's copies and wgmma's operands lie (PTX ISA, "Shared memory matrix layout").
 
@@ -84,13 +84,13 @@ class Swizzle(ParametrizedAttribute):
     name = "simt.swizzle"
 
     row_bytes: IntAttr
-    panel_stride: IntAttr
+    atom_stride: IntAttr
     is_transposed: IntAttr
 
     @staticmethod
-    def get(row_bytes: int, panel_stride: int, *, is_transposed: bool = False) -> Swizzle:
+    def get(row_bytes: int, atom_stride: int, *, is_transposed: bool = False) -> Swizzle:
         """The swizzle with these parameters."""
-        return Swizzle(IntAttr(row_bytes), IntAttr(panel_stride), IntAttr(int(is_transposed)))
+        return Swizzle(IntAttr(row_bytes), IntAttr(atom_stride), IntAttr(int(is_transposed)))
 
     @property
     def mask(self) -> int:
@@ -99,7 +99,7 @@ class Swizzle(ParametrizedAttribute):
 
     @property
     def alignment_bytes(self) -> int:
-        """After as many bytes the pattern repeats; what the hardware copies or multiplies begins at a multiple."""
+        """The pattern repeats after as many bytes; operands of copies and MMAs begin at a multiple."""
         return 8 * self.row_bytes.data
 
     @property
@@ -107,7 +107,7 @@ class Swizzle(ParametrizedAttribute):
         """The same memory with rows and columns exchanged."""
         return Swizzle.get(
             self.row_bytes.data,
-            self.panel_stride.data,
+            self.atom_stride.data,
             is_transposed=not self.is_transposed.data,
         )
 
@@ -115,7 +115,7 @@ class Swizzle(ParametrizedAttribute):
     def text(self) -> str:
         """As in the type."""
         suffix = " transposed" if self.is_transposed.data else ""
-        return f"{self.row_bytes.data} panels {self.panel_stride.data}{suffix}"
+        return f"{self.row_bytes.data} atoms {self.atom_stride.data}{suffix}"
 
 
 @irdl_attr_definition
@@ -125,7 +125,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     The element type is a builtin one (`i1` for bool, `f8E4M3FN`, `f8E5M2`). `dims` is the width of the
     integers that `simt.dim` yields; `offsets` is the width of element offsets: 32 only where the wrapper proves that
     every offset fits. `align` is the data pointer's alignment in bytes, guaranteed by the wrapper. After the layout
-    class `swizzled` comes the `Swizzle`: `swizzled 128 panels 8192`.
+    class `swizzled` comes the `Swizzle`: `swizzled 128 atoms 8192`.
     """
 
     name = "simt.tensor"
@@ -179,14 +179,14 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         return self.dims == (UNBOUNDED,)
 
     @property
-    def panels(self) -> Swizzle | None:
-        """How the last two dims lie in panels; None for any other layout."""
+    def swizzle_atoms(self) -> Swizzle | None:
+        """Swizzle atoms of the last two dims; None for any other layout."""
         return self.swizzle if isinstance(self.swizzle, Swizzle) else None
 
     @property
-    def panel_columns(self) -> int:
-        """Elements in a row of a panel."""
-        swizzle, element = self.panels, self.element_type
+    def atom_columns(self) -> int:
+        """Elements in a row of an atom."""
+        swizzle, element = self.swizzle_atoms, self.element_type
         assert swizzle is not None
         assert isinstance(element, FixedBitwidthType)
         return swizzle.row_bytes.data // element.size
@@ -200,20 +200,20 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     def static_stride(self, dimension: int) -> int | None:
         """A stride fixed by the type, in elements; None if known only at run time.
 
-        Those of the last two dims of a swizzled array are those within a panel.
+        Those of the last two dims of a swizzled array are those within an atom.
         """
         layout, after = self.layout.data, self.dims[dimension + 1 :]
-        if (swizzle := self.panels) is not None:
+        if (swizzle := self.swizzle_atoms) is not None:
             if len(after) >= 2:
                 return math.prod(after)
-            return 1 if bool(after) == bool(swizzle.is_transposed.data) else self.panel_columns
+            return 1 if bool(after) == bool(swizzle.is_transposed.data) else self.atom_columns
         if layout == "strided" or (after and layout != "contiguous") or DYNAMIC in after:
             return None
         return math.prod(after)
 
     def advanced(self) -> TensorType:
         """The type of `simt.advance` of a tensor: offsets are exact, and nothing is known of the address."""
-        assert self.panels is None
+        assert self.swizzle_atoms is None
         return TensorType.get(
             self.element_type, self.dims, self.layout.data, self.space.data, self.dim_bits.data
         )
@@ -228,11 +228,11 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             self.dim_bits.data,
             self.offset_bits.data,
             self.alignment_bytes.data,
-            self.panels,
+            self.swizzle_atoms,
         )
 
     def joined(self, other: TensorType) -> TensorType | None:
-        """The type of a tensor that is of one type or the other, by what is known of both; None if there is none.
+        """The common type of tensors of two types, with the facts that hold for both; None if there is none.
 
         Elements, rank, layout class and address space must agree; dims that differ are only known at run time.
         """
@@ -241,7 +241,9 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             *(other.element_type, other.rank, other.layout, other.space, other.is_pointer),
         ):
             return None
-        if self.swizzle != other.swizzle or (self.panels is not None and self.dims != other.dims):
+        if self.swizzle != other.swizzle or (
+            self.swizzle_atoms is not None and self.dims != other.dims
+        ):
             return None
         return TensorType.get(
             self.element_type,
@@ -251,7 +253,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
             dim_bits=max(self.dim_bits.data, other.dim_bits.data),
             offset_bits=max(self.offset_bits.data, other.offset_bits.data),
             alignment_bytes=min(self.alignment_bytes.data, other.alignment_bytes.data),
-            swizzle=self.panels,
+            swizzle=self.swizzle_atoms,
         )
 
     @classmethod
@@ -284,7 +286,9 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
     def print_parameters(self, printer: Printer) -> None:
         words = {DYNAMIC: "?", UNBOUNDED: "*"}
         dims = ", ".join(words.get(dim) or str(dim) for dim in self.dims)
-        layout = self.layout.data + (f" {self.panels.text}" if self.panels is not None else "")
+        layout = self.layout.data + (
+            f" {self.swizzle_atoms.text}" if self.swizzle_atoms is not None else ""
+        )
         with printer.in_angle_brackets():
             printer.print_attribute(self.element_type)
             printer.print_string(
@@ -309,17 +313,17 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
         alignment = self.alignment_bytes.data
         if alignment < 1 or alignment & (alignment - 1):
             raise VerifyException(f"alignment of {alignment} bytes is not a power of two")
-        self._verify_panels()
+        self._verify_atoms()
 
-    def _verify_panels(self) -> None:
-        swizzle = self.panels
+    def _verify_atoms(self) -> None:
+        swizzle = self.swizzle_atoms
         if (swizzle is not None) != (self.layout.data == "swizzled"):
-            raise VerifyException("the layout class swizzled comes with its panels")
+            raise VerifyException("the layout class swizzled comes with its atoms")
         if swizzle is None:
             return
         if swizzle.row_bytes.data not in SWIZZLES:
             raise VerifyException(
-                f"a panel's row of {swizzle.row_bytes.data} bytes is not one of {SWIZZLES}"
+                f"an atom's row of {swizzle.row_bytes.data} bytes is not one of {SWIZZLES}"
             )
         if self.space.data not in ("shared", "cluster") or self.rank < 2 or DYNAMIC in self.dims:
             raise VerifyException(
@@ -341,10 +345,10 @@ def array_bytes(dims: Sequence[int], element: Attribute) -> int:
 
 def _parse_swizzle(parser: AttrParser) -> Swizzle:
     row_bytes = parser.parse_integer()
-    parser.parse_keyword("panels")
-    panel_stride = parser.parse_integer()
+    parser.parse_keyword("atoms")
+    atom_stride = parser.parse_integer()
     is_transposed = parser.parse_optional_keyword("transposed") is not None
-    return Swizzle.get(row_bytes, panel_stride, is_transposed=is_transposed)
+    return Swizzle.get(row_bytes, atom_stride, is_transposed=is_transposed)
 
 
 def _parse_dim(parser: AttrParser) -> int:

@@ -99,7 +99,7 @@ class Fork:
         value = None if pair is None else join.add(*pair)
         path.broken = any(side.path.broken for side in self._sides)
         joined: dict[str, Binding] = {}
-        # An `and` may redecide what one of its parts had decided.
+        # An `and` may decide again after one of its parts.
         for name in self._changed(path, anew=evaluated is not None):
             found = self._join(join, name, path.variables.get(name)) if name in names else _DEAD
             if pair is not None and evaluated is not None and isinstance(found, Undefined):
@@ -273,7 +273,7 @@ class Fork:
         return loop.left_early(join.add_beside_nothing(given.value, side), given.place)
 
     def _ignores(self, path: Path, name: str) -> bool:
-        """Whether what a region leaves in a variable is never read, since control does not go on after it."""
+        """Whether a region's final value of a variable is never read, since control ends there."""
         loop = self._frame.loop
         if path.live is not False:
             return False
@@ -352,7 +352,7 @@ def _kept(join: Join, binding: Binding | None, before: Binding | None, side: int
 
 
 def _decided_by(value: Any, binding: Binding) -> Binding:
-    """Settles what a condition decides, now that its value is known."""
+    """Settles the states that depend on a condition, now that its value is known."""
     if not isinstance(binding, WhenDecided) or binding.condition is not None:
         return binding
     if not isinstance(value, Scalar) or not value.dtype.is_bool:

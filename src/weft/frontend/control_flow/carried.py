@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from weft.language.numbers.promises import Multiples
     from weft.location import SourceLocation
 
-MOST_ROUNDS: Final = 12
+MOST_ITERATIONS: Final = 12
 _MOST_TRIES: Final = 4
 _HINT: Final = "give it the type before the loop, such as x = weft.f32(0)"
 
@@ -67,7 +67,7 @@ class _Variable:
         shape: of its container; None for a plain value.
         first: its leaves before the loop. A leaf that is never read is a blank.
         types: of the leaves; None for a leaf that is the same compile-time value, or tensor, in each iteration.
-        multiples: what is known of the leaves in every iteration, and after the loop; empty where nothing is.
+        multiples: known divisors of the leaves in every iteration, and after the loop; empty where none is known.
         bound: the leaves as arguments and results of the loop's blocks.
         place: where it was assigned before the loop, or None.
         is_blank: whether it had no value before the loop, so that `first` is never read.
@@ -169,7 +169,7 @@ class Carried:
         self._tries = 0
         self._key = _loop_key(frame, node)
         self._variables: list[_Variable] = []
-        # Variables without a value before the loop; the first round shows their type.
+        # Variables without a value before the loop; the first iteration shows their type.
         self._unknown: list[_Variable] = []
         for name, is_own in [*((name, False) for name in names), *((name, True) for name in own)]:
             variable = _Variable(name, is_own=is_own)
@@ -187,7 +187,7 @@ class Carried:
     def _recall(self) -> None:
         """Begins with the loop's previous types if everything it reads was the same.
 
-        A nested loop is retraced with its outer loop; without this, each level would double the number of rounds.
+        A nested loop is retraced with its outer loop; without this, each level would double the number of iterations.
         """
         known = self._frame.context.session.loop_types.get(self._key, {})
         variables = {(variable.name, variable.is_own): variable for variable in self._variables}
@@ -249,10 +249,10 @@ class Carried:
         return found
 
     def update(self, path: Path) -> bool:
-        """Updates the types from a traced round; returns whether to retrace it.
+        """Updates the types from a traced iteration; returns whether to retrace it.
 
         Raises:
-            TypeMismatchError: for a variable that changes its type from round to round.
+            TypeMismatchError: for a variable that changes its type from iteration to iteration.
         """
         known = {variable.slot for variable in self._variables}
         found = [self._add_slot(slot) for slot in path.changed if slot not in known]
@@ -364,7 +364,7 @@ class Carried:
         for index, leaf in enumerate(leaves):
             before = variable.types[index]
             if variable.is_blank and _widens(before, leaf):
-                # Computed from a variable that has become wide after the round that showed the type.
+                # Computed from a variable that has become wide after the iteration that showed the type.
                 variable.first[index] = blank_like(self._frame.builder, leaf)
                 before = leaf.dtype
             try:
@@ -436,14 +436,14 @@ def _leaf_key(value: Any) -> Hashable:
 
 
 def _widens(before: LeafType | None, last: Any) -> bool:
-    """Whether a leaf of a narrow type is at the end of the round one of its wide type."""
+    """Whether a leaf of a narrow type is at the end of the iteration one of its wide type."""
     if not isinstance(last, Scalar) or not isinstance(before, DType):
         return False
     return before is not last.dtype is wide_dtype(before)
 
 
 def _leaf_type(first: Any, before: LeafType | None, last: Any) -> LeafType | None:
-    """The type of a leaf that was `first` before the loop, of type `before` in this round and `last` at its end.
+    """The type of a leaf that was `first` before the loop, of type `before` in this iteration and `last` at its end.
 
     Raises:
         Mismatch: if it changes.

@@ -280,7 +280,7 @@ def joined_type(first: object, second: object, *, widens: bool = True) -> LeafTy
 
     Scalars must agree; a constant takes the scalar's type; two constants the type of both. If the join `widens`, a
     constant takes the scalar's wide type, and so does a scalar that meets another of that type. Tensors meet in a type
-    that says what is known of both.
+    with the facts that hold for both.
 
     Raises:
         Mismatch: if there is none.
@@ -370,7 +370,7 @@ def weak_dtype(value: object, dtype: DType, *, widens: bool) -> DType:
 
 
 def widened(builder: Builder, first: object, last: Any) -> Any:
-    """A variable's value after an unrolled round, wide where it was a literal before it; not what lists hold."""
+    """A variable's value after an unrolled iteration, wide where it was a literal before it; not what lists hold."""
     before, after = children(first), children(last)
     if before is None or after is None:
         if not isinstance(last, Scalar) or not is_number(first) or isinstance(first, bool):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.arguments.records import is_dataclass
 from weft.blame import is_of_weft
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
-from weft.frontend.context import BoundMethod, FrontendCallable, OverRounds
+from weft.frontend.context import BoundMethod, FrontendCallable, OverIterations
 from weft.frontend.expressions.staging import holds_kernel_object, needs_tracing
 from weft.frontend.paths import resolved
 from weft.frontend.source import is_generated
@@ -37,7 +37,7 @@ from weft.language.matrix import fragment
 from weft.language.memory import access, views
 from weft.language.values import (
     Fragment,
-    RunTimeRounds,
+    RunTimeIterable,
     Scalar,
     StagedNamespace,
     StagedSequence,
@@ -150,7 +150,7 @@ def has(frame: Frame, value: Any, name: str) -> bool:
 
 
 def _is_users_code(found: object) -> bool:
-    """Whether reading what a class defines runs a user's property or descriptor."""
+    """Whether reading a member of a class runs a user's property or descriptor."""
     if isinstance(found, property):
         return not (is_of_weft(found.fget) and is_repeatable(found.fget))
     get = getattr(cast("Any", type(found)), "__get__", None)
@@ -161,7 +161,7 @@ def _python_attribute(value: Any, name: str) -> Any:
     try:
         return getattr(value, name)
     except AttributeError as error:
-        is_ours = isinstance(value, RunTimeRounds)
+        is_ours = isinstance(value, RunTimeIterable)
         text = f"{value} has no attribute {name!r}" if is_ours else str(error)
         raise NameResolutionError("UNKNOWN_ATTRIBUTE", text) from None
 
@@ -286,14 +286,14 @@ def subscript(visitor: Evaluator, node: ast.Subscript) -> Any:
 
 
 def _configured(frame: Frame, kernel: KernelFunction | BoundFunction, configuration: Any) -> Any:
-    """``kernel[grid, block]`` or ``kernel.over(rounds)``; of a method, with its instance."""
+    """``kernel[grid, block]`` or ``kernel.over(iterations)``; of a method, with its instance."""
     if isinstance(kernel, KernelFunction):
         return frame.context.configure(frame, kernel, configuration)
     return frame.context.configure(frame, kernel.function, configuration, (kernel.owner,))
 
 
 class _Over(FrontendCallable):
-    """``kernel.over``, called with the number of rounds."""
+    """``kernel.over``, called with the number of iterations."""
 
     __slots__ = ("_kernel",)
 
@@ -301,13 +301,15 @@ class _Over(FrontendCallable):
         self._kernel = kernel
 
     def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """``kernel.over(rounds)``."""
+        """``kernel.over(iterations)``."""
         given = [*arguments, *keywords.values()]
-        if len(given) != 1 or not keywords.keys() <= {"rounds"}:
+        if len(given) != 1 or not keywords.keys() <= {"iterations"}:
             raise TypeMismatchError(
-                "LAUNCH_OVER", "over takes one number of rounds", hint="write kernel.over(n)(...)"
+                "LAUNCH_OVER",
+                "over takes one number of iterations",
+                hint="write kernel.over(n)(...)",
             )
-        return _configured(frame, self._kernel, OverRounds(given[0]))
+        return _configured(frame, self._kernel, OverIterations(given[0]))
 
 
 class _MaxClusters(FrontendCallable):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.arguments.records import is_dataclass
 from weft.errors import CompileError, NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
-from weft.frontend.events import untold
+from weft.frontend.events import untraced
 from weft.frontend.expressions import attributes, comparisons
 from weft.frontend.expressions.attributes import is_mover, refuse_misplaced
 from weft.frontend.expressions.items import Items, Lazy
@@ -382,7 +382,7 @@ def _into_region(visitor: Evaluator, node: ast.AST, function: Any) -> Any:
         def body() -> Any:
             return visitor.call_value(node, function, list(elements), {})
 
-        with untold(frame):
+        with untraced(frame):
             value, path = frame.trace_in(block, frame.scope.path.copy(), body)
         frame.mark(node)
         if path.changed:

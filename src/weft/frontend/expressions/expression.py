@@ -152,7 +152,7 @@ class Expressions:
                 left = accumulator(self.frame.mark(node), left, right)
             result = binary(self.frame.mark(node), sign, left, right)
             if sign in ("+", "-", "*"):
-                # Not where nothing is computed: `p * 1` is `p`, which may be a product of another text.
+                # Not where nothing is computed: `p * 1` is `p`, which may be a multiplication of another text.
                 is_new = result is not left and result is not right
                 self._results[node] = result if is_new else None
             return result
@@ -173,7 +173,7 @@ class Expressions:
         return result
 
     def _mark_products(self, node: ast.AST, left: Any, right: Any) -> None:
-        """Notes of the operands of a sum which are products in its text, for `fuse_multiply_adds`."""
+        """Records which operands of a sum are multiplications in its text, for `fuse_multiply_adds`."""
         texts = getattr(node, "left", None), getattr(node, "right", getattr(node, "value", None))
         for text, value in zip(texts, (left, right), strict=True):
             if text is not None and self._results.get(text) is value:
@@ -190,7 +190,7 @@ class Expressions:
         return value
 
     def note_index(self, node: ast.expr) -> None:
-        """Notes of the value just computed what it is written as, for `split_addresses`."""
+        """Records the source form of the value just computed, for `split_addresses`."""
         waiting = [node]
         while waiting:
             text = waiting.pop()
@@ -239,7 +239,7 @@ class Expressions:
         return slice(*(None if part is None else self.evaluate(part) for part in parts))
 
     def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
-        """The values of a list of expressions, ``*x`` spread out."""
+        """The values of a list of expressions, with ``*x`` unpacked."""
         found: list[Any] = []
         for node in nodes:
             if isinstance(node, ast.Starred):

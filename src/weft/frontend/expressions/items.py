@@ -15,8 +15,8 @@ from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_inert, is_plain_iterator
 from weft.frontend.structure import Deferred
 from weft.language.control import StagedRange
-from weft.language.threads.each import Rounds
-from weft.language.values import RunTimeRounds, Tensor, describe, is_staged
+from weft.language.threads.each import Iterations
+from weft.language.values import RunTimeIterable, Tensor, describe, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,13 +45,13 @@ class Items:
         iterator: the source of the items.
 
     Raises:
-        TypeMismatchError: for what is only known at run time, or has no items.
+        TypeMismatchError: for a run-time value, or one without items.
     """
 
     __slots__ = ("_count", "_frame", "_is_plain", "_most", "_node", "iterator")
 
     def __init__(self, frame: Frame, value: Any, node: ast.AST) -> None:
-        if is_staged(value) or isinstance(value, RunTimeRounds):
+        if is_staged(value) or isinstance(value, RunTimeIterable):
             raise _no_items(frame, value, node)
         self._frame = frame
         self._node = node
@@ -105,8 +105,8 @@ def _no_items(frame: Frame, value: Any, node: ast.AST) -> TypeMismatchError:
     hint = "loop over range(...)"
     if isinstance(value, Tensor):
         hint = f"write for i in range({value.name}.shape[0]) and use {value.name}[i]"
-    elif isinstance(value, Rounds):
-        hint = "its rounds are only for a for loop: for i in weft.each(n): b[i] = a[i]"
+    elif isinstance(value, Iterations):
+        hint = "its iterations are only for a for loop: for i in weft.each(n): b[i] = a[i]"
     elif isinstance(value, StagedRange):
         hint = "only a for loop goes over a run-time range: total = 0, then for i in range(n): total += a[i]"
     return TypeMismatchError(
@@ -163,11 +163,11 @@ def comprehension(
     first = node.generators[0].iter
     items = Items(frame, visitor.evaluate(first), first)  # outside the comprehension
     inside = _Inside(frame, _own_variables(frame, node.generators))
-    rounds = _rounds(visitor, node.generators, items, inside.own, element)
+    iterations = _iterations(visitor, node.generators, items, inside.own, element)
     if isinstance(node, ast.GeneratorExp):
-        return Lazy(frame, "generator expression", [items], _each(inside, rounds))
+        return Lazy(frame, "generator expression", [items], _each(inside, iterations))
     with inside:
-        values = list(rounds)
+        values = list(iterations)
     created = frame.state.note
     if isinstance(node, ast.ListComp):
         return created(values)
@@ -221,18 +221,18 @@ class _Inside:
         return {name: held.pop(name) for name in sorted(self.own.local_names) if name in held}
 
 
-def _each(inside: _Inside, rounds: Iterator[Any]) -> Iterator[Any]:
+def _each(inside: _Inside, iterations: Iterator[Any]) -> Iterator[Any]:
     """The items of a generator expression; between them its variables are hidden."""
     while True:
         with inside:
             try:
-                item = next(rounds)
+                item = next(iterations)
             except StopIteration:
                 return
         yield item
 
 
-def _rounds(
+def _iterations(
     visitor: Evaluator,
     generators: list[ast.comprehension],
     items: Items,
@@ -251,7 +251,7 @@ def _rounds(
             if rest:
                 inner = rest[0].iter
                 found = Items(frame, visitor.evaluate(inner), inner)
-                yield from _rounds(visitor, rest, found, own, element)
+                yield from _iterations(visitor, rest, found, own, element)
             else:
                 yield element()
 

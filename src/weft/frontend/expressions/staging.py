@@ -100,7 +100,7 @@ _LANGUAGE: Final = (
     Operation,
     StagedNamespace,
 )
-# What an argument or an attribute means that, which may be a type or a kernel for another use.
+# Arguments and attributes with that meaning, which may be a type or a kernel for another use.
 _CALLED: Final = (LanguageName, DeviceFunction, Operation)
 _LIBRARIES: Final = frozenset(
     ("weft", "numpy", "torch", "jax", "cupy", *sys.stdlib_module_names)

@@ -30,7 +30,7 @@ from weft.driver.launch_attributes import (
     ProgrammaticStreamSerialization,
 )
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError, WeftError
-from weft.frontend.context import FrontendCallable, OverRounds
+from weft.frontend.context import FrontendCallable, OverIterations
 from weft.frontend.functions.kernels import Question, launch_missing
 from weft.frontend.structure import contains_staged
 from weft.language.numbers.convert import convert, to_common
@@ -80,19 +80,19 @@ def call_kernel(
 def configure(
     frame: Frame, kernel: KernelFunction, configuration: Any, leading: Sequence[Any] = ()
 ) -> Configured:
-    """``kernel[grid, block]``, or ``kernel.over(rounds)``.
+    """``kernel[grid, block]``, or ``kernel.over(iterations)``.
 
     Args:
         frame: where it is.
         kernel: to launch.
-        configuration: what is in the brackets.
+        configuration: in the brackets.
         leading: arguments before those of the call: a method's instance.
 
     Raises:
         TypeMismatchError: if the brackets do not hold two values.
     """
-    if isinstance(configuration, OverRounds):
-        return Configured(kernel, {"over": configuration.rounds}, ".over(rounds)", leading)
+    if isinstance(configuration, OverIterations):
+        return Configured(kernel, {"over": configuration.iterations}, ".over(iterations)", leading)
     if not isinstance(configuration, tuple) or len(configuration) != 2:  # pyright: ignore[reportUnknownArgumentType]
         raise TypeMismatchError(
             "LAUNCH_CONFIGURATION",
@@ -231,8 +231,8 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
     cluster = _cluster(pending.kernel, options["cluster"])
     kernel, values = pending.trace(cluster)
     over = options["over"]
-    rounds = None if over is None else _rounds(frame, kernel, over)
-    grid = _sizes("grid", GRID, options["grid"]) if rounds is None else ()
+    iterations = None if over is None else _iterations(frame, kernel, over)
+    grid = _sizes("grid", GRID, options["grid"]) if iterations is None else ()
     block = () if options["block"] is None else _sizes("block", BLOCK, options["block"])
     _check_block(kernel, block)
     stream = options["stream"]
@@ -244,7 +244,7 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
         )
     properties = _properties(kernel, options, cluster)
     _check_grid(grid, cluster)
-    if rounds is not None and cluster is not None:
+    if iterations is not None and cluster is not None:
         raise _usage("launch() chooses no grid for clusters; pass grid and block instead of over")
     builder = frame.builder
     shared = _shared_bytes(frame, kernel, options["shared_memory_bytes"])
@@ -257,18 +257,18 @@ def emit_launch(frame: Frame, pending: PendingLaunch, given: Mapping[str, Any]) 
             shared,
             None if stream is None else stream.ssa,
             properties,
-            rounds,
+            iterations,
         )
     )
 
 
-def _rounds(frame: Frame, kernel: TracedKernel, over: Any) -> SSAValue:
-    """How many rounds a launch is for: a number, or the product of several, as an i64."""
+def _iterations(frame: Frame, kernel: TracedKernel, over: Any) -> SSAValue:
+    """Number of iterations of a launch: an extent, or the product of several, as an i64."""
     name = kernel.function.function.__name__
-    if not kernel.has_rounds:
+    if not kernel.has_iterations:
         raise TypeMismatchError(
             "LAUNCH_OVER",
-            f"'{name}' has no weft.each, whose rounds over= counts",
+            f"'{name}' has no weft.each, whose iterations over= counts",
             hint="write grid= and block=",
         )
     builder = frame.builder
@@ -279,7 +279,7 @@ def _rounds(frame: Frame, kernel: TracedKernel, over: Any) -> SSAValue:
         if not (isinstance(number, Scalar) and number.dtype.is_integer) and type(number) is not int:
             raise TypeMismatchError(
                 "LAUNCH_OVER",
-                f"over is {describe(part)}; expected a number of rounds, or a tuple of them",
+                f"over is {describe(part)}; expected a number of iterations, or a tuple of them",
                 hint="write over=n, or over=a.shape",
             )
         wide = to_common(builder, number, i64_dtype)
@@ -512,7 +512,7 @@ def attribute_rows(value: Any) -> list[LaunchAttributeAttr]:
     """The attributes as data.
 
     Raises:
-        TypeMismatchError: for what is not a tuple of them.
+        TypeMismatchError: unless it is a tuple of them.
         ValueRangeError: for one that the kernel's code must know of, which an option of the launch says.
     """
     received = describe(value)

@@ -50,7 +50,7 @@ from weft.language.numbers.promises import (
     promised,
     promised_divisor,
 )
-from weft.language.threads.each import check_rounds
+from weft.language.threads.each import check_iterations
 from weft.language.values import Scalar, Stream, Tensor, TensorMap, describe
 from weft.types.dims import Dim
 from weft.types.dtype import DType
@@ -131,7 +131,7 @@ class TracedKernel:
         symbol: its name there.
         function: its source.
         operation: the `simt.kernel`.
-        has_rounds: whether it has a `weft.each`, over which launches may choose the grid.
+        has_iterations: whether it has a `weft.each`, over which launches may choose the grid.
         waits_for_grid: whether it has a grid barrier, so that its launches must be cooperative.
         dynamic_bytes: the least bytes for its `dynamic_shared` arrays, from constant shapes and offsets.
     """
@@ -139,7 +139,7 @@ class TracedKernel:
     symbol: str
     function: KernelFunction
     operation: KernelOp
-    has_rounds: bool
+    has_iterations: bool
     waits_for_grid: bool
     dynamic_bytes: int
 
@@ -181,7 +181,7 @@ class KernelTable:
 
     Attributes:
         pending: the calls of kernels.
-        questions: what the host function asks about kernels.
+        questions: of the host function about kernels.
         kernels: those that were launched, even if that was discarded.
     """
 
@@ -332,7 +332,7 @@ class KernelTable:
             operation.sym_name.data,
             kernel,
             operation,
-            has_rounds=check_rounds(operation),
+            has_iterations=check_iterations(operation),
             waits_for_grid=any(isinstance(op, GridBarrierOp) for op in walk(operation)),
             dynamic_bytes=max(map(_dynamic_bytes, walk(operation))),
         )

@@ -94,7 +94,7 @@ def _multiple(caller: Frame, where: str, dim: Dim, value: Any) -> Scalar:
 
     Raises:
         ValueRangeError: for a constant that is not.
-        TypeMismatchError: for a number of which nothing is known, and for what is not an integer.
+        TypeMismatchError: for a number without known divisors, and for other types than integers.
     """
     number = _materialized(caller, value, i32 if dim.width == 32 else i64, where)
     known = number.constant
@@ -180,7 +180,7 @@ def _check_tensor(where: str, expected: TensorSpec, tensor: Tensor) -> None:
 
 
 def _check_promises(builder: Builder, where: str, expected: TensorSpec, tensor: Tensor) -> None:
-    """Checks that what an annotation promises of alignment and dims is known, since no call of a kernel checks it."""
+    """Checks that alignment and dims of an annotation are known facts, since no call of a kernel checks them."""
     alignment = tensor.type.alignment_bytes.data
     if alignment % (expected.alignment_bytes or 1):
         raise TypeMismatchError(

@@ -185,7 +185,7 @@ class Captures:
             self._note(owner, name, said, value, lambda: getattr(owner, name, _GONE), place)
 
     def read_member(self, owner: object, name: str, said: str | ast.AST) -> None:
-        """Records that what an object's class defines was read; descriptors are not run again.
+        """Records a read of a class's member through an object; descriptors are not run again.
 
         The content of the class is that of the object, for a cache.
 
@@ -219,7 +219,7 @@ class Captures:
         self._note(owner, key, f"hasattr {name}", is_there, lambda: hasattr(owner, name), *places)
 
     def read_staged(self, function: Any) -> None:
-        """Records the code of a function, and what a kernel says of its threads."""
+        """Records the code of a function, and a kernel's options about its threads."""
         plain: Any = getattr(function, "function", function)
         if plain is not function and not _is_own(plain.__globals__):
             for name in _OF_A_KERNEL if isinstance(function, KernelFunction) else ("function",):

@@ -66,7 +66,7 @@ class _Made:
 
 
 class _Trial:
-    """Traced rounds that may be undone: the earlier objects they changed."""
+    """Traced iterations that may be undone: the earlier objects they changed."""
 
     def __init__(self, started: int) -> None:
         self.started = started
@@ -142,7 +142,7 @@ class State:
     def adopt(self, iterator: object) -> None:
         """Moves an iterator of the enclosing region into this one, where it is used from now on.
 
-        A loop whose rounds depend on a run-time condition consumes an unknown part of it.
+        A loop whose iterations depend on a run-time condition consumes an unknown part of it.
         """
         around = self.regions[-2] if len(self.regions) > 1 else None
         for part in iterators(iterator):
@@ -192,7 +192,7 @@ class State:
         self.put(slot, value)
 
     def put(self, slot: Slot, value: Any) -> None:
-        """Assigns what a loop or a branch, which is over, left in a slot."""
+        """Assigns a slot's value at the end of a loop or a branch."""
         made = self._made.get(id(slot.item))
         if self._before and made is not None and made.region is not self.region:
             self._before[-1].setdefault(slot, slot.read())
@@ -213,7 +213,7 @@ class State:
             CompileError: if it raises.
         """
         roots = (function, *arguments, *keywords.values())
-        # A partial object is only made here; what it holds is looked at when it is called.
+        # A partial object is only made here; its content is examined when it is called.
         is_known = function is partial or (
             is_repeatable(function)
             and all(map(_is_plain, roots[1:]))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.blame import is_of_a_handler
 from weft.errors import CompileError, TypeMismatchError, WeftError
 from weft.frontend.structure import contains_staged
-from weft.language.values import RunTimeRounds, describe, is_staged
+from weft.language.values import RunTimeIterable, describe, is_staged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,12 +123,12 @@ def python(what: str, function: Callable[..., Any], *arguments: Any, **keywords:
             raise
         for given in (*arguments, *keywords.values()):
             if isinstance(error, TypeError) and (
-                is_staged(given) or isinstance(given, RunTimeRounds)
+                is_staged(given) or isinstance(given, RunTimeIterable)
             ):
                 raise TypeMismatchError(
                     "PYTHON_RAISED",
                     f"{what} runs in Python at compile time, but {describe(given)} is known only at run time",
-                    hint="loop with for, as in for i in range(n): total += a[i]; only what is constant has items here",
+                    hint="loop with for, as in for i in range(n): total += a[i]; only constants have items here",
                 ) from error
         raise CompileError(
             "PYTHON_RAISED",

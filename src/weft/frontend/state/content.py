@@ -2,9 +2,9 @@
 """Contents of compile-time objects as a digest, and the reads of a compilation, to compare in other processes.
 
 In: functions, classes, containers, arrays. Out: a digest that is the same in every process and every checkout, without
-paths and addresses; `Unknown` for an object whose content cannot be told. In: the captures of a trace. Out: `Manifest`:
-each read by the place of its owner, as a path from the function, and one digest of all contents; the same of what is
-there now.
+paths and addresses; `Unknown` for an object whose content is unknown. In: the captures of a trace. Out: `Manifest`:
+each read by the place of its owner, as a path from the function, and one digest of all contents; the same of the
+present values.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _IGNORED: Final = frozenset(
 
 
 class Unknown(Exception):
-    """The content of an object cannot be told; the message names its type."""
+    """The content of an object is unknown; the message names its type."""
 
 
 class Content:
@@ -106,10 +106,10 @@ class Content:
             self._hash.update(b"%d:" % len(data) + data)
 
     def add(self, value: Any) -> None:
-        """Adds an object and what it reaches.
+        """Adds an object and everything reachable from it.
 
         Raises:
-            Unknown: if its content, or that of something inside it, cannot be told.
+            Unknown: if its content, or that of something inside it, cannot be read.
         """
         kind = cast("type[Any]", type(value))
         if kind in _SCALARS:
@@ -381,7 +381,7 @@ def read_again(
     """The present value where a trace read; None if a place is gone.
 
     Raises:
-        Unknown: if the content of a value cannot be told.
+        Unknown: if the content of a value cannot be read.
     """
     constants = _constants(signature)
     captures, content = Captures(), Content(source.texts)
@@ -406,7 +406,7 @@ def read_again(
 
 
 def _note_reached(captures: Captures, source: FunctionSource, content: Content) -> None:
-    """Records what a trace would have recorded beside names: the code of functions, what classes define."""
+    """Records a trace's reads beside names: the code of functions, members of classes."""
     captures.read_code(source.function)
     for function in content.functions.values():
         captures.read_code(function)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mutable compile-time objects reachable from others, each with its current contents, and their slots.
 
-In: Python objects, such as a function and its arguments. Out: `Reach`: what they reach, and what has changed since.
-State of other packages, and in C, is ignored. In: an object that traced code made, and a key or a name. Out: `Slot`, an
-item or an attribute that is carried and joined like a variable.
+In: Python objects, such as a function and its arguments. Out: `Reach`: the reachable objects, and those that have
+changed since. State of other packages, and in C, is ignored. In: an object that traced code made, and a key or a name.
+Out: `Slot`, an item or an attribute that is carried and joined like a variable.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class Reach:
         return self
 
     def add_alone(self, value: Any) -> None:
-        """Adds this object, but not what it reaches."""
+        """Adds this object alone."""
         content = self.content(value)
         self._seen[id(value)] = value
         if content is not None:

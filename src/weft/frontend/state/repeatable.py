@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which Python code gives the same result again, in any process, if what it is seen to read is the same.
+"""Python code that gives the same result again, in any process, if its observed inputs are the same.
 
 In: a callable that Python is about to run at compile time. Out: whether; when in doubt, not.
 """
@@ -108,7 +108,7 @@ def _reads_nothing(value: Any, seen: set[int]) -> bool:
             and not _imports(value.__code__)
             and all(_reads_nothing(one, seen) for one in _named_by_own(value))
         )
-    if isinstance(value, ModuleType):  # what is named of it is looked at by itself
+    if isinstance(value, ModuleType):  # names used from it are examined separately
         return value.__name__ in (*_STANDARD, "weft") or value.__name__.startswith(_OWN)
     if isinstance(value, tuple | list):
         return all(_reads_nothing(item, seen) for item in cast("list[Any]", value))

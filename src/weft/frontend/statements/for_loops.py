@@ -26,7 +26,7 @@ from weft.dialects.simt.memory import LoadOp, StoreOp
 from weft.dialects.simt.threads import EachOp
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
 from weft.frontend.control_flow.branches import Fork, discard
-from weft.frontend.control_flow.carried import MOST_ROUNDS
+from weft.frontend.control_flow.carried import MOST_ITERATIONS
 from weft.frontend.events import tell
 from weft.frontend.expressions.items import Items
 from weft.frontend.statements.loop import Loop, flags_of
@@ -37,7 +37,7 @@ from weft.language.memory.access import dim
 from weft.language.numbers.convert import to_common
 from weft.language.numbers.operators import compare
 from weft.language.numbers.promises import CountedBlock
-from weft.language.threads.each import Rounds
+from weft.language.threads.each import Iterations
 from weft.language.values import Scalar, Tensor
 from weft.types import dtype as types
 
@@ -65,7 +65,7 @@ def trace_for(statements: Tracer, node: ast.For, live_after: Names) -> Loop:
             _staged_for(loop, taken, value.factor, always_runs=known is not None)
             return loop
         value = ()
-    if isinstance(value, Rounds):
+    if isinstance(value, Iterations):
         trace_each(loop, value)
         return loop
     items = Items(statements.frame, value, node.iter)
@@ -85,30 +85,30 @@ def _iterated(statements: Tracer, node: ast.expr) -> Any:
 
 
 def _unroll(loop: Loop, items: Items) -> bool:
-    """Unrolls the rounds; those after a possibly last round are guarded.
+    """Unrolls the iterations; those after a possibly last iteration are guarded.
 
     Returns:
         Whether there was an iteration.
     """
     assert isinstance(loop.node, ast.For)
     scope = loop.frame.scope
-    has_round = False
+    has_iteration = False
     for item in items:
-        has_round = True
-        tell(loop.frame, "round", loop.node)
+        has_iteration = True
+        tell(loop.frame, "iteration", loop.node)
         loop.statements.store(loop.node.target, item)
-        loop.unrolled_round()
+        loop.unrolled_iteration()
         looping = scope.path.looping
         if looping is False:
             return True
         if isinstance(looping, Scalar):
-            _guard_rounds(loop, looping, items)
+            _guard_iterations(loop, looping, items)
             return True
     scope.path.live = True
-    return has_round
+    return has_iteration
 
 
-def _guard_rounds(loop: Loop, looping: Scalar, items: Items) -> None:
+def _guard_iterations(loop: Loop, looping: Scalar, items: Items) -> None:
     frame = loop.frame
     frame.mark(loop.node)
     fork = Fork(frame, looping)
@@ -124,7 +124,7 @@ def _guard_rounds(loop: Loop, looping: Scalar, items: Items) -> None:
         frame.scope.path.live = False
 
     if not fork.trace(0, going):
-        # There was no other round.
+        # There was no other iteration.
         frame.scope.path.live = True
         return
     fork.trace(1, ended)
@@ -135,7 +135,7 @@ def _staged_for(loop: Loop, course: Course, factor: int | None, *, always_runs: 
     loop.enter()
     carried = loop.carried(always_runs=always_runs)
     emit = _emit_while_range if loop.exits.leave_loop else _emit_for
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_ITERATIONS):
         operation = emit(loop, course, carried)
         if operation is not None:
             break
@@ -156,7 +156,7 @@ def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
     _, path = loop.frame.trace_in(
         block,
         before,
-        lambda: _round_of(loop, course, carried, counter, arguments),
+        lambda: _iteration_of(loop, course, carried, counter, arguments),
         repeats=True,
     )
     if carried.update(path) or carried.learns((path, block)):
@@ -169,7 +169,7 @@ def _emit_for(loop: Loop, course: Course, carried: Carried) -> Operation | None:
     return builder.emit(scf.ForOp(*bounds, firsts, Region(block)))
 
 
-def _round_of(
+def _iteration_of(
     loop: Loop,
     course: Course,
     carried: Carried,
@@ -179,10 +179,10 @@ def _round_of(
     assert isinstance(loop.node, ast.For)
     loop.bind(carried, arguments)
     target = loop.node.target
-    tell(loop.frame, "round", loop.node)
+    tell(loop.frame, "iteration", loop.node)
     name_value(counter, target.id if isinstance(target, ast.Name) else "index")
     loop.statements.store(target, course.variable(loop.frame.mark(loop.node), counter))
-    loop.round()
+    loop.iteration()
 
 
 def _emit_while_range(loop: Loop, course: Course, carried: Carried) -> Operation | None:
@@ -205,7 +205,7 @@ def _emit_while_range(loop: Loop, course: Course, carried: Carried) -> Operation
     _, path = frame.trace_in(
         after,
         frame.scope.path.copy(),
-        lambda: _round_of(loop, course, carried, counter, arguments),
+        lambda: _iteration_of(loop, course, carried, counter, arguments),
         repeats=True,
     )
     if carried.update(path) or carried.learns((path, after)):
@@ -228,7 +228,7 @@ class Course:
         lower, upper: of the counter, which increases in signed order.
         step: of the counter; positive as an unsigned number.
         flipped: the bits in which variable and counter differ, or None.
-        may_pass_the_limit: whether the last round's counter plus the step may overflow.
+        may_pass_the_limit: whether the last iteration's counter plus the step may overflow.
     """
 
     dtype: DType
@@ -253,7 +253,7 @@ class Course:
         return [self.type, i1] if self.may_pass_the_limit else [self.type]
 
     def first(self, builder: Builder) -> list[SSAValue]:
-        """The state of the first round."""
+        """The state of the first iteration."""
         if not self.may_pass_the_limit:
             return [self.lower]
         return [self.lower, builder.emit(arith.CmpiOp(self.lower, self.upper, "slt")).result]
@@ -265,7 +265,7 @@ class Course:
         return builder.emit(arith.CmpiOp(state[0], self.upper, "slt")).result
 
     def following(self, builder: Builder, state: Sequence[SSAValue]) -> list[SSAValue]:
-        """The state of the next round."""
+        """The state of the next iteration."""
         counter = state[0]
         if not self.may_pass_the_limit:
             flags = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
@@ -277,7 +277,7 @@ class Course:
         # An iteration ran, so the rest is positive, as an unsigned number.
         left = builder.emit(arith.SubiOp(self.upper, counter)).result
         more = builder.emit(arith.CmpiOp(left, self.step, "ugt")).result
-        # The sum after the last round may overflow, and is not read.
+        # The sum after the last iteration may overflow, and is not read.
         rises = (constant_integer(self.step) or 0) > 0
         flags = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW] if rises else "none")
         return [builder.emit(arith.AddiOp(counter, self.step, overflow=flags)).result, more]
@@ -345,7 +345,7 @@ def _flip(builder: Builder, value: SSAValue, bits: SSAValue | None) -> SSAValue:
     return builder.emit(arith.XOrIOp(value, bits)).result
 
 
-def trace_each(loop: Loop, rounds: Rounds) -> None:
+def trace_each(loop: Loop, iterations: Iterations) -> None:
     """Traces the body once.
 
     Raises:
@@ -362,32 +362,32 @@ def trace_each(loop: Loop, rounds: Rounds) -> None:
     builder = frame.mark(loop.node)
     extents = [
         to_common(builder, extent, dtype).ssa
-        for extent, dtype in zip(rounds.extents, rounds.dtypes, strict=True)
+        for extent, dtype in zip(iterations.extents, iterations.dtypes, strict=True)
     ]
     block = Block(arg_types=[extent.type for extent in extents])
 
-    def trace_round() -> None:
-        tell(frame, "round", loop.node)
-        indices = tuple(map(Scalar, block.args, rounds.dtypes))
+    def trace_iteration() -> None:
+        tell(frame, "iteration", loop.node)
+        indices = tuple(map(Scalar, block.args, iterations.dtypes))
         names: Sequence[ast.expr] = (
             target.elts if isinstance(target, ast.Tuple) else [target] * len(indices)
         )
         for argument, name in zip(block.args, names, strict=False):
             name_value(argument, name.id if isinstance(name, ast.Name) else "index")
-        loop.statements.store(target, indices if rounds.is_tuple else indices[0])
-        loop.round()
+        loop.statements.store(target, indices if iterations.is_tuple else indices[0])
+        loop.iteration()
 
-    _, path = frame.trace_in(block, frame.scope.path.copy(), trace_round)
+    _, path = frame.trace_in(block, frame.scope.path.copy(), trace_iteration)
     for slot in path.changed:
         raise _carried(loop, f"{slot} changes in weft.each")
     builder = frame.mark(loop.node)
-    _assert_lengths(builder, rounds, block)
+    _assert_lengths(builder, iterations, block)
     builder.emit(EachOp(extents, Region(block)))
     loop.finish(carried, ())
 
 
 def _refuse_exits(loop: Loop) -> None:
-    """Raises at the first `break` or `return` that would end the rounds."""
+    """Raises at the first `break` or `return` that would end the iterations."""
     analysis = loop.frame.source.analysis
     nodes: Sequence[ast.AST] = loop.node.body
     while left := [node for node in nodes if analysis.exits([node]).leave_loop]:
@@ -397,8 +397,8 @@ def _refuse_exits(loop: Loop) -> None:
             word = "break" if isinstance(node, ast.Break) else "return"
             raise CompileError(
                 "EACH_EXIT",
-                f"{word} inside weft.each, whose rounds run in any order",
-                hint="write continue, which ends this round",
+                f"{word} inside weft.each, whose iterations run in any order",
+                hint="write continue, which ends this iteration",
                 location=loop.frame.locate(node),
             )
 
@@ -406,14 +406,14 @@ def _refuse_exits(loop: Loop) -> None:
 def _carried(loop: Loop, what: str) -> CompileError:
     return CompileError(
         "EACH_CARRIED",
-        f"{what}, but rounds are independent: none sees what another assigns",
+        f"{what}, but iterations are independent: none sees what another assigns",
         hint="assign it inside the loop before it is read, or add up with weft.atomic_add",
         location=loop.frame.locate(loop.node),
     )
 
 
-def _assert_lengths(builder: Builder, rounds: Rounds, block: Block) -> None:
-    """Asserts that the arrays accessed at an iteration's index, whatever the round, have an element for each."""
+def _assert_lengths(builder: Builder, iterations: Iterations, block: Block) -> None:
+    """Asserts that the arrays accessed at an iteration's index, whatever the iteration, have an element for each."""
     indices = tuple(block.args)
     arrays: dict[SSAValue, None] = {}
     for op in block.ops:
@@ -423,7 +423,7 @@ def _assert_lengths(builder: Builder, rounds: Rounds, block: Block) -> None:
     for array in arrays:
         # Of the array, only its dims are asked for.
         tensor = Tensor(array, types.u8, array.name_hint or "an array")
-        for number, extent in enumerate(rounds.extents if not tensor.type.is_pointer else ()):
+        for number, extent in enumerate(iterations.extents if not tensor.type.is_pointer else ()):
             _assert_length(builder, tensor, number, extent)
 
 
@@ -433,13 +433,13 @@ def _assert_length(builder: Builder, tensor: Tensor, number: int, extent: Scalar
     if isinstance(size, int) and least is not None and size < least:
         raise ValueRangeError(
             "EACH_LENGTH",
-            f"weft.each: {name} is {size}, expected at least {least}, the number of rounds",
-            hint="count as many rounds as the shortest array has elements",
+            f"weft.each: {name} is {size}, expected at least {least}, the number of iterations",
+            hint="use the length of the shortest array as the extent",
         )
     is_same = isinstance(size, Scalar) and isinstance(extent, Scalar) and size.ssa is extent.ssa
     if is_same or (isinstance(size, int) and least is not None):
         return
     said = extent.ssa.name_hint if isinstance(extent, Scalar) and least is None else least
-    said = re.sub(r"_dim(\d)$", r".shape[\1]", str(said or "the number of rounds"))
+    said = re.sub(r"_dim(\d)$", r".shape[\1]", str(said or "the number of iterations"))
     wide = [to_common(builder, part, types.i64) for part in (size, extent)]
     emit_assert(builder, compare(builder, ">=", *wide), f"weft.each: {name} >= {said}")

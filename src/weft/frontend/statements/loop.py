@@ -16,7 +16,7 @@ from xdsl.ir import Block, Region
 
 from weft.dialects.simt.debug import EventOp
 from weft.frontend.control_flow.branches import discard
-from weft.frontend.control_flow.carried import MOST_ROUNDS, Carried
+from weft.frontend.control_flow.carried import MOST_ITERATIONS, Carried
 from weft.frontend.control_flow.joins import widened
 from weft.frontend.events import tell
 from weft.frontend.expressions import comparisons
@@ -124,7 +124,7 @@ class Loop(EnclosingLoop):
         self._outer: EnclosingLoop | None = None
 
     def carried(self, *, always_runs: bool = False) -> Carried:
-        """The variables that may change between rounds and are read again, in a fixed order."""
+        """The variables that may change between iterations and are read again, in a fixed order."""
         wanted = self.assigned & self.head
         names = [name for name in self.frame.scope.path.variables if name in wanted]
         names += sorted(wanted - set(names))
@@ -136,12 +136,12 @@ class Loop(EnclosingLoop):
         return Carried(self.frame, self, self.node, names, own, always_runs=always_runs)
 
     def enter(self) -> None:
-        """Before the first round: breaks and continues now belong to this loop."""
+        """Before the first iteration: breaks and continues now belong to this loop."""
         self._outer, self.frame.loop = self.frame.loop, self
         self.frame.scope.path.looping = True
 
     def leave(self, rest: Rest) -> bool:
-        """After the last round: traces the loop's `else`, and restores the outer loop's flags.
+        """After the last iteration: traces the loop's `else`, and restores the outer loop's flags.
 
         Returns:
             Whether the rest has been traced too, if the `else` or a break decides whether it is reached.
@@ -178,16 +178,16 @@ class Loop(EnclosingLoop):
 
         return statements.branch(looping, (completed, broken), rest, live)
 
-    def round(self) -> None:
+    def iteration(self) -> None:
         """Traces the body once."""
         self.frame.scope.path.resume(self)
         self.statements.block(self.node.body, self.head, is_body=True)
 
-    def unrolled_round(self) -> None:
-        """Traces one of several rounds; what was a literal before it is wide after it, as in a loop at run time."""
+    def unrolled_iteration(self) -> None:
+        """Traces one of several iterations; what was a literal before it is wide after it, as in a loop at run time."""
         variables, wanted = self.frame.scope.path.variables, self.assigned & self.head
         before = [(name, variables[name]) for name in sorted(wanted) if name in variables]
-        self.round()
+        self.iteration()
         variables = self.frame.scope.path.variables
         for name, old in before:
             new = variables.get(name)
@@ -215,7 +215,7 @@ class Loop(EnclosingLoop):
 
 
 def flags_of(carried: Carried, arguments: Sequence[SSAValue]) -> Path:
-    """The loop-carried flags; true if no round can end it early."""
+    """The loop-carried flags; true if no iteration can end it early."""
     path = Path()
     carried.bind(path, arguments, slots=False)
     return path
@@ -226,7 +226,7 @@ def _names_of(target: ast.expr) -> list[str]:
 
 
 _MOST_UNROLLED: Final = 64
-_MOST_ROUNDS_WITHOUT_CODE: Final = 10_000
+_MOST_ITERATIONS_WITHOUT_CODE: Final = 10_000
 
 
 def trace_while(statements: Tracer, node: ast.While, live_after: Names) -> Loop:
@@ -253,12 +253,12 @@ def _run_at_compile_time(loop: Loop) -> bool:
 
 
 def _unroll(loop: Loop) -> bool:
-    """Traces rounds while the condition is known; returns whether it was known to the end."""
+    """Traces iterations while the condition is known; returns whether it was known to the end."""
     frame, node = loop.frame, loop.node
     assert isinstance(node, ast.While)
     scope, block = frame.scope, frame.builder.block
     emitted = 0
-    for _ in range(_MOST_ROUNDS_WITHOUT_CODE):
+    for _ in range(_MOST_ITERATIONS_WITHOUT_CODE):
         scope.path.live = True
         condition = loop.statements.expressions.condition(node.test)
         if condition is False:
@@ -266,8 +266,8 @@ def _unroll(loop: Loop) -> bool:
         if condition is not True or emitted >= _MOST_UNROLLED:
             return False
         before = block.last_op
-        tell(frame, "round", node)
-        loop.unrolled_round()
+        tell(frame, "iteration", node)
+        loop.unrolled_iteration()
         emitted += _has_code(block, before)
         looping = scope.path.looping
         if looping is not True:
@@ -285,7 +285,7 @@ def _has_code(block: Block, last: Operation | None) -> bool:
 
 def _staged_while(loop: Loop) -> None:
     carried = loop.carried()
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_ITERATIONS):
         operation, forwarded = _emit_while(loop, carried)
         if operation is not None:
             break
@@ -361,8 +361,8 @@ def _emit_while(loop: Loop, carried: Carried) -> tuple[Operation | None, _Forwar
     def body() -> None:
         loop.bind(carried, after.args[:count])
         forwarded.bind(scope.path, after.args[count:])
-        tell(frame, "round", node)
-        loop.round()
+        tell(frame, "iteration", node)
+        loop.iteration()
 
     _, path = frame.trace_in(after, scope.path.copy(), body, repeats=True)
     if carried.update(path) or carried.learns((tested, before), (path, after)):

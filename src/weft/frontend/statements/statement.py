@@ -417,7 +417,7 @@ class Statements:
         if self.frame.context.is_host:
             raise UnsupportedSyntaxError(
                 "HOST_ASSERT",
-                "a host function can only assert what is known at compile time",
+                "a host function can only assert a condition known at compile time",
                 hint="check the value before the call, or in the kernel",
             )
         emit_assert(self.frame.mark(node), condition, text)

@@ -26,7 +26,7 @@ from weft.kernels.device.views import aligned
 from weft.kernels.host.arrays import ArrayInfo
 from weft.kernels.host.devices import capabilities, multiprocessors_of
 from weft.primitives.trees import ALL
-from weft.primitives.values import board, moved, put, take
+from weft.primitives.values import moved, partials, put, take
 from weft.types.launch_limits import WARP_SIZE
 
 _THREADS: Final = (1024, 512, 256)
@@ -206,7 +206,7 @@ def _reduce_lines(acc: Any, config: ColumnReduceConfig, op: Reduction) -> tuple[
     lane, line, lines = weft.thread_idx.x, weft.thread_idx.y, config.lines // group
     # Padded, so that adjacent threads read from different banks.
     pitch = lanes + weft.ceil_div(lanes, width)
-    values = board(acc[0], lines * width * pitch)
+    values = partials(acc[0], lines * width * pitch)
     for k, one in enumerate(acc):
         if line % group == 0:
             put(values, (line // group * width + k) * pitch + lane, one)

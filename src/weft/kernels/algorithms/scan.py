@@ -37,7 +37,7 @@ from weft.kernels.host.autograd import (
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.primitives.items import running
 from weft.primitives.trees import ALL, combined, scanned
-from weft.primitives.values import board, moved, put, take, thread_board
+from weft.primitives.values import moved, partials, put, take, thread_partials
 from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def scan_kernel(
         own = weft.block.to_blocked([wide(value) for value in own])
         through, total = weft.block.scan(own, combine, with_total=True)
     if words is not None:
-        on = board(total, 1)
+        on = partials(total, 1)
         if weft.warp_id() == 0:
             put(on, 0, before_part(total, part, parts, words[number], combine))
         weft.sync_threads()
@@ -300,7 +300,7 @@ def _scan_vectors(vectors: Any, combine: Any) -> Any:
     """
     through: Any = [running(vector, combine, "scan") for vector in vectors]
     lane, warp, warps = weft.lane_id(), weft.warp_id(), weft.block_dim.x // WARP_SIZE
-    of_warps: Any = board(through[0][-1], WARP_SIZE)
+    of_warps: Any = partials(through[0][-1], WARP_SIZE)
     within: Any = []
     for k, vector in enumerate(through):
         value = scanned(vector[-1], combine, WARP_SIZE, "scan")
@@ -349,7 +349,7 @@ def _store(row: Any, place: Any, values: Any) -> None:
 
 def _exclusive(through: Any, base: Any, combine: Any) -> Any:
     """The exclusive results: `base` combined with those of the block's items before each."""
-    on = thread_board(through[0], 1)
+    on = thread_partials(through[0], 1)
     put(on, weft.thread_idx.x, through[-1])
     weft.sync_threads()
     first = base

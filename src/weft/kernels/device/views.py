@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views of arrays that only the functions of ``weft.kernels`` need, which assume what the host has checked.
+"""Views of arrays that only the functions of ``weft.kernels`` need, which rely on the host's checks.
 
 In: a tensor of a kernel or a host function. Out: the same memory as a vector, or as one whose alignment is known.
 """

@@ -7,7 +7,7 @@ With P = exp(scale · Q Kᵀ - lse), dP = dO Vᵀ and delta = rowsum(dO ∘ O) (
 
 Both kernels recompute P. One has queries of a block in registers and walks through the keys, the other has keys and
 values and walks through the queries: no sum is over several blocks, so none needs atomics, at the price of seven
-products for five. cp.async loads rings of tiles ahead; a block's own rows come through them first.
+matmuls instead of five. cp.async loads rings of tiles ahead; a block's own rows come through them first.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def sequence_of(
 
 @weft.device
 def zero_rows(out: weft.Tensor, first: weft.i32, end: weft.i32) -> None:
-    """Zero rows of the block's head, spread over the grid's x dimension."""
+    """Zero rows of the block's head, distributed over the grid's x dimension."""
     for token in range(first + weft.block_idx.x, end, weft.grid_dim.x):
         for d in range(weft.thread_idx.x, out.shape[-1], weft.block_dim.x):
             out[token, weft.block_idx.y, d] = out.dtype(0.0)

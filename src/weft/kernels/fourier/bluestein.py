@@ -52,7 +52,7 @@ class FFTConfig(NamedTuple):
 
     Attributes:
         io: the format of the arrays.
-        factors: the length, or the padded length, as a product: a pass for each.
+        radices: factors of the length, or the padded length: a pass for each.
         most: points of a block.
         sign: of the exponent: -1, or 1 for the inverse.
         scale: of the results.
@@ -188,7 +188,7 @@ def bluestein_kernel(
     plan: weft.Constexpr[FFTConfig],
     one: weft.Constexpr[Pass],
 ) -> None:
-    """A block transforms some rows: modulation, FFT, product with the table, inverse FFT, demodulation.
+    """A block transforms some rows: modulation, FFT, multiplication by the table, inverse FFT, demodulation.
 
     Args:
         x: the rows.

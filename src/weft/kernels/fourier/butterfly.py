@@ -25,7 +25,7 @@ class Complex(NamedTuple):
         return Complex(self.real - other.real, self.imag - other.imag)
 
     def times(self, other: Complex) -> Complex:
-        """Their product."""
+        """Multiply two complex numbers."""
         return Complex(
             self.real * other.real - self.imag * other.imag,
             self.real * other.imag + self.imag * other.real,

@@ -67,7 +67,7 @@ def fft(x: Any, inverse: bool = False, norm: str = "backward", out: Any = None) 
 
 
 def _rfft_like(x: Any, *_: Any) -> Any:
-    """A new tensor for half the spectra of x's rows."""
+    """A new tensor for the half spectrum of each of x's rows."""
     return x.new_empty((*x.shape[:-1], x.shape[-1] // 2 + 1), dtype=x.dtype.to_complex())
 
 
@@ -118,7 +118,7 @@ def rfft(x: Any, norm: str = "backward", out: Any = None) -> Any:
 
 
 def _irfft_like(x: Any, n: int | None = None, *_: Any) -> Any:
-    """A new tensor for the rows whose half spectra x has."""
+    """A new tensor for the rows of the half spectra in x."""
     outer = x.shape[:-1] if x.is_complex() else x.shape[:-2]
     count = 2 * (x.shape[len(outer)] - 1) if n is None else n
     return x.new_empty((*outer, count), dtype=x.dtype.to_real())
@@ -133,7 +133,7 @@ def _irfft_backward(gradient: Any, _: Any, x: Any, n: int | None, norm: str) -> 
 
 @differentiable(_irfft_like, _irfft_backward)
 def irfft(x: Any, n: int | None = None, norm: str = "backward", out: Any = None) -> Any:
-    """The inverse of `rfft`: rows of real numbers from half their spectra.
+    """The inverse of `rfft`: rows of real numbers from their half spectrum.
 
     The imaginary parts of X[0], and of X[n / 2] for an even n, count as 0.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stockham FFT passes: each transforms many short pencils of points in registers and shared memory.
 
-In: complex points, and the length as a product of factors. Out: the kernel of each pass.
+In: complex points, and the radices of the length. Out: the kernel of each pass.
 
 A transform of f₁ f₂ … points takes a pass per factor, and a pencil of r₁ r₂ … points a stage per radix. Both are
 Stockham's autosort (Cochran et al., "What is the fast Fourier transform?", 1967): each combines points as far apart as
@@ -51,7 +51,7 @@ class Pass(NamedTuple):
         length: of the transform.
         io: the format of the arrays.
         factor: points of a pencil.
-        done: the product of the factors of earlier passes.
+        done: the product of the radices of earlier passes.
         sign: of the exponent: -1, or 1 for the inverse.
         scale: of the results.
         itemsize: of an element, in bytes.
@@ -225,7 +225,7 @@ def run_stages(groups: Any, smem: Any, plan: Any) -> Any:
 def exchange(groups: Any, smem: Any, plan: Any, stage: Any) -> Any:
     """Exchanges a stage's results for the points of the next stage."""
     if stage:
-        weft.sync_threads()  # all have read what is overwritten
+        weft.sync_threads()  # all have read the elements that are overwritten
     for number, (pencil, place) in enumerate(butterflies(plan, stage)):
         if is_within(plan, stage, number):
             store_smem(smem, pencil, place, groups[number], plan, stage)

@@ -45,7 +45,7 @@ Number = Any
 """A number of an array's type."""
 
 NARROW: Final = {"cpu": "narrow", "cuda": "narrow"}
-"""Under `torch.autocast`: in the type of 16 bits that it is asked for, as torch's products."""
+"""Under `torch.autocast`: in the requested 16-bit type, like torch's matmuls."""
 WIDE_ON_GPUS: Final = {"cuda": "wide"}
 """Under `torch.autocast`: on a GPU in f32, as torch's exponentials and norms."""
 WIDEST: Final = {"cpu": "widest", "cuda": "widest"}
@@ -139,7 +139,7 @@ make_operators._dynamo_marked_constant = True  # type: ignore[attr-defined]
 def _with_kept(
     function: Callable[..., Any], name: str, make: Callable[..., Any]
 ) -> Callable[..., tuple[Any, Any]]:
-    """A function that returns its result, and what it wrote to another array."""
+    """A function that returns its result and another array that it wrote."""
 
     def call(*arguments: Any) -> tuple[Any, Any]:
         array = make(*arguments)
@@ -175,7 +175,7 @@ def differentiable(
         kept: a parameter that is written to, which the operator returns besides the result, as `like` does, and what
             makes an array for it from the other arguments; it has no gradient.
         result: makes a call's result of the operator's and the call's arguments; None: it is the same.
-        rules: `run`, what the operator is instead of the function, and `autocast`, `rows` and `flops`, as in
+        rules: `run`, the operator's function instead of this one, and `autocast`, `rows` and `flops`, as in
             `weft.torch_operators.Declaration`.
     """
 

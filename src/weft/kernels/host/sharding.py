@@ -2,7 +2,7 @@
 """Sharding strategies: how operators of ``weft.kernels`` run on a `DTensor` of torch.
 
 In: declarations of operators. Out: for each a strategy registered with torch, or a refusal that says what to do. Rows,
-elements and leading dims are sharded; what is reduced, scanned or sorted is replicated first, as torch's own is.
+elements and leading dims are sharded; dims that are reduced, scanned or sorted are replicated first, as in torch.
 """
 
 from __future__ import annotations

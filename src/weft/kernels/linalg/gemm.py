@@ -267,7 +267,7 @@ def gemm(
         activation: ``"relu"``, ``"gelu"``, ``"gelu_tanh"``, ``"silu"``, ``("leaky_relu", negative_slope)``, or a
             function of a number that kernels can call; None: the identity.
         residual: an array of floats of the result's shape and any layout, which may be `out` itself; None: 0.
-        alpha: scales the product. For 8-bit floats: the product of both scales.
+        alpha: scales `a @ b`. For 8-bit floats: both scales, multiplied.
         beta: scales the residual.
         dtype: of the result: ``weft.f32``, a name such as ``"float32"``, or a type of the array library; None: out's,
             else a's, or bfloat16 for 8-bit floats.
@@ -501,7 +501,7 @@ def scaled_gemm(
     """GEMM of 8-bit floats with block scales: ``activation(A @ B + bias) + residual``.
 
     A is `a` with a scale for each 1 x 128 elements, B is `b` with a scale for each 128 x 128 elements (DeepSeek-V3's
-    recipe). On sm_90, for K-major operands, tensor cores sum 128 products at a time, and these sums are scaled and
+    recipe). On sm_90, for K-major operands, tensor cores sum 128 terms at a time, and these sums are scaled and
     added in f32.
 
     Args:

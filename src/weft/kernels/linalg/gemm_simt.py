@@ -158,7 +158,7 @@ def thread_places(number: Any, side: Any, count: Any, vector: Any) -> Any:
 def outer_product(
     acc: Any, a_tile: Any, b_tile: Any, step: Any, rows: Any, columns: Any, config: SimtConfig
 ) -> None:
-    """Adds the products of a step's rows and columns to a thread's accumulators."""
+    """Multiply-accumulate a step's rows and columns into a thread's accumulators."""
     x = load_shared(a_tile, step, rows, config.vector)
     y = load_shared(b_tile, step, columns, config.vector)
     for i in weft.static_range(config.tm):

@@ -72,7 +72,7 @@ def map_shared(builder: Builder, array: object, rank: object) -> Tensor:
 
     The other block must have begun, and must not have returned: put a `sync_cluster` before the first access and one
     after the last. Breaking this is undefined on a GPU. On the CPU, writing into a block that has not begun or has
-    returned is an error, and what is read there is garbage.
+    returned is an error, and a read there gives garbage.
 
     Args:
         array: a shared array, or a part of one.

@@ -98,7 +98,7 @@ def wait(builder: Builder, *, pending: object = 0) -> None:
         pending: how many may still run; a constant from 0 up.
 
     Raises:
-        TypeMismatchError: for what is not such a constant.
+        TypeMismatchError: unless it is such a constant.
         UnavailableError: before sm_80.
 
     Example:

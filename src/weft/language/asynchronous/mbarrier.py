@@ -270,7 +270,7 @@ def arrive(builder: Builder, barrier: Mbarrier, expect_bytes: object = 0) -> Non
 
 @operation(name="Mbarrier.release")
 def release(builder: Builder, barrier: Mbarrier, ranks: object = None) -> None:
-    """Arrives once for the 32 threads of a warp, after `sync_warp`: all of them have read what the barrier frees.
+    """Arrives once for the 32 threads of a warp, after `sync_warp`: all have read the buffer that the barrier frees.
 
     All threads of the warp call it together, so the barrier's `arrivals` count warps.
 
@@ -278,7 +278,7 @@ def release(builder: Builder, barrier: Mbarrier, ranks: object = None) -> None:
         barrier: any; ``empty[state].release()`` passes it.
         ranks: a rank or a tuple of ranks in the cluster, constants or not: arrives at this barrier of each of these
             blocks, instead of its own. None of them may have returned; see `map_shared`. Those who wait there also see
-            what the warp wrote to shared memory by `map_shared`.
+            the warp's writes to shared memory by `map_shared`.
 
     Raises:
         TypeMismatchError, ValueRangeError: for ranks, as `map_shared`.
@@ -296,7 +296,7 @@ def release(builder: Builder, barrier: Mbarrier, ranks: object = None) -> None:
 def wait(builder: Builder, barrier: Mbarrier, parity: object = None) -> None:
     """Waits until the phase of this parity is complete.
 
-    It then sees what all threads that arrived wrote to memory before, and what the copies brought.
+    It then sees earlier writes to memory by all threads that arrived, and the copied elements.
 
     Args:
         barrier: any; ``full[state].wait()`` passes it.
@@ -408,7 +408,7 @@ def PipelineState(builder: Builder, stages: object, producer: object = False) ->
     """A place in a ring of `stages` buffers, with the parity of the barriers' phase there: the first stage.
 
     It is the index of an `mbarrier`, whose `wait` then knows the parity, and of shared arrays. A producer, which
-    fills the buffers, starts where all are free: its first round of waits passes at once.
+    fills the buffers, starts where all are free: the waits of its first pass return at once.
 
     ``state.next(count=1)`` is the state `count` stages further, ``state.previous(count=1)`` that before: a count is an
     integer, not negative. ``state.index`` and ``state.parity`` are i32, ``state.stages`` is the constant. Loops carry
@@ -529,7 +529,8 @@ def st_async(
         rank: of the other block in the cluster, or of this one; as for `map_shared`.
 
     Raises:
-        TypeMismatchError: for an array that is not in shared memory, what is not a barrier, or as `store_vector` and
+        TypeMismatchError: for an array that is not in shared memory, an object other than a barrier, or as
+        `store_vector` and
             `map_shared`.
         ValueRangeError: for another number of bytes, or as these.
 

@@ -4,7 +4,7 @@
 In: a tensor, a box, a swizzle; of images for convolutions, channels last, the kernel's size, padding, stride and
 dilation; in kernels, maps of the launch and places in memory. Out: a `TensorMap`, an argument of kernels; of images its
 boxes are pixels by channels; in kernels, maps of tensors that only the kernel knows, such as the matrices of a grouped
-product.
+GEMM.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def tensor_map(
     fill: object = "zero",
     l2_promotion: object = 128,
 ) -> TensorMap:
-    """A tensor's map: what the TMA unit of sm_90 and later GPUs needs to know of it. See `weft.tma`.
+    """A tensor map: a tensor's descriptor for the TMA unit of sm_90 and later GPUs. See `weft.tma`.
 
     Pass it to a kernel's parameter, annotated `weft.TensorMap`. It is encoded again only if the tensor's address, shape
     or strides differ from the last call's. On the CPU a map is those numbers.
 
-    The tensor's address and all its strides but the last, which is 1, must be multiples of 16 bytes; what is not known
+    The tensor's address and all its strides but the last, which is 1, must be multiples of 16 bytes; facts not known
     at compile time is checked by each call. A map of a tensor without elements may be passed, but nothing can be copied
     with it on a GPU.
 
@@ -86,7 +86,7 @@ def tensor_map(
         l2_promotion: bytes that the L2 cache fetches at once: None, 64, 128 or 256.
 
     Raises:
-        TypeMismatchError: for what is not a tensor with a last stride of 1, or a box that is not constant.
+        TypeMismatchError: unless it is a tensor with a last stride of 1, or for a box that is not constant.
         ValueRangeError: for another rank, a box, swizzle or fill that TMA does not have, or a constant
             stride that is not a multiple of 16 bytes.
 
@@ -195,7 +195,7 @@ def check_box(name: str, kind: TensorMapType, dtype: DType) -> None:
             "TENSOR_MAP_BOX",
             f"{name}: the box {kind.box} takes {kind.pieces} copies of {kind.piece}; at most {MOST_PIECES} are "
             "allowed",
-            hint="use a smaller box; sizes up to 256 take one copy, and so does each panel of a swizzle",
+            hint="use a smaller box; sizes up to 256 take one copy, and so does each width of a swizzle atom",
         )
     piece = math.prod(kind.piece) * dtype.itemsize
     if kind.pieces > 1 and piece % TILE_ALIGNMENT:
@@ -233,7 +233,7 @@ def check_strides(tensor: Tensor, name: str) -> None:
 
 _LEAST_RANK: Final = 3
 _MOST_STEP: Final = 8
-# Offsets of the corners of what a kernel's first element passes over, by the number of spatial dimensions.
+# Offsets of the corners of the range of a kernel's first element, by the number of spatial dimensions.
 _CORNERS: Final = {1: 1 << 15, 2: 1 << 7, 3: 1 << 4}
 
 
@@ -253,7 +253,7 @@ def im2col_map(
 ) -> TensorMap:
     """A map of images for a convolution: `tma.load` copies the pixels that one element of the kernel meets.
 
-    A convolution is a matrix product whose rows are the pixels of the result, row after row and image after image, and
+    A convolution is a GEMM whose rows are the pixels of the result, row after row and image after image, and
     whose K is the elements of the kernel times the channels. A box is such a part of the left operand: so many pixels
     of the result by so many channels, for one element of the kernel, which ``offsets=`` of `tma.load` says. Where the
     kernel reaches beyond an image, the box has zeros. `tma.load` takes the place that the kernel's first element has
@@ -270,7 +270,7 @@ def im2col_map(
         swizzle, fill, l2_promotion: as for `tensor_map`.
 
     Raises:
-        TypeMismatchError: for what is not a tensor with a last stride of 1, or numbers that are not constants.
+        TypeMismatchError: unless it is a tensor with a last stride of 1, or for numbers that are not constants.
         ValueRangeError: for another rank, or numbers that TMA does not have.
 
     Example:
@@ -309,7 +309,7 @@ def _corners(
 
     The first place, the last one counted from the end, and the step between places.
     """
-    extents, steps, spread = (
+    extents, steps, dilations = (
         _numbers(name, value, spatial, 1)
         for name, value in (("kernel", kernel), ("stride", stride), ("dilation", dilation))
     )
@@ -321,13 +321,13 @@ def _corners(
     lower = tuple(-before for before, _ in around)
     upper = tuple(
         after - step * (extent - 1)
-        for (_, after), step, extent in zip(around, spread, extents, strict=True)
+        for (_, after), step, extent in zip(around, dilations, extents, strict=True)
     )
     limit = _CORNERS[spatial]
     if min(*lower, *upper) < -limit or max(*lower, *upper) >= limit:
         raise ValueRangeError(
             "IM2COL",
-            f"im2col_map: a kernel of {extents} with padding {around} and dilation {spread} reaches from {lower} to "
+            f"im2col_map: a kernel of {extents} with padding {around} and dilation {dilations} reaches from {lower} to "
             f"{upper}; with {spatial} spatial dimensions TMA has -{limit} to {limit - 1}",
         )
     return list(zip(lower, upper, steps, strict=True))
@@ -519,7 +519,7 @@ def _checked_place(value: object, name: str, space: str) -> Tensor:
     kind = value.type
     is_whole = kind.layout.data == "contiguous" or (kind.rank == 1 and kind.layout.data == "inner")
     size = None if -1 in kind.dims else array_bytes(kind.dims, kind.element_type)
-    if size != MAP_BYTES or not is_whole or kind.panels is not None:
+    if size != MAP_BYTES or not is_whole or kind.swizzle_atoms is not None:
         raise TypeMismatchError(
             "TMA_PLACE",
             f"tma.{name}: {tensor_text(value, value.name)} is not known to be {MAP_BYTES} bytes in a row",

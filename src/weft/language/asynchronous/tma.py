@@ -87,7 +87,7 @@ def prefetch(builder: Builder, tensor_map: object, index: object = None) -> None
         index: of the first element of a box, as for `tma.load`; without it the map itself is fetched.
 
     Raises:
-        TypeMismatchError: for what is not a tensor map, or a wrong number of indices.
+        TypeMismatchError: unless it is a tensor map, or for a wrong number of indices.
         ValueRangeError: for an index as `tma.load`.
         UnavailableError: before sm_90.
 
@@ -120,8 +120,8 @@ def load(
     """Begins to copy a box of a tensor into a tile of shared memory; its bytes come to a barrier.
 
     One thread calls it, such as that of `elect_one`, after it has arrived at the barrier with ``expect_bytes=`` of all
-    tiles that come in this phase; who waits for the phase sees the tile. The box's bytes count in full; what is outside
-    of the tensor becomes zeros, or NaN if the map says so. On the CPU the copy runs when a thread waits for the
+    tiles that come in this phase; threads that wait for the phase see the tile. The box's bytes count in full; elements
+    outside of the tensor becomes zeros, or NaN if the map says so. On the CPU the copy runs when a thread waits for the
     barrier and no other can run, so that a missing wait shows.
 
     Args:
@@ -166,7 +166,7 @@ def load(
 def store(
     builder: Builder, tensor_map: object, index: object, tile: object, *, cache: object = None
 ) -> None:
-    """Begins to copy a tile of shared memory into a box of a tensor; what is outside of the tensor is not written.
+    """Begins to copy a tile of shared memory into a box of a tensor; elements outside of the tensor are not written.
 
     One thread calls it, after `fence_proxy` by those that wrote the tile and a barrier. Each store is a group of its
     own, which `tma.wait` of the same thread waits for: before the tile is overwritten, and before the thread ends. On
@@ -197,7 +197,7 @@ def reduce(
     op: object = "add",
     cache: object = None,
 ) -> None:
-    """Reduces a tile of shared memory into a box of a tensor; what is outside of the tensor is left alone.
+    """Reduces a tile of shared memory into a box of a tensor; elements outside of the tensor are skipped.
 
     As `tma.store`, but each element of the tensor is changed in one atomic step, so that several blocks may reduce into
     the same box; in which order they do is not known. Sums of floats are rounded to the element's type each time, those
@@ -246,7 +246,7 @@ def wait(builder: Builder, *, pending: object = 0, read: object = False) -> None
             written is then not there for anyone yet: before a flag for other blocks, wait without it.
 
     Raises:
-        TypeMismatchError: for what is not such a constant.
+        TypeMismatchError: unless it is such a constant.
         UnavailableError: before sm_90.
 
     Example:
@@ -270,7 +270,7 @@ def wait(builder: Builder, *, pending: object = 0, read: object = False) -> None
 
 @operation(name="fence_proxy")
 def fence_proxy(builder: Builder, *, space: object = "shared") -> None:
-    """Lets copies and products see what this thread wrote to shared or global memory before, or learned of.
+    """Makes this thread's earlier writes to memory, and those ordered before, visible to copies and MMAs.
 
     Copies and tensor cores reach memory by another way than loads and stores do. Each thread that wrote calls it, then
     they meet at a barrier or pass a flag on, then one thread begins the copy. A missing fence gives wrong results now
@@ -300,7 +300,7 @@ def barrier_words(name: str, barrier: object) -> tuple[SSAValue, SSAValue]:
     """The array of a barrier and its index.
 
     Raises:
-        TypeMismatchError: for what is not one of `mbarrier`.
+        TypeMismatchError: unless it is one of `mbarrier`.
     """
     if not isinstance(barrier, Mbarrier):
         raise TypeMismatchError(
@@ -442,7 +442,7 @@ def checked_tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
             "TMA_TILE",
             f"tma.{name}: the tile is {describe(tile)}; expected an array in shared memory",
         )
-    kind, swizzle = tensor_map.type, tile.type.panels
+    kind, swizzle = tensor_map.type, tile.type.swizzle_atoms
     box = tuple(size for size in kind.box if size != 1)
     dims = tuple(size for size in tile.type.dims if size != 1)
     width = swizzle.row_bytes.data if swizzle else None
@@ -466,7 +466,7 @@ def checked_tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
             "TMA_TILE",
             f"tma.{name}: {tile.name} is known to begin at a multiple of {tile.type.alignment_bytes.data} bytes; "
             + (f"its swizzle repeats every {needed}" if swizzle else f"expected one of {needed}"),
-            hint="copy into a tile of whole panels, with a multiple of 8 rows"
+            hint="copy into a tile of whole swizzle atoms, with a multiple of 8 rows"
             if swizzle
             else f"make arrays, and the items of an array, take a multiple of {needed} bytes",
         )
@@ -475,7 +475,7 @@ def checked_tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
 
 def _as_it_lies(tile: Tensor) -> str:
     """The reason why a tensor is not an array in shared memory; empty if it is one."""
-    swizzle = tile.type.panels
+    swizzle = tile.type.swizzle_atoms
     if tile.type.space.data != "shared":
         return "is not in shared memory"
     if swizzle is not None and swizzle.is_transposed.data:
@@ -634,7 +634,7 @@ def _checked(value: object) -> Tensor:
             "VECTOR_ALIGNMENT",
             f"bulk_copy: {value.name} is known to begin at a multiple of {kind.alignment_bytes.data} bytes; expected "
             f"{BULK_BYTES}",
-            hint=f"annotate weft.fake_tensor(..., alignment_bytes={BULK_BYTES}), and begin parts at products, such as "
+            hint=f"annotate weft.fake_tensor(..., alignment_bytes={BULK_BYTES}), and begin parts at multiples, such as "
             f"a[{BULK_BYTES // value.dtype.itemsize} * i:]"
             if kind.space.data == "global"
             else f"make arrays, and the items of an array, take a multiple of {BULK_BYTES} bytes",

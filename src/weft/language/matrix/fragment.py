@@ -125,7 +125,8 @@ def map(
         coordinates: whether the function also takes the element's row and column in the fragment, as i32, at the end.
 
     Raises:
-        TypeMismatchError: for another layout, what is not a function, or one with effects or a result that is not a
+        TypeMismatchError: for another layout, an object other than a function, or one with effects or a result that is
+        not a
             number.
 
     Example:
@@ -149,7 +150,7 @@ def rows(builder: Builder, fragment: Fragment, function: object) -> Fragment:
     It goes into `map` of fragments of this layout. Each thread computes the values of the rows that it holds.
 
     Args:
-        fragment: a result of a product, or an operand of rows.
+        fragment: a result of an MMA, or an operand of rows.
         function: of a row in the fragment, which may read memory; or a number.
 
     Raises:
@@ -217,7 +218,7 @@ def to(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
 
 @operation(name="Fragment.as_operand_a")
 def as_operand_a(builder: Builder, fragment: Fragment) -> Fragment:
-    """A product's result as the left operand of another one.
+    """An MMA's result as operand A of another one.
 
     No element of 16 bits moves. Of 8 bits the four threads that share a row exchange them: one shuffle for each
     register, and all threads that hold the fragment call it together.
@@ -236,7 +237,7 @@ def as_operand_a(builder: Builder, fragment: Fragment) -> Fragment:
     if kind.role.data != "c" or bits not in (8, 16) or kind.dims[1] % (256 // bits):
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
-            "as_operand_a takes a product's result of 16-bit elements and a multiple of 16 columns, or of 8-bit ones "
+            "as_operand_a takes an MMA's result of 16-bit elements and a multiple of 16 columns, or of 8-bit ones "
             f"and a multiple of 32, received {describe(fragment)}",
             hint="write f.to(weft.bf16).as_operand_a()",
         )
@@ -467,7 +468,7 @@ def combined(
         parts: those of them that only this operation uses, which are computed in the same region.
 
     Raises:
-        TypeMismatchError: for fragments of other layouts, or for what is not a number.
+        TypeMismatchError: for fragments of other layouts, or an object other than a number.
     """
     fragments = [one for one in (left, right) if isinstance(one, Fragment)]
     for one in (left, right):
@@ -550,7 +551,7 @@ def _along(builder: Builder, fragment: Fragment, function: object, role: str) ->
     if kind.role.data not in ("c", "a") or (role == "column" and kind.layout.pack != 2):
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
-            f"{name} is of a product's result, and {describe(fragment)} is not laid out as one",
+            f"{name} is of an MMA's result, and {describe(fragment)} is not laid out as one",
         )
     shape = FragmentType.get(
         [kind.dims[0 if role == "row" else 1]], kind.element_type, kind.unit.data, role
@@ -612,7 +613,7 @@ def _check_packing(shape: FragmentType, dtype: DType) -> None:
     if shape.of(ir_type(dtype)).layout.pack != shape.layout.pack:
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
-            f"elements of type {dtype} lie elsewhere in an operand of a product of shape {shape.dims}",
+            f"elements of type {dtype} lie elsewhere in an operand of an MMA of shape {shape.dims}",
             hint="convert before as_operand_a, or before the tile is loaded",
         )
 

@@ -139,7 +139,7 @@ def _put(
     tensor: object,
     place: object,
 ) -> None:
-    """One operation, with what it does to an element."""
+    """One operation, with its access to an element."""
     expect_fragment(fragment, name)
     rank = len(fragment.type.dims)
     target = _checked(tensor, name, rank, fragment)

@@ -94,7 +94,7 @@ def row_reduce(builder: Builder, fragment: Fragment, function: Callable[..., Any
             nor waits for other threads.
 
     Raises:
-        TypeMismatchError: as `row_max`; for what is not such a function.
+        TypeMismatchError: as `row_max`; for another kind of function.
 
     Example:
         ``product = acc.row_reduce(lambda x, y: x * y)``

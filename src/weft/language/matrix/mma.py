@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weft.mma`: products of a warp, from sm_80 on.
+"""`weft.mma`: MMA of a warp, from sm_80 on.
 
 In: tiles in shared memory, fragments. Out: fragments.
 """
@@ -46,7 +46,7 @@ _MOST_ELEMENTS: Final = 8192  # of an operand, 256 for each thread
 
 @operation(name="mma.zeros")
 def zeros(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) -> Fragment:
-    """A sum of products of a warp that begins with 0.
+    """An accumulator of a warp that begins with 0.
 
     Args:
         shape: rows, a multiple of 16, and columns, a multiple of 8, which the warp computes.
@@ -67,7 +67,7 @@ def zeros(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) ->
 def full(
     builder: Builder, shape: tuple[int, int], value: object, dtype: DType = types.f32
 ) -> Fragment:
-    """A sum of products of a warp that begins with a number.
+    """An accumulator of a warp that begins with a number.
 
     Args:
         shape, dtype: as for `zeros`.
@@ -177,7 +177,7 @@ def checked_values(
 
 @operation(name="mma.load_a")
 def load_a(builder: Builder, tile: Tensor) -> Fragment:
-    """The left operand of a product from a tile in shared memory, M x K, by all 32 lanes of a warp.
+    """Operand A of an MMA from a tile in shared memory, M x K, by all 32 lanes of a warp.
 
     The tile may be the view `.T` of one that is stored K x M, except for 8-bit types. Its rows, as they are stored,
     begin at multiples of 16 bytes. GPUs read it with `ldmatrix`.
@@ -197,7 +197,7 @@ def load_a(builder: Builder, tile: Tensor) -> Fragment:
 
 @operation(name="mma.load_b")
 def load_b(builder: Builder, tile: Tensor) -> Fragment:
-    """The right operand of a product from a tile in shared memory, K x N, by all 32 lanes of a warp.
+    """Operand B of an MMA from a tile in shared memory, K x N, by all 32 lanes of a warp.
 
     The tile may be the view `.T` of one that is stored N x K, and must be for 8-bit types.
 
@@ -312,7 +312,7 @@ def _loaded(builder: Builder, tile: object, role: str, name: str) -> Fragment:
 def _check_rows(tile: Tensor, rows: int, name: str) -> None:
     """Checks that the rows of a tile, as they are stored, begin where `ldmatrix` reads them."""
     kind, step = tile.type, known_stride(tile.ssa, rows)
-    if kind.panels is not None or (
+    if kind.swizzle_atoms is not None or (
         kind.alignment_bytes.data % _ROW_BYTES == 0
         and step is not None
         and step * tile.dtype.itemsize % _ROW_BYTES == 0
@@ -367,7 +367,7 @@ def _checked_tile(tile: object, role: str, name: str) -> Tensor:
 
 
 def _sums(name: str, shape: object, dtype: object) -> tuple[int, int]:
-    """The shape of sums of a warp's products."""
+    """The shape of a warp's accumulator."""
     if not isinstance(dtype, DType) or dtype not in _SUMS:
         names = ", ".join(one.name for one in _SUMS)
         raise TypeMismatchError("MMA_TYPE", f"{name}: sums are {names}, received {describe(dtype)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`weft.wgmma`: products of a warpgroup on Hopper's tensor cores, which run while the threads do something else.
+"""`weft.wgmma`: asynchronous MMA of a warpgroup on Hopper's tensor cores.
 
 In: tiles in swizzled shared memory, fragments. Out: fragments, to be read after a wait.
 """
@@ -41,9 +41,9 @@ _THREADS: Final = 128
 
 @operation(name="wgmma.zeros")
 def zeros(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) -> Fragment:
-    """Sums of products of a warpgroup that begin with 0, to which every product is added.
+    """An accumulator of a warpgroup that begins with 0, for MMAs that always accumulate.
 
-    An `accumulator` saves the zeros where the first product is given ``accumulate=False``.
+    An `accumulator` saves the zeros where the first MMA takes ``accumulate=False``.
 
     Args:
         shape, dtype: as there.
@@ -61,7 +61,7 @@ def zeros(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) ->
 def full(
     builder: Builder, shape: tuple[int, int], value: object, dtype: DType = types.f32
 ) -> Fragment:
-    """Sums of products of a warpgroup that begin with a number.
+    """An accumulator of a warpgroup that begins with a number.
 
     Args:
         shape, dtype: as for `accumulator`.
@@ -121,16 +121,16 @@ def layout(
 
 @operation(name="wgmma.accumulator")
 def accumulator(builder: Builder, shape: tuple[int, int], dtype: DType = types.f32) -> Fragment:
-    """A fragment for sums of products of a warpgroup, which holds nothing yet.
+    """An uninitialized accumulator of a warpgroup.
 
-    The first product is given ``accumulate=False``, or a condition that is false then, and so needs no zeros. Reading
+    The first MMA takes ``accumulate=False``, or a condition that is false then, and so needs no zeros. Reading
     an accumulator before is an error where that is known at compile time. Elsewhere, as after a loop without
     iterations, it is NaN on the CPU, of integers -2147483648, and anything on a GPU; ``weft.sanitize("uninit")`` finds
     it. `zeros` need no such care.
 
     Args:
         shape: rows, a multiple of 64, and columns, a multiple of 8 up to 256; constants.
-        dtype: of the sums: f32, or i32 for products of integers.
+        dtype: of the sums: f32, or i32 for integer operands.
 
     Raises:
         TypeMismatchError: for another type, or a shape that is not constant.
@@ -153,10 +153,10 @@ def mma(
     *,
     accumulate: object = True,
 ) -> Fragment:
-    """Starts the product of two tiles and returns its sums, which are complete after a `wait`.
+    """Starts an MMA of two tiles and returns its accumulator, which is complete after a `wait`.
 
     All 128 threads of a warpgroup call it with the same tiles. Until it is complete, the tiles must not change, and the
-    sums cannot be read; `acc` is used up. The products of one call are a group, which `wait` counts.
+    accumulator cannot be read; `acc` is consumed. The MMAs of one call are a group, which `wait` counts.
 
     The operands are bf16, f16, f32 (of which the tensor cores read the 19 highest bits, tf32), f8e4m3, f8e5m2, i8 or
     u8, both of one kind; 8-bit types mix. Sums are f32, of integers i32.
@@ -167,7 +167,7 @@ def mma(
         b: the right tile, (K, columns), in such memory: columns a multiple of 8 up to 256. Of 8-bit types and of
             f32, the elements along K are adjacent: a tile stored (columns, K) is ``tile.T`` here. K takes a multiple
             of 32 bytes.
-        acc: what the product is added to: an `accumulator`, or the sums of another product.
+        acc: the accumulator to add to: an `accumulator`, or the result of another MMA.
         accumulate: whether it is added, or the sums begin anew; may be known only at run time.
 
     Raises:
@@ -197,7 +197,7 @@ def mma(
     if acc is not None and not (isinstance(acc, Fragment) and acc.type == kind):
         raise TypeMismatchError(
             "WGMMA_ACCUMULATOR",
-            f"wgmma.mma: the product is of shape ({rows}, {columns}) and has sums of type {dtype}; "
+            f"wgmma.mma: the result is of shape ({rows}, {columns}) and type {dtype}; "
             f"it is added to {describe(acc)}",
             hint=f"begin with weft.wgmma.accumulator(({rows}, {columns}), weft.{dtype})",
         )
@@ -209,17 +209,17 @@ def mma(
 
 @operation(name="wgmma.wait")
 def wait(builder: Builder, *fragments: object, pending: object = 0) -> object:
-    """Waits until all but the warpgroup's newest products are complete, and returns its fragments.
+    """Waits until all but the warpgroup's newest MMAs are complete, and returns its fragments.
 
-    All 128 threads of the warpgroup call it. The returned fragments can be read, if their products are among the
+    All 128 threads of the warpgroup call it. The returned fragments can be read, if their MMAs are among the
     complete ones. A wait without fragments is for the tiles, which may then change.
 
     Args:
-        *fragments: sums of products, each of which the call returns: one as it is, several as a tuple.
-        pending: how many of the newest products, counted in calls of `mma`, may stay in flight: a constant, 0 to 7.
+        *fragments: accumulators, which the call returns: one as it is, several as a tuple.
+        pending: how many of the newest MMAs, counted in calls of `mma`, may stay in flight: a constant, 0 to 7.
 
     Raises:
-        TypeMismatchError: for anything but fragments of products.
+        TypeMismatchError: for anything but accumulators.
         ValueRangeError: for another number.
 
     Example:
@@ -311,7 +311,7 @@ def _names(left: Tensor | Fragment, right: Tensor) -> str:
 
 
 def _checked_shape(left: Tensor | Fragment, right: Tensor, step: int) -> tuple[int, int]:
-    """Rows and columns of the product."""
+    """Rows and columns of the result."""
     (rows, terms), (others, columns) = left.type.dims, right.type.dims
     if terms != others:
         raise ValueRangeError(

@@ -301,15 +301,15 @@ def stride(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
 def size(builder: Builder, tensor: Tensor) -> int | Scalar:
     """``tensor.size``: number of elements; an i64 if a dimension is known only at run time."""
     static = 1
-    product: Scalar | None = None
+    dynamic: Scalar | None = None
     for dimension in range(tensor.rank):
         length = dim(builder, tensor, dimension)
         if isinstance(length, int):
             static *= length
             continue
         wide = convert(builder, length, types.i64)
-        product = wide if product is None else binary(builder, "*", product, wide)
-    return static if product is None else binary(builder, "*", product, static)
+        dynamic = wide if dynamic is None else binary(builder, "*", dynamic, wide)
+    return static if dynamic is None else binary(builder, "*", dynamic, static)
 
 
 def _dimension(tensor: Tensor, name: str, dimension: int) -> int:

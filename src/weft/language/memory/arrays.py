@@ -92,7 +92,7 @@ def element_type(dtype: object, what: str) -> DType:
     """An array's element type.
 
     Args:
-        dtype: what a user gave.
+        dtype: the user's argument.
         what: name of the operation, for messages.
 
     Raises:
@@ -169,9 +169,10 @@ def shared(builder: Builder, shape: object, dtype: object, swizzle: object = Non
     Args:
         shape: an int, or a tuple of at most 8; constants of at least 1.
         dtype: type of the elements, such as ``weft.f32``.
-        swizzle: None, or 32, 64 or 128: the last two dims lie in panels of rows of so many bytes, in which adjacent
+        swizzle: None, or 32, 64 or 128: the last two dims lie in swizzle atoms of 8 rows of so many bytes, in which
+        adjacent
             rows exchange their 16-byte chunks, as the tensor cores and `tma` read and write them. Everything that
-            accesses the array knows of it. Rows are as wide as a panel or a multiple of it, and 8 of them a multiple.
+            accesses the array knows of it. Rows are as wide as an atom or a multiple of it, and 8 of them a multiple.
 
     Raises:
         TypeMismatchError: for a shape that is not constant, no element type, or a swizzle of another type.
@@ -194,7 +195,7 @@ def shared(builder: Builder, shape: object, dtype: object, swizzle: object = Non
             f"shared({dims}, {element}) takes {total} bytes; a block has at most {MOST_SHARED_BYTES}",
             hint="use a smaller tile, or keep large arrays in a tensor argument",
         )
-    panels = _panels(dims, element, swizzle)
+    atoms = _atoms(dims, element, swizzle)
     alignment = next((n for n in (TILE_ALIGNMENT, VECTOR_BYTES) if total >= n), element.itemsize)
     made = SharedOp(
         ir_tensor_type(
@@ -202,8 +203,8 @@ def shared(builder: Builder, shape: object, dtype: object, swizzle: object = Non
             dims,
             space="shared",
             offset_bits=32,
-            alignment_bytes=alignment if panels is None else SWIZZLED_ALIGNMENT,
-            swizzle=panels,
+            alignment_bytes=alignment if atoms is None else SWIZZLED_ALIGNMENT,
+            swizzle=atoms,
         )
     )
     return Tensor(builder.entry_operation(made, "shared").result, element, "shared")
@@ -248,8 +249,8 @@ def shared_per_thread(builder: Builder, element: DType, count: int) -> Tensor:
     return Tensor(builder.entry_operation(made, "shared").result, element, "shared")
 
 
-def _panels(dims: Sequence[int], element: DType, swizzle: object) -> Swizzle | None:
-    """How the last two dims lie in panels."""
+def _atoms(dims: Sequence[int], element: DType, swizzle: object) -> Swizzle | None:
+    """Swizzle atoms of the last two dims."""
     if swizzle is None:
         return None
     if not isinstance(swizzle, int) or isinstance(swizzle, bool):

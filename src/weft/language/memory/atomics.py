@@ -112,7 +112,7 @@ def atomic_add() -> None:
         tensor: in global or shared memory, of any integer or float type.
         index: an integer, or a tuple with one per dimension.
         value: a number that fits the element type.
-        order: ``relaxed``, ``acquire``, ``release``, ``acq_rel`` or ``seq_cst``: what it orders besides the element
+        order: ``relaxed``, ``acquire``, ``release``, ``acq_rel`` or ``seq_cst``: the order besides that of the element
             itself; see docs/memory-model.md.
         scope: ``block``, ``device`` or ``system``: the threads it is atomic for.
 
@@ -317,8 +317,8 @@ def atomic_load(
 ) -> Scalar:
     """Reads an element atomically: a value that some thread wrote, never parts of two.
 
-    With ``acquire`` it makes visible what the writing thread did before its ``release``. Use it in loops that wait for
-    another thread.
+    With ``acquire`` it makes the writing thread's accesses before its ``release`` visible. Use it in loops that wait
+    for another thread.
 
     Args:
         tensor: in global or shared memory, of any element type.

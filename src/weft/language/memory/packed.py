@@ -36,7 +36,7 @@ _WORD_BITS: Final = max(_WORDS)
 
 
 def reinterpreted(builder: Builder, tensor: Tensor, dtype: DType) -> Tensor:
-    """The same memory as elements of another type; what is left of a row after whole ones is not in it.
+    """The same memory as elements of another type; the rest of a row after whole ones is not in it.
 
     Bytes are all there: a row of 3 packed elements has 2.
     """

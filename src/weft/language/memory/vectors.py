@@ -152,8 +152,8 @@ def adjacent_place(
 ) -> list[SSAValue]:
     """The indices of the first of `number` elements, checked to be adjacent and aligned to their whole size."""
     places = index_values(builder, tensor, index)
-    panels = tensor.type.panels
-    is_transposed = panels is not None and bool(panels.is_transposed.data)
+    atoms = tensor.type.swizzle_atoms
+    is_transposed = atoms is not None and bool(atoms.is_transposed.data)
     if not places or is_transposed or tensor.type.layout.data == "strided":
         raise TypeMismatchError(
             "VECTOR_LAYOUT",

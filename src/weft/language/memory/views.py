@@ -105,8 +105,8 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
     kept: list[_Kept] = []
     multiples: list[int] = []  # of the elements before the view, along each dimension
     parts = _expanded(tensor, _parts(indices))
-    if tensor.type.panels is not None:
-        _refuse_parts_of_panels(tensor, parts)
+    if tensor.type.swizzle_atoms is not None:
+        _refuse_parts_of_atoms(tensor, parts)
     for dimension, part in enumerate(parts):
         if isinstance(part, slice):
             start, found = _range(builder, tensor, dimension, cast("slice", part))
@@ -139,13 +139,13 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
             alignment_bytes=gcd(
                 source.alignment_bytes.data, gcd(*multiples) * tensor.dtype.bits // 8
             ),
-            swizzle=source.panels,
+            swizzle=source.swizzle_atoms,
         ),
     )
     return Tensor(builder.emit(made, f"{tensor.name}_part").result, tensor.dtype, name)
 
 
-def _refuse_parts_of_panels(tensor: Tensor, parts: list[object]) -> None:
+def _refuse_parts_of_atoms(tensor: Tensor, parts: list[object]) -> None:
     """Raises for a part of a swizzled array that is not one of its tiles, whole."""
     whole = all(isinstance(part, slice) and part == slice(None) for part in parts[-2:])
     if whole and not any(isinstance(part, slice) and part != slice(None) for part in parts[:-2]):
@@ -391,20 +391,20 @@ def attribute(builder: Builder, tensor: Tensor, name: str) -> object:
 
 
 class TileFacts(NamedTuple):
-    """How a matrix lies in shared memory, for copies and products.
+    """The layout of a matrix in shared memory, for copies and MMAs.
 
     Attributes:
         rows, columns: of the matrix as it lies; of `a.T` those of `a`.
-        panel_columns: elements in a row of a panel; of an array without swizzle its columns.
-        panel_stride: elements from one panel to the next.
+        atom_columns: elements in a row of an atom; of an array without swizzle its columns.
+        atom_stride: elements from one column of atoms to the next.
         row_bytes: the swizzle, or 0.
         is_transposed: whether the value's dims are columns, rows.
     """
 
     rows: int
     columns: int
-    panel_columns: int
-    panel_stride: int
+    atom_columns: int
+    atom_stride: int
     row_bytes: int
     is_transposed: bool
 
@@ -414,7 +414,7 @@ def tile_facts(tensor: Tensor) -> TileFacts | None:
     kind = tensor.type
     if kind.rank != 2 or kind.space.data != "shared" or DYNAMIC in kind.dims:
         return None
-    swizzle = kind.panels
+    swizzle = kind.swizzle_atoms
     if swizzle is None:
         rows, columns = kind.dims
         if kind.layout.data != "contiguous":
@@ -422,9 +422,9 @@ def tile_facts(tensor: Tensor) -> TileFacts | None:
         return TileFacts(rows, columns, columns, rows * columns, 0, False)
     is_transposed = bool(swizzle.is_transposed.data)
     rows, columns = kind.dims[::-1] if is_transposed else kind.dims
-    stride = swizzle.panel_stride.data
+    stride = swizzle.atom_stride.data
     return TileFacts(
-        rows, columns, kind.panel_columns, stride, swizzle.row_bytes.data, is_transposed
+        rows, columns, kind.atom_columns, stride, swizzle.row_bytes.data, is_transposed
     )
 
 
@@ -432,7 +432,7 @@ def contiguous_dimension(tensor: SSAValue) -> int | None:
     """The dimension along which a tensor's elements are adjacent in memory; None if that is known only at run time."""
     kind = tensor.type
     assert isinstance(kind, TensorType)
-    if kind.panels is not None and kind.panels.is_transposed.data:
+    if kind.swizzle_atoms is not None and kind.swizzle_atoms.is_transposed.data:
         return kind.rank - 2
     if kind.layout.data != "strided":
         return kind.rank - 1
@@ -462,7 +462,7 @@ def tile(builder: Builder, tensor: Tensor, shape: object, index: object) -> Tens
 
     The tensor is cut into tiles of the shape, from its first element on. An index known only at run time must be one of
     a whole tile; that is not checked. A tile of a swizzled array begins at a row that is a multiple of its rows, and is
-    as wide as a part of a panel or some panels.
+    as wide as a part of a swizzle atom or some atoms.
 
     Args:
         tensor: of rank 1 or more; ``a.tile(...)`` passes it.
@@ -472,7 +472,7 @@ def tile(builder: Builder, tensor: Tensor, shape: object, index: object) -> Tens
     Raises:
         TypeMismatchError: for a shape that is not constant, or of another rank; an index that is not an integer.
         ValueRangeError: for a shape that does not divide a constant dim, or a constant index of no whole tile; for a
-            tile of a swizzled array that lies in two panels and fills none.
+            tile of a swizzled array that lies in two swizzle atoms and fills none.
 
     Example:
         ``half = weft.shared((64, 64), weft.bf16, swizzle=128).tile((32, 64), (1, 0))``
@@ -490,7 +490,7 @@ def tile(builder: Builder, tensor: Tensor, shape: object, index: object) -> Tens
     for dimension, (size, part) in enumerate(zip(dims, parts, strict=True)):
         _check_size(tensor, dimension, size)
         starts.append(_tile_start(builder, tensor, dimension, size, part))
-    _check_panels(tensor, dims)
+    _check_atoms(tensor, dims)
     return _view(builder, tensor, dims, starts)
 
 
@@ -513,7 +513,7 @@ def transposed(builder: Builder, tensor: Tensor) -> Tensor:
             hint=f"read {tensor.name}[j, i] for element (i, j) of the transposed matrix",
         )
     dims = kind.dims[::-1]
-    panels = kind.panels
+    atoms = kind.swizzle_atoms
     made = ir_tensor_type(
         tensor.dtype,
         dims,
@@ -522,7 +522,7 @@ def transposed(builder: Builder, tensor: Tensor) -> Tensor:
         dim_bits=kind.dim_bits.data,
         offset_bits=kind.offset_bits.data,
         alignment_bytes=kind.alignment_bytes.data,
-        swizzle=None if panels is None else panels.transposed,
+        swizzle=None if atoms is None else atoms.transposed,
     )
     starts = [builder.constant(i32, 0)] * 2
     wide = types.i32 if kind.dim_bits.data == 32 else types.i64
@@ -562,18 +562,18 @@ def _tile_start(
     return number * size
 
 
-def _check_panels(tensor: Tensor, dims: Sequence[int]) -> None:
-    """Raises for a tile of a swizzled array that lies in two panels and fills none."""
-    swizzle = tensor.type.panels
+def _check_atoms(tensor: Tensor, dims: Sequence[int]) -> None:
+    """Raises for a tile of a swizzled array that lies in two swizzle atoms and fills none."""
+    swizzle = tensor.type.swizzle_atoms
     if swizzle is None:
         return
-    width = tensor.type.panel_columns
+    width = tensor.type.atom_columns
     columns = dims[-2] if swizzle.is_transposed.data else dims[-1]
     if width % columns and columns % width:
         raise ValueRangeError(
-            "TILE_PANEL",
-            f"{tensor.name}.tile: {columns} columns of {tensor.name} are neither a part of a panel of {width} nor some "
-            "panels",
+            "TILE_SWIZZLE_ATOM",
+            f"{tensor.name}.tile: {columns} columns of {tensor.name} are neither a part of a swizzle atom of {width} "
+            "nor some atoms",
             hint=f"a row of swizzle={swizzle.row_bytes.data} has {width} elements; take a divisor or a multiple",
         )
 
@@ -598,7 +598,7 @@ def _view(
         dim_bits=kind.dim_bits.data,
         offset_bits=kind.offset_bits.data,
         alignment_bytes=alignment,
-        swizzle=kind.panels,
+        swizzle=kind.swizzle_atoms,
     )
     places: list[SSAValue] = [
         start.ssa if isinstance(start, Scalar) else placed_index(builder, tensor, dimension, start)
@@ -613,12 +613,12 @@ def _view(
 
 def _tile_step(builder: Builder, tensor: Tensor, dimension: int, size: int) -> int:
     """A divisor of the elements between the addresses of adjacent indices of tiles of a size."""
-    swizzle = tensor.type.panels
+    swizzle = tensor.type.swizzle_atoms
     if swizzle is None or dimension < tensor.rank - 2:
         return stride_factor(builder, tensor.ssa, dimension)
     is_row = (dimension == tensor.rank - 2) != bool(swizzle.is_transposed.data)
     if is_row:
-        return tensor.type.panel_columns
-    # Whole panels advance by their stride, in elements; parts of one by themselves.
-    width = tensor.type.panel_columns
-    return swizzle.panel_stride.data // width if size % width == 0 else 1
+        return tensor.type.atom_columns
+    # Whole atoms advance by their stride, in elements; parts of one by themselves.
+    width = tensor.type.atom_columns
+    return swizzle.atom_stride.data // width if size % width == 0 else 1

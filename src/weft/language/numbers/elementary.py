@@ -439,7 +439,7 @@ def pow_(builder: Builder, base: Number, exponent: Number) -> Result:
 
 @math_operation
 def fma(builder: Builder, a: Number, b: Number, c: Number) -> Result:
-    """``a * b + c`` with one rounding, also where ``--fp-contract off`` rounds what is written as a sum twice.
+    """``a * b + c`` with one rounding, also with ``--fp-contract off``.
 
     Example:
         ``total = weft.math.fma(a[i], b[i], total)``

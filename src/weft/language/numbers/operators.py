@@ -225,11 +225,11 @@ def _power(builder: Builder, operator: str, base: Operand, exponent: Operand) ->
         whole = abs(exponent) <= _LARGEST_UNROLLED and float(exponent).is_integer()
         if not whole:
             return _powf(builder, number, to_common(builder, exponent, dtype))
-        product = _product(builder, number, abs(int(exponent)))
+        power = _product(builder, number, abs(int(exponent)))
         if exponent >= 0:
-            return product
+            return power
         one = constant(builder, 1.0, dtype)
-        return Scalar(builder.emit(arith.DivfOp(one.ssa, product.ssa)).result, dtype)
+        return Scalar(builder.emit(arith.DivfOp(one.ssa, power.ssa)).result, dtype)
     if exponent < 0:
         raise TypeMismatchError(
             "POWER_NEGATIVE",
@@ -340,13 +340,13 @@ def binary(builder: Builder, operator: str, left: object, right: object) -> Scal
 
 
 def mark_product(value: Scalar) -> None:
-    """Marks a product of floats as an operand of a sum in the program's text."""
+    """Marks a multiplication of floats as an operand of a sum in the program's text."""
     if isinstance(value.ssa.owner, arith.MulfOp):
         value.ssa.owner.fastmath = CONTRACT
 
 
 def mark_index(value: Scalar) -> None:
-    """Marks a sum, difference or product of signed integers as what an index consists of."""
+    """Marks a sum, difference or product of signed integers as a term of an index."""
     owner = value.ssa.owner
     if value.dtype.is_signed and isinstance(owner, arith.AddiOp | arith.SubiOp | arith.MuliOp):
         owner.overflow_flags = NO_WRAP

@@ -80,20 +80,20 @@ class CountedBlock(Block):
     """A loop's body while it is traced; its first argument counts from `lower` in steps of `step`.
 
     Attributes:
-        factor: a power of two that divides each of its values.
+        divisor: a power of two that divides each of its values.
     """
 
-    factor: int
+    divisor: int
 
     def __init__(
         self, builder: Builder, types: Sequence[Attribute], lower: SSAValue, step: SSAValue
     ) -> None:
         super().__init__(arg_types=types)
-        self.factor = min(factor_of(builder, lower), factor_of(builder, step))
+        self.divisor = min(factor_of(builder, lower), factor_of(builder, step))
 
 
 class ForwardedBlock(Block):
-    """A `while` loop's body while it is traced: its arguments are what the condition's block passes on.
+    """A `while` loop's body while it is traced: its arguments are the values of the condition's block.
 
     Attributes:
         sources: a value for each argument.
@@ -111,9 +111,9 @@ def promised(builder: Builder, value: Scalar, divisibility: int) -> Scalar:
 
     So everything computed from it shows the power of two in its divisor, here and in LLVM: ``n % 8`` is 0.
     """
-    factor = divisibility & -divisibility
-    if factor > 1:
-        mask = builder.constant(ir_type(value.dtype), -factor)
+    divisor = divisibility & -divisibility
+    if divisor > 1:
+        mask = builder.constant(ir_type(value.dtype), -divisor)
         value = Scalar(builder.emit(arith.AndIOp(value.ssa, mask), "multiple").result, value.dtype)
     _note(builder, value.ssa, divisibility, is_signed=value.dtype.is_signed)
     return value
@@ -143,7 +143,7 @@ def promised_divisor(builder: Builder, value: SSAValue) -> int:
 
 
 def _promised(builder: Builder, key: Hashable) -> int:
-    return lcm(*(divisor for since, divisor, _ in builder.factors.get(key, ()) if since is None))
+    return lcm(*(divisor for since, divisor, _ in builder.divisors.get(key, ()) if since is None))
 
 
 def known_multiples(builder: Builder, tensor: SSAValue) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -162,7 +162,7 @@ def note_quotient(builder: Builder, quotient: SSAValue, divisor: int) -> None:
 
 
 def note_assumed(builder: Builder, assumed: AssumeOp) -> None:
-    """Notes what an assumption says of multiples; it holds in the assumption's block, after it."""
+    """Records divisors from an assumption; they hold in the assumption's block, after it."""
     _note_condition(builder, assumed.condition, assumed)
 
 
@@ -232,12 +232,12 @@ def _note(
     if divisor > 1:
         if divisor & (divisor - 1) == 0:
             is_signed = None
-        builder.factors.setdefault(key, []).append((since, divisor, is_signed))
+        builder.divisors.setdefault(key, []).append((since, divisor, is_signed))
 
 
 def _noted(builder: Builder, key: Hashable) -> int:
     """The largest power of two noted that holds where the next operation goes."""
-    facts = builder.factors.get(key, ())
+    facts = builder.divisors.get(key, ())
     found = (power_of_two(divisor) for since, divisor, _ in facts if builder.is_after(since))
     return max(found, default=1)
 
@@ -268,7 +268,7 @@ def divisor_of(builder: Builder, value: SSAValue, *, is_signed: bool) -> int:
     found, owner = factor_of(builder, value), value.owner
     if isinstance(owner, DimOp):
         return lcm(found, dim_divisor(builder, owner.tensor, owner.dimension.value.data))
-    for since, divisor, is_noted_signed in builder.factors.get(_key(value), ()):
+    for since, divisor, is_noted_signed in builder.divisors.get(_key(value), ()):
         if is_noted_signed in (None, is_signed) and builder.is_after(since):
             found = lcm(found, divisor)
     if isinstance(owner, _EXTENSIONS):
@@ -302,7 +302,7 @@ def factor_of(builder: Builder, value: SSAValue, visited: Visited | None = None)
 
 
 def _shown(builder: Builder, value: SSAValue, visited: Visited) -> int:
-    """A factor by arithmetic, and by the paths that lead to a value."""
+    """A divisor by arithmetic, and by the paths that lead to a value."""
     owner = value.owner
     if isinstance(owner, arith.MuliOp):
         return min(prod(factor_of(builder, one, visited) for one in owner.operands), _MOST)
@@ -320,7 +320,7 @@ def _shown(builder: Builder, value: SSAValue, visited: Visited) -> int:
     if isinstance(owner, arith.AndIOp):
         return max(factor_of(builder, one, visited) for one in owner.operands)
     if isinstance(owner, CountedBlock):
-        return owner.factor if value is owner.args[0] else 1
+        return owner.divisor if value is owner.args[0] else 1
     if isinstance(owner, (*_EXTENSIONS, arith.TruncIOp)):
         return factor_of(builder, owner.input, visited)
     if isinstance(owner, DimOp):
@@ -337,29 +337,29 @@ def _shown(builder: Builder, value: SSAValue, visited: Visited) -> int:
 
 
 def _of_loop(builder: Builder, value: SSAValue, visited: Visited) -> int:
-    """A factor of a loop's result: one of the value before it, if each iteration preserves it."""
+    """A divisor of a loop's result: one of the value before it, if each iteration preserves it."""
     loop = value.owner
     assert isinstance(loop, scf.ForOp | scf.WhileOp)
     is_for = isinstance(loop, scf.ForOp)
     entered = loop.body.block.args[1:] if is_for else loop.before_region.block.args
     body = loop.body.block if is_for else loop.after_region.block
     noted: dict[Hashable, list[tuple[Operation | None, int, bool | None]]] = {
-        one: builder.factors.get(one, []) for one in (*entered, *body.args)
+        one: builder.divisors.get(one, []) for one in (*entered, *body.args)
     }
     known = _factors(builder, loop.iter_args if is_for else loop.arguments, visited.anew())
     while True:
-        _set_factors(builder, entered, known)
+        _set_divisors(builder, entered, known)
         results = known
         if not is_for:
             with builder.at(loop.before_region.block):
                 results = _factors(builder, _last(loop.before_region.block)[1:], visited.anew())
-            _set_factors(builder, body.args, results)
+            _set_divisors(builder, body.args, results)
         with builder.at(body):
             lower = list(map(min, known, _factors(builder, _last(body), visited.anew())))
         if lower == known:
             break
         known = lower
-    builder.factors.update(noted)
+    builder.divisors.update(noted)
     return results[loop.results.index(cast("OpResult", value))]
 
 
@@ -375,9 +375,9 @@ def _factors(builder: Builder, values: Sequence[SSAValue], visited: Visited) -> 
     ]
 
 
-def _set_factors(builder: Builder, values: Sequence[SSAValue], factors: Sequence[int]) -> None:
-    for value, factor in zip(values, factors, strict=True):
-        builder.factors[value] = [(None, factor, None)]
+def _set_divisors(builder: Builder, values: Sequence[SSAValue], divisors: Sequence[int]) -> None:
+    for value, divisor in zip(values, divisors, strict=True):
+        builder.divisors[value] = [(None, divisor, None)]
 
 
 def _of_paths(builder: Builder, value: SSAValue, known: Callable[[SSAValue], int]) -> int:
@@ -423,7 +423,7 @@ def dim_divisor(
         found = gcd(*map(known, owner.operands[1:]))
     elif isinstance(owner, ub.PoisonOp):
         return 0
-    for since, divisor, _ in builder.factors.get((DimOp, tensor, dimension), ()):
+    for since, divisor, _ in builder.divisors.get((DimOp, tensor, dimension), ()):
         if builder.is_after(since):
             found = lcm(found, divisor)
     return found
@@ -467,13 +467,13 @@ def multiples_of(builder: Builder, value: object) -> Multiples:
 
 
 def set_multiples(builder: Builder, value: object, multiples: Multiples) -> None:
-    """Replaces what is noted of an argument or a result of a loop."""
+    """Replaces the facts about an argument or a result of a loop."""
     if isinstance(value, Scalar) and multiples:
-        builder.factors[value.ssa] = [(None, multiples[0], None)]
+        builder.divisors[value.ssa] = [(None, multiples[0], None)]
     elif isinstance(value, Tensor):
         for number, multiple in enumerate(multiples):
             what, dimension = (DimOp, "stride")[number >= value.rank], number % value.rank
-            builder.factors[what, value.ssa, dimension] = [(None, multiple, None)]
+            builder.divisors[what, value.ssa, dimension] = [(None, multiple, None)]
 
 
 def offset_multiple(builder: Builder, tensor: Tensor, dimension: int, index: int | Scalar) -> int:

@@ -333,7 +333,7 @@ def ffs(builder: Builder, x: Number) -> Scalar:
 
 @math_operation
 def mulhi(builder: Builder, x: Number, y: Number) -> Scalar:
-    """The upper half of the product of two integers, in their common type.
+    """The upper half of a multiplication of two integers, in their common type.
 
     Raises:
         TypeMismatchError: for floats, and for incompatible types.
@@ -351,8 +351,8 @@ def mulhi(builder: Builder, x: Number, y: Number) -> Scalar:
         builder.emit(extend(to_common(builder, value, dtype).ssa, wide)).result
         for value in (first, second)
     )
-    product = builder.emit(arith.MuliOp(left, right)).result
-    shifted = builder.emit(arith.ShRUIOp(product, builder.constant(wide, dtype.bits))).result
+    full = builder.emit(arith.MuliOp(left, right)).result
+    shifted = builder.emit(arith.ShRUIOp(full, builder.constant(wide, dtype.bits))).result
     return Scalar(builder.emit(arith.TruncIOp(shifted, integer_type(dtype.bits))).result, dtype)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The profilers inside a kernel: ``weft.profiler.CudaProfiler`` and ``weft.profiler.Profiler``.
 
-In: a buffer and who records. Out: an object whose methods mark the kernel's regions: they check what a user passes, and
+In: a buffer and who records. Out: an object whose methods mark the kernel's regions: they check users' arguments, and
 each call is a `simt.mark`.
 """
 
@@ -461,7 +461,7 @@ def _event_number(value: object, most: int, names: str = "") -> int:
 
     Raises:
         TypeMismatchError: for anything else.
-        ValueRangeError: beyond what the format holds.
+        ValueRangeError: beyond the format's range.
     """
     number = value.value if isinstance(value, Enum) else value
     if not isinstance(number, int) or isinstance(number, bool):
@@ -693,7 +693,7 @@ class TrackProfiler(KernelProfiler):
         self._pushed.append(self._events.number(event))
 
     def range_pop(self, builder: Builder) -> None:
-        """Closes what the last `range_push` opened."""
+        """Closes the region of the last `range_push`."""
         if not self._pushed:
             raise CompileError("PROFILER_PAIR", "range_pop() without a range_push() before it")
         self.end(builder, self._pushed.pop())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder of the `tirx` format, in weft's own language: what the marks of a `CudaProfiler` do in a kernel.
+"""The recorder of the `tirx` format, in weft's own language: the code of `CudaProfiler`'s markers in a kernel.
 
 The pass `expand_profiler_events` inlines its methods at the events. In: a u64 buffer. Out: records, word for word those
 of TIRx's CudaProfiler, tracks interleaved with the user's stride, and no store outside the buffer.

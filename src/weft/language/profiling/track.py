@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorder of the `track` format, in weft's own language: what the marks of a `Profiler` do in a kernel.
+"""The recorder of the `track` format, in weft's own language: the code of `Profiler`'s markers in a kernel.
 
 The pass `expand_profiler_events` inlines its methods at the events, as a user's helpers. In: a buffer that the host
 has prepared. Out: each track's records side by side, 8 bytes each (16 in the wide form), after a header with 64-bit
@@ -52,7 +52,7 @@ class TrackLayout:
         blocks: which blocks of the grid record; None for all.
         words: per record.
         capacity: words that a track needs at most; None where only the run can tell.
-        described: what the decoder is told of the kernel, as JSON.
+        described: the kernel's description for the decoder, as JSON.
 
     Attributes:
         first_header: the first word of the tracks' headers.
@@ -89,7 +89,7 @@ class TrackLayout:
     def words_needed(self, blocks: Any) -> Any:
         """Of a launch's tracks: their number, the first word of their records, and the words of a buffer, all u64.
 
-        What a launch asks memory for, what the kernel checks and what it tells the decoder is computed here.
+        The buffer's size, the kernel's checks and its description for the decoder are computed here.
         """
         tracks = u64(self.recording_blocks(blocks)) * self.groups
         records = tracks * wire.HEADER_WORDS + self.first_header
@@ -153,7 +153,7 @@ class TrackRecorder:
         return (asked & long_enough) and buffer[wire.WORD_MAGIC] == wire.TRACK_MAGIC
 
     def describe(self) -> None:
-        """Tells the decoder what it reads."""
+        """Describes the records for the decoder."""
         buffer, layout = self.buffer, self.layout
         records, capacity, needed, fits = self.places()
         blocks = u32(layout.recording_blocks(block_count()))
@@ -251,7 +251,7 @@ class TrackRecorder:
         self.advance(cursor, self.layout.words, self.layout.words + extra)
         if anchor is None or ends:
             return anchor
-        # All threads read a clock after the record; what is computed from the anchor waits for it.
+        # All threads read a clock after the record; code computed from the anchor waits for it.
         zero = clock32() & self.state[ZERO]
         return bitcast(bitcast(anchor, u32) | zero, anchor.dtype)
 

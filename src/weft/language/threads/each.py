@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Independent rounds, spread over the whole grid: ``weft.each``.
+"""Independent iterations, distributed over the whole grid: ``weft.each``.
 
-In: an extent, or a tuple of them. Out: `Rounds`, which the front end makes a `simt.each`; checks of where it stands and
-of what is inside.
+In: an extent, or a tuple of them. Out: `Iterations`, which the front end makes a `simt.each`; checks of where it stands
+and of its body.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from weft.errors import CompileError, TypeMismatchError
 from weft.language.control import range_dtype
 from weft.language.numbers.convert import expect_scalar
 from weft.language.operation import operation
-from weft.language.values import RunTimeRounds, Scalar, Tensor, describe, item_text
+from weft.language.values import RunTimeIterable, Scalar, Tensor, describe, item_text
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 
-class Rounds(RunTimeRounds):
+class Iterations(RunTimeIterable):
     """The iterations of ``weft.each``, for a `for` alone.
 
     Attributes:
@@ -70,15 +70,16 @@ class Rounds(RunTimeRounds):
 
 
 @operation
-def each(builder: Builder, extent: object) -> Rounds:
-    """Rounds that are independent of each other, for a `for`: the compiler distributes them over the whole grid.
+def each(builder: Builder, extent: object) -> Iterations:
+    """Iterations that are independent of each other, for a `for`: the compiler distributes them over the whole grid.
 
     It chooses how many a thread runs, which, and how wide their loads and stores are, so that a kernel of a few lines
     reaches the memory's speed; on the CPU it is a loop that vectorizes. Every iteration runs once, whatever the grid;
-    ``kernel(...).launch(over=n)`` picks one that suits `n` rounds.
+    ``kernel(...).launch(over=n)`` picks one that suits `n` iterations.
 
-    The promise: no round reads what another writes, and no two write the same element, except by atomics. The rounds'
-    order is not defined, nor is what a broken promise gives: overlapping views of one tensor may break it, the same
+    The promise: no iteration reads what another writes, and no two write the same element, except by atomics. The
+    iterations'
+    order is not defined, nor is the result of a broken promise: overlapping views of one tensor may break it, the same
     tensor read and written at the same index does not. ``--sanitize=races`` finds it.
 
     All threads of the grid must reach the loop. Inside, a thread has no identity, so indices of threads and blocks,
@@ -88,8 +89,8 @@ def each(builder: Builder, extent: object) -> Rounds:
     ``--enable-assertions``.
 
     Args:
-        extent: how many rounds, an integer: the index goes from 0 up to it. Or a tuple of extents, such as a tensor's
-            shape: the index is a tuple, whose last item changes fastest. A negative extent is 0.
+        extent: number of iterations, an integer: the index goes from 0 up to it. Or a tuple of extents, such as a
+            tensor's shape: the index is a tuple, whose last item changes fastest. A negative extent is 0.
 
     Raises:
         TypeMismatchError: for anything else, u64 included.
@@ -106,7 +107,7 @@ def each(builder: Builder, extent: object) -> Rounds:
         raise _not_an_extent(
             "()", "a tensor of rank 0 has one element: write a[()], without a loop"
         )
-    return Rounds([_extent(builder, item) for item in items], is_tuple=is_tuple)
+    return Iterations([_extent(builder, item) for item in items], is_tuple=is_tuple)
 
 
 def _extent(builder: Builder, item: object) -> Scalar | int:
@@ -124,16 +125,16 @@ def _extent(builder: Builder, item: object) -> Scalar | int:
 def _not_an_extent(received: str, hint: str) -> TypeMismatchError:
     return TypeMismatchError(
         "EACH_EXTENT",
-        f"each: expected a number of rounds or a tuple of them, received {received}",
+        f"each: expected a number of iterations or a tuple of them, received {received}",
         hint=hint,
     )
 
 
-def check_rounds(kernel: Operation) -> bool:
-    """Whether a traced kernel has rounds.
+def check_iterations(kernel: Operation) -> bool:
+    """Whether a traced kernel has iterations.
 
     Raises:
-        CompileError: if not every thread may reach them, or if what is inside needs to know which thread runs it.
+        CompileError: if not every thread may reach them, or if the body depends on the thread that runs it.
     """
     found = [op for op in walk(kernel) if isinstance(op, EachOp)]
     for loop in found:
@@ -147,7 +148,7 @@ def check_rounds(kernel: Operation) -> bool:
 def _check_place(loop: EachOp) -> None:
     """Every thread of the grid arrives, as often as the others, and with the same extents."""
     if any(_is_of_thread(extent) for extent in loop.extents):
-        raise _misplaced(loop, "its number of rounds differs from thread to thread")
+        raise _misplaced(loop, "its number of iterations differs from thread to thread")
     inner: Operation = loop
     while (outer := inner.parent_op()) is not None and outer.parent_op() is not None:
         controls = list(outer.operands)
@@ -173,22 +174,20 @@ def _check_inside(loop: EachOp, inner: Operation) -> None:
     if isinstance(inner, EachOp):
         text, hint = "weft.each stands inside another", "write weft.each((m, n)), or a range inside"
     elif isinstance(inner, BarrierOp | BarrierReduceOp | GridBarrierOp):
-        text = "a barrier stands inside weft.each, whose rounds are independent"
+        text = "a barrier stands inside weft.each, whose iterations are independent"
     elif inner.has_trait(DependsOnWarps):
-        text = "an operation of a warp stands inside weft.each, whose rounds have no lane"
+        text = "an operation of a warp stands inside weft.each, whose iterations belong to no lane"
     elif isinstance(inner, MarkOp):
-        text = "a profiler's mark stands inside weft.each, whose rounds alternate and belong to no thread"
+        text = "a profiler's mark stands inside weft.each, whose iterations alternate and belong to no thread"
         hint = "mark before and after the loop, as in `with p.range(event):` around it"
     elif isinstance(inner, scf.WhileOp) and _only_waits(inner):
-        text = (
-            "a loop inside weft.each waits for another thread, but all rounds may run in one thread"
-        )
+        text = "a loop inside weft.each waits for another thread, but all iterations may run in one thread"
         hint = "write a second launch, which begins when this one has ended"
     elif any(map(_is_of_thread, inner.operands)):
-        text = "the index of a thread or block is used inside weft.each, whose rounds may run in any thread"
+        text = "the index of a thread or block is used inside weft.each, whose iterations may run in any thread"
         hint = "compute with the loop's own index"
     elif isinstance(inner, StoreOp | StoreVectorOp) and not _may_store(loop, inner.tensor):
-        text = "weft.each stores to an array of the block or thread, which other rounds use too"
+        text = "weft.each stores to an array of the block or thread, which other iterations use too"
         hint = "make a weft.local array inside the loop, or use atomics"
     if text:
         raise CompileError("EACH_INSIDE", text, hint=hint, location=source_location(inner.location))

@@ -146,11 +146,11 @@ def multiprocessors(builder: Builder) -> Scalar:
 
 @operation
 def grid_dependency_wait(builder: Builder) -> None:
-    """Waits until the kernel before this one in the stream has ended, and sees what it wrote.
+    """Waits until the kernel before this one in the stream has ended, and sees its writes.
 
     A kernel launched with ``programmatic=True`` may begin earlier, as soon as every block of the one before has called
     `grid_dependency_launch` or has ended, and prepares what does not depend on it: barriers, copies of other arrays.
-    **Each thread that reads or overwrites what the kernel before touches calls it first.** Where it is missing, results
+    **Each thread that accesses memory of the kernel before calls it first.** Where it is missing, results
     are wrong now and then on a GPU. On the CPU they are wrong each time: all blocks run up to this wait before the
     kernel before begins, where the host function launches one directly after the other and the blocks fit 256 MiB.
 

@@ -367,7 +367,7 @@ def warpgroup_id(builder: Builder) -> Scalar:
     """This thread's warpgroup in its block: an i32, from 0.
 
     128 threads in a row are a warpgroup, numbered as `warp_id` does. All threads of a warp have it in one register, so
-    that a branch on it costs nothing and what is computed from it is computed once for the warp.
+    that a branch on it costs nothing and values computed from it are computed once for the warp.
 
     Example:
         ``if weft.warpgroup_id() == 0: weft.sync_warpgroup()``
@@ -428,7 +428,7 @@ def setmaxnreg(builder: Builder, count: object) -> None:
     A warpgroup that copies needs few registers, one that multiplies many. Every launch begins with equal shares: with
     384 threads per block 168 each. The compiler compares `count` with the share of the kernel's block, so the block's
     size must be known: constant in every launch, or ``@weft.kernel(max_threads=384)``. All four warps of the
-    warpgroup execute it together: what a GPU does with one alone is undefined. That is refused where branches on
+    warpgroup execute it together: with one alone, a GPU's behavior is undefined. That is refused where branches on
     `warpgroup_id` or `warp_id` tell who asks, and so is more than the others gave back, which would wait forever. On
     the CPU a warpgroup's threads meet here, which orders no memory, and nothing else happens.
 

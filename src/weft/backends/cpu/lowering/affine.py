@@ -210,7 +210,7 @@ class Sharing:
     def _visit_while(self, loop: scf.WhileOp) -> None:
         before, after = loop.before_region.block, loop.after_region.block
         condition, *passed = end_of(before).operands
-        # Threads that leave in different iterations have different values of what the loop carries.
+        # Threads that leave in different iterations have different values of loop-carried variables.
         decides = self.of(condition)
         for argument, first, value in zip(
             before.args, loop.operands, end_of(after).operands, strict=True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sanitizer's checks on the CPU, and what it watches.
+"""The sanitizer's checks on the CPU, and its instrumentation.
 
 In: simt.check, simt.watch and its family. Out: a branch to where what was found is recorded through the runtime table;
 calls that tell the runtime of accesses. The source line and the array's name are read here, from the user's file, since
@@ -92,12 +92,12 @@ def needs_coroutines(kernel: KernelOp) -> bool:
 
 
 def looks_at_threads(kernel: KernelOp) -> bool:
-    """Whether more is checked than each access by itself, so that the order of the threads decides what is reported."""
+    """Whether more is checked than each access by itself, so that reports depend on the order of the threads."""
     return bool(_words(kernel) - {"bounds", "trace"})
 
 
 def is_watched(kernel: KernelOp) -> bool:
-    """Whether the runtime is told of the threads' accesses."""
+    """Whether accesses of threads are reported to the runtime."""
     return not _words(kernel).isdisjoint(WATCHED)
 
 

@@ -103,7 +103,7 @@ def _print_warpgroup_barrier(printer: CoroutinePrinter, op: WarpgroupBarrierOp) 
 
 
 def _print_setmaxnreg(printer: CoroutinePrinter, op: SetmaxnregOp) -> None:
-    """Registers are the compiler's; but what a GPU would wait for without end, or leaves undefined, is refused."""
+    """Registers are the compiler's; but waits that would hang a GPU, and undefined uses, are refused."""
     register_share(kernel_of(op))
     printer.suspend(WARPGROUP, printer.add_site("setmaxnreg", op.location))
 

@@ -44,7 +44,7 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
 
 
 def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
-    """Checks what a GPU assumes, since here a wrong assumption can be reported."""
+    """Checks an assumption of a GPU, since here a wrong one can be reported."""
     print_check(printer, op, printer.values[op.condition], "weft.assume, which promises this")
 
 

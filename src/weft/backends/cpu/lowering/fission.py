@@ -71,7 +71,7 @@ class Waits:
         count: how many there are.
         first: one of them.
         inside: the first that is not a barrier of the block outside of branches and loops. Coroutines run such a kernel
-            in another order, which decides what the sanitizer tells of two accesses that race.
+            in another order, on which reports of the sanitizer about two racing accesses depend.
     """
 
     def __init__(self, kernel: KernelOp) -> None:
@@ -262,7 +262,7 @@ def _group(loop: scf.ForOp, sharing: Sharing, waits: Waits) -> Group | None:
 
 
 def _is_simple(loop: scf.ForOp) -> bool:
-    """Whether no order of the threads' iterations can be told: there are loads and stores, and no loops."""
+    """Whether the order of the threads' iterations cannot be observed: there are loads and stores, and no loops."""
     return all(
         is_pure(op)
         or isinstance(op, scf.IfOp | scf.YieldOp)
@@ -274,7 +274,7 @@ def _is_simple(loop: scf.ForOp) -> bool:
 def _thread_part(
     value: SSAValue, sharing: Sharing, group: Group
 ) -> tuple[SSAValue, SSAValue | None] | None:
-    """A value as the thread's number in its row or warp, and what is added that the group shares; None if it is not."""
+    """A value as the thread's number in its row or warp, plus an offset uniform in the group; None if it is not."""
     owner = value.owner
     if isinstance(owner, LaneIdOp) or (
         isinstance(owner, ThreadIdxOp) and owner.dimension.data == "x"

@@ -103,7 +103,7 @@ def _may_await(operation: Operation, loop: Operation) -> bool:
 
 
 def _memory_decides(loop: scf.WhileOp) -> bool:
-    """Whether the loop's condition may depend on what is read from memory in the loop."""
+    """Whether the loop's condition may depend on loads in the loop."""
     waiting: list[SSAValue] = [end_of(loop.before_region.block).operands[0]]
     seen = set(waiting)
     while waiting:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 STACK_BYTES: Final = 16 * 1024  # of all arrays of a kernel that stay on the stack
-SCRATCH_ALIGNMENT: Final = 64  # of what a worker's scratch memory holds
+SCRATCH_ALIGNMENT: Final = 64  # of arrays in a worker's scratch memory
 _MOST_BYTES: Final = 1 << 30  # of a thread in scratch memory; the runtime counts them in 32 bits
 
 
@@ -99,9 +99,7 @@ LOCAL: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
 }
 
 
-_TOO_LARGE: Final = (
-    "the dynamic_shared array ends within what the launch asks for with shared_memory_bytes"
-)
+_TOO_LARGE: Final = "the dynamic_shared array fits into the launch's shared_memory_bytes"
 
 
 def uses_shared_memory(kernel: KernelOp) -> bool:

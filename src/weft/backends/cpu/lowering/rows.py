@@ -153,15 +153,19 @@ class RowPrinter:
             for term in guard.terms
             if isinstance(term, AffineTerm) and self._is_at_top(term.value)
         }
-        cuts = [
+        limits = [
             text if text == "0" else printer.let(f"trunc i64 {text} to i32")
             for text in (low, high, size)
         ]
-        ranges = [("0", cuts[0], False), (cuts[0], cuts[1], True), (cuts[1], cuts[2], False)]
+        ranges = [
+            ("0", limits[0], False),
+            (limits[0], limits[1], True),
+            (limits[1], limits[2], False),
+        ]
         for first, last, inside in ranges:
             if first != last:
                 self._print_range(guard, start, (first, last), inside, exact)
-        following = printer.let(f"add nuw nsw i32 {start}, {cuts[2]}")
+        following = printer.let(f"add nuw nsw i32 {start}, {limits[2]}")
         more = printer.let(f"icmp slt i32 {following}, {self._row.size}")
         latch = printer.label
         printer.branch_if(more, head, end)

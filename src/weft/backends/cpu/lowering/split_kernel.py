@@ -188,8 +188,8 @@ def _print_scratch_bytes(
             size = printer.let(f"load i64, ptr {place}, align 8")
             sizes.append(printer.intrinsic("llvm.umin", "i64", size, str(most)))
         plane = printer.let(f"mul i64 {sizes[0]}, {sizes[1]}")
-        product = printer.let(f"mul i64 {plane}, {sizes[2]}")
-        threads = printer.intrinsic("llvm.umin", "i64", product, str(most))
+        volume = printer.let(f"mul i64 {plane}, {sizes[2]}")
+        threads = printer.intrinsic("llvm.umin", "i64", volume, str(most))
     place = printer.let(f"getelementptr i8, ptr %launch, i64 {abi.LAUNCH_SHARED_MEMORY}")
     end = printer.let(f"load i64, ptr {place}, align 8", "shared")
     for _, after in _print_places(printer, arrays, threads, end):

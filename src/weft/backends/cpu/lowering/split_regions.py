@@ -131,7 +131,7 @@ class RegionPrinter:
         self._export(operation.results, operation, group)
 
     def _export(self, values: Sequence[SSAValue], user: Operation, group: Group) -> None:
-        """Keeps what a warp shares for code outside the loop over warps."""
+        """Keeps warp-uniform values for code outside the loop over warps."""
         if group is not Group.WARP:
             return
         for value in values:
@@ -444,7 +444,7 @@ class Places:
         loop: Operation,
         group: Group,
     ) -> Tail | None:
-        """Keeps the first values of what a loop carries for each thread."""
+        """Keeps the initial loop-carried values of each thread."""
         pairs: list[tuple[SSAValue, SSAValue]] = []
         for argument, value in zip(arguments, initial, strict=True):
             if self._sharing.of(argument) > group:
@@ -472,7 +472,7 @@ class Places:
         self._threads.keep(argument, group, loop.results)
 
     def pass_on(self, loop: scf.WhileOp, passed: Sequence[SSAValue], group: Group) -> Tail | None:
-        """Lets the body and what follows the loop read what the condition's region passes on."""
+        """Lets the body, and code after the loop, read the values of the condition's region."""
         before, after = loop.before_region.block, loop.after_region.block
         pairs: list[tuple[SSAValue, SSAValue]] = []
         for argument, result, value in zip(after.args, loop.results, passed, strict=True):
@@ -505,7 +505,7 @@ class Places:
         group: Group,
         readers: Sequence[SSAValue],
     ) -> None:
-        """Keeps what a block yields where it is read, if none of the readers needs the old value after that."""
+        """Keeps a block's yielded values where they are read, if none of the readers needs the old value after that."""
         owner = value.owner
         if value in self._slots or self._sharing.of(value) <= group:
             return

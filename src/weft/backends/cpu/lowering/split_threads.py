@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The threads between two waits: a loop over a block's threads, or over a warp's lanes.
 
-In: operations that do not wait, and what to keep of their values. Out: loops in which what a thread needs from before
+In: operations that do not wait, and the values to keep. Out: loops in which values that a thread needs from before
 is loaded, or computed again if it is cheap. Kept values are arrays with one element per thread, or per lane: in scratch
 memory, those of one warp on the stack.
 """
@@ -117,7 +117,7 @@ class ThreadsPrinter:
         self.printer.print_operation(owner)
 
     def _take_shared(self, value: SSAValue, group: Group) -> None:
-        """Defines what the threads of a loop share of a value, before the loop."""
+        """Defines the uniform part of a value before the loop over threads."""
         if self.sharing.of(value) <= group:
             self.take(value)
         elif not isinstance(value.owner, Block) and self.computes_again(value):
@@ -535,7 +535,7 @@ class Slots:
             slot.store(printer, kind, part)
 
     def load(self, value: SSAValue) -> None:
-        """Defines a value as what the running thread has kept."""
+        """Defines a value as the one that the running thread has kept."""
         printer = self._printer
         parts: list[str] = []
         for slot, (kind, stem) in zip(self._slots[value], printer.part_types([value]), strict=True):

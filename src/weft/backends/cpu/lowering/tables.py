@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from weft.codegen.llvm.function_printer import OperationPrinter
 
 
-# What a kernel of either engine may contain.
+# Operations of a kernel for either engine.
 _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **KERNEL,
     **ATOMICS,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fragments and their products on the CPU: vectors of adjacent elements; threads suspend, and the scheduler multiplies.
+"""Fragments and MMAs on the CPU: vectors of adjacent elements; threads suspend, and the scheduler multiplies.
 
 In: operations on fragments, nvgpu.mma, operations of `wgmma`. Out: LLVM text; a function of elements is a loop over
-them in memory. For a warp's product (native/cpu/mma.cpp) the fragments in memory, their addresses in the slot, a
+them in memory. For a warp's mma (native/cpu/mma.cpp) the fragments in memory, their addresses in the slot, a
 suspension; for a warpgroup's (native/cpu/wgmma.cpp) each thread's operands in its frame
-(native/include/weft/cpu_wgmma.h), a suspension, the sums or the number of their product in flight.
+(native/include/weft/cpu_wgmma.h), a suspension, the sums or the number of their wgmma in flight.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def stored_elements(printer: FunctionPrinter, fragment: SSAValue) -> str:
 
 
 def load_elements(printer: FunctionPrinter, result: SSAValue, pointer: str) -> None:
-    """Defines a fragment as the elements in memory; no product of it is in flight."""
+    """Defines a fragment as the elements in memory; no wgmma of it is in flight."""
     kind: Any = result.type
     chunks = fragment_chunks(kind)
     parts: list[str] = ["0"] * (len(printer.fragment_parts(kind)) - len(chunks))
@@ -117,7 +117,7 @@ def elements(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
 
 
 def define_elements(printer: FunctionPrinter, result: SSAValue, texts: Sequence[str]) -> None:
-    """Defines a fragment as these elements; no product of it is in flight."""
+    """Defines a fragment as these elements; no wgmma of it is in flight."""
     kind: Any = result.type
     chunks, element = fragment_chunks(kind), memory_type(kind.element_type)
     parts: list[str] = ["0"] * (len(printer.fragment_parts(kind)) - len(chunks))
@@ -141,7 +141,7 @@ def _words(printer: FunctionPrinter, fragment: SSAValue) -> list[str]:
 
 
 def _define_words(printer: FunctionPrinter, result: SSAValue, texts: Sequence[str]) -> None:
-    """Defines a fragment as such; no product of it is in flight."""
+    """Defines a fragment as such; no wgmma of it is in flight."""
     kind: Any = result.type
     chunks, remaining = fragment_chunks(kind), iter(texts)
     parts: list[str] = ["0"] * (len(printer.fragment_parts(kind)) - len(chunks))
@@ -259,7 +259,7 @@ def for_each(printer: FunctionPrinter, count: int, run: Callable[[str], None]) -
 
 
 class Places:
-    """Where the element of a run-time number lies, as `FragmentLayout.place`; computes only what is asked."""
+    """Where the element of a run-time number lies, as `FragmentLayout.place`; computes only the requested parts."""
 
     def __init__(self, printer: FunctionPrinter, kind: FragmentType, number: str) -> None:
         self.printer, self.layout = printer, kind.layout
@@ -336,7 +336,7 @@ def _print_mma(printer: CoroutinePrinter, op: MmaOp) -> None:
     )
     shape = printer.module.add_global(
         f"private unnamed_addr constant {{ {', '.join(['i32'] * 6)} }} {{ {numbers} }}, align 4",
-        "product",
+        "mma",
     )
     pointers = [stored_elements(printer, value) for value in op.operands]
     block = printer.alloca(_OPERANDS, 8, "operands")
@@ -355,8 +355,8 @@ MMA: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {Mm
 # weft_wgmma_operand, weft_wgmma_shape, weft_wgmma_product
 _OPERAND: Final = "{ i64, i32, i32, i32, i32 }"
 _SHAPE: Final = f"{{ i32, i32, i32, i32, {_OPERAND}, {_OPERAND} }}"
-_PRODUCT: Final = "{ ptr, ptr, ptr, ptr, i64, i32, i32 }"
-_PRODUCT_HANDLE: Final = 4
+_WGMMA: Final = "{ ptr, ptr, ptr, ptr, i64, i32, i32 }"
+_WGMMA_HANDLE: Final = 4
 _EMPTY_HANDLE: Final = "-1"  # of a fragment that holds nothing
 # What elements are then: NaN, or the integer that is farthest from all sums.
 _NOTHING: Final = {"float": "0x7FF8000000000000", "i32": "-2147483648"}
@@ -365,12 +365,12 @@ _NOTHING: Final = {"float": "0x7FF8000000000000", "i32": "-2147483648"}
 def _operand(value: SSAValue, name: str, *, is_b: bool) -> str:
     """The `weft_wgmma_operand` of a tile or a fragment."""
     kind: Any = value.type
-    stride = panel = mask = k_is_row = 0
+    stride = atom = mask = k_is_row = 0
     if not isinstance(kind, FragmentType):
-        swizzle, panel = kind.panels, kind.panel_columns
-        stride, mask = swizzle.panel_stride.data, swizzle.mask
+        swizzle, atom = kind.swizzle_atoms, kind.atom_columns
+        stride, mask = swizzle.atom_stride.data, swizzle.mask
         k_is_row = int(bool(swizzle.is_transposed.data) != is_b)
-    numbers = (_TYPES[name], panel, mask, k_is_row)
+    numbers = (_TYPES[name], atom, mask, k_is_row)
     return f"{_OPERAND} {{ i64 {stride}, {', '.join(f'i32 {number}' for number in numbers)} }}"
 
 
@@ -382,12 +382,12 @@ def _shape(printer: CoroutinePrinter, op: WgmmaMmaOp) -> str:
     operands = _operand(op.a, a, is_b=False), _operand(op.b, b, is_b=True)
     body = ", ".join((*(f"i32 {number}" for number in numbers), *operands))
     return printer.module.add_global(
-        f"private unnamed_addr constant {_SHAPE} {{ {body} }}, align 8", "product"
+        f"private unnamed_addr constant {_SHAPE} {{ {body} }}, align 8", "mma"
     )
 
 
 def _print_accumulator(printer: FunctionPrinter, op: WgmmaAccumulatorOp) -> None:
-    """Elements that spoil what is made of them, though no one may look."""
+    """Elements that make results visibly wrong if they are read."""
     kind: Any = op.result.type
     text = memory_type(kind.element_type)
     parts = [_EMPTY_HANDLE]
@@ -415,7 +415,7 @@ def _print_wgmma(printer: CoroutinePrinter, op: WgmmaMmaOp) -> None:
         flag = "1"
         if op.accumulate is not None:
             flag = printer.let(f"zext i1 {printer.values[op.accumulate]} to i32")
-    product = printer.alloca(_PRODUCT, 8, "product")
+    wgmma = printer.alloca(_WGMMA, 8, "mma")
     values = (
         f"ptr {_shape(printer, op)}",
         f"ptr {a}",
@@ -425,10 +425,10 @@ def _print_wgmma(printer: CoroutinePrinter, op: WgmmaMmaOp) -> None:
         f"i32 {flag}",
     )
     for number, value in enumerate(values):
-        printer.line(f"store {value}, ptr {_member(printer, _PRODUCT, product, number)}, align 4")
-    _meet(printer, op, product, "wgmma_mma")
-    place = _member(printer, _PRODUCT, product, _PRODUCT_HANDLE)
-    started = printer.let(f"load i64, ptr {place}, align 8", "product")
+        printer.line(f"store {value}, ptr {_member(printer, _WGMMA, wgmma, number)}, align 4")
+    _meet(printer, op, wgmma, "wgmma_mma")
+    place = _member(printer, _WGMMA, wgmma, _WGMMA_HANDLE)
+    started = printer.let(f"load i64, ptr {place}, align 8", "mma")
     release(printer, memory)
     types = printer.fragment_parts(op.result.type)
     printer.fragments[op.result] = [started, *["poison"] * (len(types) - 1)]
@@ -451,7 +451,7 @@ def _print_wait(printer: CoroutinePrinter, op: WgmmaWaitOp) -> None:
     for number, (output, sums) in enumerate(zip(op.outputs, memory, strict=True)):
         load_elements(printer, output, sums)
         place = _member(printer, kind, wait, 2, number, 1)
-        printer.fragments[output][0] = printer.let(f"load i64, ptr {place}, align 8", "product")
+        printer.fragments[output][0] = printer.let(f"load i64, ptr {place}, align 8", "mma")
     release(printer, memory)
 
 

@@ -2,7 +2,7 @@
 """printf, assume, findings of checks and failed assertions on a GPU.
 
 In: simt.printf, simt.assume, simt.check and, with ``--enable-assertions``, simt.assert. Out: calls of vprintf, which
-make the driver print when the stream is synchronized; what LLVM is told; a call that writes the first finding into
+make the driver print when the stream is synchronized; assumptions for LLVM; a call that writes the first finding into
 memory of the host, which the next call or `weft.synchronize` reads (native/driver/devices/findings.h has its layout).
 The code holds the whole text, so nothing else is kept. A thread goes on after a check, and ends after an assertion; the
 context lives on. It is lost only where others would wait without end: after a check that ends the launch, and an
@@ -168,7 +168,7 @@ def _record(printer: FunctionPrinter, recorder: str, site: str, values: Sequence
         printer.line(f"store i64 {value}, ptr {place}, align 8")
     printer.line("fence seq_cst")
     printer.line(f"store volatile i32 1, ptr {host}, align 4")
-    printer.line("fence seq_cst")  # a trap may follow, which loses what is on its way
+    printer.line("fence seq_cst")  # a trap may follow, which loses pending writes
     printer.branch(done)
     printer.start(done)
 
@@ -189,7 +189,7 @@ def _counts_threads(kernel: Operation) -> bool:
 def _recorder(module: ModulePrinter, name: str, attribute: str) -> str:
     """A function of the constant and the number of values: null, or for the first thread where the values go.
 
-    It has written where that thread is, and the constant. What the host waits for is written after the values.
+    It has written where that thread is, and the constant. The word that the host polls is written after the values.
     """
     here, variable = module.target.pointer("global"), _variable(module)
     stores: list[str] = []

@@ -344,7 +344,7 @@ class LaneRows:
         tile: a matrix in shared memory.
         stored_rows: the dimension along which its rows lie one after the other.
         first: further rows and columns, as they are stored, i32s, such as those of the warps before; or "0". Of
-            columns the places that are asked for lie in the panel of a first column without a carry.
+            columns the places that are asked for lie in the atom of a first column without a carry.
         own: the row and column, as they are stored, of a thread that moves its own elements instead of a row.
     """
 
@@ -361,7 +361,7 @@ class LaneRows:
         self.tensor = printer.tensor(tile)
         kind = self.tensor.type
         self.size = size_in_bytes(memory_type(kind.element_type))
-        self.swizzle = kind.panels
+        self.swizzle = kind.swizzle_atoms
         if self.swizzle is not None:
             self.row_bytes = str(self.swizzle.row_bytes.data)
         else:
@@ -404,7 +404,7 @@ class LaneRows:
         return printer.let(f"inttoptr i32 {place} to {_SHARED}", "rows")
 
     def _base(self, steps: Sequence[_Distance]) -> tuple[str, str]:
-        """The lane's address of a group at the tile's first element, and what a swizzle changes of it.
+        """The lane's address of a group at the tile's first element, and the swizzle's changes to it.
 
         Of a swizzled tile it is an integer. Groups begin at multiples of 8 rows, which leave the change as it is.
         """
@@ -427,23 +427,23 @@ class LaneRows:
         return linear, printer.let(f"and i32 {moved}, {self.swizzle.mask}")
 
     def _first_column_bytes(self) -> str:
-        """From the tile's first column to `first_column`, through panels."""
+        """From the tile's first column to `first_column`, through columns of atoms."""
         printer, column = self.printer, self.first_column
         if column == "0" or self.swizzle is None:
             return times(printer, column, str(self.size), "i32")
-        width = self.tensor.type.panel_columns
-        panel = printer.let(f"udiv i32 {column}, {width}")
+        width = self.tensor.type.atom_columns
+        atom = printer.let(f"udiv i32 {column}, {width}")
         inside = printer.let(f"urem i32 {column}, {width}")
-        panels = times(printer, panel, str(self.swizzle.panel_stride.data * self.size), "i32")
-        return plus(printer, panels, times(printer, inside, str(self.size), "i32"), "i32")
+        atoms = times(printer, atom, str(self.swizzle.atom_stride.data * self.size), "i32")
+        return plus(printer, atoms, times(printer, inside, str(self.size), "i32"), "i32")
 
     def _distance(self, place: tuple[int, int]) -> _Distance:
         """Of a place from the tile's first element."""
         row, column = place if self.stored_rows == 0 else place[::-1]
         if self.swizzle is None:
             return _Distance(row, column * self.size)
-        panel, inside = divmod(column, self.tensor.type.panel_columns)
-        return _Distance(row, (panel * self.swizzle.panel_stride.data + inside) * self.size)
+        atom, inside = divmod(column, self.tensor.type.atom_columns)
+        return _Distance(row, (atom * self.swizzle.atom_stride.data + inside) * self.size)
 
     def _bytes(self, distance: _Distance) -> str:
         return self._plus(self._times(self.row_bytes, distance.rows), distance.bytes)
@@ -481,17 +481,15 @@ def _print_store(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
     kind: Any = op.fragment.type
     tensor = printer.tensor(op.tensor)
     size = size_in_bytes(memory_type(kind.element_type))
-    space, panels = tensor.type.space.data, tensor.type.panels
+    space, atoms = tensor.type.space.data, tensor.type.swizzle_atoms
     if not kind.layout.has_pairs_of_columns or tensor.type.layout.data == "strided":
         _print_each(printer, op)
     elif space == "shared" and op.whole is not None and _has_aligned_rows(printer, op):
-        is_transposed = panels is not None and bool(panels.is_transposed.data)
+        is_transposed = atoms is not None and bool(atoms.is_transposed.data)
         if size == 2 and has(printer, "stmatrix"):
             _print_stmatrix(printer, op, stored_rows=int(is_transposed))
-        elif is_transposed or (
-            panels is not None and panels.row_bytes.data < _BLOCK_COLUMNS * size
-        ):
-            _print_each(printer, op)  # a block's columns of f64 lie in two panels of 32 bytes
+        elif is_transposed or (atoms is not None and atoms.row_bytes.data < _BLOCK_COLUMNS * size):
+            _print_each(printer, op)  # a block's columns of f64 lie in two atoms of 32 bytes
         else:
             _print_pairs(printer, op)
     elif space == "global" and size >= 2:
@@ -518,7 +516,7 @@ def _float(kind: FragmentType) -> str:
 def _has_aligned_rows(printer: FunctionPrinter, op: FragmentStoreOp) -> bool:
     """Whether rows of a tile begin at multiples of 16 bytes."""
     tensor = printer.tensor(op.tensor)
-    if tensor.type.panels is not None:
+    if tensor.type.swizzle_atoms is not None:
         return True
     stride = tensor.stride(printer, 0)
     size = size_in_bytes(memory_type(tensor.type.element_type))

@@ -67,7 +67,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, max_registers: int | N
     """Prints one kernel; `max_registers` is the limit for kernels without one.
 
     Raises:
-        UnavailableError: for what the architecture lacks.
+        UnavailableError: for an operation that the architecture lacks.
     """
     check_architecture(kernel, module.target.name)
     name, bounds = entry_name(kernel.sym_name.data), launch_bounds(kernel, max_registers)
@@ -75,7 +75,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, max_registers: int | N
 
 
 def check_architecture(kernel: KernelOp, architecture: str) -> None:
-    """Refuses a kernel that needs what the architecture lacks: LLVM would end the process.
+    """Refuses a kernel with operations that the architecture lacks: LLVM would end the process.
 
     Raises:
         UnavailableError: with both architectures.
@@ -161,19 +161,19 @@ def refuse_clusters(module: ModuleOp, name: str) -> None:
 
 _WHOLE: Final = 512  # operations of a loop that is unrolled as a whole
 _FACTORS: Final = (8, 4, 2)
-_REST: Final = 4  # of what the largest factor leaves
-_ROUND: Final = 96  # operations in an iteration of an unrolled loop; a third are loads, at most, of a register each
+_REST: Final = 4  # of the iterations that remain after the largest one
+_UNROLLED: Final = 96  # operations in an iteration of an unrolled loop; a third are loads, at most, of a register each
 _CALL: Final = 12  # operations that a division or function of mathematics counts as
 
 
 def _factor(loop: scf.ForOp) -> int | None:
     """How often to unroll a loop; None leaves it to LLVM."""
     if any(isinstance(operation, WgmmaMmaOp) for operation in walk(loop)):
-        return 1  # ptxas takes seconds for eight iterations of products, and no time is won
+        return 1  # ptxas takes seconds for eight iterations of MMAs, without a speedup
     operations, trips = _operations(loop.body.block), constant_trips(loop)
     if trips and trips * operations <= _WHOLE:
         return trips
-    fitting = [factor for factor in _FACTORS if factor * operations <= _ROUND]
+    fitting = [factor for factor in _FACTORS if factor * operations <= _UNROLLED]
     return next((factor for factor in fitting if (trips or 0) % factor == 0), None)
 
 

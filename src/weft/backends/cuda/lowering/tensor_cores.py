@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor cores on NVIDIA's GPUs: `mma.sync` for a warp, `wgmma` for a warpgroup, and what a warpgroup shares.
+"""Tensor cores on NVIDIA's GPUs: `mma.sync` for a warp, `wgmma` for a warpgroup, and operations of a warpgroup.
 
-In: operations of products and warpgroups. Out: `mma.sync` and `ldmatrix`, one of each for a tile of the instruction's
+In: operations of MMAs and warpgroups. Out: `mma.sync` and `ldmatrix`, one of each for a tile of the instruction's
 size; one `asm sideeffect` for each group of `wgmma` and each wait, with the fragments' registers tied, so that they
 stay where they are; descriptors made from linear addresses. Warpgroups: a shuffle, which makes a number uniform;
 `elect.sync`; a named barrier for each, the last eight of a block's sixteen; `setmaxnreg`, with the share that a launch
@@ -95,7 +95,7 @@ class _Instruction:
         return self._emit(f"m16n8k{32 // self.size}", a, b, sums)
 
     def _as_f16(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:
-        """Two products of f16, which this machine makes of one of 8-bit floats.
+        """Two mma of f16, which this machine makes of one of 8-bit floats.
 
         Both operands' steps along K come in the same order, whichever that is.
         """
@@ -152,7 +152,7 @@ class _Instruction:
         whole = printer.let(
             f'call {result} asm "mma.sync.aligned.{shape}.row.col.{types} {", ".join(listed)};", '
             f'"{constraints}"({", ".join(values)}) convergent nounwind memory(none)',
-            "product",
+            "mma",
         )
         return [
             printer.let(f"extractvalue {result} {whole}, {place}") for place in range(groups[0])
@@ -214,9 +214,9 @@ class _Tile(NamedTuple):
     Attributes:
         lower: of each descriptor's lower half, but for the address.
         upper: the upper half.
-        across: distance of rows or columns of the product, of 8 at least, from the first.
+        across: distance of rows or columns of the result, of 8 at least, from the first.
         along: distance of steps along K.
-        is_major: whether the product's rows or columns are adjacent in memory, and not K's elements.
+        is_major: whether the result's rows or columns are adjacent in memory, and not K's elements.
     """
 
     lower: int
@@ -229,21 +229,21 @@ class _Tile(NamedTuple):
 def _tile(value: SSAValue, step: int, *, is_b: bool) -> _Tile:
     """How a tile's descriptors are made; `step` is the number of an instruction's terms along K."""
     kind: Any = value.type
-    size, swizzle = kind.element_type.size, kind.panels
+    size, swizzle = kind.element_type.size, kind.swizzle_atoms
     row = swizzle.row_bytes.data
-    panel = swizzle.panel_stride.data * size // _UNIT
+    atom = swizzle.atom_stride.data * size // _UNIT
 
     def of_column(column: int) -> int:
-        panels, inside = divmod(column * size, row)
-        return panels * panel + inside // _UNIT
+        atoms, inside = divmod(column * size, row)
+        return atoms * atom + inside // _UNIT
 
     def of_row(number: int) -> int:
         return number * row // _UNIT
 
     is_major = bool(swizzle.is_transposed.data) != is_b
-    # A group of 8 rows, whatever they are; if the columns are the product's, from one panel to the next.
+    # A group of 8 rows, whatever they are; if the columns are the result's, from one column of atoms to the next.
     upper = 8 * row // _UNIT | _SWIZZLES[row] << 30
-    lower = (panel if is_major else 1) << 16
+    lower = (atom if is_major else 1) << 16
     across, along = (of_column, of_row) if is_major else (of_row, of_column)
 
     def of_step(number: int) -> int:
@@ -284,7 +284,7 @@ def _print_wgmma(printer: FunctionPrinter, op: WgmmaMmaOp) -> None:
 
 
 def _wait_of(op: Operation | None) -> WgmmaWaitOp | None:
-    """The wait for this product alone that directly follows: one piece of assembly for both takes LLVM less time."""
+    """The wait for this MMA alone that directly follows: one piece of assembly for both takes LLVM less time."""
     if not isinstance(op, WgmmaMmaOp):
         return None
     wait = op.next_op
@@ -325,7 +325,7 @@ class _Group:
         )
 
     def add_instructions(self, op: WgmmaMmaOp, a: int, b: int, scale: str) -> None:
-        """Adds the products; `a` and `b` number the operands that have the first descriptors or A's registers."""
+        """Prints the instructions; `a` and `b` number the operands that have the first descriptors or A's registers."""
         kind: Any = op.result.type
         rows, columns = kind.dims
         elements, of_fragment = op.elements, isinstance(op.a.type, FragmentType)
@@ -354,7 +354,7 @@ class _Group:
 
     def _descriptor(self, first: int, tile: _Tile, offset: int) -> str:
         """A descriptor at a distance from the first one."""
-        # In a register of its own: of products that read one register, ptxas (13.0) drops some, whatever it held.
+        # In a register of its own: of MMAs that read one register, ptxas (13.0) drops some, whatever it held.
         number = self._descriptors
         self._descriptors += 1
         lower = f"${first}"
@@ -417,11 +417,11 @@ def _print_wgmma_wait(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
 
 
 def _work_first(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
-    """Keeps what is computed while products run before the wait for them.
+    """Keeps code between MMAs and their wait before that wait.
 
     ptxas moves a wait up over everything that does not need its results, and would wait first. It moves none of it into
     another basic block: so a branch ends the block, which is never taken, but ptxas cannot know that. LLVM and ptxas
-    move down what is used after the wait only; so the way that is never taken uses it, too.
+    sink values that are only used after the wait; so the branch that is never taken uses them, too.
     """
     size = printer.let('call i32 asm "mov.u32 $0, %dynamic_smem_size;", "=r"()')
     never, wait = printer.new_label("never"), printer.new_label("wait")
@@ -438,7 +438,7 @@ def _work_first(printer: FunctionPrinter, op: WgmmaWaitOp) -> None:
 
 
 def _used_later(printer: FunctionPrinter, op: WgmmaWaitOp) -> list[tuple[str, str]]:
-    """Registers, and their types, of fragments computed since the last product that only what follows the wait uses."""
+    """Registers, and their types, of fragments computed since the last MMA and used only after the wait."""
     found: list[tuple[str, str]] = []
     passed: set[Operation] = set()
     before = op.prev_op
