@@ -230,3 +230,93 @@ def test_counter_of_multiples_needs_no_check_of_alignment(bounds, is_checked, en
         names = SimpleNamespace(**{name: SimpleNamespace(x=x) for name, x in sizes.items()})
         counted = eval(f"range({bounds})", {"weft": names, "a": a})
         assert out[thread] == sum(a[i : i + 4].sum() for i in counted)
+
+
+HOST_PROMISE = """
+@weft.kernel
+def kernel(a: weft.Tensor, n: weft.i32, out: weft.Tensor):
+    if n % 8 != 0 or a.shape[1] % 8 != 0:
+        out[1] = 12345
+    out[0] = weft.i32(n % 8) + weft.i32(a.shape[1] % 8)
+
+@weft.jit
+def host(a: weft.Tensor, n: weft.i32, out: weft.Tensor):
+    {promise}
+    kernel({passed}, out).launch(grid=1, block=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("promise", "passed"),
+    [
+        ("weft.assume(n % 8 == 0 and a.shape[1] % 8 == 0)", "a, n"),
+        ("weft.assume(n % 4 == 0 and a.shape[1] % 8 == 0)", "a[1:], 2 * n"),
+        ("weft.assume(a.shape[1] % 16 == 0)", "a[:, : a.shape[1] // 2], 8 * n + a.shape[1]"),
+        (
+            "weft.assume(a.shape[1] % 8 == 0)\n    if n > 2:\n        n = 16\n    else:\n        n = 8 * n",
+            "a, n",
+        ),
+        (
+            "weft.assume(a.shape[1] % 8 == 0)\n    k = 0\n    for _ in range(n):\n        k += 8",
+            "a, k",
+        ),
+        ("weft.assume(a.strides[0] == 8 * n and a.shape[1] % 8 == 0)", "a, weft.i32(a.strides[0])"),
+    ],
+)
+def test_kernels_know_what_a_host_function_promises_and_computes(promise, passed):
+    host = define(HOST_PROMISE.format(promise=promise, passed=passed))["host"]
+    a, out = np.zeros((3, 16), np.int32), np.full(2, 5, np.int32)
+    host(a, 2 if "strides" in promise else 8, out)
+    assert out.tolist() == [0, 5]
+    kinds = (
+        weft.fake_tensor(weft.i32, ("m", "n"), layout="inner"),
+        8,
+        weft.fake_tensor(weft.i32, (2,)),
+    )
+    assert "12345" not in weft.compile(host, *kinds, options="--gpu-arch sm_90a").ptx
+    unknown = define(HOST_PROMISE.format(promise="k = n", passed=passed))["host"]
+    assert "12345" in weft.compile(unknown, *kinds, options="--gpu-arch sm_90a").ptx
+
+
+def test_a_wrong_promise_of_a_host_function_fails_the_call_on_every_path():
+    source = HOST_PROMISE.format(
+        promise="weft.assume(n % 8 == 0)\n    weft.assume(n < a.shape[0])",
+        passed="a, n",
+    )
+    host = define(source)["host"]
+    a, out = np.zeros((30, 8), np.int32), np.full(1, 5, np.int32)
+    compiled = weft.compile(host, a, 8, out)
+    for call in (host, compiled, lambda *given: compiled.prepare(*given)()):
+        call(a, 16, out)
+        assert out[0] == 0
+        for wrong, line in ((12, 10), (32, 11)):
+            with pytest.raises(
+                AssertionError, match=rf"{line}\): weft.assume, which promises this"
+            ):
+                call(a, wrong, out)
+
+
+@pytest.mark.parametrize(
+    ("options", "is_checked"),
+    [
+        ("", False),
+        ("--enable-assertions", True),
+        ("--sanitize=bounds", True),
+    ],
+)
+def test_a_gpu_checks_promises_where_it_checks_the_program(options, is_checked):
+    source = """
+@weft.kernel
+def kernel(a: weft.Tensor, n: weft.i32):
+    weft.assume(n % 8 == 0)
+    a[0] = 1.0
+
+@weft.jit
+def host(a: weft.Tensor, n: weft.i32):
+    kernel(a, n).launch(grid=1, block=1)
+"""
+    vector = weft.fake_tensor(weft.f32, ("n",))
+    compiled = weft.compile(
+        define(source)["host"], vector, 8, options=f"--gpu-arch sm_90a {options}"
+    )
+    assert ("which promises this" in compiled.llvm_ir) == is_checked

@@ -62,6 +62,7 @@ TEXT = f"""builtin.module {{
     simt.printf "done"
     simt.assert %c, "c holds"
     simt.assume %c
+    simt.assume checked %c
     simt.check %c, "out_of_bounds" "" "read" 1 values(%n, %s)
     simt.exit
     simt.return

@@ -209,33 +209,39 @@ def emit_assert(builder: Builder, condition: object, text: str) -> None:
     builder.emit(AssertOp(truth(builder, condition).ssa, text))
 
 
-@operation
+@operation(on_host=True)
 def assume(builder: Builder, condition: object) -> None:
     """Promises that a condition holds whenever a thread comes here, so that the compiler may leave out what tests it.
 
-    On a GPU it adds no instruction, and where it does not hold anything may happen. On the CPU it is an assertion: a
-    wrong promise fails the launch, with its line, block and thread. A condition true at compile time adds nothing. It
+    On a GPU it adds no instruction, and where it does not hold the kernel may do anything. It is an assertion on the
+    CPU, on a GPU under the sanitizer or with ``--enable-assertions``, and in host functions, where it fails the call: a
+    wrong promise is an error with its line. A condition true at compile time adds nothing. It
     may say that a number is a multiple (``weft.assume(n % 4 == 0)``), is positive, or is below a length tested later.
     Operations after it that need alignment know the powers of two that it says, of a dim or a stride, too: after
-    ``weft.assume(a.shape[1] % 8 == 0)`` a row of ``a`` is known to begin at a multiple of 8 elements.
+    ``weft.assume(a.shape[1] % 8 == 0)`` a row of ``a`` is known to begin at a multiple of 8 elements. What a host
+    function promises of dims, strides and numbers is known in the kernels that it passes them to.
 
     Args:
-        condition: a number, or any compile-time value.
+        condition: a comparison, or comparisons joined by ``and``; a bool.
 
     Raises:
-        TypeMismatchError: for a tensor or a stream.
-        AssertionError: from the launch on the CPU, where it does not hold.
+        TypeMismatchError: for anything else, such as the remainder ``n % 8``.
+        AssertionError: where it is checked and does not hold.
 
     Example:
         ``weft.assume(n > 0); weft.assume(n % 4 == 0)``
     """
-    if is_staged(condition) or not condition:
-        found = (
-            truth(builder, condition)
-            if is_staged(condition)
-            else constant(builder, False, types.bool_)
+    if isinstance(condition, bool):
+        if condition:
+            return
+        condition = constant(builder, False, types.bool_)
+    if not isinstance(condition, Scalar) or not condition.dtype.is_bool:
+        raise TypeMismatchError(
+            "ASSUME_CONDITION",
+            f"assume: expected a condition, received {describe(condition)}",
+            hint="write a comparison, such as weft.assume(n % 8 == 0)",
         )
-        note_assumed(builder, builder.emit(AssumeOp(found.ssa)))
+    note_assumed(builder, builder.emit(AssumeOp(condition.ssa)))
 
 
 @operation(name="print", on_host=True)

@@ -15,7 +15,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, StringAttr, i32, i64
+from xdsl.dialects.builtin import (
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    UnitAttr,
+    i32,
+    i64,
+)
 from xdsl.ir import Block, BlockArgument, Region
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import Pure
@@ -25,7 +33,7 @@ from weft.dialects.builder import ELEMENT_TYPE, constant_integer
 from weft.dialects.flow import walk
 from weft.dialects.nvgpu.mma import LoadMatrixOp
 from weft.dialects.nvgpu.threads import MapSharedOp
-from weft.dialects.simt.debug import AssertOp, CheckOp, EventOp
+from weft.dialects.simt.debug import AssertOp, AssumeOp, CheckOp, EventOp
 from weft.dialects.simt.fragment import (
     FragmentFillOp,
     FragmentLoadOp,
@@ -401,11 +409,13 @@ def _sum(value: SSAValue) -> arith.AddiOp | arith.SubiOp | arith.MuliOp | None:
 
 
 def skip_bad_accesses(module: ModuleOp) -> None:
-    """Puts each access under its checks, which stand before it."""
+    """Puts each access under its checks, which stand before it, and has what is assumed checked."""
     for kernel in module.body.block.ops:
         conditions: list[SSAValue] = []
         for op in list(walk(kernel)) if isinstance(kernel, KernelOp) else ():
-            if isinstance(op, CheckOp):
+            if isinstance(op, AssumeOp):
+                op.properties["checked"] = UnitAttr()
+            elif isinstance(op, CheckOp):
                 if op.ends is None:
                     conditions.append(op.condition)
             elif conditions and is_checked(op):

@@ -1,5 +1,5 @@
 // RUN: skip_bad_accesses
-// An access stands under all of its checks, whatever they compute between them; a read that is left out is 0, of whatever type. What has no check stays, and what has one that ends the launch.
+// An access stands under all of its checks, whatever they compute between them; a read that is left out is 0, of whatever type. What has no check stays, and what has one that ends the launch. What is assumed is checked.
 
 // SKIP_BAD_ACCESSES:      simt.kernel @half(%a: !simt.tensor<f16, [?, ?], contiguous, global, dims 32, offsets 32, align 2>, %first: i1, %second: i1, %wide: i64) {
 // SKIP_BAD_ACCESSES-NEXT:   %i = simt.thread_idx "x" : i32
@@ -20,6 +20,7 @@
 // SKIP_BAD_ACCESSES-NEXT:   scf.if %first {
 // SKIP_BAD_ACCESSES-NEXT:     simt.store %x, %a[%i, %i : i32, i32] : f16, !simt.tensor<f16, [?, ?], contiguous, global, dims 32, offsets 32, align 2>
 // SKIP_BAD_ACCESSES-NEXT:   }
+// SKIP_BAD_ACCESSES-NEXT:   simt.assume checked %first
 // SKIP_BAD_ACCESSES-NEXT:   simt.return
 // SKIP_BAD_ACCESSES-NEXT: }
 
@@ -33,5 +34,6 @@ simt.kernel @half(%a: !simt.tensor<f16, [?, ?], contiguous, global, dims 32, off
   simt.store %x, %a[%i, %i : i32, i32] : f16, !simt.tensor<f16, [?, ?], contiguous, global, dims 32, offsets 32, align 2>
   simt.check %first, "out_of_bounds" "" "written" 1 values(%wide, %wide)
   simt.store %x, %a[%i, %i : i32, i32] : f16, !simt.tensor<f16, [?, ?], contiguous, global, dims 32, offsets 32, align 2>
+  simt.assume %first
   simt.return
 }

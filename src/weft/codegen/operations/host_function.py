@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import func
 
 from weft import _native
-from weft.codegen.llvm.function_printer import UNLIKELY, FunctionPrinter, TensorValue
+from weft.codegen.llvm.function_printer import LIKELY, UNLIKELY, FunctionPrinter, TensorValue
 from weft.codegen.llvm.types import global_name, llvm_type, memory_type, size_in_bytes, widened
 from weft.codegen.operations.launch import (
     numbered_kernel,
@@ -23,6 +23,7 @@ from weft.codegen.operations.memory import byte_of_bool
 from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
+from weft.dialects.simt.debug import AssumeOp
 from weft.dialects.simt.memory import ArgumentNumberOp, CheckDistinctOp, ScratchOp
 from weft.dialects.simt.threads import MaxClustersOp, MultiprocessorsOp
 from weft.dialects.simt.types import DYNAMIC, TensorType, array_bytes, elements_in_a_byte
@@ -180,6 +181,17 @@ def _print_check_distinct(printer: FunctionPrinter, op: CheckDistinctOp) -> None
     printer.start(good)
 
 
+def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
+    """Leaves the host function with an error where the condition does not hold."""
+    good, bad = printer.new_label("assumed"), printer.new_label("wrong")
+    printer.branch_if(printer.values[op.condition], good, bad, LIKELY)
+    printer.start(bad)
+    where = source_location(op.location)
+    place = "" if where is None else f"{where.function} ({where})"
+    print_failure(printer, "assumption", place, "weft.assume, which promises this")
+    printer.start(good)
+
+
 def print_failure(
     printer: FunctionPrinter, kind: str, place: str, expected: str, *values: str
 ) -> None:
@@ -265,6 +277,7 @@ def _print_return(printer: FunctionPrinter, op: Operation) -> None:
 
 HOST: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     ArgumentNumberOp: _print_argument_number,
+    AssumeOp: _print_assume,
     CheckDistinctOp: _print_check_distinct,
     func.ReturnOp: _print_return,
     MaxClustersOp: _print_max_clusters,

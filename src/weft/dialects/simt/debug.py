@@ -74,14 +74,18 @@ class AssertOp(BaseOperation):
 
 @operation_definition
 class AssumeOp(BaseOperation):
-    """Promises that `condition` holds here: on a GPU code is made for that case alone, the CPU checks it."""
+    """Promises that `condition` holds here: on a GPU code is made for that case alone, unless it is `checked` there.
+
+    The CPU and host functions check it always.
+    """
 
     name = "simt.assume"
 
     condition: Operand = operand(i1)
+    checked: Flag = flag(default=False)
 
     traits = traits_def(MemoryWriteEffect())
-    assembly_format = "$condition attr-dict"
+    assembly_format = "(`checked` $checked^)? $condition attr-dict"
 
 
 CHECKS: Final = _native.CHECK_KINDS

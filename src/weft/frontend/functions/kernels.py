@@ -45,10 +45,10 @@ from weft.frontend.syntax import ARRAY_HINT
 from weft.language.control import StaticValue
 from weft.language.numbers.convert import constant, floats_beside
 from weft.language.numbers.promises import (
+    argument_divisor,
     known_multiples,
     promise_tensor,
     promised,
-    promised_divisor,
 )
 from weft.language.threads.each import check_iterations
 from weft.language.values import Scalar, Stream, Tensor, TensorMap, describe
@@ -406,7 +406,7 @@ def _arguments(
         if isinstance(leaf, Tensor):
             made.multiples = known_multiples(builder, leaf.ssa)
         elif isinstance(leaf, Scalar):
-            made.multiples = ((promised_divisor(builder, leaf.ssa),), ())
+            made.multiples = ((argument_divisor(builder, leaf),), ())
         found.append(made)
     return found
 

@@ -137,9 +137,11 @@ def promised_dim(builder: Builder, tensor: SSAValue, dimension: int) -> int:
     return power_of_two(_promised(builder, (DimOp, tensor, dimension)))
 
 
-def promised_divisor(builder: Builder, value: SSAValue) -> int:
-    """The divisor of an integer, or of the dim that it is, by its signature; 1 if it is computed."""
-    return _promised(builder, _key(value))
+def argument_divisor(builder: Builder, value: Scalar) -> int:
+    """The divisor of a number that a launch passes; 1 for a constant, so that kernels are the same for all of them."""
+    if value.constant is not None or not value.dtype.is_integer:
+        return 1
+    return divisor_of(builder, value.ssa, is_signed=value.dtype.is_signed) or 1
 
 
 def _promised(builder: Builder, key: Hashable) -> int:

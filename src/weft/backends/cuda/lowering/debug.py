@@ -31,7 +31,7 @@ from weft.location import UNKNOWN_LOCATION
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from xdsl.ir import Operation
+    from xdsl.ir import Operation, SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
     from weft.codegen.llvm.module_printer import ModulePrinter
@@ -59,6 +59,9 @@ def _print_printf(printer: FunctionPrinter, op: PrintfOp) -> None:
 
 
 def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
+    if op.checked is not None or printer.module.enable_assertions:
+        print_check(printer, op, op.condition, "weft.assume, which promises this")
+        return
     callee = printer.module.declare("llvm.assume", "void (i1)")
     printer.line(f"call void {callee}(i1 {printer.values[op.condition]})")
 
@@ -123,15 +126,19 @@ def _print_check(printer: FunctionPrinter, op: CheckOp) -> None:
 
 
 def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
-    if not printer.module.enable_assertions:
-        return
+    if printer.module.enable_assertions:
+        print_check(printer, op, op.condition, op.text.data)
+
+
+def print_check(printer: FunctionPrinter, op: Operation, condition: SSAValue, text: str) -> None:
+    """Writes a finding and ends the thread where a condition does not hold."""
     good, bad = printer.new_label("asserted"), printer.new_label("failed")
-    printer.branch_if(printer.values[op.operands[0]], good, bad)
+    printer.branch_if(printer.values[condition], good, bad)
     printer.start(bad)
     position = source_position(op.location)
     place = f"{position.filename.data}:{position.line.data}" if position else ""
     kernel = kernel_of(op)
-    site = _site(printer, (_ASSERTION, 0, 0), (kernel.sym_name.data, place, op.text.data))
+    site = _site(printer, (_ASSERTION, 0, 0), (kernel.sym_name.data, place, text))
     _record(printer, _INLINED, site, [])
     if _counts_threads(kernel):
         _trap_once_written(printer)
