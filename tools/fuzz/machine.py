@@ -357,7 +357,7 @@ class Machine:
             Tensor=None,
             Constexpr=None,
             jit=lambda function: function,
-            kernel=lambda function: _Kernel(self, function),
+            kernel=self._kernel,
             thread_idx=_Coordinate(lambda: self.thread),
             block_idx=_Coordinate(lambda: self.block),
             block_dim=_Coordinate(lambda: self.block_size),
@@ -374,6 +374,10 @@ class Machine:
             static_range=range,
             unroll=lambda values, factor: values,
         )
+
+    def _kernel(self, function: Any = None, *, restrict: object = ()) -> Any:
+        """A kernel; what `restrict` promises changes no result."""
+        return self._kernel if function is None else _Kernel(self, function)
 
     def _local(self, shape: Any, dtype: Type) -> Array:
         dims = shape if isinstance(shape, tuple) else (shape,)

@@ -73,6 +73,7 @@ class Writer:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self._restricting = random.Random(f"restrict {seed}")
         self.expressions = Expressions(self.random)
         self.block = self.random.choice((32, 32, 64, 33, 48))
         self.grid = self.random.choice((1, 2, 3))
@@ -445,6 +446,13 @@ class Writer:
         self.helpers.append(Helper(f"h{number}", parameters, results))
         return self.nested(f"def h{number}({', '.join(names)}):", body)
 
+    def _decorator(self) -> str:
+        """A kernel's; the arrays of a call never overlap."""
+        tensors = [*self.inputs, *self.outputs, "counters"]
+        some = [name for name in tensors if self._restricting.random() < 0.5]
+        chosen = self._restricting.choice(("", "", "True", f"{some}"))
+        return f"@weft.kernel(restrict={chosen})" if chosen else "@weft.kernel"
+
     def _head(self, name: str) -> str:
         """A kernel's or the host function's. All have the same parameters."""
         listed = [f"{tensor}: weft.Tensor" for tensor in (*self.inputs, *self.outputs, "counters")]
@@ -501,7 +509,7 @@ class Writer:
         body += self._written(place, 1 if is_short else None)
         lines += self.nested(f"for {index} in weft.each({extent}):", body)
         self.spread.add(name)
-        return ["@weft.kernel", *self.nested(self._head(name), lines)]
+        return [self._decorator(), *self.nested(self._head(name), lines)]
 
     def kernel(self, name: str) -> list[str]:
         """A kernel whose threads know which they are."""
@@ -538,7 +546,7 @@ class Writer:
             lines += self.block_of(place, 2)
         lines += self._written(place)
         self.exchanged = []
-        return ["@weft.kernel", *self.nested(self._head(name), lines)]
+        return [self._decorator(), *self.nested(self._head(name), lines)]
 
     def host(self, kernels: list[str]) -> list[str]:
         """The host function: arithmetic, branches, loops, and launches in them."""
