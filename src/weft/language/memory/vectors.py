@@ -18,6 +18,7 @@ from weft.dialects.simt.memory import (
     VECTOR_BYTES,
     LoadVectorOp,
     StoreVectorOp,
+    ViewOp,
 )
 from weft.errors import TypeMismatchError, ValueRangeError, WeftError
 from weft.language.debug import emit_assert
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
+    from weft.dialects.simt.types import TensorType
 
 
 _COUNTS: Final = (2, 4, 8, 16)
@@ -169,7 +171,7 @@ def adjacent_place(
             "VECTOR_ALIGNMENT",
             f"{name}: {number} {tensor.dtype} take {size} bytes, and {tensor.name} is known to be aligned "
             f"to {known}",
-            hint=f"annotate it weft.fake_tensor(weft.{tensor.dtype}, shape, alignment_bytes={size})",
+            hint=_alignment_hint(tensor, number, size),
         )
     for dimension in range(tensor.rank - 1):
         step = stride(builder, tensor, dimension)
@@ -185,6 +187,20 @@ def adjacent_place(
     dtype = types.i32 if last.type == i32 else types.i64
     _check_multiple(builder, name, f"the last index of {tensor.name}", Scalar(last, dtype), number)
     return places
+
+
+def _alignment_hint(tensor: Tensor, number: int, size: int) -> str:
+    """What is missing: for a part of an aligned tensor a divisor of its strides, else the alignment."""
+    whole, name = tensor.ssa, tensor.name.partition("[")[0]
+    while isinstance(whole.owner, ViewOp):
+        whole = whole.owner.source
+    kind = cast("TensorType", whole.type)
+    if whole is tensor.ssa or kind.alignment_bytes.data % size or kind.rank < 2:
+        return f"annotate it weft.fake_tensor(weft.{tensor.dtype}, shape, alignment_bytes={size})"
+    return (
+        f"{name} is aligned; promise that so are its parts, as by "
+        f"weft.assume({name}.strides[0] % {number} == 0), and begin them at multiples of {number}"
+    )
 
 
 def _count(name: str, tensor: Tensor, count: object) -> int:
