@@ -80,6 +80,7 @@ struct RaceDetector::Quick {
 inline bool RaceDetector::access_elements(const weft_check_site& site, int64_t block, int64_t thread,
                                           const char* address, int32_t count) {
   if (quick_.block != block || (site.flags & kOrders) != 0) return false;
+  if (site.sharer != 0 && (site.flags & WEFT_ACCESS_READS) != 0) return false;
   if ((site.flags & WEFT_ACCESS_SHARED) != 0 && !quick_.is_own(address)) return false;
   const ThreadClock& clock = quick_.threads[thread];
   const bool begins = (site.flags & WEFT_ACCESS_SHARED) != 0 && quick_.first != 0;
@@ -134,6 +135,7 @@ inline bool RaceDetector::access_one(const weft_check_site& site, int64_t block,
     found->write = {};
   }
   if (!is_past(found->read.bits)) return false;
+  if (site.sharer != 0 && is_overwritten(found->write, site)) return false;
   found->read = record_at(site, epoch);
   return true;
 }

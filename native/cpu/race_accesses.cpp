@@ -134,6 +134,15 @@ void RaceDetector::check_history(History& cell, const Access& access) {
     is_unwritten_ = true;
     see(WEFT_CHECK_uninitialized, access.record);
   }
+  if ((flags & WEFT_ACCESS_READS) != 0 && (flags & WEFT_ACCESS_UNINIT) != 0) {
+    const Record& last = cell.atomic.bits != 0 ? cell.atomic : cell.write;
+    if (is_overwritten(last, access.site)) {
+      is_unwritten_ = true;
+      const bool is_first = seen_.kind < 0;
+      see(WEFT_CHECK_uninitialized, access.record);
+      if (is_first) seen_.overwritten = last;
+    }
+  }
   if ((flags & WEFT_ACCESS_LOCAL) == 0) {
     const bool is_first = seen_.kind < 0;
     if (check_record(cell.write, access) && check_record(cell.atomic, access) &&

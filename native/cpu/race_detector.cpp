@@ -250,12 +250,13 @@ void RaceDetector::complete(const Access& access, const int64_t* values, Report&
   const std::string array = site.rank == 0 && access.is_copy ? site.array : elements_text(site, values);
   const std::string done = array + (site.count == 1 ? " is " : " are ") + site.access;
   report.kind = seen_.kind;
-  if (seen_.kind == WEFT_CHECK_uninitialized) {
+  if (seen_.kind == WEFT_CHECK_uninitialized && seen_.overwritten.bits == 0) {
     report.said = done + (site.count == 1 ? ", and no thread has written it"
                                           : ", and no thread has written all of them");
     return;
   }
-  const Record& other = seen_.other;
+  const bool is_overwritten = seen_.kind == WEFT_CHECK_uninitialized;
+  const Record& other = is_overwritten ? seen_.overwritten : seen_.other;
   const weft_check_site& there = site_of(other);
   const Owner owner = owner_of(other);
   const bool is_other_copy = Epochs::is_async(other.epoch());
@@ -273,7 +274,10 @@ void RaceDetector::complete(const Access& access, const int64_t* values, Report&
   const std::string by = (site.flags & WEFT_ACCESS_MMA) != 0 ? " by a wgmma"
                          : access.is_copy                    ? " by a copy"
                                                              : "";
-  if (seen_.kind == WEFT_CHECK_race) {
+  if (is_overwritten) {
+    report.said = done + ", and its memory holds what " + who + " wrote to " + there.array +
+                  ": the arrays reuse memory";
+  } else if (seen_.kind == WEFT_CHECK_race) {
     report.said = done + ", and " + who + it + ": nothing orders the two";
   } else if (is_other_copy) {
     report.said = done + by + " while " + who + it + ": nothing waits for its end";

@@ -125,6 +125,7 @@ class RaceDetector {
     Memory* memory = nullptr;       // of another block, by an access whose record is `other`
     const char* begin = nullptr;    // of the access
     int64_t length = 0;
+    Record overwritten = {};  // the write to another array in the same memory, where one is read after it
   };
   // A read of memory that no thread had written: a race if one writes it yet, and nothing orders the two.
   struct Unwritten {
@@ -193,6 +194,13 @@ class RaceDetector {
   int32_t check_range(const Access& access, const void* address, int64_t bytes);
   bool continues() const { return (coresident_ & WEFT_LAUNCH_CONTINUES) != 0; }
   void see(int32_t kind, const Record& other);
+  // Whether an element was written as one of another array, whose memory is reused.
+  bool is_overwritten(const Record& write, const weft_check_site& site) const {
+    const int32_t sharer = site.sharer;
+    if (sharer == 0 || write.bits == 0) return false;
+    const int32_t other = site_of(write).sharer;
+    return other != 0 && other != sharer;
+  }
   void answer();
   // Lets the accesses of the block that runs be quick, unless something has to be settled before.
   void begin_quick();

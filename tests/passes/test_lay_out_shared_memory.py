@@ -75,3 +75,54 @@ def test_a_whole_block_may_be_used_and_not_a_byte_more():
         "the shared arrays of 'k0' take 232449 bytes up to this one; a block has at most 232448"
     )
     assert str(caught.value.location) == "k.py:11"
+
+
+def reusing(*arrays):
+    """A kernel with arrays that have a fourth part: the numbers of those whose memory they reuse."""
+    lines = []
+    for n, (element, dims, align, reused) in enumerate(arrays):
+        kind = shared(element, dims, align)
+        names = ", ".join(f"%a{one}" for one in reused)
+        kinds = ", ".join(shared(*arrays[one][:3]) for one in reused)
+        reuses = f" reuses({names} : {kinds})" if reused else ""
+        lines.append(f'%a{n} = simt.shared{reuses} : {kind} loc("k.py":{n + 10}:5)')
+    text = "simt.kernel @k() {\n" + "\n".join(lines) + "\nsimt.return\n}"
+    module = Parser(make_context(), text).parse_module()
+    lay_out_shared_memory(module)
+    module.verify()
+    return module.body.block.first_op
+
+
+def test_an_array_begins_where_those_do_whose_memory_it_reuses():
+    kernel = reusing(
+        ("f32", (64,), 16, []),
+        ("f32", (32,), 16, []),
+        ("i32", (80,), 16, [1, 0]),
+        ("f16", (8,), 16, [2]),
+    )
+    assert offsets(kernel) == [0, 256, 0, 0]
+    assert kernel.shared_memory_bytes == 384
+
+
+def test_reused_memory_is_aligned_for_all_its_arrays():
+    kernel = reusing(
+        ("i8", (3,), 1, []),
+        ("f32", (512,), 16, []),
+        ("f32", (8,), 16, [1]),
+        ("f16", (1024,), 1024, [2, 1]),
+    )
+    assert offsets(kernel) == [0, 1024, 1024, 1024]
+    assert kernel.shared_memory_bytes == 1024 + 2048
+
+
+def test_reused_memory_is_large_enough():
+    with pytest.raises(
+        ValueRangeError, match="takes 260 bytes; the memory of reuse= has 256"
+    ) as caught:
+        reusing(("f32", (64,), 16, []), ("f32", (65,), 16, [0]))
+    assert caught.value.location.line == 11
+
+
+def test_reused_arrays_lie_side_by_side():
+    with pytest.raises(ValueRangeError, match="an array of 64 bytes is between them"):
+        reusing(*[("f32", (16,), 16, [])] * 3, ("f32", (32,), 16, [0, 2]))

@@ -291,7 +291,7 @@ typedef struct weft_check_site {
   int32_t count;        // adjacent elements along the last dimension that are accessed at once
   int32_t bytes;        // of an element
   int32_t flags;        // bits of enum weft_access_flag
-  int32_t padding;
+  int32_t sharer;       // the array's number among those of a kernel that reuse memory; 0: none of them
 } weft_check_site;
 
 #define WEFT_RUNTIME_TABLE(ROW)                                                                              \

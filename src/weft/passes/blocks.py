@@ -24,7 +24,7 @@ from weft.errors import CompileError, ValueRangeError
 from weft.types.launch_limits import BLOCK, MOST_SHARED_BYTES, MOST_THREADS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from xdsl.dialects.builtin import ModuleOp
 
@@ -87,11 +87,12 @@ _FEWER_THREADS: Final = (
 def lay_out_shared_memory(module: ModuleOp) -> None:
     """Places each kernel's shared arrays in the block's one buffer, in program order, aligned as types require.
 
-    Arrays with elements per thread get them for the kernel's block size, or for its most threads.
+    Arrays with elements per thread get them for the kernel's block size, or for its most threads. An array that reuses
+    others begins where the first of those does, which is aligned for both.
 
     Raises:
         ValueRangeError: if a kernel's arrays exceed a block's shared memory; located at the first array that does not
-            fit.
+            fit; or if one does not fit the memory that it reuses.
     """
     for kernel in module.body.block.ops:
         if isinstance(kernel, KernelOp):
@@ -99,11 +100,39 @@ def lay_out_shared_memory(module: ModuleOp) -> None:
 
 
 def _lay_out(kernel: KernelOp) -> None:
+    arrays = list(_arrays(kernel))
+    aligned: dict[SharedOp, int] = {}
+    while (first := _place(kernel, arrays, aligned)) is not None:
+        array, alignment = first
+        aligned[array] = alignment
+
+
+def _place(
+    kernel: KernelOp, arrays: Sequence[SharedOp], aligned: dict[SharedOp, int]
+) -> tuple[SharedOp, int] | None:
+    """Places the arrays; returns one that has to be aligned better, for an array in its memory.
+
+    Args:
+        kernel: whose arrays they are.
+        arrays: in program order, in which those whose memory is reused come first.
+        aligned: what arrays are aligned to beyond what their types say.
+    """
     end = 0
-    for array in _arrays(kernel):
-        tensor_type = array.result.type
-        offset = _aligned(end, tensor_type.alignment_bytes.data)
-        end = offset + _used_bytes(kernel, array)
+    places: dict[SharedOp, tuple[int, int]] = {}
+    firsts: dict[SharedOp, SharedOp] = {}
+    for array in arrays:
+        alignment = array.result.type.alignment_bytes.data
+        size = _used_bytes(kernel, array)
+        if array.reused:
+            first = min(array.reused_arrays, key=lambda one: places[one][0])
+            firsts[array] = firsts.get(first, first)
+            offset = places[first][0]
+            if offset % alignment:
+                return firsts[array], alignment
+            _check_reused(array, offset + size, places)
+        else:
+            offset = _aligned(end, max(alignment, aligned.get(array, 1)))
+            end = offset + size
         if end > MOST_SHARED_BYTES:
             raise ValueRangeError(
                 "SHARED_TOO_LARGE",
@@ -112,10 +141,38 @@ def _lay_out(kernel: KernelOp) -> None:
                 hint=_SMALLER if array.per_thread is None or kernel.block_size else _FEWER_THREADS,
                 location=source_location(array.location),
             )
+        places[array] = offset, offset + size
         array.offset = IntegerAttr(offset, i64)
     if end:
         total = _aligned(end, SHARED_MEMORY_ALIGNMENT)
         kernel.shared_memory_bytes_attr = IntegerAttr(total, i64)
+    return None
+
+
+def _check_reused(array: SharedOp, end: int, places: Mapping[SharedOp, tuple[int, int]]) -> None:
+    """An array fits the memory of those that it reuses, and reaches no other's."""
+    begin = min(places[one][0] for one in array.reused_arrays)
+    last = max(places[one][1] for one in array.reused_arrays)
+    location = source_location(array.location)
+    if end > last:
+        raise ValueRangeError(
+            "SHARED_REUSE",
+            f"the array takes {end - begin} bytes; the memory of reuse= has {last - begin}",
+            hint="name more arrays, made one after the other, as a tuple, or use a smaller array",
+            location=location,
+        )
+    reached = set(array.reused_arrays)
+    for one in reversed(list(places)):  # whose memory is reused comes before
+        if one in reached:
+            reached.update(one.reused_arrays)
+    for other, (start, stop) in places.items():
+        if not other.reused and other not in reached and start < end and begin < stop:
+            raise ValueRangeError(
+                "SHARED_REUSE",
+                f"the arrays of reuse= do not lie side by side: an array of {stop - start} bytes is between them",
+                hint="make the arrays of reuse= one after the other",
+                location=location,
+            )
 
 
 def _used_bytes(kernel: KernelOp, array: SharedOp) -> int:
@@ -126,6 +183,13 @@ def _used_bytes(kernel: KernelOp, array: SharedOp) -> int:
         threads = most if kernel.block_size is None else prod(kernel.block_size)
         dims = (array.per_thread.value.data * threads,)
     return array_bytes(dims, tensor_type.element_type)
+
+
+def overlapping_arrays(kernel: KernelOp) -> list[SharedOp]:
+    """The shared arrays that lie in each other's memory, in program order."""
+    arrays = list(_arrays(kernel))
+    found = {one for array in arrays if array.reused for one in (array, *array.reused_arrays)}
+    return [array for array in arrays if array in found]
 
 
 def _arrays(kernel: KernelOp) -> Iterator[SharedOp]:

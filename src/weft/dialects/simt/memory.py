@@ -352,7 +352,7 @@ class SharedOp(BaseOperation):
 
     `offset` counts bytes from the start of the block's buffer; the pass lay_out_shared_memory sets it. With
     `per_thread` only that many elements per thread of a block are used: the array's size is that of the largest
-    block there is, and its memory that of the kernel's.
+    block there is, and its memory that of the kernel's. An array that `reuses` others lies in their memory.
     """
 
     name = "simt.shared"
@@ -362,11 +362,22 @@ class SharedOp(BaseOperation):
     offset = opt_prop_def(IntegerAttr.constr(i64))
     result: Result[TensorType] = result(TensorType)
     per_thread: OptInteger = opt_integer(i64, default=None)
+    reused: Operands = operands(TensorType, default=())
 
-    assembly_format = "(`at` $offset^)? (`per_thread` $per_thread^)? attr-dict `:` type($result)"
+    assembly_format = (
+        "(`at` $offset^)? (`per_thread` $per_thread^)? (`reuses` `(` $reused^ `:` type($reused) `)`)? "
+        "attr-dict `:` type($result)"
+    )
+
+    @property
+    def reused_arrays(self) -> list[SharedOp]:
+        """Those in whose memory it lies."""
+        return [array.owner for array in self.reused if isinstance(array.owner, SharedOp)]
 
     def verify_(self) -> None:
         tensor_type = _check_shared(self.result)
+        if len(self.reused_arrays) != len(self.reused):
+            raise VerifyException("an array reuses the memory of arrays of simt.shared")
         if DYNAMIC in tensor_type.dims:
             raise VerifyException("simt.shared makes an array of static shape")
         if tensor_type.layout.data not in ("contiguous", "swizzled"):

@@ -19,6 +19,7 @@ from weft.dialects.simt.memory import (
     AllocaOp,
     DynamicSharedOp,
     GlobalScratchOp,
+    ReinterpretOp,
     ScratchOp,
     SharedOp,
 )
@@ -158,7 +159,14 @@ def static_shape(shape: object, what: str) -> tuple[int, ...]:
 
 
 @operation
-def shared(builder: Builder, shape: object, dtype: object, swizzle: object = None) -> Tensor:
+def shared(
+    builder: Builder,
+    shape: object,
+    dtype: object,
+    swizzle: object = None,
+    *,
+    reuse: object = None,
+) -> Tensor:
     """An uninitialized array shared by the threads of a block, read and written like any tensor.
 
     Each call makes an array: a helper that is called twice makes two, and so do unrolled iterations. All iterations of
@@ -170,20 +178,26 @@ def shared(builder: Builder, shape: object, dtype: object, swizzle: object = Non
         shape: an int, or a tuple of at most 8; constants of at least 1.
         dtype: type of the elements, such as ``weft.f32``.
         swizzle: None, or 32, 64 or 128: the last two dims lie in swizzle atoms of 8 rows of so many bytes, in which
-        adjacent
-            rows exchange their 16-byte chunks, as the tensor cores and `tma` read and write them. Everything that
-            accesses the array knows of it. Rows are as wide as an atom or a multiple of it, and 8 of them a multiple.
+            adjacent rows exchange their 16-byte chunks, as the tensor cores and `tma` read and write them. Everything
+            that accesses the array knows of it. Rows are as wide as one atom or several, and a multiple of 8 in number.
+        reuse: an array of ``weft.shared`` that is needed no more, or a tuple of arrays made one after the other, whose
+            memory the new one takes. A barrier, such as `sync_threads`, stands between the last access of the old ones
+            and the first one of the new. A write to one leaves the others' elements in the same memory undefined, and
+            ``--sanitize=uninit`` reports reads of them.
 
     Raises:
-        TypeMismatchError: for a shape that is not constant, no element type, or a swizzle of another type.
+        TypeMismatchError: for a shape that is not constant, no element type, a swizzle of another type, or `reuse` of
+            what is no whole array of ``weft.shared``.
         ValueRangeError: for a dim below 1, a rank above 8, more than a block's shared memory, another swizzle, or rows
-            that it does not suit.
+            that it does not suit; for more bytes than `reuse` has, or arrays with others between them.
 
     Example:
         ``tile = weft.shared((32, 33), weft.f32); ring = weft.shared((4, 128, 64), weft.bf16, swizzle=128)``
+
+        ``out_tile = weft.shared((128, 64), weft.bf16, reuse=ring)``
     """
     if isinstance(dtype, DType) and dtype.is_packed:
-        return _shared_packed(builder, static_shape(shape, "shared"), dtype, swizzle)
+        return _shared_packed(builder, static_shape(shape, "shared"), dtype, swizzle, reuse)
     element = element_type(dtype, "shared")
     dims = static_shape(shape, "shared")
     total = element.itemsize
@@ -205,13 +219,42 @@ def shared(builder: Builder, shape: object, dtype: object, swizzle: object = Non
             offset_bits=32,
             alignment_bytes=alignment if atoms is None else SWIZZLED_ALIGNMENT,
             swizzle=atoms,
-        )
+        ),
+        reused=_reused(reuse),
     )
     return Tensor(builder.entry_operation(made, "shared").result, element, "shared")
 
 
+def _reused(reuse: object) -> list[SSAValue]:
+    """The arrays whose memory another one takes."""
+    if reuse is None:
+        return []
+    parts = cast("tuple[object, ...]", reuse) if isinstance(reuse, tuple) else (reuse,)
+    if not parts:
+        raise ValueRangeError(
+            "SHARED_REUSE", "shared: reuse=() names no array", hint="leave it out"
+        )
+    return [_whole_array(part) for part in parts]
+
+
+def _whole_array(part: object) -> SSAValue:
+    """The array that a tensor is all of, with the same or other elements."""
+    value = part.ssa if isinstance(part, Tensor) else None
+    while value is not None and isinstance(value.owner, ReinterpretOp):
+        value = value.owner.source
+    if value is not None and isinstance(value.owner, SharedOp) and value.owner.per_thread is None:
+        return value
+    raise TypeMismatchError(
+        "SHARED_REUSE",
+        f"shared: reuse= takes arrays made by weft.shared, received {describe(part)}",
+        hint="name the whole array, not a part of it; arrays of weft.dynamic_shared share memory by their offsets"
+        if isinstance(part, Tensor)
+        else "write reuse=array, or reuse=(array, array)",
+    )
+
+
 def _shared_packed(
-    builder: Builder, dims: tuple[int, ...], dtype: DType, swizzle: object
+    builder: Builder, dims: tuple[int, ...], dtype: DType, swizzle: object, reuse: object
 ) -> Tensor:
     """An array of packed elements: one of bytes."""
     each = 8 // dtype.bits
@@ -228,7 +271,7 @@ def _shared_packed(
             f"shared({dims}, {dtype}): an array of packed elements is not swizzled",
             hint="make one of bytes for copies that swizzle: weft.shared(shape, weft.u8, swizzle=128)",
         )
-    return reinterpreted(builder, shared.emit(builder, shape, types.u8), dtype)
+    return reinterpreted(builder, shared.emit(builder, shape, types.u8, reuse=reuse), dtype)
 
 
 def shared_per_thread(builder: Builder, element: DType, count: int) -> Tensor:

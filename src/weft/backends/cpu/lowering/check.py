@@ -19,8 +19,9 @@ from weft.codegen.check_texts import array_text, places_text
 from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.builder import source_location
-from weft.dialects.flow import walk
+from weft.dialects.flow import origins, walk
 from weft.dialects.nvgpu.async_copy import WatchBoxOp
+from weft.dialects.nvgpu.threads import MapSharedOp
 from weft.dialects.simt.debug import (
     ARITHMETIC,
     WATCH_EVENTS,
@@ -32,7 +33,9 @@ from weft.dialects.simt.debug import (
     WatchOp,
 )
 from weft.dialects.simt.kernel import kernel_of
+from weft.dialects.simt.memory import SharedOp
 from weft.location import UNKNOWN_LOCATION
+from weft.passes.blocks import overlapping_arrays
 from weft.passes.instrument_memory import CHECKS_ATTRIBUTE, SCRATCH, WATCHED
 
 if TYPE_CHECKING:
@@ -163,7 +166,8 @@ def _thread(printer: FunctionPrinter) -> tuple[str, str]:
 
 def _print_watch(printer: FunctionPrinter, op: WatchOp) -> None:
     tensor = printer.tensors[op.tensor]
-    site = _Site(op, _WATCHED_KIND, op.array.data, op.access.data, op.flags, _bytes(op.tensor))
+    what = op.array.data, op.access.data, op.flags, _bytes(op.tensor)
+    site = _Site(op, _WATCHED_KIND, *what, sharer=_sharer(op.tensor))
     text = site.print(printer, len(op.indices), op.count.value.data)
     address = tensor.address(printer, op.indices)
     code = _call(printer, "sanitizer_access", f"ptr {text}", *_thread(printer), f"ptr {address}")
@@ -187,6 +191,7 @@ def _print_watch_copy(printer: FunctionPrinter, op: WatchCopyOp) -> None:
         op.access.data,
         op.flags,
         _bytes(op.tensor),
+        sharer=_sharer(op.tensor),
     )
     text = site.print(printer, 0, 1)
     address = printer.tensors[op.tensor].address(printer, op.indices)
@@ -264,6 +269,18 @@ def _bytes(tensor: SSAValue) -> int:
     return size_in_bytes(memory_type(kind.element_type))
 
 
+def _sharer(tensor: SSAValue) -> int:
+    """The number of a shared array among those that lie in each other's memory; 0 for any other, and where unknown."""
+    found = origins(tensor)
+    array = found.pop().owner if len(found) == 1 else None
+    if isinstance(array, MapSharedOp):
+        return _sharer(array.tensor)
+    if not isinstance(array, SharedOp):
+        return 0
+    arrays = overlapping_arrays(kernel_of(array))
+    return arrays.index(array) + 1 if array in arrays else 0
+
+
 def _wide(printer: FunctionPrinter, value: SSAValue) -> str:
     kind: Any = value.type
     text = printer.values[value]
@@ -274,20 +291,29 @@ class _Site:
     """A `weft_check_site` of an operation; an array without a name has that of the source."""
 
     def __init__(
-        self, op: Operation, kind: str, array: str, access: str, flags: int = 0, size: int = 0
+        self,
+        op: Operation,
+        kind: str,
+        array: str,
+        access: str,
+        flags: int = 0,
+        size: int = 0,
+        *,
+        sharer: int = 0,
     ) -> None:
         place = source_location(op.location) or UNKNOWN_LOCATION
         self._texts = place.excerpt(), places_text(place)
         self._kind = _KINDS[kind]
         self._array = array or array_text(place.span()) or "the array"
         self._access, self._flags, self._size = access, flags, size
+        self._sharer = sharer
 
     def print(self, printer: FunctionPrinter, rank: int, count: int) -> str:
         """Defines the constant; returns its name."""
         module = printer.module
         texts = *self._texts, self._array, self._access
         pointers = ", ".join(f"ptr {module.string(text)}" for text in texts)
-        numbers = (self._kind, rank, count, self._size, self._flags, 0)
+        numbers = (self._kind, rank, count, self._size, self._flags, self._sharer)
         return module.add_global(
             "private unnamed_addr constant { ptr, ptr, ptr, ptr, i32, i32, i32, i32, i32, i32 } { "
             f"{pointers}, {', '.join(f'i32 {number}' for number in numbers)} }}, align 8",

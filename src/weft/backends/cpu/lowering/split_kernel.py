@@ -36,6 +36,7 @@ from weft.dialects.definition import DependsOnWarps
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.memory import SharedOp
+from weft.passes.blocks import overlapping_arrays
 from weft.passes.instrument_memory import reaches_others
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
@@ -70,8 +71,10 @@ def _symbol(kernel: KernelOp) -> str:
 
 
 def _shared_arrays(kernel: KernelOp) -> list[int]:
-    """The offsets of the kernel's shared arrays, each of which is a parameter of the block's function."""
-    offsets = (op.offset for op in walk(kernel) if isinstance(op, SharedOp))
+    """The offsets of the shared arrays that no other overlaps, each of which is a parameter of the block's function."""
+    overlapping = set(overlapping_arrays(kernel))
+    arrays = (op for op in walk(kernel) if isinstance(op, SharedOp) and op not in overlapping)
+    offsets = (op.offset for op in arrays)
     return sorted({offset.value.data for offset in offsets if offset is not None})
 
 

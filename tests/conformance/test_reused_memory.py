@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared arrays in the memory of others that are needed no more: `weft.shared(..., reuse=)`.
+
+In: kernels with two phases. Out: NumPy's values, the bytes of a block, and what the sanitizer says of missing barriers
+and of elements that are gone.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import weft
+
+THREADS = 64
+
+
+@weft.kernel
+def two_phases_kernel(a: weft.Tensor, out: weft.Tensor):
+    i = weft.thread_idx.x
+    first = weft.shared(THREADS, weft.f32)
+    first[i] = a[i]
+    weft.sync_threads()
+    next_one = first[(i + 1) % THREADS]
+    weft.sync_threads()
+    second = weft.shared((THREADS, 2), weft.i16, reuse=first)
+    second[i, 0] = weft.i16(next_one)
+    second[i, 1] = weft.i16(i)
+    weft.sync_threads()
+    out[i] = weft.f32(second[THREADS - 1 - i, 0]) + weft.f32(second[THREADS - 1 - i, 1])
+
+
+@weft.kernel
+def loop_kernel(a: weft.Tensor, out: weft.Tensor, n: weft.i32):
+    i = weft.thread_idx.x
+    left = weft.shared(THREADS, weft.f32)
+    right = weft.shared(THREADS, weft.i32)
+    both = weft.shared(2 * THREADS, weft.f32, reuse=(left, right))
+    total = 0.0
+    for step in range(n):
+        left[i] = a[step, i]
+        right[i] = i
+        weft.sync_threads()
+        x = left[THREADS - 1 - i]
+        y = right[(i + step) % THREADS]
+        weft.sync_threads()
+        both[i] = x
+        both[THREADS + i] = weft.f32(y)
+        weft.sync_threads()
+        total += both[(i + 1) % THREADS] + both[THREADS + (i + 1) % THREADS]
+        weft.sync_threads()
+    out[i] = total
+
+
+def numbers(*shape):
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape) % 31
+
+
+def two_phases_expected(a):
+    second = np.roll(a, -1) + np.arange(THREADS)
+    return second[::-1]
+
+
+def test_the_later_array_has_its_own_values():
+    a, out = numbers(THREADS), np.zeros(THREADS, np.float32)
+    two_phases_kernel[1, THREADS](a, out)
+    assert out.tolist() == two_phases_expected(a).tolist()
+
+
+def test_arrays_take_turns_in_a_loop():
+    n = 5
+    a, out = numbers(n, THREADS), np.zeros(THREADS, np.float32)
+    loop_kernel[1, THREADS](a, out, n)
+    expected = np.zeros(THREADS, np.float32)
+    for step in range(n):
+        both = a[step][::-1] + (np.arange(THREADS) + step) % THREADS
+        expected += np.roll(both, -1)
+    assert out.tolist() == expected.tolist()
+
+
+@weft.jit
+def two_phases(a: weft.Tensor, out: weft.Tensor):
+    two_phases_kernel(a, out).launch(grid=1, block=THREADS)
+
+
+@weft.jit
+def loop(a: weft.Tensor, out: weft.Tensor, n: weft.i32):
+    loop_kernel(a, out, n).launch(grid=1, block=THREADS)
+
+
+def test_a_block_takes_the_memory_once():
+    a, out = numbers(THREADS), np.zeros(THREADS, np.float32)
+    compiled = weft.compile(two_phases, a, out)
+    assert compiled.kernels["two_phases_kernel"].shared_memory_bytes == 4 * THREADS
+    compiled = weft.compile(loop, numbers(5, THREADS), out, 5)
+    assert compiled.kernels["loop_kernel"].shared_memory_bytes == 8 * THREADS
+
+
+@pytest.mark.parametrize("checks", [("races", "uninit"), ("all",)])
+def test_the_sanitizer_finds_nothing_in_them(checks: tuple[str, ...]):
+    a, out = numbers(THREADS), np.zeros(THREADS, np.float32)
+    with weft.sanitize(*checks):
+        two_phases(a, out)
+        assert out.tolist() == two_phases_expected(a).tolist()
+        loop(numbers(5, THREADS), out, 5)
+
+
+def test_on_a_gpu_both_arrays_begin_at_one_address():
+    args = weft.fake_tensor(weft.f32, (None,)), weft.fake_tensor(weft.f32, (None,))
+    compiled = weft.compile(two_phases, *args, options="--gpu-arch sm_90a")
+    assert compiled.ptx.count(".extern .shared") == 1
+    first, second = re.findall(r"st\.shared\.\S+ +\t?(\S+),", compiled.ptx)
+    assert first == second  # element i of f32, row i of two i16
+    assert compiled.kernels["two_phases_kernel"].shared_memory_bytes == 4 * THREADS
