@@ -254,3 +254,25 @@ def test_wrong_names_are_refused_where_the_kernel_is_defined(restrict, error, wo
 def test_another_restrict_is_another_function_in_the_cache():
     results = {accesses(restrict)[0].count("ld.global.nc.b32") for restrict in ((), ("a",), True)}
     assert results == {0, 4, 8}
+
+
+FRAGMENT = """
+@weft.kernel(restrict={restrict})
+def kernel(a: weft.Tensor, out: weft.Tensor):
+    for k in weft.static_range(2):
+        weft.mma.zeros((16, 32)).load(a, (0, 32 * k)).store(out, (0, 32 * k))
+
+@weft.jit
+def host(a: weft.Tensor, out: weft.Tensor):
+    kernel(a, out).launch(grid=1, block=32)
+"""
+
+
+@pytest.mark.parametrize("restrict", [False, True])
+def test_fragments_of_restricted_arguments_are_loaded_before_stores(restrict):
+    matrix = weft.fake_tensor(weft.f32, (16, 64), alignment_bytes=16)
+    host = define(FRAGMENT.format(restrict=restrict))["host"]
+    compiled = weft.compile(host, matrix, matrix, options="--gpu-arch sm_90a")
+    kinds = "".join(one[0] for one in re.findall(r"\b(?:LDG|STG)(?=\S*128)", compiled.sass))
+    assert kinds == ("L" * 8 + "S" * 8 if restrict else "LLLLSSSSLLLLSSSS")
+    assert ("CONSTANT" in compiled.sass) == restrict

@@ -31,6 +31,7 @@ from weft.codegen.llvm.types import (
 from weft.codegen.operations.arithmetic import flags_of
 from weft.codegen.operations.conversions import has_arithmetic
 from weft.codegen.operations.memory import as_value, fragment_rows, in_memory, print_element
+from weft.dialects.flow import walk
 from weft.dialects.simt.fragment import (
     FragmentBitcastOp,
     FragmentFillOp,
@@ -43,6 +44,7 @@ from weft.dialects.simt.fragment import (
     FragmentYieldOp,
     yielded,
 )
+from weft.dialects.simt.kernel import CONSTANT
 from weft.dialects.simt.types import FLOAT_TYPES
 from weft.types.dtype import INFO
 from weft.types.launch_limits import WARP_SIZE
@@ -857,12 +859,20 @@ class _LoadedRows(_Rows):
             has = printer.let(f"icmp ult i64 {place}, {self.dims[1]}")
             inside = has if inside == "true" else printer.let(f"and i1 {inside}, {has}")
         bits = 8 * size_in_bytes(kind)
+        fixed = any(CONSTANT in one.attributes for one in walk(self.op))
+        effect, cache = ("", ".nc") if fixed else (" sideeffect", "")
         outputs = ", ".join(f"${number}" for number in range(count))
         many = f".v{count}" if count > 1 else ""
         listed = f"{{{outputs}}}" if count > 1 else outputs
         letter = REGISTERS[kind]
         constraints = ",".join(
-            [*[f"={letter}"] * count, "b", "l", *map(str, range(count)), "~{memory}"]
+            [
+                *[f"={letter}"] * count,
+                "b",
+                "l",
+                *map(str, range(count)),
+                *["~{memory}"][: not fixed],
+            ]
         )
         zero = "0" if kind.startswith("i") else "0.0"
         arguments = ", ".join(
@@ -870,7 +880,7 @@ class _LoadedRows(_Rows):
         )
         result = f"{{ {', '.join([kind] * count)} }}" if count > 1 else kind
         whole = printer.let(
-            f'call {result} asm sideeffect "@${count} ld.global{many}.b{bits} {listed}, '
+            f'call {result} asm{effect} "@${count} ld.global{cache}{many}.b{bits} {listed}, '
             f'[${count + 1}+{distance * self.size}];", "{constraints}"({arguments}) nounwind'
         )
         if count == 1:
