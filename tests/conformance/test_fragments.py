@@ -594,3 +594,53 @@ def test_what_lies_outside_of_a_tensor_is_loaded_as_zero(dtype, place):
     wide[32:64, 40:80] = a
     row, column = 32 + place[0], 40 + place[1]
     np.testing.assert_array_equal(out, wide[row : row + 32, column : column + 40])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("shape", [(16, 16), (48, 32)])
+def test_a_result_is_the_right_operand_of_the_next_product(shape, transposed):
+    depth, columns = shape[::-1] if transposed else shape
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, c: weft.Tensor, out: weft.Tensor):
+        left = weft.mma.from_values((16, depth), lambda i, j: a[i, j], weft.bf16, "a")
+        right = weft.mma.zeros(shape).load(c).to(weft.bf16).as_operand_b(transposed=transposed)
+        weft.mma.mma(left, right, weft.mma.zeros((16, columns))).store(out)
+
+    @weft.jit
+    def host(a: weft.Tensor, c: weft.Tensor, out: weft.Tensor):
+        kernel(a, c, out).launch(grid=1, block=32)
+
+    random = np.random.default_rng(0)
+    a, c = (random.integers(-8, 8, one).astype(np.float32) for one in ((16, depth), shape))
+    host(a, c, out := np.zeros((16, columns), np.float32))
+    np.testing.assert_array_equal(out, a @ (c.T if transposed else c))
+
+
+@pytest.mark.parametrize("swizzle", [None, 32])
+def test_tiles_of_bytes_are_loaded_across_and_stored(swizzle):
+    @weft.kernel
+    def kernel(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor, copy: weft.Tensor):
+        left_tile = weft.shared((64, 32), weft.i8, swizzle=swizzle)
+        right_tile = weft.shared((64, 32), weft.i8, swizzle=swizzle)
+        along_k = weft.shared((32, 64), weft.i8, swizzle=swizzle)
+        for i in range(weft.lane_id(), 64 * 32, 32):
+            left_tile[i // 32, i % 32] = a[i // 32, i % 32]
+            right_tile[i // 32, i % 32] = b[i // 32, i % 32]
+        weft.sync_warp()
+        left, right = weft.mma.load_a(left_tile.T), weft.mma.load_b(right_tile)
+        weft.mma.mma(left, right, weft.mma.zeros((32, 32), weft.i32)).store(out)
+        left.store(along_k)
+        weft.sync_warp()
+        for i in range(weft.lane_id(), 64 * 32, 32):
+            copy[i // 64, i % 64] = along_k[i // 64, i % 64]
+
+    @weft.jit
+    def host(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor, copy: weft.Tensor):
+        kernel(a, b, out, copy).launch(grid=1, block=32)
+
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-128, 128, (64, 32)).astype(np.int8) for _ in range(2))
+    host(a, b, out := np.zeros((32, 32), np.int32), copy := np.zeros((32, 64), np.int8))
+    np.testing.assert_array_equal(out, a.T.astype(np.int32) @ b)
+    np.testing.assert_array_equal(copy, a.T)

@@ -131,6 +131,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "Fragment.col_min": "matrix.fragment_rows",
     "Fragment.col_reduce": "matrix.fragment_rows",
     "Fragment.as_operand_a": "matrix.fragment",
+    "Fragment.as_operand_b": "matrix.fragment",
     "Fragment.store": "matrix.fragment_memory",
     "Fragment.load": "matrix.fragment_memory",
     "Fragment.red_add": "matrix.fragment_memory",

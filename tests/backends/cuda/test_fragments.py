@@ -160,3 +160,22 @@ def test_an_8_bit_operand_takes_a_shuffle_for_each_register():
     found = instructions(compiled(host).sass)
     assert found["SHFL"] == 8
     assert found["PRMT"] + found["LOP3"] + found["SEL"] <= 32
+
+
+def test_a_tile_of_bytes_is_transposed_by_matrices_of_pairs():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        tile = weft.shared((64, 16), weft.f8e4m3)
+        along_k = weft.shared((16, 64), weft.f8e4m3)
+        tile[weft.lane_id(), 0] = a[0]
+        weft.sync_warp()
+        weft.mma.load_a(tile.T).store(along_k)
+        weft.sync_warp()
+        out[weft.lane_id()] = along_k[0, weft.lane_id()]
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f8e4m3, (1,)], out: weft.Tensor[weft.f8e4m3, (32,)]):
+        kernel(a, out).launch(grid=1, block=32)
+
+    found = instructions(compiled(host).sass)
+    assert (found["LDSM"], found["STSM"], found["SHFL"], found["PRMT"]) == (2, 2, 8, 8)

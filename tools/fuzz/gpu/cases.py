@@ -154,6 +154,9 @@ def _edge(writer: Writer, size: int, step: int) -> tuple[int, int]:
     return dim, place
 
 
+_SYNC = "weft.sync_threads()"  # since other threads have these elements than before
+
+
 def fragments(writer: Writer) -> Case:
     """Loads, stores and sums of a fragment at a place of tensors."""
     shape, made, block = _fragment(writer)
@@ -173,8 +176,11 @@ def fragments(writer: Writer) -> Case:
         body.append(f"f[:, {first}:{first + width}].store(b, {place})")
     if dtype in SMALL_FLOATS and shape[1] % 16 == 0 and writer.likely(0.3):
         body.append(f"f.as_operand_a().map(lambda x: x + x).store(b, {place})")
+    if dtype in SMALL_FLOATS and block == 32 and writer.likely(0.4):
+        turn = "transposed=True" if shape[1] % 16 == 0 and writer.likely() else ""
+        body += (_SYNC, f"f.as_operand_b({turn}).store(b, {place})", _SYNC)
     if dtype in ("i8", "f8e4m3", "f8e5m2") and shape[1] % 32 == 0 and writer.likely(0.5):
-        body.append(f"f.as_operand_a().store(b, {place})")
+        body += (_SYNC, f"f.as_operand_a().store(b, {place})", _SYNC)
     if dtype in (*SMALL_FLOATS, "f32") and writer.likely(0.4):
         body.append(f"({_formula(writer, dtype)}).to(weft.{dtype}).store(b, {place})")
     if writer.likely(0.4):
@@ -288,7 +294,7 @@ def products(writer: Writer) -> Case:
     depth = {1: 32, 2: 16}.get(size_of(left), 8) * choose((1, 2, 4))
     rows, columns = 16 * choose((1, 2, 4)), 8 * choose((1, 2, 3, 4, 8))
     a_stored, a_turn, a_swizzle = _transposed(writer, (rows, depth), left)
-    if size_of(left) == 1:
+    if size_of(left) == 1 and (columns % 16 or writer.likely(0.4)):
         a_stored, a_turn, a_swizzle = (rows, depth), "", 32
         b_stored, b_turn, b_swizzle = (columns, depth), ".T", choose((None, 32))
     else:

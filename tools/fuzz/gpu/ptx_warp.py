@@ -36,9 +36,14 @@ def execute(block: Any, one: Instruction, mask: np.ndarray) -> None:
 
 def _shuffle(block: Any, one: Instruction, mask: np.ndarray) -> None:
     target, source, lanes, *_ = one.operands
-    if "|" in target or "bfly" not in one.parts:
+    threads = np.arange(block.size, dtype=np.uint64)
+    if "|" not in target and "bfly" in one.parts:
+        threads ^= block.value(lanes)
+    elif "|" not in target and "idx" in one.parts:
+        last = np.uint64(_LANES - 1)
+        threads = (threads & ~last) | (block.value(lanes) & last)
+    else:
         raise NotEmulatedError(one.name)
-    threads = np.arange(block.size, dtype=np.uint64) ^ block.value(lanes)
     block.assign(target, block.value(source)[threads.astype(np.int64)], mask)
 
 

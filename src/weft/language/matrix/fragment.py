@@ -270,6 +270,77 @@ def as_operand_a(builder: Builder, fragment: Fragment) -> Fragment:
     return Fragment(builder.emit(FragmentOfOp(held, result)).result, fragment.dtype)
 
 
+@operation(name="Fragment.as_operand_b")
+def as_operand_b(builder: Builder, fragment: Fragment, *, transposed: bool = False) -> Fragment:
+    """A product's result as the right operand of another one, K x N, of a warp.
+
+    All lanes of the warp call it together: they exchange elements by two shuffles for each register. The transpose
+    takes none.
+
+    Args:
+        fragment: of 16-bit elements; its rows are the operand's K, a multiple of 16.
+        transposed: whether its columns are K, a multiple of 16, and its rows N.
+
+    Raises:
+        TypeMismatchError: for elements of another size; for a warpgroup's fragment, whose right operands are tiles.
+
+    Example:
+        ``right = weft.mma.zeros((16, 16)).to(weft.bf16).as_operand_b()``
+    """
+    expect_fragment(fragment, "as_operand_b")
+    kind = fragment.type
+    if (kind.unit.data, kind.role.data) != ("mma", "c") or fragment.dtype.bits != 16:
+        raise TypeMismatchError(
+            "FRAGMENT_LAYOUT",
+            f"as_operand_b takes a result of a warp's product, of 16-bit elements, received {describe(fragment)}",
+            hint="store it to a tile in shared memory, and load that",
+        )
+    rows, columns = kind.dims
+    if transposed and columns % 16:
+        raise TypeMismatchError(
+            "FRAGMENT_LAYOUT",
+            f"as_operand_b: K is a multiple of 16, and {describe(fragment)} has {columns} columns",
+        )
+    dims = (columns, rows) if transposed else (rows, columns)
+    result = FragmentType.get(dims, kind.element_type, "mma", "b")
+    words = cast("tuple[Scalar, ...]", attribute(builder, fragment, "registers"))
+    down, across = rows // 8, columns // 8
+
+    def word(row: int, column: int) -> Scalar:
+        """The register of a block of 8 x 8."""
+        return words[2 * (row // 2 * across + column) + row % 2]
+
+    if transposed:
+        found = [word(row, column) for row in range(down) for column in range(across)]
+    else:
+        blocks = [word(row, column) for column in range(across) for row in range(down)]
+        found = _transposed_blocks(builder, blocks)
+    made = FragmentOfOp([one.ssa for one in found], result)
+    return Fragment(builder.emit(made).result, fragment.dtype)
+
+
+def _transposed_blocks(builder: Builder, words: Sequence[Scalar]) -> list[Scalar]:
+    """The registers of transposed blocks of 8 x 8 elements of 16 bits.
+
+    A lane holds columns 2t and 2t + 1 of row g, and gets rows 2t and 2t + 1 of column g, halves of what two lanes hold.
+    """
+    lane = lane_id.emit(builder)
+    group = binary(builder, ">>", lane, 2)
+    source = binary(builder, "<<", binary(builder, "&", lane, 3), 3)
+    source = binary(builder, "|", source, binary(builder, ">>", group, 1))
+    other = binary(builder, "|", source, 4)
+    shift = binary(builder, "<<", binary(builder, "&", group, 1), 4)
+    found: list[Scalar] = []
+    for one in words:
+        low, high = (
+            binary(builder, ">>", shfl_idx.emit(builder, one, place), shift)
+            for place in (source, other)
+        )
+        high = binary(builder, "<<", high, 16)
+        found.append(binary(builder, "|", binary(builder, "&", low, 0xFFFF), high))
+    return found
+
+
 @operation(name="Fragment.bitcast")
 def bitcast(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
     """The fragment's registers as elements of another type, like `weft.bitcast` of each register.

@@ -179,8 +179,8 @@ def checked_values(
 def load_a(builder: Builder, tile: Tensor) -> Fragment:
     """Operand A of an MMA from a tile in shared memory, M x K, by all 32 lanes of a warp.
 
-    The tile may be the view `.T` of one that is stored K x M, except for 8-bit types. Its rows, as they are stored,
-    begin at multiples of 16 bytes. GPUs read it with `ldmatrix`.
+    The tile may be the view `.T` of one that is stored K x M. Its rows, as they are stored, begin at multiples of 16
+    bytes. GPUs read it with `ldmatrix`; 8-bit types that are not stored along K with a shuffle for each register, too.
 
     Args:
         tile: of constant shape: M a multiple of 16, K of 16 for 16-bit types, of 32 for 8-bit ones, else of 8.
@@ -199,10 +199,10 @@ def load_a(builder: Builder, tile: Tensor) -> Fragment:
 def load_b(builder: Builder, tile: Tensor) -> Fragment:
     """Operand B of an MMA from a tile in shared memory, K x N, by all 32 lanes of a warp.
 
-    The tile may be the view `.T` of one that is stored N x K, and must be for 8-bit types.
+    The tile may be the view `.T` of one that is stored N x K. Of 8-bit types that is faster, as for `load_a`.
 
     Args:
-        tile: of constant shape: N a multiple of 8, K as in `load_a`.
+        tile: of constant shape: N a multiple of 8, of 8-bit types stored K x N of 16; K as in `load_a`.
 
     Raises:
         TypeMismatchError, ValueRangeError: as `load_a`.
@@ -287,12 +287,11 @@ def _loaded(builder: Builder, tile: object, role: str, name: str) -> Fragment:
         )
     is_transposed = along == (0 if role == "a" else 1)
     size = found.dtype.itemsize
-    if is_transposed and size == 1:
-        stored = "M x K" if role == "a" else "N x K, and give its .T"
-        raise TypeMismatchError(
-            "MMA_TYPE",
-            f"{name}: tiles of {found.dtype} are read along K, and {describe(found)} is not stored so",
-            hint=f"store it {stored}",
+    if is_transposed and size == 1 and found.type.dims[along] % 16:
+        raise ValueRangeError(
+            "MMA_SHAPE",
+            f"{name}: {describe(found)} is not stored along K; of {found.dtype}, N is a multiple of 16 then",
+            hint="store it N x K, and give its .T",
         )
     if size == 8 or (size == 4 and is_transposed):
 

@@ -484,10 +484,15 @@ def _print_store(printer: FunctionPrinter, op: FragmentStoreOp) -> None:
     tensor = printer.tensor(op.tensor)
     size = size_in_bytes(memory_type(kind.element_type))
     space, atoms = tensor.type.space.data, tensor.type.swizzle_atoms
-    if not kind.layout.has_pairs_of_columns or tensor.type.layout.data == "strided":
+    is_transposed = atoms is not None and bool(atoms.is_transposed.data)
+    fits = space == "shared" and op.whole is not None and tensor.type.layout.data != "strided"
+    aligned = fits and _has_aligned_rows(printer, op)
+    is_bytes = kind.layout.role == "a" and size == 1  # four in a register, as pairs of 16 bits
+    if is_bytes and aligned and not is_transposed and has(printer, "stmatrix"):
+        _print_stmatrix(printer, op, stored_rows=0)
+    elif not kind.layout.has_pairs_of_columns or tensor.type.layout.data == "strided":
         _print_each(printer, op)
-    elif space == "shared" and op.whole is not None and _has_aligned_rows(printer, op):
-        is_transposed = atoms is not None and bool(atoms.is_transposed.data)
+    elif aligned:
         if size == 2 and has(printer, "stmatrix"):
             _print_stmatrix(printer, op, stored_rows=int(is_transposed))
         elif is_transposed or (atoms is not None and atoms.row_bytes.data < _BLOCK_COLUMNS * size):

@@ -10,6 +10,7 @@ gives each thread as the kernel's limit, without which ptxas ignores the instruc
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.backends.cuda.fast_math import OPERANDS
@@ -162,6 +163,9 @@ class _Instruction:
 def _print_load_matrix(printer: FunctionPrinter, op: LoadMatrixOp) -> None:
     kind: Any = op.result.type
     layout = kind.layout
+    if op.transposed is not None and layout.itemsize == 1:
+        _print_load_transposed_bytes(printer, op)
+        return
     origins = [(run.row, run.column) for run in layout.runs]
     stored_rows = 0 if (layout.role == "a") != (op.transposed is not None) else 1
     rows = LaneRows(printer, op.tensor, stored_rows)
@@ -174,6 +178,69 @@ def _print_load_matrix(printer: FunctionPrinter, op: LoadMatrixOp) -> None:
             printer.let(f"bitcast i32 {word} to {text}") if text == "float" else word
             for word in words
         ]
+    define_registers(printer, op.result, found)
+
+
+def _print_load_transposed_bytes(printer: FunctionPrinter, op: LoadMatrixOp) -> None:
+    """Squares of 16 rows along K and 16 bytes, as `ldmatrix.trans` reads pairs of bytes.
+
+    Of the rows 4t to 4t + 3 of a square, matrix 0 has two and matrix 1 two, so that a lane gets four adjacent elements
+    along K of two columns 2g and 2g + 1. The lanes that hold columns g and g + 8 in the fragment get them by two
+    shuffles.
+    """
+    kind: Any = op.result.type
+    layout = kind.layout
+    is_a = layout.role == "a"
+    rows = LaneRows(printer, op.tensor, stored_rows=1 if is_a else 0)
+    callee = printer.module.intrinsic("llvm.nvvm.read.ptx.sreg.laneid")
+    lane = printer.let(f"call i32 {callee}()", "lane")
+
+    def bits(text: str, mask: int, left: int = 0, right: int = 0) -> str:
+        found = printer.let(f"and i32 {text}, {mask}")
+        found = printer.let(f"shl i32 {found}, {left}") if left else found
+        return printer.let(f"lshr i32 {found}, {right}") if right else found
+
+    def joined(*parts: str) -> str:
+        return functools.reduce(lambda one, two: printer.let(f"or i32 {one}, {two}"), parts)
+
+    rows.row = joined(bits(lane, 6, left=1), bits(lane, 1), bits(lane, 8, right=2))
+    is_odd, is_upper = (
+        printer.let(f"icmp ne i32 {bits(lane, mask)}, 0") for mask in (4, 16)
+    )  # of the lane's group g
+    half = joined(bits(lane, 24, right=1), bits(lane, 3))  # 4 (g / 2) + t
+    source = joined(half, bits(lane, 4, left=2))
+    other = printer.let(f"xor i32 {source}, 16")
+
+    def select(condition: str, one: str, two: str) -> str:
+        return printer.let(f"select i1 {condition}, i32 {one}, i32 {two}")
+
+    def shuffled(text: str, lane: str) -> str:
+        arguments = "i32 -1", f"i32 {text}", f"i32 {lane}", f"i32 {WARP_SIZE - 1}"
+        return call_convergent(printer, "i32", "shfl.sync.idx.i32", *arguments)
+
+    def bytes_of(low: str, high: str, selector: int) -> str:
+        """Bytes of two words, by `prmt`."""
+        return printer.let(
+            f'call i32 asm "prmt.b32 $0, $1, $2, {selector};", "=r,r,r"(i32 {low}, i32 {high}) '
+            "nounwind memory(none)"
+        )
+
+    numbers = {(run.row, run.column): number for number, run in enumerate(layout.runs)}
+    squares = [place for place in numbers if not (place[0] % 16 if is_a else place[1] % 16)]
+    found = [""] * len(numbers)
+    while squares:
+        doubled = [place for place in squares[:2] for _ in range(2)]
+        count = rows.group(doubled)
+        words = _load(printer, rows, doubled[:count], op)
+        for square, low, high in zip(squares, words[::2], words[1::2], strict=False):
+            even, odd = bytes_of(low, high, 0x6420), bytes_of(low, high, 0x7531)
+            first = shuffled(select(is_upper, odd, even), source)
+            second = shuffled(select(is_upper, even, odd), other)
+            row, column = square
+            further = (row + 8, column) if is_a else (row, column + 8)
+            found[numbers[square]] = select(is_odd, second, first)
+            found[numbers[further]] = select(is_odd, first, second)
+        squares = squares[count // 2 :]
     define_registers(printer, op.result, found)
 
 
