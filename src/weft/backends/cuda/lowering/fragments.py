@@ -869,16 +869,8 @@ class _LoadedRows(_Rows):
         outputs = ", ".join(f"${number}" for number in range(count))
         many = f".v{count}" if count > 1 else ""
         listed = f"{{{outputs}}}" if count > 1 else outputs
-        letter = REGISTERS[kind]
-        constraints = ",".join(
-            [
-                *[f"={letter}"] * count,
-                "b",
-                "l",
-                *map(str, range(count)),
-                *["~{memory}"][: not fixed],
-            ]
-        )
+        operands = ["b", "l", *map(str, range(count)), *["~{memory}"][: not fixed]]
+        constraints = ",".join([*[f"={REGISTERS[kind]}"] * count, *operands])
         zero = "0" if kind.startswith("i") else "0.0"
         arguments = ", ".join(
             [f"i1 {inside}", f"ptr addrspace(1) {pointer}", *[f"{kind} {zero}"] * count]
