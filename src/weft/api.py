@@ -88,7 +88,7 @@ class Kernel(KernelFunction):
         return launch(self, iterations, make_host=jit)
 
     def max_clusters(self, blocks: int) -> int:
-        """How many clusters of this kernel the call's device holds at once: an i32, in a host function.
+        """Number of clusters of this kernel that the call's device holds at once: an i32, in a host function.
 
         A persistent kernel takes that many clusters, each of which computes several tiles. It is the driver's answer
         for the kernel's block, which is constant, and its own shared memory; it is asked once per device. On the CPU it

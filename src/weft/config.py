@@ -218,7 +218,7 @@ SANITIZER_CHECKS = (
 )
 """All checks of the sanitizer: those of arithmetic, whose results the language defines, are asked for by name."""
 SANITIZER_MODES = ("continue", "benign", "orders", "trace")
-"""How the sanitizer checks: beyond the first finding; races of threads that write the same value too; in the order of
+"""Modes of the sanitizer: beyond the first finding; races of threads that write the same value too; in the order of
 threads that `weft.testing` sets; tracing a thread for `weft.testing.trace_thread`."""
 
 
@@ -374,7 +374,7 @@ def search_path() -> str:
 
 
 def cache_home() -> str | None:
-    """Where programs keep caches: `XDG_CACHE_HOME` or `~/.cache`; None where there is no home directory."""
+    """Folder of programs' caches: `XDG_CACHE_HOME` or `~/.cache`; None where there is no home directory."""
     chosen, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
     if os.path.isabs(chosen):  # noqa: PTH117
         return chosen

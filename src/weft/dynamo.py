@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.compile does where it meets weft's functions: it calls them, and does not trace into them.
+"""torch.compile's treatment of weft's functions: it calls them, and does not trace into them.
 
 In: a function that users call. Out: the same, with the two attributes by which torch's tracer (Dynamo) knows a function
 that it is to leave to Python. torch is not imported.

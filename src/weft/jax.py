@@ -147,7 +147,7 @@ def function(
 
 
 class _Called:
-    """What JAX traces: compiles the function for the arguments' types, and puts a call of it into XLA's program."""
+    """Traced by JAX: compiles the function for the arguments' types, and puts a call of it into XLA's program."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class _Called:
         return jax.numpy.asarray(value)
 
     def _spec(self, name: str, made: Any) -> Any:
-        """What says the shape and the element type of an output."""
+        """Function that returns the shape and the element type of an output."""
         if not (hasattr(made, "shape") and hasattr(made, "dtype")):
             raise _error(
                 self._function,
@@ -302,7 +302,7 @@ class _Called:
         return fake_tensor(dtype, (None,) * len(value.shape), device=target)
 
     def _make_plan(self, compiled: Any, target: str) -> _Plan:
-        """How the compiled function is called; also puts it into the table of global functions.
+        """Calling convention of the compiled function; also puts it into the table of global functions.
 
         Raises:
             SignatureError: if it takes something that XLA does not pass, or writes what was not named.

@@ -123,7 +123,7 @@ def custom_op(
 
 
 class _Operator:
-    """What torch calls: makes the outputs, and passes everything to the function."""
+    """Called by torch: makes the outputs, and passes everything to the function."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ def _compiled(function: Any) -> Sequence[Compiled]:
 
 
 def _accepted_by(make: Callable[..., Any]) -> tuple[int, set[str] | None]:
-    """How many arguments a user's function takes by position, and which ones by name; None: any."""
+    """Number of positional arguments of a user's function, and its keywords; None: any."""
     try:
         own = signature(make).parameters.values()
     except ValueError:  # some functions of extensions do not tell

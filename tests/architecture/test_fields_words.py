@@ -54,6 +54,7 @@ PHRASES: Final[dict[str, str]] = {
 }
 # Held in the source, the pages and the examples; tests may say "what a call does".
 NOUN_CLAUSE: Final = re.compile(r"\bwhat (a|an|the|one|is|has|it|users?) ", re.IGNORECASE)
+OPENING: Final = re.compile(r'"""(What|How|Where|Which|Who|When|Of) ')
 NOUN_CLAUSE_SAYS: Final = "the thing itself: *the result of a call*; *validates arguments*"
 # The same letters in another word or meaning: a leaky ReLU's parameter, rounding, a hash's rounds, a paper's title.
 ELSEWHERE: Final = re.compile(
@@ -137,6 +138,16 @@ def places_in(path: Path) -> list[str]:
 def test_a_noun_clause_is_refused_outside_of_tests():
     assert NOUN_CLAUSE.search("The docstring says what an operation does.")
     assert not NOUN_CLAUSE.search(ELSEWHERE.sub("", "return None if what is None else text"))
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun():
+    lines = [
+        f"{name(path)}:{number}: {line.strip()}"
+        for path in texts("src")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if OPENING.search(line)
+    ]
+    assert lines == [], "\n".join(lines)
 
 
 @pytest.mark.parametrize("place", [*PLACES, ""], ids=[*PLACES, "root"])

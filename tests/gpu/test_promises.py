@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program promises, on a GPU: restricted arguments, alignment of a call's memory, assumptions.
+"""Promises of a program, on a GPU: restricted arguments, alignment of a call's memory, assumptions.
 
 In: arrays in device memory. Out: results, and errors where a promise is checked.
 """

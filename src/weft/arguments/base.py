@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What argument kinds have in common: the base class, symbolic dimensions, places named in messages.
+"""Common parts of argument kinds: the base class, symbolic dimensions, places named in messages.
 
 Out: `ArgumentKind`, `DeclaredParameter`, `Place`, `Symbols`, `describe`.
 """

@@ -111,7 +111,7 @@ def restorer(kind: type, fields: Mapping[str, Any]) -> Callable[[tuple[Any, ...]
 
 
 def restored_parts(make: Any) -> tuple[type, dict[str, Any]]:
-    """What `restorer` made this from: the class and its fields."""
+    """Arguments of `restorer`: the class and its fields."""
     kind, names, known = make.args
     return kind, dict(zip(names, known, strict=True))
 

@@ -56,7 +56,7 @@ def _cpu_name() -> str:
 
 @kept
 def _lock_of(process: int) -> threading.Lock:
-    """Of this process; a forked child has its own, whatever the parent's threads hold."""
+    """Lock of this process; a forked child has its own, whatever the parent's threads hold."""
     return threading.Lock()
 
 

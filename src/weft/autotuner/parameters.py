@@ -101,7 +101,7 @@ class Parameters:
         raise KeyError(name)
 
     def known(self) -> list[str]:
-        """What `value` accepts."""
+        """Values that `value` accepts."""
         passed = [name for i, name in enumerate(self.names) if i not in self.chosen]
         return [*passed, *(name for name in self.dims if name not in self.names)]
 
@@ -173,7 +173,7 @@ class Parameters:
 
 
 def parameter_names(function: JitFunction) -> tuple[str, ...]:
-    """Of a host function, in order."""
+    """Names of a host function's parameters, in order."""
     code = function.function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 

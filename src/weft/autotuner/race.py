@@ -34,7 +34,7 @@ ALONE_SAMPLES: Final = 10
 HOPELESS: Final = 4.0
 """Times the best median: stopped at once, if even its fastest call is that slow."""
 SLOW_SECONDS: Final = 0.1
-"""Of an entrant's calls together; a few short ones say little on a machine with other work."""
+"""Time of an entrant's calls together; a few short ones say little on a machine with other work."""
 
 
 class SetOfArguments(Protocol):
@@ -51,7 +51,7 @@ class SetOfArguments(Protocol):
 
 
 class Clock(Protocol):
-    """How calls are timed on one device."""
+    """Timing of calls on one device."""
 
     def seconds(self, call: Callable[[], object]) -> float:
         """The time of one call, to the end of its last kernel."""
@@ -111,7 +111,7 @@ class Entrant:
 
     @property
     def median(self) -> float:
-        """Of the samples; infinite without any."""
+        """Median of the samples; infinite without any."""
         return statistics.median(self.samples) if self.samples else float("inf")
 
     def run(self, clock: Clock, arguments: SetOfArguments) -> float | None:

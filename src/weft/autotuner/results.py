@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was tried and what was best: as a table, as a picture, and as JSON, which people read and a package can ship.
+"""Trials and their best: as a table, as a picture, and as JSON, which people read and a package can ship.
 
 In: the samples of a race; a path, a `Subject`. Out: a `Result` with a row for each configuration; the entry of a file
 that fits. Another file, or a damaged one, is an error with its path and the place in it. In the picture, drawn with
@@ -36,7 +36,7 @@ STATES: Final = {
     "dropped": "compiled, then refused by its registers, spills or shared memory",
     "failed": "cannot be compiled or launched",
 }
-"""What became of a configuration."""
+"""Outcome of a configuration."""
 
 _BAR: Final = 24
 _BLOCKS: Final = "▏▎▍▌▋▊▉█"
@@ -208,7 +208,7 @@ def time_text(seconds: float | None) -> str:
 
 
 def _bar(part: float) -> str:
-    """How fast beside the best, as a bar of at most `_BAR` characters."""
+    """Speed relative to the best, as a bar of at most `_BAR` characters."""
     eighths = max(1, round(min(part, 1.0) * _BAR * 8))
     whole, rest = divmod(eighths, 8)
     return _BLOCKS[-1] * whole + (_BLOCKS[rest - 1] if rest else "")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Rules(NamedTuple):
-    """How a space is measured: the arguments of `weft.autotune`, which documents them."""
+    """Settings of a measurement: the arguments of `weft.autotune`, which documents them."""
 
     prune: Callable[..., object] | None = None
     prune_compiled: Callable[..., object] | None = None
@@ -45,7 +45,7 @@ class Rules(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a call runs.
+    """Device and stream of a call.
 
     Attributes:
         target: backend and architecture.
@@ -285,7 +285,7 @@ class Trials:
         return WallClock()
 
     def _stream(self, signature: Signature) -> int:
-        """Where the calls run: a stream that was passed, or the environment's."""
+        """Stream of the calls: one that was passed, or the environment's."""
         for parameter, value in zip(signature.parameters, self._bound, strict=True):
             if isinstance(parameter.kind, StreamKind):
                 return stream_handle(value)

@@ -128,7 +128,7 @@ class Tuned(TunedFunction):
 
     @property
     def results(self) -> list[Result]:
-        """What this process measured or found; printing one shows a table of what was tried.
+        """Results that this process measured or found; printing one shows a table of its trials.
 
         Example:
             >>> scale(a, out)

@@ -48,7 +48,7 @@ _PROGRAM: Final = "import sys; sys.path[:] = {}; from weft.autotuner.workers imp
 
 
 class Failure(NamedTuple):
-    """What compiling raised in another process.
+    """Error of a compilation in another process.
 
     Attributes:
         kind: the exception's class.
@@ -212,7 +212,7 @@ _LOADED_AS = "__mp_main__"  # as multiprocessing calls it, so that a guarded scr
 
 
 class Reference(NamedTuple):
-    """Where a function is.
+    """Place of a function.
 
     Attributes:
         module: to import; for a script an empty string.
@@ -243,7 +243,7 @@ class Reference(NamedTuple):
 
 
 def reference_to(function: JitFunction) -> Reference | None:
-    """Where other processes find a function; None if they do not."""
+    """Place where other processes find a function; None if they do not."""
     plain = function.function
     module, name, script = plain.__module__, plain.__qualname__, ""
     if "<" in name or module not in sys.modules:

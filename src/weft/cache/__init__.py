@@ -52,7 +52,7 @@ def entries() -> list[File]:
 
 
 def info() -> Info:
-    """Where the user's cache is, and how full.
+    """Location and size of the user's cache.
 
     Example:
         >>> weft.cache.info().limit > 0

@@ -85,7 +85,7 @@ def user_folder() -> str | None:
 
 
 def limit_bytes() -> int:
-    """How large the user's cache may become."""
+    """Size limit of the user's cache."""
     return (config.cache_limit or _DEFAULT_LIMIT) * _MEGABYTE
 
 

@@ -62,7 +62,7 @@ def _release(package: str) -> str | None:
 
 
 def _record(package: str) -> bytes | None:
-    """What pip noted of an installed weft: a digest of each file. None for a checkout."""
+    """pip's record of an installed weft: a digest of each file. None for a checkout."""
     place = os.path.dirname(package)
     for name in os.listdir(place):
         if name.startswith("weft_lang-") and name.endswith(".dist-info"):

@@ -220,7 +220,7 @@ class _Reader:
         return is_next
 
     def take(self, pattern: re.Pattern[str], what: str) -> str:
-        """What comes next, which is expected to match."""
+        """Next token, which is expected to match."""
         match = pattern.match(self.text, self.skip())
         if match is None:
             self.refuse(what)

@@ -182,7 +182,7 @@ def _find(request: _Request, options: CompileOptions) -> Any:
 
 
 def _file_name(manifest: Manifest) -> str:
-    """Of an entry: a digest of what was read, and of its contents."""
+    """Digests of an entry: of its inputs, and of its contents."""
     shape = blake2b(repr(manifest.steps).encode(), digest_size=8).hexdigest()
     return f"{shape}-{manifest.digest}{SUFFIX}"
 

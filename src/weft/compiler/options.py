@@ -114,7 +114,7 @@ class UseExecutor(
     takes="one of " + ", ".join(EXECUTORS),
     pattern="|".join(EXECUTORS),
 ):
-    """How kernels are loaded: ``"context"``, ``"library"`` or ``"tvm-ffi"``.
+    """Executor, which loads kernels: ``"context"``, ``"library"`` or ``"tvm-ffi"``.
 
     Example:
         >>> weft.compile[weft.UseExecutor('context')]
@@ -279,7 +279,7 @@ class FPContract(_TextOption, flag="--fp-contract", takes="one of on, off", patt
 class MathFunctions(
     _TextOption, flag="--math", takes="one of " + ", ".join(MATH), pattern="|".join(MATH)
 ):
-    """Which mathematical functions kernels use for ``f32`` and narrower floats: ``"fast"`` by default.
+    """Mathematical functions of kernels for ``f32`` and narrower floats: ``"fast"`` by default.
 
     ``"fast"`` functions use an NVIDIA GPU's special function units where that is shorter; on the CPU they are the
     portable ones, so the two differ, within the errors of docs/mathematics.md. ``"portable"`` functions give the same

@@ -105,7 +105,7 @@ def origins(tensor: SSAValue, *, through_views: bool = True) -> set[SSAValue]:
 
 
 def constant_trips(loop: Operation) -> int | None:
-    """How often a loop runs; None if that is known only at run time."""
+    """Trip count of a loop; None if it is known only at run time."""
     if not isinstance(loop, scf.ForOp):
         return None
     lower, upper, step = (constant_integer(value) for value in (loop.lb, loop.ub, loop.step))
@@ -129,7 +129,7 @@ def is_positive(value: SSAValue) -> bool:
 
 
 def unroll_factor(loop: Operation) -> int | None:
-    """How often the program wants a loop's body in one iteration of the machine's loop; None if it does not say."""
+    """Unroll factor of a loop in the program; None without one."""
     factor = loop.attributes.get(_UNROLL)
     return factor.value.data if isinstance(factor, IntegerAttr) else None
 
@@ -182,7 +182,7 @@ def is_reached_together(operation: Operation) -> bool:
 
 
 def _deciding(operation: scf.IfOp | scf.ForOp | scf.WhileOp) -> Sequence[SSAValue]:
-    """What decides which region runs, and how often."""
+    """Values on which the executed region and the trip count depend."""
     if isinstance(operation, scf.IfOp):
         return (operation.cond,)
     if isinstance(operation, scf.ForOp):

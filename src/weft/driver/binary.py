@@ -102,7 +102,7 @@ def parameter_sizes(function: int) -> tuple[int, ...] | None:
 
 
 def occupancy_blocks(function: int, threads: int, shared: int = 0) -> int:
-    """How many blocks of a kernel fit on a multiprocessor at once.
+    """Number of blocks of a kernel that fit on a multiprocessor at once.
 
     Args:
         function: a handle of `load_binary`.
@@ -125,7 +125,7 @@ def occupancy_clusters(
     cluster: tuple[int, int, int],
     shared: int = 0,
 ) -> int:
-    """How many clusters of a kernel fit on the device at once.
+    """Number of clusters of a kernel that fit on the device at once.
 
     Args:
         function: a handle of `load_binary`.

@@ -125,7 +125,7 @@ def _within_ordinals(ordinal: int) -> int:
 
 
 def device_count() -> int:
-    """How many devices the driver sees.
+    """Number of devices that the driver reports.
 
     Raises:
         weft.CudaError: there is no usable driver.

@@ -280,7 +280,7 @@ ARG_KERNEL: Final = 1
 
 
 class ParsedSignature(NamedTuple):
-    """What `launch` knows about a kernel's parameters.
+    """Facts about a kernel's parameters for `launch`.
 
     Attributes:
         annotations: for each argument `ARG_CONSTEXPR`, which drops it, `ARG_KERNEL`, which passes it, or a tuple of

@@ -122,7 +122,7 @@ class AccessPolicyWindow(
     hit=("normal", "streaming", "persisting"),
     miss=("normal", "streaming"),
 ):
-    """How the L2 cache treats accesses to `size` bytes of memory at `address`.
+    """L2 policy of accesses to `size` bytes of memory at `address`.
 
     A fraction `hit_ratio` of their cache lines gets `hit`, ``"normal"``, ``"streaming"`` or ``"persisting"``; the rest
     gets `miss`, ``"normal"`` or ``"streaming"``.
@@ -176,7 +176,7 @@ class Cluster(_Cluster):
 class ClusterSchedulingPolicy(
     AttributeRow, id=5, layout="i", policy=("default", "spread", "load_balancing")
 ):
-    """How blocks of a cluster are placed: the `policy` ``"default"``, ``"spread"`` or ``"load_balancing"``."""
+    """Placement of a cluster's blocks: the `policy` ``"default"``, ``"spread"`` or ``"load_balancing"``."""
 
 
 class ProgrammaticStreamSerialization(
@@ -264,7 +264,7 @@ class NvlinkCentricScheduling(AttributeRow, id=16, layout="i", defaults=(True,),
 
 
 class PortableClusterSize(AttributeRow, id=17, layout="i", mode=("default", "portable", "any")):
-    """Which cluster sizes are allowed, by `mode`: ``"default"``, ``"portable"`` (at most 8 blocks) or ``"any"``."""
+    """Allowed cluster sizes, by `mode`: ``"default"``, ``"portable"`` (at most 8 blocks) or ``"any"``."""
 
 
 class SharedMemoryMode(
@@ -273,7 +273,7 @@ class SharedMemoryMode(
     layout="i",
     mode=("default", "portable", "any", "oversized", "prefer_oversized"),
 ):
-    """How much shared memory a block may ask for, by `mode`.
+    """Most shared memory of a block, by `mode`.
 
     ``"default"``, ``"portable"`` (48 kB), ``"any"`` (the device's limit), ``"oversized"`` or
     ``"prefer_oversized"`` (more, with little L1 left).

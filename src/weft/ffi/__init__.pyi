@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `weft.ffi` offers, for type checkers."""
+"""The names of `weft.ffi`, for type checkers."""
 
 from weft.ffi.abi import TypeIndex as TypeIndex
 from weft.ffi.any import Any as Any

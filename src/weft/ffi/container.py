@@ -39,7 +39,7 @@ def _equal(a: object, b: object) -> bool:
 
 
 class _Container(Object):
-    """What all four share. The library's functions are called after the kind: `ffi.ArraySize`."""
+    """Base of all four. The library's functions are named after the kind: `ffi.ArraySize`."""
 
     __slots__ = ()
     _kind: ClassVar[str]

@@ -38,7 +38,7 @@ class Error(Object):
 
     @property
     def message(self) -> str:
-        """What went wrong."""
+        """Text of the error."""
         return _native.error_text(self, 1)
 
     @property

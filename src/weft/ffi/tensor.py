@@ -181,7 +181,7 @@ def to_numpy_or_tensor(source: _native.Tensor | _native.TensorView) -> object:
 def to_numpy(
     source: _native.Tensor | _native.TensorView, dtype: object = None, copy: bool | None = None
 ) -> Any:
-    """What ``__array__`` of a tensor gives: a NumPy array over the host's memory, or a copy by NumPy's rules.
+    """Result of a tensor's ``__array__``: a NumPy array over the host's memory, or a copy by NumPy's rules.
 
     Called by the extension.
 
@@ -325,7 +325,7 @@ class Packed(_native.Packed):
 
     @property
     def dtype(self) -> DType:
-        """Of the elements."""
+        """Type of the elements."""
         found = dtype_from_dlpack(self.code, self.bits, 1)
         assert found is not None
         return found

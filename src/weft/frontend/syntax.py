@@ -35,7 +35,7 @@ _LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)
 
 
 class Exits(NamedTuple):
-    """How a statement can leave its block.
+    """Ways in which a statement can leave its block.
 
     Attributes:
         breaks, continues: whether a `break` or `continue` of an enclosing loop is inside.
@@ -131,7 +131,7 @@ class NameAnalysis:
         return found
 
     def exits(self, nodes: Sequence[ast.AST]) -> Exits:
-        """How control can leave the block through these nodes."""
+        """Ways in which control can leave the block through these nodes."""
         found = [exits for node in nodes if (exits := self._exits_of(node))]
         return Exits(*map(any, zip(*found, strict=True))) if found else _NO_EXITS
 

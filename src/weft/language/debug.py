@@ -218,8 +218,8 @@ def assume(builder: Builder, condition: object) -> None:
     wrong promise is an error with its line. A condition true at compile time adds nothing. It
     may say that a number is a multiple (``weft.assume(n % 4 == 0)``), is positive, or is below a length tested later.
     Operations after it that need alignment know the powers of two that it says, of a dim or a stride, too: after
-    ``weft.assume(a.shape[1] % 8 == 0)`` a row of ``a`` is known to begin at a multiple of 8 elements. What a host
-    function promises of dims, strides and numbers is known in the kernels that it passes them to.
+    ``weft.assume(a.shape[1] % 8 == 0)`` a row of ``a`` is known to begin at a multiple of 8 elements. Promises of a
+    host function about dims, strides and numbers are known in the kernels that receive them.
 
     Args:
         condition: a comparison, or comparisons joined by ``and``; a bool.

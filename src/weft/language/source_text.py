@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 LOADED_AT: Final = time.time()
-"""When decorators became available: a file written since then may differ from the imported one."""
+"""Time when decorators became available: a file written since then may differ from the imported one."""
 
 _MOST_ENDS: Final = 8  # tried for one statement
 _FUTURE_FLAGS: Final = sum(

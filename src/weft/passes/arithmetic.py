@@ -198,7 +198,7 @@ class _Splitter:
             _release(index)
 
     def _parts(self, access: Operation, part: int, indices: list[SSAValue]) -> Iterator[_Split]:
-        """How to split an access: into parts of several kinds, or all and nothing; adds its indices."""
+        """Splits an access: into parts of several kinds, or all and nothing; adds its indices."""
         operands = enumerate(access.operands)
         place, tensor = next(pair for pair in operands if isinstance(pair[1].type, TensorType))
         kind = cast("TensorType", tensor.type)
@@ -320,7 +320,7 @@ class _Splitter:
         return found
 
     def _level(self, value: SSAValue) -> int:
-        """How many of the loops around a value change it."""
+        """Number of loops around a value that change it."""
         found = self._levels.get(value)
         if found is None:
             owner = value.owner

@@ -296,7 +296,7 @@ class _Checker:
         self._add(CheckOp(condition, kind, name, self._access.word, count, values, ends=ends))
 
     def _reach(self, kind: TensorType, number: int, count: int) -> int:
-        """How many elements of a dimension an access needs from its index on."""
+        """Number of elements of a dimension that an access needs from its index on."""
         return count if number == kind.rank - 1 else 1
 
     def _is_below(
@@ -409,7 +409,7 @@ def _sum(value: SSAValue) -> arith.AddiOp | arith.SubiOp | arith.MuliOp | None:
 
 
 def skip_bad_accesses(module: ModuleOp) -> None:
-    """Puts each access under its checks, which stand before it, and has what is assumed checked."""
+    """Puts each access under its checks, which stand before it, and has assumptions checked."""
     for kernel in module.body.block.ops:
         conditions: list[SSAValue] = []
         for op in list(walk(kernel)) if isinstance(kernel, KernelOp) else ():

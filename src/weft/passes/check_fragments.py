@@ -51,7 +51,7 @@ CARRIERS: Final = (
     scf.YieldOp,
     scf.ConditionOp,
 )
-"""What passes a fragment on without a look into it."""
+"""Operations that forward a fragment without reading it."""
 
 
 def check_fragments(module: ModuleOp) -> None:

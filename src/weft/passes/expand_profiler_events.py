@@ -85,7 +85,7 @@ class _PlacedBuilder(Builder):
         self.place: Attribute = super().location_attribute()
 
     def location_attribute(self) -> Attribute:
-        """Of the operation that is expanded."""
+        """Location of the expanded operation."""
         return self.place
 
 

@@ -61,7 +61,7 @@ WATCHED: Final = ("races", "uninit", "async")
 SCRATCH: Final = "scratch"
 """A word of `CHECKS_ATTRIBUTE`: unwritten memory of `weft.scratch` and `weft.global_scratch` is looked for."""
 CHECKS_ATTRIBUTE: Final = "weft.checks"
-"""Of a kernel: the checks and modes, as the option has them."""
+"""Attribute of a kernel: the checks and modes, as in the option."""
 _SUMS: Final = ("wgmma", "c")
 _HOW: Final[dict[str, tuple[str, ...]]] = {
     "read": ("reads",),

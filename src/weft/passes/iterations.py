@@ -173,7 +173,7 @@ class Emitter(Builder):
         left.append(self.emit(loop).results[0])
 
     def position(self, is_row: bool) -> Position:
-        """Where the thread is.
+        """Position of the thread.
 
         Args:
             is_row: whether grid and block have only a size along x.
@@ -309,7 +309,7 @@ def element_bytes(op: LoadOp | StoreOp) -> int:
 
 
 def access_key(op: LoadOp | StoreOp) -> Place:
-    """What two accesses of the same element share: the array, and the indices."""
+    """Key of accesses of the same element: the array, and the indices."""
     return (op.tensor, *op.indices)
 
 
@@ -389,7 +389,7 @@ class Body:
         )
 
     def _needed(self, op: Operation) -> list[int]:
-        """Which indices an operation uses for more than the place of its own access."""
+        """Indices that an operation uses for more than the place of its own access."""
         used = [op.value] if isinstance(op, StoreOp) else []
         if not isinstance(op, LoadOp | StoreOp):
             used = [operand for inner in walk(op) for operand in inner.operands]
@@ -415,7 +415,7 @@ class _Group:
 
     @property
     def width(self) -> int:
-        """How many iterations."""
+        """Number of iterations."""
         return len(self._columns)
 
     def is_shared(self, value: SSAValue) -> bool:

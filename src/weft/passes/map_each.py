@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 _THREADS = 256
-"""Of a block, on a GPU."""
+"""Threads of a block, on a GPU."""
 
 
 def map_each(module: ModuleOp, on_host: bool = False) -> None:
@@ -121,7 +121,7 @@ def _is_row(launch: LaunchExOp) -> bool:
 
 
 class Alignment:
-    """How the accesses of groups are aligned.
+    """Alignment of groups' accesses.
 
     Args:
         emitter: where the arithmetic is emitted.
@@ -159,11 +159,11 @@ class Alignment:
             self.margin = emitter.choose(self._is_aligned(short), self.margin, emitter.number(most))
 
     def shift(self, leading: Sequence[SSAValue]) -> SSAValue:
-        """How many columns before a row with these leading indices its first group begins, an i64."""
+        """Number of columns by which a row's first group begins before the row with these leading indices, an i64."""
         return self._emitter.bits(self._number(self._reference, leading), self.width - 1)
 
     def groups(self, body: Body, extent: Extent) -> SSAValue:
-        """How many of a row have a part of it at most, an i64."""
+        """Most groups that have a part of a row, an i64."""
         emitter = self._emitter
         before = self.shift(body.leading(None))
         if extent.rows is not None:
@@ -193,7 +193,7 @@ class Alignment:
         return emitter.is_("eq", emitter.bits(every, self.width - 1), 0)
 
     def _number(self, op: LoadOp | StoreOp, leading: Sequence[SSAValue] | None = None) -> SSAValue:
-        """Which element of all memory an access is at in a row's first column, or in that of the first row."""
+        """Element number in memory of an access in a row's first column, or in that of the first row."""
         emitter = self._emitter
         zero = emitter.number(0)
         *others, last = self._arguments
@@ -223,7 +223,7 @@ _LONG_ITERATIONS = 64
 
 
 def iterations_per_block(loop: EachOp) -> int:
-    """Of a launch that chooses its grid, whose blocks have one thread: enough work to begin a block for."""
+    """Iterations per block of a launch that chooses its grid, whose blocks have one thread: enough work for a block."""
     has_loops = any(isinstance(op, scf.ForOp | scf.WhileOp) for op in walk(loop.body.block))
     return _LONG_ITERATIONS if has_loops else _SHORT_ITERATIONS
 
@@ -268,7 +268,7 @@ _OF_A_FUNCTION = 16
 
 
 class Plan(NamedTuple):
-    """How a thread runs iterations.
+    """Execution of iterations by a thread.
 
     Attributes:
         width: iterations of a group, whose accesses are vectors; 1 for none.
@@ -280,7 +280,7 @@ class Plan(NamedTuple):
 
     @property
     def iterations(self) -> int:
-        """Of a thread, in a launch that chooses its grid: more than one group is slower."""
+        """Groups of a thread, in a launch that chooses its grid: more than one group is slower."""
         return max(self.width, self.singles)
 
     @classmethod

@@ -134,7 +134,7 @@ def moved(items: Any, places: Any, sources: Any, scope: Any) -> Any:
 
 
 def slot(place: Any, count: Any) -> Any:
-    """Where a place lies: threads that access places a power of two apart find them in different banks."""
+    """Address of a place: places a power of two apart are in different banks."""
     if count & (count - 1) != 0:
         return place
     return place ^ ((place >> 5) & (min(count, 32) - 1))

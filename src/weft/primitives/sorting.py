@@ -106,7 +106,7 @@ def _dealt(count: Any, scope: Any) -> Any:
 
 
 def _places(digits: Any, scope: Any) -> Any:
-    """Where items with these digits belong, in the order of the digits, dealt items of one digit in theirs."""
+    """Ranks of items with these digits, in the order of the digits; items of one digit in theirs."""
     lane, warps = lane_id(), (block_threads() + WARP_SIZE - 1) >> 5
     lanes, present = last_lane() + 1, ballot(True)
     counts = shared(
@@ -234,7 +234,7 @@ def merge_sorted(items: Any, less: Any, count: Any, scope: Any, name: str) -> An
 
 
 def _target(on: Any, start: Any, item: Any, place: Any, run: Any, size: Any, less: Any) -> Any:
-    """Where an item belongs once its run is merged with the other one of its pair."""
+    """Rank of an item once its run is merged with the other one of its pair."""
     pair = place & -(2 * run)
     is_left = place < pair + run
     first = min(where(is_left, pair + run, pair), size)

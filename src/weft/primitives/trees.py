@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How threads combine values: trees of shuffles among a group's lanes, and running results over a block's threads.
+"""Combines values of threads: trees of shuffles among a group's lanes, and running results over a block's threads.
 
 Written in weft's language. In: a value per lane, an associative function. Out: the combined value, or that of the
 values up to each one combine to. `mask` is None where all lanes of the warp take part; otherwise lanes follow each
@@ -150,7 +150,7 @@ def group_lane(width: Any = WARP_SIZE) -> Any:
 
 
 def group_lanes(width: Any = WARP_SIZE) -> Any:
-    """How many lanes of this thread's group the block has.
+    """Number of lanes of this thread's group in the block.
 
     Where no group is partial it is more than any lane, so that comparisons with it vanish for a constant block.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _CUDA: Final = 2  # DLPack's kDLCUDA
 _MOST_WAITING_WORDS: Final = 1 << 27
-"""Of launches not read yet, per device: 1 GB. Beyond it, finished launches are read at once."""
+"""Most memory of launches not read yet, per device: 1 GB. Beyond it, finished launches are read at once."""
 
 _MOST_WAITING_EVENTS: Final = 1 << 14
 

@@ -257,7 +257,7 @@ def _on_host(buffer: Any) -> NDArray[Any]:
 
 
 def segments(keys: NDArray[Any]) -> NDArray[np.int64]:
-    """Where runs of equal keys begin, in an array that is sorted by them."""
+    """Starts of runs of equal keys, in an array that is sorted by them."""
     if not len(keys):
         return np.zeros(0, np.int64)
     return np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
@@ -429,7 +429,7 @@ def _depths(
     unmatched: NDArray[np.bool_],
     firsts: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """How many spans of the track, of any event, are open at each start."""
+    """Number of the track's open spans, of any event, at each start."""
     steps = np.where(unmatched, 0, np.where(opens, 1, -1))
     level = np.cumsum(steps)
     starts = segments(track)

@@ -122,7 +122,7 @@ def _size(sizes: tuple[int, int, int]) -> str:
 
 
 def _tail(recording: Recording) -> float:
-    """How much later the last track ends than half of them."""
+    """Delay of the last track's end after that of half of them."""
     tracks = recording.records["track"]
     ends = np.full(len(recording.tracks), -np.inf)
     np.maximum.at(ends, tracks, recording.records["time"])

@@ -391,7 +391,7 @@ class CompiledDetails:
         return _exported("files").write_functions([self], path, gpu_arch, cpu)
 
     def _reduced(self) -> tuple[Any, ...]:
-        """How the function is pickled: its machine code, and the texts to compile it for another CPU."""
+        """Pickles the function: its machine code, and the texts to compile it for another CPU."""
         return _exported("files").reduced(self)
 
     @one_frame("as_tvm_ffi")
@@ -475,7 +475,7 @@ class Captured(Protocol):
 
     @property
     def places(self) -> tuple[Any, ...]:
-        """Where it was read; if each holds the same object still, it is current. May be empty."""
+        """Places that were read; it is current if each still holds the same object. May be empty."""
         ...
 
     def is_current(self) -> bool:

@@ -23,7 +23,7 @@ _OF_FLOATS: Final = ("conversion out of range", "new NaN")
 
 
 class ReportPlace:
-    """Where a thread was: the one that a report is about, or the other one of a race.
+    """Place of a thread: of the reported one, or of the other one of a race.
 
     Attributes:
         access: ``"read"``, ``"written"`` or ``"updated"`` (by an atomic operation); of arithmetic the operator or

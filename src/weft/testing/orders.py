@@ -38,7 +38,7 @@ _SEEDED: Final = re.compile(r"random\((\d{1,9})\)")
 
 
 class Order(NamedTuple):
-    """How the threads of a block and the blocks of a launch run, one after the other: the same each time.
+    """Order of a block's threads and a launch's blocks, one after the other: the same each time.
 
     Attributes:
         threads: ``"forward"``, ``"backward"``, or ``"random(5)"`` with any seed: warps, and lanes of a warp. A thread
@@ -304,7 +304,7 @@ def _element(arrays: Any, number: int, index: tuple[int, ...]) -> Any:
 def _writer(
     fn: Callable[..., object], args: Any, number: int, index: tuple[int, ...], order: Order
 ) -> tuple[ReportPlace | None, SanitizerError | None]:
-    """Who writes an element in an order, and the races of the launch that does."""
+    """Thread that writes an element in an order, and the races of its launch."""
     array = list(_arrays(args))[number]
     offset = sum(place * stride for place, stride in zip(index, array.strides, strict=True))
     races = None

@@ -17,7 +17,7 @@ from weft.types.launch_limits import WARP_SIZE
 
 
 class Feature(NamedTuple):
-    """Which architectures have an instruction or a unit.
+    """Architectures with an instruction or a unit.
 
     Attributes:
         since: the first compute capability, such as 90.

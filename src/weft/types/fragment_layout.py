@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which elements of a tile each thread holds, as PTX's tables say.
+"""Elements of a tile in each thread, by PTX's tables.
 
 In: a fragment's shape, the bytes of its elements, its unit and its role. Out: the number of elements per thread, and
 the row and column of each. A thread's first element is its origin; the others lie at constant distances from it.
@@ -19,7 +19,7 @@ _LANES_OF_ROW: Final = 4
 
 
 class Place(NamedTuple):
-    """Where an element lies.
+    """Location of an element.
 
     Attributes:
         row, column: from the thread's origin.
@@ -56,7 +56,7 @@ class FragmentLayout(NamedTuple):
 
     @property
     def warps(self) -> int:
-        """How many warps hold it, 16 rows each if more than one."""
+        """Number of warps that hold it, 16 rows each if more than one."""
         return 4 if self.unit == "wgmma" and self.role in ("c", "a", "row") else 1
 
     @property
@@ -91,7 +91,7 @@ class FragmentLayout(NamedTuple):
         return -(-self.elements * self.itemsize // 4)
 
     def place(self, element: int) -> Place:
-        """Where a thread's element lies."""
+        """Location of a thread's element."""
         _, across, halves, adjacent = self.blocks
         rest, column = divmod(element, adjacent)
         rest, half = divmod(rest, halves)
@@ -103,7 +103,7 @@ class FragmentLayout(NamedTuple):
         return Place(row, along, 2 * down + half, adjacent * block + column)
 
     def along(self, element: int) -> tuple[int, ...]:
-        """Where a thread's element lies, from the thread's origin, in each of the fragment's dimensions."""
+        """Offset of a thread's element from the thread's origin, in each of the fragment's dimensions."""
         place = self.place(element)
         return {"row": (place.row,), "column": (place.column,)}.get(self.role, place[:2])
 

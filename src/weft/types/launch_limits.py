@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large a grid, a block and a cluster may be, and how their sizes are written.
+"""Limits of a grid, a block and a cluster, and the notation of their sizes.
 
 In: an int, or one to three. Out: (x, y, z), checked. The limits are CUDA's, which every target keeps, so that a launch
 means the same on all of them; native/runtime/launch/launch_limits.h has the numbers and checks what only a call knows.

@@ -79,7 +79,7 @@ WORD_GRID_Z: Final = 9  # 63..32 block_dim.x    31..0 grid_dim.z
 WORD_BLOCK_YZ: Final = 10  # 63..32 block_dim.z    31..0 block_dim.y
 WORD_REFUSAL: Final = 11
 WORD_LAUNCHES: Final = 12
-"""How many launches have used the buffer since the host prepared it; only the first records."""
+"""Number of launches that have used the buffer since the host prepared it; only the first records."""
 WORD_OUTSIDE: Final = 13
 """The epoch, once a thread has come to init() with a group that there is not one of."""
 

@@ -212,7 +212,7 @@ def _diagnostics(log: str, ptx: str) -> Iterator[Remark]:
 
 
 def local_memory(ptx: str, cubin: bytes, resources: dict[str, KernelResources]) -> Iterator[Remark]:
-    """What of each kernel's registers and arrays is in local memory, at the line with most of its accesses."""
+    """Registers and arrays of each kernel in local memory, at the line with most accesses."""
     for kernel, used in resources.items():
         arrays = _array_accesses(ptx, kernel) if used.stack_bytes else Counter[Place]()
         if used.spill_store_bytes or used.spill_load_bytes:
@@ -267,7 +267,7 @@ def _cause(ptx: str, kernel: str, message: str) -> int:
 
 
 def _lines_of(text: list[str], kernel: str) -> tuple[int, int]:
-    """Where a kernel's text begins and ends."""
+    """Start and end of a kernel's text."""
     entries = [(n, found[1]) for n, line in enumerate(text) if (found := _ENTRY.search(line))]
     spans = pairwise([*entries, (len(text), "")])
     return next(((n, end) for (n, name), (end, _) in spans if name == kernel), (0, 0))
@@ -346,7 +346,7 @@ def read_sections(elf: bytes) -> dict[str, _Section]:
 
 
 def local_accesses(cubin: bytes, kernel: str) -> Counter[Place]:
-    """How many of a kernel's instructions read or write local memory, by the line they come from."""
+    """Number of a kernel's instructions that access local memory, by source line."""
     sections, found = read_sections(cubin), Counter[Place]()
     code = sections.get(f".text.{kernel}")
     if code is None:
@@ -408,7 +408,7 @@ class _Unit:
             self.files.append(path_in_ptx(folders[folder] + name))
 
     def rows(self) -> Iterator[tuple[int, int, Place]]:
-        """Where the section's address is written in the table, an address in the section, a place."""
+        """Offset of the section's address in the table, an address in the section, a place."""
         data, at = self.data, self.begin
         origin, address, file, line = -1, 0, 1, 1
         while at < self.end:

@@ -220,7 +220,7 @@ def _multiplies(function: str) -> dict[str, _Multiply]:
 
 
 class _Places:
-    """Where registers have surely been set.
+    """Ranges in which registers have surely been set.
 
     There, the operands of a multiplication are unchanged: the program sets them in one place, always before.
     """

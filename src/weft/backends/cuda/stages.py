@@ -57,7 +57,7 @@ _NO_ASSEMBLER: Final = ("TOOL_MISSING", "ASSEMBLER_ARCHITECTURE")
 
 
 def kernel_printer(machine: CudaMachine, enable_assertions: bool) -> ModulePrinter:
-    """What prints kernels for an architecture."""
+    """Printer of kernels for an architecture."""
     library = LIBRARY | units(capabilities(machine.architecture)) | FAST | RECORDERS
     return ModulePrinter(
         machine.target, KERNEL_ROWS, {}, library, DebugInfo(DIRECTIVES), enable_assertions

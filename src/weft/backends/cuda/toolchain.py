@@ -234,7 +234,7 @@ def memory_file(content: bytes = b"") -> BinaryIO:
 
 
 def path_of(descriptor: int) -> str:
-    """Where a tool that inherits the descriptor finds the file."""
+    """Path of the file for a tool that inherits the descriptor."""
     return f"/proc/self/fd/{descriptor}"
 
 

@@ -127,7 +127,7 @@ class FunctionPrinter:
         return self.tensors[ssa]
 
     def parts(self, values: Iterable[SSAValue]) -> list[str]:
-        """What carries values from block to block: each scalar's text, each tensor's and fragment's parts."""
+        """Values carried from block to block: each scalar's text, each tensor's and fragment's parts."""
         return [part for ssa in values for part in self._parts(ssa)]
 
     def _parts(self, ssa: SSAValue) -> Sequence[str]:

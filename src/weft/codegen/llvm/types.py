@@ -64,7 +64,7 @@ _CHUNK_BYTES: Final = 32  # as coroutines' frames are aligned
 
 
 def fragment_registers(kind: FragmentType) -> tuple[str, int]:
-    """How a GPU's thread holds a fragment: the type of its registers, and their number; small elements are packed."""
+    """Registers of a fragment in a GPU's thread: their type and number; small elements are packed."""
     text, count = memory_type(kind.element_type), kind.layout.elements
     size = size_in_bytes(text)
     return (text, count) if size >= 4 else ("i32", -(-count * size // 4))
@@ -209,7 +209,7 @@ def widened(printer: Printer, text: str, from_bits: int, to_bits: int) -> str:
 
 
 def swizzled(printer: Printer, linear: str, mask: int, pointer: str) -> str:
-    """Where an element of a swizzled array lies: bits 4 to 6 of its linear address, xored with bits 7 to 9.
+    """Location of an element of a swizzled array: bits 4 to 6 of its linear address, xored with bits 7 to 9.
 
     Shared addresses have 32 bits on GPUs; on the CPU they are the process's.
     """

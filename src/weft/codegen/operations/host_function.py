@@ -104,7 +104,7 @@ def _described(op: ScratchOp) -> ScratchInfo:
 
 
 def place_text(op: ScratchOp | MakeTensorMapOp) -> str:
-    """What messages begin with: ``sum_all (sums.py:12), weft.scratch(n, weft.f32)``."""
+    """Beginning of messages: ``sum_all (sums.py:12), weft.scratch(n, weft.f32)``."""
     where = source_location(op.location)
     return op.text.data if where is None else f"{where.function} ({where}), {op.text.data}"
 

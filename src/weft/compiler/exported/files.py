@@ -295,7 +295,7 @@ def _write_text(
 
 
 def reduced(details: CompiledDetails) -> tuple[Any, ...]:
-    """How a function is pickled: a record, and the device it is bound to."""
+    """Pickles a function: a record, and the device it is bound to."""
     origin = artifacts_of(details).origin
     return unpickled, (_record_of(details) if origin is None else origin, details.device)
 

@@ -326,7 +326,7 @@ def architecture_of(cpu: str) -> str:
 
 
 def missing_features(cpu: str) -> tuple[str, ...] | None:
-    """What this machine lacks to run code for a CPU; None for an unknown CPU.
+    """Features that this machine lacks to run code for a CPU; None for an unknown CPU.
 
     Example:
         >>> missing_features("a digest of another machine") is None
@@ -342,7 +342,7 @@ def missing_features(cpu: str) -> tuple[str, ...] | None:
 
 @kept
 def _flags() -> frozenset[str]:
-    """What Linux says that this CPU has."""
+    """Features of this CPU by Linux."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

@@ -152,7 +152,7 @@ class BindDimOp(_BindOp):
 
     @property
     def source(self) -> str:
-        """How messages about a later mention refer to it: `a.shape[0]`."""
+        """Name in messages about a later mention: `a.shape[0]`."""
         return self._source("shape")
 
 
@@ -171,7 +171,7 @@ class BindStrideOp(_BindOp):
 
     @property
     def source(self) -> str:
-        """How messages about a later mention refer to it: `a.strides[0]`."""
+        """Name in messages about a later mention: `a.strides[0]`."""
         return self._source("strides")
 
 

@@ -92,7 +92,7 @@ class CpAsyncCopyOp(BaseOperation):
 
     @property
     def bytes(self) -> int:
-        """How many one copy has."""
+        """Number of elements of one copy."""
         element = cast("FixedBitwidthType", cast("TensorType", self.tensor.type).element_type)
         return self.count.value.data * element.size
 
@@ -226,7 +226,7 @@ class BulkStoreOp(BaseOperation):
 
 
 CACHES: Final = ("evict_first", "evict_last", "evict_normal")
-"""What becomes of a copy's data in the L2 cache: the first to go, the last, or neither."""
+"""L2 eviction priority of a copy's data: first, last, or normal."""
 REDUCTIONS: Final = ("add", "min", "max", "and", "or", "xor")
 """In the order of native/include/weft/tensor_map.h, from 1 on."""
 
@@ -422,7 +422,7 @@ class TmaWaitOp(BaseOperation):
 
 @operation_definition
 class FenceProxyOp(BaseOperation):
-    """What this thread wrote to one memory before is seen by copies and MMAs that begin after it.
+    """Makes this thread's earlier writes to one memory visible to copies and MMAs that begin after it.
 
     The memory is shared, or global.
     """

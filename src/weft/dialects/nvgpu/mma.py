@@ -83,7 +83,7 @@ class MmaOp(BaseOperation):
 
     @property
     def requirement(self) -> Requires | None:
-        """What operands of 8 bits need."""
+        """Requirement of 8-bit operands."""
         kind = self.kinds.data.split()[0]
         return Requires("mma_f8", f"mma.mma of {kind}") if kind.startswith("f8") else None
 
@@ -138,7 +138,7 @@ class LoadMatrixOp(BaseOperation):
 
 
 MOST_PENDING: Final = 7
-"""How many MMAs `wait` can leave in flight."""
+"""Most MMAs that `wait` can leave in flight."""
 
 ROWS: Final = 64
 """Rows of one instruction."""
@@ -172,7 +172,7 @@ KINDS: Final = {
     **{f"{a} {b}": Kinds(8, "f32") for a in _FLOAT8 for b in _FLOAT8},
     **{f"{a} {b}": Kinds(8, "i32") for a in _INTEGER8 for b in _INTEGER8},
 }
-"""What can be multiplied, by the users' names of both operands' elements. Floats of 32 bits are read as tf32."""
+"""Supported operands, by the users' names of both element types. Floats of 32 bits are read as tf32."""
 
 
 @operation_definition

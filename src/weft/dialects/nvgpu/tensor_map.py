@@ -144,7 +144,7 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def pieces(self) -> int:
-        """How many copies of the machine one box takes."""
+        """Number of copy instructions for one box."""
         return math.prod(self.box) // math.prod(self.piece)
 
     @classmethod
@@ -254,7 +254,7 @@ class MakeTensorMapOp(IRDLOperation):
 
 
 MAP_BYTES: Final = 128
-"""Of a map, and what divides the address of one that kernels write."""
+"""Size of a map, and alignment of one that kernels write."""
 
 
 def _check_place(place: SSAValue, space: str) -> None:

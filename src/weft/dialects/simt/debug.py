@@ -303,7 +303,7 @@ TRACE_EVENTS: Final = (
     *("line", "assigned", "called", "returned", "branch", "iteration", "end"),
     *("read", "written", "updated", "added", "copy", "barrier"),
 )
-"""Of statements, which the front end tells; then of memory and of waiting, which a pass adds."""
+"""Events of statements, from the front end; then of memory and of waiting, from a pass."""
 
 
 @operation_definition

@@ -80,7 +80,7 @@ class FragmentType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def layout(self) -> FragmentLayout:
-        """Which elements a thread holds."""
+        """Elements of a thread."""
         assert isinstance(self.element_type, FixedBitwidthType)
         return FragmentLayout(self.dims, self.element_type.size, self.unit.data, self.role.data)
 

@@ -233,7 +233,7 @@ class AddressOp(BaseOperation):
 
 @operation_definition
 class ArgumentNumberOp(BaseOperation):
-    """Which of a host function's arguments a tensor is; only for one that control flow chose among them."""
+    """Index of a tensor among a host function's arguments; only for one chosen by control flow."""
 
     name = "simt.argument_number"
 
@@ -417,7 +417,7 @@ VECTOR_BYTES = 16
 """Most bytes of one access."""
 
 WORD_BYTES = 4
-"""Of the words that are read where shorter elements are not aligned as a vector."""
+"""Words to read where shorter elements are not aligned as a vector."""
 
 
 @operation_definition
@@ -508,7 +508,7 @@ class ReinterpretOp(BaseOperation):
 
     @property
     def bits(self) -> tuple[int, int]:
-        """Of an element of the source, and of the result."""
+        """Widths of an element of the source, and of the result."""
         kinds = (cast("TensorType", self.source.type), self.result_type)
         before, after = (cast("IntegerType", kind.element_type).width.data for kind in kinds)
         return before, after

@@ -174,7 +174,7 @@ class TirxProfilerOp(BaseOperation):
 
 @operation_definition
 class MarkOp(IRDLOperation):
-    """Where a thread takes its track (`init`), and where it records.
+    """Start of a thread's track (`init`), and its records.
 
     `group` names the track of an `init`, `leader` whether this thread records; without it, the profiler says so.
     `payload` is recorded beside the event; one marked `long` needs more than 16 bits. Code computed from the result

@@ -106,7 +106,7 @@ class GridDimOp(CoordinateOp):
 
 @operation_definition
 class MultiprocessorsOp(BaseOperation):
-    """How many multiprocessors the call's device has, in a host function."""
+    """Number of multiprocessors of the call's device, in a host function."""
 
     name = "simt.multiprocessors"
 
@@ -117,7 +117,7 @@ class MultiprocessorsOp(BaseOperation):
 
 @operation_definition
 class MaxClustersOp(IRDLOperation):
-    """How many clusters of these kernels the call's device holds at once, in a host function: the least of them.
+    """Number of clusters of these kernels that the call's device holds at once, in a host function: the least of them.
 
     Clusters, blocks and shared memory are the kernels' own.
     """
@@ -376,7 +376,7 @@ class VoteOp(BaseOperation):
 
 @operation_definition
 class MatchOp(BaseOperation):
-    """Which lanes of `mask` hold the same bits.
+    """Lanes of `mask` that hold the same bits.
 
     `any` yields the lanes whose value equals this lane's; `all` yields `mask` if all are equal, else 0.
     """

@@ -62,7 +62,7 @@ MAX_RANK: Final = 8
 
 
 def elements_in_a_byte(value_type: Attribute) -> int:
-    """How many elements of a type lie in one byte of memory: 1, or more of a packed type."""
+    """Number of elements in one byte of memory: 1, or more for a packed type."""
     if not isinstance(value_type, IntegerType):
         return 1
     width = int(value_type.width.data)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
@@ -193,7 +193,7 @@ class TensorType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def open_strides(self) -> int:
-        """How many strides, from the first on, the layout class leaves open."""
+        """Number of strides, from the first on, that the layout class leaves open."""
         closed = {"contiguous": self.rank, "inner": min(self.rank, 1), "swizzled": self.rank}
         return self.rank - closed.get(self.layout.data, 0)
 

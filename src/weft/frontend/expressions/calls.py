@@ -96,7 +96,7 @@ def call(visitor: Evaluator, node: ast.Call) -> Any:
 
 
 def _index_arguments(node: ast.Call) -> list[ast.expr]:
-    """Where a call gives the index of an element, its second argument."""
+    """Place of an element's index in a call, its second argument."""
     leading = node.args[:2]
     if len(leading) == 2 and not any(isinstance(one, ast.Starred) for one in leading):
         return [leading[1]]

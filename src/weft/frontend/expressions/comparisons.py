@@ -297,7 +297,7 @@ def _get(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]) -> Any
 
 
 def _count(visitor: Evaluator, node: ast.AST, owner: Any, given: list[Any]) -> Any:
-    """How many items are equal to a value."""
+    """Number of items equal to a value."""
     total: Any = 0
     for item in owner:
         same: Any = _same(visitor, node, item, given[0])

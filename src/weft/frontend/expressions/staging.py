@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which Python functions need tracing although none of their arguments is staged.
+"""Python functions that need tracing although none of their arguments is staged.
 
 In: a Python function and its arguments. Out: whether its code, a function that it calls, or a method, property or
 operator of an object that it reaches by name, at any depth, uses one of weft's names; whether an argument is meaningful

@@ -96,7 +96,7 @@ class Content:
         self._known: dict[int, tuple[int, object]] = {}
 
     def digest(self) -> str:
-        """Of everything added so far."""
+        """Digest of everything added so far."""
         return self._hash.hexdigest()
 
     def say(self, *words: object) -> None:

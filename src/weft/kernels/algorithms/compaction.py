@@ -386,7 +386,7 @@ def _combine_runs(one: Any, other: Any) -> Any:
 
 
 def _run_starts(own: Any, before: Any, i: Any, first: Any, valid: Any) -> Any:
-    """Which of adjacent elements begin a run; `before` precedes them."""
+    """Marks adjacent elements that begin a run; `before` precedes them."""
     is_there, is_start = i < valid, first + i == 0
     found: Any = [is_there & (is_start | (before != own[0]))]
     for one, other in zip(own[1:], own[:-1], strict=True):

@@ -30,7 +30,7 @@ from weft.primitives.values import moved, partials, put, take
 from weft.types.launch_limits import WARP_SIZE
 
 _THREADS: Final = (1024, 512, 256)
-"""Of a block; the smallest where the grid takes more than one wave."""
+"""Sizes of a block; the smallest where the grid takes more than one wave."""
 _RESIDENT: Final = 2048  # threads of a multiprocessor, with 32 registers each
 _ON_CPU: Final = 16  # a CPU counts as so many multiprocessors
 _ACC_BYTES: Final = 32  # of a thread's accumulators: eight registers

@@ -40,7 +40,7 @@ def row_of(a: Any, number: Any, width: Any = 1) -> Any:
 
 
 def row_count(shape: Any) -> Any:
-    """How many rows an array has, an i64; traced in host functions."""
+    """Number of rows of an array, an i64; traced in host functions."""
     count = weft.i64(1)
     for size in shape[:-1]:
         count *= size

@@ -109,7 +109,7 @@ def row_mapping_for(
 
 
 def most_blocks(device: Device) -> int:
-    """Of a cluster: 16 where a GPU has whole groups of multiprocessors, 8 on any from sm_90 on, 1 elsewhere."""
+    """Most blocks of a cluster: 16 on GPUs with whole groups of multiprocessors, 8 from sm_90 on, 1 elsewhere."""
     machine = capabilities(device)
     if not machine.clusters:
         return 1
@@ -147,7 +147,7 @@ def is_past_end(number: Any, shape: Any, mapping: Any) -> Any:
 
 
 def part_of(row: Any, mapping: Any) -> Any:
-    """What this block takes of a row: a view."""
+    """View of this block's part of a row."""
     if mapping.blocks == 1:
         return row
     first, end = _part(len(row), mapping)
@@ -160,7 +160,7 @@ def first_column(columns: Any, mapping: Any) -> Any:
 
 
 def _part(columns: Any, mapping: Any) -> Any:
-    """Which accesses of a row are this block's."""
+    """Accesses of a row by this block."""
     accesses = columns // mapping.width
     share = weft.ceil_div(accesses, mapping.blocks)
     first = min(weft.cluster_rank() * share, accesses)

@@ -209,7 +209,7 @@ def known_call(call: Call, values: tuple[Any, ...]) -> _Known | None:
 
 
 class _Parts:
-    """How arguments are rebuilt from values and constants, by steps for views and tuples.
+    """Rebuilds arguments from values and constants, by steps for views and tuples.
 
     First all arguments are added, then they have places.
     """
@@ -230,7 +230,7 @@ class _Parts:
             self.constants.append(one)
 
     def place(self, one: Any) -> int:
-        """Where an argument is among the values, the constants and what steps make."""
+        """Index of an argument among the values, the constants and the results of steps."""
         known = (*self.values, *self.constants, *self.made)
         for number, other in enumerate(known):
             if other is one:

@@ -22,7 +22,7 @@ GROUP, ROW, ROW_END = range(3)  # the columns of `Split.row_tiles`
 
 
 class Split(NamedTuple):
-    """How work is divided beyond tiles; a field of None does not apply.
+    """Division of work beyond tiles; a field of None does not apply.
 
     Attributes:
         k_per_split: the length of a split of K; the first dimension of C counts the splits.

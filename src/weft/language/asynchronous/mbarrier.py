@@ -111,7 +111,7 @@ class Mbarriers(SharedSequence):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of barriers."""
         return self.array.type.dims[0]
 
     def attribute(self, builder: Builder, name: str) -> object:

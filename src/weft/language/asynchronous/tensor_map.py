@@ -108,7 +108,7 @@ def tensor_map(
 
 
 class Modes(NamedTuple):
-    """How a map's boxes are copied, besides where they are."""
+    """Copy options of a map's boxes."""
 
     swizzle: int
     fill: str
@@ -305,7 +305,7 @@ def im2col_map(
 def _corners(
     kernel: object, padding: object, stride: object, dilation: object, spatial: int
 ) -> list[tuple[int, int, int]]:
-    """Where a kernel's first element goes along each spatial dimension.
+    """Range of a kernel's first element along each spatial dimension.
 
     The first place, the last one counted from the end, and the step between places.
     """

@@ -351,7 +351,7 @@ _MOST_OFFSET: Final = {1: 65535, 2: 255, 3: 31}
 
 
 def map_offsets(builder: Builder, tensor_map: TensorMap, offsets: object) -> list[SSAValue]:
-    """How far from the kernel's first element another one lies, for an im2col map; nothing for another.
+    """Offset of an element from the kernel's first one, for an im2col map; nothing for another.
 
     Raises:
         TypeMismatchError, ValueRangeError: as `tma.load`.
@@ -643,7 +643,7 @@ def _checked(value: object) -> Tensor:
 
 
 def _count(builder: Builder, to: Tensor, source: Tensor) -> int | Scalar:
-    """How many elements both have."""
+    """Number of elements of both."""
     one, other = size(builder, to), size(builder, source)
     if isinstance(one, int) and isinstance(other, int):
         if one != other:

@@ -412,7 +412,7 @@ SCRATCH_BYTES = 1 << 30
 """Most bytes of one array, per block."""
 _MOST_BYTES: Final = 1 << 62  # of constant sizes; the call checks the others
 SCRATCH_ALIGNMENT: Final = 256
-"""Of a host function's arrays, in bytes; native/runtime/launch/call_scratch.cpp keeps it."""
+"""Alignment of a host function's arrays, in bytes; native/runtime/launch/call_scratch.cpp keeps it."""
 
 
 @operation

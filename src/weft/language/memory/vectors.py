@@ -190,7 +190,7 @@ def adjacent_place(
 
 
 def _alignment_hint(tensor: Tensor, number: int, size: int) -> str:
-    """What is missing: for a part of an aligned tensor a divisor of its strides, else the alignment."""
+    """Missing fact: for a part of an aligned tensor a divisor of its strides, else the alignment."""
     whole, name = tensor.ssa, tensor.name.partition("[")[0]
     while isinstance(whole.owner, ViewOp):
         whole = whole.owner.source

@@ -33,7 +33,7 @@ _NO_OVERFLOW: Final = arith.IntegerOverflowAttr(
 def record(
     builder: Builder, clock: str, condition: object, tag: object, words: Tensor, place: Scalar
 ) -> None:
-    """Where the condition holds, writes a clock's low 32 bits above the tag into an element."""
+    """Writes a clock's low 32 bits above the tag into an element, if the condition holds."""
     where = index_value(builder, words, 0, place)
     builder.emit(
         RecordOp(

@@ -58,7 +58,7 @@ class TirxRecorder:
         self.fence = fence
 
     def begin(self) -> None:
-        """Where the profiler is made: no thread has a track."""
+        """Code of the profiler's construction: no thread has a track."""
         fill(self.state, 0, [0] * len(STATE))
 
     def size(self) -> Any:

@@ -45,7 +45,7 @@ CURSOR, LIMIT, FIRST, HEADER, ZERO, COUNT = STATE = tuple(range(6))
 
 
 class TrackLayout:
-    """Where the headers and records of a launch lie; all that is known when compiling.
+    """Layout of a launch's headers and records, known when compiling.
 
     Args:
         groups: tracks of a block.
@@ -80,14 +80,14 @@ class TrackLayout:
         self.least = words if capacity is None else capacity
 
     def recording_blocks(self, blocks: Any) -> Any:
-        """How many of so many blocks record."""
+        """Number of recording blocks among so many."""
         if self.blocks is None:
             return blocks
         start, stop, step = self.blocks.start, self.blocks.stop, self.blocks.step
         return (max(min(blocks, stop), start) - start + (step - 1)) // step
 
     def words_needed(self, blocks: Any) -> Any:
-        """Of a launch's tracks: their number, the first word of their records, and the words of a buffer, all u64.
+        """Numbers of a launch's tracks: how many, the first word of their records, and the words of a buffer, all u64.
 
         The buffer's size, the kernel's checks and its description for the decoder are computed here.
         """
@@ -136,7 +136,7 @@ class TrackRecorder:
     # ---- the launch, and a thread's track
 
     def begin(self) -> None:
-        """Where the profiler is made: no thread has a track, and the first one describes the launch."""
+        """Code of the profiler's construction: no thread has a track, and the first one describes the launch."""
         fill(self.state, 0, [0] * len(STATE))
         self.place[0] = 0
         block = block_idx.x | block_idx.y | block_idx.z
@@ -267,7 +267,7 @@ class TrackRecorder:
             record("clock32", may, payload << wire.TRACK_PAYLOAD_SHIFT | tag, self.buffer, word)
 
     def cursor(self) -> Any:
-        """Where the next record goes: a word of the buffer, in a ring the distance to the track's end, negated."""
+        """Position of the next record: a word of the buffer, in a ring the distance to the track's end, negated."""
         return self.state[CURSOR] if self.layout.capacity is None else self.place[0]
 
     def word(self, cursor: Any) -> Any:

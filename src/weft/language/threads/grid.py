@@ -128,7 +128,7 @@ grid_dim: Final = Coordinate(
 
 @operation(on_host=True, in_kernels=False)
 def multiprocessors(builder: Builder) -> Scalar:
-    """How many multiprocessors the call's device has: an i32.
+    """Number of multiprocessors of the call's device: an i32.
 
     A persistent kernel takes that many blocks, or a multiple, each of which computes several tiles. On the CPU it is
     what ``WEFT_CPU_MULTIPROCESSORS`` says, 4 by default, so that blocks compute several tiles there too.

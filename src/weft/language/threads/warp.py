@@ -71,7 +71,7 @@ def warp_id(builder: Builder) -> Scalar:
 def position(
     builder: Builder, kind: type[LaneIdOp | WarpIdOp | WarpgroupIdOp], name: str
 ) -> Scalar:
-    """Where a thread is, an i32; emitted once, in the entry block."""
+    """Index of a thread, an i32; emitted once, in the entry block."""
     found = builder.shared_operation(kind)
     if found is None:
         found = builder.entry_operation(kind(), name, key=kind)

@@ -104,7 +104,7 @@ class RowAnalysis:
         return any(self.varies(operand) for operand in owner.operands)
 
     def growth(self, value: SSAValue, checkpoints: list[Checkpoint]) -> int | None:
-        """How much an integer grows per thread, modulo its width; None if that is not constant.
+        """Growth of an integer per thread, modulo its width; None if that is not constant.
 
         Values that must not wrap for this to hold are added to `checkpoints`.
         """

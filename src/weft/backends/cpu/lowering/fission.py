@@ -114,7 +114,7 @@ def uses_coroutines(kernel: KernelOp) -> bool:
 
 
 def find_obstacle(kernel: KernelOp, waits: Waits) -> Obstacle | None:
-    """What forbids loops for a kernel whose threads wait; None if nothing does."""
+    """Obstacle to loops for a kernel whose threads wait; None without one."""
     assert waits.first is not None
     if COROUTINES in kernel.attributes or needs_coroutines(kernel):
         return Obstacle(waits.first)
@@ -191,7 +191,7 @@ class _Search:
 
 
 def deciding(operation: Operation) -> tuple[SSAValue, ...]:
-    """What decides which region of a branch or loop runs, and how often; every value for another operation."""
+    """Values on which the executed region of a branch or loop and its trip count depend; all for another operation."""
     if isinstance(operation, scf.IfOp):
         return (operation.cond,)
     if isinstance(operation, scf.ForOp):
@@ -202,7 +202,7 @@ def deciding(operation: Operation) -> tuple[SSAValue, ...]:
 
 
 def leaving_arm(operation: Operation) -> int | None:
-    """Which arm of a branch ends with threads that have returned, if exactly one does and the other exists."""
+    """Arm of a branch that ends with threads that have returned, if exactly one does and the other exists."""
     if not isinstance(operation, scf.IfOp):
         return None
     leaves = [
@@ -243,7 +243,7 @@ def interchange_loops(kernel: KernelOp, waits: Waits) -> None:
 
 
 def _group(loop: scf.ForOp, sharing: Sharing, waits: Waits) -> Group | None:
-    """Which threads come to a loop together, if its iterations wait for nothing: the block's, or a warp's."""
+    """Threads that reach a loop together, if its iterations wait for nothing: the block's, or a warp's."""
     if any(waits.of(loop, group) for group in Group):
         return None
     decided, has_collectives = Group.BLOCK, False
@@ -289,7 +289,7 @@ def _thread_part(
 
 
 class _Strides:
-    """How far apart adjacent threads access memory in one iteration of a loop."""
+    """Distance of adjacent threads' accesses in one iteration of a loop."""
 
     def __init__(self, loop: scf.ForOp, starts_at_thread: bool, sharing: Sharing) -> None:
         self._loop = loop
@@ -323,7 +323,7 @@ class _Strides:
         return self._sharing.of(value) <= Group.WARP
 
     def _growth(self, value: SSAValue) -> int | None:
-        """How much an index grows from a thread to the next; None if that is not known."""
+        """Growth of an index from a thread to the next; None if that is not known."""
         owner = value.owner
         if value is self._loop.body.block.args[0]:
             return self._counter

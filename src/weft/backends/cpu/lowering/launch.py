@@ -100,7 +100,7 @@ def _has_scratch(op: LaunchExOp) -> bool:
 
 
 def _coresidency(kernel: KernelOp) -> int:
-    """Which blocks run at once: enum weft_coresidency."""
+    """Blocks that run at once: enum weft_coresidency."""
     found = coresident_blocks(kernel)
     if found:
         return _GRID if found == 1 else _FEW

@@ -43,7 +43,7 @@ _LEAST_STRIP: Final = 256  # iterations, so that a strip is worth vectorizing
 
 
 def coresident_blocks(kernel: KernelOp) -> int:
-    """Which blocks are alive at once: those of the grid (1), of a grid of few (2), or as if none waited for others (0).
+    """Blocks that are alive at once: those of the grid (1), of a grid of few (2), or as if none waited for others (0).
 
     Blocks that wait in loops for later ones go on only beside them. A cooperative launch promises that, and one that
     the sanitizer or a test of orders looks at runs on a single thread of the machine.
@@ -202,7 +202,7 @@ def work_of(operations: Iterable[Operation]) -> int:
 
 
 def short_trips(loop: scf.ForOp) -> int | None:
-    """How often a loop runs, if that is known and little work; 0 for a loop that never runs."""
+    """Trip count of a loop, if it is known and little work; 0 for a loop that never runs."""
     trips = constant_trips(loop)
     return trips if trips is not None and trips * work(loop.body.block) <= _SHORT else None
 

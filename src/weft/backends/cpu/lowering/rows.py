@@ -431,7 +431,7 @@ class GuardPrinter:
             self._printer.values = outer
 
     def size_of_run(self, terms: list[Term]) -> str:
-        """How many threads form a run: all that remain, or one if a value would wrap."""
+        """Number of threads of a run: all that remain, or one if a value would wrap."""
         printer = self._printer
         safe = ""
         for term in terms:

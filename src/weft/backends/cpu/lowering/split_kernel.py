@@ -164,7 +164,7 @@ def _print_blocks(module: ModulePrinter, kernel: KernelOp, arrays: list[tuple[st
 def _print_places(
     printer: FunctionPrinter, arrays: list[tuple[str, int]], threads: str, end: str
 ) -> list[tuple[str, str]]:
-    """Where each array begins and ends, in the scratch memory after `end`; elements of whole warps."""
+    """Prints start and end of each array, in the scratch memory after `end`; elements of whole warps."""
     more = printer.let(f"add i64 {threads}, {WARP_SIZE - 1}")
     whole = printer.let(f"and i64 {more}, {-WARP_SIZE}", "threads")
     places: list[tuple[str, str]] = []
@@ -179,7 +179,7 @@ def _print_places(
 def _print_scratch_bytes(
     module: ModulePrinter, kernel: KernelOp, arrays: list[tuple[str, int]]
 ) -> None:
-    """Of a launch beyond the limits, which is refused later, the size just does not overflow."""
+    """Prints the scratch size of a launch; beyond the limits, which are refused later, it just does not overflow."""
     printer = FunctionPrinter(module)
     most = kernel.max_threads or MOST_THREADS
     if kernel.block_size:

@@ -259,7 +259,7 @@ def for_each(printer: FunctionPrinter, count: int, run: Callable[[str], None]) -
 
 
 class Places:
-    """Where the element of a run-time number lies, as `FragmentLayout.place`; computes only the requested parts."""
+    """Location of the element of a run-time number, as `FragmentLayout.place`; computes only the requested parts."""
 
     def __init__(self, printer: FunctionPrinter, kind: FragmentType, number: str) -> None:
         self.printer, self.layout = printer, kind.layout

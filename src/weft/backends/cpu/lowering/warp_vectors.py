@@ -97,7 +97,7 @@ def _splat(printer: FunctionPrinter, kind: str, text: str) -> str:
 
 
 def _lanes_of(threads: ThreadsPrinter, operation: Operation) -> Slot:
-    """Where the lanes' operands are."""
+    """Memory of the lanes' operands."""
     posted = threads.posted.get(operation)
     return threads.slots[_operand(operation)][0] if posted is None else posted
 
@@ -341,7 +341,7 @@ def _print_reduce(threads: ThreadsPrinter, operation: WarpReduceOp) -> None:
 
 
 def _print_small_reduce(threads: ThreadsPrinter, operation: WarpReduceOp) -> None:
-    """Of floats that are computed in f32, and rounded after each step."""
+    """Reduces floats that are computed in f32, and rounded after each step."""
     printer, value, name = threads.printer, operation.value, float_name(operation.value.type)
     values = printer.alloca(f"[{WARP_SIZE} x float]", 64, "values")
     neutral = _constants("float", [float_text(_neutral_float(operation), f32)] * WARP_SIZE)
@@ -371,7 +371,7 @@ def _print_small_reduce(threads: ThreadsPrinter, operation: WarpReduceOp) -> Non
 
 
 def _neutral_float(operation: WarpReduceOp) -> float:
-    """What changes no value when it stands on the right."""
+    """Right identity of a reduction."""
     return -0.0 if operation.kind.data == "add" else float("nan")
 
 

@@ -237,7 +237,7 @@ def _assembly(printer: FunctionPrinter, text: str, constraints: str, *operands: 
 
 
 def _acquire(printer: FunctionPrinter, pointer: str) -> None:
-    """What was written to the map is what copies of this thread find from here on."""
+    """Makes writes to the map visible to this thread's later copies."""
     text = f"fence.proxy.tensormap::generic.acquire.gpu [$0], {MAP_BYTES};"
     _assembly(printer, text, "l", pointer)
 

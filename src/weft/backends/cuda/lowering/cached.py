@@ -50,7 +50,7 @@ _WRITES: Final = "memory(argmem: write) nounwind willreturn"
 
 
 def print_policy(printer: FunctionPrinter, name: str) -> str:
-    """How long the L2 cache keeps data, as an i64; the same for all accesses of a kernel."""
+    """L2 eviction policy, as an i64; the same for all accesses of a kernel."""
     text = f'asm "createpolicy.fractional.L2::{name}.b64 $0;", "=l"()'
     return printer.let(f"call i64 {text} memory(none) nounwind willreturn", "policy")
 
@@ -64,7 +64,7 @@ def _modifier(printer: FunctionPrinter, op: Any) -> str | None:
 
 
 def _words(size: int, element: int) -> tuple[int, int]:
-    """How many words an access has, and the bytes of each."""
+    """Number of words of an access, and the bytes of each."""
     word = min(size, max(4, element))
     return size // word, word
 

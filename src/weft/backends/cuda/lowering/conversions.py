@@ -118,7 +118,7 @@ class _Nibble(NamedTuple):
 
 
 def _nibble(value: SSAValue) -> _Nibble | None:
-    """Where an element of four bits comes from; None where it does not come out of a word."""
+    """Source of a 4-bit element; None if it does not come out of a word."""
     owner = value.owner
     if not isinstance(owner, arith.TruncIOp):
         return None

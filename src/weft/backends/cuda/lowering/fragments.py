@@ -382,7 +382,7 @@ class LaneRows:
         self.bases: dict[tuple[_Distance, ...], tuple[str, str]] = {}
 
     def group(self, places: Sequence[tuple[int, int]]) -> int:
-        """How many of the next matrices, 4, 2 or 1, have addresses that the number of a lane gives."""
+        """Number of the next matrices, 4, 2 or 1, whose addresses follow from the lane."""
         found = [self._distance(place) for place in places[:4]]
         if len(found) == 4:
             steps = [other.minus(found[0]) for other in found]
@@ -440,7 +440,7 @@ class LaneRows:
         return plus(printer, atoms, times(printer, inside, str(self.size), "i32"), "i32")
 
     def _distance(self, place: tuple[int, int]) -> _Distance:
-        """Of a place from the tile's first element."""
+        """Distance of a place from the tile's first element."""
         row, column = place if self.stored_rows == 0 else place[::-1]
         if self.swizzle is None:
             return _Distance(row, column * self.size)
@@ -532,7 +532,7 @@ def _has_aligned_rows(printer: FunctionPrinter, op: FragmentStoreOp) -> bool:
 
 
 def _places(kind: Any) -> list[tuple[int, int]]:
-    """Where the blocks of 8 rows and 8 columns begin, in the order of a thread's pairs."""
+    """Starts of the blocks of 8 rows and 8 columns, in the order of a thread's pairs."""
     return [(run.row, run.column) for run in kind.layout.runs]
 
 
@@ -684,7 +684,7 @@ class _Rows:
         )
 
     def _instruction(self, kind: str, count: int) -> str:
-        """What stores or adds so many registers."""
+        """Instruction that stores or adds so many registers."""
         if isinstance(self.op, FragmentRedAddOp):
             name = _float(self.kind)
             return red_add(name if kind == self.element else PACKED[name][0], count)

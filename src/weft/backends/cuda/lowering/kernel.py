@@ -167,7 +167,7 @@ _CALL: Final = 12  # operations that a division or function of mathematics count
 
 
 def _factor(loop: scf.ForOp) -> int | None:
-    """How often to unroll a loop; None leaves it to LLVM."""
+    """Unroll factor of a loop; None leaves it to LLVM."""
     if any(isinstance(operation, WgmmaMmaOp) for operation in walk(loop)):
         return 1  # ptxas takes seconds for eight iterations of MMAs, without a speedup
     operations, trips = _operations(loop.body.block), constant_trips(loop)

@@ -294,7 +294,7 @@ class _Tile(NamedTuple):
 
 
 def _tile(value: SSAValue, step: int, *, is_b: bool) -> _Tile:
-    """How a tile's descriptors are made; `step` is the number of an instruction's terms along K."""
+    """Construction of a tile's descriptors; `step` is the number of an instruction's terms along K."""
     kind: Any = value.type
     size, swizzle = kind.element_type.size, kind.swizzle_atoms
     row = swizzle.row_bytes.data
