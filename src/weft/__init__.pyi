@@ -148,6 +148,7 @@ from weft.language.threads.grid import block_idx as block_idx
 from weft.language.threads.grid import clock32 as clock32
 from weft.language.threads.grid import clock64 as clock64
 from weft.language.threads.grid import globaltimer as globaltimer
+from weft.language.threads.grid import grid as grid
 from weft.language.threads.grid import grid_dependency_launch as grid_dependency_launch
 from weft.language.threads.grid import grid_dependency_wait as grid_dependency_wait
 from weft.language.threads.grid import grid_dim as grid_dim

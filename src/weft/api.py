@@ -61,19 +61,22 @@ class Kernel(KernelFunction):
         """``kernel[grid, block](args)``: launches on the arguments' device without a host function.
 
         Args:
-            configuration: grid and block, each an int or a tuple of up to three.
+            configuration: grid and block, each an int or a tuple of up to three; a stream as a third item, or as
+                ``stream=`` of the call. Without one, or with None, it is the current stream of the arguments' library.
         Raises:
             SignatureError: if the brackets do not hold a grid and a block.
         """
-        if not isinstance(configuration, tuple) or len(configuration) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        items: tuple[Any, ...] = configuration if isinstance(configuration, tuple) else ()
+        if len(items) not in (2, 3):
             raise SignatureError(
                 "LAUNCH_CONFIGURATION",
-                f"{self.function.__name__}[...] takes a grid and a block, received {brief(configuration)}",  # pyright: ignore[reportUnknownArgumentType]
+                f"{self.function.__name__}[...] takes a grid, a block and possibly a stream, received "
+                f"{brief(configuration)}",
                 hint=f"write {self.function.__name__}[grid, block](...)",
             )
-        return imported("weft.compiler.bare_launch").bare_launch(
-            self, *configuration, make_host=jit
-        )  # pyright: ignore[reportUnknownArgumentType]
+        grid, block, stream = (*items, None)[:3]
+        launch = imported("weft.compiler.bare_launch").bare_launch
+        return launch(self, grid, block, stream, make_host=jit)
 
     @one_frame("kernel.over")
     def over(self, iterations: Any) -> Callable[..., None]:
@@ -134,6 +137,8 @@ class JitFunction(HostFunction):
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Runs the function on these arguments, compiling it first for new types.
 
+        ``stream=`` is the stream of its launches, unless that is one of its parameters.
+
         Raises:
             CompileError: if the function cannot be compiled for these types.
             TypeError: for arguments that match no parameter, or cannot be passed.
@@ -150,6 +155,10 @@ class JitFunction(HostFunction):
                 if overridden("warmup") is not None:
                     specializations.find_for(arguments, keywords)
                     return None
+            if "stream" in keywords:
+                bare = imported("weft.compiler.bare_launch")
+                if bare.takes_stream(self):
+                    return bare.call_on_stream(self, arguments, keywords, jit)
             return specializations.call(arguments, keywords)
         except Exception as error:
             leave_the_users_frames(error)

@@ -166,3 +166,73 @@ def test_variadic_kernels_are_refused_at_their_parameter():
     with pytest.raises(weft.UnsupportedSyntaxError, match="STARRED_PARAMETER") as caught:
         starred[1, 1](np.zeros(1, np.float32))
     assert "def starred(*everything):" in str(caught.value)
+
+
+@weft.kernel
+def index_kernel(a: weft.Tensor):
+    i = weft.grid(1)
+    a[i] = i
+
+
+@weft.jit
+def index(a: weft.Tensor, blocks: weft.Constexpr = 2):
+    index_kernel(a).launch(grid=blocks, block=2)
+    return a
+
+
+@weft.jit
+def index_on(a: weft.Tensor, on: weft.Stream):
+    index_kernel[1, 2, on](a)
+    index_kernel[1, 2](a, stream=on)
+
+
+@weft.kernel
+def own_kernel(a: weft.Tensor, stream: weft.i32):
+    a[0] = stream
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        lambda a: index_kernel[2, 2, 0](a=a),
+        lambda a: index_kernel[2, 2, None](a=a),
+        lambda a: index_kernel[2, 2](a, stream=weft.Stream(0)),
+        lambda a: index_kernel[2, 2](a, stream=None),
+        lambda a: index(a, stream=0),
+        lambda a: index(blocks=2, a=a, stream=weft.Stream(0)),
+        lambda a: index(a, stream=None),
+    ],
+)
+def test_a_launch_and_a_call_take_a_stream(launch):
+    a = np.zeros(4, np.int32)
+    launch(a)
+    assert a.tolist() == [0, 1, 2, 3]
+
+
+def test_a_call_on_a_stream_gives_the_result_and_has_a_stream_parameter():
+    a = np.zeros(4, np.int32)
+    assert index(a, 1, stream=0) is a
+    assert a.tolist() == [0, 1, 0, 0]
+    compiled = vars(index)["_bare_host_stream_on_stream"].call.specializations[-1]
+    assert "stream: Stream" in str(compiled.signature)
+
+
+def test_an_own_parameter_called_stream_stays_one():
+    a = np.zeros(1, np.int32)
+    own_kernel[1, 1](a, stream=5)
+    assert a[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("launch", "message"),
+    [
+        (lambda a: index(a, stream="x"), "argument 'stream'"),
+        (lambda a: index_kernel[1, 2, "x"](a=a), "argument 'stream'"),
+        (lambda a: index_kernel[1, 2, 0](a, stream=0), "received a stream in its brackets"),
+        (lambda a: index_kernel[1, 2, 0, 0](a=a), "takes a grid, a block and possibly a stream"),
+        (lambda a: index_on(a, 0, stream=0), "its stream is the argument 'on'"),
+    ],
+)
+def test_a_wrong_stream_is_refused(launch, message):
+    with pytest.raises(weft.WeftError, match=message):
+        launch(np.zeros(4, np.int32))

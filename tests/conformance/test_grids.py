@@ -262,3 +262,49 @@ def test_a_non_integer_is_not_a_size(grid):
         names["host"](np.zeros(1, np.int32))
     with pytest.raises(weft.WeftError, match="LAUNCH_CONFIGURATION"):
         names["kernel"][grid, 1](np.zeros(1, np.int32))
+
+
+def test_grid_is_the_index_in_the_whole_grid():
+    names = define(
+        """
+        @weft.kernel
+        def line(a: weft.Tensor):
+            i = weft.grid(1)
+            a[i] = i
+
+        @weft.kernel
+        def box(a: weft.Tensor):
+            x, y, z = weft.grid(3)
+            weft.static_assert(len(weft.grid(2)) == 2)
+            a[z, y, x] = x + 10 * y + 100 * z
+        """
+    )
+    a = np.zeros(12, np.int32)
+    names["line"][3, 4](a)
+    assert a.tolist() == list(range(12))
+    a = np.zeros((2, 3, 4), np.int32)
+    names["box"][(2, 3, 1), (2, 1, 2)](a)
+    z, y, x = np.indices(a.shape)
+    assert (a == x + 10 * y + 100 * z).all()
+
+
+def test_a_local_array_of_a_run_time_size():
+    names = define(
+        """
+        @weft.kernel
+        def kernel(a: weft.Tensor, n: weft.i64):
+            row = weft.local(n, weft.i32, at_most=5)
+            for k in range(len(row)):
+                row[k] = k * k
+            a[0] = row[n - 1]
+            a[1] = len(row)
+            weft.static_assert(weft.local(3, weft.i32, at_most=5).shape == (3,))
+        """
+    )
+    for n in (1, 4, 5):
+        a = np.zeros(2, np.int32)
+        names["kernel"][1, 1](a, n)
+        assert a.tolist() == [(n - 1) ** 2, n]
+    for n in (6, -1):
+        with pytest.raises(AssertionError, match=r"the size of weft.local is 0 to at_most=5"):
+            names["kernel"][1, 1](np.zeros(2, np.int32), n)

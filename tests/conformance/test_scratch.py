@@ -306,3 +306,58 @@ def test_gpu_calls_allocate_in_stream_order():
     assert "call i32 %take_scratch" in compiled.host_llvm_ir
     assert "call i32 %release_scratch" in compiled.host_llvm_ir
     assert compiled.scratch[0].shape == (None, 3)
+
+
+ZEROING = """
+@weft.kernel
+def add(s: weft.Tensor, out: weft.Tensor):
+    i = weft.grid(1)
+    out[i] += s[i]
+    s[i] = 5
+
+@weft.jit
+def twice(out: weft.Tensor, n: weft.i32):
+    out.fill_(n)
+    for _ in range(2):
+        s = weft.scratch((n, 2), out.dtype, zeroed=True)
+        add(s.reshape(-1), out).launch(grid=1, block=4)
+
+@weft.jit
+def columns(a: weft.Tensor, value: weft.f32, s: weft.Stream):
+    a[:, 1].fill_(value)
+    a[:, 0].zero_(stream=s)
+
+@weft.jit
+def zero(a: weft.Tensor):
+    a.zero_()
+
+@weft.jit
+def tenth(a: weft.Tensor):
+    a.fill_(0.1)
+"""
+
+
+def test_scratch_is_zeroed_each_time():
+    out = np.ones(4, np.int32)
+    define(ZEROING)["twice"](out, 2)
+    assert out.tolist() == [2] * 4
+
+
+def test_parts_of_tensors_are_filled():
+    a = np.ones((3, 3), np.float32)
+    define(ZEROING)["columns"](a, 2.5, 0)
+    assert a.tolist() == [[0, 2.5, 1]] * 3
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3, 4)], ids=str)
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int64, np.float16, np.float64], ids=str)
+def test_every_kind_of_tensor_is_zeroed(dtype, shape):
+    a = np.ones(shape, dtype)
+    define(ZEROING)["zero"](a)
+    assert not a.any()
+
+
+def test_a_filled_number_has_the_tensors_type():
+    a = np.ones(3, np.float64)
+    define(ZEROING)["tenth"](a)
+    assert a.tolist() == [0.1] * 3

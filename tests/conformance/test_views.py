@@ -272,3 +272,88 @@ def test_a_bit_cast_of_a_constant_and_on_the_host():
         return weft.bitcast(x, weft.u32), weft.bitcast(1.0, weft.i32)
     """
     assert define(source)["host"](-2.0) == (0xC0000000, 0x3F800000)
+
+
+def test_new_axes_have_one_element():
+    a = np.arange(24, dtype=np.int32).reshape(4, 6)
+    check(
+        a,
+        "None, 1",
+        "None, :, 2",
+        "lo, None, 1:hi",
+        "..., None",
+        "None",
+        "lo, None, hi, None",
+        lo=1,
+        hi=3,
+    )
+    check(a.T, ":, None", "None", "1, None, ::-1", "..., 2, None", lo=1, hi=3)
+    check(np.array(5, np.int32), "None", "None, None", "..., None", lo=1, hi=2)
+
+
+RESHAPED = """
+@weft.kernel
+def copy(a: weft.Tensor, out: weft.Tensor, rows: weft.i32):
+    b = a.reshape({shape})
+    for d in weft.static_range(b.ndim):
+        out[d] = weft.i32(b.shape[d])
+    c = b.reshape(-1)
+    for i in range(len(c)):
+        out[8 + i] = c[i]
+    if b.ndim == 2:
+        out[7] = b[b.shape[0] - 1, 1]
+
+@weft.jit
+def host(a: weft.Tensor, out: weft.Tensor, rows: weft.i32):
+    b = a.reshape({shape})
+    copy(b.reshape(a.shape), out, rows).launch(grid=1, block=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "dims"),
+    [
+        ("-1", [24]),
+        ("rows, -1", [3, 8]),
+        ("(-1, rows)", [8, 3]),
+        ("2, 3, 4", [2, 3, 4]),
+        ("-1, 12", [2, 12]),
+        ("rows, 24 // rows", [3, 8]),
+        ("weft.i64(rows), 8", [3, 8]),
+        ("1, -1, 1, 2", [1, 12, 1, 2]),
+    ],
+)
+def test_a_reshaped_tensor_has_the_same_elements(shape, dims):
+    a = np.arange(24, dtype=np.int32).reshape(4, 6)
+    out = np.full(32, -1, np.int32)
+    host = define(RESHAPED.format(shape=shape))["host"]
+    host(a, out, 3)
+    assert out[: len(dims)].tolist() == dims
+    assert out[8:].tolist() == list(range(24))
+    assert out[7] == (a.reshape(dims)[-1, 1] if len(dims) == 2 else -1)
+    with weft.sanitize():
+        host(a, out, 3)
+    with pytest.raises(AssertionError, match=r"host \(.*a.reshape\(.* has as many elements as a"):
+        define(RESHAPED.format(shape="rows, -1"))["host"](a, out, 5)
+
+
+@pytest.mark.parametrize("rows", [0, -3])
+def test_a_run_time_size_of_a_reshape_is_checked(rows):
+    a, out = np.zeros((4, 6), np.int32), np.zeros(32, np.int32)
+    with pytest.raises(AssertionError, match="has as many elements as a"):
+        define(RESHAPED.format(shape="rows, -1"))["host"](a, out, rows)
+
+
+def test_the_sanitizer_follows_a_reshaped_tile():
+    names = define(
+        """
+        @weft.kernel
+        def kernel(a: weft.Tensor, out: weft.Tensor):
+            out[0] = a.tile((8,), 1).reshape(2, 4)[weft.thread_idx.x, 3]
+        """
+    )
+    with (
+        weft.sanitize(),
+        pytest.raises(weft.WeftError, match=r"a\[15\] is read.*a.shape\[0\] is 12"),
+    ):
+        names["kernel"][1, 2](np.zeros(12, np.int32), np.zeros(1, np.int32))

@@ -14,6 +14,7 @@ PART = "!simt.tensor<f32, [?], strided, global, dims 32, offsets 64, align 4>"
 ADVANCED = T.replace("align 16", "align 1")
 PACKED = "!simt.tensor<i4, [?, 8], contiguous, global, dims 32, offsets 64, align 4>"
 WORDS = PACKED.replace("i4, [?, 8]", "i32, [?, 1]")
+FLAT = T.replace("[?, 4]", "[2, ?]")
 TEXT = f"""builtin.module {{
   simt.kernel @k(%a: {T} {{weft.name = "a"}}, \
 %p: {PACKED} {{weft.name = "p"}}, %i: i32 {{weft.name = "i"}}, %w: i64 {{weft.name = "w"}}) {{
@@ -29,6 +30,7 @@ TEXT = f"""builtin.module {{
     %2 = simt.advance %a[%i, %w : i32, i64] : {T} -> {ADVANCED}
     %3 = nvgpu.inline_ptx "mov $0, $1;" in(%i : i32) out(i64)
     %words = simt.reinterpret %p sizes(%i : i32) : {PACKED} -> {WORDS}
+    %flat = simt.reshape %a sizes(%i : i32) : {T} -> {FLAT}
     simt.return
   }}
 }}"""
@@ -43,6 +45,10 @@ def test_the_generic_form_parses_to_the_same():
 
 
 WRONG = [
+    (f"{T} -> {FLAT}", f"{T} -> {FLAT.replace('contiguous', 'inner')}", "are not contiguous, both"),
+    (f"{T} -> {FLAT}", f"{T} -> {FLAT.replace('?', '4')}", "1 sizes for"),
+    (f"{T} -> {FLAT}", f"{T} -> {FLAT.replace('dims 32', 'dims 64')}", "are i64"),
+    (f"{T} -> {FLAT}", f"{T} -> {FLAT.replace('f32', 'f64')}", "source's elements"),
     ("%p sizes(%i : i32)", "%p", "0 sizes for"),
     (f"-> {WORDS}", f"-> {WORDS.replace('i32, [', 'f32, [')}", "is not an integer"),
     (f"-> {WORDS}", f"-> {WORDS.replace('global', 'shared')}", "one address space"),

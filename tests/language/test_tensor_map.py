@@ -9,6 +9,7 @@ from tests.language.tracing import Trace
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language import resolve
 from weft.language.asynchronous.tensor_map import tensor_map
+from weft.language.memory.access import attribute
 from weft.language.values import describe
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
@@ -25,6 +26,8 @@ def test_a_map_has_its_tensors_elements_and_the_box(dtype, swizzle):
     box = (8, (swizzle or 64) // dtype.itemsize)
     found = made(trace, trace.tensor(dtype, (-1, 256)), box, swizzle=swizzle)
     assert (found.dtype, found.type.box, found.type.swizzle) == (dtype, box, swizzle or 0)
+    facts = [attribute(trace.builder, found, name) for name in ("dtype", "box", "ndim", "swizzle")]
+    assert facts == [dtype, box, 2, swizzle]
     assert describe(found).startswith(f"TensorMap[{dtype}, box {box}")
     element = "u8" if dtype.is_bool else dtype.name
     assert f'"{element}" "128B" "zero"' in trace.verify()

@@ -7,7 +7,7 @@ import pytest
 
 from tests.language.tracing import Trace
 from weft.dialects.simt.memory import LoadOp, ViewOp
-from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
+from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.memory.access import attribute
 from weft.language.memory.views import is_part, subscript
 from weft.language.values import Scalar, Tensor, shape_text
@@ -122,7 +122,6 @@ def test_brackets_ask_for_a_view_by_what_they_hold():
 @pytest.mark.parametrize(
     ("indices", "error", "code"),
     [
-        ((None, 0), UnsupportedSyntaxError, "VIEW_NEW_AXIS"),
         ((..., ...), TypeMismatchError, "INDEX_COUNT"),
         ((0, WHOLE, WHOLE, WHOLE), TypeMismatchError, "INDEX_COUNT"),
         (slice(0, 4, 0), ValueRangeError, "VIEW_STEP"),

@@ -32,10 +32,11 @@ from weft.codegen.operations.memory import (
     MEMORY,
     print_dim,
     print_reinterpret,
+    print_reshape,
     print_stride,
     print_view,
 )
-from weft.dialects.simt.memory import DimOp, ReinterpretOp, StrideOp, ViewOp
+from weft.dialects.simt.memory import DimOp, ReinterpretOp, ReshapeOp, StrideOp, ViewOp
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -65,6 +66,7 @@ HOST_FUNCTION: Final[dict[type[Operation], OperationPrinter]] = {
     StrideOp: print_stride,
     ViewOp: print_view,
     ReinterpretOp: print_reinterpret,
+    ReshapeOp: print_reshape,
 }
 
 LIBRARY: Final[dict[str, LibraryEntry]] = {

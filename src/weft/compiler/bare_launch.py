@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kernel[grid, block](args)` and `kernel.over(n)(args)`: a launch without a host function of the user's.
+"""`kernel[grid, block, stream](args)` and `kernel.over(n)(args)`: a launch without a host function of the user's.
 
-In: a kernel, a grid and a block, or a number of iterations. Out: a callable. It generates a host function with the
-kernel's own parameters and annotations, and compiles that by the main path.
+In: a kernel, a grid and a block, or a number of iterations; a stream. Out: a callable. It generates a host function
+with the kernel's own parameters and annotations, and compiles that by the main path; for a host function called with
+``stream=``, one that calls it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import inspect
 import linecache
 import math
 import operator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.constant import Constexpr
+from weft.arguments.stream import Stream
 from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
 from weft.frontend.source import read_source
+from weft.language.functions import HostFunction
 from weft.location import SourceLocation
 from weft.runtime.specializations import identifier, make_binder
 from weft.tracebacks import leave_the_users_frames
@@ -23,19 +26,21 @@ from weft.types.dtype import i64
 from weft.types.launch_limits import BLOCK, GRID, as_sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
 
     from weft.arguments.base import DeclaredParameter
 
 __tracebackhide__ = True  # for pytest
 
+STREAM: Final = "stream"
+
 
 class BareHost:
-    """The host function of a kernel's bare launches.
+    """The host function of a kernel's bare launches, or of a host function's calls on a stream.
 
     Args:
-        kernel: made by ``@weft.kernel``.
+        kernel: made by ``@weft.kernel``, or by ``@weft.jit``.
         sizes: the annotations of its extra parameters, by the names of the launch's arguments.
         make_host: turns a Python function into a host function.
 
@@ -63,7 +68,7 @@ class BareHost:
 
 
 def bare_launch(
-    kernel: Any, grid: object, block: object, make_host: Callable[..., Any]
+    kernel: Any, grid: object, block: object, stream: object, make_host: Callable[..., Any]
 ) -> Callable[..., None]:
     """A callable that launches `kernel` with this grid and block.
 
@@ -73,6 +78,7 @@ def bare_launch(
         kernel: made by ``@weft.kernel``; it keeps the generated host function.
         grid: blocks, an int or up to three; a grid without blocks launches nothing.
         block: threads per block, an int or up to three.
+        stream: whatever `weft.Stream` accepts; None: the current one of the arguments' library.
         make_host: turns a Python function into a host function: ``weft.jit``.
     Raises:
         SignatureError: if grid or block is not one to three integers.
@@ -89,7 +95,8 @@ def bare_launch(
         raise ArgumentValueError(
             "LAUNCH_CONFIGURATION", f"{name}[...]: {error}", hint=hint
         ) from None
-    return _launch(kernel, {"grid": blocks, "block": threads}, make_host)
+    given = {} if stream is None else {STREAM: stream}
+    return _launch(kernel, {"grid": blocks, "block": threads, **given}, make_host)
 
 
 def bare_launch_over(kernel: Any, over: Any, make_host: Callable[..., Any]) -> Callable[..., None]:
@@ -122,18 +129,60 @@ def bare_launch_over(kernel: Any, over: Any, make_host: Callable[..., Any]) -> C
     return _launch(kernel, {"over": iterations}, make_host)
 
 
+def call_on_stream(
+    function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any], make_host: Any
+) -> Any:
+    """``function(*arguments, **keywords, stream=...)`` of a host function that has no such parameter.
+
+    Args:
+        function: made by ``@weft.jit``; it keeps the generated host function.
+        arguments, keywords: of the call.
+        make_host: as for `bare_launch`.
+    """
+    given = dict(keywords)
+    stream = given.pop(STREAM)
+    if stream is None:
+        return function(*arguments, **given)
+    own = [one.name for one in read_source(function).parameters if one.annotation is Stream]
+    if own:
+        name = function.function.__name__
+        raise SignatureError(
+            "LAUNCH_CONFIGURATION",
+            f"{name} received stream=, but its stream is the argument '{own[0]}'",
+            hint=f"write {name}(..., {own[0]}=...)",
+        )
+    return _launch(function, {STREAM: stream}, make_host)(*arguments, **given)
+
+
+def takes_stream(function: Any) -> bool:
+    """Whether ``stream=`` of a call is not one of the function's own parameters."""
+    code = function.function.__code__
+    return STREAM not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+
+
 def _launch(
     kernel: Any, sizes: Mapping[str, Any], make_host: Callable[..., Any]
-) -> Callable[..., None]:
+) -> Callable[..., Any]:
     host = _host_of(kernel, tuple(sizes), make_host)
     configuration = {host.names[size]: value for size, value in sizes.items()}
 
-    def launch(*arguments: Any, **keywords: Any) -> None:
+    def launch(*arguments: Any, **keywords: Any) -> Any:
+        if STREAM in keywords and takes_stream(kernel):
+            stream = keywords.pop(STREAM)
+            if STREAM in sizes:
+                raise SignatureError(
+                    "LAUNCH_CONFIGURATION",
+                    f"{host.name} received a stream in its brackets, and stream= in the call",
+                    hint="give one of them",
+                )
+            if stream is not None:
+                with_stream = _launch(kernel, {**sizes, STREAM: stream}, make_host)
+                return with_stream(*arguments, **keywords)
         try:
             if keywords or len(arguments) != host.count:
                 # Python's own error, with the kernel's name and parameters, if they do not fit.
                 host.bind(*arguments, **keywords)
-            host.call(*arguments, **keywords, **configuration)
+            return host.call(*arguments, **keywords, **configuration)
         except Exception as error:
             if isinstance(error, WeftError):
                 _place(error, host)
@@ -144,7 +193,8 @@ def _launch(
 
 
 def _host_of(kernel: Any, sizes: tuple[str, ...], make_host: Callable[..., Any]) -> BareHost:
-    kept, name = cast("dict[str, BareHost]", vars(kernel)), f"_bare_host_{sizes[0]}"
+    name = f"_bare_host_{sizes[0]}{'_on_stream' if STREAM in sizes else ''}"
+    kept = cast("dict[str, BareHost]", vars(kernel))
     host = kept.get(name)
     if host is None:
         # If two threads come first, both use the stored one.
@@ -229,7 +279,10 @@ def _host_function(kernel: Any, names: Mapping[str, str]) -> Callable[..., Any]:
     while callee in (name, *parameters):
         callee = f"_{callee}"
     sizes = ", ".join(f"{size}={own}" for size, own in names.items())
-    text = f"def {name}({', '.join(parameters)}):\n    {callee}({passed}).launch({sizes})\n"
+    does = f"{callee}({passed}).launch({sizes})"
+    if isinstance(kernel, HostFunction):  # whose launches are on this one's stream
+        does = f"return {callee}({passed})"
+    text = f"def {name}({', '.join(parameters)}):\n    {does}\n"
     file = f"<launch of {function.__qualname__} at {code.co_filename}:{code.co_firstlineno}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     # The kernel's globals resolve its annotations.
@@ -250,5 +303,5 @@ def _free(name: str, code: Any) -> str:
 
 
 def _annotations(sizes: tuple[str, ...]) -> dict[str, Any]:
-    known = {"grid": tuple[i64, i64, i64], "block": Constexpr, "over": i64}
+    known = {"grid": tuple[i64, i64, i64], "block": Constexpr, "over": i64, STREAM: Stream}
     return {size: known[size] for size in sizes}

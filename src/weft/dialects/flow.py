@@ -17,7 +17,7 @@ from xdsl.ir import Block, BlockArgument, OpResult
 from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.tensor_map import MakeTensorMapOp
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import AdvanceOp, DimOp, ReinterpretOp, StrideOp, ViewOp
+from weft.dialects.simt.memory import AdvanceOp, DimOp, ReinterpretOp, ReshapeOp, StrideOp, ViewOp
 from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
 from weft.dialects.simt.threads import BarrierReduceOp, BlockDimOp, BlockIdxOp, GridDimOp, WarpIdOp
 
@@ -31,7 +31,7 @@ _UNROLL: Final = "unroll"
 
 CARRIERS = (arith.SelectOp, scf.YieldOp, scf.ConditionOp, scf.ForOp, scf.WhileOp)
 """Operations that pass a tensor on, and do not look into it."""
-_VIEWS = (ViewOp, AdvanceOp, ReinterpretOp, MakeTensorMapOp)
+_VIEWS = (ViewOp, AdvanceOp, ReinterpretOp, ReshapeOp, MakeTensorMapOp)
 
 
 def alternatives(value: SSAValue) -> Sequence[SSAValue]:

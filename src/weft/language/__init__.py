@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from inspect import Signature
 
 LANGUAGE: Final[dict[str, str]] = {
-    # name → module of weft.language that defines it
+    # name → module that defines it, of weft.language if not written in full
     "thread_idx": "threads.grid",
     "block_idx": "threads.grid",
     "block_dim": "threads.grid",
     "grid_dim": "threads.grid",
+    "grid": "threads.grid",
     "multiprocessors": "threads.grid",
     "setmaxnreg": "threads.warp",
     "grid_dependency_wait": "threads.grid",
@@ -115,6 +116,9 @@ LANGUAGE: Final[dict[str, str]] = {
     "printf": "debug",
     "profiler.CudaProfiler": "profiling.profiler",
     "profiler.Profiler": "profiling.profiler",
+    "Tensor.fill_": "weft.primitives.fill",
+    "Tensor.reshape": "memory.views",
+    "Tensor.zero_": "weft.primitives.fill",
     "Tensor.tile": "memory.views",
     "Fragment.map": "matrix.fragment",
     "Fragment.rows": "matrix.fragment",
@@ -373,4 +377,5 @@ def resolve(name: str) -> object:
             hint=hint_for(name) or "docs/reference/language.md lists all names",
         )
     # A row of the table above, so this only ever loads weft's own modules.
-    return getattr(imported(f"weft.language.{family}"), name.rpartition(".")[2])
+    module = family if family.startswith("weft.") else f"weft.language.{family}"
+    return getattr(imported(module), name.rpartition(".")[2])

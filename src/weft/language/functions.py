@@ -161,13 +161,16 @@ class DeviceFunction(Generic[Parameters]):
     Attributes:
         name: as written after ``weft.``, such as ``"block.sum"``.
         function: its Python function.
-        on_host: False: it needs a thread of a kernel.
+        on_host: whether host functions call it, and not kernels.
     """
 
-    def __init__(self, name: str, function: Callable[Parameters, Any]) -> None:
+    def __init__(
+        self, name: str, function: Callable[Parameters, Any], *, on_host: bool = False
+    ) -> None:
         self.name = name
         self.function = function
-        self.on_host = False
+        self.on_host = on_host
+        self.in_kernels = not on_host
         self.__doc__ = function.__doc__
 
     def __repr__(self) -> str:
@@ -208,11 +211,11 @@ class MarkedFunction(DeviceFunction[Parameters]):
 
 
 def device_function(
-    name: str,
+    name: str, *, on_host: bool = False
 ) -> Callable[[Callable[Parameters, Any]], DeviceFunction[Parameters]]:
     """Makes a `DeviceFunction` of that name; the function's docstring becomes the user's documentation."""
 
     def decorate(function: Callable[Parameters, Any]) -> DeviceFunction[Parameters]:
-        return DeviceFunction(name, function)
+        return DeviceFunction(name, function, on_host=on_host)
 
     return decorate

@@ -43,8 +43,8 @@ from weft.dialects.simt.fragment import (
     fragment_type,
 )
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import DimOp, ReinterpretOp, ViewOp
-from weft.dialects.simt.scalar import NO_WRAP
+from weft.dialects.simt.memory import DimOp, ReinterpretOp, ReshapeOp, ViewOp
+from weft.dialects.simt.scalar import NO_WRAP, FloorDivOp, FloorModOp
 from weft.dialects.simt.threads import CoordinateOp, ThreadIdxOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
 
@@ -226,7 +226,12 @@ class _Checker:
 
     def _check_views(self, tensor: SSAValue, indices: list[_Index]) -> None:
         """The element's indices in each array that this one is a view of, where the view's own do not bound them."""
-        while isinstance(view := tensor.owner, ViewOp | MapSharedOp | ReinterpretOp):
+        while isinstance(view := tensor.owner, ViewOp | MapSharedOp | ReinterpretOp | ReshapeOp):
+            if isinstance(view, ReshapeOp):
+                # The elements before it are as many in both.
+                indices = self._unfolded(view.source, self._folded(tensor, indices))
+                tensor = view.source
+                continue
             if isinstance(view, MapSharedOp):
                 tensor = view.tensor
                 continue
@@ -244,6 +249,27 @@ class _Checker:
                 starts[dimension] = self._moved(starts[dimension], indices[number], step)
             tensor, indices = view.source, starts
             self._check_bounds(tensor, indices, sorted(open_ends), 1, tensor_name(tensor))
+
+    def _folded(self, tensor: SSAValue, indices: Sequence[_Index]) -> SSAValue:
+        """How many elements of a contiguous tensor precede one, an i64."""
+        found = self._constant(0)
+        for number, index in enumerate(indices):
+            size = self._size(tensor, number, i64)
+            found = self._add(arith.MuliOp(found, size)).result
+            found = self._add(arith.AddiOp(found, index.wide)).result
+        return found
+
+    def _unfolded(self, tensor: SSAValue, before: SSAValue) -> list[_Index]:
+        """The indices of the element of a contiguous tensor that so many precede; those out of it are in the first."""
+        found: list[_Index] = []
+        for number in reversed(range(cast("TensorType", tensor.type).rank)):
+            if number == 0:
+                found.append(_Index(self, before))
+                break
+            size = self._size(tensor, number, i64)
+            found.append(_Index(self, self._add(FloorModOp(before, size)).result))
+            before = self._add(FloorDivOp(before, size)).result
+        return found[::-1]
 
     def _moved(self, start: _Index, index: _Index, step: int) -> _Index:
         by = index.wide

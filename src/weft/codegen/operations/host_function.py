@@ -23,7 +23,7 @@ from weft.codegen.operations.memory import byte_of_bool
 from weft.codegen.runtime_abi import call_row, table_of_frame
 from weft.dialects.builder import source_location
 from weft.dialects.flow import walk
-from weft.dialects.simt.debug import AssumeOp
+from weft.dialects.simt.debug import AssertOp, AssumeOp
 from weft.dialects.simt.memory import ArgumentNumberOp, CheckDistinctOp, ScratchOp
 from weft.dialects.simt.threads import MaxClustersOp, MultiprocessorsOp
 from weft.dialects.simt.types import DYNAMIC, TensorType, array_bytes, elements_in_a_byte
@@ -181,14 +181,23 @@ def _print_check_distinct(printer: FunctionPrinter, op: CheckDistinctOp) -> None
     printer.start(good)
 
 
+def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
+    """Leaves the host function with an error where the condition does not hold."""
+    _print_promise(printer, op, op.text.data)
+
+
 def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
     """Leaves the host function with an error where the condition does not hold."""
+    _print_promise(printer, op, "weft.assume, which promises this")
+
+
+def _print_promise(printer: FunctionPrinter, op: AssertOp | AssumeOp, sentence: str) -> None:
     good, bad = printer.new_label("assumed"), printer.new_label("wrong")
     printer.branch_if(printer.values[op.condition], good, bad, LIKELY)
     printer.start(bad)
     where = source_location(op.location)
     place = "" if where is None else f"{where.function} ({where})"
-    print_failure(printer, "assumption", place, "weft.assume, which promises this")
+    print_failure(printer, "assumption", place, sentence)
     printer.start(good)
 
 
@@ -277,6 +286,7 @@ def _print_return(printer: FunctionPrinter, op: Operation) -> None:
 
 HOST: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     ArgumentNumberOp: _print_argument_number,
+    AssertOp: _print_assert,
     AssumeOp: _print_assume,
     CheckDistinctOp: _print_check_distinct,
     func.ReturnOp: _print_return,

@@ -35,6 +35,7 @@ from weft.dialects.simt.memory import (
     LoadOp,
     LoadVectorOp,
     ReinterpretOp,
+    ReshapeOp,
     StoreOp,
     StoreVectorOp,
     StrideOp,
@@ -182,6 +183,16 @@ def print_view(printer: FunctionPrinter, op: ViewOp) -> None:
         for dimension, step in op.dimensions[: view.open_strides]
     ]
     printer.tensors[op.result] = TensorValue(view, pointer, dims, strides, is_place=source.is_place)
+
+
+def print_reshape(printer: FunctionPrinter, op: ReshapeOp) -> None:
+    """`simt.reshape`: the same address; strides follow from the dimensions."""
+    source, kind = printer.tensors[op.source], op.result_type
+    dims = [
+        printer.values[op.size(number)] if dim == DYNAMIC else str(dim)
+        for number, dim in enumerate(kind.dims)
+    ]
+    printer.tensors[op.result] = TensorValue(kind, source.pointer, dims, is_place=source.is_place)
 
 
 def print_reinterpret(printer: FunctionPrinter, op: ReinterpretOp) -> None:
@@ -352,6 +363,7 @@ MEMORY: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     AllocaOp: print_alloca,
     ViewOp: print_view,
     ReinterpretOp: print_reinterpret,
+    ReshapeOp: print_reshape,
     AdvanceOp: print_advance,
     LoadVectorOp: print_load_vector,
     StoreVectorOp: print_store_vector,

@@ -478,6 +478,47 @@ class ViewOp(BaseOperation):
 
 
 @operation_definition
+class ReshapeOp(BaseOperation):
+    """The same elements, contiguous and in the same order, with other dimensions; reads nothing.
+
+    `sizes` holds one integer for each `?` of the result's type; their product is that of the source's.
+    """
+
+    name = "simt.reshape"
+
+    source: Operand = operand(TensorType)
+    sizes: Operands = operands()
+    result: Result[TensorType] = result(TensorType)
+
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source (`sizes` `(` $sizes^ `:` type($sizes) `)`)? attr-dict "
+        "`:` type($source) `->` type($result)"
+    )
+
+    def size(self, dimension: int) -> SSAValue:
+        """The operand with the size of a dimension unknown to the type."""
+        return self.sizes[self.result_type.dims[:dimension].count(DYNAMIC)]
+
+    @property
+    def result_type(self) -> TensorType:
+        """The type of the result."""
+        return self.result.type
+
+    def verify_(self) -> None:
+        source, made = cast("TensorType", self.source.type), self.result_type
+        if {source.layout.data, made.layout.data} != {"contiguous"}:
+            raise VerifyException(f"{source} and {made} are not contiguous, both")
+        if made.dims.count(DYNAMIC) != len(self.sizes):
+            raise VerifyException(f"{len(self.sizes)} sizes for {made}")
+        wanted = i32 if made.dim_bits.data == 32 else i64
+        if any(size.type != wanted for size in self.sizes):
+            raise VerifyException(f"the sizes of {made} are {wanted}")
+        if (source.element_type, source.space) != (made.element_type, made.space):
+            raise VerifyException("a reshaped tensor has its source's elements and address space")
+
+
+@operation_definition
 class ReinterpretOp(BaseOperation):
     """The same memory as elements of another width; reads nothing.
 

@@ -196,7 +196,9 @@ def refuse_misplaced(frame: Frame, value: Any) -> None:
         raise UnavailableError(
             "KERNEL_OPERATION",
             f"{value!r} works in a host function; this is a kernel",
-            hint="pass its result as an argument; kernels have weft.shared, weft.local and weft.global_scratch",
+            hint="let each thread write its own elements"
+            if value.name.startswith("Tensor.")
+            else "pass its result as an argument; kernels have weft.shared, weft.local and weft.global_scratch",
         )
 
 

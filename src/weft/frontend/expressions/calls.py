@@ -30,7 +30,7 @@ from weft.frontend.state import constants
 from weft.frontend.state.reachable import CACHED, is_iterator
 from weft.frontend.structure import contains_staged
 from weft.frontend.syntax import call_hint, refused_call
-from weft.language import LANGUAGE
+from weft.language import LANGUAGE, resolve
 from weft.language.builtins import BUILTINS, max_, min_
 from weft.language.functions import (
     BoundFunction,
@@ -40,6 +40,7 @@ from weft.language.functions import (
     MarkedFunction,
     TunedFunction,
 )
+from weft.language.memory import arrays
 from weft.language.memory.access import attribute_names
 from weft.language.numbers.convert import accumulator, convert
 from weft.language.operation import Operation
@@ -114,13 +115,7 @@ def call_value(
     frame = visitor.frame
     callee = resolved(callee)  # an argument or item may be a name of the language
     if isinstance(callee, Operation):
-        refuse_misplaced(frame, callee)
-        name = callee.function_parameter
-        if name:
-            arguments, keywords = with_region(visitor, node, name, arguments, keywords)
-        if callee.takes_cpu_function and callable(keywords.get("cpu")):
-            keywords = {**keywords, "cpu": _inlined(visitor, node, keywords["cpu"])}
-        return callee.emit(frame.builder, *arguments, **keywords)
+        return _emitted(visitor, node, callee, arguments, keywords)
     if (dtype := _conversion_to(callee, arguments)) is not None:
         return _converted(frame, dtype, arguments, keywords)
     if isinstance(callee, BoundFunction):
@@ -171,6 +166,28 @@ def call_value(
     if made is not attributes.NONE:
         return made
     return _other(visitor, node, callee, arguments, keywords, staged)
+
+
+def _emitted(
+    visitor: Evaluator,
+    node: ast.AST,
+    callee: Operation[...],
+    arguments: list[Any],
+    keywords: dict[str, Any],
+) -> Any:
+    """The value of an operation of the language."""
+    frame = visitor.frame
+    refuse_misplaced(frame, callee)
+    name = callee.function_parameter
+    if name:
+        arguments, keywords = with_region(visitor, node, name, arguments, keywords)
+    if callee.takes_cpu_function and callable(keywords.get("cpu")):
+        keywords = {**keywords, "cpu": _inlined(visitor, node, keywords["cpu"])}
+    made = callee.emit(frame.builder, *arguments, **keywords)
+    if callee is arrays.scratch and keywords.get("zeroed"):
+        zero = cast("Any", resolve("Tensor.zero_"))
+        frame.inline(zero.function, [made], {"stream": keywords.get("stream")})
+    return made
 
 
 def _needs_measuring(callee: TunedFunction) -> UnavailableError:

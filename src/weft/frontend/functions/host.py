@@ -93,14 +93,15 @@ def configure(
     """
     if isinstance(configuration, OverIterations):
         return Configured(kernel, {"over": configuration.iterations}, ".over(iterations)", leading)
-    if not isinstance(configuration, tuple) or len(configuration) != 2:  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(configuration, tuple) or len(configuration) not in (2, 3):  # pyright: ignore[reportUnknownArgumentType]
         raise TypeMismatchError(
             "LAUNCH_CONFIGURATION",
-            f"{kernel.function.__name__}[...] takes a grid and a block",
+            f"{kernel.function.__name__}[...] takes a grid, a block and possibly a stream",
             hint=f"write {kernel.function.__name__}[grid, block](...)",
         )
     sizes: Any = configuration  # pyright: ignore[reportUnknownVariableType]
-    return Configured(kernel, {"grid": sizes[0], "block": sizes[1]}, "[grid, block]", leading)
+    given = dict(zip(("grid", "block", "stream"), sizes, strict=False))
+    return Configured(kernel, given, "[grid, block]", leading)
 
 
 @dataclass(slots=True, eq=False)
@@ -121,8 +122,15 @@ class Configured(FrontendCallable):
     def call(self, frame: Frame, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Launches the kernel on these arguments."""
         given = [*self.leading, *arguments]
+        options, code = dict(self.given), self.kernel.function.__code__
+        own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        if "stream" in keywords and "stream" not in own:
+            if options.get("stream") is not None:
+                raise _usage(f"{self.kernel.function.__name__} received 'stream' twice")
+            options["stream"] = keywords["stream"]
+            keywords = {name: value for name, value in keywords.items() if name != "stream"}
         pending = frame.context.call_kernel(frame, self.kernel, given, keywords)
-        emit_launch(frame, pending, self.given)
+        emit_launch(frame, pending, options)
 
     def check_used(self) -> None:
         """Raises, since brackets alone launch nothing."""

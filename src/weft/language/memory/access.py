@@ -14,6 +14,7 @@ from weft.dialects.simt.memory import (
     DimOp,
     LoadOp,
     ReinterpretOp,
+    ReshapeOp,
     ScratchOp,
     StoreOp,
     StrideOp,
@@ -28,7 +29,14 @@ from weft.errors import (
 from weft.language.numbers.convert import article, convert, index_dtype, operand, stored
 from weft.language.numbers.operators import binary
 from weft.language.numbers.promises import promised_dim
-from weft.language.values import Scalar, StagedNamespace, Tensor, describe, shape_text
+from weft.language.values import (
+    Scalar,
+    StagedNamespace,
+    Tensor,
+    TensorMap,
+    describe,
+    shape_text,
+)
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -36,7 +44,20 @@ if TYPE_CHECKING:
 
     from weft.dialects.builder import Builder
 
-TENSOR_ATTRIBUTES: Final = ("shape", "strides", "dtype", "ndim", "size", "nbytes", "T", "tile")
+TENSOR_ATTRIBUTES: Final = (
+    "shape",
+    "strides",
+    "dtype",
+    "ndim",
+    "size",
+    "nbytes",
+    "T",
+    "tile",
+    "reshape",
+    "fill_",
+    "zero_",
+)
+MAP_ATTRIBUTES: Final = ("dtype", "box", "ndim", "swizzle")
 
 
 def load(
@@ -227,6 +248,8 @@ def attribute(builder: Builder, value: object, name: str) -> object:
         return _tensor_attribute(builder, value, name)
     if isinstance(value, Scalar) and name == "dtype":
         return value.dtype
+    if isinstance(value, TensorMap):
+        return _map_attribute(value, name)
     names: tuple[str, ...] = ()
     if isinstance(value, Tensor | Scalar):
         names = attribute_names(value) if isinstance(value, Tensor) else ("dtype",)
@@ -234,6 +257,25 @@ def attribute(builder: Builder, value: object, name: str) -> object:
         "UNKNOWN_ATTRIBUTE",
         f"{describe(value)} has no attribute {name!r}",
         hint=f"there are {', '.join(names)}" if names else "",
+    )
+
+
+def _map_attribute(tensor_map: TensorMap, name: str) -> object:
+    """An attribute of a map, known at compile time."""
+    kind = tensor_map.type
+    if name == "box":
+        return kind.box
+    if name == "ndim":
+        return kind.rank
+    if name == "swizzle":
+        return kind.swizzle or None
+    if name == "dtype":
+        return tensor_map.dtype
+    hint = f"there are {', '.join(MAP_ATTRIBUTES)}"
+    if name in ("shape", "strides", "size"):
+        hint += "; only the copies' hardware reads the tensor's own: pass a.shape to the kernel"
+    raise NameResolutionError(
+        "UNKNOWN_ATTRIBUTE", f"{describe(tensor_map)} has no attribute {name!r}", hint=hint
     )
 
 
@@ -278,7 +320,7 @@ def dim(builder: Builder, tensor: Tensor, dimension: int) -> int | Scalar:
     owner = tensor.ssa.owner
     ssa = (
         owner.size(dimension)
-        if isinstance(owner, ViewOp | ReinterpretOp | ScratchOp)
+        if isinstance(owner, ViewOp | ReinterpretOp | ReshapeOp | ScratchOp)
         else _fact(builder, DimOp, tensor, dimension, f"{tensor.name}_dim{dimension}")
     )
     return Scalar(ssa, types.i32 if tensor.type.dim_bits.data == 32 else types.i64)

@@ -32,9 +32,12 @@ from weft.dialects.simt.types import (
     Swizzle,
 )
 from weft.errors import TypeMismatchError, ValueRangeError
+from weft.imports import imported
+from weft.language.debug import emit_assert
 from weft.language.ir_types import ir_tensor_type
 from weft.language.memory.packed import reinterpreted
 from weft.language.numbers.convert import convert, expect_scalar, index_dtype, named_dtype
+from weft.language.numbers.operators import compare
 from weft.language.operation import operation
 from weft.language.values import Scalar, Stream, Tensor, describe, item_text
 from weft.types import dtype as types
@@ -54,23 +57,27 @@ LOCAL_BYTES: Final = 65536
 
 
 @operation
-def local(builder: Builder, shape: object, dtype: object) -> Tensor:
+def local(builder: Builder, shape: object, dtype: object, *, at_most: object = None) -> Tensor:
     """An array of this thread's own, uninitialized, read and written like any tensor.
 
     Small arrays with constant indices (unroll with `static_range`) live in registers. In loops, iterations get the
     same memory, uninitialized again.
 
     Args:
-        shape: an int, or a tuple of at most 8; constants of at least 1.
+        shape: an int, or a tuple of at most 8; constants of at least 1, or with `at_most` an integer known at run time.
         dtype: type of the elements, such as ``weft.f32``.
+        at_most: a constant that no run-time size exceeds; the array takes that much memory. The size is checked as
+            `assert` is: on the CPU always, on a GPU with ``--enable-assertions``.
 
     Raises:
         TypeMismatchError: for a shape that is not constant, or a missing element type.
-        ValueRangeError: for a dim below 1, a rank above 8, or more than 65536 bytes.
+        ValueRangeError: for a dim below 1, a rank above 8, more than 65536 bytes, or a constant above `at_most`.
 
     Example:
-        ``window = weft.local((3, 3), weft.f32)``
+        ``window = weft.local((3, 3), weft.f32); row = weft.local(n, weft.f32, at_most=64)``
     """
+    if at_most is not None:
+        return _bounded(builder, shape, dtype, at_most)
     element = element_type(dtype, "local")
     dims = static_shape(shape, "local")
     total = element.itemsize
@@ -87,6 +94,44 @@ def local(builder: Builder, shape: object, dtype: object) -> Tensor:
         ir_tensor_type(element, dims, space="local", offset_bits=32, alignment_bytes=alignment)
     )
     return Tensor(builder.entry_operation(made, "local").result, element, "local")
+
+
+def _bounded(builder: Builder, shape: object, dtype: object, at_most: object) -> Tensor:
+    """A thread's array of a size known at run time: the first elements of one of the largest size.
+
+    Raises:
+        TypeMismatchError: for a bound that is not constant, or a size that is not an integer.
+        ValueRangeError: for a constant size below 1 or above the bound.
+    """
+    if type(at_most) is not int:
+        raise TypeMismatchError(
+            "LOCAL_BOUND",
+            f"local: at_most is {describe(at_most)}; expected an integer known at compile time",
+            hint="write weft.local(n, weft.f32, at_most=64)",
+        )
+    size = (
+        expect_scalar(builder, shape, "local: the size") if not isinstance(shape, tuple) else shape
+    )
+    known = size.constant if isinstance(size, Scalar) else size
+    whole = local.emit(builder, at_most, dtype)
+    if isinstance(known, int) and not isinstance(known, bool):
+        if not 1 <= known <= at_most:
+            raise ValueRangeError(
+                "LOCAL_BOUND", f"local: the size is {known}, expected 1 to at_most={at_most}"
+            )
+    elif not isinstance(size, Scalar) or index_dtype(size.dtype) is None:
+        raise TypeMismatchError(
+            "LOCAL_BOUND",
+            f"local: with at_most= the shape is one integer, received {describe(shape)}",
+            hint="make an array of constant shape: weft.local((4, 64), weft.f32)",
+        )
+    else:
+        text = f"the size of weft.local is 0 to at_most={at_most}"
+        for sign, bound in ((">=", 0), ("<=", at_most)):
+            emit_assert(builder, compare(builder, sign, size, bound), text)
+    # This module makes what views are parts of.
+    views = imported("weft.language.memory.views")
+    return views.view(builder, whole, slice(0, known if isinstance(known, int) else size))
 
 
 def element_type(dtype: object, what: str) -> DType:
@@ -453,8 +498,15 @@ def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
 
 
 @operation(on_host=True, in_kernels=False)
-def scratch(builder: Builder, shape: object, dtype: object, *, stream: object = None) -> Tensor:
-    """An uninitialized, contiguous array in a host function, for what its launches leave to each other.
+def scratch(
+    builder: Builder,
+    shape: object,
+    dtype: object,
+    *,
+    stream: object = None,
+    zeroed: object = False,
+) -> Tensor:
+    """An uninitialized or zeroed, contiguous array in a host function, for what its launches leave to each other.
 
     Each evaluation makes an array, also in a loop: make what every iteration can use before the loop.
     The call gives all of them back when the host function ends, whatever happened. On a GPU both are in stream order,
@@ -468,6 +520,7 @@ def scratch(builder: Builder, shape: object, dtype: object, *, stream: object = 
         shape: an integer, or a tuple of at most 8; from 0 up, known at compile time or not.
         dtype: type of the elements, such as ``weft.f32``.
         stream: a `weft.Stream` parameter, that of the launches which use the array; by default the call's.
+        zeroed: whether every evaluation writes 0 to all elements, by a launch; known at compile time.
 
     Raises:
         TypeMismatchError: for a size that is not an integer, no element type, or no stream.
@@ -477,6 +530,11 @@ def scratch(builder: Builder, shape: object, dtype: object, *, stream: object = 
         ``partial = weft.scratch((2, len(a)), weft.f32); kernel(partial[0]).launch(grid=1, block=32)``
     """
     element = element_type(dtype, "scratch")
+    if not isinstance(zeroed, bool):  # the front end adds the launch
+        raise TypeMismatchError(
+            "SCRATCH_ZEROED",
+            f"scratch: zeroed is {describe(zeroed)}; expected True or False, known at compile time",
+        )
     if stream is not None and not isinstance(stream, Stream):
         raise TypeMismatchError(
             "SCRATCH_STREAM",

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
 
-from weft.dialects.simt.memory import ViewOp
-from weft.dialects.simt.types import DYNAMIC, UNBOUNDED, TensorType
+from weft.dialects.simt.memory import ReshapeOp, ViewOp
+from weft.dialects.simt.types import DYNAMIC, MAX_RANK, UNBOUNDED, TensorType
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
 from weft.language import LANGUAGE, resolve
+from weft.language.debug import emit_assert
 from weft.language.ir_types import ir_tensor_type
 from weft.language.memory import access
 from weft.language.memory.access import (
@@ -31,11 +32,17 @@ from weft.language.memory.access import (
 )
 from weft.language.memory.arrays import static_shape
 from weft.language.memory.packed import check_view, load_element
-from weft.language.numbers.convert import common_dtype, convert, to_common
-from weft.language.numbers.operators import binary
-from weft.language.numbers.promises import offset_multiple, stride_factor
+from weft.language.numbers.convert import (
+    common_dtype,
+    convert,
+    expect_scalar,
+    index_dtype,
+    to_common,
+)
+from weft.language.numbers.operators import binary, compare
+from weft.language.numbers.promises import dim_divisor, offset_multiple, stride_factor
 from weft.language.operation import operation
-from weft.language.values import Scalar, Tensor, describe, shape_text
+from weft.language.values import Scalar, Tensor, describe, item_text, shape_text
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -57,11 +64,15 @@ class _Kept:
         size: of the view there.
         step: in elements of the source.
         is_full: whether the view has all of it, in order.
+        is_new: whether it is an axis of size 1 that the source does not have; its index is 0 on any dimension.
     """
 
-    __slots__ = ("dimension", "is_full", "size", "step")
+    __slots__ = ("dimension", "is_full", "is_new", "size", "step")
 
-    def __init__(self, dimension: int, size: Number, step: int, is_full: bool) -> None:
+    def __init__(
+        self, dimension: int, size: Number, step: int, is_full: bool, is_new: bool = False
+    ) -> None:
+        self.is_new = is_new
         self.dimension = dimension
         self.size = size
         self.step = step
@@ -91,7 +102,8 @@ def subscript(builder: Builder, tensor: Tensor, indices: object) -> Scalar | Ten
 def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
     """``tensor[indices]`` as a tensor over the same memory, as in NumPy.
 
-    An integer drops its dimension, a slice keeps it, ``...`` and omitted indices keep whole dimensions. For a pointer,
+    An integer drops its dimension, a slice keeps it, ``...`` and omitted indices keep whole dimensions, `None` makes
+    one of size 1. For a pointer,
     ``p[a:]`` is a pointer and ``p[a:b]`` a tensor of ``b - a`` elements; nothing is clipped or counted from an end. For
     a tensor, bounds are clipped to the end, and negative constants count from the end; run-time bounds must not be
     negative. Steps are constants.
@@ -99,15 +111,23 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
     Raises:
         TypeMismatchError: for too many indices, or one that is neither an integer nor a slice.
         ValueRangeError: for a constant integer out of range, or a step of 0.
-        UnsupportedSyntaxError: for a new axis, or a step known only at run time.
+        UnsupportedSyntaxError: for a step known only at run time, or a new axis of a pointer, a swizzled array or
+            packed elements.
     """
     starts: list[SSAValue] = []
     kept: list[_Kept] = []
     multiples: list[int] = []  # of the elements before the view, along each dimension
     parts = _expanded(tensor, _parts(indices))
+    if tensor.rank == 0:
+        return reshape.emit(builder, tensor, *[1] * len(parts)) if parts else tensor
     if tensor.type.swizzle_atoms is not None:
         _refuse_parts_of_atoms(tensor, parts)
-    for dimension, part in enumerate(parts):
+    dimension = -1
+    for part in parts:
+        if part is None:
+            kept.append(_Kept(max(dimension, 0), 1, 1, is_full=False, is_new=True))
+            continue
+        dimension += 1
         if isinstance(part, slice):
             start, found = _range(builder, tensor, dimension, cast("slice", part))
             kept.append(found)
@@ -119,7 +139,7 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
     if len(kept) == tensor.rank and all(one.is_full for one in kept):
         return tensor
     sizes = [one.size.ssa for one in kept if isinstance(one.size, Scalar)]
-    source, layout = tensor.type, _layout(tensor, kept)
+    source, layout = tensor.type, _layout(tensor, [one for one in kept if not one.is_new])
     name = f"{tensor.name}[{', '.join(map(_part_text, _parts(indices)))}]"
     if tensor.dtype.is_packed:
         check_view(tensor, layout, multiples, name)
@@ -179,14 +199,11 @@ def _parts(indices: object) -> tuple[object, ...]:
 
 def _expanded(tensor: Tensor, parts: tuple[object, ...]) -> list[object]:
     """One index or slice per dimension."""
-    if any(part is None for part in parts):
-        raise UnsupportedSyntaxError(
-            "VIEW_NEW_AXIS",
-            f"{tensor.name}[...] holds None; a view has no new axes",
-            hint="leave it out, and index the view with its existing dimensions",
-        )
     ellipses = sum(isinstance(part, EllipsisType) for part in parts)
-    given = len(parts) - ellipses
+    axes = sum(part is None for part in parts)
+    if axes:
+        _check_new_axes(tensor, axes, parts)
+    given = len(parts) - ellipses - axes
     if ellipses > 1 or given > tensor.rank:
         raise (
             wrong_count(tensor, given)
@@ -200,6 +217,28 @@ def _expanded(tensor: Tensor, parts: tuple[object, ...]) -> list[object]:
         return [*parts, *missing]
     place = next(n for n, part in enumerate(parts) if isinstance(part, EllipsisType))
     return [*parts[:place], *missing, *parts[place + 1 :]]
+
+
+def _check_new_axes(tensor: Tensor, axes: int, parts: tuple[object, ...]) -> None:
+    """Raises for a tensor that has no new axes."""
+    kind = tensor.type
+    what = (
+        "is a pointer"
+        if kind.is_pointer
+        else "has packed elements"
+        if tensor.dtype.is_packed
+        else ""
+    )
+    what = "is swizzled" if kind.swizzle_atoms is not None else what
+    dropped = sum(not isinstance(part, slice | EllipsisType | None) for part in parts)
+    if tensor.rank + axes - dropped > MAX_RANK:
+        what = f"would have rank {tensor.rank + axes - dropped}; at most {MAX_RANK} is allowed"
+    if what:
+        raise UnsupportedSyntaxError(
+            "VIEW_NEW_AXIS",
+            f"{tensor.name}[{', '.join(map(_part_text, parts))}] holds None, a new axis, but {tensor.name} {what}",
+            hint="leave it out, and index the view with its existing dimensions",
+        )
 
 
 def _range(builder: Builder, tensor: Tensor, dimension: int, part: slice) -> tuple[Number, _Kept]:
@@ -440,8 +479,9 @@ def contiguous_dimension(tensor: SSAValue) -> int | None:
     if not isinstance(owner, ViewOp):
         return None
     along = contiguous_dimension(owner.source)
-    kept = owner.dimensions
-    return kept.index((along, 1)) if along is not None and (along, 1) in kept else None
+    found = [number for number, kept in enumerate(owner.dimensions) if kept == (along, 1)]
+    # Beside a new axis, whose only index is 0, it is the dimension that has elements.
+    return max(found, key=lambda number: kind.dims[number] != 1, default=None)
 
 
 def known_stride(tensor: SSAValue, dimension: int) -> int | None:
@@ -492,6 +532,138 @@ def tile(builder: Builder, tensor: Tensor, shape: object, index: object) -> Tens
         starts.append(_tile_start(builder, tensor, dimension, size, part))
     _check_atoms(tensor, dims)
     return _view(builder, tensor, dims, starts)
+
+
+@operation(name="Tensor.reshape", on_host=True)
+def reshape(builder: Builder, tensor: Tensor, *shape: object) -> Tensor:
+    """The same elements, in the same order, with other dimensions: a view, as in NumPy, never a copy.
+
+    The product of the sizes is checked: at compile time if it is known, else by each call, and in a kernel as `assert`
+    is.
+
+    Args:
+        tensor: contiguous; ``a.reshape(...)`` passes it.
+        shape: integers, or one tuple of them, known at compile time or not; one may be -1, for what is left.
+
+    Raises:
+        TypeMismatchError: for a tensor that is not contiguous, is swizzled or packed; a size that is not an integer.
+        ValueRangeError: for negative sizes, two of -1, a rank above 8, or constants with another product.
+        AssertionError: from the call or launch, for another product.
+
+    Example:
+        ``rows = a.reshape(-1, 64); heads = q.reshape(batch, groups, len(q) // (batch * groups))``
+    """
+    kind = tensor.type
+    if kind.layout.data != "contiguous" or kind.swizzle_atoms is not None or tensor.dtype.is_packed:
+        what = "has packed elements" if tensor.dtype.is_packed else f"is {kind.layout.data}"
+        raise TypeMismatchError(
+            "RESHAPE_LAYOUT",
+            f"{tensor.name}.reshape: {tensor.name} {what}; only contiguous elements of whole bytes can be reshaped",
+            hint="reshape before slicing or transposing, or index the tensor itself",
+        )
+    parts = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+    sizes = [_reshaped_size(builder, tensor, part) for part in cast("tuple[object, ...]", parts)]
+    text = ", ".join(map(item_text, sizes))
+    if len(_open(sizes)) > 1 or len(sizes) > MAX_RANK:
+        raise ValueRangeError(
+            "RESHAPE_SHAPE",
+            f"{tensor.name}.reshape({text}): at most one size is -1, and at most {MAX_RANK} are allowed",
+        )
+    _fill_and_check(builder, tensor, sizes, text)
+    wide = kind.dim_bits.data == 64 or any(
+        one > types.i32.maximum if isinstance(one, int) else one.dtype is types.i64 for one in sizes
+    )
+    dtype = types.i64 if wide else types.i32
+    made = ir_tensor_type(
+        tensor.dtype,
+        [one if isinstance(one, int) else DYNAMIC for one in sizes],
+        space=kind.space.data,
+        dim_bits=dtype.bits,
+        offset_bits=kind.offset_bits.data,
+        alignment_bytes=kind.alignment_bytes.data,
+    )
+    operands = [convert(builder, one, dtype).ssa for one in sizes if isinstance(one, Scalar)]
+    op = ReshapeOp(tensor.ssa, operands, made)
+    name = f"{tensor.name}.reshape({text})"
+    return Tensor(builder.emit(op, f"{tensor.name}_reshaped").result, tensor.dtype, name)
+
+
+def _reshaped_size(builder: Builder, tensor: Tensor, part: object) -> Number:
+    number = expect_scalar(builder, part, f"{tensor.name}.reshape: a size")
+    known = number.constant if isinstance(number, Scalar) else number
+    if known is None and isinstance(number, Scalar):
+        dtype = index_dtype(number.dtype)
+        if dtype is not None:
+            return convert(builder, number, dtype)
+    if not isinstance(known, int) or isinstance(known, bool):
+        raise TypeMismatchError(
+            "RESHAPE_SHAPE",
+            f"{tensor.name}.reshape: a size is {describe(part)}; expected an integer",
+            hint="use // instead of /, or convert it, such as weft.i32(x)",
+        )
+    if known < -1:
+        raise ValueRangeError("RESHAPE_SHAPE", f"{tensor.name}.reshape: a size is {known}")
+    return known
+
+
+def _open(sizes: Sequence[Number]) -> list[int]:
+    """Where sizes are -1."""
+    return [number for number, one in enumerate(sizes) if isinstance(one, int) and one == -1]
+
+
+def _fill_and_check(builder: Builder, tensor: Tensor, sizes: list[Number], text: str) -> None:
+    """Replaces -1, and checks that the product of the sizes is the tensor's number of elements."""
+    whole, left = access.size(builder, tensor), _open(sizes)
+    given: Number = 1
+    for one in sizes:
+        if not isinstance(one, int) or one != -1:
+            wide = one if isinstance(one, int) else convert(builder, one, types.i64)
+            given = (
+                given * wide
+                if isinstance(given, int) and isinstance(wide, int)
+                else binary(builder, "*", given, wide)
+            )
+    sentence = f"{tensor.name}.reshape({text}) has as many elements as {tensor.name}"
+    known = isinstance(whole, int) and isinstance(given, int)
+    fits = known and (whole == given or (left and given and whole % given == 0))
+    if known and not fits:
+        raise ValueRangeError(
+            "RESHAPE_SHAPE",
+            f"{tensor.name}.reshape({text}): {tensor.name} has shape {shape_text(tensor)} and {whole} elements",
+            hint="the sizes' product is the number of elements; one may be -1",
+        )
+    for one in sizes:
+        if isinstance(one, Scalar):
+            emit_assert(builder, compare(builder, ">=", one, 0), sentence)
+    if left:
+        if isinstance(given, int) and given == 0:
+            raise ValueRangeError(
+                "RESHAPE_SHAPE",
+                f"{tensor.name}.reshape({text}): beside a size of 0, -1 may be any",
+            )
+        rest = binary(builder, "//", whole, given)
+        if isinstance(given, Scalar):
+            emit_assert(builder, compare(builder, ">=", rest, 0), sentence)
+        if not known and not _divides(builder, tensor, given):
+            product = binary(builder, "*", rest, given)
+            emit_assert(builder, compare(builder, "==", product, whole), sentence)
+        if isinstance(rest, Scalar) and tensor.type.dim_bits.data == 32:
+            narrow = types.i32
+            emit_assert(builder, compare(builder, "<=", rest, types.i32.maximum), sentence)
+            rest = convert(builder, rest, narrow)
+        sizes[left[0]] = rest
+    elif not known:
+        emit_assert(builder, compare(builder, "==", whole, given), sentence)
+
+
+def _divides(builder: Builder, tensor: Tensor, given: Number) -> bool:
+    """Whether the number of elements is known to be a multiple."""
+    if not isinstance(given, int):
+        return False
+    product = 1
+    for number in range(tensor.rank):
+        product *= dim_divisor(builder, tensor.ssa, number)
+    return product % given == 0
 
 
 def transposed(builder: Builder, tensor: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Block, Operation
 
 from weft.dialects.builder import constant_integer
-from weft.dialects.simt.memory import DimOp, ReinterpretOp, ScratchOp, StrideOp, ViewOp
+from weft.dialects.simt.memory import DimOp, ReinterpretOp, ReshapeOp, ScratchOp, StrideOp, ViewOp
 from weft.dialects.simt.scalar import FloorModOp
 from weft.dialects.simt.types import DYNAMIC, UNBOUNDED, TensorType
 from weft.language.ir_types import ir_type
@@ -416,7 +416,7 @@ def dim_divisor(
         return dim_divisor(builder, one, dimension, visited)
 
     found = 1
-    if isinstance(owner, ViewOp | ReinterpretOp | ScratchOp):
+    if isinstance(owner, ViewOp | ReinterpretOp | ReshapeOp | ScratchOp):
         size = owner.size(dimension)
         found = lcm(factor_of(builder, size, visited), divisor_of(builder, size, is_signed=True))
     elif isinstance(owner, scf.IfOp):

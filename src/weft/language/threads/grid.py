@@ -22,9 +22,10 @@ from weft.dialects.simt.threads import (
     MultiprocessorsOp,
     ThreadIdxOp,
 )
-from weft.errors import NameResolutionError
+from weft.errors import NameResolutionError, ValueRangeError
+from weft.language.numbers.operators import binary
 from weft.language.operation import operation
-from weft.language.values import Scalar, StagedNamespace
+from weft.language.values import Scalar, StagedNamespace, describe
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
@@ -124,6 +125,34 @@ grid_dim: Final = Coordinate(
         ``for k in range(i, n, weft.grid_dim.x * weft.block_dim.x): b[k] = a[k]``, a grid-stride loop.
     """,
 )
+
+
+@operation
+def grid(builder: Builder, dimensions: object = 1) -> Scalar | tuple[Scalar, ...]:
+    """The index of this thread in the whole grid: ``block_idx.x * block_dim.x + thread_idx.x``, an i32.
+
+    Args:
+        dimensions: 1, or 2 or 3 for a tuple of that many indices, x first.
+
+    Raises:
+        ValueRangeError: for another number, or one known only at run time.
+
+    Example:
+        ``i = weft.grid(1); x, y = weft.grid(2)``
+    """
+    if type(dimensions) is not int or not 1 <= dimensions <= 3:
+        raise ValueRangeError(
+            "GRID_DIMENSIONS",
+            f"grid: the number of dimensions is {describe(dimensions)}; expected 1, 2 or 3",
+            hint="write i = weft.grid(1), or x, y = weft.grid(2); weft.grid_dim.x is the number of blocks",
+        )
+    indices: list[Scalar] = []
+    for name in DIMENSIONS[:dimensions]:
+        first = binary(
+            builder, "*", block_idx.attribute(builder, name), block_dim.attribute(builder, name)
+        )
+        indices.append(binary(builder, "+", first, thread_idx.attribute(builder, name)))
+    return indices[0] if dimensions == 1 else tuple(indices)
 
 
 @operation(on_host=True, in_kernels=False)

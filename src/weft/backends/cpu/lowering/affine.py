@@ -20,7 +20,15 @@ from weft.codegen.operations.conversions import CONVERSIONS
 from weft.dialects.builder import constant_integer
 from weft.dialects.flow import end_of, walk
 from weft.dialects.simt.kernel import KernelOp
-from weft.dialects.simt.memory import AdvanceOp, DimOp, ReinterpretOp, SharedOp, StrideOp, ViewOp
+from weft.dialects.simt.memory import (
+    AdvanceOp,
+    DimOp,
+    ReinterpretOp,
+    ReshapeOp,
+    SharedOp,
+    StrideOp,
+    ViewOp,
+)
 from weft.dialects.simt.threads import (
     BarrierReduceOp,
     BlockDimOp,
@@ -54,6 +62,7 @@ _PURE: Final = frozenset(
         ViewOp,
         AdvanceOp,
         ReinterpretOp,
+        ReshapeOp,
     }
 )
 # Growth beyond this would not fit the 64-bit arithmetic on bounds.
