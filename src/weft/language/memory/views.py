@@ -543,7 +543,7 @@ def reshape(builder: Builder, tensor: Tensor, *shape: object) -> Tensor:
 
     Args:
         tensor: contiguous; ``a.reshape(...)`` passes it.
-        shape: integers, or one tuple of them, known at compile time or not; one may be -1, for what is left.
+        shape: integers, or one tuple of them, known at compile time or not; one may be -1, for the rest.
 
     Raises:
         TypeMismatchError: for a tensor that is not contiguous, is swizzled or packed; a size that is not an integer.
