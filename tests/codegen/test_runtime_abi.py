@@ -71,7 +71,7 @@ FIELDS = {
     "weft_cpu_tensor_map.sizes": async_copies._SIZES,
     "weft_cpu_tensor_map.pitches": async_copies._PITCHES,
     "weft_cpu_tensor_map.elements_found": async_copies._ELEMENTS_FOUND,
-    "weft_wgmma_product.handle": 8 * tensor_cores._PRODUCT_HANDLE,  # four pointers precede it
+    "weft_wgmma_start.handle": 8 * tensor_cores._WGMMA_HANDLE,  # four pointers precede it
 }
 
 
@@ -89,7 +89,7 @@ NUMBERS = {
     "sizeof(weft_cooperative_site)": _bytes(coroutine_printer.SITE),
     "sizeof(weft_mma_operands)": _bytes(tensor_cores._OPERANDS),
     "sizeof(weft_wgmma_shape)": _bytes(tensor_cores._SHAPE),
-    "sizeof(weft_wgmma_product)": _bytes(tensor_cores._PRODUCT),
+    "sizeof(weft_wgmma_start)": _bytes(tensor_cores._WGMMA),
     "sizeof(weft_cpu_tensor_map)": MAP_BYTES,
     "WEFT_TENSOR_MAP_RANK": MOST_RANK,
     **{

@@ -215,8 +215,10 @@ class _Watcher:
             place = None if words is None or barrier is None else (words, barrier[1])
             for access in accesses:
                 self._watch_part(op, started, access, rank, place)
-        if started.completion in ("store", "mma"):
-            self._before(op, WatchEventOp(started.completion))
+        if started.completion == "mma":
+            self._before(op, WatchEventOp("wgmma"))
+        elif started.completion == "store":
+            self._before(op, WatchEventOp("store"))
 
     def _watch_part(
         self,

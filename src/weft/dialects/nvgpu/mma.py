@@ -290,7 +290,7 @@ class WgmmaWaitOp(IRDLOperation):
         MemoryReadEffect(),
         MemoryWriteEffect(),
         DependsOnWarps(),
-        Synchronizes("copies", "mmas"),
+        Synchronizes("copies", "wgmma_wait"),
         CalledAs("wgmma.wait"),
         Requires("wgmma", hint=_HINT),
     )

@@ -143,7 +143,7 @@ ACCESS_FLAGS: Final = {
 """Words for the bits of enum weft_access_flag."""
 WATCH_EVENTS: Final = (
     *("fence", "arrive", "wait", "declare", "proxy_fence"),
-    *("commit", "elements", "stores", "mma", "mmas", "rendezvous", "end"),
+    *("commit", "elements", "stores", "wgmma", "wgmma_wait", "rendezvous", "end"),
     *("store", "stores_read", "iteration"),
 )
 """Words for enum weft_race_event."""

@@ -352,7 +352,7 @@ def _print_mma(printer: CoroutinePrinter, op: MmaOp) -> None:
 MMA: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {MmaOp: _print_mma}
 
 
-# weft_wgmma_operand, weft_wgmma_shape, weft_wgmma_product
+# weft_wgmma_operand, weft_wgmma_shape, weft_wgmma_start
 _OPERAND: Final = "{ i64, i32, i32, i32, i32 }"
 _SHAPE: Final = f"{{ i32, i32, i32, i32, {_OPERAND}, {_OPERAND} }}"
 _WGMMA: Final = "{ ptr, ptr, ptr, ptr, i64, i32, i32 }"
