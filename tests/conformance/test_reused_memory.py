@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared arrays in the memory of others that are needed no more: `weft.shared(..., reuse=)`.
 
+Arrays as elements of another type: `array.view`.
+
 In: kernels with two phases. Out: NumPy's values, the bytes of a block, and what the sanitizer says of missing barriers
 and of elements that are gone.
 """
@@ -114,3 +116,71 @@ def test_on_a_gpu_both_arrays_begin_at_one_address():
     first, second = re.findall(r"st\.shared\.\S+ +\t?(\S+),", compiled.ptx)
     assert first == second  # element i of f32, row i of two i16
     assert compiled.kernels["two_phases_kernel"].shared_memory_bytes == 4 * THREADS
+
+
+@weft.kernel
+def views_kernel(a: weft.Tensor, out: weft.Tensor, bits: weft.Tensor):
+    i = weft.thread_idx.x
+    tile = weft.shared((4, 16), weft.f16)
+    words = tile.view(weft.u32)
+    weft.static_assert(words.shape == (4, 8) and tile.view(weft.u8).shape == (4, 32))
+    tile[i, 2 * i] = weft.f16(a[i])
+    tile[i, 2 * i + 1] = weft.f16(-a[i])
+    weft.sync_threads()
+    bits[i] = words[3 - i, 3 - i]
+    own = weft.local(4, weft.f32)
+    for j in range(4):
+        own[j] = a[j] + weft.f32(i)
+    halves = own.view(weft.u16)
+    halves[2 * i + 1] = halves[2 * i + 1] ^ 0x8000  # the sign
+    weft.sync_threads()
+    for j in range(4):
+        out[i, j] = own[j]
+
+
+@weft.jit
+def views(a: weft.Tensor, out: weft.Tensor, bits: weft.Tensor):
+    views_kernel(a, out, bits).launch(grid=1, block=4)
+
+
+def test_a_view_has_the_bytes_as_other_elements():
+    a = np.array([1.5, 2, -3, 4], np.float32)
+    out, bits = np.zeros((4, 4), np.float32), np.zeros(4, np.uint32)
+    with weft.sanitize("races", "uninit", "bounds"):
+        views(a, out, bits)
+    pairs = np.stack([a, -a], axis=1).astype(np.float16).view(np.uint32)[:, 0]
+    assert bits.tolist() == pairs[::-1].tolist()
+    expected = a[None, :] + np.arange(4, dtype=np.float32)[:, None]
+    np.fill_diagonal(expected, -np.diag(expected))
+    assert out.tolist() == expected.tolist()
+    views(a, out := np.zeros_like(out), bits := np.zeros_like(bits))
+    assert out.tolist() == expected.tolist()
+    assert bits.tolist() == pairs[::-1].tolist()
+
+
+@weft.kernel
+def same_bytes_kernel(a: weft.Tensor, out: weft.Tensor):
+    i = weft.thread_idx.x
+    tile = weft.shared(THREADS, weft.f32)
+    codes = weft.shared((THREADS, 4), weft.u8, reuse=tile.view(weft.i32))
+    tile[i] = a[i]
+    weft.sync_threads()
+    x = tile.view(weft.i32)[THREADS - 1 - i]
+    weft.sync_threads()
+    codes.view(weft.i32)[i, 0] = x
+    out[i] = weft.f32(codes[i, 3])
+
+
+def test_views_know_whose_memory_they_are():
+    a, out = numbers(THREADS), np.zeros(THREADS, np.float32)
+    with weft.sanitize("races", "uninit", "bounds"):
+        same_bytes_kernel[1, THREADS](a, out)
+    assert out.tolist() == a[::-1].copy().view(np.uint8)[3::4].tolist()
+
+
+def test_on_a_gpu_a_view_costs_nothing():
+    a = weft.fake_tensor(weft.f32, (None,))
+    out, bits = weft.fake_tensor(weft.f32, (None, None)), weft.fake_tensor(weft.u32, (None,))
+    compiled = weft.compile(views, a, out, bits, options="--gpu-arch sm_90a")
+    assert compiled.kernels["views_kernel"].shared_memory_bytes == 4 * 16 * 2
+    assert len(re.findall(r"ld\.shared\.b32", compiled.ptx)) == 1

@@ -120,6 +120,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "Tensor.reshape": "memory.views",
     "Tensor.zero_": "weft.primitives.fill",
     "Tensor.tile": "memory.views",
+    "Tensor.view": "memory.packed",
     "Fragment.map": "matrix.fragment",
     "Fragment.rows": "matrix.fragment",
     "Fragment.cols": "matrix.fragment",

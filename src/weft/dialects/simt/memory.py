@@ -8,9 +8,10 @@ lie in the block's one dynamic buffer: first the kernel's own, laid out by a pas
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import (
+    FixedBitwidthType,
     IntegerAttr,
     IntegerType,
     StringAttr,
@@ -54,7 +55,7 @@ from weft.dialects.simt.types import DYNAMIC, StreamType, TensorType
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from xdsl.ir import OpResult, SSAValue
+    from xdsl.ir import Attribute, OpResult, SSAValue
     from xdsl.irdl import Operand, OptOperand
 
     from weft.dialects.definition import (
@@ -477,6 +478,12 @@ class ViewOp(BaseOperation):
             raise VerifyException("a view has its source's elements and address space")
 
 
+def _bits(element: Attribute) -> int:
+    """Of an element in memory."""
+    kind: Any = element
+    return int(kind.width.data if isinstance(element, IntegerType) else 8 * kind.size)
+
+
 @operation_definition
 class ReshapeOp(BaseOperation):
     """The same elements, contiguous and in the same order, with other dimensions; reads nothing.
@@ -520,7 +527,7 @@ class ReshapeOp(BaseOperation):
 
 @operation_definition
 class ReinterpretOp(BaseOperation):
-    """The same memory as elements of another width; reads nothing.
+    """The same memory as elements of another type; reads nothing.
 
     The last dimension, whose stride is 1, has as many elements as fit; the others are the source's. `sizes` holds
     one integer for each `?` of the result's type.
@@ -551,15 +558,15 @@ class ReinterpretOp(BaseOperation):
     def bits(self) -> tuple[int, int]:
         """Widths of an element of the source, and of the result."""
         kinds = (cast("TensorType", self.source.type), self.result_type)
-        before, after = (cast("IntegerType", kind.element_type).width.data for kind in kinds)
+        before, after = (_bits(kind.element_type) for kind in kinds)
         return before, after
 
     def verify_(self) -> None:
         source, result = cast("TensorType", self.source.type), self.result_type
         for kind in (source, result):
             element = kind.element_type
-            if not isinstance(element, IntegerType) or element == i1:
-                raise VerifyException(f"{element} is not an integer of two bits or more")
+            if not isinstance(element, FixedBitwidthType) or element == i1:
+                raise VerifyException(f"{element} is not a number of two bits or more")
         if source.rank == 0 or source.dims[:-1] != result.dims[:-1]:
             raise VerifyException(f"{source} and {result} differ in more than the last dimension")
         if result.dims.count(DYNAMIC) != len(self.sizes):

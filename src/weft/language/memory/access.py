@@ -53,6 +53,7 @@ TENSOR_ATTRIBUTES: Final = (
     "nbytes",
     "T",
     "tile",
+    "view",
     "reshape",
     "fill_",
     "zero_",

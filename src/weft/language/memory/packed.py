@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements of less than a byte: several lie in one, the first in its lowest bits.
+"""The same memory as elements of another type; of less than a byte: several lie in one, the first in its lowest bits.
 
 In: a tensor of `i4` or `u4`. Out: its memory as integers of whole bytes, elements taken out of them or put together;
-``weft.packed``, a tensor of bytes as one of packed elements.
+``weft.packed``, a tensor of bytes as one of packed elements. ``a.view(dtype)`` is for whole bytes.
 """
 
 from __future__ import annotations
@@ -224,6 +224,58 @@ def packed(builder: Builder, tensor: object, dtype: object) -> Tensor:
             "PACKED_BYTES",
             f"packed: {tensor.name} is {describe(tensor)}, whose bytes are not known to be adjacent",
             hint='annotate a layout of "contiguous" or "inner"',
+        )
+    return reinterpreted(builder, tensor, dtype)
+
+
+@operation(name="Tensor.view")
+def view(builder: Builder, tensor: Tensor, dtype: object) -> Tensor:
+    """The same bytes as elements of another type; the last dimension holds as many as fit.
+
+    Args:
+        tensor: contiguous, of `weft.shared` or `weft.local`, not swizzled; ``a.view(...)`` passes it.
+        dtype: the elements' type; rows take whole elements of it, and the array is aligned for them.
+
+    Raises:
+        TypeMismatchError: for no element type, bools, packed elements, or an array of another kind.
+        ValueRangeError: for rows that do not take whole elements, or an array that is aligned for smaller ones.
+
+    Example:
+        ``words = weft.shared((16, 8), weft.bf16).view(weft.u32)`` has the shape (16, 4).
+    """
+    kind = tensor.type
+    if not isinstance(dtype, DType):
+        raise TypeMismatchError(
+            "VIEW_DTYPE",
+            f"{tensor.name}.view: expected an element type, received {describe(dtype)}",
+            hint=f"write {tensor.name}.view(weft.u32)",
+        )
+    if types.bool_ in (dtype, tensor.dtype) or dtype.is_packed or tensor.dtype.is_packed:
+        raise TypeMismatchError(
+            "VIEW_DTYPE",
+            f"{tensor.name}.view({dtype}): elements of {tensor.dtype} are not taken as {dtype}",
+            hint="weft.packed takes bytes as packed elements; compare with 0 for a bool",
+        )
+    is_own = kind.space.data in ("shared", "local") and kind.layout.data == "contiguous"
+    if not is_own or not kind.rank or DYNAMIC == kind.dims[-1]:
+        raise TypeMismatchError(
+            "VIEW_DTYPE",
+            f"{tensor.name}.view({dtype}): {tensor.name} is {describe(tensor)}; expected a contiguous array of "
+            "weft.shared or weft.local, whose rows have constant sizes and are not swizzled",
+        )
+    row_bytes = kind.dims[-1] * tensor.dtype.itemsize
+    if row_bytes % dtype.itemsize:
+        raise ValueRangeError(
+            "VIEW_DTYPE",
+            f"{tensor.name}.view({dtype}): rows take {row_bytes} bytes, which is no multiple of {dtype.itemsize}",
+            hint="use rows that take whole elements of both types",
+        )
+    if kind.alignment_bytes.data % dtype.itemsize:
+        raise ValueRangeError(
+            "VIEW_DTYPE",
+            f"{tensor.name}.view({dtype}): {tensor.name} is aligned to {kind.alignment_bytes.data} bytes "
+            f"as far as is known, and {dtype} to {dtype.itemsize}",
+            hint="make the array of the wider type, and take its view as the narrower one",
         )
     return reinterpreted(builder, tensor, dtype)
 
