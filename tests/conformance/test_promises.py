@@ -320,3 +320,25 @@ def host(a: weft.Tensor, n: weft.i32):
         define(source)["host"], vector, 8, options=f"--gpu-arch sm_90a {options}"
     )
     assert ("which promises this" in compiled.llvm_ir) == is_checked
+
+
+def test_a_reshaped_array_keeps_alignment_and_divisors():
+    source = """
+@weft.kernel
+def kernel(b: weft.Tensor, out: weft.Tensor):
+    if b.shape[0] % 8 != 0 or b.strides[0] % 8 != 0:
+        out[1] = 12345.0
+    weft.store_vector(out, 0, weft.load_vector(b[weft.block_idx.x], 0, 4))
+
+@weft.jit
+def host(a: weft.Tensor, n: weft.i32, out: weft.Tensor):
+    weft.assume(n % 8 == 0)
+    kernel(a.reshape(8 * n, n), out).launch(grid=1, block=1)
+"""
+    host = define(source)["host"]
+    kinds = ALIGNED, 8, ALIGNED
+    assert "12345" not in weft.compile(host, *kinds, options="--gpu-arch sm_90a").ptx
+    a, out = aligned(512), aligned(4)
+    a[:] = np.arange(512)
+    host(a, 8, out)
+    assert out.tolist() == [0, 1, 2, 3]

@@ -197,6 +197,8 @@ def test_loads_come_before_stores_in_sass():
         (("a", "b"), SUMS, "a = a if out.shape[0] > 3 else b", 8),
         (("a",), SUMS, "a = a if out.shape[0] > 3 else b", 0),
         (("a",), "out[i] = a[1:][i]", "pass", 4),
+        (("a",), "out[i] = a.reshape(-1, 2)[i, 0]", "pass", 4),
+        (("a",), "a.reshape(-1, 2)[i, 0] = b[i]", "pass", 0),
     ],
 )
 def test_only_what_nothing_writes_is_loaded_as_constant(restrict, body, before, constant):
