@@ -231,7 +231,7 @@ def attention_kernel(
     acc.map(multiply, row_sum.map(reciprocal)).store(rows, (own, 0))
     if lse is not None:
         of_head = lse[*batch, head, q_start : q_start + queries]
-        write_lse(of_head, own + weft.lane_id() // 4, row_sum, row_max, scale)
+        write_lse(of_head, own, row_sum, row_max, scale)
 
 
 @weft.jit

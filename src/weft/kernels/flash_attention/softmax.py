@@ -110,7 +110,7 @@ def write_lse(
 
     Args:
         lse: of a sequence and head.
-        first: the thread's first row in it.
+        first: the fragment's first row in it.
         row_sum: of a fragment's rows, complete.
         row_max: of the unscaled scores.
         scale: of the scores, to base 2.
@@ -120,10 +120,7 @@ def write_lse(
         base = weft.where(largest == HIDDEN, 0.0, largest * scale)
         return (weft.math.log2(total) + base) / LOG2_E
 
-    values = row_sum.map(logsumexp, row_max)
-    for (row, _), value in zip(values.layout.coordinates(0), values.values, strict=True):
-        if weft.lane_id() % 4 == 0 and first + row < lse.shape[0]:
-            lse[first + row] = value
+    row_sum.map(logsumexp, row_max).store(lse, first)
 
 
 @weft.device
