@@ -184,3 +184,40 @@ def test_on_a_gpu_a_view_costs_nothing():
     compiled = weft.compile(views, a, out, bits, options="--gpu-arch sm_90a")
     assert compiled.kernels["views_kernel"].shared_memory_bytes == 4 * 16 * 2
     assert len(re.findall(r"ld\.shared\.b32", compiled.ptx)) == 1
+
+
+@weft.kernel
+def swizzled_kernel(a: weft.Tensor, out: weft.Tensor, lying: weft.Tensor):
+    i = weft.thread_idx.x
+    count = weft.shared(1, weft.i32)
+    tiles = weft.dynamic_shared((2, 8, 64), weft.f16, 1024, swizzle=128)
+    plain = weft.dynamic_shared((2, 8, 64), weft.f16, 1024)
+    if i == 0:
+        count[0] = 64
+    for row in range(8):
+        tiles[i // 64, row, i % 64] = a[i // 64, row, i % 64]
+    weft.sync_threads()
+    for row in range(8):
+        out[i // 64, row, i % 64] = tiles[i // 64, row, (i + 1) % count[0]]
+        lying[i // 64, row, i % 64] = plain[i // 64, row, i % 64]
+
+
+@weft.jit
+def swizzled(a: weft.Tensor, out: weft.Tensor, lying: weft.Tensor):
+    swizzled_kernel(a, out, lying).launch(grid=1, block=128, shared_memory_bytes=3072)
+
+
+def test_dynamic_arrays_are_swizzled_as_static_ones():
+    a = numbers(2, 8, 64).astype(np.float16)
+    out, lying = np.zeros_like(a), np.zeros_like(a)
+    swizzled(a, out, lying)
+    assert (out == np.roll(a, -1, axis=2)).all()
+    row, column = np.indices((8, 64))
+    assert (lying == a[:, row, (column // 8 ^ row) * 8 + column % 8]).all()
+
+
+def test_dynamic_swizzled_arrays_begin_at_a_multiple_of_1024():
+    tensor = weft.fake_tensor(weft.f16, (2, 8, 64))
+    compiled = weft.compile(swizzled, tensor, tensor, tensor, options="--gpu-arch sm_90a")
+    assert compiled.kernels["swizzled_kernel"].shared_memory_bytes == 1024
+    assert re.search(r"\.extern \.shared \.align 1024 ", compiled.ptx)

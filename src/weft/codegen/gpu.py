@@ -41,7 +41,7 @@ from weft.codegen.operations.launch import (
 )
 from weft.codegen.runtime_abi import FRAME_STREAM, call_row, table_of_frame
 from weft.dialects.builder import source_location
-from weft.dialects.flow import is_reached_together
+from weft.dialects.flow import is_reached_together, walk
 from weft.dialects.simt.kernel import (
     DIM,
     MAX_LAUNCH_ATTRIBUTE_BYTES,
@@ -353,7 +353,9 @@ def _at(printer: FunctionPrinter, op: Operation, offset: int) -> str:
     """A pointer into the buffer; it is as aligned as one of the kernel's arrays needs it."""
     target = printer.module.target
     kind = target.pointer("shared")
-    arrays = [other for other in kernel_of(op).body.block.ops if isinstance(other, SharedOp)]
+    arrays = [
+        other for other in walk(kernel_of(op)) if isinstance(other, SharedOp | DynamicSharedOp)
+    ]
     needed = max((array.result.type.alignment_bytes.data for array in arrays), default=1)
     alignment = next(each for each in _BUFFERS if each >= needed)
     definition = f"external {kind.removeprefix('ptr ')} global [0 x i8], align {alignment}"

@@ -17,7 +17,7 @@ from xdsl.dialects.func import FuncOp
 from weft.dialects.builder import constant_integer, source_location
 from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import SHARED_MEMORY_ALIGNMENT, KernelOp, LaunchExOp, sizes_attribute
-from weft.dialects.simt.memory import SharedOp
+from weft.dialects.simt.memory import DynamicSharedOp, SharedOp
 from weft.dialects.simt.threads import MaxClustersOp
 from weft.dialects.simt.types import array_bytes
 from weft.errors import CompileError, ValueRangeError
@@ -144,7 +144,9 @@ def _place(
         places[array] = offset, offset + size
         array.offset = IntegerAttr(offset, i64)
     if end:
-        total = _aligned(end, SHARED_MEMORY_ALIGNMENT)
+        dynamic = (op for op in walk(kernel) if isinstance(op, DynamicSharedOp))  # begin there
+        needed = max((op.result.type.alignment_bytes.data for op in dynamic), default=1)
+        total = _aligned(end, max(SHARED_MEMORY_ALIGNMENT, needed))
         kernel.shared_memory_bytes_attr = IntegerAttr(total, i64)
     return None
 

@@ -405,8 +405,8 @@ class DynamicSharedOp(BaseOperation):
 
     def verify_(self) -> None:
         tensor_type = _check_shared(self.result)
-        if tensor_type.layout.data != "contiguous":
-            raise VerifyException("dynamic shared arrays are contiguous")
+        if tensor_type.layout.data not in ("contiguous", "swizzled"):
+            raise VerifyException("shared arrays are contiguous or swizzled")
         if tensor_type.dims.count(DYNAMIC) != len(self.dims):
             raise VerifyException(f"{len(self.dims)} dims for {tensor_type}")
         wanted = i32 if tensor_type.dim_bits.data == 32 else i64

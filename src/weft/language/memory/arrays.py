@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import i64
 
+from weft.dialects.builder import constant_integer
 from weft.dialects.simt.memory import (
     VECTOR_BYTES,
     AllocaOp,
@@ -375,7 +376,9 @@ def _atoms(dims: Sequence[int], element: DType, swizzle: object) -> Swizzle | No
 
 
 @operation
-def dynamic_shared(builder: Builder, shape: object, dtype: object, offset: object = 0) -> Tensor:
+def dynamic_shared(
+    builder: Builder, shape: object, dtype: object, offset: object = 0, swizzle: object = None
+) -> Tensor:
     """A view of the shared memory requested by the launch with ``shared_memory_bytes``.
 
     Views may overlap. The launch must request enough bytes for all views: if shape, offset and ``shared_memory_bytes``
@@ -387,11 +390,13 @@ def dynamic_shared(builder: Builder, shape: object, dtype: object, offset: objec
         dtype: type of the elements.
         offset: start of the view, in bytes from the start of the launch's bytes, which is aligned to 16; a multiple of
             the element's size.
+        swizzle: as of `shared`; the last two dims are constants then, and so is the offset, a multiple of 1024. The
+            launch's bytes are aligned to 1024, too.
 
     Raises:
         TypeMismatchError: for a dim or offset that is not an integer; or for a missing element type.
         ValueRangeError: for a constant dim below 1, a rank above 8, a constant offset that is negative or not a
-            multiple of the element's size.
+            multiple of the element's size, or of 1024 with a swizzle; for a swizzle that the rows do not suit.
 
     Example:
         ``keys = weft.dynamic_shared(n, weft.f32); ranks = weft.dynamic_shared(n, weft.i32, 4 * n)``
@@ -411,10 +416,40 @@ def dynamic_shared(builder: Builder, shape: object, dtype: object, offset: objec
             f"dynamic_shared: the shape has rank {len(dims)}; at most {MAX_RANK} is allowed",
         )
     start = _offset(builder, offset, element)
+    atoms = None
+    if swizzle is not None:
+        _check_swizzled(dims, constant_integer(start))
+        atoms = _atoms(dims, element, swizzle)
     made = DynamicSharedOp(
-        start, operands, ir_tensor_type(element, dims, space="shared", offset_bits=32)
+        start,
+        operands,
+        ir_tensor_type(
+            element,
+            dims,
+            space="shared",
+            offset_bits=32,
+            alignment_bytes=None if atoms is None else SWIZZLED_ALIGNMENT,
+            swizzle=atoms,
+        ),
     )
     return Tensor(builder.emit(made, "dynamic").result, element, "dynamic_shared")
+
+
+def _check_swizzled(dims: Sequence[int], offset: int | None) -> None:
+    """The dims that lie in swizzle atoms, and the offset, are constants."""
+    if DYNAMIC in dims[-2:]:
+        raise TypeMismatchError(
+            "SHAPE_NOT_CONSTANT",
+            "dynamic_shared: the last two dims of a swizzled array are known at compile time",
+            hint="use literals, globals or weft.Constexpr[int] parameters there",
+        )
+    if offset is None or offset % SWIZZLED_ALIGNMENT:
+        raise ValueRangeError(
+            "SHARED_OFFSET",
+            f"dynamic_shared: the offset of a swizzled array is {offset if offset is not None else 'no constant'}; "
+            f"expected a multiple of {SWIZZLED_ALIGNMENT} bytes",
+            hint="place swizzled arrays first",
+        )
 
 
 def _dim(builder: Builder, part: object) -> int | Scalar:
