@@ -51,7 +51,7 @@ def make_call_plan(
         written_arguments: names of the parameters that kernels write to, or paths (`t[1].x`) of items; read-only arrays
             are refused there.
         returns_objects: whether it returns an argument tensor, so that tensors must arrive as counted objects.
-        result: the conversion of a returned tuple and its items; see `weft.frontend.functions.results`.
+        result: the conversion of a returned tuple and its items; see `weft.frontend.functions.interface`.
     """
     passed = signature.passed
     defaults: dict[str, Any] = {p.name: p.default for p in passed if p.default is not MISSING}
