@@ -28,8 +28,8 @@ ffi::Map<ffi::String, double> Weigh(const ffi::Array<ffi::String>& words, ffi::F
   return weights;
 }
 
-// Calls a function that weft compiled, by the name that Python registered it under. It checks what it is
-// given, for every caller.
+// Calls a function that weft compiled, by the name that Python registered it under. It checks its arguments,
+// for every caller.
 ffi::String AddTwice(ffi::Tensor a, ffi::Tensor b, ffi::Tensor c) {
   static ffi::Function add_one = ffi::Function::GetGlobalRequired("guide.add_one");
   add_one(a, b);

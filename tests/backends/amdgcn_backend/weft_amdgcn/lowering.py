@@ -18,6 +18,7 @@ from weft.dialects.flow import walk
 from weft.dialects.nvgpu import NVGPU
 from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
 from weft.dialects.nvgpu.threads import ClusterBarrierOp, ClusterRankOp, MapSharedOp
+from weft.dialects.simt import SIMT, fragment
 from weft.dialects.simt.debug import (
     AssertOp,
     AssumeOp,
@@ -27,16 +28,6 @@ from weft.dialects.simt.debug import (
     WatchCopyOp,
     WatchEventOp,
     WatchOp,
-)
-from weft.dialects.simt.fragment import (
-    FragmentFillOp,
-    FragmentMapOp,
-    FragmentPartOp,
-    FragmentRedAddOp,
-    FragmentReduceOp,
-    FragmentStoreOp,
-    FragmentValuesOp,
-    FragmentYieldOp,
 )
 from weft.dialects.simt.profiling import RecordOp, SmIdOp, TimerOp
 from weft.dialects.simt.threads import (
@@ -227,16 +218,7 @@ HOST_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **HOST_FUNCTION,
     **launch_rows(launch_attributes),
 }
-FRAGMENTS: Final = (
-    FragmentRedAddOp,
-    FragmentPartOp,
-    FragmentReduceOp,
-    FragmentStoreOp,
-    FragmentFillOp,
-    FragmentMapOp,
-    FragmentValuesOp,
-    FragmentYieldOp,
-)
+FRAGMENTS: Final = tuple(op for op in SIMT.operations if op.__module__ == fragment.__name__)
 UNSUPPORTED: Final[dict[type[Operation], str]] = {
     **{op: f"{op.name.removeprefix('nvgpu.')} is NVIDIA's" for op in NVGPU.operations},
     **dict.fromkeys(FRAGMENTS, "amdgcn lays the tiles of its matrix cores out in another way"),
