@@ -61,7 +61,7 @@ struct CpuLaunch {
   const void* parameters;
   int64_t parameter_bytes;
   int64_t scratch_bytes;
-  bool has_hooks;  // told before and after each launch, so that it must have ended then
+  bool has_hooks;  // called before and after each launch, so that it must have ended then
 };
 
 // Memory of a launch that is held; one that needs more runs after the launch before it, as do those of many

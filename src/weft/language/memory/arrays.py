@@ -233,7 +233,7 @@ def shared(
 
     Raises:
         TypeMismatchError: for a shape that is not constant, no element type, a swizzle of another type, or `reuse` of
-            what is no whole array of ``weft.shared``.
+            an object other than a whole array of ``weft.shared``.
         ValueRangeError: for a dim below 1, a rank above 8, more than a block's shared memory, another swizzle, or rows
             that it does not suit; for more bytes than `reuse` has, or arrays with others between them.
 
