@@ -39,6 +39,7 @@ KINDS = {
     "uint": "Unsigned integer",
     "float": "Float",
     "bool": "Truth value",
+    "complex": "A complex number",
 }
 
 

@@ -14,6 +14,8 @@ from weft import testing as testing
 from weft import torch as torch
 from weft.annotation_names import bf16 as bf16
 from weft.annotation_names import bool_ as bool_
+from weft.annotation_names import c64 as c64
+from weft.annotation_names import c128 as c128
 from weft.annotation_names import f8e4m3 as f8e4m3
 from weft.annotation_names import f8e5m2 as f8e5m2
 from weft.annotation_names import f16 as f16

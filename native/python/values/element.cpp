@@ -63,7 +63,27 @@ PyObject* read_element(DLDataType type, const char* from) {
   return nullptr;
 }
 
+namespace {
+
+bool is_complex(DLDataType type) {
+  return type.code == kDLComplex && type.lanes == 1 && (type.bits == 64 || type.bits == 128);
+}
+
+template <typename T>
+int write_complex(PyObject* number, char* to) {
+  const Py_complex value = PyComplex_AsCComplex(number);
+  if (value.real == -1.0 && PyErr_Occurred()) return -1;
+  const T parts[2] = {static_cast<T>(value.real), static_cast<T>(value.imag)};
+  std::memcpy(to, parts, sizeof(parts));
+  return 0;
+}
+
+}  // namespace
+
 int write_element(PyObject* number, DLDataType type, char* to) {
+  if (is_complex(type)) {
+    return type.bits == 64 ? write_complex<float>(number, to) : write_complex<double>(number, to);
+  }
   const std::string name = describe_dtype(type);
   const bool known = is_whole(type) && (type.code == kDLBool || type.code == kDLInt || type.code == kDLUInt ||
                                         type.code == kDLFloat || is_narrow_float(packed(type)));

@@ -74,6 +74,13 @@ class ScalarKind(ArgumentKind):
             dtype = _own_dtype(annotation, value, place)
         else:
             dtype = _PYTHON_TYPES[annotation]  # pyright: ignore[reportArgumentType]
+        if dtype.is_complex:
+            raise place.error(
+                "ARGUMENT_COMPLEX",
+                f"a number of type {dtype} is not passed at run time",
+                hint="pass its parts as two floats and join them by weft.complex(re, im), pass an array of "
+                "one element, or annotate the parameter weft.Constexpr",
+            )
         if value is not MISSING:
             check_scalar(dtype, value, annotation, place)
         is_weak = not isinstance(annotation, DType) and dtype is f32

@@ -236,7 +236,7 @@ def infer_signature(
                 raise
             # The readers refused a tensor without knowing which argument it is.
             raise place.error("ARGUMENT_UNREADABLE", str(error)) from error
-    if f64 in _element_types(kind for _, kind in inferred):
+    if f64 in [dtype.part for dtype in _element_types(kind for _, kind in inferred)]:
         symbols.default_float = f64
     return Signature(
         name,

@@ -38,6 +38,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "store_vector": "memory.vectors",
     "packed": "memory.packed",
     "bitcast": "numbers.convert",
+    "complex": "numbers.complex",
     "inline_ptx": "target",
     "global_scratch": "memory.arrays",
     "scratch": "memory.arrays",

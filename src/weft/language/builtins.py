@@ -16,6 +16,7 @@ from weft.errors import TypeMismatchError
 from weft.language.control import make_range, range_dtype
 from weft.language.debug import print_
 from weft.language.memory.access import dim
+from weft.language.numbers.complex import complex_
 from weft.language.numbers.convert import convert, expect_scalar, float_dtype, truth
 from weft.language.numbers.operators import binary
 from weft.language.numbers.rounding import (
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 
-@operation(name="abs", on_host=True)
+@operation(name="abs", on_host=True, takes_complex=True)
 def abs_(builder: Builder, x: Any) -> Any:
     """``abs(x)`` in the operand's type; the smallest signed integer wraps to itself.
 
@@ -178,7 +179,7 @@ def float_(builder: Builder, x: Any = 0.0) -> Any:
     return convert(builder, number, float_dtype(number.dtype))
 
 
-@operation(name="bool", on_host=True)
+@operation(name="bool", on_host=True, takes_complex=True)
 def bool_(builder: Builder, x: Any = False) -> Any:
     """``x != 0`` as a ``bool_``; NaN is true, as in Python.
 
@@ -199,7 +200,7 @@ def convert_scalar(builder: Builder, value: object, name: str) -> Scalar:
     return number
 
 
-@operation(name="len", on_host=True, packed=True)
+@operation(name="len", on_host=True, packed=True, takes_complex=True)
 def len_(builder: Builder, x: Any) -> Any:
     """The first dimension of a tensor; the length of a tuple, list or string.
 
@@ -244,6 +245,7 @@ BUILTINS: Final[dict[object, Operation[...]]] = {
     builtins.int: int_,
     builtins.float: float_,
     builtins.bool: bool_,
+    builtins.complex: complex_,
     builtins.print: print_,
 }
 """Python's builtin → its implementation for staged arguments."""

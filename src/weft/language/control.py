@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import arith
 
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
+from weft.language.numbers.complex import common_complex, is_complex
 from weft.language.numbers.convert import common_dtype, expect_scalar, index_dtype, to_common, truth
 from weft.language.numbers.operators import binary, compare, unary
 from weft.language.operation import operation
@@ -351,10 +352,12 @@ def selected_dtype(first: Scalar | int | float, second: Scalar | int | float) ->
                 return value.dtype
     if isinstance(first, bool) and isinstance(second, bool):
         return types.bool_
+    if is_complex(first) or is_complex(second):
+        return common_complex(first, second)
     return common_dtype(first, second)
 
 
-@operation(on_host=True)
+@operation(on_host=True, takes_complex=True)
 def where(builder: Builder, condition: object, if_true: object, if_false: object) -> Scalar:
     """`if_true` if the condition holds, else `if_false`; both are computed, without a branch.
 

@@ -38,7 +38,7 @@ _FLOATS: Final[dict[DType, AnyFloat]] = {
 
 _TYPES: Final[dict[DType, Attribute]] = {
     dtype: _FLOATS.get(dtype) or IntegerType(int(dtype.info.mlir[1:]))
-    for dtype in (*types.DTYPES, *types.PACKED_DTYPES)
+    for dtype in (*types.DTYPES, *types.COMPLEX_DTYPES, *types.PACKED_DTYPES)
 }
 
 

@@ -35,6 +35,7 @@ class Operation(Generic[Parameters]):
         on_host: whether host functions may use it; the others need a thread or memory.
         in_kernels: whether kernels may use it.
         packed: whether it takes tensors of packed elements, and such elements as they are.
+        takes_complex: whether it takes complex numbers, and tensors of them.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class Operation(Generic[Parameters]):
         on_host: bool,
         in_kernels: bool = True,
         packed: bool = False,
+        takes_complex: bool = False,
     ) -> None:
+        self.takes_complex = takes_complex
         self._function = function
         self.name = name
         self.on_host = on_host
@@ -94,6 +97,10 @@ class Operation(Generic[Parameters]):
                 if isinstance(value, Scalar | Tensor) and value.dtype.bits < 8:
                     arguments = tuple(self._unpacked(builder, one) for one in arguments)
                     break
+        if not self.takes_complex:
+            for value in (*arguments, *keywords.values()):
+                if isinstance(value, Scalar | Tensor | complex):
+                    self._refuse_complex(value)
         try:
             return self._function(builder, *arguments, **keywords)
         except TypeMismatchError:
@@ -101,6 +108,23 @@ class Operation(Generic[Parameters]):
         except TypeError as error:
             self._check_call(arguments, keywords, error)
             raise
+
+    def _refuse_complex(self, value: Scalar | Tensor | complex) -> None:
+        """Raises TypeMismatchError for a complex number and for a tensor of them."""
+        if isinstance(value, Scalar | Tensor) and not value.dtype.is_complex:
+            return
+        is_tensor = isinstance(value, Tensor)
+        what = f"the tensor {value.name}" if is_tensor else "a complex number"
+        raise TypeMismatchError(
+            "COMPLEX_ARGUMENT",
+            f"weft.{self.name} takes no complex numbers, and received {what}",
+            hint="give it the parts, "
+            + (
+                "as a tensor of floats with a last dimension of 2"
+                if is_tensor
+                else "x.real and x.imag"
+            ),
+        )
 
     def _unpacked(self, builder: Builder, value: Any) -> Any:
         """A packed element as the i32 that it computes as.
@@ -150,6 +174,7 @@ def operation(
     on_host: bool = False,
     in_kernels: bool = True,
     packed: bool = False,
+    takes_complex: bool = False,
 ) -> Callable[[Callable[Concatenate[Builder, Parameters], Any]], Operation[Parameters]]: ...
 
 
@@ -161,6 +186,7 @@ def operation(
     on_host: bool = False,
     in_kernels: bool = True,
     packed: bool = False,
+    takes_complex: bool = False,
 ) -> Any:
     """Makes an `Operation` from a function; its docstring becomes the user's documentation.
 
@@ -170,10 +196,18 @@ def operation(
         on_host: whether host functions may use it.
         in_kernels: whether kernels may use it.
         packed: whether it takes tensors of packed elements.
+        takes_complex: whether it takes complex numbers and tensors of them.
     """
 
     def decorate(decorated: Callable[..., Any]) -> Operation[...]:
         own_name = name or decorated.__name__
-        return Operation(decorated, own_name, on_host=on_host, in_kernels=in_kernels, packed=packed)
+        return Operation(
+            decorated,
+            own_name,
+            on_host=on_host,
+            in_kernels=in_kernels,
+            packed=packed,
+            takes_complex=takes_complex,
+        )
 
     return decorate if function is None else decorate(function)

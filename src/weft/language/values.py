@@ -96,7 +96,7 @@ class Scalar(Staged):
     def constant(self) -> int | float | bool | None:
         """The value if it is a constant of the IR, interpreted by its dtype; else None."""
         owner = self.ssa.owner
-        if not isinstance(owner, arith.ConstantOp):
+        if not isinstance(owner, arith.ConstantOp) or self.dtype.is_complex:
             return None
         if isinstance(owner.value, FloatAttr):
             return owner.value.value.data

@@ -52,7 +52,7 @@ def _each(value: object, change: Callable[[Any], object]) -> Any:
     return rebuild(shape, iter([change(leaf) for leaf in leaves]))
 
 
-@operation
+@operation(takes_complex=True)
 def numbers(builder: Builder, value: object, name: str) -> Any:
     """The value with literals in their own types.
 
@@ -69,7 +69,7 @@ def numbers(builder: Builder, value: object, name: str) -> Any:
     return _each(value, number)
 
 
-@operation
+@operation(takes_complex=True)
 def widened(builder: Builder, value: object) -> Any:
     """The numbers in the types of their sums: f32 for smaller floats, i32 for smaller integers and bools."""
 
@@ -79,7 +79,7 @@ def widened(builder: Builder, value: object) -> Any:
     return _each(value, wide)
 
 
-@operation
+@operation(takes_complex=True)
 def fitted(builder: Builder, result: object, value: object, name: str) -> Any:
     """The result of a user's function of two values, checked to be such a value.
 
@@ -100,7 +100,7 @@ def fitted(builder: Builder, result: object, value: object, name: str) -> Any:
     )
 
 
-@operation
+@operation(takes_complex=True)
 def like(builder: Builder, given: object, value: object, name: str) -> Any:
     """An initial value, in the types of the others.
 
@@ -131,7 +131,7 @@ def _text(value: object) -> str:
     return found[0] if shape is None else f"{shape.kind.__name__}({', '.join(found)})"
 
 
-@operation
+@operation(takes_complex=True)
 def moved(
     builder: Builder, kind: str, value: object, lane: object, mask: object, width: object = 32
 ) -> Any:
@@ -140,13 +140,13 @@ def moved(
     return _each(value, lambda leaf: shuffle(builder, leaf, lane, mask, width))
 
 
-@operation
+@operation(takes_complex=True)
 def over_warp(builder: Builder, kind: str, value: object, mask: object) -> Any:
     """The ``"sum"``, ``"max"``, … of each number over the lanes of a mask, by the machine's own instructions."""
     return _each(value, lambda leaf: over_lanes.emit(builder, kind, leaf, mask))
 
 
-@operation
+@operation(takes_complex=True)
 def of_two(builder: Builder, kind: str, left: object, right: object) -> Any:
     """The ``"sum"``, ``"max"`` or ``"min"`` of two values, number by number."""
     others = iter(flatten(right)[1])
@@ -166,19 +166,19 @@ _OF_TWO: Final[dict[str, Callable[[Builder, Scalar, Scalar], object]]] = {
 }
 
 
-@operation
+@operation(takes_complex=True)
 def partials(builder: Builder, value: object, slots: int) -> Any:
     """Shared memory for so many such values: an array per number."""
     return _each(value, lambda leaf: shared.emit(builder, slots, leaf.dtype))
 
 
-@operation
+@operation(takes_complex=True)
 def thread_partials(builder: Builder, value: object, slots: int) -> Any:
     """Shared memory for so many such values of each thread of the block."""
     return _each(value, lambda leaf: shared_per_thread(builder, leaf.dtype, slots))
 
 
-@operation
+@operation(takes_complex=True)
 def vector_width(builder: Builder, a: Tensor, count: int) -> int:
     """The widest access in elements that may be used to read or write `count` of them."""
     del builder
@@ -193,33 +193,33 @@ def vector_width(builder: Builder, a: Tensor, count: int) -> int:
     return width
 
 
-@operation
+@operation(takes_complex=True)
 def put(builder: Builder, on: object, slot: object, value: object) -> None:
     """Writes a value into a slot of shared partial results."""
     for array, leaf in zip(flatten(on)[1], flatten(value)[1], strict=True):
         store(builder, array, slot, leaf)
 
 
-@operation
+@operation(takes_complex=True)
 def take(builder: Builder, on: object, slot: object) -> Any:
     """Reads a value from a slot of shared partial results."""
     return _each(on, lambda array: load(builder, array, slot))
 
 
-@operation
+@operation(takes_complex=True)
 def chosen(builder: Builder, condition: object, left: object, right: object) -> Any:
     """The left value where the condition holds, else the right one; both are computed."""
     others = iter(flatten(right)[1])
     return _each(left, lambda leaf: where.emit(builder, condition, leaf, next(others)))
 
 
-@operation
+@operation(takes_complex=True)
 def is_repeated(builder: Builder) -> bool:
     """Whether a run-time loop is around this, so that its shared memory is used again."""
     return builder.loops > 0
 
 
-@operation
+@operation(takes_complex=True)
 def neutral(builder: Builder, value: object) -> Any:
     """The identity of sums: 0, and for floats −0.0, so that a sum of −0.0 stays one."""
     return _each(value, lambda leaf: constant(builder, _zero(leaf.dtype), leaf.dtype))
@@ -229,7 +229,7 @@ def _zero(dtype: DType) -> float:
     return -0.0 if dtype.is_float else 0
 
 
-@operation
+@operation(takes_complex=True)
 def group_width(builder: Builder, width: object, mask: object, name: str) -> int:
     """The lanes of a group, checked.
 

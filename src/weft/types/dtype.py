@@ -114,7 +114,7 @@ class DTypeInfo(NamedTuple):
     """One element type.
 
     Attributes:
-        kind: ``"bool"``, ``"int"`` (signed), ``"uint"`` or ``"float"``.
+        kind: ``"bool"``, ``"int"`` (signed), ``"uint"``, ``"float"`` or ``"complex"``.
         bits: of a value in memory; below 8, values are packed, the first one in the lowest bits of its byte.
         dlpack_code: DLDataTypeCode of dlpack.h.
         numpy: name of the dtype, as NumPy, ml_dtypes and JAX call it.
@@ -199,6 +199,11 @@ INFO: Final[Mapping[str, DTypeInfo]] = {
                         "e4m3x2", tensor_map=0, aliases=("float8_e4m3fn", "float8e4nv")),
     "f8e5m2": DTypeInfo("float", 8, 12, "float8_e5m2",   "float8_e5m2",   19, "f8E5M2", "i8", "e5m2", _E5M2, "",
                         "e5m2x2", tensor_map=0, aliases=("float8_e5m2", "float8e5")),
+    # In registers the bits of both parts, the real one first, are one integer.
+    "c64":   DTypeInfo("complex", 64, 5, "complex64", "complex64", 15, "i64", "i64", "b64",
+                       aliases=("complex64", "cufloatcomplex")),
+    "c128":  DTypeInfo("complex", 128, 5, "complex128", "complex128", 18, "i128", "i128", "b128",
+                       aliases=("complex128", "cudoublecomplex")),
 }
 # fmt: on
 
@@ -308,6 +313,16 @@ class DType:
         return self.kind == "float"
 
     @property
+    def is_complex(self) -> bool:
+        """Whether it is a pair of floats, the real part first."""
+        return self.kind == "complex"
+
+    @property
+    def part(self) -> DType:
+        """The type of a complex number's parts; any other type itself."""
+        return {"c64": f32, "c128": f64}.get(self.name, self)
+
+    @property
     def is_float8(self) -> bool:
         return self.kind == "float" and self.bits == 8
 
@@ -358,6 +373,13 @@ i4: Final = DType("i4")
 
 u4: Final = DType("u4")
 
+c64: Final = DType("c64")
+
+c128: Final = DType("c128")
+
+COMPLEX_DTYPES: Final = (c64, c128)
+"""Types of elements and of values in kernels; what is neither takes their parts."""
+
 PACKED_DTYPES: Final = (i4, u4)
 """Types of elements only: loaded elements compute as i32, and neither arguments nor variables in memory have them."""
 
@@ -365,11 +387,11 @@ DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f6
 
 """All others."""
 
-_BY_NAME: Final = {dtype.name: dtype for dtype in (*DTYPES, *PACKED_DTYPES)}
+_BY_NAME: Final = {dtype.name: dtype for dtype in (*DTYPES, *COMPLEX_DTYPES, *PACKED_DTYPES)}
 
-_BY_NUMPY: Final = {dtype.info.numpy: dtype for dtype in DTYPES}
+_BY_NUMPY: Final = {dtype.info.numpy: dtype for dtype in (*DTYPES, *COMPLEX_DTYPES)}
 
-_BY_TORCH: Final = {dtype.info.torch: dtype for dtype in DTYPES}
+_BY_TORCH: Final = {dtype.info.torch: dtype for dtype in (*DTYPES, *COMPLEX_DTYPES)}
 
 _BY_DLPACK: Final = {(dtype.dlpack_code, dtype.bits): dtype for dtype in _BY_NAME.values()}
 
@@ -396,8 +418,8 @@ def dtype_of_numpy(name: str) -> DType | None:
     """The type that NumPy, ml_dtypes and JAX call by that name, or None where weft has none.
 
     Example:
-        >>> dtype_of_numpy("bfloat16"), dtype_of_numpy("complex64")
-        (weft.bf16, None)
+        >>> dtype_of_numpy("bfloat16"), dtype_of_numpy("complex64"), dtype_of_numpy("datetime64")
+        (weft.bf16, weft.c64, None)
     """
     return _BY_NUMPY.get(name)
 
@@ -447,8 +469,8 @@ def dlpack_name(code: int, bits: int, lanes: int) -> str:
     """The name of a DLPack triple in messages, known to weft or not.
 
     Example:
-        >>> dlpack_name(2, 16, 1), dlpack_name(5, 64, 1), dlpack_name(0, 32, 4)
-        ('f16', 'complex64', 'i32x4')
+        >>> dlpack_name(2, 16, 1), dlpack_name(5, 32, 1), dlpack_name(0, 32, 4)
+        ('f16', 'complex32', 'i32x4')
     """
     known = dtype_from_dlpack(code, bits, 1)
     stem = {0: "i", 1: "u", 2: "f", 3: "handle", 4: "bf", 5: "complex", 6: "bool"}.get(code)

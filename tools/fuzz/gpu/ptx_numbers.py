@@ -148,6 +148,8 @@ def compute(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
                 return bits(~typed(given[0], name))
             case "neg":
                 return bits(-typed(given[0], name))
+            case "abs":
+                return bits(np.abs(typed(given[0], name)))
             case "add":
                 return bits(typed(given[0], name) + typed(given[1], name))
             case "sub":
@@ -204,6 +206,10 @@ def _rare(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
             return _looked_up(given)
         case "prmt" if len(parts) == 2:
             return _permuted(given)
+        case "div" if parts[1:-1] == ["rn"]:
+            return bits(typed(given[0], name) / typed(given[1], name))
+        case "sqrt" if parts[1:-1] == ["rn"]:
+            return bits(np.sqrt(typed(given[0], name)))
         case "div" | "rem" if name[0] in "su":
             one, two = (typed(value, name).astype(object) for value in given)
             quotient = [

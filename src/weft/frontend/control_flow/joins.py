@@ -20,6 +20,7 @@ from weft.frontend.state.reachable import applied
 from weft.frontend.structure import children, flatten, rebuild, same_constant
 from weft.language.ir_types import ir_type
 from weft.language.memory.views import view_as
+from weft.language.numbers.complex import common_complex
 from weft.language.numbers.convert import common_dtype, constant, convert, operand, wide_dtype
 from weft.language.values import Fragment, Scalar, Tensor, tensor_text
 from weft.types.dtype import DType, bool_
@@ -272,7 +273,7 @@ def typed_value(builder: Builder, leaf: Any, wanted: LeafType, block: Block) -> 
 
 def is_number(value: object) -> bool:
     """Whether a compile-time value can become a scalar."""
-    return isinstance(value, int | float)
+    return isinstance(value, int | float | complex)
 
 
 def joined_type(first: object, second: object, *, widens: bool = True) -> LeafType | None:
@@ -343,6 +344,8 @@ def joined_constants(first: object, second: object) -> DType:
     try:
         if isinstance(first, bool):
             return bool_
+        if isinstance(first, complex) or isinstance(second, complex):
+            return common_complex(first, second)
         return common_dtype(first, second)  # pyright: ignore[reportArgumentType]
     except WeftError as error:
         raise Mismatch(error.message) from None
@@ -358,7 +361,9 @@ def weak_dtype(value: object, dtype: DType, *, widens: bool) -> DType:
         dtype = wide_dtype(dtype)
     if not is_number(value):
         raise Mismatch("a number and something else cannot be one variable; decide at compile time")
-    if isinstance(value, bool) != dtype.is_bool:
+    if dtype.is_complex:
+        return dtype
+    if isinstance(value, complex) or isinstance(value, bool) != dtype.is_bool:
         raise Mismatch(_JOIN_HINT)
     if isinstance(value, float) and not dtype.is_float:
         raise Mismatch(_JOIN_HINT)

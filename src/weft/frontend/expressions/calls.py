@@ -42,6 +42,7 @@ from weft.language.functions import (
 )
 from weft.language.memory import arrays
 from weft.language.memory.access import attribute_names
+from weft.language.numbers.complex import Conjugate
 from weft.language.numbers.convert import accumulator, convert
 from weft.language.operation import Operation
 from weft.language.values import Scalar, StagedNamespace, Tensor, is_instance, is_staged
@@ -125,7 +126,7 @@ def call_value(
         if not callee.has_all(len(arguments), keywords):
             raise _needs_measuring(callee)
         return call_value(visitor, node, callee.tuned_function, arguments, keywords)
-    if isinstance(callee, FrontendCallable):
+    if isinstance(callee, FrontendCallable | Conjugate):
         return callee.call(frame, arguments, keywords)
     if isinstance(callee, KernelFunction):
         return frame.context.call_kernel(frame, callee, arguments, keywords)

@@ -26,6 +26,7 @@ from weft.errors import (
     TypeMismatchError,
     ValueRangeError,
 )
+from weft.language.numbers.complex import complex_attribute
 from weft.language.numbers.convert import article, convert, index_dtype, operand, stored
 from weft.language.numbers.operators import binary
 from weft.language.numbers.promises import promised_dim
@@ -247,6 +248,8 @@ def attribute(builder: Builder, value: object, name: str) -> object:
         return value.attribute(builder, name)
     if isinstance(value, Tensor) and name in attribute_names(value):
         return _tensor_attribute(builder, value, name)
+    if isinstance(value, Scalar) and value.dtype.is_complex:
+        return complex_attribute(builder, value, name)
     if isinstance(value, Scalar) and name == "dtype":
         return value.dtype
     if isinstance(value, TensorMap):

@@ -43,7 +43,7 @@ _COUNTS: Final = (2, 4, 8, 16)
 _PACKED_COUNTS: Final = (*_COUNTS, 32)
 
 
-@operation(packed=True)
+@operation(packed=True, takes_complex=True)
 def load_vector(
     builder: Builder, tensor: object, index: object, count: object, *, cache: object = None
 ) -> tuple[Scalar, ...]:
@@ -81,7 +81,7 @@ def load_vector(
     return tuple(Scalar(element, found.dtype) for element in loaded.elements)
 
 
-@operation(packed=True)
+@operation(packed=True, takes_complex=True)
 def store_vector(
     builder: Builder, tensor: object, index: object, values: object, *, cache: object = None
 ) -> None:
@@ -239,7 +239,7 @@ def _check_multiple(builder: Builder, name: str, what: str, value: Scalar, count
     )
 
 
-@operation
+@operation(takes_complex=True)
 def load_element(
     builder: Builder, tensor: object, index: object, *, cache: object = None
 ) -> Scalar:
@@ -268,7 +268,7 @@ def load_element(
     return access.load(builder, found, index, cache=hint)
 
 
-@operation
+@operation(takes_complex=True)
 def store_element(
     builder: Builder, tensor: object, index: object, value: object, *, cache: object = None
 ) -> None:
@@ -313,6 +313,12 @@ def cache_hint(name: str, tensor: Tensor, cache: object, allowed: tuple[str, ...
             "CACHE_SPACE",
             f"{name}: {tensor.name} is {owner}; cache= is for tensors in global memory",
             hint="leave out cache=",
+        )
+    if tensor.dtype.bits > 64:
+        raise TypeMismatchError(
+            "CACHE_TENSOR",
+            f"{name}: {tensor.name} holds {tensor.dtype}; cache= is for elements of at most 8 bytes",
+            hint="leave out cache=, or pass the parts as a tensor of floats with a last dimension of 2",
         )
     return cache
 

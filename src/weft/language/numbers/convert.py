@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import IntegerType
 
 from weft.arguments.scalar import numpy_scalar_dtype
 from weft.errors import TypeMismatchError, ValueRangeError, brief
+from weft.imports import imported
 from weft.language.ir_types import float_type, ir_type
 from weft.language.operation import operation
 from weft.language.values import Fragment, Scalar, Tensor, describe
@@ -56,7 +57,9 @@ def floats_beside(dtypes: Iterable[DType]) -> Generator[None]:
         ...     default_dtype(0.1)
         weft.f64
     """
-    token = _DEFAULT_FLOAT.set(types.f64 if types.f64 in dtypes else types.f32)
+    token = _DEFAULT_FLOAT.set(
+        types.f64 if types.f64 in [dtype.part for dtype in dtypes] else types.f32
+    )
     try:
         yield
     finally:
@@ -72,8 +75,14 @@ def constant(
         ValueRangeError: if it does not fit, or rounds to 0 unless it `may_vanish`.
         TypeMismatchError: for a float where an integer is needed.
     """
+    if dtype.is_complex:
+        return _complex().complex_constant(builder, complex(value), dtype)
     number = constant_of(value, dtype, may_vanish=may_vanish)
     return Scalar(builder.constant(ir_type(dtype), number), dtype)
+
+
+def _complex() -> Any:
+    return imported("weft.language.numbers.complex")  # it imports this module
 
 
 def operand(builder: Builder, value: object) -> Operand:
@@ -93,6 +102,9 @@ def operand(builder: Builder, value: object) -> Operand:
         return int(value)
     if isinstance(value, float):
         return float(value)
+    if isinstance(value, complex):
+        dtype = types.c128 if default_float() is types.f64 else types.c64
+        return _complex().complex_constant(builder, complex(value), dtype)
     raise not_a_number(value)
 
 
@@ -114,6 +126,8 @@ def materialize(builder: Builder, value: object, dtype: DType) -> Scalar:
         return constant(builder, value, dtype)
     if value.dtype is dtype:
         return value
+    if value.dtype.is_complex and not dtype.is_complex:
+        raise not_real(dtype, value.dtype)
     if not holds(dtype, value.dtype):
         raise TypeMismatchError(
             "TYPE_NARROWING",
@@ -130,7 +144,11 @@ def stored(builder: Builder, value: object, dtype: DType) -> Scalar:
         ValueRangeError, TypeMismatchError: as `materialize`.
     """
     value = operand(builder, value)
-    if isinstance(value, Scalar) and dtype.is_float and not value.dtype.is_float:
+    if (
+        isinstance(value, Scalar)
+        and dtype.part.is_float
+        and value.dtype.kind in ("int", "uint", "bool")
+    ):
         return convert(builder, value, dtype)
     return narrowed(builder, value, dtype)
 
@@ -178,6 +196,12 @@ def convert(builder: Builder, value: object, dtype: DType) -> Scalar:
         return _converted_constant(builder, value, dtype)
     if value.dtype is dtype:
         return value
+    if dtype.is_complex:
+        return _complex().to_complex(builder, value, dtype)
+    if value.dtype.is_complex:
+        if dtype.is_bool:
+            return truth(builder, value)
+        raise not_real(dtype, value.dtype)
     known = value.constant
     if known is not None and (folded := _fold(known, dtype)) is not None:
         return Scalar(builder.constant(ir_type(dtype), folded), dtype)
@@ -229,6 +253,8 @@ def truth(builder: Builder, value: object) -> Scalar:
         return constant(builder, bool(value), types.bool_)
     if value.dtype.is_bool:
         return value
+    if value.dtype.is_complex:
+        return _complex().complex_compare(builder, "!=", value, 0)
     known = value.constant
     if known is not None:
         return constant(builder, known != 0, types.bool_)
@@ -463,6 +489,13 @@ def common_dtype(left: Typed, right: Typed) -> DType:
         (weft.f64, weft.u8, weft.f32)
     """
     left_dtype, right_dtype = dtype_of(left), dtype_of(right)
+    found = [dtype for dtype in (left_dtype, right_dtype) if dtype is not None]
+    if any(dtype.is_complex for dtype in found):
+        raise TypeMismatchError(
+            "COMPLEX_OPERATOR",
+            f"{next(dtype for dtype in found if dtype.is_complex)} has neither an order nor bits to compute with",
+            hint="compute with abs(x), x.real or x.imag",
+        )
     if left_dtype is None and right_dtype is None:
         left_dtype, right_dtype = default_dtype(left), default_dtype(right)
     if left_dtype is None:
@@ -486,6 +519,15 @@ def dtype_of(operand: Typed) -> DType | None:
     if isinstance(operand, DType):
         return operand
     raise not_a_number(operand)
+
+
+def not_real(dtype: DType, source: DType) -> TypeMismatchError:
+    """The error for a complex number where a real one is needed."""
+    return TypeMismatchError(
+        "COMPLEX_TO_REAL",
+        f"expected {article(dtype)}, received {article(source)}, a complex number",
+        hint="take a part of it, x.real or x.imag, or its magnitude, abs(x)",
+    )
 
 
 def not_a_number(value: object) -> TypeMismatchError:
@@ -580,7 +622,9 @@ def holds(wide: DType, narrow: DType) -> bool:
     """
     if wide is narrow:
         return True
-    if wide.is_bool:
+    if wide.is_complex:
+        return holds(wide.part, narrow.part)
+    if wide.is_bool or narrow.is_complex:
         return False
     if narrow.is_bool:
         return True

@@ -18,6 +18,12 @@ from weft.dialects.builder import SIGNED
 from weft.dialects.simt.scalar import CONTRACT, NO_WRAP, FloorDivOp, FloorModOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
+from weft.language.numbers.complex import (
+    complex_binary,
+    complex_compare,
+    complex_negative,
+    is_complex,
+)
 from weft.language.numbers.convert import (
     arithmetic_dtype,
     article,
@@ -89,7 +95,7 @@ def invert(builder: Builder, value: Operand) -> Scalar:
             hint="write `not x`, or weft.i32(x) to invert the bits of a number",
         )
     dtype = common_dtype(value, 0)
-    if dtype.is_float:
+    if dtype.part.is_float:
         raise _no_bits("~", value)
     ones = builder.constant(ir_type(dtype), (1 << dtype.bits) - 1)
     number = to_common(builder, value, dtype)
@@ -193,7 +199,7 @@ def _is_float(value: Operand) -> bool:
 
 
 def _no_bits(operator: str, *values: Operand) -> TypeMismatchError:
-    value = next(value for value in values if _is_float(value))
+    value = next(value for value in values if _is_float(value) or is_complex(value))
     found = article(value.dtype) if isinstance(value, Scalar) else describe(value)
     return TypeMismatchError(
         "TYPE_NO_BITS",
@@ -334,6 +340,8 @@ def binary(builder: Builder, operator: str, left: object, right: object) -> Scal
     if emit is None:
         raise TypeMismatchError("OPERATOR_UNKNOWN", f"numbers have no operator {operator!r}")
     try:
+        if is_complex(left) or is_complex(right):
+            return complex_binary(builder, operator, left, right, binary)
         return emit(builder, operator, operand(builder, left), operand(builder, right))
     except (TypeMismatchError, ValueRangeError) as error:
         raise _with_operands(error, operator, left, right) from None
@@ -365,6 +373,8 @@ def compare(builder: Builder, operator: str, left: object, right: object) -> Sca
     if predicates is None:
         raise TypeMismatchError("OPERATOR_UNKNOWN", f"numbers have no comparison {operator!r}")
     try:
+        if is_complex(left) or is_complex(right):
+            return complex_compare(builder, operator, left, right)
         return _compare(builder, operator, operand(builder, left), operand(builder, right))
     except (TypeMismatchError, ValueRangeError) as error:
         raise _with_operands(error, operator, left, right) from None
@@ -405,6 +415,8 @@ def unary(builder: Builder, operator: str, value: object) -> Scalar:
         TypeMismatchError: for ``~`` of a float or a ``bool_``, and for a non-number.
     """
     number = operand(builder, value)
+    if isinstance(number, Scalar) and number.dtype.is_complex and operator in "+-":
+        return number if operator == "+" else complex_negative(builder, number)
     if operator == "~":
         return invert(builder, number)
     if operator not in ("-", "+"):

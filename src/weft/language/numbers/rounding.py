@@ -17,6 +17,7 @@ from xdsl.dialects import arith, math
 
 from weft.errors import TypeMismatchError
 from weft.language.ir_types import integer_type, ir_type
+from weft.language.numbers.complex import complex_absolute
 from weft.language.numbers.convert import (
     arithmetic_dtype,
     article,
@@ -32,6 +33,7 @@ from weft.language.numbers.elementary import (
     of_constants,
     operands_of,
 )
+from weft.language.numbers.operators import binary
 from weft.language.values import Scalar, describe
 from weft.types import dtype as types
 
@@ -135,6 +137,8 @@ def emit_absolute(builder: Builder, x: object) -> Scalar | float | int:
     number = operands_of(builder, "abs", (x,))[0]
     if not isinstance(number, Scalar):
         return builtins.abs(number)
+    if number.dtype.is_complex:
+        return complex_absolute(builder, number, binary)
     value = to_common(builder, number, arithmetic_dtype(number.dtype))
     if value.dtype.kind == "uint":
         return value

@@ -23,6 +23,7 @@ from weft.dialects.nvgpu.threads import (
 from weft.dialects.simt.threads import LaneIdOp, MatchOp, ShuffleOp, VoteOp, WarpIdOp, WarpReduceOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import integer_type
+from weft.language.numbers.complex import join, parts
 from weft.language.numbers.convert import (
     arithmetic_dtype,
     constant,
@@ -78,7 +79,7 @@ def position(
     return Scalar(found.results[0], types.i32)
 
 
-@operation
+@operation(takes_complex=True)
 def shfl_up(
     builder: Builder, value: object, delta: object, mask: object = FULL_MASK, width: object = 32
 ) -> Scalar:
@@ -103,7 +104,7 @@ def shfl_up(
     return _shuffled(builder, "up", value, delta, mask, width)
 
 
-@operation
+@operation(takes_complex=True)
 def shfl_down(
     builder: Builder, value: object, delta: object, mask: object = FULL_MASK, width: object = 32
 ) -> Scalar:
@@ -117,7 +118,7 @@ def shfl_down(
     return _shuffled(builder, "down", value, delta, mask, width)
 
 
-@operation
+@operation(takes_complex=True)
 def shfl_xor(
     builder: Builder, value: object, lanes: object, mask: object = FULL_MASK, width: object = 32
 ) -> Scalar:
@@ -137,7 +138,7 @@ def shfl_xor(
     return _shuffled(builder, "xor", value, lanes, mask, width)
 
 
-@operation
+@operation(takes_complex=True)
 def shfl_idx(
     builder: Builder, value: object, lane: object, mask: object = FULL_MASK, width: object = 32
 ) -> Scalar:
@@ -174,6 +175,14 @@ def _shuffled(
             "WARP_WIDTH", f"{name}: the width is {width}; expected 1, 2, 4, 8, 16 or 32"
         )
     lanes = lane_mask(builder, mask, name)
+    if passed.dtype.is_complex:
+        exchanged = [
+            Scalar(
+                builder.emit(ShuffleOp(kind, lanes, part.ssa, other.ssa, width)).result, part.dtype
+            )
+            for part in parts(builder, passed)
+        ]
+        return join(builder, exchanged[0], exchanged[1])
     made = builder.emit(ShuffleOp(kind, lanes, passed.ssa, other.ssa, width))
     return Scalar(made.result, passed.dtype)
 
@@ -293,7 +302,7 @@ def _bits(builder: Builder, value: Scalar) -> Scalar:
 _KINDS: Final = {"sum": "add", **{f"bitwise_{kind}": kind for kind in _BITWISE}}
 
 
-@operation(name="warp.reduce")
+@operation(name="warp.reduce", takes_complex=True)
 def over_lanes(builder: Builder, name: str, value: object, mask: object = FULL_MASK) -> Scalar:
     """The ``"sum"``, ``"min"``, ``"max"``, ``"bitwise_and"``, … over the lanes of `mask`, returned to each.
 
@@ -306,6 +315,17 @@ def over_lanes(builder: Builder, name: str, value: object, mask: object = FULL_M
 
 def _combined(builder: Builder, name: str, kind: str, value: object, mask: object) -> Scalar:
     given = _number(builder, value, f"warp.{name}: the value")
+    if given.dtype.is_complex:
+        if kind != "add":
+            raise TypeMismatchError(
+                "COMPLEX_ARGUMENT",
+                f"warp.{name} takes no complex numbers, which have no order and no bits of their own",
+                hint="give it abs(x), x.real or x.imag",
+            )
+        real, imaginary = (
+            _combined(builder, name, kind, part, mask) for part in parts(builder, given)
+        )
+        return join(builder, real, imaginary)
     if kind in _BITWISE and given.dtype.is_float:
         raise TypeMismatchError(
             "WARP_BITWISE",

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Complex numbers: arithmetic, memory, exchanges and refusals, on the CPU; and as PTX run by the fuzzer's emulator."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+
+import numpy as np
+import pytest
+
+import weft
+import weft.ffi
+from tests.conformance.test_packed import aligned, emulated
+from weft.types.dtype import COMPLEX_DTYPES
+
+KINDS = {weft.c64: (np.complex64, np.float32), weft.c128: (np.complex128, np.float64)}
+BOTH = pytest.mark.parametrize("dtype", COMPLEX_DTYPES, ids=str)
+OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+
+
+def values(dtype: weft.DType, count: int, seed: int = 1) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=count) + 1j * rng.normal(size=count)).astype(KINDS[dtype][0])
+
+
+def close(got: np.ndarray, wanted: np.ndarray) -> None:
+    epsilon = np.finfo(got.dtype).eps
+    np.testing.assert_allclose(got, wanted, rtol=8 * epsilon, atol=8 * epsilon)
+
+
+@weft.kernel
+def arithmetic_kernel(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor):
+    i = weft.thread_idx.x
+    out[0, i] = a[i] + b[i]
+    out[1, i] = a[i] - b[i]
+    out[2, i] = a[i] * b[i]
+    out[3, i] = a[i] / b[i]
+    out[4, i] = -a[i]
+    out[5, i] = a[i].conj()
+    out[6, i] = a[i].conjugate() * a[i]
+    out[7, i] = weft.complex(a[i].imag, b[i].real)
+    out[8, i] = abs(a[i])
+    out[9, i] = weft.math.abs(b[i])
+    out[10, i] = (a[i] == a[i]) + 2 * (a[i] == b[i]) + 4 * (a[i] != b[i])
+    total = 0.0
+    for k in range(i + 1):
+        total += a[k]
+    out[11, i] = total
+    out[12, i] = a[i] if i % 2 else b[i]
+    out[13, i] = weft.where(abs(a[i]) < 1, a[i], 0)
+    power = 1
+    for _ in range(3):
+        power = power * a[i]
+    out[14, i] = power
+    out[15, i] = 1 if a[i] else 0
+
+
+@weft.jit
+def arithmetic(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor):
+    arithmetic_kernel(a, b, out).launch(grid=1, block=8)
+
+
+def wanted_of(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    i = np.arange(len(a))
+    rows = [
+        a + b, a - b, a * b, a / b, -a, a.conj(), a.conj() * a, a.imag + 1j * b.real, abs(a), abs(b),
+        1 + 2 * (a == b) + 4 * (a != b), np.cumsum(a), np.where(i % 2, a, b), np.where(abs(a) < 1, a, 0), a**3, a != 0,
+    ]  # fmt: skip
+    return np.array(rows).astype(a.dtype)
+
+
+def examples(dtype: weft.DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    a, b = values(dtype, 8, 1), values(dtype, 8, 2)
+    b[3] = a[3]
+    a[5] = 0
+    return a, b, np.zeros((16, 8), a.dtype)
+
+
+@BOTH
+def test_arithmetic_is_numpys(dtype):
+    a, b, out = examples(dtype)
+    arithmetic(a, b, out)
+    close(out, wanted_of(a, b))
+
+
+@BOTH
+def test_ptx_computes_the_same(dtype):
+    a, b, out = examples(dtype)
+    specs = [weft.fake_tensor(dtype, array.shape) for array in (a, b, out)]
+    emulated(arithmetic, [a, b, out], specs, "sm_90a", 8)
+    close(out, wanted_of(a, b))
+
+
+@BOTH
+@pytest.mark.parametrize("sign", OPERATORS)
+@pytest.mark.parametrize("real", (np.int32, np.int8, np.bool_, np.float16, np.float32, np.float64))
+@pytest.mark.parametrize("order", ("left", "right"))
+def test_real_operands_of_every_kind(dtype, sign, real, order):
+    source = "a[i] {} b[i]" if order == "left" else "b[i] {} a[i]"
+    text = source.format(sign)
+    a = values(dtype, 4)
+    b = np.array([1, 2, 3, 5]).astype(real)
+    wide = dtype is weft.c128 or real is np.float64
+    out = np.zeros(4, np.complex128 if wide else np.complex64)
+    _kernels[text][1, 4](a, b, out)
+    left, right = (a, b) if order == "left" else (b, a)
+    number = b.astype(np.int32) if real is np.bool_ else b
+    left, right = (a, number) if order == "left" else (number, a)
+    close(out, OPERATORS[sign](left, right).astype(out.dtype))
+
+
+def _kernel_of(text: str):
+    import linecache
+
+    source = (
+        "@weft.kernel\ndef kernel(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor):\n"
+        f"    i = weft.thread_idx.x\n    out[i] = {text}\n"
+    )
+    file = f"<complex {text}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names = {"weft": weft, "__name__": "complex_kernels"}
+    exec(compile(source, file, "exec"), names)
+    return names["kernel"]
+
+
+_kernels = {
+    text.format(sign): _kernel_of(text.format(sign))
+    for text, sign in itertools.product(("a[i] {} b[i]", "b[i] {} a[i]"), OPERATORS)
+}
+
+
+@BOTH
+def test_extreme_parts(dtype):
+    """Neither a quotient nor a magnitude overflows where its result is finite; infinities and NaNs stay."""
+    real = KINDS[dtype][1]
+    large = float(np.finfo(real).max) / 4
+    tiny = float(np.finfo(real).tiny)
+    a = np.array(
+        [complex(large, large), complex(tiny, tiny), complex(np.inf, 0), complex(0, np.nan)]
+    )
+    a = a.astype(KINDS[dtype][0])
+    out = np.zeros((2, 4), a.dtype)
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        i = weft.thread_idx.x
+        out[0, i] = a[i] / a[i]
+        out[1, i] = abs(a[i])
+
+    kernel[1, 4](a, out)
+    close(out[0, :2], np.ones(2, a.dtype))
+    close(out[1, :3].real, abs(a[:3]))
+    assert np.isnan(out[0, 3]) and np.isnan(out[1, 3])
+
+
+@weft.kernel
+def memory_kernel(a: weft.Tensor, out: weft.Tensor):
+    i = weft.thread_idx.x
+    shared = weft.shared((2, 32), a.dtype)
+    shared[1, i] = a[i]
+    weft.sync_threads()
+    out[0, i] = shared[1, weft.block_dim.x - 1 - i]
+    local = weft.local(4, a.dtype)
+    local[i % 4] = a[i]
+    out[1, i] = local[i % 4]
+    out[2, i] = i
+    out[3, i] = a[i].real
+    pair = (a[i], 1j)
+    out[4, i] = pair[0] * pair[1]
+
+
+@weft.jit
+def memory(a: weft.Tensor, out: weft.Tensor):
+    memory_kernel(a, out).launch(grid=1, block=32)
+
+
+@BOTH
+@pytest.mark.parametrize("target", ("cpu", "emulated", "sanitized"))
+def test_memory_and_exchanges(dtype, target):
+    a = values(dtype, 32)
+    out = np.zeros((5, 32), a.dtype)
+    if target == "emulated":
+        specs = [weft.fake_tensor(dtype, array.shape) for array in (a, out)]
+        emulated(memory, [a, out], specs, "sm_90a", 32)
+    elif target == "sanitized":
+        weft.compile(memory, a, out, options="--sanitize=all")(a, out)
+    else:
+        memory(a, out)
+    i = np.arange(32)
+    np.testing.assert_array_equal(out, np.array([a[::-1], a, i, a.real, a * 1j]))
+
+
+@weft.kernel
+def exchange_kernel(a: weft.Tensor, out: weft.Tensor):
+    i = weft.thread_idx.x
+    out[0, i] = weft.shfl_xor(a[i], 1)
+    out[1, i] = weft.shfl_idx(a[i], 5)
+    out[2, i] = weft.warp.sum(a[i])
+    out[3, i] = weft.block.sum(a[i])
+
+
+@weft.jit
+def exchange(a: weft.Tensor, out: weft.Tensor):
+    exchange_kernel(a, out).launch(grid=1, block=64)
+
+
+@BOTH
+def test_threads_exchange_parts(dtype):
+    a = values(dtype, 64)
+    out = np.zeros((4, 64), a.dtype)
+    exchange(a, out)
+    i = np.arange(64)
+    sums = np.repeat([a[:32].sum(), a[32:].sum()], 32)
+    rows = [a[i ^ 1], a[i // 32 * 32 + 5], sums, np.full(64, a.sum())]
+    for got, wanted in zip(out[:3], rows[:3], strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(out[3, 0], a.sum(), rtol=1e-5, atol=1e-5)
+    specs = [weft.fake_tensor(dtype, array.shape) for array in (a, out)]
+    ptx = weft.compile(exchange, *specs, options="--target cuda --gpu-arch sm_90a").ptx
+    words = 2 if dtype is weft.c64 else 4
+    assert ptx.count("shfl.sync.idx") == words
+
+
+def test_cache_hints():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        out[0] = weft.load_element(a, 0, cache="streaming")
+
+    out = np.zeros(1, np.complex64)
+    kernel[1, 1](np.array([1 + 2j], np.complex64), out)
+    assert out[0] == 1 + 2j
+    with pytest.raises(weft.CompileError, match="at most 8 bytes"):
+        kernel[1, 1](np.zeros(1, np.complex128), np.zeros(1, np.complex128))
+
+
+def test_vectors_of_complex_numbers_are_one_access():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        i = weft.thread_idx.x
+        x, y = weft.load_vector(a, 2 * i, 2)
+        weft.store_vector(out, 2 * i, (y, x.conj()))
+
+    @weft.jit
+    def host(a: weft.Tensor, out: weft.Tensor):
+        kernel(a, out).launch(grid=1, block=4)
+
+    spec = weft.fake_tensor(weft.c64, ("n",), alignment_bytes=16)
+    ptx = weft.compile(host, spec, spec, options="--target cuda --gpu-arch sm_90a").ptx
+    assert ptx.count("ld.global") == ptx.count("st.global") == 1
+    a, out = aligned((8,), np.complex64), aligned((8,), np.complex64)
+    a[:] = values(weft.c64, 8)
+    host(a, out)
+    np.testing.assert_array_equal(out.reshape(4, 2), np.stack([a[1::2], a[::2].conj()], 1))
+
+
+def test_a_literal_is_as_wide_as_what_it_meets():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        out[0] = a[0] * 0.1j + (0.1 + 0.1j)
+        constant = 0.1j
+        out[1] = constant
+        out[2] = weft.complex(0.1, 0.1)
+
+    for kind in (np.complex64, np.complex128):
+        out = np.zeros(3, kind)
+        kernel[1, 1](np.ones(1, kind), out)
+        assert out.tolist() == np.array([0.1 + 0.2j, 0.1j, 0.1 + 0.1j], kind).tolist()
+
+
+def test_torchs_arrays_and_its_own():
+    tensor = weft.zeros(3, weft.c64)
+    tensor[1] = 1 + 2j
+    tensor[2] = 1
+    assert tensor.tolist() == [0, 1 + 2j, 1]
+    assert weft.full(2, 1j, weft.c128).tolist() == [1j, 1j]
+
+    @weft.kernel
+    def kernel(a: weft.Tensor):
+        a[weft.thread_idx.x] *= 2j
+
+    kernel[1, 3](tensor)
+    assert tensor.tolist() == [0, -4 + 2j, 2j]
+    torch = pytest.importorskip("torch", reason="needs another package: torch")
+    given = torch.tensor([1, 1j], dtype=torch.complex64)
+    kernel[1, 2](given)
+    assert given.tolist() == [2j, -2]
+    with pytest.raises(weft.SignatureError, match="resolve_conj"):
+        kernel[1, 2](given.conj())
+
+
+@pytest.mark.parametrize("value", (1j, np.complex64(1), np.complex128(1)))
+def test_a_number_is_not_passed_at_run_time(value):
+    @weft.jit
+    def host(x):
+        return 0
+
+    with pytest.raises(weft.SignatureError):
+        host(value)
+
+
+def test_a_constant_is_passed_at_compile_time():
+    @weft.kernel
+    def kernel(a: weft.Tensor, z: weft.Constexpr):
+        a[0] = z
+
+    a = np.zeros(1, np.complex64)
+    kernel[1, 1](a, 1 + 2j)
+    assert a[0] == 1 + 2j
