@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from weft.dialects.definition import text_attribute
 from weft.dialects.simt.debug import EventOp
 from weft.frontend.structure import PLAIN, children
+from weft.language.numbers.complex import parts
 from weft.language.values import Scalar, Staged, describe, item_text
 from weft.types.dtype import DType
 
@@ -84,17 +85,19 @@ def _tell(
 ) -> None:
     if frame.is_own:
         return
-    found = scalars or []
+    found: list[Scalar] = []
+    for scalar in scalars or []:
+        found += parts(frame.mark(node), scalar) if scalar.dtype.is_complex else [scalar]
     types = [scalar.dtype.name for scalar in found]
     shown = text_attribute(shown).data
     frame.mark(node).emit(EventOp(event, name, shown, types, [scalar.ssa for scalar in found]))
 
 
 def _shown(value: object, scalars: list[Scalar]) -> str:
-    """The text of a value, with ``{}`` for each scalar of it, which are appended."""
+    """The text of a value, with ``{}`` for each scalar of it, two for a complex one, which are appended."""
     if isinstance(value, Scalar):
         scalars.append(value)
-        return "{}"
+        return "complex({}, {})" if value.dtype.is_complex else "{}"
     found = children(value)
     if found is None or isinstance(value, Staged):
         return _escaped(_constant_text(value))

@@ -13,6 +13,7 @@ import ast
 import math
 import operator
 import re
+import struct
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -116,7 +117,7 @@ def _array_name(location: SourceLocation, name: str) -> str:
     return name if is_call else array_text(span) or name
 
 
-def _number(kind: str, bits: int) -> bool | int | float:
+def _number(kind: str, bits: int) -> bool | int | float | complex:
     """The number that bits in 64 stand for, by the name of its type."""
     if kind == "bool_":
         return bool(bits & 1)
@@ -125,6 +126,11 @@ def _number(kind: str, bits: int) -> bool | int | float:
     if kind.startswith(("i", "u")):
         is_negative = kind[0] == "i" and bits >> (width - 1)
         return bits - (1 << width) if is_negative else bits
+    if kind == "c128":
+        return INFO["f64"].format.value_of(bits)  # pyright: ignore[reportOptionalMemberAccess]
+    if kind == "c64":
+        parts = struct.unpack("<2f", struct.pack("<Q", bits))
+        return complex(*parts)
     kind_format = INFO[kind].format
     assert kind_format is not None
     return kind_format.value_of(bits)
@@ -143,6 +149,8 @@ def number_text(number: object, kind: str) -> str:
     """
     if isinstance(number, bool):
         return "true" if number else "false"
+    if kind == "c128":
+        return f"{number!r} (its real part)"
     if not isinstance(number, float) or kind not in _SHORTEST or not math.isfinite(number):
         return repr(number)
     if number.is_integer() and abs(number) < 1e7:

@@ -261,6 +261,8 @@ def _bits(printer: FunctionPrinter, value: SSAValue) -> str:
     if kind in _FLOAT_BITS:
         text = printer.let(f"bitcast {kind} {text} to {_FLOAT_BITS[kind]}")
         kind = _FLOAT_BITS[kind]
+    if kind == "i128":  # of a c128 the real part
+        return printer.let(f"trunc i128 {text} to i64")
     return text if kind == "i64" else printer.let(f"zext {kind} {text} to i64")
 
 
