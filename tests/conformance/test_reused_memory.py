@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 
 import weft
+from tools.fuzz.gpu.ptx_machine import Block
+from tools.fuzz.gpu.ptx_memory import Memory
+from tools.fuzz.gpu.ptx_text import kernel_of
 
 THREADS = 64
 
@@ -221,3 +224,13 @@ def test_dynamic_swizzled_arrays_begin_at_a_multiple_of_1024():
     compiled = weft.compile(swizzled, tensor, tensor, tensor, options="--gpu-arch sm_90a")
     assert compiled.kernels["swizzled_kernel"].shared_memory_bytes == 1024
     assert re.search(r"\.extern \.shared \.align 1024 ", compiled.ptx)
+
+
+def test_ptx_computes_the_same():
+    a, out = numbers(THREADS), np.zeros(THREADS, np.float32)
+    args = weft.fake_tensor(weft.f32, (THREADS,)), weft.fake_tensor(weft.f32, (THREADS,))
+    compiled = weft.compile(two_phases, *args, options="--target cuda --gpu-arch sm_90a")
+    memory = Memory([a.view(np.uint8), out.view(np.uint8)])
+    kernel = kernel_of(compiled.ptx)
+    Block(kernel, [memory.address(0), memory.address(1)], memory, THREADS, 0, 1).run()
+    assert memory.piece(1).view(np.float32).tolist() == two_phases_expected(a).tolist()

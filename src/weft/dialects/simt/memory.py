@@ -479,7 +479,7 @@ class ViewOp(BaseOperation):
 
 
 def _bits(element: Attribute) -> int:
-    """Of an element in memory."""
+    """Bits of an element in memory."""
     kind: Any = element
     return int(kind.width.data if isinstance(element, IntegerType) else 8 * kind.size)
 

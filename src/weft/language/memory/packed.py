@@ -267,7 +267,7 @@ def view(builder: Builder, tensor: Tensor, dtype: object) -> Tensor:
     if row_bytes % dtype.itemsize:
         raise ValueRangeError(
             "VIEW_DTYPE",
-            f"{tensor.name}.view({dtype}): rows take {row_bytes} bytes, which is no multiple of {dtype.itemsize}",
+            f"{tensor.name}.view({dtype}): rows take {row_bytes} bytes, which is not a multiple of {dtype.itemsize}",
             hint="use rows that take whole elements of both types",
         )
     if kind.alignment_bytes.data % dtype.itemsize:
