@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.conformance.harness import INTEGERS, NUMPY_TYPES, WIDE_FLOATS, run_threads
+from tests.conformance.harness import INTEGERS, NUMPY_TYPES, WIDE_FLOATS, define, run_threads
 from tests.conformance.model import wrap
 
 WORDS = [dtype for dtype in INTEGERS if dtype.bits >= 32]
@@ -232,3 +232,57 @@ def test_wrong_atomic_is_an_error(call, words):
     arrays = {"cells": np.zeros(1, np.int32), "reals": np.zeros(1, np.float32)}
     with pytest.raises(weft.WeftError, match=words):
         run_threads(call, 1, arrays)
+
+
+TABLES = """
+@weft.kernel
+def kernel(a: weft.Tensor):
+    i = weft.thread_idx.x
+    a[i] = TABLE[i] + (100.0 if MASK[i & 1, 0] else 0.0)
+    weft.sync_threads()
+    a[i] += TABLE[(i + 1) % 8]
+
+@weft.jit
+def compiled(a: weft.Tensor[weft.f32, ("n",)]):
+    kernel(a).launch(grid=1, block=8)
+"""
+
+
+def test_a_captured_array_is_a_table_of_the_code():
+    table, mask = np.arange(16, dtype=np.float32)[::2], np.array([[True, False], [False, True]])
+    names = define(TABLES, TABLE=table, MASK=mask)
+    for first in (0, 50):
+        table[0] = first  # a direct call notices it
+        a = np.zeros(8, np.float32)
+        names["kernel"][1, 8](a)
+        assert (a == table + np.roll(table, -1) + [100, 0] * 4).all()
+    with (
+        weft.sanitize(),
+        pytest.raises(weft.WeftError, match=r"TABLE\[8\] is read.*shape\[0\] is 8"),
+    ):
+        names["kernel"][1, 9](np.zeros(9, np.float32))
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.bool_, np.int8, np.uint16, np.int64, np.float16, np.float64], ids=str
+)
+def test_a_table_has_elements_of_any_type(dtype):
+    table = np.array([0, 1, 0, 1, 1, 0, 0, 1], dtype)
+    names = define(
+        """
+        @weft.kernel
+        def kernel(a: weft.Tensor):
+            a[weft.thread_idx.x] = TABLE[weft.thread_idx.x]
+        """,
+        TABLE=table,
+    )
+    a = np.zeros(8, dtype)
+    names["kernel"][1, 8](a)
+    assert (a == table).all()
+
+
+def test_a_table_is_global_memory_of_a_gpus_module():
+    table, mask = np.arange(8, dtype=np.float32), np.array([[True, False], [False, True]])
+    names = define(TABLES, TABLE=table, MASK=mask)
+    ptx = str(weft.compile(names["compiled"], options="--gpu-arch sm_90 --keep-ptx").ptx)
+    assert ".global .align 16 .b8 table" in ptx and ".local" not in ptx

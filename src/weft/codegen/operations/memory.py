@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects.builtin import DenseArrayBase
 
 from weft.codegen.llvm.function_printer import TensorValue
-from weft.codegen.llvm.types import llvm_type, local_stem, memory_type, size_in_bytes
+from weft.codegen.llvm.types import llvm_type, local_stem, memory_type, quoted, size_in_bytes
 from weft.codegen.operations.control_flow import print_nothing
 from weft.dialects.simt.fragment import (
     FragmentOfOp,
@@ -39,6 +39,7 @@ from weft.dialects.simt.memory import (
     StoreOp,
     StoreVectorOp,
     StrideOp,
+    TableOp,
     ViewOp,
 )
 from weft.dialects.simt.types import DYNAMIC
@@ -167,6 +168,19 @@ def print_alloca(printer: FunctionPrinter, op: Operation) -> None:
     alignment = 16 if count * size_in_bytes(element) >= 16 else size_in_bytes(element)
     pointer = printer.alloca(f"[{count} x {element}]", alignment, local_stem(result, "local"))
     printer.tensors[result] = TensorValue(tensor_type, pointer)
+
+
+def print_table(printer: FunctionPrinter, op: TableOp) -> None:
+    """`simt.table`: a constant of the module."""
+    if op.result in printer.tensors:  # where operations are printed several times
+        return
+    module = printer.module
+    kind: TensorType = op.result.type
+    data = bytes.fromhex(op.data.data)
+    number = module.target.address_spaces["global"]
+    space = f"addrspace({number}) " if number else ""
+    constant = f"private unnamed_addr {space}constant [{len(data)} x i8] c{quoted(data)}, align 16"
+    printer.tensors[op.result] = TensorValue(kind, module.add_global(constant, "table"))
 
 
 def print_view(printer: FunctionPrinter, op: ViewOp) -> None:
@@ -361,6 +375,7 @@ MEMORY: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     StrideOp: print_stride,
     AddressOp: print_address,
     AllocaOp: print_alloca,
+    TableOp: print_table,
     ViewOp: print_view,
     ReinterpretOp: print_reinterpret,
     ReshapeOp: print_reshape,

@@ -50,7 +50,7 @@ from weft.dialects.definition import (
     result_of,
     string,
 )
-from weft.dialects.simt.types import DYNAMIC, StreamType, TensorType
+from weft.dialects.simt.types import DYNAMIC, StreamType, TensorType, array_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -259,6 +259,26 @@ class AllocaOp(BaseOperation):
         tensor_type = tensor_type_of(self.result)
         if tensor_type.space.data != "local" or any(dim < 0 for dim in tensor_type.dims):
             raise VerifyException("simt.alloca makes a local tensor of static shape")
+
+
+@operation_definition
+class TableOp(BaseOperation):
+    """A constant tensor of static shape in global memory, part of the code; `data` holds its bytes in hexadecimal."""
+
+    name = "simt.table"
+
+    data: String = string()
+    result: Result[TensorType] = result(TensorType)
+
+    traits = traits_def(Pure(), OwnMemory())
+    assembly_format = "$data attr-dict `:` type($result)"
+
+    def verify_(self) -> None:
+        kind = tensor_type_of(self.result)
+        if (kind.space.data, kind.layout.data) != ("global", "contiguous") or DYNAMIC in kind.dims:
+            raise VerifyException("simt.table makes a contiguous global tensor of static shape")
+        if len(self.data.data) != 2 * array_bytes(kind.dims, kind.element_type):
+            raise VerifyException(f"{len(self.data.data)} hexadecimal digits for {kind}")
 
 
 @operation_definition

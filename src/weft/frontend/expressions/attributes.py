@@ -14,6 +14,7 @@ import dataclasses
 import inspect
 import math
 import operator
+import sys
 from enum import Enum
 from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -34,7 +35,7 @@ from weft.language import LANGUAGE, LanguageName, hint_for
 from weft.language.asynchronous.tensor_map import are_maps, chosen_map
 from weft.language.functions import BoundFunction, KernelFunction
 from weft.language.matrix import fragment
-from weft.language.memory import access, views
+from weft.language.memory import access, arrays, views
 from weft.language.values import (
     Fragment,
     RunTimeIterable,
@@ -367,15 +368,35 @@ def item(frame: Frame, value: Any, index: Any) -> Any:
     """
     if isinstance(index, Scalar) and are_maps(value):
         return chosen_map(frame.builder, value, index)
+    if contains_staged(index) and _is_array(value) and not frame.context.is_host:
+        found = arrays.table(frame.builder, value)
+        if views.is_part(found, index):
+            raise TypeMismatchError(
+                "INDEX_STAGED",
+                f"a constant array of shape {value.shape} is read element by element, received {_index_text(index)}",
+                hint="give an integer per dimension, or pass the array to the kernel as a tensor",
+            )
+        return views.subscript(frame.builder, found, index)
     if contains_staged(index):
         raise TypeMismatchError(
             "INDEX_STAGED",
             f"{constants.kind(value)} is indexed by {describe(index)}, known only at run time",
-            hint="pass it to the kernel as a tensor, unroll with weft.static_range, or use a weft.local array",
+            hint="make it a NumPy array, pass it to the kernel as a tensor, or unroll with weft.static_range",
         )
     if is_staged(value):
         raise TypeMismatchError("TYPE_NOT_SUBSCRIPTABLE", f"{describe(value)} has no elements")
     return resolved(frame.state.ask("the index", operator.getitem, value, index))
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a captured value is a NumPy array."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray
+
+
+def _index_text(index: Any) -> str:
+    count = len(index) if isinstance(index, tuple) else 1  # pyright: ignore[reportUnknownArgumentType]
+    return f"{count} {'index' if count == 1 else 'indices'}"
 
 
 def make(frame: Frame, kind: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:

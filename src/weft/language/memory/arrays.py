@@ -10,10 +10,11 @@ each launch.
 from __future__ import annotations
 
 from math import gcd, prod
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import i64
 
+from weft.arguments.scalar import numpy_dtype
 from weft.dialects.builder import constant_integer
 from weft.dialects.simt.memory import (
     VECTOR_BYTES,
@@ -23,6 +24,7 @@ from weft.dialects.simt.memory import (
     ReinterpretOp,
     ScratchOp,
     SharedOp,
+    TableOp,
 )
 from weft.dialects.simt.types import (
     DYNAMIC,
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
 
 
+TABLE_BYTES: Final = 65536
+"""Most bytes of a captured array in the code: every direct call compares its elements."""
 LOCAL_BYTES: Final = 65536
 """A thread's largest array. Past a few hundred bytes it does not fit registers anyway."""
 
@@ -133,6 +137,33 @@ def _bounded(builder: Builder, shape: object, dtype: object, at_most: object) ->
     # This module makes what views are parts of.
     views = imported("weft.language.memory.views")
     return views.view(builder, whole, slice(0, known if isinstance(known, int) else size))
+
+
+def table(builder: Builder, data: Any) -> Tensor:
+    """A captured NumPy array as a constant of the compiled code.
+
+    Raises:
+        TypeMismatchError: for elements that weft does not have.
+        ValueRangeError: for an array that is too large, of rank 0 or above 8, or without elements.
+    """
+    element = numpy_dtype(data.dtype)
+    if element is None or element.is_packed:
+        raise TypeMismatchError(
+            "TABLE_DTYPE",
+            f"an array of {data.dtype} is indexed by a run-time value; weft has no such elements",
+            hint="convert it outside the kernel, such as table.astype(np.float32)",
+        )
+    if not 0 < data.nbytes <= TABLE_BYTES or not 1 <= data.ndim <= MAX_RANK:
+        raise ValueRangeError(
+            "TABLE_SIZE",
+            f"an array of shape {data.shape} and {data.nbytes} bytes is indexed by a run-time value; a constant of the "
+            f"code has rank 1 to {MAX_RANK} and 1 to {TABLE_BYTES} bytes",
+            hint="pass it to the kernel as a tensor",
+        )
+    key = TableOp, element, data.shape, data.tobytes()
+    kind = ir_tensor_type(element, data.shape, offset_bits=32, alignment_bytes=VECTOR_BYTES)
+    made = builder.entry_operation(TableOp(data.tobytes().hex(), kind), "table", key=key)
+    return Tensor(made.results[0], element, "table")
 
 
 def element_type(dtype: object, what: str) -> DType:

@@ -27,6 +27,7 @@ from weft.dialects.simt.memory import (
     ReshapeOp,
     SharedOp,
     StrideOp,
+    TableOp,
     ViewOp,
 )
 from weft.dialects.simt.threads import (
@@ -63,6 +64,7 @@ _PURE: Final = frozenset(
         AdvanceOp,
         ReinterpretOp,
         ReshapeOp,
+        TableOp,
     }
 )
 # Growth beyond this would not fit the 64-bit arithmetic on bounds.
