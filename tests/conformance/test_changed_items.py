@@ -237,7 +237,21 @@ WRONG = {
     "append": ("acc = [0]\nfor i in range(n):\n    acc.append(i)", "MUTATION", "by .append"),
     "a slice": ("acc = [0]\nfor i in range(n):\n    acc[:] = (i, i)", "MUTATION", "an assignment"),
     "a new key": ("d = {}\nfor i in range(n):\n    d['k'] = i", "MUTATION", "this dict"),
-    "a new attribute": ("s = Sum()\nif n > 2:\n    s.new = 1", "MUTATION", "this Sum"),
+    "an attribute of one branch": (
+        "s = Sum()\nif n > 2:\n    s.new = n\nn = s.new",
+        "UNKNOWN_ATTRIBUTE",
+        "has no attribute 'new'",
+    ),
+    "an attribute of iterations": (
+        "s = Sum()\nfor i in range(n):\n    s.new = i\nn = s.new",
+        "UNKNOWN_ATTRIBUTE",
+        "has no attribute 'new'",
+    ),
+    "an attribute of the iteration before": (
+        "s = Sum()\nfor i in range(n):\n    if i > 0:\n        n = s.new\n    s.new = i",
+        "UNKNOWN_ATTRIBUTE",
+        "has no attribute 'new'",
+    ),
     "a list of the module's": ("for i in range(n):\n    LIST[0] = i", "MUTATION", "this list"),
     "an object of the module's": ("SUM.total = n", "MUTATION", "this Sum"),
     "types in a loop": (

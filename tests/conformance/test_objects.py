@@ -339,3 +339,50 @@ def test_what_a_tensor_is_and_has_is_asked_of_the_kernels_tensor():
     out = np.zeros(9, np.bool_)
     asking_kernel[1, 1](np.array([4, 5], np.float32), 2.0, out)
     assert out.all(), out
+
+
+class Running:
+    """Fields take their type where they are first assigned."""
+
+    def __init__(self, a):
+        self.a = a
+        self.total = 0
+
+    def choose(self, condition):
+        if condition:
+            self.first = self.a[0]
+            self.scale = 2
+        else:
+            self.first = self.a[1]
+            self.scale = 3
+            self.other = 1
+
+    def run(self):
+        for i in range(len(self.a)):
+            self.last = self.a[i]
+            if self.last > 2:
+                self.step = self.last
+            else:
+                self.step = 1
+            self.total += self.step * self.scale
+        return self.total
+
+
+@weft.kernel
+def running_kernel(a: weft.Tensor, out: weft.Tensor):
+    run = Running(a)
+    run.choose(a[0] > 0)
+    weft.static_assert(not hasattr(run, "other"))
+    out[0] = run.run()
+    out[1] = run.first
+    weft.static_assert(not hasattr(run, "last"))
+    run.last = weft.i32(a[1])
+    out[2] = run.last
+
+
+@pytest.mark.parametrize("first", [1.0, -1.0])
+def test_an_attribute_may_be_first_assigned_in_both_branches_and_in_an_iteration(first):
+    a, out = np.array([first, 5, 2], np.float32), np.zeros(3, np.float32)
+    running_kernel[1, 1](a, out)
+    scale = 2 if first > 0 else 3
+    assert out.tolist() == [scale * 7, first if first > 0 else 5, 5]

@@ -18,6 +18,7 @@ from weft.dialects.simt.kernel import ExitOp
 from weft.errors import TypeMismatchError
 from weft.frontend.control_flow.joins import Join, Mismatch, conflict, describe_side
 from weft.frontend.paths import Assigned, Conflict, LeftEarly, Undefined, WhenDecided
+from weft.frontend.state.reachable import ABSENT
 from weft.language.values import Scalar
 
 if TYPE_CHECKING:
@@ -133,13 +134,17 @@ class Fork:
         is_over = [self._exits(side) for side in self._sides]
         joined: dict[Slot, Any] = {}
         for slot in {**first, **second}:
-            one, other = (each[slot] if slot in each else slot.read() for each in (first, second))
+            before = slot.found()
+            one, other = (each.get(slot, before) for each in (first, second))
             if is_over[0] != is_over[1]:
                 side = int(is_over[0])
-                joined[slot] = join.add_beside_nothing((one, other)[side], side)
+                if (one, other)[side] is not ABSENT:
+                    joined[slot] = join.add_beside_nothing((one, other)[side], side)
                 continue
+            if one is ABSENT or other is ABSENT:
+                continue  # as a variable that one side assigns: it has no value after the join
             try:
-                joined[slot] = join.add(one, other, slot.read())
+                joined[slot] = join.add(one, other, None if before is ABSENT else before)
             except Mismatch as mismatch:
                 raise TypeMismatchError(
                     "TYPE_JOIN",

@@ -255,7 +255,8 @@ class Carried:
             TypeMismatchError: for a variable that changes its type from iteration to iteration.
         """
         known = {variable.slot for variable in self._variables}
-        found = [self._add_slot(slot) for slot in path.changed if slot not in known]
+        # An attribute that an iteration is the first to assign is not there at the start of the next.
+        found = [self._add_slot(slot) for slot in path.changed if slot not in known and slot.exists]
         with applied(path.changed):
             return self._update_all(path) or bool(found)
 

@@ -247,7 +247,11 @@ def _of_container(frame: Frame, value: Any, name: str) -> Any:
     found = getattr(value, name, _ABSENT)
     if found is _ABSENT:
         raise NameResolutionError(
-            "UNKNOWN_ATTRIBUTE", f"{constants.kind(value)} has no attribute {name!r}"
+            "UNKNOWN_ATTRIBUTE",
+            f"{constants.kind(value)} has no attribute {name!r}",
+            hint="after a branch or a loop, only attributes assigned before it or in both branches exist"
+            if frame.state.is_made(value)
+            else "",
         )
     return found
 

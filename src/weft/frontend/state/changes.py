@@ -30,6 +30,7 @@ from weft.frontend.state.reachable import (
     is_inert,
     is_iterator,
     is_plain_iterator,
+    is_plain_object,
     iterators,
 )
 from weft.frontend.state.repeatable import (
@@ -108,10 +109,10 @@ class State:
         self.regions.pop()
         changed: dict[Slot, Any] = {}
         for slot, value in self._before.pop().items():
-            now = slot.read()
+            now = slot.found()
             if now is not value:
                 changed[slot] = now
-                slot.write(value)
+                slot.put_back(value)
         return changed
 
     def note(self, item: Any) -> Any:
@@ -173,9 +174,10 @@ class State:
             self._record(Held(item, Reach(self._program).content(item) or []), how)
 
     def assign(self, slot: Slot, value: Any) -> None:
-        """Assigns an item or an attribute; in regions inside the one where the object was made, only one that exists.
+        """Assigns an item or an attribute; in regions inside the one where the object was made, an item that exists.
 
-        There it is carried through loops and joined after branches, like a variable.
+        There it is carried through loops and joined after branches, like a variable. An attribute that the object does
+        not have yet is new in the region, and exists after a branch whose both sides assign it.
 
         Raises:
             UnsupportedSyntaxError: if the object was not made by traced code, or is not known at compile time.
@@ -187,7 +189,8 @@ class State:
             slot.write(value)
             return
         is_around = made.region in (None, *self.regions) and not made.is_fixed
-        if not is_around or not slot.exists or not has_slots(item):
+        is_new = not slot.exists and not is_plain_object(item)
+        if not is_around or is_new or not has_slots(item):
             raise _refusal(item, how)
         self.put(slot, value)
 
@@ -195,7 +198,7 @@ class State:
         """Assigns a slot's value at the end of a loop or a branch."""
         made = self._made.get(id(slot.item))
         if self._before and made is not None and made.region is not self.region:
-            self._before[-1].setdefault(slot, slot.read())
+            self._before[-1].setdefault(slot, slot.found())
         if self._trials:
             content = Reach(self._program).content(slot.item) or []
             self._record(Held(slot.item, content), "an assignment")

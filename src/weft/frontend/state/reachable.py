@@ -397,6 +397,10 @@ def _bytes(value: Any) -> list[Any]:
             return []
 
 
+ABSENT: Final = object()
+"""In place of the value of an attribute that an object does not have yet."""
+
+
 class Slot:
     """One item of a list or dict, or one attribute of an object; two slots are equal if they are the same place.
 
@@ -432,6 +436,17 @@ class Slot:
         """Its value."""
         return self._place[self.key]
 
+    def found(self) -> Any:
+        """Its value, or `ABSENT`."""
+        return self._place[self.key] if self.exists else ABSENT
+
+    def put_back(self, value: Any) -> None:
+        """Restores what `found` gave."""
+        if value is not ABSENT:
+            self.write(value)
+        elif self.exists:
+            del self._place[self.key]
+
     def write(self, value: Any) -> None:
         """Replaces its value, or adds it to a dict or an object."""
         self._place[self.key] = value
@@ -445,11 +460,11 @@ def has_slots(item: Any) -> bool:
 @contextmanager
 def applied(changed: Mapping[Slot, Any]) -> Generator[None]:
     """Puts the values that a region left in its slots back in place, to look at what refers to them."""
-    before = {slot: slot.read() for slot in changed}
+    before = {slot: slot.found() for slot in changed}
     for slot, value in changed.items():
         slot.write(value)
     try:
         yield
     finally:
         for slot, value in before.items():
-            slot.write(value)
+            slot.put_back(value)
