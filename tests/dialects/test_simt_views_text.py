@@ -54,7 +54,7 @@ WRONG = [
     ('"0000803F00000040"', '"0000803F"', "8 hexadecimal digits"),
     (f": {TABLE}", f": {TABLE.replace('global', 'shared')}", "makes a contiguous global tensor"),
     ("%p sizes(%i : i32)", "%p", "0 sizes for"),
-    (f"-> {WORDS}", f"-> {WORDS.replace('i32, [', 'f32, [')}", "is not an integer"),
+    (f"-> {WORDS}", f"-> {WORDS.replace('i32, [', 'i1, [')}", "is not a number of two bits"),
     (f"-> {WORDS}", f"-> {WORDS.replace('global', 'shared')}", "one address space"),
     (f"-> {WORDS}", f"-> {WORDS.replace('contiguous', 'inner')}", "are not contiguous or inner"),
     (f"-> {WORDS}", f"-> {WORDS.replace('[?, 1]', '[4, 1]')}", "in more than the last"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from weft.language.values import Scalar, Tensor
 
 
-@operation(on_host=True, in_kernels=False, packed=True)
+@operation(on_host=True, in_kernels=False, packed=True, takes_complex=True)
 def _flat(builder: Builder, tensor: Tensor) -> Tensor:
     """The tensor with one dimension if its elements are adjacent, so that they are written 16 bytes at a time."""
     if tensor.type.layout.data == "contiguous" and tensor.rank != 1:
@@ -29,7 +29,7 @@ def _flat(builder: Builder, tensor: Tensor) -> Tensor:
     return tensor
 
 
-@operation(on_host=True, in_kernels=False, packed=True)
+@operation(on_host=True, in_kernels=False, packed=True, takes_complex=True)
 def _element(builder: Builder, tensor: Tensor, value: object) -> Scalar:
     """The number as an element of the tensor, converted as a store converts it.
 

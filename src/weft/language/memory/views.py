@@ -534,7 +534,7 @@ def tile(builder: Builder, tensor: Tensor, shape: object, index: object) -> Tens
     return _view(builder, tensor, dims, starts)
 
 
-@operation(name="Tensor.reshape", on_host=True)
+@operation(name="Tensor.reshape", on_host=True, takes_complex=True)
 def reshape(builder: Builder, tensor: Tensor, *shape: object) -> Tensor:
     """The same elements, in the same order, with other dimensions: a view, as in NumPy, never a copy.
 
