@@ -131,6 +131,7 @@ from weft.language.memory.vectors import load_element as load_element
 from weft.language.memory.vectors import load_vector as load_vector
 from weft.language.memory.vectors import store_element as store_element
 from weft.language.memory.vectors import store_vector as store_vector
+from weft.language.numbers.complex import complex as complex
 from weft.language.numbers.convert import bitcast as bitcast
 from weft.language.target import inline_ptx as inline_ptx
 from weft.language.target import target as target

@@ -16,7 +16,7 @@ from weft.errors import TypeMismatchError
 from weft.language.control import make_range, range_dtype
 from weft.language.debug import print_
 from weft.language.memory.access import dim
-from weft.language.numbers.complex import complex_
+from weft.language.numbers.complex import complex as complex_
 from weft.language.numbers.convert import convert, expect_scalar, float_dtype, truth
 from weft.language.numbers.operators import binary
 from weft.language.numbers.rounding import (

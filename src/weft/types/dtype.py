@@ -378,7 +378,7 @@ c64: Final = DType("c64")
 c128: Final = DType("c128")
 
 COMPLEX_DTYPES: Final = (c64, c128)
-"""Types of elements and of values in kernels; what is neither takes their parts."""
+"""Types of elements, and of values in kernels."""
 
 PACKED_DTYPES: Final = (i4, u4)
 """Types of elements only: loaded elements compute as i32, and neither arguments nor variables in memory have them."""

@@ -8,6 +8,7 @@ loops and choices treat it as they treat any integer.
 
 from __future__ import annotations
 
+import builtins
 import struct
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,7 +35,9 @@ _COMPLEX_OF = {types.f32: types.c64, types.f64: types.c128}
 
 def is_complex(value: object) -> bool:
     """Whether a value is complex: staged, or Python's."""
-    return value.dtype.is_complex if isinstance(value, Scalar) else isinstance(value, complex)
+    return (
+        value.dtype.is_complex if isinstance(value, Scalar) else isinstance(value, builtins.complex)
+    )
 
 
 def parts(builder: Builder, value: Scalar) -> Parts:
@@ -88,7 +91,7 @@ def join(builder: Builder, real: Scalar, imaginary: Scalar) -> Scalar:
     return Scalar(builder.compute(arith.OrIOp, low, shifted), dtype)
 
 
-def complex_constant(builder: Builder, value: complex, dtype: DType) -> Scalar:
+def complex_constant(builder: Builder, value: builtins.complex, dtype: DType) -> Scalar:
     """A Python number as a complex constant."""
     real, imaginary = (conversions.constant_of(x, dtype.part) for x in (value.real, value.imag))
     bits = struct.pack("<2f" if dtype is types.c64 else "<2d", real, imaginary)
@@ -97,11 +100,11 @@ def complex_constant(builder: Builder, value: complex, dtype: DType) -> Scalar:
 
 def to_complex(builder: Builder, value: object, dtype: DType) -> Scalar:
     """A number, complex or real, in a complex type."""
-    if isinstance(value, complex):
+    if isinstance(value, builtins.complex):
         return complex_constant(builder, value, dtype)
     number = conversions.operand(builder, value)
     if not isinstance(number, Scalar):
-        return complex_constant(builder, complex(number), dtype)
+        return complex_constant(builder, builtins.complex(number), dtype)
     if number.dtype is dtype:
         return number
     if number.dtype.is_complex:
@@ -199,10 +202,10 @@ def _quotient(
     x, y = _chosen(builder, is_real, a, b), _chosen(builder, is_real, b, a)
     ratio = emit("/", smaller, larger)
     scale = emit("+", larger, emit("*", smaller, ratio))
-    turned = emit("-", y, emit("*", x, ratio))
-    turned = _chosen(builder, is_real, turned, _negated(builder, turned))
+    imaginary = emit("-", y, emit("*", x, ratio))
+    imaginary = _chosen(builder, is_real, imaginary, _negated(builder, imaginary))
     real = emit("/", emit("+", x, emit("*", y, ratio)), scale)
-    return join(builder, real, emit("/", turned, scale))
+    return join(builder, real, emit("/", imaginary, scale))
 
 
 def complex_compare(builder: Builder, operator: str, left: object, right: object) -> Scalar:
@@ -300,8 +303,8 @@ class _Conjugate(StagedNamespace):
 Conjugate = _Conjugate
 
 
-@operation(name="complex", takes_complex=False)
-def complex_(builder: Builder, real: object, imag: object = 0.0) -> Scalar:
+@operation
+def complex(builder: Builder, real: object, imag: object = 0.0) -> Scalar:
     """A complex number of its parts: c128 if one is f64, else c64.
 
     Args:
@@ -324,10 +327,3 @@ def complex_(builder: Builder, real: object, imag: object = 0.0) -> Scalar:
     )
     first, second = (conversions.convert(builder, x, part) for x in given)
     return join(builder, first, second)
-
-
-def __getattr__(name: str) -> object:
-    """``weft.complex``, whose name here would hide Python's."""
-    if name == "complex":
-        return complex_
-    raise AttributeError(name)
