@@ -114,10 +114,10 @@ def _bounded(builder: Builder, shape: object, dtype: object, at_most: object) ->
             f"local: at_most is {describe(at_most)}; expected an integer known at compile time",
             hint="write weft.local(n, weft.f32, at_most=64)",
         )
-    size = (
-        expect_scalar(builder, shape, "local: the size") if not isinstance(shape, tuple) else shape
-    )
-    known = size.constant if isinstance(size, Scalar) else size
+    size: Any = shape
+    if not isinstance(shape, tuple):
+        size = expect_scalar(builder, shape, "local: the size")
+    known: Any = size.constant if isinstance(size, Scalar) else size
     whole = local.emit(builder, at_most, dtype)
     if isinstance(known, int) and not isinstance(known, bool):
         if not 1 <= known <= at_most:
@@ -127,7 +127,7 @@ def _bounded(builder: Builder, shape: object, dtype: object, at_most: object) ->
     elif not isinstance(size, Scalar) or index_dtype(size.dtype) is None:
         raise TypeMismatchError(
             "LOCAL_BOUND",
-            f"local: with at_most= the shape is one integer, received {describe(shape)}",
+            f"local: with at_most= the shape is one integer, received {describe(size)}",
             hint="make an array of constant shape: weft.local((4, 64), weft.f32)",
         )
     else:

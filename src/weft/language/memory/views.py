@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from math import gcd
 from types import EllipsisType
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
@@ -561,7 +561,7 @@ def reshape(builder: Builder, tensor: Tensor, *shape: object) -> Tensor:
             f"{tensor.name}.reshape: {tensor.name} {what}; only contiguous elements of whole bytes can be reshaped",
             hint="reshape before slicing or transposing, or index the tensor itself",
         )
-    parts = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+    parts = cast("Any", shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape)
     sizes = [_reshaped_size(builder, tensor, part) for part in cast("tuple[object, ...]", parts)]
     text = ", ".join(map(item_text, sizes))
     if len(_open(sizes)) > 1 or len(sizes) > MAX_RANK:
@@ -625,8 +625,10 @@ def _fill_and_check(builder: Builder, tensor: Tensor, sizes: list[Number], text:
             )
     sentence = f"{tensor.name}.reshape({text}) has as many elements as {tensor.name}"
     known = isinstance(whole, int) and isinstance(given, int)
-    fits = known and (whole == given or (left and given and whole % given == 0))
-    if known and not fits:
+    fits = True
+    if isinstance(whole, int) and isinstance(given, int):
+        fits = whole == given or (bool(left) and given != 0 and whole % given == 0)
+    if not fits:
         raise ValueRangeError(
             "RESHAPE_SHAPE",
             f"{tensor.name}.reshape({text}): {tensor.name} has shape {shape_text(tensor)} and {whole} elements",
