@@ -129,10 +129,14 @@ from weft.language.memory.atomics import volatile_store as volatile_store
 from weft.language.memory.packed import packed as packed
 from weft.language.memory.vectors import load_element as load_element
 from weft.language.memory.vectors import load_vector as load_vector
+from weft.language.memory.vectors import prefetch as prefetch
 from weft.language.memory.vectors import store_element as store_element
 from weft.language.memory.vectors import store_vector as store_vector
 from weft.language.numbers.complex import complex as complex
 from weft.language.numbers.convert import bitcast as bitcast
+from weft.language.numbers.words import dp4a as dp4a
+from weft.language.numbers.words import lop3 as lop3
+from weft.language.numbers.words import prmt as prmt
 from weft.language.target import inline_ptx as inline_ptx
 from weft.language.target import target as target
 from weft.language.threads.barrier import fence_block as fence_block
@@ -156,6 +160,7 @@ from weft.language.threads.grid import grid_dependency_launch as grid_dependency
 from weft.language.threads.grid import grid_dependency_wait as grid_dependency_wait
 from weft.language.threads.grid import grid_dim as grid_dim
 from weft.language.threads.grid import multiprocessors as multiprocessors
+from weft.language.threads.grid import nanosleep as nanosleep
 from weft.language.threads.grid import sm_id as sm_id
 from weft.language.threads.grid import thread_idx as thread_idx
 from weft.language.threads.warp import ballot as ballot

@@ -56,6 +56,8 @@ WITHOUT_CHECK = {
     "nvgpu.mbarrier_init": "all barriers of an array, whole",
     "simt.check_distinct": "compares addresses, in a host function",
     "nvgpu.tma_prefetch": "a box, of which what lies outside is left out",
+    "nvgpu.prefetch": "a hint, which leaves out what lies outside",
+    "nvgpu.nanosleep": "waits, and reaches no array",
     "nvgpu.inline_ptx": "text that weft does not read",
 }
 # What a GPU's threads cannot leave out, since others wait for it, or use what it makes: a finding ends the launch.

@@ -47,6 +47,14 @@ def test_a_gpu_has_one_instruction(operation: str, kind: str):
     assert "fma" not in ptx
 
 
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_one_over_a_number_is_the_reciprocal(kind: str):
+    body = f"%one = arith.constant 1.0 : {kind} %r = arith.divf %one, %v0 fastmath<afn> : {kind}"
+    ptx = ptx_of(elementwise(body, [kind], kind))
+    assert ptx.count("rcp.approx.f32") == 1
+    assert "div." not in ptx
+
+
 @pytest.mark.parametrize("operation", INSTRUCTIONS)
 def test_f64_stays_accurate(operation: str):
     assert ".approx" not in ptx_of(kernel_text(operation, "f64")).replace("rsqrt.approx.f64", "")

@@ -7,6 +7,7 @@ In: dense and special arguments. Out: units in the last place.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ import pytest
 import weft
 from tests.conformance.harness import (
     INTEGERS,
+    NARROW_FLOATS,
     NUMPY_TYPES,
     WIDE_FLOATS,
     compute,
     compute_each,
     compute_one,
+    define,
 )
 from tests.conformance.model import (
     assert_same,
@@ -208,6 +211,122 @@ def test_fma_rounds_once():
     exact = (a.astype(np.float64) * a.astype(np.float64) - 1).astype(np.float32)
     assert_same(got, exact, a)
     assert got[0] != a[0] * a[0] - np.float32(1)  # two roundings lose the last bit
+
+
+@pytest.mark.parametrize("dtype", NARROW_FLOATS, ids=str)
+def test_fma_of_small_floats_rounds_once(dtype):
+    """Random bits, and products halfway between two numbers with a term far below, which two roundings get wrong."""
+    kind = NUMPY_TYPES[dtype]
+    random = np.random.default_rng(7)
+    a, b, c = random.integers(0, 1 << 16, (3, 4000), np.uint16).view(kind)
+    near = np.array([1.0, 1.5, 2.0], kind).view(np.uint16)
+    a[:2000], b[:2000] = (
+        (random.choice(near, 2000) + random.integers(0, 128, 2000, np.uint16)).view(kind)
+        for _ in range(2)
+    )
+    with np.errstate(invalid="ignore"):
+        c[:2000] = c[:2000] * kind.type(2.0**-14)
+    got = compute_one("weft.math.fma(a, b, c)", dtype, a=a, b=b, c=c)
+    finite = np.isfinite(np.stack([x.astype(np.float32) for x in (a, b, c)])).all(axis=0)
+    wrong = [
+        (x, y, z, found)
+        for x, y, z, found in zip(a[finite], b[finite], c[finite], got[finite], strict=True)
+        if nearest(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)), kind) != found
+    ]
+    assert wrong == []
+
+
+def nearest(exact: Fraction, kind: np.dtype) -> object:
+    """The number of a 16-bit type nearest to a fraction; of two the even one."""
+    infinity = int(np.array(np.inf, kind).view(np.uint16))
+    size = abs(exact)
+    low, high = 0, infinity
+    while high - low > 1:
+        middle = (low + high) // 2
+        if Fraction(float(np.uint16(middle).view(kind))) <= size:
+            low = middle
+        else:
+            high = middle
+    below = Fraction(float(np.uint16(low).view(kind)))
+    step = (
+        below - Fraction(float(np.uint16(low - 1).view(kind)))
+        if high == infinity
+        else (Fraction(float(np.uint16(high).view(kind))) - below)
+    )
+    rest = 2 * (size - below)
+    bits = low + (rest > step or (rest == step and low % 2 == 1))
+    value = np.uint16(bits).view(kind)
+    return -value if exact < 0 else value
+
+
+@pytest.mark.parametrize("dtype", [weft.i32, weft.u32], ids=str)
+def test_instructions_of_words(dtype):
+    a, b = pairs(interesting_integers(dtype), interesting_integers(dtype))
+    c = a[::-1].copy()
+    tables = (0xF0 & 0xCC | 0xAA, 0x96, 0x1B, 0, 255)
+    expressions = {f"table_{table}": f"weft.lop3(a, b, c, {table})" for table in tables}
+    expressions |= {
+        "permuted": "weft.prmt(a, b, c)",
+        "swapped": "weft.prmt(a, 0, 0x0123)",
+        "signs": "weft.prmt(a, b, 0xF0A4)",
+        "dot": "weft.dp4a(a, b, c)",
+    }
+    got = compute({name: (text, dtype) for name, text in expressions.items()}, a=a, b=b, c=c)
+    rows = [[int(x) & 0xFFFFFFFF for x in row] for row in zip(a, b, c, strict=True)]
+
+    def logic(table: int, x: int, y: int, z: int) -> int:
+        places = ((x >> n & 1) << 2 | (y >> n & 1) << 1 | z >> n & 1 for n in range(32))
+        return sum((table >> place & 1) << n for n, place in enumerate(places))
+
+    def permuted(x: int, y: int, selector: int) -> int:
+        bytes_of, found = (x | y << 32).to_bytes(8, "little"), []
+        for place in range(4):
+            byte = bytes_of[selector >> 4 * place & 7]
+            found.append((byte >> 7) * 255 if selector >> 4 * place & 8 else byte)
+        return int.from_bytes(bytes(found), "little")
+
+    def dot(x: int, y: int, z: int) -> int:
+        terms = zip(x.to_bytes(4, "little"), y.to_bytes(4, "little"), strict=True)
+        signs = [
+            [wrap(part, weft.i8 if dtype is weft.i32 else weft.u8) for part in term]
+            for term in terms
+        ]
+        return z + sum(p * q for p, q in signs)
+
+    expected = {f"table_{table}": [logic(table, *row) for row in rows] for table in tables}
+    expected |= {
+        "permuted": [permuted(*row) for row in rows],
+        "swapped": [permuted(x, 0, 0x0123) for x, _, _ in rows],
+        "signs": [permuted(x, y, 0xF0A4) for x, y, _ in rows],
+        "dot": [dot(*row) for row in rows],
+    }
+    for name, values in expected.items():
+        assert_same(got[name], np.array([wrap(value, dtype) for value in values], a.dtype), a, b)
+
+
+def test_dp4a_takes_signed_beside_unsigned_bytes():
+    a, b = np.array([-1], np.int32), np.array([0xFF02FF03], np.uint32)
+    got = compute_one("weft.dp4a(a, b, 5)", weft.i32, a=a, b=b)
+    assert got.tolist() == [5 - 255 - 2 - 255 - 3]
+
+
+def test_hints_change_nothing():
+    kernel = define(
+        """
+        import weft
+
+        @weft.kernel
+        def kernel(a, out):
+            i = weft.thread_idx.x
+            weft.prefetch(a, i + 1000)
+            weft.nanosleep(100)
+            weft.prefetch(a, i - 1000)
+            out[i] = a[i]
+        """
+    )["kernel"]
+    a, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    kernel[1, 32](a, out)
+    assert out.tolist() == a.tolist()
 
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)

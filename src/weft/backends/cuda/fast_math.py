@@ -261,6 +261,7 @@ _INSTRUCTIONS: Final = {
     "approx.cos": ("cos.approx.f32", 1),
     "approx.tanh": ("tanh.approx.f32", 1),
     "approx.divide": ("div.full.f32", 2),
+    "approx.rcp": ("rcp.approx.f32", 1),
     "unit.ex2": ("ex2.approx.ftz.f32", 1),
     "unit.rcp": ("rcp.approx.ftz.f32", 1),
     "unit.rsqrt": ("rsqrt.approx.ftz.f32", 1),

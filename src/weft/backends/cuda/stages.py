@@ -7,6 +7,7 @@ In: a job. Out: `ObjectCode`, with the assembler's figures for each kernel.
 from __future__ import annotations
 
 import logging
+import re
 from math import prod
 from typing import TYPE_CHECKING, Final
 
@@ -96,10 +97,17 @@ def machine_of(job: Job) -> CudaMachine:
     return cuda_machine(job.architecture)
 
 
+# Arithmetic that a GPU has for two at once.
+_HALVES: Final = re.compile(
+    r"= f(?:add|sub|mul) (?:\w+ )*(?:half|bfloat) |@llvm\.(?:fma|maxnum|minnum)\.b?f16\("
+)
+
+
 def emit_ptx(text: str, machine: CudaMachine, level: int) -> str:
-    """PTX of kernels in LLVM text."""
+    """PTX of kernels in LLVM text; of f16 and bf16, two that stand side by side are computed at once."""
     module = parse(text, "kernels")
-    run_pipeline(module, machine.machine, level, vectorize=False)
+    pack = _HALVES.search(text) is not None
+    run_pipeline(module, machine.machine, level, vectorize=False, pack=pack)
     optimized = str(module)
     kept = keep_wide_counts(optimized)
     if kept != optimized:

@@ -132,8 +132,10 @@ def link_text(module: ModuleRef, text: str, stage: str) -> None:
     module.link_in(parse(text, stage, beside=module))
 
 
-def run_pipeline(module: ModuleRef, machine: TargetMachine, level: int, vectorize: bool) -> None:
-    """LLVM's own pipeline of that level, with loop vectorization on request.
+def run_pipeline(
+    module: ModuleRef, machine: TargetMachine, level: int, vectorize: bool, pack: bool = False
+) -> None:
+    """LLVM's own pipeline of that level, on request with vectorization of loops, or of adjacent operations (`pack`).
 
     Level 0 still inlines weft's library functions. Level 3 is LLVM's 2: its own costs half as much again and gained
     nothing on any kernel measured.
@@ -141,7 +143,7 @@ def run_pipeline(module: ModuleRef, machine: TargetMachine, level: int, vectoriz
     options = llvm.create_pipeline_tuning_options(speed_level=min(level, 2))
     options.loop_vectorization = vectorize
     options.loop_interleaving = vectorize
-    options.slp_vectorization = False
+    options.slp_vectorization = pack
     builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
     manager.__class__ = _PassManager

@@ -12,10 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import FloatAttr
 
 from weft.codegen.llvm.types import FLOAT_NAMES, float_text, integer_text, llvm_type
 from weft.codegen.operations.conversions import (
     as_native,
+    convert_float,
     float_name,
     from_f32,
     from_native,
@@ -23,7 +25,14 @@ from weft.codegen.operations.conversions import (
     is_wide,
     to_f32,
 )
-from weft.dialects.simt.scalar import APPROXIMATE, FloorDivOp, FloorModOp
+from weft.dialects.simt.scalar import (
+    APPROXIMATE,
+    Dp4aOp,
+    FloorDivOp,
+    FloorModOp,
+    Lop3Op,
+    PrmtOp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,6 +258,62 @@ def print_select(printer: FunctionPrinter, op: Operation) -> None:
     )
 
 
+def _print_permute_bytes(printer: FunctionPrinter, op: PrmtOp) -> None:
+    low, high, selector = (printer.values[operand] for operand in op.operands)
+    wide = printer.let(f"zext i32 {high} to i64")
+    wide = printer.let(f"shl i64 {wide}, 32")
+    low = printer.let(f"zext i32 {low} to i64")
+    wide = printer.let(f"or i64 {wide}, {low}")
+    found = "0"
+    for place in range(4):
+        field = printer.let(f"lshr i32 {selector}, {4 * place}")
+        begin = printer.let(f"and i32 {field}, 7")
+        begin = printer.let(f"shl i32 {begin}, 3")
+        begin = printer.let(f"zext i32 {begin} to i64")
+        byte = printer.let(f"lshr i64 {wide}, {begin}")
+        byte = printer.let(f"trunc i64 {byte} to i8")
+        sign = printer.let(f"ashr i8 {byte}, 7")
+        is_sign = printer.let(f"lshr i32 {field}, 3")
+        is_sign = printer.let(f"trunc i32 {is_sign} to i1")
+        byte = printer.let(f"select i1 {is_sign}, i8 {sign}, i8 {byte}")
+        byte = printer.let(f"zext i8 {byte} to i32")
+        byte = printer.let(f"shl i32 {byte}, {8 * place}")
+        found = printer.let(f"or i32 {found}, {byte}")
+    printer.values[op.results[0]] = found
+
+
+def _print_lop3(printer: FunctionPrinter, op: Lop3Op) -> None:
+    """A choice by the third operand's bits among constants, by the second's among these, by the first's among those."""
+    table = op.table.value.data
+    choices = [str(-(table >> number & 1)) for number in range(8)]
+    for operand in reversed(op.operands):
+        pairs = zip(choices[::2], choices[1::2], strict=True)
+        choices = [_choice(printer, printer.values[operand], *pair) for pair in pairs]
+    printer.values[op.results[0]] = choices[0]
+
+
+def _choice(printer: FunctionPrinter, word: str, where_0: str, where_1: str) -> str:
+    if where_0 == where_1:
+        return where_0
+    differ = printer.let(f"xor i32 {where_0}, {where_1}")
+    taken = printer.let(f"and i32 {word}, {differ}")
+    return printer.let(f"xor i32 {taken}, {where_0}")
+
+
+def _print_dot_bytes(printer: FunctionPrinter, op: Dp4aOp) -> None:
+    total = printer.values[op.total]
+    signed = (op.first_signed is not None, op.second_signed is not None)
+    for place in range(4):
+        factors: list[str] = []
+        for operand, is_signed in zip((op.first, op.second), signed, strict=True):
+            byte = printer.let(f"lshr i32 {printer.values[operand]}, {8 * place}")
+            byte = printer.let(f"trunc i32 {byte} to i8")
+            factors.append(printer.let(f"{'sext' if is_signed else 'zext'} i8 {byte} to i32"))
+        product = printer.let(f"mul i32 {factors[0]}, {factors[1]}")
+        total = printer.let(f"add i32 {total}, {product}")
+    printer.values[op.results[0]] = total
+
+
 INTEGER: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     arith.ConstantOp: print_constant,
     arith.AddiOp: _wrapping("add"),
@@ -271,6 +336,9 @@ INTEGER: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = 
     arith.ExtSIOp: _cast("sext"),
     arith.ExtUIOp: _cast("zext"),
     arith.TruncIOp: _cast("trunc"),
+    PrmtOp: _print_permute_bytes,
+    Lop3Op: _print_lop3,
+    Dp4aOp: _print_dot_bytes,
     math.AbsIOp: _integer_intrinsic("llvm.abs", ", i1 false"),
     math.CtPopOp: _integer_intrinsic("llvm.ctpop"),
     math.CountLeadingZerosOp: _integer_intrinsic("llvm.ctlz", ", i1 false"),
@@ -365,14 +433,41 @@ def or_faster(
     return print_it
 
 
+def _print_divide(printer: FunctionPrinter, op: Operation) -> None:
+    """`arith.divf`; an approximate ``1 / x`` is the machine's reciprocal, where it has one."""
+    numerator = op.operands[0].owner
+    number = numerator.value if isinstance(numerator, arith.ConstantOp) else None
+    if isinstance(number, FloatAttr) and number.value.data == 1.0:
+        function = faster(printer, op, "rcp")
+        if function is not None:
+            _, kind, texts = operands_in_f32(printer, op)
+            value = printer.call_library(function, kind, f"{kind} {texts[1]}")
+            define_rounded(printer, op, value)
+            return
+    or_faster("divide", _arithmetic("fdiv"))(printer, op)
+
+
 def _extremum(intrinsic: str) -> Callable[[FunctionPrinter, Operation], None]:
     """Rows for minimum and maximum; a small float's result is one of its operands, so rounding changes nothing."""
 
     def print_it(printer: FunctionPrinter, op: Operation) -> None:
+        if has_arithmetic(printer, float_name(op.operands[0].type)):
+            print_native(printer, op, intrinsic)
+            return
         _, kind, (left, right) = operands_in_f32(printer, op)
         define_rounded(printer, op, printer.intrinsic(intrinsic, kind, left, right))
 
     return print_it
+
+
+def print_native(printer: FunctionPrinter, op: Operation, intrinsic: str) -> None:
+    """Calls an intrinsic of f16 or bf16, which the target must have."""
+    name = float_name(op.operands[0].type)
+    values = [as_native(printer, printer.values[operand], name) for operand in op.operands]
+    kind = values[0].partition(" ")[0]
+    callee = printer.module.intrinsic(intrinsic, f".{name}")
+    call = f"call {kind} {callee}({', '.join(values)})"
+    printer.values[op.results[0]] = from_native(printer, call, name)
 
 
 def _print_negate(printer: FunctionPrinter, op: Operation) -> None:
@@ -417,7 +512,7 @@ FLOATING_POINT: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], Non
     arith.AddfOp: _arithmetic("fadd"),
     arith.SubfOp: _arithmetic("fsub"),
     arith.MulfOp: _arithmetic("fmul"),
-    arith.DivfOp: or_faster("divide", _arithmetic("fdiv")),
+    arith.DivfOp: _print_divide,
     arith.NegfOp: _print_negate,
     arith.MaxnumfOp: _extremum("llvm.maxnum"),
     arith.MinnumfOp: _extremum("llvm.minnum"),
@@ -435,6 +530,47 @@ def _float_intrinsic(name: str) -> Callable[[FunctionPrinter, Operation], None]:
         define_rounded(printer, op, printer.intrinsic(name, kind, *texts))
 
     return print_it
+
+
+def print_multiply_add(printer: FunctionPrinter, op: Operation) -> None:
+    """`math.fma`, rounded once: a product of two f16 or bf16 is exact in f64, and their sum is rounded to odd there.
+
+    Of f16, no sum needs more bits than an f64 has where they matter to the result.
+    """
+    name = float_name(op.operands[0].type)
+    if is_wide(name):
+        _float_intrinsic("llvm.fma")(printer, op)
+        return
+    left, right, term = (
+        convert_float(printer, printer.values[operand], name, "f64") for operand in op.operands
+    )
+    product = printer.let(f"fmul double {left}, {right}")
+    total = printer.let(f"fadd double {product}, {term}")
+    if name != "f16":
+        total = _sum_to_odd(printer, total, product, term)
+    printer.values[op.results[0]] = convert_float(printer, total, "f64", name)
+
+
+def _sum_to_odd(printer: FunctionPrinter, total: str, left: str, right: str) -> str:
+    """A sum of two f64, of which the last bit is set if it is not exact."""
+    second = printer.let(f"fsub double {total}, {left}")
+    first = printer.let(f"fsub double {total}, {second}")
+    lost = printer.let(f"fsub double {left}, {first}")
+    lost_too = printer.let(f"fsub double {right}, {second}")
+    rest = printer.let(f"fadd double {lost}, {lost_too}")
+    is_inexact = printer.let(f"fcmp one double {rest}, 0.0")
+    bits = printer.let(f"bitcast double {total} to i64")
+    is_odd = printer.let(f"trunc i64 {bits} to i1")
+    # Toward the rest: away from 0 if it has the sum's sign.
+    signs = printer.let(f"bitcast double {rest} to i64")
+    signs = printer.let(f"xor i64 {signs}, {bits}")
+    step = printer.let(f"ashr i64 {signs}, 63")
+    step = printer.let(f"or i64 {step}, 1")
+    moved = printer.let(f"add i64 {bits}, {step}")
+    kept = printer.let(f"xor i1 {is_inexact}, true")
+    kept = printer.let(f"or i1 {kept}, {is_odd}")
+    bits = printer.let(f"select i1 {kept}, i64 {bits}, i64 {moved}")
+    return printer.let(f"bitcast i64 {bits} to double")
 
 
 def _library(name: str) -> Callable[[FunctionPrinter, Operation], None]:
@@ -459,7 +595,7 @@ def _print_absolute(printer: FunctionPrinter, op: Operation) -> None:
 
 MATHEMATICS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     math.AbsFOp: _print_absolute,
-    math.FmaOp: _float_intrinsic("llvm.fma"),
+    math.FmaOp: print_multiply_add,
     math.SqrtOp: or_faster("sqrt", _float_intrinsic("llvm.sqrt")),
     math.FloorOp: _float_intrinsic("llvm.floor"),
     math.CeilOp: _float_intrinsic("llvm.ceil"),

@@ -3,7 +3,7 @@
 
 In: for ``load_vector`` and ``store_vector`` a tensor of known alignment, and the index of the first element. Out: a
 tuple of scalars, read or written in one access of up to 16 bytes. In: for ``load_element`` and ``store_element`` a
-tensor in global memory, an index, a hint. Out: a load or a store with the hint.
+tensor in global memory, an index, a hint. Out: a load or a store with the hint. ``prefetch`` is a hint alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import StringAttr, i32
 
+from weft.dialects.nvgpu.inline_ptx import PrefetchOp
 from weft.dialects.simt.memory import (
     LOAD_CACHES,
     STORE_CACHES,
@@ -25,7 +26,7 @@ from weft.language.debug import emit_assert
 from weft.language.memory import access
 from weft.language.memory.access import index_values, stride
 from weft.language.memory.packed import load_elements, store_elements
-from weft.language.numbers.convert import stored
+from weft.language.numbers.convert import constant, stored
 from weft.language.numbers.operators import binary, compare
 from weft.language.numbers.promises import factor_of, stride_factor
 from weft.language.operation import operation
@@ -289,6 +290,42 @@ def store_element(
     found = _tensor("store_element", tensor)
     hint = cache_hint("store_element", found, cache, STORE_CACHES)
     access.store(builder, found, index, value, cache=hint)
+
+
+@operation
+def prefetch(builder: Builder, tensor: object, index: object) -> None:
+    """Asks a GPU to bring the line of ``tensor[index]``, 128 bytes, into its L2 cache: `prefetch.global.L2`.
+
+    A hint, which changes no value and never fails: an index outside the tensor is left out, so that loops may prefetch
+    beyond the end; of a pointer without a shape, the address must be the program's own. The CPU does nothing.
+
+    Args:
+        tensor: in global memory.
+        index: an integer, or a tuple with one per dimension.
+
+    Raises:
+        TypeMismatchError: for a non-tensor, a tensor elsewhere, or a wrong index.
+        ValueRangeError: for a constant index out of range.
+
+    Example:
+        ``weft.prefetch(a, i + 4 * weft.block_dim.x)``
+    """
+    found = _tensor("prefetch", tensor)
+    if found.type.space.data != "global":
+        owner = (
+            "in the thread's own memory" if found.type.space.data == "local" else "in shared memory"
+        )
+        raise TypeMismatchError(
+            "CACHE_SPACE",
+            f"prefetch: {found.name} is {owner}; the L2 cache is for tensors in global memory",
+        )
+    places = index_values(builder, found, index)
+    inside = constant(builder, True, types.bool_)
+    for dimension, place in enumerate(() if found.type.is_pointer else places):
+        at = Scalar(place, types.i32 if place.type == i32 else types.i64)
+        for operator, bound in ((">=", 0), ("<", access.dim(builder, found, dimension))):
+            inside = binary(builder, "&", inside, compare(builder, operator, at, bound))
+    builder.emit(PrefetchOp(inside.ssa, found.ssa, places))
 
 
 def cache_hint(name: str, tensor: Tensor, cache: object, allowed: tuple[str, ...]) -> str | None:

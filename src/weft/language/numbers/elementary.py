@@ -365,7 +365,8 @@ def acos(builder: Builder, x: Number) -> Result:
 def divide(builder: Builder, a: Number, b: Number, *, approx: bool = False) -> Result:
     """``a / b``.
 
-    With ``approx=True`` a GPU uses `div.full.f32`: 2 units in the last place off, with operands of any size.
+    With ``approx=True`` a GPU uses `div.full.f32`: 2 units in the last place off, with operands of any size; for
+    ``divide(1.0, x, approx=True)`` it is `rcp.approx.f32`: 1 unit.
 
     Example:
         ``b[i] = weft.math.divide(a[i], total, approx=True)``

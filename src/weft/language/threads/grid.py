@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coordinates of a thread, clocks, and programmatic dependent launches.
+"""Coordinates of a thread, clocks, sleep, and programmatic dependent launches.
 
 In: for ``thread_idx``, ``block_idx``, ``block_dim``, ``grid_dim`` a dimension, ``.x``, ``.y`` or ``.z``. Out: an i32,
 read once per function. ``globaltimer``, ``clock64``, ``clock32``, ``sm_id`` give integers that differ from run to run;
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.dialects.nvgpu.inline_ptx import NanosleepOp
 from weft.dialects.nvgpu.threads import GridDependencyLaunchOp, GridDependencyWaitOp
 from weft.dialects.simt.profiling import SmIdOp, TimerOp
 from weft.dialects.simt.threads import (
@@ -22,7 +23,8 @@ from weft.dialects.simt.threads import (
     MultiprocessorsOp,
     ThreadIdxOp,
 )
-from weft.errors import NameResolutionError, ValueRangeError
+from weft.errors import NameResolutionError, TypeMismatchError, ValueRangeError
+from weft.language.numbers.convert import expect_scalar, materialize
 from weft.language.numbers.operators import binary
 from weft.language.operation import operation
 from weft.language.values import Scalar, StagedNamespace, describe
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from weft.dialects.builder import Builder
 
 
+_LONGEST_SLEEP: Final = 1_000_000
 _SEVERAL: Final = ("xy", "xyz")
 
 
@@ -153,6 +156,40 @@ def grid(builder: Builder, dimensions: object = 1) -> Scalar | tuple[Scalar, ...
         )
         indices.append(binary(builder, "+", first, thread_idx.attribute(builder, name)))
     return indices[0] if dimensions == 1 else tuple(indices)
+
+
+@operation
+def nanosleep(builder: Builder, duration: object) -> None:
+    """Lets this thread sleep for about `duration` nanoseconds, at most twice as many: for loops that wait for memory.
+
+    Threads that sleep take no issue slots from others. The time is a hint: before sm_70 and on the CPU, where other
+    threads run whenever a loop waits for memory, nothing sleeps.
+
+    Args:
+        duration: an integer from 0 to 1,000,000, the most that a GPU sleeps.
+
+    Raises:
+        TypeMismatchError: for a number that is not an integer of at most 32 bits.
+        ValueRangeError: for a constant out of range.
+
+    Example:
+        ``while weft.atomic_load(flags, 0) == 0: weft.nanosleep(100)``
+    """
+    found = expect_scalar(builder, duration, "nanosleep: the duration")
+    if isinstance(found, float) or (isinstance(found, Scalar) and found.dtype.is_float):
+        raise TypeMismatchError(
+            "NANOSLEEP_DURATION",
+            f"nanosleep: the duration is {describe(duration)}; expected an integer",
+            hint="it is in nanoseconds",
+        )
+    known = found.constant if isinstance(found, Scalar) else found
+    if known is not None and not 0 <= known <= _LONGEST_SLEEP:
+        raise ValueRangeError(
+            "NANOSLEEP_DURATION",
+            f"nanosleep: the duration is {known}; expected 0 to {_LONGEST_SLEEP} nanoseconds",
+        )
+    dtype = types.u32 if isinstance(found, Scalar) and found.dtype is types.u32 else types.i32
+    builder.emit(NanosleepOp(materialize(builder, found, dtype).ssa))
 
 
 @operation(on_host=True, in_kernels=False)

@@ -22,7 +22,7 @@ from weft.backends.cpu.lowering.thread_loop import COORDINATES
 from weft.codegen.operations.tensor_map import TENSOR_MAPS
 from weft.codegen.tables import HOST_FUNCTION, KERNEL
 from weft.dialects.nvgpu.async_copy import FenceProxyOp
-from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
+from weft.dialects.nvgpu.inline_ptx import InlinePtxOp, NanosleepOp, PrefetchOp
 from weft.dialects.nvgpu.threads import GridDependencyLaunchOp, NamedBarriersOp
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ _ANY_KERNEL: Final[dict[type[Operation], OperationPrinter]] = {
     **SHARED,
     **TIMING,
     **LOOPS,
-    **dict.fromkeys((NamedBarriersOp, FenceProxyOp, GridDependencyLaunchOp), print_nothing),
+    **dict.fromkeys(
+        (NamedBarriersOp, FenceProxyOp, GridDependencyLaunchOp, NanosleepOp, PrefetchOp),
+        print_nothing,
+    ),
     **MAP_EDITS,
     **TMA,
     **ACCUMULATOR,

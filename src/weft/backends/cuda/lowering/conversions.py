@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IntegerType
 
 from weft.backends.cuda.fast_math import BYTE_PAIRS
 from weft.backends.cuda.lowering.convergent import has
 from weft.codegen.llvm.types import f32_text, llvm_type
+from weft.codegen.operations.arithmetic import print_multiply_add, print_native
 from weft.codegen.operations.conversions import CONVERSIONS, convert_float, float_name
 from weft.dialects.builder import constant_integer
 from weft.dialects.simt.types import elements_in_a_byte
@@ -218,6 +219,19 @@ def _print_pair(
     halves = printer.let(f"bitcast {kind} {pair} to <2 x i16>", "pair")
     for lane, one in enumerate((op, following)):
         printer.define(one.results[0], f"extractelement <2 x i16> {halves}, i32 {lane}")
+
+
+def _print_multiply_add(printer: FunctionPrinter, op: Operation) -> None:
+    name = float_name(op.operands[0].type)
+    if name in ("f16", "bf16") and has(printer, f"fma_{name}"):
+        print_native(printer, op, "llvm.fma")
+    else:
+        print_multiply_add(printer, op)
+
+
+MULTIPLY_ADDS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    math.FmaOp: _print_multiply_add,
+}
 
 
 PACKED: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {

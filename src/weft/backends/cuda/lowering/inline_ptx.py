@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PTX as LLVM's inline assembly: a user's own, clocks, and times stored directly into memory.
+"""PTX as LLVM's inline assembly: a user's own, single instructions, clocks, and times stored directly into memory.
 
-In: nvgpu.inline_ptx, simt.timer, simt.sm_id, simt.record. Out: a convergent call of `asm sideeffect` whose constraints
+In: nvgpu.inline_ptx, nvgpu.nanosleep, nvgpu.prefetch, simt.prmt, simt.lop3, simt.dp4a, simt.timer, simt.sm_id,
+simt.record. Out: for a user's own a convergent call of `asm sideeffect` whose constraints
 follow from the types: LLVM ends the process on some that do not fit. Reads of clocks have an effect, so that each stays
 in place.
 """
@@ -10,9 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from weft.backends.cuda.lowering.convergent import has
 from weft.codegen.llvm.types import llvm_type, quoted
-from weft.dialects.nvgpu.inline_ptx import InlinePtxOp
+from weft.codegen.operations.arithmetic import INTEGER
+from weft.dialects.nvgpu.inline_ptx import InlinePtxOp, NanosleepOp, PrefetchOp
 from weft.dialects.simt.profiling import RecordOp, SmIdOp, TimerOp
+from weft.dialects.simt.scalar import Dp4aOp, Lop3Op, PrmtOp
 from weft.dialects.simt.types import TensorType
 
 if TYPE_CHECKING:
@@ -61,6 +65,59 @@ def _input(printer: FunctionPrinter, value: SSAValue) -> tuple[str, str]:
     integer = "i32" if space == "shared" else "i64"
     pointer = f"{printer.module.target.pointer(space)} {printer.tensors[value].pointer}"
     return integer, printer.let(f"ptrtoint {pointer} to {integer}", "address")
+
+
+def _word(printer: FunctionPrinter, op: Operation, text: str) -> None:
+    """One instruction of three words, which LLVM may move and drop."""
+    listed = ", ".join(printer.typed(operand) for operand in op.operands)
+    printer.define(
+        op.results[0],
+        f'call i32 asm "{text}", "=r,r,r,r"({listed}) memory(none) nounwind willreturn',
+    )
+
+
+def _print_permute_bytes(printer: FunctionPrinter, op: PrmtOp) -> None:
+    _word(printer, op, "prmt.b32 $0, $1, $2, $3;")
+
+
+def _print_lop3(printer: FunctionPrinter, op: Lop3Op) -> None:
+    _word(printer, op, f"lop3.b32 $0, $1, $2, $3, {op.table.value.data};")
+
+
+def _print_dot_bytes(printer: FunctionPrinter, op: Dp4aOp) -> None:
+    if not has(printer, "dp4a"):
+        INTEGER[Dp4aOp](printer, op)
+        return
+    kinds = ["u32" if flag is None else "s32" for flag in (op.first_signed, op.second_signed)]
+    _word(printer, op, f"dp4a.{kinds[0]}.{kinds[1]} $0, $1, $2, $3;")
+
+
+WORDS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    PrmtOp: _print_permute_bytes,
+    Lop3Op: _print_lop3,
+    Dp4aOp: _print_dot_bytes,
+}
+
+
+def _print_nanosleep(printer: FunctionPrinter, op: NanosleepOp) -> None:
+    if has(printer, "nanosleep"):
+        duration = printer.typed(op.duration)
+        printer.line(f'call void asm sideeffect "nanosleep.u32 $0;", "r"({duration}) nounwind')
+
+
+def _print_prefetch(printer: FunctionPrinter, op: PrefetchOp) -> None:
+    address = printer.tensors[op.tensor].address(printer, op.indices)
+    pointer = f"{printer.module.target.pointer('global')} {address}"
+    condition = printer.typed(op.condition)
+    printer.line(
+        f'call void asm sideeffect "@$1 prefetch.global.L2 [$0];", "l,b"({pointer}, {condition}) nounwind'
+    )
+
+
+WAITS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    NanosleepOp: _print_nanosleep,
+    PrefetchOp: _print_prefetch,
+}
 
 
 INLINE_PTX: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {

@@ -19,10 +19,10 @@ from weft.backends.cuda.lowering.barriers import (
 )
 from weft.backends.cuda.lowering.cached import CACHED
 from weft.backends.cuda.lowering.convergent import WARP
-from weft.backends.cuda.lowering.conversions import BYTE_FLOATS, PACKED
+from weft.backends.cuda.lowering.conversions import BYTE_FLOATS, MULTIPLY_ADDS, PACKED
 from weft.backends.cuda.lowering.debug import DEBUG, REPORTS
 from weft.backends.cuda.lowering.fragments import FRAGMENT_STORES, FRAGMENTS
-from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX, TIMING
+from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX, TIMING, WAITS, WORDS
 from weft.backends.cuda.lowering.kernel import LOOPS, launch_attributes
 from weft.backends.cuda.lowering.tensor_cores import MMA, REGISTERS, WARPGROUP, WGMMA
 from weft.codegen.gpu import KERNEL_OPERATIONS, SHARED, launch_rows
@@ -45,6 +45,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **CACHED,
     **BYTE_FLOATS,
     **PACKED,
+    **MULTIPLY_ADDS,
     **ATOMICS,
     **REDUCTIONS,
     **DEBUG,
@@ -65,6 +66,8 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **LOOPS,
     **TIMING,
     **INLINE_PTX,
+    **WAITS,
+    **WORDS,
     **BULK_COPIES,
     **MAP_EDITS,
     **TMA,
