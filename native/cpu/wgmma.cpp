@@ -73,8 +73,8 @@ void decode(const weft_wgmma_operand& operand, const char* tile, int rows, int c
   with_reader(operand.type, [&](auto element, int size) {
     for (int row = 0; row < rows; ++row) {
       for (int column = 0; column < columns; ++column) {
-        const int64_t offset = column / operand.atom * operand.atom_stride + int64_t{row} * operand.atom +
-                               column % operand.atom;
+        const int64_t offset =
+            column / operand.atom * operand.atom_stride + int64_t{row} * operand.atom + column % operand.atom;
         const auto linear = reinterpret_cast<uintptr_t>(tile) + static_cast<uintptr_t>(offset * size);
         const uintptr_t physical = linear ^ (linear >> 3 & static_cast<uintptr_t>(operand.mask));
         to[row * row_step + column * column_step] = element(reinterpret_cast<const char*>(physical));

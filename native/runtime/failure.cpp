@@ -5,8 +5,8 @@
 #include "runtime/failure.h"
 
 #include <atomic>
-#include <cstdio>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -130,8 +130,8 @@ std::string sentence(const weft_failure_site& site, int64_t received, int64_t wa
       return site.expected;
     case WEFT_FAILURE_float_range:
       if (std::fabs(double_of_bits(received)) < 1)
-        return "value is " + describe_float(double_of_bits(received)) + ", which would be 0 in " + site.expected +
-               "; pass 0.0, or annotate weft.f64";
+        return "value is " + describe_float(double_of_bits(received)) + ", which would be 0 in " +
+               site.expected + "; pass 0.0, or annotate weft.f64";
       return "value is " + describe_float(double_of_bits(received)) + ", expected at most " +
              describe_float(double_of_bits(wanted)) + " in magnitude (" + site.expected + ")";
     default:

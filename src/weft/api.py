@@ -66,7 +66,9 @@ class Kernel(KernelFunction):
         Raises:
             SignatureError: if the brackets do not hold a grid and a block.
         """
-        items: tuple[Any, ...] = configuration if isinstance(configuration, tuple) else ()
+        items: tuple[Any, ...] = (
+            cast("Any", configuration) if isinstance(configuration, tuple) else ()
+        )
         if len(items) not in (2, 3):
             raise SignatureError(
                 "LAUNCH_CONFIGURATION",

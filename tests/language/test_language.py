@@ -47,7 +47,7 @@ def test_help_shows_the_documentation_of_a_name():
 
 
 def test_the_signature_of_a_name_is_its_users():
-    assert list(inspect.signature(weft.shared).parameters) == ["shape", "dtype", "swizzle"]
+    assert list(inspect.signature(weft.shared).parameters) == ["shape", "dtype", "swizzle", "reuse"]
     assert list(inspect.signature(weft.math.exp).parameters) == ["x", "approx"]
     assert "A name of the kernel language" in (weft.math.__doc__ or "")
     assert "A name of the kernel language" in (type(weft.math).__doc__ or "")

@@ -16,7 +16,7 @@ extern "C" {
 // (address >> 3) & mask. A fragment has an atom of 0.
 typedef struct weft_wgmma_operand {
   int64_t atom_stride;  // elements
-  int32_t type;          // enum weft_mma_type, of cpu_mma.h
+  int32_t type;         // enum weft_mma_type, of cpu_mma.h
   int32_t atom;         // columns of an atom
   int32_t mask;
   int32_t k_is_row;  // whether rows of the storage are steps along K

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.api import JitFunction
 
 UNSET: Final[Any] = object()
-"""Placeholder of a parameter that the tuner chooses."""
+"""The value of a parameter that the tuner chooses."""
 
 
 class Parameters:

@@ -251,7 +251,7 @@ class _Checker:
             self._check_bounds(tensor, indices, sorted(open_ends), 1, tensor_name(tensor))
 
     def _folded(self, tensor: SSAValue, indices: Sequence[_Index]) -> SSAValue:
-        """How many elements of a contiguous tensor precede one, an i64."""
+        """The number of elements of a contiguous tensor before one, an i64."""
         found = self._constant(0)
         for number, index in enumerate(indices):
             size = self._size(tensor, number, i64)

@@ -103,7 +103,7 @@ def event_of(site: Site, bits: Sequence[int]) -> TraceEvent:
         shown = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
     else:
         shown = site.shown.format(*texts)
-    indices = tuple(map(int, numbers[: site.rank]))
+    indices = tuple(cast("list[int]", numbers[: site.rank]))  # integers, as all indices
     return TraceEvent(site.kind, site.location, site.name, indices, values, shown)
 
 

@@ -445,12 +445,15 @@ def as_dtype(value: Any) -> Any:
 
 def library_dtype(value: Any) -> DType | None:
     """The element type of a dtype of NumPy, ml_dtypes or torch, such as ``np.float32``, or None; imports nothing."""
-    module: str = type(value).__module__
+    module = str(type(value).__module__)  # a program may set it to anything
     if module == "torch" and type(value).__name__ == "dtype":
         return _BY_TORCH.get(str(value).rpartition(".")[2])
     if module.startswith("numpy") and hasattr(value, "itemsize") and hasattr(value, "newbyteorder"):
         return _BY_NUMPY.get(value.name) if getattr(value, "isnative", False) else None
-    if isinstance(value, type) and value.__module__.partition(".")[0] in ("numpy", "ml_dtypes"):
+    if isinstance(value, type) and str(value.__module__).partition(".")[0] in (
+        "numpy",
+        "ml_dtypes",
+    ):
         return _BY_NUMPY.get(value.__name__.rstrip("_"))
     return None
 

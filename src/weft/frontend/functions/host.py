@@ -100,7 +100,7 @@ def configure(
             hint=f"write {kernel.function.__name__}[grid, block](...)",
         )
     sizes: Any = configuration  # pyright: ignore[reportUnknownVariableType]
-    given = dict(zip(("grid", "block", "stream"), sizes, strict=False))
+    given: dict[str, Any] = dict(zip(("grid", "block", "stream"), sizes, strict=False))
     return Configured(kernel, given, "[grid, block]", leading)
 
 

@@ -607,7 +607,7 @@ def _reshaped_size(builder: Builder, tensor: Tensor, part: object) -> Number:
 
 
 def _open(sizes: Sequence[Number]) -> list[int]:
-    """Where sizes are -1."""
+    """Places of the sizes that are -1."""
     return [number for number, one in enumerate(sizes) if isinstance(one, int) and one == -1]
 
 

@@ -10,7 +10,7 @@ stays one basic block.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import Float32Type
@@ -180,7 +180,8 @@ def _print_map(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp) -> 
         place = layout.place(number)
         arguments: list[str] = []
         for of, texts in inputs:
-            which = number if of.layout.role == layout.role else _broadcast(of.layout.role, place)
+            of_vector = place.of_row if of.layout.role == "row" else place.of_column
+            which = number if of.layout.role == layout.role else of_vector
             arguments.append(texts[which])
         for start, distance in zip(origin, place[:2], strict=False):
             if (start, distance) not in coordinates:
@@ -208,7 +209,7 @@ _PACKED_ARITHMETIC: Final[dict[type[Operation], str]] = {
 def _computes_pairs(printer: FunctionPrinter, op: FragmentMapOp) -> bool:
     """Whether a function of 16-bit floats is one of pairs, which the machine computes at once."""
     kind: Any = op.result.type
-    element = kind.element_type
+    element: Attribute = kind.element_type
     if not has_arithmetic(printer, FLOAT_NAMES.get(type(element), "")) or op.origin:
         return False
     if kind.layout.elements % 2:
@@ -240,8 +241,7 @@ def _print_map_of_pairs(printer: FunctionPrinter, op: FragmentMapOp) -> None:
     for one in op.inputs:
         of: Any = one.type
         is_row = of.layout.role == "row" != layout.role
-        words = registers(printer, one)
-        pairs = [printer.let(f"bitcast i32 {word} to {vector}") for word in words]
+        pairs = [printer.let(f"bitcast i32 {word} to {vector}") for word in registers(printer, one)]
         inputs.append((one, of, pairs, elements(printer, one) if is_row else []))
     words: list[str] = []
     for number in range(0, layout.elements, 2):
@@ -249,10 +249,11 @@ def _print_map_of_pairs(printer: FunctionPrinter, op: FragmentMapOp) -> None:
         values: dict[SSAValue, str] = {}
         for argument, (one, of, pairs, texts) in zip(block.args, inputs, strict=True):
             if texts:
-                values[argument] = splat((one, place.of_row), texts[place.of_row])
+                row: int = place.of_row
+                values[argument] = splat((one, row), texts[row])
             else:
-                which = number if of.layout.role == layout.role else place.of_column
-                values[argument] = pairs[which // 2]
+                same = of.layout.role == layout.role
+                values[argument] = pairs[(number if same else place.of_column) // 2]
 
         def pair(value: SSAValue, values: dict[SSAValue, str] = values) -> str:
             return values[value] if value in values else splat(value, printer.values[value])
@@ -270,10 +271,6 @@ def _print_map_of_pairs(printer: FunctionPrinter, op: FragmentMapOp) -> None:
         word = pair(yielded(block))
         words.append(printer.let(f"bitcast {vector} {word} to i32"))
     define_registers(printer, op.result, words)
-
-
-def _broadcast(role: str, place: Any) -> int:
-    return place.of_row if role == "row" else place.of_column
 
 
 def _narrowed(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp) -> Operation | None:
@@ -585,7 +582,7 @@ class _Rows:
         op: FragmentStoreOp | FragmentRedAddOp | FragmentLoadOp,
         size: int,
     ) -> None:
-        self.printer, self.op, self.size = printer, op, size
+        self.printer, self.op, self.size = printer, cast("Any", op), size
         self.kind: Any = (op.result if isinstance(op, FragmentLoadOp) else op.fragment).type
         self.tensor = printer.tensor(op.tensor)
         self.element = memory_type(self.kind.element_type)
