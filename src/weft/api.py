@@ -67,13 +67,13 @@ class Kernel(KernelFunction):
             SignatureError: if the brackets do not hold a grid and a block.
         """
         items: tuple[Any, ...] = (
-            cast("Any", configuration) if isinstance(configuration, tuple) else ()
+            cast("tuple[Any, ...]", configuration) if isinstance(configuration, tuple) else ()
         )
         if len(items) not in (2, 3):
             raise SignatureError(
                 "LAUNCH_CONFIGURATION",
                 f"{self.function.__name__}[...] takes a grid, a block and possibly a stream, received "
-                f"{brief(configuration)}",
+                f"{brief(cast('object', configuration))}",
                 hint=f"write {self.function.__name__}[grid, block](...)",
             )
         grid, block, stream = (*items, None)[:3]
