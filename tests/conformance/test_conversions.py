@@ -165,7 +165,7 @@ def test_builtin_int_and_float_choose_the_width():
             "i32": ("int(single)", weft.i32),
             "i64": ("int(double)", weft.i64),
             "small": ("int(small)", weft.i32),
-            "f32": ("float(small)", weft.f32),
+            "f32": ("float(small)", weft.f64),  # a kernel with an array of f64
             "f64": ("float(large)", weft.f64),
             "rounded": ("round(single)", weft.i32),
             "wide": ("round(double)", weft.i64),

@@ -221,8 +221,23 @@ def test_the_cuda_array_interface_is_read_with_strides_and_stream(clean_stream):
 
 
 @pytest.mark.parametrize(
+    ("typestr", "dtype"),
+    [
+        *[("|b1", (6, 8, 1)), ("|i1", (0, 8, 1)), ("<i8", (0, 64, 1)), ("<u4", (1, 32, 1))],
+        *[("<f2", (2, 16, 1)), ("<f8", (2, 64, 1)), ("<c8", (5, 64, 1)), ("<c16", (5, 128, 1))],
+    ],
+)
+def test_every_type_of_the_cuda_array_interface_is_read(typestr, dtype):
+    assert seen_tensor(CudaArrayType(typestr=typestr)).dtype == dtype
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
+        *[
+            ({"typestr": text}, "numeric typestr")
+            for text in ("<f16", "<i16", "<c4", "|b2", "<f12")
+        ],
         ({"typestr": ">f4"}, "numeric typestr"),
         ({"typestr": "|V4"}, "numeric typestr"),
         ({"mask": object()}, "masked array"),

@@ -19,17 +19,22 @@ PyObject* field(PyObject* interface, const char* name) {
 // "<f4" and the like; '|' is for one byte.
 int parse_type(PyObject* text, DLDataType* dtype) {
   const char* type = text != nullptr && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : nullptr;
-  if (type != nullptr && std::strlen(type) == 3 && type[0] != '>') {
-    int bytes = type[2] - '0';
-    bool known = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+  const size_t length = type != nullptr ? std::strlen(type) : 0;
+  if ((length == 3 || (length == 4 && std::strcmp(type + 2, "16") == 0)) && type[0] != '>') {
+    const int bytes = length == 4 ? 16 : type[2] - '0';
+    const bool known = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
     const struct {
       char letter;
       DLDataTypeCode code;
       int least;
-    } letters[] = {
-        {'b', kDLBool, 1}, {'i', kDLInt, 1}, {'u', kDLUInt, 1}, {'f', kDLFloat, 2}, {'c', kDLComplex, 8}};
+      int most;
+    } letters[] = {{'b', kDLBool, 1, 1},
+                   {'i', kDLInt, 1, 8},
+                   {'u', kDLUInt, 1, 8},
+                   {'f', kDLFloat, 2, 8},
+                   {'c', kDLComplex, 8, 16}};
     for (const auto& letter : letters) {
-      if (!known || type[1] != letter.letter || bytes < letter.least) continue;
+      if (!known || type[1] != letter.letter || bytes < letter.least || bytes > letter.most) continue;
       *dtype = {static_cast<uint8_t>(letter.code), static_cast<uint8_t>(bytes * 8), 1};
       return 0;
     }
