@@ -16,7 +16,7 @@ def test_candidates_are_measured_in_turn():
     def candidate(name: str):
         return lambda: order.append(name) or float(len(order))
 
-    samples = interleave({"a": candidate("a"), "b": candidate("b")}, iterations=3)
+    samples = interleave({"a": candidate("a"), "b": candidate("b")}, repeats=3)
     assert order == ["a", "b"] * 3
     assert samples == {"a": [1.0, 3.0, 5.0], "b": [2.0, 4.0, 6.0]}
     assert medians(samples) == {"a": 3.0, "b": 4.0}

@@ -171,7 +171,7 @@ def test_dynamic_shared_memory_up_to_what_was_asked_for_is_there(asked):
      ((1 << 31) - 1, (1 << 31) - 1, 0, 128), (65536, 65536, 0, 128), (1, 1, 1 << 62, 128)],
 )  # fmt: skip
 def test_dynamic_shared_memory_beyond_the_launch_is_an_error(asked):
-    with pytest.raises(AssertionError, match="dynamic_shared array ends within") as caught:
+    with pytest.raises(AssertionError, match="dynamic_shared array fits into") as caught:
         dynamic(np.zeros(3, np.float32), *asked)
     assert "in dynamic_kernel" in str(caught.value)
     assert "(block (0, 0, 0), thread (0, 0, 0))" in str(caught.value)
