@@ -21,7 +21,6 @@ from tests.conformance.model import (
     arithmetic_type,
     assert_same,
     common_type,
-    division_type,
     integer_operator,
     interesting_floats,
     interesting_integers,
@@ -30,6 +29,7 @@ from tests.conformance.model import (
 )
 
 ROWS = 24
+DEFAULT_FLOAT = weft.f64  # of floats that nothing types, in kernels with an array of f64
 VARIABLES = {f"v_{dtype}": dtype for dtype in (*INTEGERS, *WIDE_FLOATS, weft.bool_)}
 Values = list[Any]
 
@@ -97,7 +97,7 @@ def meet(left: Tree, right: Tree) -> weft.DType | None:
     typed, weak = (left, right) if right.dtype is None else (right, left)
     dtype = arithmetic_type(typed.dtype)
     if isinstance(weak.constant, float) and not dtype.is_float:
-        return weft.f32
+        return DEFAULT_FLOAT
     if not dtype.is_float and not dtype.minimum <= weak.constant <= dtype.maximum:
         return None
     return dtype
@@ -114,8 +114,7 @@ FLOAT_OPERATIONS: dict[str, Callable[..., Any]] = {
 def arithmetic(operator: str, left: Tree, right: Tree) -> Tree:
     dtype = meet(left, right)
     if operator == "/" and dtype is not None and not dtype.is_float:
-        kinds = [tree.dtype or dtype for tree in (left, right)]
-        dtype = division_type(*kinds)
+        dtype = DEFAULT_FLOAT
     assume(dtype is not None)
     assume(not (dtype.is_float and operator in ("//", "%")))
     a, b = converted(left, dtype), converted(right, dtype)
