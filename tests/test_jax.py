@@ -179,7 +179,7 @@ def test_a_failing_check_of_the_function_is_an_error_of_xlas_program():
         (lambda: scaled(jnp.ones(2, jnp.int32)), "'a': its dtype is i32"),
         (lambda: scaled(jnp.ones((2, 2))), "'a': its shape is"),
         (lambda: scaled((1, 2)), r"argument 'a' is \(1, 2\)"),
-        (lambda: copied(jnp.ones(2, jnp.complex64)), "elements of complex64"),
+        (lambda: copied(jnp.ones(2, jnp.float8_e3m4)), "elements of float8_e3m4"),
         (lambda: jax.jit(scaled)(jnp.ones(2), 3.0), "'factor' is known only when XLA's program"),
     ],
 )

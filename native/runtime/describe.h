@@ -12,7 +12,7 @@
 namespace weft {
 
 std::string describe_any(const TVMFFIAny& value);      // "an int 3", "a tensor of f32 with shape (3, 4)"
-std::string describe_dtype(DLDataType dtype);          // "f32", "complex64", "i32x4"
+std::string describe_dtype(DLDataType dtype);          // "f32", "c64", "i32x4"
 std::string describe_device(DLDevice device);          // "cpu", "cuda:1"
 std::string describe_device_type(int32_t type);        // "cuda"
 std::string describe_shape(const DLTensor& tensor);    // "(3, 4)", or why it is invalid

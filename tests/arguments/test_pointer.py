@@ -50,7 +50,7 @@ def test_what_does_not_fit_is_refused(annotation, value, words: str):
 @pytest.mark.parametrize(
     ("items", "words"),
     [
-        (int, "the dtype must be one of weft's types"),
+        ("f32", "the dtype must be one of weft's types"),
         ((f32, "texture"), "the address space is 'texture', expected one of 'global', 'shared'"),
         ((f32, "shared"), "no caller can have an address of shared memory"),
         ((f32, "global", 3), "expected a power of two"),

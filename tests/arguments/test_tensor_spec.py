@@ -38,7 +38,7 @@ def test_texts(text):
 
 
 REFUSED = {
-    "the dtype must be one of weft's types": lambda: Tensor[float],
+    "the dtype must be one of weft's types": lambda: Tensor[complex],
     "takes dtype, dims and layout": lambda: Tensor[F32, (), "strided", 4],
     "dims is 'n', expected a tuple": lambda: Tensor[F32, "n"],
     "dims is 2, expected a tuple": lambda: Tensor[F32, 2],

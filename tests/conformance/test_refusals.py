@@ -68,7 +68,7 @@ WRONG = {
     "complex numbers": (
         lambda: vector(dtype=np.complex64),
         (TypeError, ValueError),
-        ("complex64",),
+        ("dtype is c64", "expected f32"),
     ),
     "dates": (lambda: vector(dtype="M8[s]"), (TypeError, ValueError), ("a",)),
     "objects": (lambda: vector(dtype=object), (TypeError, ValueError), ("a",)),

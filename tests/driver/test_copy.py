@@ -515,7 +515,7 @@ def test_without_a_driver_a_device_is_refused_in_words():
         (lambda: weft.zeros((2**40, 2**40), weft.f32), ValueError),
         (lambda: weft.zeros("a", weft.f32), TypeError),
         (lambda: weft.zeros(3, "f32"), TypeError),
-        (lambda: weft.full(3, 1, int), TypeError),
+        (lambda: weft.full(3, 1, complex), TypeError),
         (lambda: weft.full(2**55, 1, weft.u8), MemoryError),
     ):
         with pytest.raises(error):

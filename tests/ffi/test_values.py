@@ -155,7 +155,8 @@ def test_element_types_of_other_libraries_are_element_types(library):
     for given in (weft.f32, np.dtype("float32"), tvm_ffi.dtype("float32"), "float32"):
         assert ffi.DataType(given) == (2, 32, 1)
     assert ffi.DataType(np.dtype(ml_dtypes.bfloat16)).weft is weft.bf16
-    assert ffi.DataType("complex64").weft is None
+    assert ffi.DataType("complex64").weft is weft.c64
+    assert ffi.DataType("complex32").weft is None
     for given in (weft.f16, np.dtype("float16"), tvm_ffi.dtype("float16"), ffi.DataType("float16")):
         found = library.widen_type(given)
         assert (found, type(found)) == ((2, 32, 1), ffi.DataType)

@@ -90,6 +90,12 @@ int refuse_float(PyObject* object, const Row& row, double largest) {
                 row.names[0], object);
 }
 
+// A number that its type would make 0, as generated wrappers refuse it.
+int refuse_vanishing(PyObject* object, const Row& row) {
+  return refuse(PyExc_ValueError, "expected a float that does not become 0 (%s), received %R", row.names[0],
+                object);
+}
+
 int extract_f64(PyObject* object, const ParameterType& type, const ExtractionContext&, void* target) {
   double value = 0;
   if (read_double(object, row_of(type), &value) != 0) return -1;
@@ -103,6 +109,7 @@ int extract_f32(PyObject* object, const ParameterType& type, const ExtractionCon
   const float narrow = static_cast<float>(value);
   if (__builtin_isinf(narrow) && !__builtin_isinf(value))
     return refuse_float(object, row_of(type), 3.4028234663852886e38);
+  if (narrow == 0 && value != 0) return refuse_vanishing(object, row_of(type));
   memcpy(target, &narrow, sizeof(narrow));
   return 0;
 }
@@ -114,6 +121,8 @@ int extract_narrow_float(PyObject* object, const ParameterType& type, const Extr
   if (read_double(object, row, &value) != 0) return -1;
   const int64_t bits = round_to_float(row.dlpack, value, &largest);
   if (bits < 0) return refuse_float(object, row, largest);
+  const int64_t sign_bit = int64_t{1} << (8 * type.bytes - 1);
+  if (value != 0 && (bits & ~sign_bit) == 0) return refuse_vanishing(object, row);
   memcpy(target, &bits, type.bytes);
   return 0;
 }

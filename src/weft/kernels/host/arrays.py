@@ -225,7 +225,11 @@ def describe(array: object, name: str, *, is_float: bool = False) -> ArrayInfo:
     """
     tensor = tensor_of(array, name)
     dtype, type_name = element_type(tensor.dtype)
-    if dtype is None or (is_float and not (dtype.is_float and dtype.bits >= 16)):
+    if (
+        dtype is None
+        or dtype.is_complex
+        or (is_float and not (dtype.is_float and dtype.bits >= 16))
+    ):
         wanted = "16, 32 or 64-bit floats" if is_float else "real numbers"
         raise TypeError(f"{name} has elements of {tensor.dtype}, expected {wanted}")
     if not 0 < len(tensor.shape) <= MAX_RANK:

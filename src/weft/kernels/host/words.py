@@ -84,7 +84,7 @@ def words_of(array: Any, name: str) -> Words | None:
     """
     tensor = tensor_of(array, name)
     dtype = DataType(tensor.dtype)
-    if dtype.weft is not None:
+    if dtype.weft is not None and not dtype.weft.is_complex:
         return None
     bits = dtype.bits
     size = bits // 2 if bits == _HALVED else bits
