@@ -127,7 +127,8 @@ def test_a_kernel_is_launched_without_a_host_function():
 
 
 @pytest.mark.parametrize(
-    "configuration", [4, (1, 2, 3), ("1", 2), (1, 2.0), (1, (1, 2, 3, 4)), (True, 1)]
+    "configuration",
+    [4, (1,), (1, 2, 3, 4), (1, 2, "3"), ("1", 2), (1, 2.0), (1, (1, 2, 3, 4)), (True, 1)],
 )
 def test_a_wrong_launch_configuration_is_refused(configuration):
     with pytest.raises(weft.SignatureError):

@@ -41,6 +41,11 @@ TEXT = f"""builtin.module {{
     %7 = simt.timer "globaltimer" : i64
     %8 = simt.timer "clock32" : i32
     %9 = simt.sm_id : i32
+    %10 = simt.prmt %i, %l, %1 : i32
+    %11 = simt.lop3 %i, %l, %1 table 202 : i32
+    %12 = simt.dp4a %i, %l, %1 : i32
+    %13 = simt.dp4a %i signed, %l signed, %1 : i32
+    %14 = simt.dp4a %i, %l signed, %1 : i32
     simt.record "clock32" %c, %i, %r[%w : i64] : {RECORDS}
     simt.return
   }}
@@ -75,6 +80,7 @@ WRONG = [
     ('"globaltimer"', '"walltime"', "timer 'walltime' is not one of"),
     ('"globaltimer" : i64', '"globaltimer" : i32', "globaltimer yields i64"),
     ('record "clock32"', 'record "clock16"', "timer 'clock16' is not one of"),
+    ("table 202", "table 256", "a table has 8 bits, received 256"),
     (f"shared : {ARRAY}", f"shared : {ARRAY.replace('shared', 'local')}", "in the shared space"),
     (f"shared : {ARRAY}", f"shared : {ARRAY.replace('8,', '?,')}", "an array of static shape"),
     (f"%w : {ARRAY}", f"%w : {ARRAY.replace('contiguous', 'strided')}", "arrays are contiguous"),

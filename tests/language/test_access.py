@@ -231,6 +231,7 @@ def test_an_unknown_attribute_lists_those_there_are():
     with pytest.raises(NameResolutionError) as caught:
         attribute(trace.builder, trace.tensor(types.f32), "real")
     assert caught.value.message == "Tensor[f32, (?,)] has no attribute 'real'"
-    assert caught.value.hint == "there are shape, strides, dtype, ndim, size, nbytes, T, tile"
+    names = "shape, strides, dtype, ndim, size, nbytes, T, tile, view, reshape, fill_, zero_"
+    assert caught.value.hint == f"there are {names}"
     with pytest.raises(NameResolutionError, match="f32 has no attribute 'real'"):
         attribute(trace.builder, trace.scalar(types.f32), "real")

@@ -26,7 +26,7 @@ def call(trace, function, *arguments):
 def test_each_operation_has_its_builtins_name():
     assert {operation.name: key for key, operation in BUILTINS.items()} == {
         name: getattr(builtins, name)
-        for name in "abs min max divmod pow round len range int float bool print".split()
+        for name in "abs min max divmod pow round len range int float bool complex print".split()
     }
 
 

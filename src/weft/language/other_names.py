@@ -69,7 +69,7 @@ _MAKERS: Final = (
 # What weft does not have: names in lower case, and the text after "weft has no". A test looks them up among all of
 # weft's names.
 _ABSENT: Final = {
-    **dict.fromkeys(("tcgen05", "stmatrix", "dp4a"), _MATRIX),
+    **dict.fromkeys(("tcgen05", "stmatrix"), _MATRIX),
     **dict.fromkeys(
         "ones zeros_like ones_like full_like empty_like arange linspace".split(), _MAKERS
     ),

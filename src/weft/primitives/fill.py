@@ -70,7 +70,7 @@ def fill_(a: Any, value: Any, stream: Any = None) -> None:
         TypeMismatchError: for packed elements, or a number that would be narrowed.
 
     Example:
-        ``out.fill_(-1.0); kernel(a, out).launch(grid=1, block=32)``
+        ``a.fill_(-1.0); kernel(a).launch(grid=1, block=32)``
     """
     element, flat = _element(a, value), _flat(a)
     _FILL(flat, element).launch(over=flat.shape, stream=stream)
@@ -85,7 +85,7 @@ def zero_(a: Any, stream: Any = None) -> None:
         stream: as for `fill_`.
 
     Example:
-        ``counts.zero_(); count_kernel(values, counts).launch(grid=64, block=256)``
+        ``histogram.zero_(); kernel(histogram).launch(grid=1, block=256)``
     """
     element, flat = _element(a, 0), _flat(a)
     _FILL(flat, element).launch(over=flat.shape, stream=stream)

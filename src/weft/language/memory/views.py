@@ -551,7 +551,7 @@ def reshape(builder: Builder, tensor: Tensor, *shape: object) -> Tensor:
         AssertionError: from the call or launch, for another product.
 
     Example:
-        ``rows = a.reshape(-1, 64); heads = q.reshape(batch, groups, len(q) // (batch * groups))``
+        ``rows = a.reshape(-1, 64); heads = b.reshape(4, 8, len(b) // 32)``
     """
     kind = tensor.type
     if kind.layout.data != "contiguous" or kind.swizzle_atoms is not None or tensor.dtype.is_packed:

@@ -314,7 +314,7 @@ def complex(builder: Builder, real: object, imag: object = 0.0) -> Scalar:
         TypeMismatchError: for anything else.
 
     Example:
-        ``z[i] = weft.complex(re[i], im[i])``
+        ``a[i] = abs(weft.complex(x, y))``
     """
     given = [conversions.expect_scalar(builder, x, "complex: a part") for x in (real, imag)]
     floats = [x.dtype for x in given if isinstance(x, Scalar) and x.dtype.is_float]

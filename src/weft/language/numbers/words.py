@@ -98,7 +98,7 @@ def dp4a(builder: Builder, a: object, b: object, c: object) -> Scalar:
         ValueRangeError: for a constant beyond 32 bits.
 
     Example:
-        ``total = weft.dp4a(a[i], b[i], total)``
+        ``total = weft.dp4a(word, bits, 0)``
     """
     like_a = a if isinstance(a, Scalar) else b
     like_b = b if isinstance(b, Scalar) else a

@@ -173,7 +173,7 @@ def nanosleep(builder: Builder, duration: object) -> None:
         ValueRangeError: for a constant out of range.
 
     Example:
-        ``while weft.atomic_load(flags, 0) == 0: weft.nanosleep(100)``
+        ``while weft.atomic_load(busy, 0) == 1: weft.nanosleep(100)``
     """
     found = expect_scalar(builder, duration, "nanosleep: the duration")
     if isinstance(found, float) or (isinstance(found, Scalar) and found.dtype.is_float):
