@@ -151,8 +151,8 @@ std::string describe_dtype(DLDataType dtype) {
     uint8_t code, bits;
     const char* name;
   };
-  static constexpr Known kKnown[] = {{6, 8, "bool_"}, {10, 8, "f8e4m3"}, {12, 8, "f8e5m2"}, {4, 16, "bf16"},
-                                     {5, 64, "c64"},  {5, 128, "c128"}};
+  static constexpr Known kKnown[] = {{6, 8, "bool_"}, {10, 8, "f8e4m3"}, {12, 8, "f8e5m2"},
+                                     {4, 16, "bf16"}, {5, 64, "c64"},    {5, 128, "c128"}};
   const std::string bits = std::to_string(dtype.bits);
   std::string name;
   for (const Known& known : kKnown) {
