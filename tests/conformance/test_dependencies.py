@@ -124,6 +124,61 @@ def test_dependent_launches_in_a_loop():
 
 
 @weft.kernel
+def exchange_kernel(a: weft.Tensor, b: weft.Tensor, early: weft.Constexpr):
+    """Blocks of a cluster exchange their rows."""
+    row = weft.shared(32, weft.f32)
+    i = weft.block_idx.x * 32 + weft.thread_idx.x
+    if early:
+        weft.grid_dependency_wait()
+    row[weft.thread_idx.x] = a[i]
+    weft.sync_cluster()
+    other = weft.map_shared(row, 1 - weft.cluster_rank())
+    if not early:
+        weft.grid_dependency_wait()
+    b[i] = other[weft.thread_idx.x] + 1
+    weft.sync_cluster()
+
+
+@weft.kernel
+def together_kernel(a: weft.Tensor, b: weft.Tensor, early: weft.Constexpr):
+    """All blocks meet."""
+    i = weft.block_idx.x * 32 + weft.thread_idx.x
+    if early:
+        weft.grid_dependency_wait()
+    x = a[i]
+    weft.sync_grid()
+    if not early:
+        weft.grid_dependency_wait()
+    b[i] = x + 1
+
+
+@weft.jit
+def waiting_blocks(
+    a: weft.Tensor[weft.f32, ("n",)],
+    b: weft.Tensor[weft.f32, ("n",)],
+    c: weft.Tensor[weft.f32, ("n",)],
+    d: weft.Tensor[weft.f32, ("n",)],
+    early: weft.Constexpr,
+):
+    grid = a.shape[0] // 32
+    exchange_kernel(a, b, early).launch(grid=grid, block=32, cluster=2)
+    exchange_kernel(b, c, early).launch(grid=grid, block=32, cluster=2, programmatic=True)
+    together_kernel(c, d, early).launch(grid=grid, block=32, cooperative=True, programmatic=True)
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("blocks", [2, 64])
+def test_on_the_cpu_blocks_that_wait_for_each_other_overlap_too(blocks, early):
+    arrays = [np.zeros(32 * blocks, np.float32) for _ in range(4)]
+    arrays[0][:] = np.random.default_rng(blocks).integers(1, 100, 32 * blocks)
+    waiting_blocks(*arrays, early)
+    a, b, c, d = (array.reshape(-1, 2, 32) for array in arrays)
+    assert (b == a[:, ::-1] + 1).all()
+    assert (c == (b[:, ::-1] + 1 if early else 1)).all()
+    assert (d == (c + 1 if early else 1)).all()
+
+
+@weft.kernel
 def count_kernel(a: weft.Tensor, b: weft.Tensor, least: weft.f32):
     weft.grid_dependency_wait()
     assert a[weft.thread_idx.x] >= least
