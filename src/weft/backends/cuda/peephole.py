@@ -7,9 +7,8 @@ In: optimized LLVM text; PTX. Out: the same, with
   the `shl` or `shr` that bounds its count, also where the comparison has 64 bits and the instruction 32, so that a
   count of 2**32 shifts by 0. It does not look through the move, which ptxas removes. The comparison may be a program's
   own, so nothing that builds the shift can prevent it.
-* multiplications by -1 in place of `neg.s16`. ptxas 13.0 negates in 32 bits and does not extend the sign of the result
-again,
-  so that -(-32768), which is -32768, was 32768 (seen on an H100; ptxas 13.5 is right). The multiplication is one
+* multiplications by -1 in place of `neg.s16`. ptxas 13.0 negates in 32 bits and does not extend the result's sign, so
+  that -(-32768), which is -32768, was 32768 (seen on an H100; ptxas 13.5 is right). The multiplication is one
   instruction too, and right in both.
 * one `lop3` for `x & mask | bits`: ptxas leaves two instructions if both constants need 32 bits, as in unpacking of
   4-bit weights.
@@ -22,7 +21,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NAME: Final = r'%(?:[-\w.$]+|"[^"]*")'
 _SHIFT: Final = re.compile(
@@ -101,7 +103,7 @@ def join_masks(ptx: str) -> str:
     """
     if _MASKED.search(ptx) is None:
         return ptx
-    return _PTX_FUNCTION.sub(lambda function: _with_joined_masks(function[0]), ptx)
+    return _in_each_function(ptx, _with_joined_masks)
 
 
 def _with_joined_masks(function: str) -> str:
@@ -145,12 +147,17 @@ class _Multiply(NamedTuple):
 
 def place_wide_products(ptx: str) -> str:
     """Rewrites the sums of every function."""
+    return _in_each_function(ptx, _rewritten)
+
+
+def _in_each_function(ptx: str, rewrite: Callable[[str], str]) -> str:
+    """The PTX with the body of every function rewritten."""
     pieces: list[str] = []
     end = 0
     # The end of a function is a brace alone on its line, which inline assembly may have, too.
-    masked = _ASSEMBLY.sub(lambda found: found[0].replace("}", " "), ptx)
+    masked = _ASSEMBLY.sub(lambda found: re.sub("[{}]", " ", found[0]), ptx)
     for found in _PTX_FUNCTION.finditer(masked):
-        pieces += (ptx[end : found.start()], _rewritten(ptx[found.start() : found.end()]))
+        pieces += (ptx[end : found.start()], rewrite(ptx[found.start() : found.end()]))
         end = found.end()
     return "".join((*pieces, ptx[end:]))
 
