@@ -307,3 +307,52 @@ def test_a_constant_is_passed_at_compile_time():
     a = np.zeros(1, np.complex64)
     kernel[1, 1](a, 1 + 2j)
     assert a[0] == 1 + 2j
+
+
+def test_nan_of_either_part_is_the_magnitudes():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        i = weft.thread_idx.x
+        out[i] = abs(a[i])
+
+    nan, inf = np.nan, np.inf
+    a = np.array([nan, nan * 1j, 0, -0.0, nan + 1j, 1 + nan * 1j, inf], np.complex64)
+    a[1] = complex(0, nan)
+    out = np.empty(len(a), np.float32)
+    kernel[1, len(a)](a, out)
+    np.testing.assert_array_equal(out, np.abs(a))
+
+
+NUMBERS = {
+    "f32": np.float32(0.1),
+    "f64": np.float64(0.1),
+    "c64": np.complex64(0.1j),
+    "c128": np.complex128(0.1j),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_of_numpy_beside_complex_and_real_ones_keeps_its_type(name):
+    number = NUMBERS[name]
+    wide = np.complex128 if name in ("f64", "c128") else np.complex64
+    imaginary = name in ("c64", "c128")
+
+    @weft.kernel
+    def kernel(z: weft.Tensor, x: weft.Tensor, out: weft.Tensor, same: weft.Tensor):
+        out[0] = z[0] * number
+        out[1] = number + z[0]
+        out[2] = weft.complex(0, 1).conj() * number
+        same[0] = z[0] * number == number * z[0]
+        if imaginary:
+            out[3] = x[0] * number
+            same[1] = number == number + 0
+
+    z, x = np.array([1 + 2j], np.complex64), np.array([3], np.float32)
+    out, same = np.zeros(4, wide), np.zeros(2, bool)
+    kernel[1, 1](z, x, out, same)
+    wanted = [z[0].astype(wide) * wide(number), number + z[0].astype(wide), wide(-1j) * number]
+    if imaginary:
+        wanted.append(wide(3) * wide(number))
+        assert same[1]
+    close(out[: len(wanted)], np.array(wanted))
+    assert same[0]

@@ -289,6 +289,18 @@ def test_grid_is_the_index_in_the_whole_grid():
     assert (a == x + 10 * y + 100 * z).all()
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.uint64])
+def test_the_size_of_a_local_array_is_of_any_integer_type(dtype):
+    @weft.kernel
+    def kernel(sizes: weft.Tensor, a: weft.Tensor):
+        row = weft.local(sizes[0], weft.i32, at_most=300)
+        a[0] = len(row)
+
+    a = np.zeros(1, np.int64)
+    kernel[1, 1](np.array([100], dtype), a)
+    assert a[0] == 100
+
+
 def test_a_local_array_of_a_run_time_size():
     names = define(
         """

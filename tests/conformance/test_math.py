@@ -304,6 +304,22 @@ def test_instructions_of_words(dtype):
         assert_same(got[name], np.array([wrap(value, dtype) for value in values], a.dtype), a, b)
 
 
+def test_numbers_of_numpy_are_words_of_their_own_sign():
+    signed, unsigned = np.int32(-1), np.uint32(0xFFFFFFFF)
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, b: weft.Tensor, out: weft.Tensor):
+        out[0] = weft.i64(weft.dp4a(signed, b[0], 0))
+        out[1] = weft.i64(weft.dp4a(unsigned, a[0], 0))
+        out[2] = weft.i64(weft.dp4a(unsigned, unsigned, 0))
+        out[3] = weft.i64(weft.lop3(signed, signed, signed, 0x80))
+        out[4] = weft.i64(weft.prmt(signed, b[0], 0x3210))
+
+    out = np.zeros(5, np.int64)
+    kernel[1, 1](np.array([1], np.int32), np.array([1], np.uint32), out)
+    assert out.tolist() == [-1, 255, 4 * 255 * 255, -1, -1]
+
+
 def test_dp4a_takes_signed_beside_unsigned_bytes():
     a, b = np.array([-1], np.int32), np.array([0xFF02FF03], np.uint32)
     got = compute_one("weft.dp4a(a, b, 5)", weft.i32, a=a, b=b)

@@ -132,8 +132,10 @@ def _bounded(builder: Builder, shape: object, dtype: object, at_most: object) ->
         )
     else:
         text = f"the size of weft.local is 0 to at_most={at_most}"
-        for sign, bound in ((">=", 0), ("<=", at_most)):
-            emit_assert(builder, compare(builder, sign, size, bound), text)
+        if size.dtype.is_signed:
+            emit_assert(builder, compare(builder, ">=", size, 0), text)
+        if at_most < size.dtype.maximum:
+            emit_assert(builder, compare(builder, "<=", size, at_most), text)
     # This module makes what views are parts of.
     views = imported("weft.language.memory.views")
     return views.view(builder, whole, slice(0, known if isinstance(known, int) else size))

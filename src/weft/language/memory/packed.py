@@ -16,7 +16,7 @@ from weft.dialects.simt.types import DYNAMIC
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type, ir_type
 from weft.language.memory.access import dim
-from weft.language.numbers.convert import convert, to_common
+from weft.language.numbers.convert import convert, named_dtype, to_common
 from weft.language.numbers.operators import binary
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
@@ -244,6 +244,7 @@ def view(builder: Builder, tensor: Tensor, dtype: object) -> Tensor:
         ``words = weft.shared((16, 8), weft.bf16).view(weft.u32)`` has the shape (16, 4).
     """
     kind = tensor.type
+    dtype = named_dtype(dtype)
     if not isinstance(dtype, DType):
         raise TypeMismatchError(
             "VIEW_DTYPE",

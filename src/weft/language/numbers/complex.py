@@ -121,7 +121,7 @@ def to_complex(builder: Builder, value: object, dtype: DType) -> Scalar:
 def common_complex(left: object, right: object) -> DType:
     """The complex type in which two operands meet: c128 if one is f64 or c128, else c64."""
     found = [value.dtype for value in (left, right) if isinstance(value, Scalar)]
-    if not any(dtype.is_complex for dtype in found) and not found:
+    if not found:
         return _COMPLEX_OF[conversions.default_float()]
     if types.f64 in found or types.c128 in found:
         return types.c128
@@ -249,7 +249,8 @@ def complex_absolute(builder: Builder, value: Scalar, of_floats: Arithmetic) -> 
     zero = builder.constant(ir_type(larger.dtype), 0.0)
     infinity = builder.constant(ir_type(larger.dtype), float("inf"))
     is_zero = builder.emit(arith.CmpfOp(larger.ssa, zero, "oeq")).result
-    found = _chosen(builder, is_zero, larger, found)
+    # Zero, or NaN where the larger part is unknown because the other is NaN.
+    found = _chosen(builder, is_zero, of_floats(builder, "+", real, imaginary), found)
     infinite = [
         builder.emit(arith.CmpfOp(one.ssa, infinity, "oeq")).result for one in (real, imaginary)
     ]
@@ -268,7 +269,7 @@ def complex_attribute(builder: Builder, value: Scalar, name: str) -> object:
     if name in ("real", "imag"):
         return parts(builder, value)[name == "imag"]
     if name in ("conj", "conjugate"):
-        return _Conjugate(value)
+        return Conjugate(value)
     raise NameResolutionError(
         "UNKNOWN_ATTRIBUTE",
         f"{describe(value)} has no attribute {name!r}",
@@ -276,7 +277,7 @@ def complex_attribute(builder: Builder, value: Scalar, name: str) -> object:
     )
 
 
-class _Conjugate(StagedNamespace):
+class Conjugate(StagedNamespace):
     """``x.conj``, to be called."""
 
     __slots__ = ("value",)
@@ -298,9 +299,6 @@ class _Conjugate(StagedNamespace):
         builder = frame.builder
         real, imaginary = parts(builder, self.value)
         return join(builder, real, _negated(builder, imaginary))
-
-
-Conjugate = _Conjugate
 
 
 @operation

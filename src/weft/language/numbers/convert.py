@@ -108,6 +108,11 @@ def operand(builder: Builder, value: object) -> Operand:
     raise not_a_number(value)
 
 
+def typed(builder: Builder, value: object) -> object:
+    """A captured NumPy scalar as a constant of its own type; anything else as it is."""
+    return value if numpy_scalar_dtype(value) is None else operand(builder, value)
+
+
 def materialize(builder: Builder, value: object, dtype: DType) -> Scalar:
     """The value converted without loss; the implicit conversion of atomics and calls.
 

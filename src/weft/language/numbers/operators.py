@@ -36,6 +36,7 @@ from weft.language.numbers.convert import (
     quotient_dtype,
     to_common,
     truth,
+    typed,
 )
 from weft.language.numbers.promises import divides, divisor_of, factor_of, note_quotient
 from weft.language.values import Scalar, describe
@@ -340,9 +341,10 @@ def binary(builder: Builder, operator: str, left: object, right: object) -> Scal
     if emit is None:
         raise TypeMismatchError("OPERATOR_UNKNOWN", f"numbers have no operator {operator!r}")
     try:
-        if is_complex(left) or is_complex(right):
-            return complex_binary(builder, operator, left, right, binary)
-        return emit(builder, operator, operand(builder, left), operand(builder, right))
+        first, second = typed(builder, left), typed(builder, right)
+        if is_complex(first) or is_complex(second):
+            return complex_binary(builder, operator, first, second, binary)
+        return emit(builder, operator, operand(builder, first), operand(builder, second))
     except (TypeMismatchError, ValueRangeError) as error:
         raise _with_operands(error, operator, left, right) from None
 
@@ -373,9 +375,10 @@ def compare(builder: Builder, operator: str, left: object, right: object) -> Sca
     if predicates is None:
         raise TypeMismatchError("OPERATOR_UNKNOWN", f"numbers have no comparison {operator!r}")
     try:
-        if is_complex(left) or is_complex(right):
-            return complex_compare(builder, operator, left, right)
-        return _compare(builder, operator, operand(builder, left), operand(builder, right))
+        first, second = typed(builder, left), typed(builder, right)
+        if is_complex(first) or is_complex(second):
+            return complex_compare(builder, operator, first, second)
+        return _compare(builder, operator, operand(builder, first), operand(builder, second))
     except (TypeMismatchError, ValueRangeError) as error:
         raise _with_operands(error, operator, left, right) from None
 

@@ -42,6 +42,7 @@ def prmt(builder: Builder, a: object, b: object, selector: object) -> Scalar:
     Example:
         ``swapped = weft.prmt(word, 0, 0x0123)``, with its bytes in the opposite order
     """
+    a, b = expect_scalar(builder, a, "prmt: a"), expect_scalar(builder, b, "prmt: b")
     dtype = _type_of(a, b)
     words = [
         _word(builder, "prmt", name, value, dtype).ssa
@@ -74,6 +75,9 @@ def lop3(builder: Builder, a: object, b: object, c: object, table: object) -> Sc
             f"lop3: table is {describe(table)}; expected a constant from 0 to 255",
             hint="write the function of 0xF0, 0xCC and 0xAA, such as 0xF0 & 0xCC | 0xAA for a & b | c",
         )
+    a, b, c = (
+        expect_scalar(builder, one, f"lop3: {name}") for name, one in (("a", a), ("b", b), ("c", c))
+    )
     dtype = _type_of(a, b, c)
     first, second, third = (
         _word(builder, "lop3", name, value, dtype).ssa
@@ -100,6 +104,7 @@ def dp4a(builder: Builder, a: object, b: object, c: object) -> Scalar:
     Example:
         ``total = weft.dp4a(word, bits, 0)``
     """
+    a, b = expect_scalar(builder, a, "dp4a: a"), expect_scalar(builder, b, "dp4a: b")
     like_a = a if isinstance(a, Scalar) else b
     like_b = b if isinstance(b, Scalar) else a
     kinds = [value.dtype if isinstance(value, Scalar) else types.i32 for value in (like_a, like_b)]
