@@ -22,6 +22,7 @@ constexpr int64_t kReleaseNanoseconds = 1'000'000;
 thread_local PyThreadState* t_released = nullptr;
 thread_local CpuCall* t_cpu_call = nullptr;
 thread_local int64_t t_last_poll = 0;
+thread_local bool t_interrupted = false;
 
 int64_t coarse_nanoseconds() {
   timespec now{};
@@ -58,7 +59,10 @@ bool ask_for_foreign_caller() {
 
 }  // namespace
 
-CpuCall::CpuCall() : outer_(t_cpu_call) { t_cpu_call = this; }
+CpuCall::CpuCall() : outer_(t_cpu_call) {
+  t_cpu_call = this;
+  if (outer_ == nullptr) t_interrupted = false;
+}
 
 CpuCall::~CpuCall() {
   t_cpu_call = outer_;
@@ -95,7 +99,10 @@ bool signal_raised() {
     raised = ask_for_foreign_caller();
   }
   if (call != nullptr) call->interrupted_ = raised;
+  t_interrupted = raised;
   return raised;
 }
+
+bool was_interrupted() { return t_interrupted; }
 
 }  // namespace weft

@@ -35,6 +35,9 @@ class CpuCall {
 // clock each time and asks Python at most every 50 ms, so frequent calls are cheap.
 bool signal_raised();
 
+// Whether one had raised when this thread's last grid asked.
+bool was_interrupted();
+
 }  // namespace weft
 
 #endif  // WEFT_CPU_INTERRUPT_H_

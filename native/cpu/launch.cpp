@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "cpu/interrupt.h"
 #include "cpu/overlap.h"
 #include "cpu/pool.h"
 #include "cpu/race_detector.h"
@@ -92,13 +93,17 @@ int32_t perform_alone(const CpuLaunch& call, weft_cpu_launch& state, int64_t uni
   return detector.finish(run(true));
 }
 
-// One that may overlap with the launches before and after it.
-int32_t perform_overlapping(const CpuLaunch& call, weft_cpu_launch& state, int64_t units,
-                            int64_t coresidency) {
+// -1, with the error of a launch set: the launch before it runs nevertheless, unless a signal handler has
+// raised.
+int32_t fail_after(HeldLaunch* before) {
+  if (before != nullptr && !was_interrupted()) before->finish();
+  return -1;
+}
+
+// One that may overlap with `before`, and with the launch after it.
+int32_t perform_overlapping(const CpuLaunch& call, weft_cpu_launch& state, int64_t units, int64_t coresidency,
+                            std::unique_ptr<HeldLaunch> before) {
   const weft_launch& launch = *call.launch;
-  std::unique_ptr<HeldLaunch> before = take_held_launch();
-  // One that nothing has followed, since its call has failed, ends here.
-  if ((launch.coresidency & WEFT_LAUNCH_FOLLOWS) == 0) before.reset();
   const bool is_held = (launch.coresidency & WEFT_LAUNCH_HELD) != 0 && !call.has_hooks;
   const bool waits = (launch.coresidency & WEFT_LAUNCH_WAITS) != 0;
   const bool whole = (coresidency & 3) == WEFT_CORESIDENT_GRID;
@@ -108,13 +113,14 @@ int32_t perform_overlapping(const CpuLaunch& call, weft_cpu_launch& state, int64
   if (units == 0) return before == nullptr ? 0 : before->finish();
   if (!begins && !is_held) {
     // Without a wait, all of it may run before the launch before it does.
-    if (perform_alone(call, state, units, coresidency) != 0) return -1;
+    if (perform_alone(call, state, units, coresidency) != 0) return fail_after(before.get());
     return before == nullptr ? 0 : before->finish();
   }
   auto own = std::make_unique<HeldLaunch>(call.kernel, state, call.parameters, call.parameter_bytes, units,
                                           call.scratch_bytes, whole);
   if (begins) {
-    if (own->begin() != 0 || before->finish() != 0) return -1;
+    if (own->begin() != 0) return fail_after(before.get());
+    if (before->finish() != 0) return -1;
     if (!is_held) return own->finish();
   } else if (before != nullptr) {
     own->run_ahead_of(std::move(before));
@@ -127,7 +133,10 @@ int32_t perform(const CpuLaunch& call) {
   try {
     const weft_launch& launch = *call.launch;
     const bool overlaps = (launch.coresidency & kOverlaps) != 0;
-    if (check_ranges(launch) != 0) return -1;
+    std::unique_ptr<HeldLaunch> before = overlaps ? take_held_launch() : nullptr;
+    // One that nothing has followed, since its call has ended with an error, is dropped.
+    if ((launch.coresidency & WEFT_LAUNCH_FOLLOWS) == 0) before.reset();
+    if (check_ranges(launch) != 0) return fail_after(before.get());
     int64_t units = launch.grid[0] * launch.grid[1] * launch.grid[2];
     if (units == 0 && !overlaps) return 0;
     const int64_t coresidency = coresidency_of(launch) & ~kOverlaps;
@@ -143,7 +152,7 @@ int32_t perform(const CpuLaunch& call) {
     state.shared_memory_bytes = static_cast<int32_t>(launch.shared_memory_bytes);
     state.kernel_name = launch.kernel_name;
     if (WEFT_LIKELY(!overlaps)) return perform_alone(call, state, units, coresidency);
-    return perform_overlapping(call, state, units, coresidency);
+    return perform_overlapping(call, state, units, coresidency, std::move(before));
   } catch (const std::bad_alloc&) {
     return raise_error("MemoryError", "no memory for a launch");
   }

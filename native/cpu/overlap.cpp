@@ -48,8 +48,9 @@ int32_t HeldLaunch::begin() {
 
 int32_t HeldLaunch::finish() {
   if (overlap_.blocks == nullptr) {
-    if (run_grid({kernel_, parameters_.get(), &state_, units_, scratch_bytes_, whole_}) != 0) return -1;
-    return before_ == nullptr ? 0 : before_->finish();
+    const int32_t code = run_grid({kernel_, parameters_.get(), &state_, units_, scratch_bytes_, whole_});
+    if (before_ == nullptr || (code != 0 && was_interrupted())) return code;
+    return before_->finish() == 0 ? code : -1;
   }
   overlap_.is_held = false;
   const CpuCall asks_for_signals;

@@ -24,6 +24,7 @@ void give_back_to_allocator(void*) {}
 CpuCall::CpuCall() : outer_(nullptr) {}
 CpuCall::~CpuCall() = default;
 void CpuCall::release_gil() {}
+bool was_interrupted() { return false; }
 bool signal_raised() { return false; }
 
 std::atomic<bool> g_has_launch_hooks{false};

@@ -205,6 +205,39 @@ def test_an_error_in_either_of_two_launches_ends_the_call_and_the_next_one_is_ri
         assert (b == expected).all()
 
 
+@weft.kernel
+def early_kernel(a: weft.Tensor, b: weft.Tensor, least: weft.f32, waits: weft.Constexpr):
+    """Fails before its wait, or without one."""
+    assert least < 1
+    if waits:
+        weft.grid_dependency_wait()
+    b[weft.thread_idx.x] = a[weft.thread_idx.x]
+
+
+@weft.jit
+def failing(
+    a: weft.Tensor[weft.f32, (64,)],
+    b: weft.Tensor[weft.f32, (64,)],
+    least: weft.f32,
+    waits: weft.Constexpr,
+    held: weft.Constexpr,
+):
+    add_kernel(a, b, True, False).launch(grid=1, block=64)
+    early_kernel(b, a, least, waits).launch(grid=1, block=64, programmatic=True)
+    if held:
+        add_kernel(b, a, True, False).launch(grid=1, block=64, programmatic=True)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("held", [True, False])
+def test_on_the_cpu_the_launch_before_one_that_fails_early_has_run(waits, held):
+    a = np.arange(64, dtype=np.float32)
+    expected = added(a)
+    with pytest.raises(AssertionError, match="early_kernel"):
+        failing(a, b := np.zeros_like(a), 2.0, waits, held)
+    assert (b == expected).all()
+
+
 @weft.jit
 def refused(a: weft.Tensor[weft.f32, (64,)], b: weft.Tensor[weft.f32, (64,)], block: weft.i32):
     add_kernel(a, b, True, False).launch(grid=1, block=64)
@@ -214,7 +247,8 @@ def refused(a: weft.Tensor[weft.f32, (64,)], b: weft.Tensor[weft.f32, (64,)], bl
 def test_a_call_whose_second_launch_is_refused_leaves_nothing_to_the_next_call():
     a = np.arange(64, dtype=np.float32)
     with pytest.raises(ValueError, match="block"):
-        refused(a, np.zeros_like(a), 4096)
+        refused(a, b := np.zeros_like(a), 4096)
+    assert (b == added(a)).all()  # the first launch is none of the error's
     del a
     other = np.arange(64, dtype=np.float32)
     refused(other, b := np.zeros_like(other), 64)

@@ -20,7 +20,6 @@ from weft.backends.cpu.lowering.affine import is_pure
 from weft.backends.cpu.lowering.check import launch_checks
 from weft.codegen.operations.launch import kernels_of, launched_kernel, scratch_bytes
 from weft.dialects.flow import walk
-from weft.dialects.nvgpu.tensor_map import MakeTensorMapOp
 from weft.dialects.nvgpu.threads import GridDependencyWaitOp
 from weft.dialects.simt.kernel import LaunchExOp
 
@@ -74,7 +73,7 @@ def _is_held(op: LaunchExOp) -> bool:
 
 def _is_without_effect(op: Operation) -> bool:
     """Whether a launch before the operation may as well run after it."""
-    return is_pure(op) or isinstance(op, arith.ConstantOp | MakeTensorMapOp) or op.has_trait(Pure)
+    return is_pure(op) or isinstance(op, arith.ConstantOp) or op.has_trait(Pure)
 
 
 def _follows(op: LaunchExOp) -> bool:
