@@ -20,7 +20,8 @@ from weft.imports import imported
 from weft.runtime.compiled_function import times_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
+    from pathlib import Path
 
     from weft.arguments.signature import Signature
     from weft.backends.base import Backend
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
-    from pathlib import Path
-
-    from weft.compiler.options import CompileOptions
-
     Maker = Callable[["Artifacts"], Mapping[str, str | None]]
 
 DEFAULT_DUMP_DIR: Final = "weft-dump"

@@ -22,6 +22,8 @@ from weft.dialects.context import make_context
 from weft.errors import CompileError, InternalCompilerError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Attribute, Operation
 
@@ -143,10 +145,6 @@ def parse_module(text: str) -> ModuleOp:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-
-    from xdsl.dialects.builtin import ModuleOp
-
     PostCompileHook = Callable[[ModuleOp], object]
 
 

@@ -20,6 +20,7 @@ from weft.types.launch_limits import as_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import TypeAlias
 
     Hook = Callable[[Any], object]
     LaunchHook = Callable[[_native.LaunchMetadata], object]
@@ -268,9 +269,6 @@ class LazyMetadata:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TypeAlias
-
     TypeName: TypeAlias = str | tuple["TypeName", ...]
     Annotation: TypeAlias = int | tuple["Annotation", ...]
 

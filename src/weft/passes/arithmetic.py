@@ -308,7 +308,7 @@ class _Splitter:
         found: list[_Term] | None = None
         if isinstance(owner, arith.ExtSIOp):
             found = self._terms(owner.input)
-        elif (total := _marked(value)) is not None:
+        elif (total := index_term(value)) is not None:
             left, right = self._terms(total.lhs), self._terms(total.rhs)
             if isinstance(total, arith.MuliOp):
                 found = _product(left, right)
@@ -461,7 +461,7 @@ def _release(index: SSAValue) -> None:
     waiting = [index]
     while waiting:
         value = waiting.pop()
-        total = _marked(value)
+        total = index_term(value)
         part = value.owner if total is None else total
         if part.parent is None or not (total or isinstance(part, arith.ExtSIOp)):
             continue  # erased, or no part of an index
@@ -473,7 +473,8 @@ def _release(index: SSAValue) -> None:
             total.overflow_flags = arith.IntegerOverflowAttr("none")
 
 
-def _marked(value: SSAValue) -> arith.AddiOp | arith.SubiOp | arith.MuliOp | None:
+def index_term(value: SSAValue) -> arith.AddiOp | arith.SubiOp | arith.MuliOp | None:
+    """The sum, difference or product that an index is written as."""
     owner = value.owner
     if isinstance(owner, arith.AddiOp | arith.SubiOp | arith.MuliOp):
         return owner if owner.overflow_flags == NO_WRAP else None

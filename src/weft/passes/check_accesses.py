@@ -44,9 +44,10 @@ from weft.dialects.simt.fragment import (
 )
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import DimOp, ReinterpretOp, ReshapeOp, ViewOp
-from weft.dialects.simt.scalar import NO_WRAP, FloorDivOp, FloorModOp
+from weft.dialects.simt.scalar import FloorDivOp, FloorModOp
 from weft.dialects.simt.threads import CoordinateOp, ThreadIdxOp
 from weft.dialects.simt.types import DYNAMIC, TensorType
+from weft.passes.arithmetic import index_term
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -146,7 +147,7 @@ class _Index:
     """
 
     def __init__(self, checker: _Checker, value: SSAValue) -> None:
-        is_sum = _sum(value) is not None
+        is_sum = index_term(value) is not None
         self.narrow = value if value.type == i32 and not is_sum else None
         self.wide = checker.exact(value)
 
@@ -355,7 +356,7 @@ class _Checker:
 
     def exact(self, value: SSAValue) -> SSAValue:
         """An index in 64 bits, in which its sums do not wrap."""
-        total = _sum(value)
+        total = index_term(value)
         if total is not None:
             left, right = self.exact(total.lhs), self.exact(total.rhs)
             return self._add(type(total)(left, right)).result
@@ -424,14 +425,6 @@ def _varies(value: SSAValue) -> bool:
             waiting += [operand for operand in owner.operands if operand not in seen]
             seen.update(owner.operands)
     return False
-
-
-def _sum(value: SSAValue) -> arith.AddiOp | arith.SubiOp | arith.MuliOp | None:
-    """The sum, difference or product that an index is written as."""
-    owner = value.owner
-    if isinstance(owner, arith.AddiOp | arith.SubiOp | arith.MuliOp):
-        return owner if owner.overflow_flags == NO_WRAP else None
-    return None
 
 
 def skip_bad_accesses(module: ModuleOp) -> None:

@@ -28,7 +28,7 @@ from weft.testing.orders import copied, tensors_of
 from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from weft.location import SourceLocation
 
@@ -164,11 +164,6 @@ def number_text(number: object, kind: str) -> str:
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from weft.location import SourceLocation
-    from weft.testing.thread_trace import TracedLaunch, TraceEvent
-
     Triple = tuple[int, int, int]
 
 _WIDEST: Final = 68

@@ -50,16 +50,10 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, Block, Operation, SSAValue
 
     from weft.codegen.llvm.function_printer import FunctionPrinter
+    from weft.dialects.simt.types import TensorType
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from xdsl.ir import Operation, SSAValue
-
-    from weft.codegen.llvm.function_printer import FunctionPrinter
-    from weft.dialects.simt.types import TensorType
-
     # Prints a load of a type from an address with its type, aligned to some bytes; its result's name.
     Load = Callable[[FunctionPrinter, str, str, int], str]
 
