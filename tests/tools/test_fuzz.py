@@ -201,6 +201,24 @@ def test_an_index_out_of_range_is_not_a_test(step: str):
         run(source, OUT)
 
 
+@pytest.mark.parametrize(("restrict", "refused"), [("True", True), ("['b']", True), ("()", False)])
+def test_one_array_for_two_restricted_parameters_is_not_a_test(restrict: str, refused: bool):
+    source = f"""\
+@weft.kernel(restrict={restrict})
+def kernel(a: weft.Tensor, b: weft.Tensor):
+    b[weft.thread_idx.x] = a[weft.thread_idx.x]
+
+@weft.jit
+def host(out: weft.Tensor, n: weft.i32):
+    kernel(out, out).launch(grid=1, block=32)
+"""
+    if refused:
+        with pytest.raises(UnspecifiedError, match="restricted"):
+            run(source, OUT)
+    else:
+        assert run(source, OUT)[0] == [0] * 32
+
+
 def test_a_loop_without_end_is_not_a_test(monkeypatch):
     monkeypatch.setattr(machine, "STEPS", 10_000)
     source = TOGETHER.format(barrier="while n == 0: n = n * 1")

@@ -309,11 +309,18 @@ class _Coordinate:
 class _Kernel:
     """What `@weft.kernel` makes."""
 
-    def __init__(self, machine: Machine, function: Callable[..., Any]) -> None:
+    def __init__(self, machine: Machine, function: Callable[..., Any], restrict: object) -> None:
         self.machine, self.function = machine, function
+        names = list(inspect.signature(function).parameters)
+        chosen = names if restrict is True else restrict or ()
+        self.restricted = [names.index(name) for name in chosen]
 
     def __call__(self, *arguments: object) -> SimpleNamespace:
         bound = _bound(self.function, arguments)
+        for number in self.restricted:
+            argument = bound[number]
+            if isinstance(argument, Array) and sum(each is argument for each in bound) > 1:
+                raise UnspecifiedError("one array for two parameters, one of them restricted")
         return SimpleNamespace(
             # The number of iterations of a grid matters for speed alone.
             launch=lambda grid=1, block=1, over=0: self.machine.launch(
@@ -376,8 +383,10 @@ class Machine:
         )
 
     def _kernel(self, function: Any = None, *, restrict: object = ()) -> Any:
-        """A kernel; what `restrict` promises changes no result."""
-        return self._kernel if function is None else _Kernel(self, function)
+        """A kernel; a promise of `restrict` that is kept changes no result."""
+        if function is None:
+            return lambda function: _Kernel(self, function, restrict)
+        return _Kernel(self, function, restrict)
 
     def _local(self, shape: Any, dtype: Type) -> Array:
         dims = shape if isinstance(shape, tuple) else (shape,)
