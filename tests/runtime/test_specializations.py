@@ -137,6 +137,50 @@ def test_a_waiting_thread_compiles_nothing_twice():
     assert len(compilations) == 1
 
 
+def test_threads_after_a_failure_wait_for_the_one_that_compiles_again():
+    waiting, failing, compiling, go_on = (threading.Event() for _ in range(4))
+    running, at_once = [], []
+
+    def compile_slowly():
+        running.append(None)
+        at_once.append(len(running))
+        try:
+            if not failing.is_set():
+                failing.set()
+                assert waiting.wait(20)
+                raise RuntimeError("the first compilation fails")
+            compiling.set()
+            go_on.wait(0.2)
+        finally:
+            running.pop()
+
+    failed, compilations = make(lambda: armed and compile_slowly())
+    armed = False
+    failed.call((1.5,), {})
+    armed = True
+
+    def first():
+        with pytest.raises(RuntimeError, match="the first compilation fails"):
+            failed.call((1,), {})
+
+    def second():
+        assert failing.wait(20)
+        lock = next(iter(failed._locks.values()))
+        take = lock.take
+        lock.take = lambda compile_it: (waiting.set(), take(compile_it))[1]
+        failed.call((1,), {})
+
+    def third():
+        assert compiling.wait(20)
+        failed.call((1,), {})
+        go_on.set()
+
+    assert call_in_threads(first, second, third)
+    assert max(at_once) == 1
+    assert len(compilations) == 3  # with the call that armed it
+    assert not failed._locks
+
+
 def test_a_circle_of_compilations_is_an_error():
     circle = []
     for number in range(3):

@@ -117,7 +117,7 @@ class Specializations:
         self._compile = compile_for
         self._first_turn = _CompileLock(self._name)
         self._by_key: CallCache[Compiled] = CallCache()
-        self._locks: dict[Hashable, _CompileLock] = {}  # of functions being compiled
+        self._locks: dict[Hashable, _CompileLock] = {}  # of keys without an entry
         # Positions of the Constexpr parameters, known after compiling has read the annotations.
         self._constants: tuple[int, ...] | None = None
 
@@ -231,12 +231,12 @@ class Specializations:
         return values
 
     def _compile_once(self, key: Hashable, arguments: tuple[Any, ...]) -> Compiled:
-        # Single dictionary operations, so the table needs no lock.
+        # Single dictionary operations, so the table needs no lock. After a failure the key keeps its lock: threads may
+        # wait for it, and later ones must too.
         lock = self._locks.setdefault(key, _CompileLock(self._name))
-        try:
-            return lock.take(lambda: self._compile_entry(key, arguments))
-        finally:
-            self._locks.pop(key, None)
+        compiled = lock.take(lambda: self._compile_entry(key, arguments))
+        self._locks.pop(key, None)
+        return compiled
 
     def _compile_entry(self, key: Hashable, arguments: tuple[Any, ...]) -> Compiled:
         compiled = self._by_key.find(key)
