@@ -75,8 +75,9 @@ void run_rows(const Copy& copy) {
 
 void run(const Copy& copy) {
   if (copy.tile != nullptr) return run_rows(copy);
-  char* to = copy.word == nullptr ? copy.map.address : copy.shared;
-  std::memcpy(to, copy.word == nullptr ? copy.shared : copy.map.address, static_cast<size_t>(copy.bytes()));
+  const auto bytes = static_cast<size_t>(copy.bytes());
+  if (copy.word == nullptr) return write(copy, copy.map.address, copy.shared, bytes);
+  std::memcpy(copy.shared, copy.map.address, bytes);
 }
 
 Copy box_copy(const void* map, const weft_tma_tile* tile, const int32_t* indices, void* shared) {
@@ -245,8 +246,15 @@ void bulk_load(const weft_cpu_block* block, void* shared, const void* source, in
 }
 
 void bulk_store(const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread) {
+  bulk_reduce(block, to, shared, bytes, thread, WEFT_TMA_REPLACE, 0);
+}
+
+void bulk_reduce(const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread,
+                 int32_t reduction, int32_t data_type) {
   Copy copy = bulk_copy(to, shared, bytes);
   copy.thread = thread;
+  copy.reduces = reduction;
+  copy.map.data_type = data_type;
   static_cast<Copies*>(block->copies)->add(copy);
 }
 

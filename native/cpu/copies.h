@@ -15,7 +15,7 @@ namespace weft {
 
 // A TMA copy: a box of a tensor, or a bulk copy.
 struct Copy {
-  weft_cpu_tensor_map map;    // of a bulk copy: address, and in sizes[0] the bytes
+  weft_cpu_tensor_map map;    // of a bulk copy: address, the elements' type, and in sizes[0] the bytes
   const weft_tma_tile* tile;  // NULL for a bulk copy
   int32_t indices[WEFT_TENSOR_MAP_RANK + WEFT_TENSOR_MAP_SPATIAL];  // of im2col, the offsets after them
   char* shared;
@@ -104,6 +104,8 @@ void tma_wait(const weft_cpu_block* block, int32_t thread, int32_t pending);
 // The same for a bulk copy.
 void bulk_load(const weft_cpu_block* block, void* shared, const void* source, int32_t bytes, void* word);
 void bulk_store(const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread);
+void bulk_reduce(const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread,
+                 int32_t reduction, int32_t data_type);
 
 // A load that any block of the cluster begins, into the block that `copies` belongs to.
 void add_sent_load(Copies* copies, const void* map, const weft_tma_tile* tile, const int32_t* indices,

@@ -142,8 +142,14 @@ void add_multiple(Value* sum, Value scale, const Value* other, int columns) {
   }
 }
 
+void round_to_f16(float* values, int count) {
+  for (int index = 0; index < count; ++index) values[index] = float_of_f16(f16_of_float(values[index]));
+}
+
 template <typename Value>
 void multiply(const Warp& warp, const weft_mma_shape& shape) {
+  // Sums in f16 are rounded after each instruction, of 32 bytes of K.
+  const int rounded = shape.c == WEFT_MMA_f16 ? 8 * pack_of(shape.a) : 0;
   static thread_local const auto kMemory = std::make_unique<Operands<Value>>();
   Operands<Value>& operands = *kMemory;
   gather(warp, shape, operands);
@@ -156,6 +162,9 @@ void multiply(const Warp& warp, const weft_mma_shape& shape) {
       const Value* a = operands.a + row * shape.depth;
       for (int k = 0; k < shape.depth; ++k) {
         add_multiple(operands.row, a[k], operands.b + k * shape.columns, shape.columns);
+        if constexpr (std::is_same_v<Value, float>) {
+          if (rounded != 0 && (k + 1) % rounded == 0) round_to_f16(operands.row, shape.columns);
+        }
       }
       for_each_pair(shape, row, [&](int lane, int index, int column) {
         void* own = operands_of(warp, lane).d;

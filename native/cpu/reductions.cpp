@@ -93,6 +93,8 @@ void tma_combine(const weft_cpu_tensor_map& map, int32_t reduction, char* place,
       return each_small<float_of_f16, f16_of_float>(reduction, place, elements, bytes);
     case 7:
       return each_value<float, uint32_t>(reduction, place, elements, bytes);
+    case 8:
+      return each_value<double, uint64_t>(reduction, place, elements, bytes);
     case 9:
       return each_small<float_of_bf16, bf16_of_float>(reduction, place, elements, bytes);
     default:  // the compiler refuses other types

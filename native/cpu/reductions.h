@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reductions of a tile copy into the elements of a tensor, instead of replacing them.
+// Reductions of a copy into the elements of a tensor, instead of replacing them.
 #ifndef WEFT_CPU_REDUCTIONS_H_
 #define WEFT_CPU_REDUCTIONS_H_
 

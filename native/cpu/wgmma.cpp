@@ -15,7 +15,7 @@ namespace {
 
 // Below are PTX's tables for wgmma: which elements of a fragment a thread of the warpgroup holds.
 
-// Calls `visit` with the byte of each element in the thread's and in the matrix's order. The thread's: blocks
+// Calls `visit` with the number of each element in the thread's and in the matrix's order. The thread's: blocks
 // of 64 rows, then of 8 columns, halves of 8 rows, adjacent elements.
 template <typename Visit>
 void for_each_sum(int thread, int m, int n, Visit visit) {
@@ -24,9 +24,33 @@ void for_each_sum(int thread, int m, int n, Visit visit) {
     const int block = index / 4;
     const int row = 64 * (block / across) + 16 * (thread / 32) + thread % 32 / 4 + index / 2 % 2 * 8;
     const int column = block % across * 8 + thread % 4 * 2 + index % 2;
-    const auto bytes = static_cast<ptrdiff_t>(sizeof(float));
-    visit(bytes * index, bytes * (row * n + column));
+    visit(static_cast<ptrdiff_t>(index), static_cast<ptrdiff_t>(row) * n + column);
   }
+}
+
+// An element of a thread's sums to one of the matrix, and back.
+void read_sum(int32_t type, const char* own, ptrdiff_t index, char* values, ptrdiff_t place) {
+  char* to = values + place * static_cast<ptrdiff_t>(sizeof(float));
+  if (type != WEFT_MMA_f16) {
+    std::memcpy(to, own + index * static_cast<ptrdiff_t>(sizeof(float)), sizeof(float));
+    return;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, own + index * static_cast<ptrdiff_t>(sizeof bits), sizeof bits);
+  const float value = float_of_f16(bits);
+  std::memcpy(to, &value, sizeof value);
+}
+
+void write_sum(int32_t type, char* own, ptrdiff_t index, const char* values, ptrdiff_t place) {
+  const char* from = values + place * static_cast<ptrdiff_t>(sizeof(float));
+  if (type != WEFT_MMA_f16) {
+    std::memcpy(own + index * static_cast<ptrdiff_t>(sizeof(float)), from, sizeof(float));
+    return;
+  }
+  float value;
+  std::memcpy(&value, from, sizeof value);
+  const auto bits = static_cast<uint16_t>(f16_of_float(value));
+  std::memcpy(own + index * static_cast<ptrdiff_t>(sizeof bits), &bits, sizeof bits);
 }
 
 // Where element `index` of A lies in m rows of k elements; `pack` adjacent elements share a register.
@@ -94,9 +118,9 @@ void decode_b(const weft_wgmma_shape& shape, const char* tile, float* to) {
   decode(shape.b, tile, shape.n, shape.k, to, 1, shape.n);
 }
 
-// sums[m][n] += a[m][k] * b[k][n], each sum in the order of k.
+// sums[m][n] += a[m][k] * b[k][n], each sum in the order of k; rounded to f16 after each `rounded` steps, unless 0.
 template <typename Sum>
-void multiply(const weft_wgmma_shape& shape, const float* a, const float* b, Sum* sums) {
+void multiply(const weft_wgmma_shape& shape, const float* a, const float* b, Sum* sums, int rounded = 0) {
   for (int row = 0; row < shape.m; ++row) {
     Sum* own = sums + static_cast<ptrdiff_t>(row) * shape.n;
     for (int step = 0; step < shape.k; ++step) {
@@ -104,6 +128,10 @@ void multiply(const weft_wgmma_shape& shape, const float* a, const float* b, Sum
       const float* other = b + static_cast<ptrdiff_t>(step) * shape.n;
       for (int column = 0; column < shape.n; ++column) {
         own[column] += static_cast<Sum>(factor * other[column]);
+      }
+      if (rounded == 0 || (step + 1) % rounded != 0) continue;
+      for (int column = 0; column < shape.n; ++column) {
+        own[column] = static_cast<Sum>(float_of_f16(f16_of_float(static_cast<float>(own[column]))));
       }
     }
   }
@@ -138,11 +166,12 @@ const char* WarpgroupMma::start(const Slots& threads) {
     Sums& sums = sums_[wgmma.sums];
     sums.m = shape.m;
     sums.n = shape.n;
+    sums.type = shape.sums;
     sums.values.resize(sizeof(float) * static_cast<size_t>(shape.m) * static_cast<size_t>(shape.n));
     for (int thread = 0; thread < kWarpgroupSize && wgmma.accumulates; ++thread) {
       const char* own = wgmma_of(threads, thread).sums;
       for_each_sum(thread, shape.m, shape.n, [&](ptrdiff_t index, ptrdiff_t place) {
-        std::memcpy(sums.values.data() + place, own + index, sizeof(float));
+        read_sum(sums.type, own, index, sums.values.data(), place);
       });
     }
   } else if (wgmma.sums == sums_.size()) {
@@ -181,10 +210,13 @@ void WarpgroupMma::compute(const Wgmma& wgmma) {
   b_.resize(static_cast<size_t>(shape.k) * static_cast<size_t>(shape.n));
   decode_b(shape, wgmma.b, b_.data());
   static_assert(sizeof(int32_t) == sizeof(float));
-  if (shape.is_integer != 0) {
+  if (shape.sums == WEFT_MMA_i32) {
     return multiply(shape, a, b_.data(), reinterpret_cast<int32_t*>(values.data()));
   }
-  multiply(shape, a, b_.data(), reinterpret_cast<float*>(values.data()));
+  // An instruction takes 32 bytes of K.
+  const bool is_16_bits = shape.b.type == WEFT_MMA_f16 || shape.b.type == WEFT_MMA_bf16;
+  const int rounded = shape.sums == WEFT_MMA_f16 ? (is_16_bits ? 16 : 32) : 0;
+  multiply(shape, a, b_.data(), reinterpret_cast<float*>(values.data()), rounded);
 }
 
 const char* WarpgroupMma::wait(const Slots& threads) {
@@ -209,7 +241,7 @@ const char* WarpgroupMma::wait(const Slots& threads) {
       weft_wgmma_fragment& own = fragment_of(thread);
       own.handle = 0;
       for_each_sum(thread, sums.m, sums.n, [&](ptrdiff_t index, ptrdiff_t place) {
-        std::memcpy(own.sums + index, sums.values.data() + place, sizeof(float));
+        write_sum(sums.type, own.sums, index, sums.values.data(), place);
       });
     }
     sums.newest = 0;

@@ -27,10 +27,11 @@ class WarpgroupMma {
   const char* wait(const Slots& threads);
 
  private:
-  // Sums of a fragment in flight: m rows of n floats or integers of 4 bytes.
+  // Sums of a fragment in flight: m rows of n floats or integers of 4 bytes. An f16 is a float here.
   struct Sums {
     int64_t newest = 0;  // the last wgmma that accumulates into them; 0: free
     int m = 0, n = 0;
+    int32_t type = 0;  // enum weft_mma_type
     std::vector<char> values;
   };
   struct Wgmma {

@@ -70,11 +70,14 @@ TYPES = [
 
 @pytest.mark.parametrize(
     ("types", "shape"),
-    sampled(
-        itertools.product(TYPES, [(16, 8, 16), (32, 24, 16), (16, 40, 48), (64, 16, 32)]),
-        3,
-        several=True,
-    ),
+    [
+        *sampled(
+            itertools.product(TYPES, [(16, 8, 16), (32, 24, 16), (16, 40, 48), (64, 16, 32)]),
+            3,
+            several=True,
+        ),
+        ((weft.f8e4m3, weft.f8e5m2, weft.f16), (32, 48, 64)),
+    ],
     ids=str,
 )
 def test_products_are_those_of_numpy(types, shape):
@@ -104,6 +107,16 @@ def test_integer_sums_wrap_and_float_sums_follow_k():
     out = np.zeros((32, 4), np.float32)
     product(weft.f16, weft.f16, weft.f32, (16, 8, 16))(a, b, out)
     np.testing.assert_array_equal(out, 2.0)
+
+
+@pytest.mark.parametrize(("dtype", "step"), [(weft.f16, 16), (weft.f8e5m2, 32)])
+def test_sums_in_f16_are_rounded_after_each_instruction(dtype, step):
+    """2048 + 1 is 2048 in f16, twice; two ones in one instruction make 2050. The kernel adds 1, to 2048 and 2052."""
+    a, b = np.ones((16, 3 * step), NUMPY[dtype]), np.zeros((3 * step, 16), NUMPY[dtype])
+    b[0], b[step, 0], b[2 * step, 0], b[step : step + 2, 1] = 2048, 1, 1, 1
+    out = np.zeros((32, 8), np.float16)
+    product(dtype, dtype, weft.f16, (16, 16, 3 * step))(a, b, out)
+    np.testing.assert_array_equal(out[0, :2], [2048, 2052])
 
 
 @weft.kernel

@@ -127,6 +127,53 @@ def test_8_bit_types_mix(types):
     check(multiplied(body, a, b, types, (64, 40), 64), (a, b.T))
 
 
+@pytest.mark.parametrize("dtype", [weft.f16, weft.f8e4m3, weft.f8e5m2], ids=str)
+def test_sums_in_f16_are_rounded_after_each_instruction(dtype):
+    """2048 + 1 is 2048, as often as it happens; two ones in one instruction are 2050."""
+    step = 16 if dtype is weft.f16 else 32
+    a, b = np.ones((128, 128), NUMPY[dtype]), np.zeros((40, 128), NUMPY[dtype])
+    # The largest f8e4m3 is 448.
+    b[:, :5], b[0, :5], b[0, 5] = 0, 384, 128
+    b[0, step], b[0, 2 * step], b[1, step : step + 2], b[2] = 1, 1, 1, 0.5
+
+    def body(a, b):
+        acc = weft.wgmma.full((128, 40), 1.0, weft.f16)
+        for k in range(2):
+            acc = weft.wgmma.mma(
+                a.tile((128, 64), (0, k)), b.tile((40, 64), (0, k)).T, acc, accumulate=k > 0
+            )
+            acc = weft.wgmma.wait(acc)
+        one = weft.wgmma.accumulator((128, 40), weft.f16)
+        one = weft.wgmma.wait(weft.wgmma.mma(a, b.T, one, accumulate=False))
+        return acc.map(lambda x, y: (x - y) * 8192 + x, one)
+
+    found = multiplied(body, a, b, (dtype, dtype), (128, 40), dtype=np.float16)
+    np.testing.assert_array_equal(found[:, :4], [[2048, 2, 64, 0]] * 128)
+
+
+@pytest.mark.parametrize("role", ["a", "c"])
+def test_sums_in_f16_of_a_fragment(role):
+    """The sums of one product are an operand, or are added to, of another."""
+    rng = np.random.default_rng(10)
+    a, b = (rng.integers(-2, 3, (64, 64)).astype(np.float16) for _ in range(2))
+
+    def body(a, b):
+        zeros = weft.wgmma.zeros((64, 64), weft.f16)
+        sums = weft.wgmma.wait(weft.wgmma.mma(a, b, zeros))
+        if role == "c":
+            return weft.wgmma.wait(weft.wgmma.mma(a, b.T, sums + 1))
+        return weft.wgmma.wait(weft.wgmma.mma((sums * 0.125).as_operand_a(), b, sums * 0))
+
+    found = multiplied(body, a, b, (weft.f16, weft.f16), (64, 64), dtype=np.float16)
+    wide, other = a.astype(np.float64), b.astype(np.float64)
+    if role == "c":
+        expected = wide @ other + 1 + wide @ other.T
+        np.testing.assert_array_equal(found, expected)
+    else:
+        expected = wide @ other / 8 @ other
+        assert np.abs(found - expected).max() < 0.5
+
+
 @pytest.mark.parametrize(
     ("a_is_transposed", "b_is_transposed", "swizzle"),
     sampled(itertools.product([False, True], [False, True], [32, 64, 128]), 2, several=True),

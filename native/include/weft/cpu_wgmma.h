@@ -25,7 +25,7 @@ typedef struct weft_wgmma_operand {
 // Shape of a wgmma, m x n x k; constant data.
 typedef struct weft_wgmma_shape {
   int32_t m, n, k;
-  int32_t is_integer;  // sums are i32, else f32
+  int32_t sums;  // enum weft_mma_type: f32, i32 or f16
   weft_wgmma_operand a, b;
 } weft_wgmma_shape;
 

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 25
+#define WEFT_RUNTIME_TABLE_VERSION 26
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -475,7 +475,12 @@ typedef struct weft_check_site {
   ROW(sanitizer_box, int32_t,                                                                                \
       (weft_cpu_launch * launch, const weft_check_site* site, int64_t block, int64_t thread,                 \
        const void* map, const weft_tma_tile* tile, const int32_t* indices, const void* word),                \
-      "i32 (ptr, ptr, i64, i64, ptr, ptr, ptr, ptr)")
+      "i32 (ptr, ptr, i64, i64, ptr, ptr, ptr, ptr)")                                                        \
+  /* As bulk_store; combines elements of a CUtensorMapDataType as an enum weft_tma_reduction says. */        \
+  ROW(bulk_reduce, void,                                                                                     \
+      (const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread,                   \
+       int32_t reduction, int32_t data_type),                                                                \
+      "void (ptr, ptr, ptr, i32, i32, i32, i32)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

@@ -144,6 +144,31 @@ def test_sixteen_bytes_are_loaded_at_once(dtype, loads):
     assert instructions(sass)["LDG"] == loads
 
 
+@pytest.mark.parametrize(
+    ("architecture", "version", "name"),
+    [
+        ("sm_89", "8.7", "QMMA.16832.F16.E4M3.E5M2"),
+        ("sm_90a", "8.4", "HMMA.16816.F16"),
+        ("sm_100a", "8.7", "HMMA.16816.F16"),
+    ],
+)
+def test_sums_in_f16_of_8_bit_floats(architecture, version, name):
+    @weft.kernel
+    def kernel(out: weft.Tensor):
+        left, right = weft.shared((16, 32), weft.f8e4m3), weft.shared((8, 32), weft.f8e5m2)
+        acc = weft.mma.zeros((16, 8), weft.f16)
+        acc = weft.mma.mma(weft.mma.load_a(left), weft.mma.load_b(right.T), acc)
+        acc.store(out)
+
+    @weft.jit(options=f"--gpu-arch {architecture}")
+    def host(out: weft.Tensor[weft.f16, (16, 8)]):
+        kernel(out).launch(grid=1, block=32)
+
+    function = weft.compile(host, weft.fake_tensor(weft.f16, (16, 8), device="cuda"))
+    assert f".version {version}\n" in function.ptx
+    assert name in function.sass
+
+
 def test_an_8_bit_operand_takes_a_shuffle_for_each_register():
     @weft.kernel
     def kernel(a: weft.Tensor, out: weft.Tensor):

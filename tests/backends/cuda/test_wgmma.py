@@ -45,9 +45,10 @@ def compiled(
     b_t=True,
     other=None,
     architecture="sm_90a",
+    sums=None,
 ):
     """A kernel with one product in a loop."""
-    sums = weft.i32 if dtype in (weft.i8, weft.u8) else weft.f32
+    sums = sums or (weft.i32 if dtype in (weft.i8, weft.u8) else weft.f32)
 
     @weft.kernel
     def kernel(c: weft.Tensor, iterations: weft.i32):
@@ -129,6 +130,14 @@ def test_8_bit_types_mix(left, right, name):
     found, _ = products(compiled(left, 64, 64, 64, 64, other=right))
     assert len(found) == 2
     assert all(one.endswith(name) for one in found)
+
+
+@pytest.mark.parametrize("dtype", [weft.f16, weft.f8e4m3, weft.f8e5m2], ids=str)
+def test_sums_in_f16_take_half_the_registers(dtype):
+    function = compiled(dtype, 128, 192, 128, sums=weft.f16)
+    name = NAMES[dtype].replace("F32", "F16").format(192)
+    assert products(function) == ([name] * (2 * 128 // STEP[dtype]), [])
+    assert function.kernels["kernel"].registers < 2 * 192 // 4 + 64
 
 
 def test_sums_stay_where_they_are_and_descriptors_are_uniform():

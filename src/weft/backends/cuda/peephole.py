@@ -14,6 +14,8 @@ In: optimized LLVM text; PTX. Out: the same, with
   4-bit weights.
 * a multiplication of 32 bits before each sum of 64 bits that it is part of. LLVM has it where it is first needed, often
   as a shift of a widened register; ptxas fuses both if the multiplication has no other use.
+* the PTX version that sums in f16 of 8-bit floats need, in modules that have them: others stay at their
+  architecture's, for older drivers and assemblers.
 """
 
 from __future__ import annotations
@@ -87,6 +89,15 @@ def wrap_negations(ptx: str) -> str:
         'mul.lo.s16 %rs2, %rs1, -1;'
     """
     return _NEGATION.sub(lambda found: f"mul.lo.s16{found[1] or found[2]}{found[3]}, -1;", ptx)
+
+
+_F16_SUMS_OF_BYTES: Final = re.compile(r"\bmma\.sync\.[\w.]*\.f16\.e[45]m[23]\.")
+_VERSION: Final = re.compile(r"^\.version 8\.[0-6]$", re.MULTILINE)
+
+
+def raise_version(ptx: str) -> str:
+    """PTX with the version that its instructions need."""
+    return _VERSION.sub(".version 8.7", ptx, 1) if _F16_SUMS_OF_BYTES.search(ptx) else ptx
 
 
 _MASKED: Final = re.compile(

@@ -26,6 +26,7 @@ from weft.backends.cuda.peephole import (
     join_masks,
     keep_wide_counts,
     place_wide_products,
+    raise_version,
     wrap_negations,
 )
 from weft.backends.cuda.target import CudaMachine, cuda_machine, take_register_limit
@@ -113,7 +114,7 @@ def emit_ptx(text: str, machine: CudaMachine, level: int) -> str:
     if kept != optimized:
         module = parse(kept, "optimized kernels")
     ptx = place_wide_products(emit_assembly(module, machine.machine))
-    return join_masks(wrap_negations(ptx))
+    return raise_version(join_masks(wrap_negations(ptx)))
 
 
 def _emit_ptx(job: Job, text: str) -> str:

@@ -151,11 +151,11 @@ class Kinds(NamedTuple):
 
     Attributes:
         bits: of an element.
-        sums: the type of the sums.
+        sums: the types of the sums; of the first one unless another is asked for.
     """
 
     bits: int
-    sums: str
+    sums: tuple[str, ...]
 
     @property
     def step(self) -> int:
@@ -166,11 +166,11 @@ class Kinds(NamedTuple):
 _FLOAT8: Final = ("f8e4m3", "f8e5m2")
 _INTEGER8: Final = ("i8", "u8")
 KINDS: Final = {
-    "bf16 bf16": Kinds(16, "f32"),
-    "f16 f16": Kinds(16, "f32"),
-    "f32 f32": Kinds(32, "f32"),
-    **{f"{a} {b}": Kinds(8, "f32") for a in _FLOAT8 for b in _FLOAT8},
-    **{f"{a} {b}": Kinds(8, "i32") for a in _INTEGER8 for b in _INTEGER8},
+    "bf16 bf16": Kinds(16, ("f32",)),
+    "f16 f16": Kinds(16, ("f32", "f16")),
+    "f32 f32": Kinds(32, ("f32",)),
+    **{f"{a} {b}": Kinds(8, ("f32", "f16")) for a in _FLOAT8 for b in _FLOAT8},
+    **{f"{a} {b}": Kinds(8, ("i32",)) for a in _INTEGER8 for b in _INTEGER8},
 }
 """Supported operands, by the users' names of both element types. Floats of 32 bits are read as tf32."""
 
@@ -248,6 +248,11 @@ class WgmmaMmaOp(BaseOperation):
         return KINDS[self.kinds.data]
 
     @property
+    def sums(self) -> str:
+        """The user's name of the sums' type."""
+        return str(self.result.type.element_type)
+
+    @property
     def terms(self) -> int:
         """The length of K."""
         shape = self.b.type
@@ -267,6 +272,8 @@ class WgmmaMmaOp(BaseOperation):
             raise VerifyException(f"{a.dims} and {b.dims} do not make {kind.dims}")
         if self.terms % self.elements.step:
             raise VerifyException(f"{self.terms} is not a multiple of {self.elements.step}")
+        if self.sums not in self.elements.sums:
+            raise VerifyException(f"sums of {self.sums}; expected {', '.join(self.elements.sums)}")
         if self.acc is not None and self.acc.type != kind:
             raise VerifyException("the sums have one type")
         if self.acc is None and self.accumulate is not None:

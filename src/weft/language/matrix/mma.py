@@ -37,7 +37,7 @@ _PRODUCTS: Final = (
     ((types.f32,), (types.f32,)),
     ((types.f64,), (types.f64,)),
     (_BYTES, (types.i32,)),
-    (_BYTE_FLOATS, (types.f32,)),
+    (_BYTE_FLOATS, (types.f32, types.f16)),
 )
 _SUMS: Final = (types.f32, types.f16, types.f64, types.i32)
 _ROW_BYTES: Final = 16  # of a matrix of `ldmatrix`, where it begins
@@ -217,10 +217,10 @@ def load_b(builder: Builder, tile: Tensor) -> Fragment:
 def mma(builder: Builder, a: Fragment, b: Fragment, acc: Fragment) -> Fragment:
     """``a · b + acc``, computed by all 32 lanes of a warp with tensor cores.
 
-    Operands are bf16, f16, f8e4m3, f8e5m2 (also one of each), f32 or f64, with sums in f32; f16 also in f16, and f64
-    in f64; i8 and u8 (also one of each), with sums in i32, which wrap. Of f32 the tensor cores read 10 bits of the
-    fraction (tf32). Sums are added in the order of K on the CPU, in the machine's order on a GPU. It needs sm_80, of
-    8-bit floats sm_89.
+    Operands are bf16, f16, f8e4m3, f8e5m2 (also one of each), f32 or f64, with sums in f32; f16 and 8-bit floats also
+    in f16, rounded after each instruction, 32 bytes of K, and f64 in f64; i8 and u8 (also one of each), with sums in
+    i32, which wrap. Of f32 the tensor cores read 10 bits of the fraction (tf32). Sums are added in the order of K on
+    the CPU, in the machine's order on a GPU. It needs sm_80, of 8-bit floats sm_89.
 
     Args:
         a: M x K, from `load_a` or ``f.as_operand_a()``.
@@ -247,7 +247,7 @@ def mma(builder: Builder, a: Fragment, b: Fragment, acc: Fragment) -> Fragment:
         raise TypeMismatchError(
             "MMA_TYPE",
             f"mma.mma: tensor cores do not multiply {a.dtype} by {b.dtype} into {acc.dtype}",
-            hint="sums are f32, of f16 also f16, of f64 f64, of i8 and u8 i32",
+            hint="sums are f32, of f16 and 8-bit floats also f16, of f64 f64, of i8 and u8 i32",
         )
     (rows, depth), (other, columns) = a.type.dims, b.type.dims
     if depth != other or acc.type.dims != (rows, columns):

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
     from weft.types.fragment_layout import FragmentLayout
 
-_SUMS: Final = {"f32": types.f32, "i32": types.i32}
+_SUMS: Final = {"f32": types.f32, "f16": types.f16, "i32": types.i32}
 _MOST_COLUMNS: Final = 256
-_MOST_SUMS: Final = 255  # registers of a thread
+_MOST_REGISTERS: Final = 255  # of a thread
 _STEP_BYTES: Final = 32
 _THREADS: Final = 128
 
@@ -130,7 +130,7 @@ def accumulator(builder: Builder, shape: tuple[int, int], dtype: DType = types.f
 
     Args:
         shape: rows, a multiple of 64, and columns, a multiple of 8 up to 256; constants.
-        dtype: of the sums: f32, or i32 for integer operands.
+        dtype: of the sums: f32; f16 for f16 and 8-bit float operands, in half the registers; i32 for integers.
 
     Raises:
         TypeMismatchError: for another type, or a shape that is not constant.
@@ -159,7 +159,8 @@ def mma(
     accumulator cannot be read; `acc` is consumed. The MMAs of one call are a group, which `wait` counts.
 
     The operands are bf16, f16, f32 (of which the tensor cores read the 19 highest bits, tf32), f8e4m3, f8e5m2, i8 or
-    u8, both of one kind; 8-bit types mix. Sums are f32, of integers i32.
+    u8, both of one kind; 8-bit types mix. Sums are f32, of integers i32; of f16 and 8-bit floats f16 where `acc` is:
+    they are rounded after each instruction, 32 bytes of K.
 
     Args:
         a: the left tile, (rows, K): rows a multiple of 64. In shared memory made with ``swizzle=``, or a fragment
@@ -192,7 +193,10 @@ def mma(
     if isinstance(left, Tensor):
         _check_storage(left, "the left operand", is_b=False)
     _check_storage(right, "the right operand", is_b=True)
-    dtype = _SUMS[elements.sums]
+    sum_types = [_SUMS[name] for name in elements.sums]
+    adds_to = acc.dtype if isinstance(acc, Fragment) else None
+    dtype = next((one for one in sum_types if one is adds_to), sum_types[0])
+    _check_sums(rows, columns, "wgmma.mma", dtype)
     kind = FragmentType.get((rows, columns), ir_type(dtype), "wgmma", "c")
     if acc is not None and not (isinstance(acc, Fragment) and acc.type == kind):
         raise TypeMismatchError(
@@ -249,7 +253,7 @@ def _checked_sums(name: str, shape: object, dtype: DType) -> tuple[int, int]:
     if dtype not in _SUMS.values():
         raise TypeMismatchError(
             "WGMMA_TYPE",
-            f"{name}: sums are f32 or i32, received {describe(dtype)}",
+            f"{name}: sums are f32, f16 or i32, received {describe(dtype)}",
             hint="convert a complete fragment, with acc.to(weft.bf16)",
         )
     parts = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple) else ()
@@ -259,7 +263,7 @@ def _checked_sums(name: str, shape: object, dtype: DType) -> tuple[int, int]:
             f"{name}: the shape is two constants, rows and columns, received {describe(cast('object', shape))}",
             hint=f"write {name}((64, 256), weft.f32)",
         )
-    _check_sums(parts[0], parts[1], name)
+    _check_sums(parts[0], parts[1], name, dtype)
     return parts[0], parts[1]
 
 
@@ -320,7 +324,7 @@ def _checked_shape(left: Tensor | Fragment, right: Tensor, step: int) -> tuple[i
             f"{terms} and {others} must be equal",
             hint="a right tile stored (columns, K) is written tile.T" if terms == columns else "",
         )
-    _check_sums(rows, columns, "wgmma.mma")
+    _check_columns(rows, columns, "wgmma.mma")
     if terms % step:
         raise ValueRangeError(
             "WGMMA_SHAPE",
@@ -329,19 +333,25 @@ def _checked_shape(left: Tensor | Fragment, right: Tensor, step: int) -> tuple[i
     return rows, columns
 
 
-def _check_sums(rows: int, columns: int, name: str) -> None:
+def _check_sums(rows: int, columns: int, name: str, dtype: DType) -> None:
+    _check_columns(rows, columns, name)
+    count = rows * columns // _THREADS
+    registers = count * dtype.itemsize // 4
+    if registers > _MOST_REGISTERS:
+        held = "" if registers == count else f" in {registers} registers"
+        raise ValueRangeError(
+            "WGMMA_SHAPE",
+            f"{name}: ({rows}, {columns}) is {count} sums{held} in each thread, which has {_MOST_REGISTERS} registers",
+            hint="use a smaller tile, or more warpgroups",
+        )
+
+
+def _check_columns(rows: int, columns: int, name: str) -> None:
     if rows < ROWS or rows % ROWS or columns < 8 or columns % 8 or columns > _MOST_COLUMNS:
         raise ValueRangeError(
             "WGMMA_SHAPE",
             f"{name}: the shape is ({rows}, {columns}); rows come in multiples of {ROWS}, columns of 8 up to "
             f"{_MOST_COLUMNS}",
-        )
-    if rows * columns // _THREADS > _MOST_SUMS:
-        raise ValueRangeError(
-            "WGMMA_SHAPE",
-            f"{name}: ({rows}, {columns}) is {rows * columns // _THREADS} sums in each thread, which has "
-            f"{_MOST_SUMS} registers",
-            hint="use a smaller tile, or more warpgroups",
         )
 
 

@@ -358,8 +358,8 @@ _SHAPE: Final = f"{{ i32, i32, i32, i32, {_OPERAND}, {_OPERAND} }}"
 _WGMMA: Final = "{ ptr, ptr, ptr, ptr, i64, i32, i32 }"
 _WGMMA_HANDLE: Final = 4
 _EMPTY_HANDLE: Final = "-1"  # of a fragment that holds nothing
-# What elements are then: NaN, or the integer that is farthest from all sums.
-_NOTHING: Final = {"float": "0x7FF8000000000000", "i32": "-2147483648"}
+# What elements are then: NaN, also of f16, or the integer that is farthest from all sums.
+_NOTHING: Final = {"float": "0x7FF8000000000000", "i16": "32256", "i32": "-2147483648"}
 
 
 def _operand(value: SSAValue, name: str, *, is_b: bool) -> str:
@@ -377,7 +377,7 @@ def _operand(value: SSAValue, name: str, *, is_b: bool) -> str:
 def _shape(printer: CoroutinePrinter, op: WgmmaMmaOp) -> str:
     """A constant `weft_wgmma_shape`."""
     kind: Any = op.result.type
-    numbers = (*kind.dims, op.terms, int(op.elements.sums == "i32"))
+    numbers = (*kind.dims, op.terms, _TYPES[op.sums])
     a, b = ("tf32" if name == "f32" else name for name in op.names)
     operands = _operand(op.a, a, is_b=False), _operand(op.b, b, is_b=True)
     body = ", ".join((*(f"i32 {number}" for number in numbers), *operands))

@@ -399,12 +399,13 @@ class _Group:
         b_tile = _tile(op.b, elements.step, is_b=True)
         a_tile = None if of_fragment else _tile(op.a, elements.step, is_b=False)
         steps = op.terms // elements.step
-        flags = ", 1, 1" if elements.sums == "f32" else ""
+        flags = "" if op.sums == "i32" else ", 1, 1"
         if elements.bits == 16:
             flags += "".join(f", {int(tile.is_major)}" for tile in (a_tile, b_tile) if tile)
-        types = ".".join((INFO[elements.sums].ptx, *(OPERANDS[name] for name in op.names)))
+        types = ".".join((INFO[op.sums].ptx, *(OPERANDS[name] for name in op.names)))
+        held = 4 // INFO[op.sums].storage_bytes(1)  # sums in a register
         for step in range(steps):
-            for begin, width in _widths(columns, elements.sums):
+            for begin, width in _widths(columns, op.sums):
                 right = self._descriptor(b, b_tile, b_tile.along(step) + b_tile.across(begin))
                 for block in range(rows // ROWS):
                     if a_tile is None:
@@ -413,7 +414,7 @@ class _Group:
                     else:
                         offset = a_tile.along(step) + a_tile.across(ROWS * block)
                         left = self._descriptor(a, a_tile, offset)
-                    sums = _listed(block * columns // 2 + begin // 2, width // 2)
+                    sums = _listed((block * columns + begin) // 2 // held, width // 2 // held)
                     self.lines.append(
                         f"wgmma.mma_async.sync.aligned.m64n{width}k{elements.step}.{types} {{{sums}}}, {left}, "
                         f"{right}, {'1' if step else scale}{flags};"
@@ -438,7 +439,7 @@ def _listed(first: int, count: int) -> str:
 
 def _widths(columns: int, sums: str) -> list[tuple[int, int]]:
     """First column and number of columns of the instructions: of integers, few odd multiples of 8 exist."""
-    if sums == "f32" or columns <= 24 or columns % 16 == 0:
+    if sums != "i32" or columns <= 24 or columns % 16 == 0:
         return [(0, columns)]
     return [(0, columns - 8), (columns - 8, 8)]
 
