@@ -98,6 +98,7 @@ from weft.language.asynchronous.mbarrier import st_async as st_async
 from weft.language.asynchronous.tensor_map import im2col_map as im2col_map
 from weft.language.asynchronous.tensor_map import tensor_map as tensor_map
 from weft.language.asynchronous.tma import bulk_copy as bulk_copy
+from weft.language.asynchronous.tma import bulk_reduce as bulk_reduce
 from weft.language.asynchronous.tma import fence_proxy as fence_proxy
 from weft.language.control import ceil_div as ceil_div
 from weft.language.control import static as static

@@ -86,6 +86,74 @@ def test_copies_are_instructions_of_one_thread():
     assert found.ptx.count("L2::cache_hint") == 1
 
 
+SUMS = (weft.i32, weft.u32, weft.i64, weft.u64, weft.f16, weft.bf16, weft.f32, weft.f64)
+EXTREMES = (weft.i32, weft.u32, weft.i64, weft.u64, weft.f16, weft.bf16)
+BITS = (weft.i32, weft.u32, weft.i64, weft.u64)
+MEANINGS = {
+    "add": (np.add, SUMS),
+    "min": (np.minimum, EXTREMES),
+    "max": (np.maximum, EXTREMES),
+    "and": (np.bitwise_and, BITS),
+    "or": (np.bitwise_or, BITS),
+    "xor": (np.bitwise_xor, BITS),
+}
+REDUCTIONS = [(op, dtype) for op, (_, dtypes) in MEANINGS.items() for dtype in dtypes]
+BLOCKS, COUNT = 12, 64
+
+
+@functools.cache
+def reducer(op, dtype, cache=None):
+    """Each block combines its row with `target`, but for the row's first 16 elements."""
+
+    @weft.kernel
+    def kernel(source: weft.Tensor, target: weft.Tensor):
+        tile = weft.shared(COUNT, dtype)
+        tile[weft.thread_idx.x] = source[weft.block_idx.x, weft.thread_idx.x]
+        weft.fence_proxy()
+        weft.sync_threads()
+        if weft.thread_idx.x == 0:
+            weft.bulk_reduce(target[16:], tile[16:], op=op, cache=cache)
+            weft.tma.wait()
+
+    @weft.jit
+    def host(
+        source: weft.fake_tensor(dtype, ("blocks", COUNT)),
+        target: weft.fake_tensor(dtype, (COUNT,), alignment_bytes=16),
+    ):
+        kernel(source, target).launch(grid=source.shape[0], block=COUNT)
+
+    return host
+
+
+@pytest.mark.parametrize(("op", "dtype"), REDUCTIONS, ids=str)
+def test_every_block_combines_its_elements_with_the_tensor(op, dtype):
+    random, element = np.random.default_rng(5), NUMPY_TYPES[dtype]
+    shape = BLOCKS, COUNT
+    if dtype.is_float:  # small integers, so that sums are exact in any order
+        source = random.integers(-3, 4, shape).astype(element)
+    else:
+        limits = np.iinfo(element)
+        source = random.integers(limits.min, limits.max, shape, element, endpoint=True)
+    target = aligned((COUNT * dtype.itemsize,), np.uint8).view(element)
+    target[:] = source[0]
+    expected = target.copy()
+    for row in source:
+        expected[16:] = MEANINGS[op][0](expected[16:], row[16:])
+    reducer(op, dtype)(Exported(source), Exported(target))
+    np.testing.assert_array_equal(target.astype(object), expected.astype(object))
+
+
+@pytest.mark.parametrize(("op", "dtype"), REDUCTIONS, ids=str)
+def test_a_reduction_is_one_instruction(op, dtype):
+    found = weft.compile(reducer(op, dtype, "evict_last"), options="--gpu-arch sm_90a")
+    assert found.remarks == ()
+    assert (
+        found.ptx.count(f"cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.{op}.")
+        == 1
+    )
+    assert found.sass.count("UBLKRED") == 1
+
+
 def test_an_architecture_without_them_is_named():
     @weft.kernel
     def kernel(b: weft.Tensor):

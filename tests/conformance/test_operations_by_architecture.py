@@ -84,6 +84,10 @@ def copies_adjacent(tensor, out):
     weft.bulk_copy(out[:64], weft.shared(64, weft.f32))
 
 
+def reduces_adjacent(tensor, out):
+    weft.bulk_reduce(out[:64], weft.shared(64, weft.f32))
+
+
 def fetches_adjacent(tensor, out):
     full = weft.mbarrier(1, arrivals=128)
     weft.bulk_copy(weft.shared(64, weft.f32), out[:64], full[0])
@@ -163,6 +167,7 @@ OPERATIONS = {
     "tma.map_at": (finds_maps, SPECIFIC),
     "tma.edit_map": (edits_maps, SPECIFIC),
     "bulk_copy": (copies_adjacent, FROM_90),
+    "bulk_reduce": (reduces_adjacent, FROM_90),
     "bulk_copy into shared memory": (fetches_adjacent, FROM_90),
     "fence_proxy": (fences, FROM_90),
     "elect_one": (elects, ARCHITECTURES),

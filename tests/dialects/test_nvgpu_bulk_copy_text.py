@@ -19,6 +19,8 @@ TEXT = f"""builtin.module {{
     nvgpu.bulk_load %n bytes to %tile from %a for %full[%n] cache "evict_first" : {ARRAY}, {TENSOR}, {WORDS}
     nvgpu.bulk_store %n bytes to %a from %tile : {TENSOR}, {ARRAY}
     nvgpu.bulk_store %n bytes to %a from %tile cache "evict_last" : {TENSOR}, {ARRAY}
+    nvgpu.bulk_reduce "add" "f32" %n bytes to %a from %tile : {TENSOR}, {ARRAY}
+    nvgpu.bulk_reduce "max" "f32" %n bytes to %a from %tile cache "evict_normal" : {TENSOR}, {ARRAY}
     simt.return
   }}
 }}"""
@@ -38,6 +40,8 @@ def test_the_text_parses_and_prints_as_it_stands():
         ("tensor<f32, [?]", "tensor<i32, [?]", "are not those of"),
         ('"evict_first"', '"first"', "first is not one of"),
         ('"evict_last"', '"last"', "last is not one of"),
+        ('"evict_normal"', '"normal"', "normal is not one of"),
+        ('"max"', '"largest"', "largest is not one of"),
     ],
 )
 def test_what_does_not_fit_is_refused(old, new, message):

@@ -105,6 +105,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "tensor_map": "asynchronous.tensor_map",
     "fence_proxy": "asynchronous.tma",
     "bulk_copy": "asynchronous.tma",
+    "bulk_reduce": "asynchronous.tma",
     "cp_async.commit": "asynchronous.cp_async",
     "cp_async.copy": "asynchronous.cp_async",
     "cp_async.wait": "asynchronous.cp_async",

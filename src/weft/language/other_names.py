@@ -50,6 +50,7 @@ _NAMES: Final = {
     "uint_as_float": "bitcast",
     "fmaf": "math.fma",
     "cp_async_bulk": "bulk_copy",
+    "cp_reduce_async_bulk": "bulk_reduce",
     "memcpy_async": "cp_async",
     "copy_async": "cp_async",
     **dict.fromkeys(("wmma", "dot"), "mma.mma"),

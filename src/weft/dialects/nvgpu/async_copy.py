@@ -191,17 +191,24 @@ class BulkLoadOp(BaseOperation):
         check_cache(self.cache)
 
 
-@operation_definition
-class BulkStoreOp(BaseOperation):
-    """Begins to copy consecutive bytes out of shared memory, as its own group, which `nvgpu.tma_wait` waits for."""
-
-    name = "nvgpu.bulk_store"
+class _BulkOutOp(BaseOperation):
+    """Base of bulk copies out of shared memory."""
 
     to: Operand = operand(TensorType)
     source: Operand = operand(TensorType)
     size: Operand = operand(i32)
-    cache: OptString = opt_string(default=None)
+    cache: OptString = opt_string()
 
+    def verify_(self) -> None:
+        _check(self.to, self.source, ("global", "shared"))
+        check_cache(self.cache)
+
+
+@operation_definition
+class BulkStoreOp(_BulkOutOp):
+    """Begins to copy consecutive bytes out of shared memory, as its own group, which `nvgpu.tma_wait` waits for."""
+
+    name = "nvgpu.bulk_store"
     traits = traits_def(
         MemoryReadEffect(),
         MemoryWriteEffect(),
@@ -220,15 +227,47 @@ class BulkStoreOp(BaseOperation):
         "type($to) `,` type($source)"
     )
 
-    def verify_(self) -> None:
-        _check(self.to, self.source, ("global", "shared"))
-        check_cache(self.cache)
-
 
 CACHES: Final = ("evict_first", "evict_last", "evict_normal")
 """L2 eviction priority of a copy's data: first, last, or normal."""
 REDUCTIONS: Final = ("add", "min", "max", "and", "or", "xor")
 """In the order of native/include/weft/tensor_map.h, from 1 on."""
+
+
+@operation_definition
+class BulkReduceOp(_BulkOutOp):
+    """As `nvgpu.bulk_store`, but combines each element of the tensor with the array's, in one step.
+
+    `element` names the elements as users do, since the IR's integers have no sign.
+    """
+
+    name = "nvgpu.bulk_reduce"
+    traits = traits_def(
+        MemoryReadEffect(),
+        MemoryWriteEffect(),
+        Accesses(
+            (
+                Access("to", "written", "tile", size="size", is_atomic=True),
+                Access("source", "read", "tile", size="size", argument=1),
+            )
+        ),
+        StartsAsync("store"),
+        CalledAs("bulk_reduce"),
+        Requires("bulk_copy"),
+    )
+
+    kind: String = string()
+    element: String = string()
+
+    assembly_format = (
+        "$kind $element $size `bytes` `to` $to `from` $source (`cache` $cache^)? attr-dict `:` "
+        "type($to) `,` type($source)"
+    )
+
+    def verify_(self) -> None:
+        super().verify_()
+        if self.kind.data not in REDUCTIONS:
+            raise VerifyException(f"{self.kind.data} is not one of {REDUCTIONS}")
 
 
 def check_cache(cache: StringAttr | None) -> None:

@@ -16,6 +16,7 @@ from weft.dialects.nvgpu.async_copy import (
     BULK_BYTES,
     CACHES,
     BulkLoadOp,
+    BulkReduceOp,
     BulkStoreOp,
     FenceProxyOp,
     TmaLoadOp,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
+    from weft.types.dtype import DType
 
 
 __all__ = [
@@ -73,6 +75,11 @@ _REDUCED: Final = {
     **dict.fromkeys(("min", "max"), (*_INTEGERS, *_FLOATS)),
     # An H200 refuses bits of i64 as an illegal instruction, and takes those of u64.
     **dict.fromkeys(("and", "or", "xor"), (types.i32, types.u32, types.u64)),
+}
+_BULK_REDUCED: Final = {
+    "add": (*_INTEGERS, *_FLOATS, types.f32, types.f64),
+    **dict.fromkeys(("min", "max"), (*_INTEGERS, *_FLOATS)),
+    **dict.fromkeys(("and", "or", "xor"), _INTEGERS),
 }
 
 
@@ -216,22 +223,36 @@ def reduce(
     Example:
         ``weft.tma.reduce(counts, (0, 0), numbers, op="max"); weft.tma.wait()``
     """
+    kind = _reduction("tma.reduce", op)
+    found, indices = box_place(builder, "reduce", tensor_map, index)
+    source = checked_tile("reduce", found, tile)
+    _check_reduced("tma.reduce", kind, found, _REDUCED)
+    policy = cache_policy("tma.reduce", cache)
+    builder.emit(TmaReduceOp(found.ssa, source.ssa, indices, policy, kind))
+
+
+def _reduction(name: str, op: object) -> str:
+    """The name of a reduction."""
     if not isinstance(op, str) or op not in _REDUCED:
         names = ", ".join(f'"{one}"' for one in _REDUCED)
         raise ValueRangeError(
-            "TMA_REDUCE", f"tma.reduce: op is {describe(op)}; expected one of {names}"
+            "TMA_REDUCE", f"{name}: op is {describe(op)}; expected one of {names}"
         )
-    found, indices = box_place(builder, "reduce", tensor_map, index)
-    source = checked_tile("reduce", found, tile)
-    if found.dtype not in _REDUCED[op]:
-        listed = [str(dtype) for dtype in _REDUCED[op]]
-        raise TypeMismatchError(
-            "TMA_REDUCE",
-            f"tma.reduce: {found.name} holds {found.dtype}; TMA takes {', '.join(listed[:-1])} and {listed[-1]} for "
-            f'op="{op}"',
-        )
-    policy = cache_policy("tma.reduce", cache)
-    builder.emit(TmaReduceOp(found.ssa, source.ssa, indices, policy, op))
+    return op
+
+
+def _check_reduced(
+    name: str, op: str, found: TensorMap | Tensor, known: dict[str, tuple[DType, ...]]
+) -> None:
+    """Checks that elements have the reduction."""
+    if found.dtype in known[op]:
+        return
+    listed = [str(dtype) for dtype in known[op]]
+    raise TypeMismatchError(
+        "TMA_REDUCE",
+        f"{name}: {found.name} holds {found.dtype}; TMA takes {', '.join(listed[:-1])} and {listed[-1]} for "
+        f'op="{op}"',
+    )
 
 
 @operation(name="tma.wait")
@@ -577,7 +598,7 @@ def bulk_copy(
     Example:
         ``full[0].arrive(expect_bytes=tile.nbytes); weft.bulk_copy(tile, a.tile(32, block), full[0])``
     """
-    target, origin = (_checked(one) for one in (to, source))
+    target, origin = (_checked("bulk_copy", one) for one in (to, source))
     spaces = target.type.space.data, origin.type.space.data
     if spaces not in _SPACES:
         raise TypeMismatchError(
@@ -585,13 +606,7 @@ def bulk_copy(
             f"bulk_copy: from {spaces[1]} to {spaces[0]} memory; expected a tensor of the kernel's parameters and an "
             "array of weft.shared",
         )
-    if target.dtype != origin.dtype:
-        raise TypeMismatchError(
-            "BULK_COPY",
-            f"bulk_copy: {origin.name} holds {origin.dtype}, and {target.name} {target.dtype}",
-        )
-    count = _count(builder, target, origin)
-    length = _bytes(builder, count, target.dtype.itemsize)
+    length = _checked_length(builder, "bulk_copy", target, origin)
     policy = cache_policy("bulk_copy", cache)
     if spaces[0] == "shared" and barrier is None:
         raise TypeMismatchError(
@@ -612,19 +627,68 @@ def bulk_copy(
     builder.emit(BulkStoreOp(target.ssa, origin.ssa, length, policy))
 
 
-def _checked(value: object) -> Tensor:
+@operation
+def bulk_reduce(
+    builder: Builder, to: object, source: object, *, op: object = "add", cache: object = None
+) -> None:
+    """Reduces an array of shared memory into adjacent elements of a tensor, asynchronously, without a tensor map.
+
+    As `bulk_copy` out of shared memory, but each element of the tensor is changed in one atomic step, as by
+    `tma.reduce`: several blocks may reduce into the same elements, in any order. Sums of floats are rounded to the
+    element's type each time, those of integers wrap.
+
+    Args:
+        to: a tensor of the kernel's parameters, or a slice or tile of one.
+        source: an array of shared memory, or a part of one, of as many elements of the same type.
+        op: a constant: ``"add"`` of i32, u32, i64, u64, f16, bf16, f32 or f64; ``"min"`` and ``"max"`` of i32, u32,
+            i64, u64, f16 or bf16; ``"and"``, ``"or"`` and ``"xor"`` of i32, u32, i64 or u64.
+        cache: as for `tma.load`.
+
+    Raises:
+        TypeMismatchError: for elements of another type, other memory, or as `bulk_copy`.
+        ValueRangeError: for another `op`, or as `bulk_copy`.
+        UnavailableError: before sm_90.
+
+    Example:
+        ``weft.bulk_reduce(sums.tile(256, 0), part); weft.tma.wait()``
+    """
+    kind = _reduction("bulk_reduce", op)
+    target, origin = (_checked("bulk_reduce", one) for one in (to, source))
+    spaces = target.type.space.data, origin.type.space.data
+    if spaces != ("global", "shared"):
+        raise TypeMismatchError(
+            "BULK_COPY",
+            f"bulk_reduce: from {spaces[1]} to {spaces[0]} memory; expected an array of weft.shared and a tensor of "
+            "the kernel's parameters",
+        )
+    length = _checked_length(builder, "bulk_reduce", target, origin)
+    _check_reduced("bulk_reduce", kind, target, _BULK_REDUCED)
+    policy = cache_policy("bulk_reduce", cache)
+    builder.emit(BulkReduceOp(target.ssa, origin.ssa, length, policy, kind, str(target.dtype)))
+
+
+def _checked_length(builder: Builder, name: str, to: Tensor, source: Tensor) -> SSAValue:
+    """The bytes of a copy."""
+    if to.dtype != source.dtype:
+        raise TypeMismatchError(
+            "BULK_COPY", f"{name}: {source.name} holds {source.dtype}, and {to.name} {to.dtype}"
+        )
+    return _bytes(builder, _count(builder, name, to, source), to.dtype.itemsize)
+
+
+def _checked(name: str, value: object) -> Tensor:
     """A tensor whose elements are adjacent, at a multiple of 16 bytes."""
     if not isinstance(value, Tensor) or value.type.is_pointer:
         raise TypeMismatchError(
             "BULK_COPY",
-            f"bulk_copy: received {describe(value)}; expected a tensor, or a part of one",
+            f"{name}: received {describe(value)}; expected a tensor, or a part of one",
             hint="give a pointer a length: p[a:b]" if isinstance(value, Tensor) else "",
         )
     kind = value.type
     if kind.layout.data != "contiguous" and (kind.rank != 1 or kind.layout.data != "inner"):
         raise TypeMismatchError(
             "BULK_COPY",
-            f"bulk_copy: {tensor_text(value, value.name)} is not known to be contiguous",
+            f"{name}: {tensor_text(value, value.name)} is not known to be contiguous",
             hint='annotate a layout of "contiguous", and take a part without gaps'
             if kind.space.data == "global"
             else "weft.tma copies boxes and swizzled tiles",
@@ -632,7 +696,7 @@ def _checked(value: object) -> Tensor:
     if kind.alignment_bytes.data % BULK_BYTES:
         raise TypeMismatchError(
             "VECTOR_ALIGNMENT",
-            f"bulk_copy: {value.name} is known to begin at a multiple of {kind.alignment_bytes.data} bytes; expected "
+            f"{name}: {value.name} is known to begin at a multiple of {kind.alignment_bytes.data} bytes; expected "
             f"{BULK_BYTES}",
             hint=f"annotate weft.fake_tensor(..., alignment_bytes={BULK_BYTES}), and begin parts at multiples, such as "
             f"a[{BULK_BYTES // value.dtype.itemsize} * i:]"
@@ -642,31 +706,31 @@ def _checked(value: object) -> Tensor:
     return value
 
 
-def _count(builder: Builder, to: Tensor, source: Tensor) -> int | Scalar:
+def _count(builder: Builder, name: str, to: Tensor, source: Tensor) -> int | Scalar:
     """Number of elements of both."""
     one, other = size(builder, to), size(builder, source)
     if isinstance(one, int) and isinstance(other, int):
         if one != other:
             raise ValueRangeError(
                 "BULK_COPY_SIZE",
-                f"bulk_copy: {to.name} has {one} elements, and {source.name} {other}",
+                f"{name}: {to.name} has {one} elements, and {source.name} {other}",
             )
     else:
         same = compare(builder, "==", one, other)
-        emit_assert(builder, same, f"bulk_copy: {to.name} has as many elements as {source.name}")
+        emit_assert(builder, same, f"{name}: {to.name} has as many elements as {source.name}")
     count = one if isinstance(one, int) else other
     multiple = BULK_BYTES // to.dtype.itemsize
     if isinstance(count, int):
         if count % multiple:
             raise ValueRangeError(
                 "BULK_COPY_SIZE",
-                f"bulk_copy: {count} {to.dtype} take {count * to.dtype.itemsize} bytes; expected a multiple of "
+                f"{name}: {count} {to.dtype} take {count * to.dtype.itemsize} bytes; expected a multiple of "
                 f"{BULK_BYTES}",
                 hint=f"copy a multiple of {multiple} elements",
             )
     elif factor_of(builder, count.ssa) % multiple:
         rest = binary(builder, "&", count, multiple - 1)
-        text = f"bulk_copy: the number of elements is a multiple of {multiple}"
+        text = f"{name}: the number of elements is a multiple of {multiple}"
         emit_assert(builder, compare(builder, "==", rest, 0), text)
     return count
 

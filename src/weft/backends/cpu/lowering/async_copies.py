@@ -19,6 +19,7 @@ from weft.codegen.runtime_abi import call_row
 from weft.dialects.nvgpu.async_copy import (
     REDUCTIONS,
     BulkLoadOp,
+    BulkReduceOp,
     BulkStoreOp,
     CpAsyncCommitOp,
     CpAsyncCopyOp,
@@ -30,6 +31,7 @@ from weft.dialects.nvgpu.async_copy import (
     TmaWaitOp,
 )
 from weft.dialects.nvgpu.tensor_map import MAP_BYTES, MOST_RANK, CopyMapOp, EditMapOp, MapAtOp
+from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -148,7 +150,9 @@ TMA: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
 }
 
 
-def _places(printer: CoroutinePrinter, op: BulkLoadOp | BulkStoreOp) -> tuple[str, ...]:
+def _places(
+    printer: CoroutinePrinter, op: BulkLoadOp | BulkStoreOp | BulkReduceOp
+) -> tuple[str, ...]:
     tensors = printer.tensors[op.to], printer.tensors[op.source]
     return *(f"ptr {tensor.pointer}" for tensor in tensors), printer.typed(op.size)
 
@@ -163,9 +167,16 @@ def _print_store(printer: CoroutinePrinter, op: BulkStoreOp) -> None:
     queue(printer, "bulk_store", *_places(printer, op), f"i32 {thread}")
 
 
+def _print_reduce(printer: CoroutinePrinter, op: BulkReduceOp) -> None:
+    thread = printer.let(f"trunc i64 {linear_thread(printer)} to i32")
+    numbers = thread, 1 + REDUCTIONS.index(op.kind.data), INFO[op.element.data].tensor_map
+    queue(printer, "bulk_reduce", *_places(printer, op), *(f"i32 {number}" for number in numbers))
+
+
 # Rows of coroutines: a copy belongs to a block whose threads wait.
 BULK_COPIES: Final[dict[type[Operation], Callable[[CoroutinePrinter, Any], None]]] = {
     BulkLoadOp: _print_bulk_load,
+    BulkReduceOp: _print_reduce,
     BulkStoreOp: _print_store,
 }
 

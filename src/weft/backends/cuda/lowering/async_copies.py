@@ -18,6 +18,7 @@ from weft.codegen.operations.tensor_map import piece_places
 from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.async_copy import (
     BulkLoadOp,
+    BulkReduceOp,
     BulkStoreOp,
     CpAsyncCommitOp,
     CpAsyncCopyOp,
@@ -30,6 +31,7 @@ from weft.dialects.nvgpu.async_copy import (
     TmaWaitOp,
 )
 from weft.dialects.nvgpu.tensor_map import MAP_BYTES, CopyMapOp, EditMapOp, MapAtOp
+from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -223,8 +225,31 @@ def _print_bulk_store(printer: FunctionPrinter, op: BulkStoreOp) -> None:
     call_convergent(printer, "void", "cp.async.bulk.commit.group")
 
 
+def _print_bulk_reduce(printer: FunctionPrinter, op: BulkReduceOp) -> None:
+    pointer, info = printer.module.target.pointer, INFO[op.element.data]
+    to = f"{pointer('global')} {printer.tensors[op.to].pointer}"
+    source = f"{pointer('shared')} {printer.tensors[op.source].pointer}"
+    operands, constraints, hint, policy = [to, source, printer.typed(op.size)], "l r r", "", ""
+    if op.cache is not None:
+        operands.append(policy_arguments(printer, op.cache)[0])
+        constraints, hint, policy = "l r r l", ".L2::cache_hint", ", $3"
+    kind = op.kind.data
+    bits = info.storage_bytes(1) * 8
+    if kind in ("and", "or", "xor"):
+        element = f"b{bits}"
+    elif kind == "add" and info.kind == "int" and bits == 64:
+        element = "u64"  # sums wrap; there are none of s64
+    else:
+        element = info.ptx
+    rounding = ".noftz" if kind == "add" and element in ("f16", "bf16") else ""
+    name = f"cp.reduce.async.bulk.global.shared::cta.bulk_group{hint}.{kind}{rounding}.{element}"
+    _assembly(printer, f"{name} [$0], [$1], $2{policy};", constraints, *operands)
+    call_convergent(printer, "void", "cp.async.bulk.commit.group")
+
+
 BULK_COPIES: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
     BulkLoadOp: _print_bulk_load,
+    BulkReduceOp: _print_bulk_reduce,
     BulkStoreOp: _print_bulk_store,
 }
 
