@@ -133,6 +133,7 @@ from weft.language.memory.vectors import load_vector as load_vector
 from weft.language.memory.vectors import prefetch as prefetch
 from weft.language.memory.vectors import store_element as store_element
 from weft.language.memory.vectors import store_vector as store_vector
+from weft.language.memory.views import assume_aligned as assume_aligned
 from weft.language.numbers.complex import complex as complex
 from weft.language.numbers.convert import bitcast as bitcast
 from weft.language.numbers.words import dp4a as dp4a

@@ -231,6 +231,27 @@ def test_a_call_with_less_alignment_than_declared_is_refused():
         host(a, out)
 
 
+def test_a_promised_alignment_is_checked():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        for i in range(a.shape[0]):
+            out[i] = sum(weft.load_vector(weft.assume_aligned(a[i], 16), 0, 4))
+
+    @weft.jit
+    def host(a: weft.Tensor, out: weft.Tensor):
+        kernel(a, out).launch(grid=1, block=1)
+
+    memory = np.arange(64, dtype=np.float32)
+    first = -memory.ctypes.data % 16 // 4
+    a, out = memory[first : first + 32].reshape(8, 4), np.zeros(8, np.float32)
+    host(a, out)
+    assert np.array_equal(out, a.sum(axis=1))
+    with pytest.raises(AssertionError, match=r"a\[i\] begins at a multiple of 16 bytes"):
+        host(memory[first + 1 : first + 33].reshape(8, 4), out)
+    ptx = weft.compile(host, a, out, options="--gpu-arch sm_80").ptx
+    assert "ld.global.v4" in ptx and "trap" not in ptx
+
+
 def test_an_index_between_vectors_fails_an_assertion():
     source = VECTORS.replace(
         "COUNT * weft.thread_idx.x", "COUNT * weft.thread_idx.x + a.shape[0] - 12"

@@ -189,17 +189,17 @@ def test_gradients_of_batches_and_sequences(causal):
             bwd_sm80.attention_backward,
             bwd_sm80.AttentionConfig(2, 16, 16, 16, 2),
             9,
-            (16, True),
+            ((16, True), False),
             False,
         ),
         (
-            bwd_sm80.attention_backward_aligned,
+            bwd_sm80.attention_backward,
             bwd_sm80.AttentionConfig(2, 16, 16, 16, 2),
             24,
-            (32, True),
+            ((32, True), True),
             True,
         ),
-        (bwd_sm90.attention_backward, bwd_sm90.AttentionConfig(1, 2), 40, 64, True),
+        (bwd_sm90.attention_backward, bwd_sm90.AttentionConfig(1, 2), 40, (64,), True),
     ],
     ids=["sm80", "sm80 aligned", "sm90"],
 )
@@ -214,7 +214,18 @@ def test_gradients_by_tensor_cores(call, config, hdim, columns, packed):
     kernels.attention(*arrays[1:], packed, 0.2, *starts, out=result, lse=lse)
     found = [np.full_like(one, 7) for one in arrays[1:]]
     given = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in arrays]  # aligned
-    call(*given, result, lse, *found, *starts, 0.2, packed, columns, (config, config))
+    call(
+        *given,
+        result,
+        lse,
+        *found,
+        *starts,
+        0.2,
+        packed,
+        columns[0],
+        (config, config),
+        *columns[1:],
+    )
     wide = [one.astype(np.float64) for one in arrays]
     exact = kernels.attention_backward(*wide, packed, 0.2, *starts)
     for one, other in zip(found, exact, strict=True):
@@ -280,7 +291,7 @@ def test_sm80_kernel_agrees_with_the_simt_kernel():
         *np.ones((2, 4, 100), "f"),
     )
     given, out = [weft.copy(weft.empty(one.shape, weft.f16), one) for one in (q, k, v)], q * 0 + 7
-    fwd_sm80.attention_aligned(*given, out, lse, *starts, 0.2, True, (32, True), config)
+    fwd_sm80.attention(*given, out, lse, *starts, 0.2, True, (32, True), config, True)
     exact = kernels.attention(q, k, v, True, 0.2, *starts, lse=other)
     assert np.allclose(out, exact, atol=2e-3) and np.allclose(lse, other)
 

@@ -121,7 +121,7 @@ def test_tensor_core_kernels_take_either_layout(a_k_major, b_k_major, tile):
     config = GemmConfig(a_k_major, b_k_major, (True, False))._replace(**tile)
     gemm_sm90.gemm(left, right, c, epilogue, config)
     assert np.allclose(np.asarray(c), expected, atol=2e-2)
-    gemm_sm80.gemm_aligned(left, right, c, epilogue, a_k_major, b_k_major)
+    gemm_sm80.gemm(left, right, c, epilogue, a_k_major, b_k_major, True)
     assert np.allclose(np.asarray(c), expected, atol=2e-2)
 
 
@@ -137,15 +137,16 @@ def test_f32_by_asynchronous_copies(a_k_major, b_k_major, num_splits):
         weft.copy(weft.empty(one.shape, weft.f32), np.ascontiguousarray(one))
         for one in (a if a_k_major else a.swapaxes(1, 2), b.T if b_k_major else b)
     )
-    call = own.gemm_f32 if a_k_major and b_k_major else own.gemm_f32_aligned
+    vector = 1 if a_k_major and b_k_major else 4
     options = (
         epilogue_of(bias, "relu", residual, 0.5, 2.0),
         config,
         a_k_major,
         b_k_major,
+        vector,
         num_splits,
     )
-    call(left, right, c := np.zeros((2, 72, 68)), *options)
+    own.gemm_f32(left, right, c := np.zeros((2, 72, 68)), *options)
     sums = 0.5 * (a.astype(np.float64) @ b) + bias
     assert np.allclose(c, np.maximum(sums, 0) + 2 * residual, atol=1e-4)
 
@@ -159,7 +160,7 @@ def test_split_k_with_an_epilogue():
         left, right = aligned(a), aligned(b)
         c = [np.zeros((2, 9, 24)) for _ in range(3)]
         gemm_sm90.gemm(left, right, c[0], epilogue, config, num_splits)
-        gemm_sm80.gemm_aligned(left, right, c[1], epilogue, True, False, num_splits)
+        gemm_sm80.gemm(left, right, c[1], epilogue, True, False, True, num_splits)
         gemm_simt.gemm(a, b, c[2], epilogue, gemm_simt.CPU, (True, False), num_splits)
         sums = 0.5 * (a.astype(np.float64) @ b) + bias
         assert np.allclose(c, np.maximum(sums, 0) + 2 * residual, atol=1e-4)
@@ -252,7 +253,7 @@ def test_every_tile_assembles_for_sm90(config):
 
 def test_unaligned_operands_pass_through_registers():
     a, b = numbers(3, 9, dtype=np.float16), numbers(9, 5, dtype=np.float16)
-    gemm_sm80.gemm(a, b.T, c := np.zeros((3, 5), np.float32), IDENTITY, True, True)
+    gemm_sm80.gemm(a, b.T, c := np.zeros((3, 5), np.float32), IDENTITY, True, True, False)
     assert np.allclose(c, a.astype(np.float64) @ b, atol=2e-2)
 
 

@@ -44,7 +44,7 @@ def test_each_group_has_its_own_matrix():
     config = GemmConfig(batched=(False, True), tma_store=False)
     for call, options in (
         (gemm_sm90.gemm, (config,)),
-        (gemm_sm80.gemm_aligned, (True, True)),
+        (gemm_sm80.gemm, (True, True, True)),
     ):
         out = np.ones((ROWS, N), np.float32)
         call(*operands, out, epilogue, *options, None, OFFSETS)
@@ -60,7 +60,7 @@ def test_groups_along_k_are_independent():
     simt = gemm_simt.CPU, (True, False)
     for call, (left, right), options in (
         (gemm_sm90.gemm, operands, (config,)),
-        (gemm_sm80.gemm_aligned, operands, (False, False)),
+        (gemm_sm80.gemm, operands, (False, False, True)),
         (gemm_simt.gemm, (a.T, b), simt),
     ):
         out = np.ones((6, K, N), np.float32)

@@ -120,6 +120,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "target": "target",
     "target.has": "target",
     "assume": "debug",
+    "assume_aligned": "memory.views",
     "printf": "debug",
     "profiler.CudaProfiler": "profiling.profiler",
     "profiler.Profiler": "profiling.profiler",

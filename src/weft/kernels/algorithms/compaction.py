@@ -14,8 +14,7 @@ from weft.errors import brief
 from weft.kernels.algorithms.operators import add
 from weft.kernels.algorithms.scan import zero_state_kernel
 from weft.kernels.device.lookback import before_part, slots_of, words_of
-from weft.kernels.device.row import elements
-from weft.kernels.device.views import aligned
+from weft.kernels.device.row import aligned, elements
 from weft.kernels.host.arrays import ArrayInfo, describe, output, output_like
 from weft.kernels.host.autograd import Function, differentiable, function_of, name_of_function
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch

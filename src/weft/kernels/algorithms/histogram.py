@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import weft
 from weft.errors import brief
-from weft.kernels.device.row import elements, index_of
-from weft.kernels.device.views import aligned, flat
+from weft.kernels.device.row import aligned, elements, index_of
 from weft.kernels.host.arrays import describe, output
 from weft.kernels.host.autograd import differentiable
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
@@ -92,7 +91,7 @@ def _histogram(
     is_flat: weft.Constexpr[bool],
     has_range: weft.Constexpr[bool],
 ) -> None:
-    x = flat(x) if is_flat else x
+    x = x.reshape(x.size) if is_flat else x
     zero_kernel(out).launch(over=out.shape[0])
     histogram_kernel(x, out, low, high, is_shared, width, has_range).launch(
         grid=blocks,

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple
 import weft
 from weft.kernels.algorithms.histogram import zero_kernel
 from weft.kernels.device.row import elements, row_count, row_of
-from weft.kernels.device.views import flat
 from weft.kernels.host.arrays import ArrayInfo
 from weft.primitives.sorting import UNSIGNED, code_of, key_of, last_code, rank_of
 from weft.types.launch_limits import WARP_SIZE
@@ -96,8 +95,8 @@ def sort_long(
     tiles = weft.i32(weft.ceil_div(columns, config.threads * config.items))
     counts = weft.scratch((rows, passes, _DIGITS), wide)
     status = weft.scratch((passes, rows * tiles, _DIGITS), word)
-    zero_kernel(flat(counts)).launch(over=counts.size)
-    zero_kernel(flat(status)).launch(over=status.size)
+    zero_kernel(counts.reshape(counts.size)).launch(over=counts.size)
+    zero_kernel(status.reshape(status.size)).launch(over=status.size)
     count_kernel(x, counts, config).launch(grid=(rows, blocks), block=_COUNT_THREADS)
     digit_offsets_kernel(counts).launch(grid=rows * passes, block=_DIGITS)
     code = UNSIGNED[x.dtype.itemsize * 8]

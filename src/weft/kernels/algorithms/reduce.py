@@ -24,6 +24,7 @@ from weft.kernels.algorithms.operators import (
 from weft.kernels.algorithms.reduce_columns import column_config, reduce_columns
 from weft.kernels.device.row import (
     SHORT,
+    aligned,
     block_of,
     elements,
     grid_of,
@@ -35,7 +36,6 @@ from weft.kernels.device.row import (
     row_of,
     threads_for,
 )
-from weft.kernels.device.views import aligned, flat
 from weft.kernels.host.arrays import ArrayInfo, describe, integer, number_of, output
 from weft.kernels.host.autograd import (
     WIDE_ON_GPUS,
@@ -364,7 +364,7 @@ def _reduce(
     op: Reduction,
 ) -> None:
     threads, width = config.threads, config.width
-    x, indices = flat(x) if config.is_flat else x, None
+    x, indices = x.reshape(x.size) if config.is_flat else x, None
     if config.is_split or config.is_total:
         values, out_indices = partials_scratch(op, x.dtype, (row_count(x.shape), parts))
         rows_kernel(
@@ -372,7 +372,10 @@ def _reduce(
         ).launch(grid=(grid_of(x.shape, threads), parts), block=block_of(threads))
         x, indices, threads, width = values, out_indices, _LAST_THREADS, 1
         if config.is_total:
-            x, indices = flat(x), None if indices is None else flat(indices)
+            x, indices = (
+                x.reshape(x.size),
+                None if indices is None else indices.reshape(indices.size),
+            )
     if config.is_long:
         values, out_indices = partials_scratch(op, x.dtype, (1, again))
         rows_kernel(x, indices, values, out_indices, count, threads, width, False, op).launch(

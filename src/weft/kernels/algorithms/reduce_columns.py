@@ -21,8 +21,7 @@ from weft.kernels.algorithms.operators import (
     identity_acc,
     partials_scratch,
 )
-from weft.kernels.device.row import elements, index_of
-from weft.kernels.device.views import aligned
+from weft.kernels.device.row import aligned, elements, index_of
 from weft.kernels.host.arrays import ArrayInfo
 from weft.kernels.host.devices import capabilities, multiprocessors_of
 from weft.primitives.trees import ALL

@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
-from weft.kernels.device.row import elements, places, row_count, row_of
-from weft.kernels.device.views import aligned
+from weft.kernels.device.row import aligned, elements, places, row_count, row_of
 from weft.kernels.host.arrays import ArrayInfo
 from weft.primitives.sorting import code_of, last_code, rank_of
 from weft.types.launch_limits import MOST_THREADS

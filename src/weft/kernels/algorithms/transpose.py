@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import weft
 from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.errors import brief
-from weft.kernels.device.row import elements, index_of, put_elements, row_count
-from weft.kernels.device.views import aligned
+from weft.kernels.device.row import aligned, elements, index_of, put_elements, row_count
 from weft.kernels.host.arrays import ArrayInfo, describe, integer, output, output_like
 from weft.kernels.host.autograd import differentiable, like_first
 from weft.kernels.host.devices import capabilities

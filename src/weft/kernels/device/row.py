@@ -10,13 +10,17 @@ from typing import Any, Final
 
 import weft
 from weft.dialects.simt.memory import VECTOR_BYTES
-from weft.kernels.device.views import aligned
 from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
 SHORT: Final = 1024
 """Elements of the longest row that a warp takes."""
 ROWS: Final = 4
 """That a block takes of short ones, a warp each."""
+
+
+def aligned(vector: weft.Tensor, width: int) -> weft.Tensor:
+    """A vector that the host has found to begin at a multiple of so many of its elements; traced in kernels."""
+    return weft.assume_aligned(vector, width * vector.dtype.itemsize)
 
 
 def index_of(number: Any, sizes: Any) -> Any:

@@ -359,10 +359,8 @@ def _forward(problem: Problem, out: Any, lse: Any, max_seqlen_q: int) -> Call:
         if _suits_sm90(q, k, v):
             arguments = *arrays, max_seqlen_q, scale, causal, _sm90_hdim(hdim)
             return Call(fwd_sm90.attention, arguments, out)
-        aligned = _is_aligned(q, k, v)
-        function = fwd_sm80.attention_aligned if aligned else fwd_sm80.attention
-        config = fwd_sm80.config_for(hdim)
-        return Call(function, (*arrays, scale, causal, fwd_sm80.padded(hdim), config), out)
+        arguments = *arrays, scale, causal, fwd_sm80.padded(hdim), fwd_sm80.config_for(hdim)
+        return Call(fwd_sm80.attention, (*arguments, _is_aligned(q, k, v)), out)
     group_size = q.shape[-2] // max(k.shape[-2], 1)
     arguments = *arrays, max_seqlen_q, group_size, scale, causal, fwd_simt.padded(hdim)
     return Call(fwd_simt.attention, arguments, out)
@@ -387,10 +385,8 @@ def _backward_call(
         columns = _sm90_hdim(hdim)
         configs = bwd_sm90.configs_for(columns)
         return Call(bwd_sm90.attention_backward, (*arrays, columns, configs), grads)
-    aligned = _is_aligned(gradient, q, k, v)
-    function = bwd_sm80.attention_backward_aligned if aligned else bwd_sm80.attention_backward
-    configs = bwd_sm80.configs_for(hdim)
-    return Call(function, (*arrays, fwd_sm80.padded(hdim), configs), grads)
+    arguments = *arrays, fwd_sm80.padded(hdim), bwd_sm80.configs_for(hdim)
+    return Call(bwd_sm80.attention_backward, (*arguments, _is_aligned(gradient, q, k, v)), grads)
 
 
 def _sm90_hdim(hdim: int) -> int:

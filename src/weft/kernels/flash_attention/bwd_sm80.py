@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 
 import weft
-from weft.kernels.device.vector import Aligned
 from weft.kernels.flash_attention.bwd_preprocess import preprocess
 from weft.kernels.flash_attention.fwd_sm80 import (
     AttentionConfig,
@@ -251,54 +250,12 @@ def attention_backward(
     causal: weft.Constexpr[bool],
     hdim: weft.Constexpr[tuple[int, bool]],
     configs: weft.Constexpr[tuple[AttentionConfig, AttentionConfig]],
+    aligned: weft.Constexpr[bool],
 ) -> None:
-    """dQ, dK and dV of arrays with any strides; `hdim` as `fwd_sm80.padded` says."""
-    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned=False)
-    cu_seqlens = cu_seqlens_q, cu_seqlens_k
-    launch(grad_out, q, k, v, out, lse, dq, dk, dv, cu_seqlens, scale, heads, configs)
-
-
-@weft.jit
-def attention_backward_aligned(
-    grad_out: Aligned,
-    q: Aligned,
-    k: Aligned,
-    v: Aligned,
-    out: weft.Tensor,
-    lse: weft.Tensor,
-    dq: weft.Tensor,
-    dk: weft.Tensor,
-    dv: weft.Tensor,
-    cu_seqlens_q: weft.Tensor | None,
-    cu_seqlens_k: weft.Tensor | None,
-    scale: weft.f64,
-    causal: weft.Constexpr[bool],
-    hdim: weft.Constexpr[tuple[int, bool]],
-    configs: weft.Constexpr[tuple[AttentionConfig, AttentionConfig]],
-) -> None:
-    """As `attention_backward`, for rows that are whole chunks of 16 bytes."""
-    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned=True)
-    cu_seqlens = cu_seqlens_q, cu_seqlens_k
-    launch(grad_out, q, k, v, out, lse, dq, dk, dv, cu_seqlens, scale, heads, configs)
-
-
-def launch(
-    grad_out: weft.Tensor,
-    q: weft.Tensor,
-    k: weft.Tensor,
-    v: weft.Tensor,
-    out: weft.Tensor,
-    lse: weft.Tensor,
-    dq: weft.Tensor,
-    dk: weft.Tensor,
-    dv: weft.Tensor,
-    cu_seqlens: tuple[weft.Tensor | None, weft.Tensor | None],
-    scale: weft.f64,
-    heads: HeadConfig,
-    configs: tuple[AttentionConfig, AttentionConfig],
-) -> None:
-    """Launch preprocessing and both kernels, in a host function."""
-    batch, scale = q.shape[0] if q.ndim == 4 else 1, weft.f32(scale)
+    """dQ, dK and dV of arrays with any strides; `hdim` as `fwd_sm80.padded` says, `aligned` as `HeadConfig`."""
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned)
+    cu_seqlens, batch = (cu_seqlens_q, cu_seqlens_k), q.shape[0] if q.ndim == 4 else 1
+    scale = weft.f32(scale)
     lse_log2, delta = preprocess(grad_out, out, lse)
     dq_config, dkdv_config = configs
     dq_kernel(grad_out, q, k, v, dq, lse_log2, delta, *cu_seqlens, scale, heads, dq_config).launch(

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import weft
-from weft.kernels.device.vector import Aligned
 from weft.kernels.flash_attention.softmax import (
     HIDDEN,
     LOG2_E,
@@ -101,7 +100,7 @@ def load_tile(
     """Start to load a tile of a head, rows from `first` on; zeros from `end` on and beyond hdim."""
     rows, columns = tile.shape
     width, threads = CHUNK if heads.aligned else 1, 32 * warps
-    chunks = columns // width
+    source, chunks = weft.assume_aligned(source, width * source.dtype.itemsize), columns // width
     for i in weft.static_range(weft.ceil_div(rows * chunks, threads)):
         chunk = weft.thread_idx.x + threads * i
         r, c = divmod(chunk, chunks)
@@ -247,44 +246,10 @@ def attention(
     causal: weft.Constexpr[bool],
     hdim: weft.Constexpr[tuple[int, bool]],
     config: weft.Constexpr[AttentionConfig],
+    aligned: weft.Constexpr[bool],
 ) -> None:
-    """O and, unless None, lse, of arrays with any strides; `hdim` as `padded` says."""
-    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned=False)
-    launch(q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, scale, heads, config)
-
-
-@weft.jit
-def attention_aligned(
-    q: Aligned,
-    k: Aligned,
-    v: Aligned,
-    out: weft.Tensor,
-    lse: weft.Tensor | None,
-    cu_seqlens_q: weft.Tensor | None,
-    cu_seqlens_k: weft.Tensor | None,
-    scale: weft.f64,
-    causal: weft.Constexpr[bool],
-    hdim: weft.Constexpr[tuple[int, bool]],
-    config: weft.Constexpr[AttentionConfig],
-) -> None:
-    """As `attention`, for rows that are whole chunks of 16 bytes."""
-    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned=True)
-    launch(q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, scale, heads, config)
-
-
-def launch(
-    q: weft.Tensor,
-    k: weft.Tensor,
-    v: weft.Tensor,
-    out: weft.Tensor,
-    lse: weft.Tensor | None,
-    cu_seqlens_q: weft.Tensor | None,
-    cu_seqlens_k: weft.Tensor | None,
-    scale: weft.f64,
-    heads: HeadConfig,
-    config: AttentionConfig,
-) -> None:
-    """Launch `attention_kernel`, in a host function."""
+    """O and, unless None, lse, of arrays with any strides; `hdim` as `padded` says, `aligned` as `HeadConfig`."""
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned)
     attention_kernel(
         q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, weft.f32(scale * LOG2_E), heads, config
     ).launch(

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import weft
-from weft.kernels.device.row import elements, index_of, put_elements, row_count
-from weft.kernels.device.views import aligned
+from weft.kernels.device.row import aligned, elements, index_of, put_elements, row_count
 from weft.kernels.fourier.butterfly import Complex, root_of_unity
 
 Source = Literal["pairs", "reals", "packed", "folded", "mirrored"]

@@ -69,22 +69,21 @@ def _choose(problem: GemmProblem, a: Layout, b: Layout, views: list[View]) -> Ca
 def _sm80_call(problem: GemmProblem, a: Layout, b: Layout, *, may_copy: bool) -> Call:
     own = gemm_sm80
     is_vectorized = a.is_vectorized and b.is_vectorized and may_copy
-    function = own.gemm_aligned if is_vectorized else own.gemm
     splits = _num_splits(problem, own.BM, own.BN, own.MIN_BLOCKS, own.MIN_K_PER_SPLIT)
     arrays, k_major = (a.array, b.array, problem.c.array), (not a.is_transposed, b.is_transposed)
-    others = problem.epilogue, *k_major, splits, problem.offsets
-    return Call(function, (*arrays, *others), problem.c.array)
+    others = problem.epilogue, *k_major, is_vectorized, splits, problem.offsets
+    return Call(own.gemm, (*arrays, *others), problem.c.array)
 
 
 def _f32_call(problem: GemmProblem, a: Layout, b: Layout) -> Call:
     own, k_major = gemm_simt, (not a.is_transposed, b.is_transposed)
     is_vectorized = a.is_vectorized and b.is_vectorized and k_major != (True, True)
-    function = own.gemm_f32_aligned if is_vectorized else own.gemm_f32
+    vector = own.VECTOR if is_vectorized else 1
     config = own.f32_config(*problem.c.shape[-2:])
     splits = _num_splits(problem, config.bm, config.bn, config.min_blocks, own.MIN_K_PER_SPLIT)
     arrays = a.array, b.array, problem.c.array
-    others = problem.epilogue, config, *k_major, splits, problem.offsets
-    return Call(function, (*arrays, *others), problem.c.array)
+    others = problem.epilogue, config, *k_major, vector, splits, problem.offsets
+    return Call(own.gemm_f32, (*arrays, *others), problem.c.array)
 
 
 def _sm90_call(problem: GemmProblem, a: Layout, b: Layout, views: list[View]) -> Call:

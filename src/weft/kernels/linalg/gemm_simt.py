@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 import weft
 from weft.kernels.device.row import sum_type
-from weft.kernels.device.vector import BYTES, Aligned
 from weft.kernels.linalg.epilogue import IDENTITY, Epilogue
 from weft.kernels.linalg.operands import UNSCALED, Scales
 from weft.kernels.linalg.scheduler import (
@@ -213,6 +212,7 @@ def gemm(
 THREADS: Final = 256
 MIN_BLOCKS: Final = 2  # of a multiprocessor
 STAGES: Final = 4
+VECTOR: Final = 4  # elements of 16 bytes
 UNROLL: Final = 8  # steps of K; 16 would need more registers
 PADDING: Final = 4  # elements after a row of a tile
 SQUARE: Final = SimtConfig(128, 128, 16, 8, 8, 4, MIN_BLOCKS)
@@ -295,6 +295,7 @@ def load_tile(
     """
     height, width = tile.shape[0], tile.shape[1] - PADDING
     vector = 1 if k_major else vector
+    source = weft.assume_aligned(source, vector * source.dtype.itemsize)
     for i in weft.static_range(height * width // vector // THREADS):
         number = weft.thread_idx.x + THREADS * i
         if k_major:
@@ -307,30 +308,6 @@ def load_tile(
         weft.cp_async.copy(tile, (step, at), source, (*batch, *place), vector, pred=inside)
 
 
-def _launch_f32(
-    a: Any,
-    b: Any,
-    c: Any,
-    epilogue: Epilogue,
-    config: SimtConfig,
-    a_k_major: bool,
-    b_k_major: bool,
-    num_splits: Any,
-    offsets: Any,
-    vector: int,
-) -> None:
-    """Traced in host functions."""
-    k = a.shape[-1 if a_k_major else -2]
-    target, split = split_work(c, a.dtype, k, config.bk, config.bm, num_splits, offsets)
-    tiles = tile_counts(target, (config.bm, config.bn), split)
-    own = epilogue if num_splits is None else IDENTITY
-    gemm_f32_kernel(a, b, target, tiles, own, config, a_k_major, b_k_major, vector, split).launch(
-        grid=grid_size(tiles), block=THREADS
-    )
-    if num_splits is not None:
-        reduce_splits(target, c, epilogue)
-
-
 @weft.jit
 def gemm_f32(
     a: weft.Tensor,
@@ -340,25 +317,20 @@ def gemm_f32(
     config: weft.Constexpr[SimtConfig],
     a_k_major: weft.Constexpr[bool],
     b_k_major: weft.Constexpr[bool],
+    vector: weft.Constexpr[int],
     num_splits: weft.i32 | None = None,
     offsets: weft.Tensor | None = None,
 ) -> None:
-    """C = epilogue(A · B) for f32 with contiguous rows, as stored; other arguments as in `gemm_sm90.gemm`."""
-    _launch_f32(a, b, c, epilogue, config, a_k_major, b_k_major, num_splits, offsets, 1)
+    """C = epilogue(A · B) for f32 with contiguous rows, as stored; other arguments as in `gemm_sm90.gemm`.
 
-
-@weft.jit
-def gemm_f32_aligned(
-    a: Aligned,
-    b: Aligned,
-    c: weft.Tensor,
-    epilogue: Epilogue,
-    config: weft.Constexpr[SimtConfig],
-    a_k_major: weft.Constexpr[bool],
-    b_k_major: weft.Constexpr[bool],
-    num_splits: weft.i32 | None = None,
-    offsets: weft.Tensor | None = None,
-) -> None:
-    """C = epilogue(A · B) for operands whose stored rows are whole 16-byte vectors."""
-    vector = BYTES // a.dtype.itemsize
-    _launch_f32(a, b, c, epilogue, config, a_k_major, b_k_major, num_splits, offsets, vector)
+    `vector` is the elements of a copy, of which the rows stored along M or N are whole vectors, aligned to their size.
+    """
+    k = a.shape[-1 if a_k_major else -2]
+    target, split = split_work(c, a.dtype, k, config.bk, config.bm, num_splits, offsets)
+    tiles = tile_counts(target, (config.bm, config.bn), split)
+    own = epilogue if num_splits is None else IDENTITY
+    gemm_f32_kernel(a, b, target, tiles, own, config, a_k_major, b_k_major, vector, split).launch(
+        grid=grid_size(tiles), block=THREADS
+    )
+    if num_splits is not None:
+        reduce_splits(target, c, epilogue)

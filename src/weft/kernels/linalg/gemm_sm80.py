@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import weft
-from weft.kernels.device.vector import Aligned
 from weft.kernels.linalg.epilogue import IDENTITY, Epilogue
 from weft.kernels.linalg.scheduler import (
     grid_size,
@@ -115,6 +114,7 @@ def load_tile(
     """Loads this thread's vectors of a tile; zeros from `ends` of rows and columns on."""
     rows, columns = tile.shape
     vector = VECTOR if asynchronous else 1
+    source = weft.assume_aligned(source, vector * source.dtype.itemsize)
     for number in weft.static_range(rows * columns // vector // THREADS):
         r, c = divmod(weft.thread_idx.x + THREADS * number, columns // vector)
         place = row + r, column + vector * c
@@ -126,18 +126,22 @@ def load_tile(
             tile[r, c] = source[index] if inside else source.dtype(0.0)
 
 
-def _launch(
-    a: Any,
-    b: Any,
-    c: Any,
+@weft.jit
+def gemm(
+    a: weft.Tensor,
+    b: weft.Tensor,
+    c: weft.Tensor,
     epilogue: Epilogue,
-    a_k_major: bool,
-    b_k_major: bool,
-    num_splits: Any,
-    offsets: Any,
-    asynchronous: bool,
+    a_k_major: weft.Constexpr[bool],
+    b_k_major: weft.Constexpr[bool],
+    asynchronous: weft.Constexpr[bool],
+    num_splits: weft.i32 | None = None,
+    offsets: weft.Tensor | None = None,
 ) -> None:
-    """Traced in host functions."""
+    """C = epilogue(A · B) for operands of any layout; `num_splits` and `offsets` as in `gemm_sm90.gemm`.
+
+    `asynchronous` says that the stored rows of both are whole 16-byte vectors, which cp.async copies.
+    """
     k = a.shape[-1 if a_k_major else -2]
     target, split = split_work(c, a.dtype, k, BK, BM, num_splits, offsets)
     tiles = tile_counts(target, (BM, BN), split)
@@ -147,33 +151,3 @@ def _launch(
     )
     if num_splits is not None:
         reduce_splits(target, c, epilogue)
-
-
-@weft.jit
-def gemm(
-    a: weft.Tensor,
-    b: weft.Tensor,
-    c: weft.Tensor,
-    epilogue: Epilogue,
-    a_k_major: weft.Constexpr[bool],
-    b_k_major: weft.Constexpr[bool],
-    num_splits: weft.i32 | None = None,
-    offsets: weft.Tensor | None = None,
-) -> None:
-    """C = epilogue(A · B) for operands of any layout; `num_splits` and `offsets` as in `gemm_sm90.gemm`."""
-    _launch(a, b, c, epilogue, a_k_major, b_k_major, num_splits, offsets, False)
-
-
-@weft.jit
-def gemm_aligned(
-    a: Aligned,
-    b: Aligned,
-    c: weft.Tensor,
-    epilogue: Epilogue,
-    a_k_major: weft.Constexpr[bool],
-    b_k_major: weft.Constexpr[bool],
-    num_splits: weft.i32 | None = None,
-    offsets: weft.Tensor | None = None,
-) -> None:
-    """C = epilogue(A · B) for operands whose stored rows are whole 16-byte vectors."""
-    _launch(a, b, c, epilogue, a_k_major, b_k_major, num_splits, offsets, True)

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
-from weft.kernels.device.row import index_of, row_count, sum_type
-from weft.kernels.device.views import aligned
+from weft.kernels.device.row import aligned, index_of, row_count, sum_type
 from weft.kernels.linalg.epilogue import Epilogue
 
 THREADS: Final = 256

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import weft
 from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.errors import brief
-from weft.kernels.device.row import elements, put_elements, sum_type
-from weft.kernels.device.views import aligned, flat
+from weft.kernels.device.row import aligned, elements, put_elements, sum_type
 from weft.kernels.host.arrays import (
     Array,
     ArrayInfo,
@@ -125,7 +124,7 @@ def _dropout(
     is_flat: Constant,
 ) -> None:
     if is_flat:
-        x, out = flat(x), flat(out)
+        x, out = x.reshape(x.size), out.reshape(out.size)
     shape = (*x.shape[:-1], weft.ceil_div(x.shape[-1], width))
     dropout_kernel(x, out, dropped, scale, seed, offset, width).launch(over=shape)
 

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import weft
 from weft.kernels.algorithms.transpose import copy, row_copy_config
-from weft.kernels.device.row import elements, index_of, put_elements, row_count, row_of
-from weft.kernels.device.views import aligned
+from weft.kernels.device.row import aligned, elements, index_of, put_elements, row_count, row_of
 from weft.kernels.host.arrays import (
     Array,
     ArrayInfo,

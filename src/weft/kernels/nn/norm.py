@@ -14,7 +14,16 @@ from typing import Any, Final
 import weft
 from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.kernels.device.cluster_reduce import cluster_barriers, fold, reduce_row
-from weft.kernels.device.row import ROWS, SHORT, elements, put_elements, row_count, row_of, sum_type
+from weft.kernels.device.row import (
+    ROWS,
+    SHORT,
+    aligned,
+    elements,
+    put_elements,
+    row_count,
+    row_of,
+    sum_type,
+)
 from weft.kernels.device.row_mapping import (
     RowLimits,
     block_of,
@@ -39,7 +48,6 @@ from weft.kernels.device.row_pipeline import (
     shared_vector,
     wait,
 )
-from weft.kernels.device.views import aligned
 from weft.kernels.host.arrays import (
     Array,
     Constant,

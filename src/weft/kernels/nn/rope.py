@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import weft
 from weft.errors import brief
-from weft.kernels.device.row import elements, put_elements, sum_type
-from weft.kernels.device.views import aligned
+from weft.kernels.device.row import aligned, elements, put_elements, sum_type
 from weft.kernels.host.arrays import Array, ArrayInfo, Constant, common_width, describe, output_like
 from weft.kernels.host.autograd import differentiable, like_first, upcast
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch

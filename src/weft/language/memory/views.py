@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
 
-from weft.dialects.simt.memory import ReshapeOp, ViewOp
+from weft.dialects.simt.memory import AddressOp, ReshapeOp, ViewOp
 from weft.dialects.simt.types import DYNAMIC, MAX_RANK, UNBOUNDED, TensorType
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
 from weft.language import LANGUAGE, resolve
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 
 Number = int | Scalar
+_ALIGNMENTS: Final = tuple(1 << bits for bits in range(9))
 
 
 class _Kept:
@@ -165,6 +166,61 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
     return Tensor(builder.emit(made, f"{tensor.name}_part").result, tensor.dtype, name)
 
 
+@operation(takes_complex=True)
+def assume_aligned(builder: Builder, tensor: object, nbytes: object) -> Tensor:
+    """Promises that a tensor begins at a multiple of `nbytes`, and returns it with this alignment, for `load_vector`.
+
+    The promise is checked like an `assert`: always on the CPU, on a GPU with ``--enable-assertions``. It adds nothing
+    where the alignment is known.
+
+    Args:
+        tensor: an argument or a view, such as a row.
+        nbytes: a power of two up to 256; a constant.
+
+    Raises:
+        TypeMismatchError: for anything else than a tensor.
+        ValueRangeError: for another number.
+        AssertionError: from the launch, where it does not hold.
+
+    Example:
+        ``row = weft.assume_aligned(a[i], 16); x, y, z, w = weft.load_vector(row, 4 * j, 4)``
+    """
+    if not isinstance(tensor, Tensor) or tensor.type.is_pointer:
+        raise TypeMismatchError(
+            "ASSUME_ALIGNED", f"assume_aligned: expected a tensor, received {describe(tensor)}"
+        )
+    if nbytes not in _ALIGNMENTS or isinstance(nbytes, bool | float):
+        raise ValueRangeError(
+            "ASSUME_ALIGNED",
+            f"assume_aligned: the alignment is {describe(nbytes)}; expected a power of two from 1 to "
+            f"{_ALIGNMENTS[-1]}, in bytes, a constant",
+        )
+    wanted = cast("int", nbytes)
+    if tensor.type.alignment_bytes.data % wanted == 0:
+        return tensor
+    if tensor.type.swizzle_atoms is not None or tensor.rank == 0:
+        raise TypeMismatchError(
+            "ASSUME_ALIGNED",
+            f"assume_aligned: {tensor.name} is {describe(tensor)}; expected one with dims that is not swizzled",
+        )
+    first = [builder.constant(i32, 0)] * tensor.rank
+    address = Scalar(builder.emit(AddressOp(tensor.ssa, first)).result, types.i64)
+    rest = binary(builder, "&", address, wanted - 1)
+    text = f"assume_aligned: {tensor.name} begins at a multiple of {wanted} bytes"
+    emit_assert(builder, compare(builder, "==", rest, 0), text)
+    kind = tensor.type
+    made = ir_tensor_type(
+        tensor.dtype,
+        kind.dims,
+        layout=kind.layout.data,
+        space=kind.space.data,
+        dim_bits=kind.dim_bits.data,
+        offset_bits=kind.offset_bits.data,
+        alignment_bytes=wanted,
+    )
+    return Tensor(view_as(builder, tensor, made), tensor.dtype, tensor.name)
+
+
 def _refuse_parts_of_atoms(tensor: Tensor, parts: list[object]) -> None:
     """Raises for a part of a swizzled array that is not one of its tiles, whole."""
     whole = all(isinstance(part, slice) and part == slice(None) for part in parts[-2:])
@@ -179,7 +235,7 @@ def _refuse_parts_of_atoms(tensor: Tensor, parts: list[object]) -> None:
 
 
 def view_as(builder: Builder, tensor: Tensor, wanted: TensorType) -> SSAValue:
-    """The whole tensor as one of a type that says less of its dims or alignment (`TensorType.joined`)."""
+    """The whole tensor as one of a type with other knowledge of its dims or alignment, such as `TensorType.joined`."""
     if tensor.type == wanted:
         return tensor.ssa
     starts = [builder.constant(i32, 0)] * tensor.rank
