@@ -8,10 +8,10 @@ import pickle
 import pytest
 
 from weft.arguments.stream import Stream
-from weft.arguments.tensor_spec import MAX_RANK, Tensor, fake_tensor
+from weft.arguments.tensor_spec import Tensor, fake_tensor
 from weft.errors import SignatureError
 from weft.types import dtype as types
-from weft.types.dims import Dim, sym
+from weft.types.dims import MAX_RANK, Dim, sym
 
 F32 = types.f32
 

@@ -12,11 +12,11 @@ import weft
 from tests.kernels.counting import like_device
 from tests.kernels.test_kernels import layer_norm, rms_norm, softmax
 from tests.kernels.test_norm_backward import reference
-from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.kernels.device import row_mapping
 from weft.kernels.device.row_mapping import RowMapping
 from weft.kernels.nn import cross_entropy, norm
 from weft.kernels.nn import softmax as softmax_module
+from weft.types.launch_limits import VECTOR_BYTES
 
 RANDOM = np.random.default_rng(5)
 COLUMNS = 1500  # the last of four blocks has fewer of them than the others

@@ -7,21 +7,17 @@ In: annotations, calls of `fake_tensor`, tensors of any library. Out: `TensorSpe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from weft import _native
 from weft.arguments.base import Annotation, describe, items_of
 from weft.errors import SignatureError, brief
 from weft.types.device import device_name, parse_device
-from weft.types.dims import CONTIGUOUS, INNER, LAYOUTS, STRIDED, Dim
+from weft.types.dims import CONTIGUOUS, INNER, LAYOUTS, MAX_RANK, STRIDED, Dim
 from weft.types.dtype import DType, as_dtype, dlpack_name, dtype_from_dlpack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-MAX_RANK: Final = 8
-"""Dimensions a tensor may have."""
 
 
 class TensorSpec(Annotation):

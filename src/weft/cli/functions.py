@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from weft.arguments.scalar import ScalarKind
 from weft.arguments.shape import SizeKind
 from weft.arguments.tensor import TensorKind
-from weft.arguments.tensor_spec import MAX_RANK, TensorSpec, fake_tensor
+from weft.arguments.tensor_spec import TensorSpec, fake_tensor
 from weft.errors import OptionError
 from weft.types.device import CPU
-from weft.types.dims import CONTIGUOUS, LAYOUTS, Dim
+from weft.types.dims import CONTIGUOUS, LAYOUTS, MAX_RANK, Dim
 from weft.types.dtype import DTYPES, DType, bool_, f32, i32
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from weft.dialects.flow import walk
 from weft.dialects.simt.atomics import AtomicRmwOp
 from weft.dialects.simt.debug import AssertOp, AssumeOp
 from weft.dialects.simt.kernel import KernelOp, LaunchExOp
-from weft.dialects.simt.memory import VECTOR_BYTES, WORD_BYTES, AddressOp, LoadOp, StoreOp, StrideOp
+from weft.dialects.simt.memory import WORD_BYTES, AddressOp, LoadOp, StoreOp, StrideOp
 from weft.dialects.simt.threads import EachOp
 from weft.passes.iterations import (
     Body,
@@ -40,7 +40,7 @@ from weft.passes.iterations import (
     reuse_loads,
     runs_along,
 )
-from weft.types.launch_limits import GRID
+from weft.types.launch_limits import GRID, VECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
-from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.frontend.structure import flatten, rebuild
 from weft.language.control import where
@@ -35,7 +34,7 @@ from weft.language.threads.warp import (
 )
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
-from weft.types.launch_limits import WARP_SIZE
+from weft.types.launch_limits import VECTOR_BYTES, WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+MAX_RANK: Final = 8
+"""Dimensions a tensor may have."""
+
 _WIDTHS: Final = (32, 64)
 
 

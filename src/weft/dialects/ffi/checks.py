@@ -29,9 +29,8 @@ from weft.dialects.ffi.function import (
     InFunctionOp,
     TensorType,
 )
-from weft.dialects.simt.types import MAX_RANK
 from weft.dialects.simt.types import TensorType as KernelTensorType
-from weft.types.dims import CONTIGUOUS, INNER
+from weft.types.dims import CONTIGUOUS, INNER, MAX_RANK
 
 if TYPE_CHECKING:
     from xdsl.irdl import Operand, OptOperand

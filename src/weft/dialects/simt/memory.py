@@ -434,9 +434,6 @@ class DynamicSharedOp(BaseOperation):
             raise VerifyException(f"the dims of {tensor_type} are {wanted}")
 
 
-VECTOR_BYTES = 16
-"""Most bytes of one access."""
-
 WORD_BYTES = 4
 """Words to read where shorter elements are not aligned as a vector."""
 

@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
+from weft.types.dims import MAX_RANK
 from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ TILE_ALIGNMENT: Final = 128
 
 ADDRESS_SPACES: Final = ("global", "shared", "cluster", "local")
 """shared: the block's own memory; cluster: that of a block of the same cluster, which may be another one."""
-MAX_RANK: Final = 8
 
 
 def elements_in_a_byte(value_type: Attribute) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import weft
-from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.errors import brief
 from weft.kernels.algorithms.operators import add
 from weft.kernels.device.lookback import before_part, slots_of, words_of
@@ -38,7 +37,7 @@ from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.primitives.items import running
 from weft.primitives.trees import ALL, combined, scanned
 from weft.primitives.values import moved, partials, put, take, thread_partials
-from weft.types.launch_limits import WARP_SIZE
+from weft.types.launch_limits import VECTOR_BYTES, WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

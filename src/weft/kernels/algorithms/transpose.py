@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import weft
-from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.errors import brief
 from weft.kernels.device.row import aligned, elements, index_of, put_elements, row_count
 from weft.kernels.host.arrays import ArrayInfo, describe, integer, output, output_like
@@ -19,6 +18,7 @@ from weft.kernels.host.autograd import differentiable, like_first
 from weft.kernels.host.devices import capabilities
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.kernels.host.words import Words, words_of
+from weft.types.launch_limits import VECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

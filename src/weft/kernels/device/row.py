@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import weft
-from weft.dialects.simt.memory import VECTOR_BYTES
-from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
+from weft.types.launch_limits import MOST_THREADS, VECTOR_BYTES, WARP_SIZE
 
 SHORT: Final = 1024
 """Elements of the longest row that a warp takes."""

@@ -7,18 +7,13 @@ registers; in kernels, a thread's elements of its row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import weft
-from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.kernels.device import row as rows
 from weft.kernels.device.row import SHORT, elements, put_elements, row_count, threads_for
 from weft.kernels.host.devices import capabilities, multiprocessors_of
-from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
-
-if TYPE_CHECKING:
-    from weft.ffi.device import Device
-    from weft.types.dtype import DType
+from weft.types.launch_limits import MOST_THREADS, VECTOR_BYTES, WARP_SIZE
 
 _WHOLE: Final = 64  # multiprocessors, of which parts of a GPU have fewer
 _BLOCK: Final = 256  # threads of a block whose rows stream
@@ -64,7 +59,7 @@ class RowMapping(NamedTuple):
 
 
 def row_mapping_for(
-    columns: int, width: int, dtype: DType, device: Device, limits: RowLimits
+    columns: int, width: int, dtype: weft.DType, device: weft.ffi.Device, limits: RowLimits
 ) -> RowMapping:
     """Chooses a warp, a block, or a cluster per row, the last for long rows on devices with clusters.
 
@@ -108,7 +103,7 @@ def row_mapping_for(
     return mapping(min(_power(columns, threads * items), most), threads, items)
 
 
-def most_blocks(device: Device) -> int:
+def most_blocks(device: weft.ffi.Device) -> int:
     """Most blocks of a cluster: 16 on GPUs with whole groups of multiprocessors, 8 from sm_90 on, 1 elsewhere."""
     machine = capabilities(device)
     if not machine.clusters:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
+import weft
 from weft.kernels.device.row import sum_type
 from weft.kernels.flash_attention import (
     bwd_simt,
@@ -35,10 +36,6 @@ from weft.kernels.host.autograd import NARROW, composite_backward, differentiabl
 from weft.kernels.host.devices import capabilities
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.kernels.nn.activation import check_alike
-from weft.types.dtype import i32
-
-if TYPE_CHECKING:
-    from weft.types.dtype import DType
 
 MAX_HDIM: Final = 1024
 _SM90_HDIMS: Final = (64, 128)
@@ -69,7 +66,7 @@ class Problem(NamedTuple):
         return self.q.shape[-1]
 
 
-def _lse_like(q: ArrayInfo) -> tuple[tuple[int, ...], DType, str]:
+def _lse_like(q: ArrayInfo) -> tuple[tuple[int, ...], weft.DType, str]:
     """Shape, type and its name of lse: (*batch, heads, tokens), f32, or f64 for f64."""
     tokens, heads = q.shape[-3:-1]
     dtype = sum_type(q.dtype)
@@ -329,7 +326,7 @@ def _check_cu_seqlens(queries: ArrayInfo, cu_seqlens_q: object, cu_seqlens_k: ob
         return
     first, second = describe(cu_seqlens_q, "cu_seqlens_q"), describe(cu_seqlens_k, "cu_seqlens_k")
     for name, lengths in (("cu_seqlens_q", first), ("cu_seqlens_k", second)):
-        if lengths.dtype is not i32:
+        if lengths.dtype is not weft.i32:
             raise TypeError(f"{name} has elements of {lengths.type_name}, expected int32")
         if lengths.device != queries.device:
             raise ValueError(f"{name} is on {lengths.device}, expected {queries.device}")

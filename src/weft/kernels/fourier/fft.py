@@ -13,7 +13,6 @@ from typing import Any, Final
 import weft
 from weft import _native
 from weft.errors import brief
-from weft.ffi.tensor import Tensor, from_dlpack
 from weft.kernels.fourier.bluestein import BluesteinArgs, FFTConfig, fft_config, transform
 from weft.kernels.fourier.io import IOFormat
 from weft.kernels.fourier.rfft import rfft_even
@@ -215,7 +214,7 @@ def _viewed(array: Any, name: str) -> Any:
     if cupy is not None and isinstance(array, cupy.ndarray):
         kind = array.real.dtype
         return cupy.ndarray((*array.shape, 2), kind, array.data, (*array.strides, kind.itemsize))
-    if isinstance(array, Tensor):
+    if isinstance(array, weft.ffi.Tensor):
         return _with_elements(array, _FLOAT, array.dtype[1] // 2)
     raise TypeError(f"{name} has elements of {array.dtype}, expected pairs of floats, (..., n, 2)")
 
@@ -225,14 +224,14 @@ def _complex_of(pairs: Any) -> Any:
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(pairs, torch.Tensor):
         return torch.view_as_complex(pairs)
-    if isinstance(pairs, Tensor):
+    if isinstance(pairs, weft.ffi.Tensor):
         return _with_elements(pairs, _COMPLEX, pairs.dtype[1] * 2)
     return pairs.view(f"complex{16 * pairs.itemsize}")[..., 0]
 
 
-def _with_elements(tensor: Tensor, code: int, bits: int) -> Tensor:
+def _with_elements(tensor: weft.ffi.Tensor, code: int, bits: int) -> weft.ffi.Tensor:
     """Views the memory with elements of another DLPack type."""
-    return from_dlpack(_native.export_as(tensor, code, bits, max_version=(1, 1)))
+    return weft.ffi.from_dlpack(_native.export_as(tensor, code, bits, max_version=(1, 1)))
 
 
 def _checked(x: Any, name: str, *, has_pairs: bool) -> ArrayInfo:

@@ -12,22 +12,15 @@ from math import gcd, prod
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, SupportsIndex, cast
 
-from weft.arguments.constant import Constexpr
-from weft.arguments.tensor_spec import MAX_RANK, Tensor
+import weft
 from weft.config import overrides
-from weft.dialects.simt.memory import VECTOR_BYTES
-from weft.driver.memory import empty
 from weft.errors import brief
-from weft.ffi.data_type import DataType
-from weft.ffi.tensor import Tensor as HostTensor
-from weft.ffi.tensor import from_dlpack
 from weft.runtime.warmup import running
-from weft.types.dtype import f64, i32, i64
+from weft.types.dims import MAX_RANK
+from weft.types.launch_limits import VECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-
-    from weft.types.dtype import DType
 
     # As type checkers see the parameters of kernels.
     Array = Any
@@ -36,7 +29,13 @@ if TYPE_CHECKING:
     Int32 = Any
     Int64 = Any
 else:
-    Array, Constant, Float64, Int32, Int64 = Tensor, Constexpr, f64, i32, i64
+    Array, Constant, Float64, Int32, Int64 = (
+        weft.Tensor,
+        weft.Constexpr,
+        weft.f64,
+        weft.i32,
+        weft.i64,
+    )
 
 
 class ArrayInfo(NamedTuple):
@@ -54,7 +53,7 @@ class ArrayInfo(NamedTuple):
 
     array: Any
     shape: tuple[int, ...]
-    dtype: DType
+    dtype: weft.DType
     type_name: str
     device: Any
     strides: tuple[int, ...]
@@ -141,7 +140,7 @@ class Scalar(NamedTuple):
         return dtype(self.bits if self.real is None else self.real)
 
 
-def number_of(value: object, name: str, dtype: DType) -> Scalar:
+def number_of(value: object, name: str, dtype: weft.DType) -> Scalar:
     """Validates a number for elements of a type.
 
     Raises:
@@ -190,12 +189,12 @@ def number(value: object, name: str) -> float:
 
 
 @cache
-def element_type(dtype: DataType) -> tuple[DType | None, str]:
+def element_type(dtype: weft.ffi.DataType) -> tuple[weft.DType | None, str]:
     """Weft's element type, or None, and its name in array libraries."""
-    return DataType(dtype).weft, DataType(dtype).name
+    return weft.ffi.DataType(dtype).weft, weft.ffi.DataType(dtype).name
 
 
-def tensor_of(array: object, name: str) -> HostTensor:
+def tensor_of(array: object, name: str) -> weft.ffi.Tensor:
     """The memory of an argument.
 
     Raises:
@@ -203,7 +202,7 @@ def tensor_of(array: object, name: str) -> HostTensor:
         ValueError: if the memory needs interpretation, such as a negative view's.
     """
     try:
-        return from_dlpack(array)
+        return weft.ffi.from_dlpack(array)
     except (TypeError, ValueError) as error:
         reason = str(error)
         if reason.startswith("from_dlpack: "):
@@ -264,7 +263,7 @@ def describe_vector(source: ArrayInfo, name: str, vector: object) -> ArrayInfo:
 def output(
     like: ArrayInfo,
     shape: Sequence[int],
-    dtype: DType,
+    dtype: weft.DType,
     type_name: str,
     out: object = None,
     itself: Collection[str] = (),
@@ -369,7 +368,7 @@ def _steps(array: ArrayInfo) -> list[tuple[int, int]]:
 def checked_output(
     like: ArrayInfo,
     shape: Sequence[int],
-    dtype: DType,
+    dtype: weft.DType,
     type_name: str,
     out: object,
     name: str = "out",
@@ -421,13 +420,13 @@ def _may_overlap_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 def maker_of(array: Any) -> Callable[[], Any]:
     """An allocator of arrays like another one: its library, shape, type and device."""
-    tensor = from_dlpack(array)
+    tensor = weft.ffi.from_dlpack(array)
     return _maker(type(array), tensor.shape, *element_type(tensor.dtype), tensor.device)
 
 
-def _new(like: ArrayInfo, shape: tuple[int, ...], dtype: DType, type_name: str) -> Any:
+def _new(like: ArrayInfo, shape: tuple[int, ...], dtype: weft.DType, type_name: str) -> Any:
     warmup = running() if overrides() else None
-    if warmup is not None and isinstance(like.array, HostTensor):
+    if warmup is not None and isinstance(like.array, weft.ffi.Tensor):
         return warmup.array(shape, dtype, tuple(like.device))
     return _maker(type(like.array), shape, dtype, type_name, like.device)()
 
@@ -449,7 +448,7 @@ def _maker(kind: Any, shape: tuple[int, ...], dtype: Any, type_name: str, device
     place = str(device)
 
     def make() -> Any:
-        made = empty(shape, dtype, place)
+        made = weft.empty(shape, dtype, place)
         return made if isinstance(made, kind) else made.to(kind)
 
     return make

@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import weft
 from weft.config import overrides
 from weft.driver.device import device_properties
 from weft.runtime.warmup import running
@@ -13,7 +14,6 @@ from weft.types.capabilities import capabilities as known_capabilities
 from weft.types.capabilities import capabilities_of
 
 if TYPE_CHECKING:
-    from weft.ffi.device import Device
     from weft.types.capabilities import Capabilities
 
 
@@ -34,7 +34,7 @@ class DeviceInfo(NamedTuple):
     shared_bytes: int
 
 
-def device_info(device: Device) -> DeviceInfo:
+def device_info(device: weft.ffi.Device) -> DeviceInfo:
     """The facts of a device, or of the GPU for which `weft.warmup` compiles."""
     warmup = running() if device.type == "cuda" and overrides() else None
     if warmup is not None and warmup.architecture is not None:
@@ -43,7 +43,7 @@ def device_info(device: Device) -> DeviceInfo:
 
 
 @cache
-def _known(device: Device) -> DeviceInfo:
+def _known(device: weft.ffi.Device) -> DeviceInfo:
     if device.type != "cuda":
         return DeviceInfo((0, 0), 0, 0)
     found = device_properties(device.index)
@@ -54,12 +54,12 @@ def _known(device: Device) -> DeviceInfo:
     )
 
 
-def capabilities(device: Device) -> Capabilities:
+def capabilities(device: weft.ffi.Device) -> Capabilities:
     """Features of a GPU; the CPU, for which other kernels are chosen, has none."""
     version = device_info(device).capability
     return capabilities_of(version) if version > (0, 0) else _WITHOUT_FEATURES
 
 
-def multiprocessors_of(device: Device) -> int:
+def multiprocessors_of(device: weft.ffi.Device) -> int:
     """The multiprocessors of a GPU, or 0 for the CPU."""
     return device_info(device).multiprocessors

@@ -10,11 +10,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.driver.device import synchronize
-from weft.driver.memory import copy, empty
-from weft.ffi.data_type import DataType
-from weft.ffi.tensor import Tensor, from_dlpack
-from weft.types.dtype import i32, i64, u32, u64
+import weft
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +33,7 @@ def with_jax(
     def memory_of(value: Any) -> Any:
         if not isinstance(value, jax.Array):
             return value
-        return from_dlpack(value.block_until_ready())
+        return weft.ffi.from_dlpack(value.block_until_ready())
 
     result: Any = function(
         *map(memory_of, arguments),
@@ -52,9 +48,9 @@ def with_jax(
 
 
 def _given_back(result: Any, kind: Any) -> Any:
-    if not isinstance(result, Tensor):
+    if not isinstance(result, weft.ffi.Tensor):
         return result
-    synchronize(str(result.device))
+    weft.synchronize(str(result.device))
     return result.to(kind)
 
 
@@ -65,19 +61,19 @@ def _check_precision(result: Any) -> None:
         OverflowError: for integers beyond 32 bits.
     """
     jax: Any = sys.modules["jax"]
-    if jax.config.jax_enable_x64 or not isinstance(result, Tensor) or 0 in result.shape:
+    if jax.config.jax_enable_x64 or not isinstance(result, weft.ffi.Tensor) or 0 in result.shape:
         return
-    kind = DataType(result.dtype).weft
-    if kind not in (i64, u64):
+    kind = weft.ffi.DataType(result.dtype).weft
+    if kind is None or kind not in (weft.i64, weft.u64):
         return
-    narrow = i32 if kind is i64 else u32
-    lowest = -(1 << 31) if narrow is i32 else 0
+    narrow = weft.i32 if kind is weft.i64 else weft.u32
+    lowest = -(1 << 31) if narrow is weft.i32 else 0
     extremes: Any = (result,)
     if result.shape:  # two numbers are copied from the device, not the sums
         kernels: Any = import_module("weft.kernels")
         extremes = kernels.min(result), kernels.max(result)
     for extreme in extremes:
-        number = int(copy(empty((), kind, "cpu"), extreme).item())
+        number = int(weft.copy(weft.empty((), kind, "cpu"), extreme).item())
         if not lowest <= number < lowest + (1 << 32):
             raise OverflowError(
                 f"the result has {number}, an {kind} that {narrow} cannot hold, and JAX has no 64-bit types now: "

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+import weft
 from weft import _native
-from weft.driver.memory import empty
-from weft.ffi.data_type import DataType
-from weft.ffi.tensor import Tensor, from_dlpack
 from weft.kernels.host.arrays import checked_output, describe, refuse_overlap, tensor_of
-from weft.types.dtype import u8, u16, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_WORDS: Final = {8: u8, 16: u16, 32: u32, 64: u64}
+_WORDS: Final = {8: weft.u8, 16: weft.u16, 32: weft.u32, 64: weft.u64}
 _UNSIGNED: Final = 1  # DLPack's code
 _HALVED: Final = 128  # bits of an element that is two words
 
@@ -34,9 +31,9 @@ class Words(NamedTuple):
         bits: of a word.
     """
 
-    array: Tensor
+    array: weft.ffi.Tensor
     shape: tuple[int, ...]
-    dtype: DataType
+    dtype: weft.ffi.DataType
     bits: int
 
     @property
@@ -46,7 +43,7 @@ class Words(NamedTuple):
 
     def output(
         self, shape: Sequence[int], out: Any, x: Any, *, may_be_same: bool
-    ) -> tuple[Any, Tensor]:
+    ) -> tuple[Any, weft.ffi.Tensor]:
         """Validates the user's output, or allocates one of x's library; returns it and its words.
 
         Raises:
@@ -55,16 +52,16 @@ class Words(NamedTuple):
         whole = tuple(shape)
         if out is None:
             pair: tuple[int, ...] = self.array.shape[self.rank :]
-            words = empty([*whole, *pair], _WORDS[self.bits], str(self.array.device))
+            words = weft.empty([*whole, *pair], _WORDS[self.bits], str(self.array.device))
             code, bits, _ = self.dtype
-            made = from_dlpack(_native.export_as(words, code, bits, max_version=(1, 1)))
+            made = weft.ffi.from_dlpack(_native.export_as(words, code, bits, max_version=(1, 1)))
             kind = cast("type[Any]", type(x))
             return made if isinstance(made, kind) else made.to(kind), words
         source = describe(self.array, "x")
         found = words_of(out, "out")
         if found is None or found.dtype != self.dtype:
             raise TypeError(
-                f"out has elements of {DataType(tensor_of(out, 'out').dtype).name}, expected {self.dtype.name}"
+                f"out has elements of {weft.ffi.DataType(tensor_of(out, 'out').dtype).name}, expected {self.dtype.name}"
             )
         if found.shape != whole:
             raise ValueError(f"out has shape {found.shape}, expected {whole}")
@@ -83,7 +80,7 @@ def words_of(array: Any, name: str) -> Words | None:
         ValueError: if it has no dimension.
     """
     tensor = tensor_of(array, name)
-    dtype = DataType(tensor.dtype)
+    dtype = weft.ffi.DataType(tensor.dtype)
     if dtype.weft is not None and not dtype.weft.is_complex:
         return None
     bits = dtype.bits
@@ -94,5 +91,5 @@ def words_of(array: Any, name: str) -> Words | None:
         )
     if not tensor.shape:
         raise ValueError(f"{name} has no dimension, expected one or more")
-    words = from_dlpack(_native.export_as(tensor, _UNSIGNED, size, max_version=(1, 1)))
+    words = weft.ffi.from_dlpack(_native.export_as(tensor, _UNSIGNED, size, max_version=(1, 1)))
     return Words(words, tensor.shape, dtype, size)

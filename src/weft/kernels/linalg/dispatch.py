@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import weft
 from weft.kernels.host.arrays import ArrayInfo, describe
 from weft.kernels.host.devices import capabilities, multiprocessors_of
 from weft.kernels.host.dispatch_cache import Call, View
@@ -18,7 +19,6 @@ from weft.kernels.linalg.epilogue import Epilogue
 from weft.kernels.linalg.operands import Layout, layout_of, suits_tma, transposed
 from weft.kernels.linalg.problem import GemmProblem
 from weft.kernels.linalg.split_k import num_splits_for
-from weft.types.dtype import f32, f64
 
 
 def run(problem: GemmProblem) -> Any:
@@ -45,7 +45,7 @@ def _choose(problem: GemmProblem, a: Layout, b: Layout, views: list[View]) -> Ca
     left, right, c, epilogue, offsets, scales = problem
     machine, itemsize = capabilities(left.device), left.dtype.itemsize
     has_terms = left.size and right.size  # there are no tensor maps of empty arrays
-    if has_terms and machine.mma and itemsize <= 2 and c.dtype is not f64:
+    if has_terms and machine.mma and itemsize <= 2 and c.dtype is not weft.f64:
         # Groups along K begin anywhere: no vectors along K.
         is_along_k = offsets is not None and len(right.shape) == 2
         may_copy = not is_along_k or (a.is_transposed and not b.is_transposed)
@@ -54,9 +54,9 @@ def _choose(problem: GemmProblem, a: Layout, b: Layout, views: list[View]) -> Ca
         if itemsize == 2:
             return _sm80_call(problem, a, b, may_copy=may_copy)
     is_wide = min(c.shape[-2:]) > gemm_simt.FEW
-    if left.dtype is f32 and machine.mma and is_wide and a.is_contiguous and b.is_contiguous:
+    if left.dtype is weft.f32 and machine.mma and is_wide and a.is_contiguous and b.is_contiguous:
         return _f32_call(problem, a, b)
-    config = gemm_simt.simt_config(left.dtype is f64, c.shape, machine.number == 0)
+    config = gemm_simt.simt_config(left.dtype is weft.f64, c.shape, machine.number == 0)
     k_major = left.strides[-1] == 1, right.strides[-2] == 1 and right.strides[-1] != 1
     splits = _num_splits(
         problem, config.bm, config.bn, config.min_blocks, gemm_simt.MIN_K_PER_SPLIT
@@ -151,7 +151,7 @@ def _num_splits(
     a, b, c = problem.a, problem.b, problem.c
     if problem.offsets is not None:
         return None
-    moved = 2 * (8 if a.dtype is f64 else 4) * c.size
+    moved = 2 * (8 if a.dtype is weft.f64 else 4) * c.size
     max_splits = 2 * a.dtype.itemsize * (a.size + b.size) // max(moved, 1)
     blocks = blocks_per_multiprocessor * multiprocessors_of(a.device)
     tiles = -(-c.shape[-2] // bm) * -(-c.shape[-1] // bn) * math.prod(c.shape[:-2])

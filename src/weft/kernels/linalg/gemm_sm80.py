@@ -20,7 +20,6 @@ from weft.kernels.linalg.scheduler import (
     tile_counts,
 )
 from weft.kernels.linalg.split_k import NO_SPLIT, Split, reduce_splits, split_work
-from weft.profiler import Profiler
 
 BM: Final = 128
 BN: Final = 128
@@ -48,7 +47,7 @@ def gemm_kernel(
     profiled: weft.Constexpr[bool] = False,
 ) -> None:
     """A block computes one tile; A is stored as (m, k) or (k, m), B as (n, k) or (k, n), matrices or stacks."""
-    p = Profiler(groups=[f"warp {i}" for i in range(THREADS // 32)], enabled=profiled)
+    p = weft.profiler.Profiler(groups=[f"warp {i}" for i in range(THREADS // 32)], enabled=profiled)
     p.init(weft.warp_id(), weft.lane_id() == 0)
     a_ring = stages_of(a.dtype, BM, a_k_major)
     b_ring = stages_of(a.dtype, BN, b_k_major)

@@ -25,7 +25,6 @@ from weft.kernels.linalg.scheduler import (
     tile_counts,
 )
 from weft.kernels.linalg.split_k import NO_SPLIT, Split, reduce_splits, split_work
-from weft.profiler import Profiler
 
 OUT_OF_BOUNDS: Final = 1 << 30  # beyond the columns of any matrix
 
@@ -69,7 +68,7 @@ def gemm_kernel(
         c_tiles = weft.shared((consumers, 2, 64, 64), c_dtype, swizzle=128)
     partials = partial_sums(config)
     role, leader = weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
-    p = Profiler(groups=("load", "multiply 0", "multiply 1"), enabled=config.profiled)
+    p = weft.profiler.Profiler(groups=("load", "multiply 0", "multiply 1"), enabled=config.profiled)
     p.init(role, leader)
 
     if role == 0 and leader:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import weft
 from weft.errors import brief
-from weft.ffi.data_type import DataType
 from weft.kernels.host.arrays import ArrayInfo, describe, element_type, output
 from weft.kernels.linalg.epilogue import IDENTITY, Activation, Epilogue, epilogue_of
 from weft.kernels.linalg.operands import SCALE_BLOCK, UNSCALED, Scales, operand
-from weft.types.dtype import DType, f32, i32
 
 if TYPE_CHECKING:
     from weft.kernels.host.autograd import ElementType
@@ -74,12 +73,12 @@ def gemm_problem(
     else:
         shape, groups = (m, n), right.shape[0]
         bias_shape = groups, n
-        _expect(left, offsets, "offsets", (groups + 1,), i32, "the bounds of b's groups")
+        _expect(left, offsets, "offsets", (groups + 1,), weft.i32, "the bounds of b's groups")
     if scales.a is not None:
         blocks, each = -(-k // SCALE_BLOCK), "one for each block"
-        _expect(left, scales.a, "scale_a", (*stack, m, blocks), f32, each)
+        _expect(left, scales.a, "scale_a", (*stack, m, blocks), weft.f32, each)
         shape_b = (*right.shape[:-2], blocks, -(-n // SCALE_BLOCK))
-        _expect(left, scales.b, "scale_b", shape_b, f32, each)
+        _expect(left, scales.b, "scale_b", shape_b, weft.f32, each)
     _expect(left, bias, "bias", bias_shape)
     _expect(left, residual, "residual", shape)
     epilogue = epilogue_of(bias, activation, residual, alpha, beta)
@@ -113,7 +112,7 @@ def _expect(
     array: object,
     name: str,
     shape: tuple[int, ...],
-    dtype: DType | None = None,
+    dtype: weft.DType | None = None,
     reason: str = "",
 ) -> None:
     """Raises an error unless an array is None, or has the shape, the device of `like` and the type, any float's."""
@@ -121,7 +120,7 @@ def _expect(
         return
     found = describe(array, name, is_float=dtype is None)
     if dtype is not None and found.dtype is not dtype:
-        expected = "int32" if dtype is i32 else "float32"
+        expected = "int32" if dtype is weft.i32 else "float32"
         raise TypeError(f"{name} has elements of {found.type_name}, expected {expected}")
     if found.shape != shape:
         why = f": {reason}" if reason else ""
@@ -130,7 +129,7 @@ def _expect(
         raise ValueError(f"{name} is on {found.device}, expected {like.device}")
 
 
-def result_type(left: ArrayInfo, dtype: ElementType, out: Any) -> tuple[DType, str]:
+def result_type(left: ArrayInfo, dtype: ElementType, out: Any) -> tuple[weft.DType, str]:
     """The element type of a result, and its name in array libraries."""
     if dtype is not None:
         return named_type(dtype)
@@ -138,15 +137,17 @@ def result_type(left: ArrayInfo, dtype: ElementType, out: Any) -> tuple[DType, s
         found = describe(out, "out", is_float=True)
         return found.dtype, found.type_name
     if left.dtype.is_float8:
-        return element_type(DataType("bfloat16"))  # type: ignore[return-value]
+        return element_type(weft.ffi.DataType("bfloat16"))  # type: ignore[return-value]
     return left.dtype, left.type_name
 
 
-def named_type(dtype: ElementType) -> tuple[DType, str]:
+def named_type(dtype: ElementType) -> tuple[weft.DType, str]:
     """The element type that a user has named, and its name in array libraries."""
     try:
         name = str(getattr(dtype, "__name__", dtype)).rpartition(".")[-1]
-        kind, name = element_type(DataType(dtype if isinstance(dtype, DType) else name))
+        kind, name = element_type(
+            weft.ffi.DataType(dtype if isinstance(dtype, weft.DType) else name)
+        )
     except (TypeError, ValueError):
         raise TypeError(f"dtype is {brief(dtype)}, expected a type of floats") from None
     if kind is None or not kind.is_float or kind.is_float8:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import weft
 from weft.errors import brief
@@ -24,9 +24,6 @@ from weft.kernels.host.autograd import (
     vjp,
 )
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-
-if TYPE_CHECKING:
-    from weft.types.dtype import DType
 
 _ROOT_HALF: Final = math.sqrt(0.5)
 _ROOT_2_OVER_PI: Final = math.sqrt(2 / math.pi)
@@ -329,7 +326,7 @@ _FORMS: Final = {
 }
 
 
-def _form(approximate: str, dtype: DType) -> tuple[Any, Any]:
+def _form(approximate: str, dtype: weft.DType) -> tuple[Any, Any]:
     """The function and its derivative."""
     if approximate not in _FORMS:
         raise ValueError(f"approximate is {brief(approximate)}, expected 'none' or 'tanh'")

@@ -12,7 +12,6 @@ import sys
 from typing import Any, Final
 
 import weft
-from weft.ffi.data_type import DataType
 from weft.kernels.device.cluster_reduce import cluster_barriers, fold
 from weft.kernels.device.row import (
     elements,
@@ -187,7 +186,7 @@ def _given(logits: Any, target: Any) -> tuple[ArrayInfo, tuple[int, ...]]:
 
 
 def _loss_type(source: ArrayInfo) -> Any:
-    return element_type(DataType("float64" if source.dtype is weft.f64 else "float32"))
+    return element_type(weft.ffi.DataType("float64" if source.dtype is weft.f64 else "float32"))
 
 
 @weft.jit

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import weft
-from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.errors import brief
 from weft.kernels.device.row import aligned, elements, put_elements, sum_type
 from weft.kernels.host.arrays import (
@@ -29,6 +28,7 @@ from weft.kernels.host.arrays import (
 from weft.kernels.host.autograd import differentiable, like_first
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch_except
 from weft.primitives.philox import words
+from weft.types.launch_limits import VECTOR_BYTES
 
 if TYPE_CHECKING:
     Seed = Any

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import weft
-from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.kernels.device.cluster_reduce import cluster_barriers, fold, reduce_row
 from weft.kernels.device.row import (
     ROWS,
@@ -69,7 +68,7 @@ from weft.kernels.host.autograd import (
 )
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.kernels.nn.activation import check_alike
-from weft.types.launch_limits import WARP_SIZE
+from weft.types.launch_limits import VECTOR_BYTES, WARP_SIZE
 
 _LIMITS: Final = RowLimits(items=32, threads=1024, streams_from=32768, arrays=1)
 

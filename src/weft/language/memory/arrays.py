@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import i64
 from weft.arguments.scalar import numpy_dtype
 from weft.dialects.builder import constant_integer
 from weft.dialects.simt.memory import (
-    VECTOR_BYTES,
     AllocaOp,
     DynamicSharedOp,
     GlobalScratchOp,
@@ -28,7 +27,6 @@ from weft.dialects.simt.memory import (
 )
 from weft.dialects.simt.types import (
     DYNAMIC,
-    MAX_RANK,
     SWIZZLED_ALIGNMENT,
     SWIZZLES,
     TILE_ALIGNMENT,
@@ -44,8 +42,9 @@ from weft.language.numbers.operators import compare
 from weft.language.operation import operation
 from weft.language.values import Scalar, Stream, Tensor, describe, item_text
 from weft.types import dtype as types
+from weft.types.dims import MAX_RANK
 from weft.types.dtype import DType
-from weft.types.launch_limits import MOST_SHARED_BYTES, MOST_THREADS
+from weft.types.launch_limits import MOST_SHARED_BYTES, MOST_THREADS, VECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,6 @@ from weft.dialects.nvgpu.inline_ptx import PrefetchOp
 from weft.dialects.simt.memory import (
     LOAD_CACHES,
     STORE_CACHES,
-    VECTOR_BYTES,
     LoadVectorOp,
     StoreVectorOp,
     ViewOp,
@@ -32,6 +31,7 @@ from weft.language.numbers.promises import factor_of, stride_factor
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
+from weft.types.launch_limits import VECTOR_BYTES
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue

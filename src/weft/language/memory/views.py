@@ -16,7 +16,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
 
 from weft.dialects.simt.memory import AddressOp, ReshapeOp, ViewOp
-from weft.dialects.simt.types import DYNAMIC, MAX_RANK, UNBOUNDED, TensorType
+from weft.dialects.simt.types import DYNAMIC, UNBOUNDED, TensorType
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.debug import emit_assert
@@ -44,6 +44,7 @@ from weft.language.numbers.promises import dim_divisor, offset_multiple, stride_
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe, item_text, shape_text
 from weft.types import dtype as types
+from weft.types.dims import MAX_RANK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

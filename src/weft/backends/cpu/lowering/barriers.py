@@ -42,9 +42,8 @@ from weft.dialects.nvgpu.threads import (
     StAsyncOp,
 )
 from weft.dialects.simt.kernel import kernel_of
-from weft.dialects.simt.memory import VECTOR_BYTES
 from weft.dialects.simt.types import TensorType
-from weft.types.launch_limits import WARP_SIZE
+from weft.types.launch_limits import VECTOR_BYTES, WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
