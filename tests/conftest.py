@@ -11,8 +11,11 @@ import ctypes
 import functools
 import gc
 import importlib.util
+import inspect
+import itertools
 import os
 import sys
+from typing import Any
 
 import pytest
 
@@ -22,6 +25,7 @@ os.environ.setdefault("WEFT_NO_CACHE", "1")
 CI = os.environ.get("CI", "") not in ("", "0", "false")
 WITH_TORCH = os.environ.get("WEFT_TEST_TORCH", "") not in ("", "0")
 WITH_JAX = os.environ.get("WEFT_TEST_JAX", "") not in ("", "0")
+SEPARATE = os.environ.get("SEPARATE", "") not in ("", "0")
 # A skip whose reason begins with one of these is allowed in CI.
 ALLOWED_IN_CI = ("needs a GPU", "needs gdb", "needs another")
 
@@ -55,6 +59,76 @@ def order(item: pytest.Item) -> tuple[bool, bool]:
     """
     forks = not {"in_child", "on_fake"}.isdisjoint(vars(getattr(item, "module", None) or item))
     return item.get_closest_marker("slow") is None, not forks
+
+
+def cases_of(test: Any) -> list[dict[str, object]] | None:
+    """The arguments of each case of a test, or None where a case needs more than its arguments."""
+    marks = [m for m in getattr(test, "pytestmark", ()) if m.name == "parametrize"]
+    if not marks or any(set(m.kwargs) - {"ids"} for m in marks):
+        return None
+    columns: list[list[dict[str, object]]] = []
+    for mark in marks:
+        given, rows = mark.args
+        names = [n.strip() for n in given.split(",")] if isinstance(given, str) else list(given)
+        # As in pytest, a row is a tuple where there are several names or they are given as a tuple.
+        single = isinstance(given, str) and len(names) == 1
+        column: list[dict[str, object]] = []
+        for row in rows:
+            parameters = isinstance(row, type(pytest.param()))
+            if parameters and row.marks:
+                return None
+            values = row.values if parameters else (row,) if single else row
+            column.append(dict(zip(names, values, strict=True)))
+        columns.append(column)
+    cases = [
+        {k: v for part in parts for k, v in part.items()} for parts in itertools.product(*columns)
+    ]
+    return cases if set(inspect.signature(test).parameters) == set().union(*cases) else None
+
+
+def joined(test: Any, cases: list[dict[str, object]]) -> Any:
+    """A test that runs all cases and reports all that fail: pytest takes 4 ms for a test of its own."""
+
+    def run() -> None:
+        failures: dict[str, BaseException] = {}
+        for case in cases:
+            try:
+                test(**case)
+            except (Exception, pytest.fail.Exception) as failure:
+                failures[", ".join(f"{name}={value!r:.60}" for name, value in case.items())] = (
+                    failure
+                )
+        if failures:
+            lines = [
+                f"{case}: {type(f).__name__}: {f}".partition("\n")[0]
+                for case, f in failures.items()
+            ]
+            first = next(iter(failures.values()))
+            raise AssertionError(
+                f"{len(failures)} of {len(cases)} cases:\n" + "\n".join(lines)
+            ) from first
+
+    run.__name__ = test.__name__
+    run.__doc__ = test.__doc__
+    run.__module__ = test.__module__
+    vars(run)["__wrapped__"] = test
+    vars(run)["__signature__"] = inspect.Signature()
+    vars(run)["pytestmark"] = [m for m in test.pytestmark if m.name != "parametrize"]
+    return run
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: Any
+) -> pytest.Item | None:
+    """Join the cases of tests marked so; `SEPARATE=1` leaves each a test."""
+    if not name.startswith("test_") or not isinstance(collector, pytest.Module) or SEPARATE:
+        return None
+    own = any(mark.name == "joined" for mark in getattr(obj, "pytestmark", ()))
+    if not own and not collector.get_closest_marker("joined"):
+        return None
+    cases = cases_of(obj)
+    return cases and pytest.Function.from_parent(collector, name=name, callobj=joined(obj, cases))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,6 +8,8 @@ import pytest
 from weft import config as module
 from weft.config import config, misspelled_variables, override, variables
 
+pytestmark = pytest.mark.joined
+
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch):

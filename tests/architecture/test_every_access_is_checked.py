@@ -10,6 +10,8 @@ from weft.dialects.nvgpu import NVGPU
 from weft.dialects.simt import SIMT
 from weft.passes import check_accesses, instrument_memory
 
+pytestmark = pytest.mark.joined
+
 OPERATIONS = [*SIMT.operations, *NVGPU.operations]
 # The language's name of an operation → why it has no check of its own.
 ORDERS = "orders accesses, or waits, and reaches no array"

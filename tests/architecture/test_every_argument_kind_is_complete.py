@@ -12,6 +12,8 @@ from weft.arguments.base import ArgumentKind
 from weft.arguments.signature import ARGUMENT_KINDS
 from weft.ffi_wrapper import DECODERS
 
+pytestmark = pytest.mark.joined
+
 kinds = pytest.mark.parametrize("kind", ARGUMENT_KINDS, ids=lambda kind: kind.__name__)
 
 

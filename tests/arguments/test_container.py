@@ -22,6 +22,8 @@ from weft.types.dtype import f32, i32, i64
 if TYPE_CHECKING:
     import decimal
 
+pytestmark = pytest.mark.joined
+
 
 class Pair(NamedTuple):
     a: Tensor[f32, ("n",)]

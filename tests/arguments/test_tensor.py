@@ -15,6 +15,8 @@ from weft.types import dtype as types
 from weft.types.device import CPU, CUDA
 from weft.types.dims import Dim, sym
 
+pytestmark = pytest.mark.joined
+
 F32 = types.f32
 
 

@@ -13,6 +13,8 @@ from weft.errors import SignatureError
 from weft.types import dtype as types
 from weft.types.dims import MAX_RANK, Dim, sym
 
+pytestmark = pytest.mark.joined
+
 F32 = types.f32
 
 TEXTS = {

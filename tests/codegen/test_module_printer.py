@@ -15,6 +15,8 @@ from weft.codegen.llvm.optimize import parse
 from weft.codegen.tables import LIBRARY
 from weft.errors import InternalCompilerError
 
+pytestmark = pytest.mark.joined
+
 
 def printer() -> ModulePrinter:
     return ModulePrinter(host_machine().target, KERNEL_ROWS, {}, LIBRARY)

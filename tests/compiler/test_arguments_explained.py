@@ -8,6 +8,8 @@ import pytest
 
 import weft
 
+pytestmark = pytest.mark.joined
+
 
 @weft.kernel
 def copy_kernel(a, b):

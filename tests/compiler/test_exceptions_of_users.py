@@ -18,6 +18,8 @@ from weft.backends.cuda import toolchain
 from weft.blame import limit_reached
 from weft.compiler import pipeline
 
+pytestmark = pytest.mark.joined
+
 NAMESPACE = {"__name__": "weft.slow", "os": os, "signal": signal}
 exec(
     "def slow(*_arguments, **_keywords):\n    signal.raise_signal(signal.SIGALRM)\n"

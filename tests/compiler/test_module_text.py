@@ -9,6 +9,8 @@ from xdsl.dialects import arith
 from weft.compiler.module_text import module_text, parse_module
 from weft.dialects.flow import walk
 
+pytestmark = pytest.mark.joined
+
 BEGIN = """
   %a = arith.constant 1 : i32
   %b = arith.constant 1 : i64

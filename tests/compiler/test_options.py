@@ -19,6 +19,8 @@ from weft.compiler.options import (
 from weft.config import SANITIZER_CHECKS, SANITIZER_DEFECTS, SANITIZER_MODES, config, override
 from weft.errors import OptionError
 
+pytestmark = pytest.mark.joined
+
 VALUES = {
     "--executor": "context",
     "--target": "cuda",

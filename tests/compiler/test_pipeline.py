@@ -20,6 +20,8 @@ from weft.config import override
 from weft.dialects.context import make_context
 from weft.dialects.simt.kernel import KernelOp, ReturnOp
 
+pytestmark = pytest.mark.joined
+
 F32 = weft.Tensor[weft.f32, ("n",)]
 factor = 2.0
 

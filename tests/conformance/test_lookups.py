@@ -16,6 +16,8 @@ import pytest
 import weft
 from tests.conformance.harness import run_threads
 
+pytestmark = pytest.mark.joined
+
 FOUND = {
     "{3: 1, 1: 9}.get(out[0], 7)": 9,
     "{3: 1}.get(out[0], 7)": 7,

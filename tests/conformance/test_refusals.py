@@ -12,6 +12,8 @@ import pytest
 import weft
 from tests.conformance.harness import Exported, define
 
+pytestmark = pytest.mark.joined
+
 
 @weft.kernel
 def add_one_kernel(a: weft.Tensor, b: weft.Tensor):

@@ -12,6 +12,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from tests.dialects.test_simt_text import generic, parsed
 from weft.dialects.nvgpu.tensor_map import MOST_BOX, TensorMapType
 
+pytestmark = pytest.mark.joined
+
 MATRIX = "!simt.tensor<bf16, [?, 64], inner, global, dims 32, offsets 64, align 16>"
 MAP = "!nvgpu.tensor_map<bf16, [128, 64], swizzle 128>"
 TEXT = f"""builtin.module {{

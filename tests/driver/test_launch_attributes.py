@@ -37,6 +37,8 @@ from weft.driver.launch_attributes import (
 )
 from weft.errors import CudaError
 
+pytestmark = pytest.mark.joined
+
 # One of each, with the bytes that the driver's union holds, written out by hand.
 EXAMPLES: list[tuple[LaunchAttribute, str]] = [
     (

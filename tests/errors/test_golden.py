@@ -7,6 +7,8 @@ import pytest
 
 from tests.errors.golden import CASES, message_of, read_cases
 
+pytestmark = pytest.mark.joined
+
 ALL = [(path.stem, case) for path in sorted(CASES.glob("*.txt")) for case in read_cases(path)]
 
 

@@ -9,6 +9,8 @@ import pytest
 from tests.conformance.harness import define
 from weft.errors import CompileError
 
+pytestmark = pytest.mark.joined
+
 PROGRAM = """
 @weft.kernel
 def kernel(a: weft.Tensor, n: weft.i32):

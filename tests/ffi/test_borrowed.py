@@ -14,6 +14,8 @@ import tvm_ffi
 
 from weft import ffi
 
+pytestmark = pytest.mark.joined
+
 KEPT = "valid for one call only and cannot be kept"
 
 

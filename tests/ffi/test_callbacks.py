@@ -14,6 +14,8 @@ import pytest
 from tests.ffi.building import run_python
 from weft import ffi
 
+pytestmark = pytest.mark.joined
+
 ARGUMENTS = [
     None,
     True,

@@ -20,6 +20,8 @@ from tests.native.callee import library as callee
 from tests.native.test_tensor_protocols import Producer, new_capsule
 from weft import _native, ffi
 
+pytestmark = pytest.mark.joined
+
 
 def layouts():
     base = np.arange(120.0).reshape(4, 5, 6)

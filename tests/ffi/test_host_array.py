@@ -25,6 +25,8 @@ from tests.native.test_tensor_protocols import Producer
 from weft import _native, ffi
 from weft.types.dtype import DTYPES
 
+pytestmark = pytest.mark.joined
+
 LETTERS = {
     "bool_": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "l", "u8": "B", "u16": "H", "u32": "I", "u64": "L",
     "f16": "e", "f32": "f", "f64": "d",

@@ -17,6 +17,8 @@ import pytest
 from tests.ffi.building import build
 from weft import ffi
 
+pytestmark = pytest.mark.joined
+
 LIBRARY = ffi.load_module(build("library.cpp"))
 
 

@@ -15,6 +15,8 @@ import weft
 from tests.native.callee import planned
 from weft import ffi
 
+pytestmark = pytest.mark.joined
+
 
 def read_only() -> np.ndarray[Any, Any]:
     array = np.arange(3.0)

@@ -12,6 +12,8 @@ import pytest
 from weft import ffi
 from weft.ffi.library import find_ffi_library, open_ffi_library
 
+pytestmark = pytest.mark.joined
+
 
 @pytest.fixture(scope="module", autouse=True)
 def testing_library():

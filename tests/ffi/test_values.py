@@ -14,6 +14,8 @@ import tvm_ffi
 import weft
 from weft import ffi
 
+pytestmark = pytest.mark.joined
+
 LENGTHS = [0, 1, 6, 7, 8, 9, 63, 64, 1000]
 
 

@@ -21,6 +21,8 @@ from weft.arguments.tensor import TensorKind
 from weft.dialects.ffi.function import scalar_result
 from weft.types.dtype import bf16, f8e4m3, f16, f32, f64, i32, i64
 
+pytestmark = pytest.mark.joined
+
 
 @functools.cache
 def golden(

@@ -28,6 +28,8 @@ from weft.arguments.tensor_spec import Tensor, fake_tensor
 from weft.types import dtype as types
 from weft.types.dims import sym
 
+pytestmark = pytest.mark.joined
+
 F32 = types.f32
 
 

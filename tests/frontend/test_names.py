@@ -10,6 +10,8 @@ import pytest
 
 from weft.frontend.syntax import NameAnalysis
 
+pytestmark = pytest.mark.joined
+
 
 def parsed(text):
     return ast.parse(textwrap.dedent(text)).body

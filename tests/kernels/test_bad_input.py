@@ -17,6 +17,8 @@ from tests.kernels.calls import CALLS
 from weft import kernels
 from weft.runtime.specializations import Specializations
 
+pytestmark = pytest.mark.joined
+
 
 def shown(value: Any) -> str:
     """A value for messages of the test."""

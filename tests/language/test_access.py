@@ -17,6 +17,8 @@ from weft.language.values import Scalar
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
+pytestmark = pytest.mark.joined
+
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_an_element_is_loaded_and_stored_in_its_type(dtype):

@@ -13,6 +13,8 @@ from weft.language.memory.atomics import ATOMIC_DTYPES
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
+pytestmark = pytest.mark.joined
+
 INTEGERS = {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
 FLOATS = {"f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"}
 EXPECTED = {

@@ -11,6 +11,8 @@ from weft.language import resolve
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
+pytestmark = pytest.mark.joined
+
 PLAIN = {
     "sync_threads": "simt.barrier",
     "sync_grid": "simt.grid_barrier",

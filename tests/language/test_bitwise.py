@@ -13,6 +13,8 @@ from weft.language.numbers.operators import binary
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
+pytestmark = pytest.mark.joined
+
 INTEGERS = [dtype for dtype in DTYPES if dtype.is_integer]
 
 

@@ -18,6 +18,8 @@ from weft.language.values import Scalar
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
+pytestmark = pytest.mark.joined
+
 
 def call(trace, function, *arguments):
     return BUILTINS[function].emit(trace.builder, *arguments)

@@ -16,6 +16,8 @@ from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.numbers.convert import constant_of, default_dtype, round_to
 from weft.types import dtype as types
 
+pytestmark = pytest.mark.joined
+
 NUMPY = {
     types.f16: np.float16,
     types.bf16: ml_dtypes.bfloat16,

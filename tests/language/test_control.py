@@ -15,6 +15,8 @@ from weft.language.control import StagedRange
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES, dtype_named
 
+pytestmark = pytest.mark.joined
+
 ceil_div, where = resolve("ceil_div"), resolve("where")
 static_range, static_assert = resolve("static_range"), resolve("static_assert")
 range_ = BUILTINS[range]

@@ -14,6 +14,8 @@ from weft.language.values import Scalar
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES, dtype_named
 
+pytestmark = pytest.mark.joined
+
 INTEGERS = [dtype for dtype in DTYPES if dtype.is_integer]
 PAIRS = [(source, target) for source in DTYPES for target in DTYPES]
 

@@ -14,6 +14,8 @@ from weft.language.debug import emit_assert
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES, dtype_named
 
+pytestmark = pytest.mark.joined
+
 printf = resolve("printf")
 
 

@@ -14,6 +14,8 @@ from weft.language.values import Scalar
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
+pytestmark = pytest.mark.joined
+
 FLOATS = [types.f16, types.bf16, types.f32, types.f64]
 INTEGERS = [dtype for dtype in DTYPES if dtype.is_integer]
 ONE_OPERATION = {

@@ -15,6 +15,8 @@ from weft.language.numbers.operators import binary, compare, logical_not, unary
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
+pytestmark = pytest.mark.joined
+
 INTEGERS = [dtype for dtype in DTYPES if dtype.is_integer]
 FLOATS = [types.f16, types.bf16, types.f32, types.f64]
 each_integer = pytest.mark.parametrize("dtype", INTEGERS, ids=str)

@@ -11,6 +11,8 @@ import pytest
 import weft
 from weft.language import LANGUAGE, hint_for, other_names
 
+pytestmark = pytest.mark.joined
+
 PUBLIC = [name for name in weft.__all__ if not name.startswith("_")] + weft._namespaced_names()
 NAMESPACED = [name.rpartition(".")[2] for name in weft._namespaced_names()]
 # The names of every public module, wherever they are.

@@ -10,6 +10,8 @@ from weft.errors import TypeMismatchError
 from weft.language.numbers.operators import binary
 from weft.types import dtype as types
 
+pytestmark = pytest.mark.joined
+
 
 def wrap(number, dtype):
     number &= (1 << dtype.bits) - 1

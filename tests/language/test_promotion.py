@@ -17,6 +17,8 @@ from weft.language.numbers.convert import (
 )
 from weft.types.dtype import DTYPES, dtype_named
 
+pytestmark = pytest.mark.joined
+
 # Row: left operand. Columns: the same types, in the order of the rows. "-": an error.
 TABLE = """
 bool_   i32 i32 i32 i32 i64 i32 i32 i64 -   f16 bf16 f32 f64 f32 f32

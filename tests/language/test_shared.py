@@ -13,6 +13,8 @@ from weft.language.memory.access import attribute, load, store
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
+pytestmark = pytest.mark.joined
+
 shared, dynamic = resolve("shared"), resolve("dynamic_shared")
 ATOMIC = [
     (kind, dtype)

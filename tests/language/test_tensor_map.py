@@ -14,6 +14,8 @@ from weft.language.values import describe
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
+pytestmark = pytest.mark.joined
+
 
 def made(trace: Trace, *arguments, **keywords):
     return tensor_map.emit(trace.builder, *arguments, **keywords)

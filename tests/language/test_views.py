@@ -13,6 +13,8 @@ from weft.language.memory.views import is_part, subscript
 from weft.language.values import Scalar, Tensor, shape_text
 from weft.types import dtype as types
 
+pytestmark = pytest.mark.joined
+
 WHOLE = slice(None)
 
 

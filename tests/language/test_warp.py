@@ -12,6 +12,8 @@ from weft.language.threads import warp
 from weft.types import dtype as types
 from weft.types.dtype import DTYPES
 
+pytestmark = pytest.mark.joined
+
 SHUFFLES = ("up", "down", "xor", "idx")
 BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
 REDUCTIONS = ("sum", "min", "max", *BITWISE)

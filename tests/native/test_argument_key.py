@@ -8,6 +8,8 @@ import pytest
 
 from weft import _native
 
+pytestmark = pytest.mark.joined
+
 key = _native.argument_key
 BASE = np.zeros((8, 8), "f4")
 

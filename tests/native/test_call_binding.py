@@ -8,6 +8,8 @@ import pytest
 from tests.native.callee import library, planned
 from weft import _native
 
+pytestmark = pytest.mark.joined
+
 
 def f(a, b=2, *, c, d=4):
     """The model."""

@@ -21,6 +21,8 @@ from weft.arguments.tensor_spec import Tensor
 from weft.types import dtype as types
 from weft.types.device import device_name
 
+pytestmark = pytest.mark.joined
+
 
 @pytest.fixture(scope="module")
 def wrapped() -> Wrapped:

@@ -13,6 +13,8 @@ import pytest
 from tests.native.callee import TENSOR, foreign, library, planned
 from weft import _native
 
+pytestmark = pytest.mark.joined
+
 
 def test_plain_results_are_python_values():
     assert foreign("nothing")() is None

@@ -27,6 +27,8 @@ from tests.native.callee import (
 )
 from weft import _native
 
+pytestmark = pytest.mark.joined
+
 
 class Color(enum.IntEnum):
     """An int with a name."""

@@ -9,6 +9,8 @@ import pytest
 from tests.native.callee import CPU, CUDA, DLTensor, library, planned, seen_tensor
 from weft import _native, ffi
 
+pytestmark = pytest.mark.joined
+
 new_capsule = ctypes.pythonapi.PyCapsule_New
 new_capsule.restype = ctypes.py_object
 new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]

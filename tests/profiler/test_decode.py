@@ -17,6 +17,8 @@ from weft.profiler.perfetto import encode
 from weft.profiler.records import find_spans
 from weft.types import record_format as wire
 
+pytestmark = pytest.mark.joined
+
 FEW = settings(max_examples=60, deadline=None)
 END = 3
 

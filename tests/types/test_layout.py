@@ -15,6 +15,8 @@ from weft.arguments.tensor_spec import example_spec
 from weft.types.device import device_name, parse_device
 from weft.types.dims import LAYOUTS, contiguous_strides, layout_holds
 
+pytestmark = pytest.mark.joined
+
 
 def offsets(shape, strides):
     """Where each element lies."""
