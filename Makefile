@@ -59,6 +59,9 @@ $(stamps)/package: pyproject.toml | $(stamps)/group-build $(stamps)/group-run $(
 	@$(bin)/python tools/register_source.py
 	@touch $@
 
+native/runtime/dtypes.h: src/weft/types/dtype.py tools/write_native_types.py
+	@$(PYTHON) tools/write_native_types.py
+
 $(stamps)/native: $(native_sources) | $(stamps)/group-build $(stamps)/group-run
 	@$(tools) cmake -S . -B $(build) -G Ninja -DCMAKE_BUILD_TYPE=Release -DWEFT_WERROR=ON \
 	  -DCMAKE_MAKE_PROGRAM="$$(command -v ninja)" -DPython_EXECUTABLE=$(abspath $(bin))/python \

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ffi_library.h"
+#include "runtime/dtypes.h"
 #include "runtime/interpreter.h"
 
 namespace weft {
@@ -151,8 +152,9 @@ std::string describe_dtype(DLDataType dtype) {
     uint8_t code, bits;
     const char* name;
   };
-  static constexpr Known kKnown[] = {{6, 8, "bool_"}, {10, 8, "f8e4m3"}, {12, 8, "f8e5m2"},
-                                     {4, 16, "bf16"}, {5, 64, "c64"},    {5, 128, "c128"}};
+#define ROW(name, code, bits, xla) {code, bits, name},
+  static constexpr Known kKnown[] = {WEFT_DTYPES(ROW)};
+#undef ROW
   const std::string bits = std::to_string(dtype.bits);
   std::string name;
   for (const Known& known : kKnown) {

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "ffi_library.h"
+#include "runtime/dtypes.h"
 #include "runtime/failure.h"
 
 namespace weft {
@@ -32,10 +33,10 @@ struct FloatFormat {
 constexpr int32_t dtype_bits(int32_t code, int32_t bits) { return code | bits << 8 | 1 << 16; }
 
 constexpr FloatFormat kFormats[] = {
-    {dtype_bits(kDLFloat, 16), 5, 10, 0x7BFF, 0x7C00, 0x7E00},
-    {dtype_bits(kDLBfloat, 16), 8, 7, 0x7F7F, 0x7F80, 0x7FC0},
-    {dtype_bits(kDLFloat8_e4m3fn, 8), 4, 3, 0x7E, -1, 0x7F},
-    {dtype_bits(kDLFloat8_e5m2, 8), 5, 2, 0x7B, 0x7C, 0x7E},
+#define ROW(code, bits, exponent_bits, mantissa_bits, largest, infinity, nan, ...) \
+  {dtype_bits(code, bits), exponent_bits, mantissa_bits, largest, infinity, nan},
+    WEFT_NARROW_FLOATS(ROW)
+#undef ROW
 };
 
 const FloatFormat* find_format(int32_t dtype) {

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "ffi_library.h"
+#include "runtime/dtypes.h"
 
 namespace weft::xla {
 namespace {
@@ -43,14 +44,12 @@ DLDataType to_dlpack(DataType type) {
     uint8_t code;
     uint8_t bits;
   } kTypes[] = {
-      {1, kDLBool, 8},           {2, kDLInt, 8},      {3, kDLInt, 16},       {4, kDLInt, 32},
-      {5, kDLInt, 64},           {6, kDLUInt, 8},     {7, kDLUInt, 16},      {8, kDLUInt, 32},
-      {9, kDLUInt, 64},          {10, kDLFloat, 16},  {11, kDLFloat, 32},    {12, kDLFloat, 64},
-      {15, kDLComplex, 64},      {16, kDLBfloat, 16}, {18, kDLComplex, 128}, {19, kDLFloat8_e5m2, 8},
-      {20, kDLFloat8_e4m3fn, 8},
+#define ROW(name, code, bits, xla) {xla, code, bits},
+      WEFT_DTYPES(ROW)
+#undef ROW
   };
   for (const auto& row : kTypes) {
-    if (row.xla == static_cast<int32_t>(type)) return {row.code, row.bits, 1};
+    if (row.xla >= 0 && row.xla == static_cast<int32_t>(type)) return {row.code, row.bits, 1};
   }
   return {0, 0, 1};
 }

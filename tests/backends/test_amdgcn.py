@@ -26,6 +26,7 @@ from weft.dialects.definition import DependsOnWarps
 from weft.dialects.simt import SIMT
 from weft.dialects.simt.kernel import KernelOp
 from weft.types import dtype as types
+from weft.types.dtype import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -461,8 +462,8 @@ def compile_everywhere(dtype: str, values: list[str], statements: Sequence[str] 
     assert run_python(COVERAGE.replace("PROGRAM", repr(program))).strip() == "done"
 
 
-FLOATS = ["f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"]
-INTEGERS = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]
+FLOATS = [dtype.name for dtype in DTYPES if dtype.is_float]
+INTEGERS = [dtype.name for dtype in DTYPES if dtype.is_integer]
 
 
 @pytest.mark.slow

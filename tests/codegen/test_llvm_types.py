@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import (
     BFloat16Type,
-    Float8E4M3FNType,
-    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
 )
 
+from weft.cli.functions import numpy_type
 from weft.codegen.llvm.types import float_text, integer_text, quoted
-from weft.types.dtype import INFO
+from weft.language.ir_types import float_type
+from weft.types.dtype import DTYPES, INFO
 
 finite = st.floats(allow_nan=False, width=64)
 
@@ -53,7 +53,7 @@ def test_small_floats_are_rounded_to_nearest(value: float):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "name"), [(ml_dtypes.float8_e4m3fn, "f8e4m3"), (ml_dtypes.float8_e5m2, "f8e5m2")]
+    ("dtype", "name"), [(numpy_type(d).type, d.name) for d in DTYPES if d.is_float8]
 )
 def test_every_8_bit_float_and_what_lies_between_keeps_its_bits(dtype: type, name: str):
     exact = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
@@ -65,18 +65,14 @@ def test_every_8_bit_float_and_what_lies_between_keeps_its_bits(dtype: type, nam
         assert INFO[name].format.bits_of(float(value)) == int(value.astype(dtype).view(np.uint8))
 
 
-@pytest.mark.parametrize(
-    ("kind", "dtype", "name", "largest"),
-    [
-        (Float8E4M3FNType, ml_dtypes.float8_e4m3fn, "f8e4m3", 448.0),
-        (Float8E5M2Type, ml_dtypes.float8_e5m2, "f8e5m2", 57344.0),
-    ],
-)
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.is_float8], ids=str)
 @given(value=st.floats(width=32, allow_nan=False))
-def test_8_bit_floats_saturate(kind: type, dtype: type, name: str, largest: float, value: float):
-    clipped = np.float32(max(-largest, min(largest, value)))
-    assert INFO[name].format.bits_of(value) == int(clipped.astype(dtype).view(np.uint8))
-    assert float_text(value, kind()) == integer_text(INFO[name].format.bits_of(value), 8)
+def test_8_bit_floats_saturate_or_become_infinity(dtype, value: float):
+    kind = dtype.info.format
+    most = kind.largest if kind.saturates else math.inf
+    clipped = np.float32(max(-most, min(most, value)))
+    assert kind.bits_of(value) == int(clipped.astype(numpy_type(dtype)).view(np.uint8))
+    assert float_text(value, float_type(dtype)) == integer_text(kind.bits_of(value), 8)
 
 
 def test_nan_and_infinities_have_their_bits():

@@ -12,40 +12,25 @@ import textwrap
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
 import weft
+from weft.cli.functions import numpy_type
 from weft.ffi.tensor import Borrowed
 from weft.language import LANGUAGE, resolve
+from weft.types.dtype import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-NUMPY_TYPES = {
-    weft.bool_: np.dtype(np.bool_),
-    weft.i8: np.dtype(np.int8),
-    weft.i16: np.dtype(np.int16),
-    weft.i32: np.dtype(np.int32),
-    weft.i64: np.dtype(np.int64),
-    weft.u8: np.dtype(np.uint8),
-    weft.u16: np.dtype(np.uint16),
-    weft.u32: np.dtype(np.uint32),
-    weft.u64: np.dtype(np.uint64),
-    weft.f16: np.dtype(np.float16),
-    weft.f32: np.dtype(np.float32),
-    weft.f64: np.dtype(np.float64),
-    weft.bf16: np.dtype(ml_dtypes.bfloat16),
-    weft.f8e4m3: np.dtype(ml_dtypes.float8_e4m3fn),
-    weft.f8e5m2: np.dtype(ml_dtypes.float8_e5m2),
-}
+NUMPY_TYPES = {dtype: numpy_type(dtype) for dtype in DTYPES}
 WEFT_TYPES = {numpy_type: dtype for dtype, numpy_type in NUMPY_TYPES.items()}
 SIGNED = (weft.i8, weft.i16, weft.i32, weft.i64)
 UNSIGNED = (weft.u8, weft.u16, weft.u32, weft.u64)
 INTEGERS = SIGNED + UNSIGNED
 WIDE_FLOATS = (weft.f32, weft.f64)
 NARROW_FLOATS = (weft.f16, weft.bf16)
-EIGHT_BIT_FLOATS = (weft.f8e4m3, weft.f8e5m2)
+EIGHT_BIT_FLOATS = tuple(dtype for dtype in DTYPES if dtype.is_float8)
 BLOCK = 32
 # weft.math: what takes only integers, what answers with a bool, and what takes one float and gives one.
 OF_INTEGERS = {"clz", "ctz", "ffs", "mulhi", "popcount"}
@@ -196,7 +181,7 @@ def compute_each(
 
 
 EXPORTED_TYPES = tuple(
-    NUMPY_TYPES[dtype] for dtype in (weft.bf16, weft.f8e4m3, weft.f8e5m2, weft.bool_)
+    kind for dtype, kind in NUMPY_TYPES.items() if dtype.info.is_of_ml_dtypes or dtype.is_bool
 )
 
 

@@ -81,6 +81,7 @@ def code(source, dtype, count, architecture):
         [
             (byte, *other)
             for byte in EIGHT_BITS
+            if byte.info.ptx_pair
             for other in ((weft.f32, 4), (weft.f16, 8), (weft.bf16, 8))
         ],
         2,
@@ -89,7 +90,7 @@ def code(source, dtype, count, architecture):
     ids=str,
 )
 def test_a_gpu_converts_two_at_a_time(byte, other, count):
-    name = {weft.f8e4m3: "e4m3x2", weft.f8e5m2: "e5m2x2"}[byte]
+    name = byte.info.ptx_pair
     widened = code(byte, other, count, "sm_89")
     assert len(re.findall(rf"cvt\.rn\.f16x2\.{name}\b", widened.ptx)) == count // 2
     narrowed = code(other, byte, count, "sm_90a")

@@ -14,6 +14,7 @@ import weft
 from examples.add_one import EXAMPLE as ADD_ONE
 from examples.demo import compile_for_gpu
 from tests.conformance.harness import (
+    EIGHT_BIT_FLOATS,
     INTEGERS,
     NARROW_FLOATS,
     NUMPY_TYPES,
@@ -100,7 +101,7 @@ def test_every_conversion_assembles(source):
     compiled_expressions(expressions, a=source)
 
 
-@pytest.mark.parametrize("dtype", [weft.f8e4m3, weft.f8e5m2], ids=str)
+@pytest.mark.parametrize("dtype", EIGHT_BIT_FLOATS, ids=str)
 def test_eight_bit_floats_assemble(dtype):
     compiled_expressions(
         {"wide": ("weft.f32(a)", weft.f32), "again": (f"weft.{dtype}(weft.f32(a) * 2)", dtype)},

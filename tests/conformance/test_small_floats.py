@@ -16,15 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
-from tests.conformance.harness import INTEGERS, NUMPY_TYPES, compute, define
+from tests.conformance.harness import EIGHT_BIT_FLOATS, INTEGERS, NUMPY_TYPES, compute, define
+from weft.types.dtype import DTYPES
 
-SMALL = {
-    weft.f16: 65504.0,
-    weft.bf16: 2.0**127 * (2 - 2.0**-7),
-    weft.f8e4m3: 448.0,
-    weft.f8e5m2: 57344.0,
-}
-EIGHT_BITS = (weft.f8e4m3, weft.f8e5m2)
+SMALL = tuple(dtype for dtype in DTYPES if dtype.is_float and dtype.bits <= 16)
+EIGHT_BITS = EIGHT_BIT_FLOATS
 SIXTEEN_BITS = (weft.f16, weft.bf16)
 OPERATORS = ("+", "-", "*", "/")
 
@@ -49,7 +45,7 @@ def bits(values: np.ndarray) -> np.ndarray:
 def nearest(exact: np.ndarray, dtype: weft.DType) -> np.ndarray:
     """Doubles rounded once to a small format: to the nearest value, of two the one with an even last bit.
 
-    Half a step beyond the largest value begins infinity; the 8-bit formats have the largest value instead.
+    Half a step beyond the largest value begins infinity; formats that saturate have the largest value instead.
     """
     values = every_value(dtype)
     with np.errstate(invalid="ignore"):
@@ -65,7 +61,7 @@ def nearest(exact: np.ndarray, dtype: weft.DType) -> np.ndarray:
     chosen = np.where((to_below < to_above) | ((to_below == to_above) & even_below), below, above)
     chosen = np.where(size > grid[-1], len(grid) - 1, chosen)
     result = positive[chosen].copy()
-    if dtype in SIXTEEN_BITS:
+    if not dtype.info.format.saturates:
         limit = grid[-1] + (grid[-1] - grid[-2]) / 2
         result = np.where(size >= limit, np.array(np.inf).astype(values.dtype), result)
     result = np.where(np.isnan(exact), np.array(np.nan).astype(values.dtype), result)
@@ -146,7 +142,7 @@ def test_random_pairs_of_16_bit_values_are_rounded_once(dtype):
 def check_pairs(
     sign: str, a: np.ndarray, b: np.ndarray, got: np.ndarray, dtype: weft.DType
 ) -> None:
-    largest = Fraction(SMALL[dtype])
+    largest = Fraction(dtype.info.format.largest)
     for left, right, result in zip(wide(a), wide(b), wide(got), strict=True):
         rounded = rounded_fraction(exactly(sign, Fraction(left), Fraction(right)), dtype)
         if abs(rounded) > largest:

@@ -7,12 +7,12 @@ import ctypes
 import math
 import struct
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 from tests.native.fake_cuda.code import assemble, parameter_kernel
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
+from weft.cli.functions import numpy_type
 from weft.driver.binary import load_binary
 from weft.driver.kernel_launch import (
     annotate_arguments,
@@ -22,13 +22,21 @@ from weft.driver.kernel_launch import (
     parse_signature,
 )
 from weft.driver.memory import empty
-from weft.types import dtype
+from weft.types.dtype import DTYPES, f32
 
 PTX = {1: ".u8", 2: ".u16", 4: ".u32", 8: ".u64"}
 SIZES = {
     "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u1": 1, "u8": 1, "u16": 2, "u32": 4, "u64": 8,
-    "fp16": 2, "bf16": 2, "fp32": 4, "fp64": 8, "fp8e4m3": 1, "fp8e5m2": 1, "*i8": 8,
+    "*i8": 8,
 }  # fmt: skip
+# Weft's and Triton's names of the floats.
+FLOATS = {
+    name: dtype
+    for dtype in DTYPES
+    if dtype.is_float
+    for name in (dtype.name, dtype.name.replace("f", "fp", dtype.name[0] == "f"))
+}
+SIZES |= {name: dtype.itemsize for name, dtype in FLOATS.items()}
 
 
 class Passer:
@@ -89,14 +97,6 @@ def test_numpy_integers_are_integers_and_floats_are_not(fake: FakeCuda):
 
 @on_fake()
 def test_floats_are_rounded_to_nearest_even(fake: FakeCuda):
-    types = {
-        "fp16": np.float16,
-        "bf16": ml_dtypes.bfloat16,
-        "fp32": np.float32,
-        "fp64": np.float64,
-        "fp8e4m3": ml_dtypes.float8_e4m3fn,
-        "fp8e5m2": ml_dtypes.float8_e5m2,
-    }
     values = [
         0.0,
         -0.0,
@@ -111,23 +111,20 @@ def test_floats_are_rounded_to_nearest_even(fake: FakeCuda):
         240.0,
         math.pi,
     ]
-    for kind, numpy_type in types.items():
-        passer = Passer(fake, kind)
+    for kind, dtype in FLOATS.items():
+        passer, element = Passer(fake, kind), numpy_type(dtype)
         for value in values:
-            rounded = np.array(value).astype(numpy_type)
+            rounded = np.array(value).astype(element)
             if rounded == 0 and value != 0:
                 with pytest.raises(ValueError, match="does not become 0"):
                     passer(value)
                 continue
             assert passer(value) == rounded.tobytes(), (kind, value)
-        assert math.isnan(float(np.frombuffer(passer(math.nan), numpy_type)[0]))
-    for kind, infinity in [
-        ("fp8e5m2", 0x7C),
-        ("fp16", 0x7C00),
-        ("bf16", 0x7F80),
-        ("fp32", 0x7F800000),
-        ("fp64", 0x7FF0000000000000),
-    ]:
+        assert math.isnan(float(np.frombuffer(passer(math.nan), element)[0]))
+    for kind, dtype in FLOATS.items():
+        infinity = dtype.info.format.infinity_bits
+        if infinity is None:
+            continue
         size = len(Passer(fake, kind)(0.0))
         assert Passer(fake, kind)(math.inf) == infinity.to_bytes(size, "little")
         negative = infinity | 1 << 8 * size - 1
@@ -148,7 +145,7 @@ def test_a_finite_float_beyond_the_range_is_refused(fake: FakeCuda):
     ]:
         with pytest.raises(ValueError, match=rf"magnitude at most {largest} \({kind}\), received"):
             Passer(fake, kind)(value)
-    for kind in ("fp8e4m3", "fp8e5m2", "fp16", "bf16", "fp32", "fp64"):
+    for kind in (name for name in FLOATS if name.startswith(("fp", "bf"))):
         with pytest.raises(
             ValueError, match=rf"expected a float \({kind}\), received an int beyond"
         ):
@@ -178,7 +175,7 @@ class CudaArray:
 @on_fake()
 def test_pointers_come_from_none_ints_and_anything_with_an_address(fake: FakeCuda):
     passer = Passer(fake, "*i8")
-    tensor = empty(16, dtype.f32, 0)
+    tensor = empty(16, f32, 0)
     address = int.from_bytes(passer(tensor), "little")
     assert address != 0
     assert passer(None) == bytes(8)
@@ -197,7 +194,7 @@ def test_pointers_come_from_none_ints_and_anything_with_an_address(fake: FakeCud
 
 @on_fake(devices=2)
 def test_a_pointer_to_the_wrong_memory_is_refused(fake: FakeCuda):
-    host, other = np.zeros(4, np.float32), empty(4, dtype.f32, 1)
+    host, other = np.zeros(4, np.float32), empty(4, f32, 1)
     passer = Passer(fake, "*i8")
     with pytest.raises(
         ValueError, match=r"argument #0: expected memory of cuda:0.* received host memory"

@@ -16,7 +16,7 @@ from weft.types.dtype import DTYPES
 pytestmark = pytest.mark.joined
 
 INTEGERS = {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
-FLOATS = {"f8e4m3", "f8e5m2", "f16", "bf16", "f32", "f64"}
+FLOATS = {dtype.name for dtype in DTYPES if dtype.is_float}
 EXPECTED = {
     **dict.fromkeys(("add", "sub", "max", "min"), INTEGERS | FLOATS),
     **dict.fromkeys(("and", "or", "xor"), INTEGERS | {"bool_"}),

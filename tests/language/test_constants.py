@@ -12,20 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weft.cli.functions import numpy_type
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.numbers.convert import constant_of, default_dtype, round_to
 from weft.types import dtype as types
+from weft.types.dtype import DTYPES
 
 pytestmark = pytest.mark.joined
 
-NUMPY = {
-    types.f16: np.float16,
-    types.bf16: ml_dtypes.bfloat16,
-    types.f32: np.float32,
-    types.f64: np.float64,
-    types.f8e4m3: ml_dtypes.float8_e4m3fn,
-    types.f8e5m2: ml_dtypes.float8_e5m2,
-}
+NUMPY = {dtype: numpy_type(dtype).type for dtype in DTYPES if dtype.is_float}
 FLOATS = sorted(NUMPY, key=lambda dtype: dtype.name)
 
 
@@ -101,7 +96,7 @@ def test_a_float_constant_is_rounded_as_ieee_does(dtype, number):
 @given(st.integers(min_value=-(2**70), max_value=2**70))
 def test_an_integer_constant_is_rounded_to_a_float_in_one_step(dtype, number):
     rounded = round_to(number, dtype)
-    digits = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53, "f8e4m3": 4, "f8e5m2": 3}[dtype.name]
+    digits = dtype.info.format.precision
     spacing = Fraction(2) ** max(abs(number).bit_length() - digits, 0)
     error = abs(Fraction(rounded) - number)
     assert error <= spacing / 2
@@ -111,7 +106,7 @@ def test_an_integer_constant_is_rounded_to_a_float_in_one_step(dtype, number):
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_an_infinite_constant_fits_where_the_type_has_infinities(dtype):
-    if dtype is types.f8e4m3:
+    if not dtype.info.format.has_infinity:
         with pytest.raises(ValueRangeError, match=r"holds -448.0 to 448.0"):
             constant_of(math.inf, dtype)
     else:

@@ -205,7 +205,7 @@ def test_the_absolute_value_of_an_integer_wraps(dtype):
         assert trace.evaluate(found, dtype.minimum) == dtype.minimum
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, types.f8e4m3, types.f8e5m2], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.is_float], ids=str)
 @pytest.mark.parametrize(
     ("name", "comparison"),
     [("isnan", "uno"), ("isinf", "oeq"), ("isfinite", "olt")],

@@ -149,7 +149,7 @@ def test_bools_add_as_i32():
     assert trace.evaluate(total, 1) == 2
 
 
-@pytest.mark.parametrize("dtype", [types.f8e4m3, types.f8e5m2], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.is_float8], ids=str)
 def test_f8_arithmetic_is_f32(dtype):
     trace = Trace()
     x = trace.scalar(dtype)

@@ -127,8 +127,7 @@ def test_a_non_number_is_refused():
 
 def exact_range(dtype):
     """The integers up to which a type is exact; for floats 2**significand."""
-    digits = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53, "f8e4m3": 4, "f8e5m2": 3}
-    limit = 1 << digits[dtype.name]
+    limit = 1 << dtype.info.format.precision
     return -limit, limit
 
 
@@ -150,7 +149,7 @@ def test_the_floats_that_hold_another_float():
         *(
             (wide, narrow)
             for wide in ("f16", "bf16", "f32", "f64")
-            for narrow in ("f8e4m3", "f8e5m2")
+            for narrow in (dtype.name for dtype in floats if dtype.is_float8)
         ),
         *((wide, narrow) for wide in ("f32", "f64") for narrow in ("f16", "bf16")),
         ("f64", "f32"),
@@ -166,7 +165,7 @@ def test_a_float_needs_a_conversion_to_an_integer():
     [
         *((name, "i32") for name in ("i8", "i16", "u8", "u16", "i32")),
         *((name, "i64") for name in ("u32", "i64", "u64")),
-        *((name, None) for name in ("bool_", "f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2")),
+        *((dtype.name, None) for dtype in DTYPES if dtype.is_float or dtype.is_bool),
     ],
 )
 def test_indices_are_i32_or_i64(dtype, index):

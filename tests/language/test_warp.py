@@ -112,8 +112,8 @@ def test_a_reduction_has_the_type_that_arithmetic_gives(kind, dtype):
             emit(f"warp.{kind}", trace, value)
         assert caught.value.code == "WARP_BITWISE"
         return
-    arithmetic = {"bool_": "i32", "f8e4m3": "f32", "f8e5m2": "f32"}
-    expected = dtype.name if kind in BITWISE else arithmetic.get(dtype.name, dtype.name)
+    arithmetic = "i32" if dtype.is_bool else "f32" if dtype.is_float8 else dtype.name
+    expected = dtype.name if kind in BITWISE else arithmetic
     assert emit(f"warp.{kind}", trace, value).dtype.name == expected
     trace.verify()
 

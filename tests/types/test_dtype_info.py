@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import runpy
 import struct
 from importlib.util import find_spec
 from pathlib import Path
@@ -107,18 +108,9 @@ def test_torch_agrees(dtype):
     assert (found.dtype_code, found.dtype_bits) == (dtype.dlpack_code, dtype.bits)
 
 
-def test_xlas_numbers_are_those_of_the_handler_for_jax():
-    text = (ROOT / "native/xla/handler.cpp").read_text()
-    table = text[text.index("kTypes[] = {") : text.index("for (const auto& row : kTypes)")]
-    codes = {"Bool": 6, "Int": 0, "UInt": 1, "Float": 2, "Bfloat": 4}
-    codes |= {"Float8_e5m2": 12, "Float8_e4m3fn": 10, "Complex": 5}
-    rows = {
-        int(number): (codes[code], int(bits))
-        for number, code, bits in re.findall(r"\{(\d+), kDL(\w+), (\d+)\}", table)
-    }
-    assert rows == {
-        info.xla: (info.dlpack_code, info.bits) for info in INFO.values() if info.xla is not None
-    }
+def test_the_header_of_the_extension_is_generated():
+    generator = runpy.run_path(str(ROOT / "tools/write_native_types.py"))
+    assert generator["TARGET"].read_text() == generator["text"](), "make native"
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)

@@ -10,6 +10,7 @@
 #include "driver/launch/extract_pointer.h"
 #include "driver/python/tensor_map.h"
 #include "python/values/type_table.h"
+#include "runtime/dtypes.h"
 #include "runtime/scalar.h"
 
 namespace weft {
@@ -163,6 +164,9 @@ int extract_tensor_map(PyObject* object, const ParameterType& type, const Extrac
 
 constexpr int32_t dtype(int32_t code, int32_t bits) { return code | bits << 8 | 1 << 16; }
 
+#define ROW(code, bits, exponent_bits, mantissa_bits, largest, infinity, nan, ...) \
+  {{__VA_ARGS__}, extract_narrow_float, bits / 8, bits / 16, 0, 0, dtype(code, bits)},
+
 // The kinds; metadata holds an index into this table.
 constexpr Row kRows[] = {
     {{"a pointer"}, extract_pointer_row, 8, 3, 0, 0, 0},
@@ -176,15 +180,13 @@ constexpr Row kRows[] = {
     {{"u16"}, extract_integer, 2, 1, 0, UINT16_MAX, 0},
     {{"u32"}, extract_integer, 4, 2, 0, UINT32_MAX, 0},
     {{"u64"}, extract_integer, 8, 3, 0, UINT64_MAX, 0},
-    {{"fp16", "f16"}, extract_narrow_float, 2, 1, 0, 0, dtype(kDLFloat, 16)},
-    {{"bf16"}, extract_narrow_float, 2, 1, 0, 0, dtype(kDLBfloat, 16)},
     {{"fp32", "f32"}, extract_f32, 4, 2, 0, 0, 0},
     {{"fp64", "f64"}, extract_f64, 8, 3, 0, 0, 0},
-    {{"fp8e4m3", "fp8e4nv", "f8e4m3"}, extract_narrow_float, 1, 0, 0, 0, dtype(kDLFloat8_e4m3fn, 8)},
-    {{"fp8e5m2", "fp8e5", "f8e5m2"}, extract_narrow_float, 1, 0, 0, 0, dtype(kDLFloat8_e5m2, 8)},
+    WEFT_NARROW_FLOATS(ROW)  // and the floats below 32 bits
     {{"nvTmaDesc"}, extract_tensor_map, 128, 7, 0, 0, 0},
     {{"struct"}, extract_bytes, 0, 0, 0, 0, 0},
 };
+#undef ROW
 constexpr size_t kRowCount = sizeof(kRows) / sizeof(kRows[0]);
 constexpr size_t kStruct = kRowCount - 1;
 

@@ -245,9 +245,9 @@ FAST: Final[dict[str, LibraryEntry]] = {
 
 _LOG2_E: Final = 1.4426950408889634
 _LN2: Final = 0.6931471805599453
-# 8-bit float → PTX's name of two.
+# 8-bit float with conversions in PTX → PTX's name of two.
 BYTE_PAIRS: Final = {
-    name: info.ptx_pair for name, info in INFO.items() if info.format and info.bits == 8
+    name: info.ptx_pair for name, info in INFO.items() if info.ptx_pair and info.bits == 8
 }
 # Elements of a matrix operand → PTX's name; of 32-bit floats the tensor cores read the highest 19 bits.
 OPERANDS: Final = {**{name: info.ptx for name, info in INFO.items()}, "f32": "tf32"}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversions between float and the small formats f16, bf16, f8e4m3 and f8e5m2, in integer code.
 
-Rounding is to nearest even. The 8-bit formats are OCP OFP8's, saturating as in hardware: values too large, including
+Rounding is to nearest even. f8e4m3 and f8e5m2 are OCP OFP8's, saturating as in hardware: values too large, including
 infinity, become the largest finite value; NaN stays NaN.
 """
 
@@ -85,14 +85,16 @@ def f32_to_f16(module: ModulePrinter) -> str:
 def _f32_to_f8(name: str) -> LibraryEntry:
     kind = INFO[name].format
     assert kind is not None
-    largest, nan = kind.largest, kind.nan_bits
+    nan = kind.nan_bits
+    # Without saturation the limit is the power of two beyond the largest value, which has the bits of infinity.
+    most = kind.largest if kind.saturates else 2.0 ** (kind.bias + 1)
 
     def entry(module: ModulePrinter) -> str:
         f = Formula(module, f"f32_to_{name}", "i8", "float")
         bits = f.bits("%x0")
         sign = f.integer_op("and", f.integer_op("lshr", bits, 24), 0x80)
         magnitude = f.integer_op("and", bits, 0x7FFFFFFF)
-        limit = f.bits(largest)
+        limit = f.bits(most)
         is_large = f.integer_op("icmp ugt", magnitude, limit)
         clamped = f.let(f"select i1 {is_large}, i32 {limit}, i32 {magnitude}")
         rounded = _rounded_magnitude(f, clamped, kind.mantissa_bits, kind.bias)
