@@ -45,6 +45,7 @@ namespace weft {
   ROW(env_get_stream, TVMFFIEnvGetStream)                                 \
   ROW(env_set_allocator, TVMFFIEnvSetDLPackManagedTensorAllocator)        \
   ROW(env_get_allocator, TVMFFIEnvGetDLPackManagedTensorAllocator)        \
+  ROW(env_tensor_alloc, TVMFFIEnvTensorAlloc)                             \
   ROW(env_register_c_api, TVMFFIEnvRegisterCAPI)
 
 struct FfiLibrary {

@@ -87,8 +87,8 @@ int32_t perform_alone(const CpuLaunch& call, weft_cpu_launch& state, int64_t uni
   if (WEFT_LIKELY(coresidency <= WEFT_CORESIDENT_GRID)) return run(coresidency == WEFT_CORESIDENT_GRID);
   state.orders = static_cast<int32_t>(coresidency) & (WEFT_LAUNCH_ORDERED | WEFT_LAUNCH_BLOCKS);
   if ((coresidency & WEFT_LAUNCH_TRACED) != 0) begin_traced_launch(state);
-  void* scratch = (coresidency & WEFT_LAUNCH_SCRATCH) != 0 ? call.frame->scratch : nullptr;
-  RaceDetector detector(&state, coresidency, launch.cluster, scratch);
+  const weft_call_frame* owner = (coresidency & WEFT_LAUNCH_SCRATCH) != 0 ? call.frame : nullptr;
+  RaceDetector detector(&state, coresidency, launch.cluster, owner);
   state.detector = &detector;
   return detector.finish(run(true));
 }

@@ -194,7 +194,7 @@ void RaceDetector::order_atomics(const Access& access, const void* address) {
 bool RaceDetector::pass_scratch(int32_t flags, const char* address, int64_t bytes) {
   HostScratch& array = recent_scratch_;
   if (address < array.begin || address >= array.begin + array.bytes) {
-    const HostScratch found = find_host_scratch(scratch_, address);
+    const HostScratch found = find_host_scratch(scratch_, tensors_, address);
     if (found.begin == nullptr) return true;
     if (found.written == nullptr) return false;
     array = found;
@@ -209,7 +209,7 @@ bool RaceDetector::pass_scratch(int32_t flags, const char* address, int64_t byte
 
 void RaceDetector::check_scratch(const Access& access, const char* address, int64_t bytes) {
   if (pass_scratch(access.site.flags, address, bytes)) return;
-  const HostScratch array = find_host_scratch(scratch_, address);
+  const HostScratch array = find_host_scratch(scratch_, tensors_, address);
   if (array.written == nullptr) throw std::bad_alloc();
   see(WEFT_CHECK_uninitialized, access.record);
   for (int64_t byte = 0; byte < bytes && !continues(); ++byte) {

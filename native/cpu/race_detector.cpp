@@ -43,10 +43,11 @@ const char* verb(const std::string& access) {
 }  // namespace
 
 RaceDetector::RaceDetector(weft_cpu_launch* launch, int64_t coresidency, const int64_t* cluster,
-                           void* scratch)
+                           const weft_call_frame* owner)
     : launch_(launch),
       coresident_(coresidency),
-      scratch_(scratch),
+      scratch_(owner == nullptr ? nullptr : owner->scratch),
+      tensors_(owner == nullptr ? nullptr : owner->tensors),
       cluster_{cluster[0], cluster[1], cluster[2]},
       threads_(launch->block[0] * launch->block[1] * launch->block[2]),
       shadow_(Shadow::take()),

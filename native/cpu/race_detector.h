@@ -38,8 +38,9 @@ inline std::size_t at(int64_t number) { return static_cast<std::size_t>(number);
 // One launch's. Nothing throws; memory that is missing ends the launch with an error.
 class RaceDetector {
  public:
-  // `scratch` are the arrays of the call, as in its frame.
-  RaceDetector(weft_cpu_launch* launch, int64_t coresidency, const int64_t* cluster, void* scratch);
+  // `owner` has the arrays and tensors of the call whose unwritten bytes are looked for; nullptr: none.
+  RaceDetector(weft_cpu_launch* launch, int64_t coresidency, const int64_t* cluster,
+               const weft_call_frame* owner);
   ~RaceDetector();
   RaceDetector(const RaceDetector&) = delete;
   RaceDetector& operator=(const RaceDetector&) = delete;
@@ -215,6 +216,7 @@ class RaceDetector {
   weft_cpu_launch* launch_;
   int64_t coresident_;
   void* scratch_;
+  void* tensors_;
   HostScratch recent_scratch_;
   int64_t cluster_[3];
   int32_t threads_;  // of a block

@@ -182,6 +182,9 @@ from weft.language.threads.warp import warpgroup_id as warpgroup_id
 from weft.primitives import block as block
 from weft.primitives import random as random
 from weft.primitives import warp as warp
+from weft.primitives.fill import empty_like as empty_like
+from weft.primitives.fill import full_like as full_like
+from weft.primitives.fill import zeros_like as zeros_like
 from weft.runtime.warmup import warmup as warmup
 from weft.sanitizer.checks import sanitize as sanitize
 from weft.sanitizer.report import Report as Report

@@ -146,12 +146,13 @@ def _call_host(
         None if on_host else stream,
         host.function_type.outputs.data,
         scratch=takes_scratch(host, on_host),
+        tensors=any(isinstance(op, ScratchOp) and op.kept is not None for op in walk(host)),
     )
     return list(body.emit(guard).values)
 
 
 def takes_scratch(host: HostOp, on_host: bool) -> bool:
-    """Whether the call takes memory of its own, or for a launch on the CPU; a device's launches have theirs."""
+    """Whether the call takes memory of its own, kept or not, or for a launch on the CPU; a device's have theirs."""
     block = host.parent
     kernels = [op for op in block.ops if isinstance(op, KernelOp)] if on_host and block else []
     return any(isinstance(op, ScratchOp) for op in walk(host)) or any(

@@ -72,6 +72,7 @@ TEXT = f"""builtin.module {{
     %d = arith.select %c, %a, %b : {VECTOR}
     %e = simt.argument_number %d : {VECTOR} -> i32
     %z = simt.scratch "weft.scratch(3, weft.bool_)" : {OWN}
+    %kept = simt.scratch "weft.empty(3, weft.bool_)" {{kept = "bool"}} : {OWN}
     %y = simt.scratch "weft.scratch((n, 4, m), weft.f32)" sizes(%n, %n : i64, i64) stream %q : {SCRATCH}
     simt.check_distinct %a, %m "k" "a" "out" : {VECTOR}, {MATRIX}
     simt.launch_ex @k grid(%n, %n, %n) block(%n, %n, %n) shared %n records %n stream %q args({ARGUMENTS}) {{{LAUNCH}}}

@@ -424,3 +424,40 @@ def test_a_compiled_kernel_uses_the_users_allocator(fake: FakeCuda):
     within(inside)
     assert memory.tolist() == expected
     assert len(given) == 1 and fake.count("cuMemAllocAsync") == 0
+
+
+@weft.kernel
+def twice_kernel(a, b):
+    for i in weft.each(len(a)):
+        b[i] = a[i] + a[i]
+
+
+@weft.jit
+def twice(a):
+    b = weft.empty_like(a)
+    twice_kernel(a, b).launch(over=len(a))
+    return b
+
+
+@functools.cache
+def doubling() -> Compiled:
+    return Compiled(twice, weft.fake_tensor(weft.i32, ("n",)))
+
+
+@on_fake()
+def test_a_returned_tensor_without_an_allocator_has_memory_of_weft(fake: FakeCuda) -> None:
+    a = weft.full(8, 2, weft.i32, "cuda:0")
+    function = doubling().register(fake)
+    before = fake.count("cuMemAlloc")
+    results = [function(a) for _ in range(3)]
+    assert fake.count("cuMemAlloc") == before + 3
+    assert [str(one.device) for one in results] == ["cuda:0"] * 3
+    assert weft.copy(weft.empty(8, weft.i32), results[0]).tolist() == [4] * 8
+    held = fake.live("allocation")
+    del results
+    weft.synchronize()
+    assert fake.live("allocation") == held - 3
+    fake.fail("cuMemAlloc", 2)
+    with pytest.raises(RuntimeError, match="cuMemAlloc returned CUDA_ERROR_OUT_OF_MEMORY"):
+        function(a)
+    assert fake.live("allocation") == held - 3

@@ -81,6 +81,20 @@ def sums(a: weft.Tensor[weft.f32, ("n",)]):
     return Sums(a.shape[0], a.shape[0] * 2)
 
 
+@weft.kernel
+def repeat_kernel(a: weft.Tensor, b: weft.Tensor):
+    for row, i in weft.each(b.shape):
+        b[row, i] = a[i] * 2
+
+
+@weft.jit
+def doubled(a: weft.Tensor[weft.f32, ("n",)], rows: weft.i32):
+    """Rows of 2 * a, a new tensor."""
+    out = weft.empty((rows, a.shape[0]), weft.f32)
+    repeat_kernel(a, out).launch(over=out.shape)
+    return out
+
+
 @functools.cache
 def compiled(name: str, options: str = "") -> Any:
     """A function of this file."""

@@ -78,6 +78,14 @@ def test_an_object_is_linked_with_the_runtime_of_the_package():
     assert output([made]) == ["3 2997", WRONG_SIZE]
 
 
+def test_a_c_program_gets_a_tensor_of_its_own():
+    archive = folder() / "tensors.a"
+    compiled("doubled").export(archive)
+    words = ("-x", "c", HERE / "tensor.c", f"-I{folder()}", f"-I{INCLUDE}", "-x", "none", archive)
+    made = build("c++", "tensor", *words, f"-L{FFI}", "-ltvm_ffi")
+    assert output([made]) == ["2 3 4: 2 8", "ValueError"]
+
+
 @pytest.mark.slow  # TVM-FFI's headers take seconds
 def test_a_cpp_program_loads_a_library():
     made = build(

@@ -106,3 +106,51 @@ def test_an_impossible_size_is_an_error_of_one_call(stream: ctypes.c_void_p):
     assert pool_bytes() == before
     fn(out, 1, 8, stream)
     assert out.fetch()[0] == 2
+
+
+@weft.kernel
+def plus_kernel(a, b, value: weft.f32):
+    for i in weft.each(a.shape):
+        b[i] = a[i] + value
+
+
+@weft.jit
+def plus(a, value: weft.f32):
+    b, zeros = weft.empty_like(a), weft.zeros((2, 3), weft.i32)
+    plus_kernel(a, b, value).launch(over=a.shape)
+    return b, zeros
+
+
+def test_a_call_returns_tensors_of_torchs_allocator():
+    import torch
+
+    a = torch.arange(1000.0, device="cuda")
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    for value in range(3):
+        b, zeros = plus(a, float(value))
+        assert torch.equal(b, a + value) and zeros.tolist() == [[0, 0, 0]] * 2
+    assert torch.cuda.memory_allocated() > before
+    del b, zeros
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_a_returned_tensor_is_captured_in_torchs_graph():
+    import torch
+
+    a = torch.ones(64, device="cuda")
+    plus(a, 1.0)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        b, _ = plus(a, 1.0)
+        c, _ = plus(b, 1.0)
+    a.fill_(5)
+    graph.replay()
+    assert c.tolist() == [7.0] * 64
+
+
+def test_a_call_returns_tensors_of_weft_without_a_library():
+    a = weft.full(64, 2.0, weft.f32, "cuda:0")
+    b, zeros = plus(a, 0.5)
+    assert weft.copy(weft.empty(64, weft.f32), b).tolist() == [2.5] * 64
+    assert weft.copy(weft.empty((2, 3), weft.i32), zeros).tolist() == [[0, 0, 0]] * 2

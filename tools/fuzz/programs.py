@@ -447,7 +447,7 @@ class Writer:
         return self.nested(f"def h{number}({', '.join(names)}):", body)
 
     def _decorator(self) -> str:
-        """A kernel's; a host function that passes one array twice to a restricted kernel is no test."""
+        """A kernel's; a host function that passes one array twice to a restricted kernel tests nothing."""
         tensors = [*self.inputs, *self.outputs, "counters"]
         some = [name for name in tensors if self._restricting.random() < 0.5]
         chosen = self._restricting.choice(("", "", "True", f"{some}"))

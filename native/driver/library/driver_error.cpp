@@ -27,16 +27,22 @@ std::string result_text(CUresult result) {
 
 TVMFFIByteArray bytes_of(const std::string& text) { return TVMFFIByteArray{text.data(), text.size()}; }
 
+}  // namespace
+
 const char* ffi_kind(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::kValue:
       return "ValueError";
     case ErrorKind::kType:
       return "TypeError";
+    case ErrorKind::kMemory:
+      return "MemoryError";
     default:
       return "RuntimeError";
   }
 }
+
+namespace {
 
 // An owned FFI string; None if it cannot be made.
 TVMFFIAny ffi_string(const std::string& text) {
@@ -90,6 +96,12 @@ bool DriverError::type(std::string text) {
 
 bool DriverError::runtime(std::string text) {
   kind = ErrorKind::kRuntime;
+  message = std::move(text);
+  return false;
+}
+
+bool DriverError::memory(std::string text) {
+  kind = ErrorKind::kMemory;
   message = std::move(text);
   return false;
 }

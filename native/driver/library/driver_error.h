@@ -14,8 +14,9 @@
 namespace weft {
 
 // The exception: weft.CudaError for the driver's own errors, ValueError and TypeError for arguments that weft
-// refuses before asking the driver, RuntimeError for a misuse of the library.
-enum class ErrorKind { kCuda, kValue, kType, kRuntime };
+// refuses before asking the driver, RuntimeError for a misuse of the library, MemoryError for the host's
+// memory.
+enum class ErrorKind { kCuda, kValue, kType, kRuntime, kMemory };
 
 struct DriverError {
   ErrorKind kind = ErrorKind::kCuda;
@@ -30,12 +31,16 @@ struct DriverError {
   bool value(std::string text);
   bool type(std::string text);
   bool runtime(std::string text);
+  bool memory(std::string text);
   // `doing`: "loading add_one on cuda:0"; `explanation`: meaning and remedy, or empty.
   bool cuda(cuda::CUresult result, const char* driver_function, const std::string& doing,
             const std::string& explanation = {});
   // No usable driver: code -1.
   bool unusable(std::string text);
 };
+
+// The kind of the FFI error that stands for one: the name of a Python exception.
+const char* ffi_kind(ErrorKind kind);
 
 // The driver's name for a result; "CUDA_ERROR_<code>" if the driver does not know it.
 std::string result_name(cuda::CUresult result);

@@ -29,6 +29,7 @@ PyObject* set_python_error(const DriverError& error) {
   PyObject* type = PyExc_RuntimeError;
   if (error.kind == ErrorKind::kValue) type = PyExc_ValueError;
   if (error.kind == ErrorKind::kType) type = PyExc_TypeError;
+  if (error.kind == ErrorKind::kMemory) type = PyExc_MemoryError;
   const bool is_cuda = error.kind == ErrorKind::kCuda;
   PyObject* value = is_cuda ? make_cuda_error(error) : message_of(error);
   if (value == nullptr) return nullptr;

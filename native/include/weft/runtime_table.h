@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define WEFT_RUNTIME_TABLE_VERSION 26
+#define WEFT_RUNTIME_TABLE_VERSION 27
 
 typedef struct weft_runtime_table weft_runtime_table;
 typedef struct weft_code_image weft_code_image;
@@ -48,6 +48,7 @@ typedef struct weft_call_frame {
   int32_t is_home;       // 1 when the kernels were loaded in this context
   void* entered_stream;  // a stream that device_enter found to be of this device
   void* scratch;         // the memory of take_scratch, newest first; NULL at first, where there is any
+  void* tensors;         // likewise those of take_tensor
 } weft_call_frame;
 
 // The layout of CUlaunchAttribute: an id and a value padded to 64 bytes, 8-byte aligned.
@@ -480,7 +481,19 @@ typedef struct weft_check_site {
   ROW(bulk_reduce, void,                                                                                     \
       (const weft_cpu_block* block, void* to, void* shared, int32_t bytes, int32_t thread,                   \
        int32_t reduction, int32_t data_type),                                                                \
-      "void (ptr, ptr, ptr, i32, i32, i32, i32)")
+      "void (ptr, ptr, ptr, i32, i32, i32, i32)")                                                            \
+  /* An uninitialized tensor of the allocator that the FFI environment has, else of plain memory; the call   \
+   * has it until release_tensors. Its address, a multiple of 16 or NULL without elements, goes to `memory`, \
+   * its number, which is negative, to `number`. `type`: a DLDataType. */                                    \
+  ROW(take_tensor, int32_t,                                                                                  \
+      (weft_call_frame * frame, const char* place, int32_t type, const int64_t* sizes, int64_t rank,         \
+       void** memory, int32_t* number),                                                                      \
+      "i32 (ptr, ptr, i32, ptr, i64, ptr, ptr)")                                                             \
+  /* A reference to the tensor of that number, for the caller. */                                            \
+  ROW(return_tensor, void, (const weft_call_frame* frame, int32_t number, TVMFFIAny* result),                \
+      "void (ptr, i32, ptr)")                                                                                \
+  /* Drops the call's references to its tensors. */                                                          \
+  ROW(release_tensors, void, (weft_call_frame * frame), "void (ptr)")
 
 struct weft_runtime_table {
   int64_t version;  // WEFT_RUNTIME_TABLE_VERSION of the extension that filled it

@@ -4,8 +4,7 @@
 // per process and uses its thread's current call, so that calls set nothing.
 #include "python/readers/environment.h"
 
-#include <cstdlib>
-
+#include "driver/devices/owned_tensor.h"
 #include "ffi_library.h"
 #include "module.h"
 #include "python/call/function.h"
@@ -13,59 +12,31 @@
 #include "python/errors/ffi_error.h"
 #include "python/gil.h"
 #include "python/readers/stream.h"
-#include "python/tensors/dlpack_export.h"
 #include "python/values/type_table.h"
 #include "runtime/environment_stream.h"
 
 namespace weft {
 namespace {
 
-constexpr size_t kAlignment = 64;  // of memory allocated here, in bytes
-
 using SetError = void (*)(void* context, const char* kind, const char* message);
 
-// Plain memory, for callers whose library has no allocator, such as NumPy.
-int allocate_on_cpu(DLTensor* prototype, DLManagedTensorVersioned** out, void* context, SetError set_error) {
-  size_t bits = static_cast<size_t>(prototype->dtype.bits) * prototype->dtype.lanes;
-  size_t elements = 1;
-  bool overflows = false;
-  for (int32_t axis = 0; axis < prototype->ndim; ++axis) {
-    overflows = overflows || prototype->shape[axis] < 0 ||
-                __builtin_mul_overflow(elements, static_cast<size_t>(prototype->shape[axis]), &elements);
-  }
-  overflows = overflows || __builtin_mul_overflow(elements, bits, &bits);
-  const size_t bytes = (bits / 8 + kAlignment) / kAlignment * kAlignment;
-  void* data = overflows ? nullptr : std::aligned_alloc(kAlignment, bytes);
-  if (data == nullptr) {
-    set_error(context, "MemoryError", "no memory for a tensor that the callee requested");
-    return -1;
-  }
-  DLTensor tensor = *prototype;
-  tensor.data = data;
-  tensor.strides = nullptr;
-  tensor.byte_offset = 0;
-  *out = export_versioned(tensor, 0, {data, std::free});
+// In memory of its own, for callers whose library has no allocator, such as NumPy, and outside calls.
+int allocate_plain(const DLTensor& prototype, DLManagedTensorVersioned** out, void* context,
+                   SetError set_error) {
+  DriverError error;
+  *out = make_owned_tensor(prototype, &error);
   if (*out != nullptr) return 0;
-  set_error(context, "MemoryError", "no memory for a tensor that the callee requested");
+  set_error(context, ffi_kind(error.kind), error.message.c_str());
   return -1;
 }
 
 int allocate_tensor(DLTensor* prototype, DLManagedTensorVersioned** out, void* context, SetError set_error) {
-  if (t_call == nullptr) {
-    set_error(context, "RuntimeError",
-              "a tensor was requested outside any call, so no library can allocate it");
-    return -1;
-  }
-  const TypeEntry* entry = t_call->tensors;
+  const TypeEntry* entry = t_call == nullptr ? nullptr : t_call->tensors;
   if (entry != nullptr && entry->exchange != nullptr &&
       entry->exchange->managed_tensor_allocator != nullptr) {
     return entry->exchange->managed_tensor_allocator(prototype, out, context, set_error);
   }
-  if (prototype->device.device_type == kDLCPU) return allocate_on_cpu(prototype, out, context, set_error);
-  set_error(context, "RuntimeError",
-            "a tensor on a device other than the CPU was requested, and the library of the call's arrays "
-            "has no allocator");
-  return -1;
+  return allocate_plain(*prototype, out, context, set_error);
 }
 
 // Callees ask without the GIL, on the called thread.

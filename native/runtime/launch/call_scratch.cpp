@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each array is a link of a chain that begins in the call's frame, so that a call that fails anywhere gives
-// all of them back.
+// Each array, and each tensor that a call makes for its caller, is a link of a chain that begins in the
+// call's frame, so that a call that fails anywhere gives all of them back.
 #include "runtime/launch/call_scratch.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
 
+#include "driver/devices/owned_tensor.h"
 #include "driver/launch/launch_scratch.h"
+#include "ffi_library.h"
 #include "runtime/failure.h"
 
 namespace weft {
 namespace {
 
 constexpr int64_t kAlignment = 256;
+constexpr uintptr_t kTensorAlignment = 16;
 constexpr size_t kMostKept = size_t{64} << 20;  // bytes that a thread keeps for its next calls
 constexpr size_t kMostKeptArrays = 16;
 constexpr size_t kLittle = size_t{64} << 10;  // most bytes that a larger array than needed may waste
@@ -32,6 +36,30 @@ struct alignas(kAlignment) HostArray {
   uint8_t* written;  // see HostScratch; NULL: not asked for yet
 };
 static_assert(sizeof(HostArray) == kAlignment, "the elements follow, as aligned as the header");
+
+// A tensor that the call may return.
+struct CallTensor {
+  CallTensor* next;
+  TVMFFIObjectHandle handle;  // owned
+  int32_t number;             // -1 of the first, -2 of the second
+  char* begin;
+  int64_t bytes;
+  uint8_t* written;  // see HostScratch; NULL: not asked for yet
+
+  CallTensor(CallTensor* following, TVMFFIObjectHandle tensor, char* memory, int64_t size)
+      : next(following),
+        handle(tensor),
+        number(following == nullptr ? -1 : following->number - 1),
+        begin(memory),
+        bytes(size),
+        written(nullptr) {}
+  CallTensor(const CallTensor&) = delete;
+  CallTensor& operator=(const CallTensor&) = delete;
+  ~CallTensor() {
+    ffi().object_dec_ref(handle);
+    std::free(written);
+  }
+};
 
 // A thread's arrays without a user, the newest first; freed with the thread.
 class KeptArrays {
@@ -139,6 +167,25 @@ int32_t take_on_device(weft_call_frame* frame, void* stream, const char* place, 
   return array->memory.take({bytes, kAlignment, 0, WEFT_SCRATCH_GLOBAL}, memory);
 }
 
+// A tensor of the allocator that the caller has set, else with memory of its own; nullptr with the FFI error
+// set.
+TVMFFIObjectHandle allocate_for_caller(const char* place, DLTensor* prototype) {
+  TVMFFIObjectHandle handle = nullptr;
+  if (ffi().env_get_allocator() != nullptr)
+    return ffi().env_tensor_alloc(prototype, &handle) == 0 ? handle : nullptr;
+  DriverError error;
+  DLManagedTensorVersioned* managed = make_owned_tensor(*prototype, &error);
+  if (managed == nullptr) {
+    error.message = std::string(place) + ": " + error.message;
+    set_ffi_error(error);
+    return nullptr;
+  }
+  if (ffi().tensor_from_dlpack_versioned(managed, 0, 0, &handle) == 0) return handle;
+  managed->deleter(managed);
+  raise_error("RuntimeError", std::string(place) + ": libtvm_ffi could not make a tensor of its memory");
+  return nullptr;
+}
+
 }  // namespace
 
 int32_t take_scratch(weft_call_frame* frame, void* stream, const char* place, int64_t element_bytes,
@@ -173,7 +220,65 @@ int32_t release_scratch(weft_call_frame* frame, void* before, int32_t code) {
   return code;
 }
 
-HostScratch find_host_scratch(void* scratch, const void* address) noexcept {
+int32_t take_tensor(weft_call_frame* frame, const char* place, int32_t type, const int64_t* sizes,
+                    int64_t rank, void** memory, int32_t* number) {
+  *memory = nullptr;
+  try {
+    DLTensor prototype{};
+    std::memcpy(&prototype.dtype, &type, sizeof(type));
+    const int64_t bytes = count_bytes(place, prototype.dtype.bits / 8, sizes, rank);
+    if (bytes < 0) return -1;
+    prototype.device = {static_cast<DLDeviceType>(frame->device_type), frame->device};
+    if (frame->device_type != kDLCPU && frame->device < 0) {
+      if (frame->state->bound_device < 0) {
+        return raise_error("ValueError", std::string(place) +
+                                             ": the call has no device; pass a tensor or a stream, or "
+                                             "call .to(device)");
+      }
+      prototype.device.device_id = frame->state->bound_device;
+    }
+    prototype.ndim = static_cast<int32_t>(rank);
+    prototype.shape = const_cast<int64_t*>(sizes);
+    TVMFFIObjectHandle handle = allocate_for_caller(place, &prototype);
+    if (handle == nullptr) return -1;
+    const auto* tensor = reinterpret_cast<const DLTensor*>(static_cast<TVMFFIObject*>(handle) + 1);
+    char* begin = static_cast<char*>(tensor->data) + tensor->byte_offset;
+    auto* made =
+        new (std::nothrow) CallTensor{static_cast<CallTensor*>(frame->tensors), handle, begin, bytes};
+    if (made == nullptr) {
+      ffi().object_dec_ref(handle);
+      throw std::bad_alloc();
+    }
+    frame->tensors = made;
+    *number = made->number;
+    if (bytes == 0) return 0;
+    *memory = begin;
+    if (reinterpret_cast<uintptr_t>(begin) % kTensorAlignment == 0) return 0;
+    return raise_error("ValueError", std::string(place) +
+                                         ": the address of the caller's allocator is not a multiple of " +
+                                         std::to_string(kTensorAlignment));
+  } catch (const std::bad_alloc&) {
+    return raise_error("MemoryError", "no memory for a call");
+  }
+}
+
+void return_tensor(const weft_call_frame* frame, int32_t number, TVMFFIAny* result) {
+  const auto* tensor = static_cast<const CallTensor*>(frame->tensors);
+  while (tensor->number != number) tensor = tensor->next;
+  ffi().object_inc_ref(tensor->handle);
+  result->type_index = kTVMFFITensor;
+  result->zero_padding = 0;
+  result->v_obj = static_cast<TVMFFIObject*>(tensor->handle);
+}
+
+void release_tensors(weft_call_frame* frame) {
+  while (frame->tensors != nullptr) {
+    const std::unique_ptr<CallTensor> tensor(static_cast<CallTensor*>(frame->tensors));
+    frame->tensors = tensor->next;
+  }
+}
+
+HostScratch find_host_scratch(void* scratch, void* tensors, const void* address) noexcept {
   const auto* place = static_cast<const char*>(address);
   for (auto* array = static_cast<HostArray*>(scratch); array != nullptr; array = array->next) {
     const auto* begin = reinterpret_cast<const char*>(array + 1);
@@ -181,6 +286,13 @@ HostScratch find_host_scratch(void* scratch, const void* address) noexcept {
     if (place < begin || place >= begin + bytes) continue;
     if (array->written == nullptr) array->written = static_cast<uint8_t*>(std::calloc(bytes, 1));
     return {begin, static_cast<int64_t>(bytes), array->written};
+  }
+  for (auto* tensor = static_cast<CallTensor*>(tensors); tensor != nullptr; tensor = tensor->next) {
+    if (place < tensor->begin || place >= tensor->begin + tensor->bytes) continue;
+    if (tensor->written == nullptr) {
+      tensor->written = static_cast<uint8_t*>(std::calloc(static_cast<size_t>(tensor->bytes), 1));
+    }
+    return {tensor->begin, tensor->bytes, tensor->written};
   }
   return {};
 }

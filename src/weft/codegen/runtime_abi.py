@@ -20,6 +20,7 @@ STATE_TABLE: Final = 0
 FRAME_STATE: Final = 0
 FRAME_STREAM: Final = 8
 FRAME_SCRATCH: Final = 56
+FRAME_TENSORS: Final = 64
 # weft_launch
 LAUNCH_GRID: Final = 0
 LAUNCH_BLOCK: Final = 24

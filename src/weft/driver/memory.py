@@ -31,7 +31,8 @@ def empty(shape: int | Sequence[int], dtype: DType, device: object = "cpu") -> T
     Host memory is 64-byte aligned, device memory 256-byte. It is a `weft.ffi.Tensor`, which on the host is an array in
     its own right; any library reads it through DLPack (``torch.from_dlpack``, ``numpy.from_dlpack``), and weft's
     functions accept it directly. Device memory is freed once unreferenced, at the next allocation, load or
-    `weft.synchronize`.
+    `weft.synchronize`. In a host function ``weft.empty(shape, dtype)``, and `zeros` and `full`, make a tensor of the
+    caller's library and on the call's device, which the function may return.
 
     Args:
         shape: an int or a sequence of them.

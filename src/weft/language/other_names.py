@@ -71,9 +71,7 @@ _MAKERS: Final = (
 # weft's names.
 _ABSENT: Final = {
     **dict.fromkeys(("tcgen05", "stmatrix"), _MATRIX),
-    **dict.fromkeys(
-        "ones zeros_like ones_like full_like empty_like arange linspace".split(), _MAKERS
-    ),
+    **dict.fromkeys("ones ones_like arange linspace".split(), _MAKERS),
     "conv2d": "convolution of arrays; weft.im2col_map reads its tiles, and weft.wgmma multiplies them",
 }
 _KINDS: Final = {"float": "f", "int": "i", "uint": "u"}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that a host function fills: ``a.fill_(value)``, ``a.zero_()``, ``weft.scratch(..., zeroed=True)``.
+"""Tensors that a host function makes like others, and those that it fills: ``weft.empty_like(a)``, ``a.fill_(value)``.
 
-In: a tensor of a host function and a number. Out: a launch that writes the number to each element, in the order of the
-call's stream or of the one given.
+In: a tensor of a host function and a number. Out: a tensor of the caller's allocator; a launch that writes the number
+to each element, in the order of the call's stream or of the one given.
 """
 
 from __future__ import annotations
@@ -89,3 +89,44 @@ def zero_(a: Any, stream: Any = None) -> None:
     """
     element, flat = _element(a, 0), _flat(a)
     _FILL(flat, element).launch(over=flat.shape, stream=stream)
+
+
+@device_function("empty_like", on_host=True)
+def empty_like(a: Any, dtype: Any = None) -> Any:
+    """A contiguous tensor with the shape of another, not cleared, in a host function: ``weft.empty(a.shape, a.dtype)``.
+
+    Args:
+        a: a tensor of any layout.
+        dtype: of the new elements; by default those of `a`.
+
+    Example:
+        ``out = weft.empty_like(a); kernel(a, out).launch(over=len(a)); return out``
+    """
+    return weft.empty(a.shape, a.dtype if dtype is None else dtype)
+
+
+@device_function("zeros_like", on_host=True)
+def zeros_like(a: Any, dtype: Any = None) -> Any:
+    """A contiguous tensor of zeros with the shape of another, in a host function; filled by a launch.
+
+    Args:
+        a, dtype: as of `weft.empty_like`.
+
+    Example:
+        ``counts = weft.zeros_like(labels, weft.i32)``
+    """
+    return weft.zeros(a.shape, a.dtype if dtype is None else dtype)
+
+
+@device_function("full_like", on_host=True)
+def full_like(a: Any, value: Any, dtype: Any = None) -> Any:
+    """A contiguous tensor with the shape of another and one value everywhere, in a host function.
+
+    Args:
+        a, dtype: as of `weft.empty_like`.
+        value: as of `Tensor.fill_`.
+
+    Example:
+        ``best = weft.full_like(a, -weft.math.inf)``
+    """
+    return weft.full(a.shape, value, a.dtype if dtype is None else dtype)

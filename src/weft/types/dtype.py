@@ -458,6 +458,11 @@ def library_dtype(value: Any) -> DType | None:
     return None
 
 
+def dlpack_bits(dtype: DType) -> int:
+    """A DLDataType as a number of 32 bits."""
+    return dtype.dlpack_code | dtype.bits << 8 | 1 << 16
+
+
 def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DType | None:
     """The type with that DLPack triple, or None where weft has no such type.
 

@@ -29,6 +29,7 @@ from weft.dialects.simt.threads import MaxClustersOp, MultiprocessorsOp
 from weft.dialects.simt.types import DYNAMIC, TensorType, array_bytes, elements_in_a_byte
 from weft.location import UNKNOWN_LOCATION
 from weft.runtime.code_image import ScratchInfo
+from weft.types.dtype import dlpack_bits, dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,6 +52,9 @@ def print_scratch(printer: FunctionPrinter, op: ScratchOp) -> None:
     ]
     sizes = [widened(printer, dim, kind.dim_bits.data, 64) for dim in dims]
     element_bytes = array_bytes((), kind.element_type)
+    if op.kept is not None:
+        _print_kept(printer, op, dims, sizes)
+        return
     stream = stream_text(printer, op.stream)
     pointer = print_take(printer, stream, place_text(op), element_bytes, sizes)
     printer.tensors[op.result] = TensorValue(kind, pointer, dims)
@@ -68,10 +72,7 @@ def print_take(
         element_bytes: of each element.
         sizes: the shape, i64.
     """
-    slots = printer.alloca(f"[{max(len(sizes), 1)} x i64]", 8, "sizes")
-    for number, size in enumerate(sizes):
-        slot = printer.let(f"getelementptr i64, ptr {slots}, i64 {number}")
-        printer.line(f"store i64 {size}, ptr {slot}, align 8")
+    slots = _print_sizes(printer, sizes)
     memory = printer.alloca("ptr", 8, "memory")
     code = call_row(
         printer,
@@ -89,9 +90,44 @@ def print_take(
     return printer.let(f"load ptr, ptr {memory}, align 8", "scratch")
 
 
+def _print_sizes(printer: FunctionPrinter, sizes: Sequence[str]) -> str:
+    """The address of an array of numbers, i64."""
+    slots = printer.alloca(f"[{max(len(sizes), 1)} x i64]", 8, "sizes")
+    for number, size in enumerate(sizes):
+        slot = printer.let(f"getelementptr i64, ptr {slots}, i64 {number}")
+        printer.line(f"store i64 {size}, ptr {slot}, align 8")
+    return slots
+
+
+def _print_kept(
+    printer: FunctionPrinter, op: ScratchOp, dims: list[str], sizes: Sequence[str]
+) -> None:
+    """A tensor that the call may return, and its number."""
+    memory, number = printer.alloca("ptr", 8, "memory"), printer.alloca("i32", 4, "number")
+    kind: TensorType = op.result.type
+    assert op.kept is not None
+    code = call_row(
+        printer,
+        table_of_frame(printer),
+        "take_tensor",
+        "ptr %frame",
+        f"ptr {printer.module.string(place_text(op))}",
+        f"i32 {dlpack_bits(dtype_named(op.kept.data))}",
+        f"ptr {_print_sizes(printer, sizes)}",
+        f"i64 {len(sizes)}",
+        f"ptr {memory}",
+        f"ptr {number}",
+    )
+    print_return_on_failure(printer, code)
+    pointer = printer.let(f"load ptr, ptr {memory}, align 8", "tensor")
+    tensor = printer.tensors[op.result] = TensorValue(kind, pointer, dims)
+    tensor.number = printer.let(f"load i32, ptr {number}, align 4", "number")
+
+
 def scratch_arrays(module: ModuleOp) -> tuple[ScratchInfo, ...]:
-    """Each array of a module's host function, in the order of the source."""
-    return tuple(_described(op) for op in walk(module) if isinstance(op, ScratchOp))
+    """Each array of a module's host function that the call gives back, in the order of the source."""
+    arrays = [op for op in walk(module) if isinstance(op, ScratchOp)]
+    return tuple(_described(op) for op in arrays if op.kept is None)
 
 
 def _described(op: ScratchOp) -> ScratchInfo:

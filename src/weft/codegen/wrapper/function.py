@@ -19,7 +19,6 @@ from weft.codegen.llvm.types import global_name, local_stem, memory_type, path_s
 from weft.codegen.operations.host_function import host_symbol
 from weft.codegen.wrapper.printer import TensorArgument, WrapperPrinter
 from weft.codegen.wrapper.scalars import (
-    dlpack_bits,
     print_decode_none,
     print_decode_pointer,
     print_decode_scalar,
@@ -40,10 +39,10 @@ from weft.codegen.wrapper.tensors import (
     print_decode_tensor,
 )
 from weft.dialects.ffi import checks, function
-from weft.dialects.ffi.function import argument_numbers, tuple_items
+from weft.dialects.ffi.function import argument_numbers, is_tensor, tuple_items
 from weft.ffi.abi import ANY_BYTES, ANY_VALUE, SEQUENCE_ITEMS, SEQUENCE_SIZE, TypeIndex
 from weft.types.device import CPU, DEVICE_TYPES
-from weft.types.dtype import dtype_named, u64
+from weft.types.dtype import dlpack_bits, dtype_named, u64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -143,7 +142,7 @@ _DEVICE: Final = 20
 _DRIVER_KERNELS: Final = 24
 _SAVED_CONTEXT: Final = 32
 _MUST_RESTORE: Final = 40
-_FRAME_BYTES: Final = 64
+_FRAME_BYTES: Final = 72
 _CALLERS_DEVICE: Final = "-1"
 
 
@@ -166,6 +165,8 @@ def print_device_guard(printer: WrapperPrinter, op: DeviceGuardOp) -> None:
     """
     printer.return_if_only_checking()
     frame = _print_frame(printer, op)
+    if op.tensors is not None:
+        printer.frame_of_tensors = frame
     if op.stream is not None:
         printer.require_success(printer.call("device_enter", f"ptr {frame}"))
     arguments = [f"ptr {frame}"]
@@ -200,6 +201,7 @@ def _print_frame(printer: WrapperPrinter, op: DeviceGuardOp) -> str:
         printer.store("i64", "0", frame, offset)
     if op.scratch is not None:
         printer.store("ptr", "null", frame, abi.FRAME_SCRATCH)
+        printer.store("ptr", "null", frame, abi.FRAME_TENSORS)
     return frame
 
 
@@ -222,8 +224,8 @@ class _Return:
             self._store_tuple(items, result)
         elif not isinstance(tree, DictionaryAttr):
             self._set(result, TypeIndex.NONE, "i64", "0")
-        elif numbers := argument_numbers(tree):
-            self._store_argument(numbers, self._value(tree), result)
+        elif is_tensor(tree):
+            self._store_tensor(tree, result)
         else:
             ssa = self._value(tree)
             assert ssa is not None
@@ -248,6 +250,28 @@ class _Return:
             self.open_arrays.pop()
         code = printer.call("make_array", f"ptr {values}", f"i64 {len(items)}", f"ptr {result}")
         self._require_success(code)
+
+    def _store_tensor(self, tree: DictionaryAttr, result: str) -> None:
+        """An argument, or a tensor that the call has made, whose number is negative."""
+        printer = self.printer
+        numbers, chosen = argument_numbers(tree), self._value(tree)
+        if "new" not in tree.data:
+            self._store_argument(numbers, chosen, result)
+            return
+        number = printer.let(f"load i32, ptr {printer.results[chosen]}", "made")  # pyright: ignore[reportArgumentType]
+        rest = printer.new_label("returned")
+        if numbers:
+            new, passed = printer.new_label("new"), printer.new_label("passed")
+            printer.branch_if(printer.let(f"icmp slt i32 {number}, 0"), new, passed)
+            printer.start(passed)
+            self._store_argument(numbers, chosen, result)
+            printer.branch(rest)
+            printer.start(new)
+        frame = printer.frame_of_tensors
+        printer.call_void("return_tensor", f"ptr {frame}", f"i32 {number}", f"ptr {result}")
+        if numbers:
+            printer.branch(rest)
+            printer.start(rest)
 
     def _store_argument(
         self, numbers: Mapping[str, int], chosen: SSAValue | None, result: str
@@ -311,6 +335,7 @@ class _Return:
         printer.start(bad)
         for values, count in owned:
             printer.call_void("release_values", f"ptr {values}", f"i64 {count}")
+        printer.release_tensors()
         printer.line("ret i32 -1")
         printer.start(good)
 
@@ -323,6 +348,7 @@ def print_return(printer: WrapperPrinter, op: ReturnOp) -> None:
     """`ffi.return`; nothing is made for a caller that passed no place for it."""
     printer.return_if_no_result_is_wanted()
     _Return(printer, op).store(op.result, "%result")
+    printer.release_tensors()
     printer.line("ret i32 0")
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _FAILED: Final = "failed"  # where a wrapper returns whose error is set
+_FAILED_WITH_TENSORS: Final = "failed_with_tensors"  # the same, and its call may have made tensors
 # Checks that share an end: LLVM joins their values one by one with all that are joined already.
 _MOST_FAILURES: Final = 200
 
@@ -90,6 +91,7 @@ class WrapperPrinter(FunctionPrinter):
         symbols: value (i64) of each bound symbol, and whether it is bound (i1); None: always.
         results: addresses of the host function's results.
         device_type: DLDeviceType that the function runs on.
+        frame_of_tensors: the call's frame from where it may have made tensors, or empty.
     """
 
     def __init__(self, module: ModulePrinter, op: FuncOp, device_type: int) -> None:
@@ -104,7 +106,8 @@ class WrapperPrinter(FunctionPrinter):
         self.results: dict[SSAValue, str] = {}
         # By the runtime table's row for the error.
         self._ends = {row: _FailureEnds(row) for row in ("fail", "fail_any")}
-        self._has_failing_call = False
+        self.frame_of_tensors = ""
+        self._failing_calls: set[str] = set()
         # Memory for values until the call of the host function, in wrappers of many arguments.
         self._kept: dict[str, str] = {}
 
@@ -168,8 +171,14 @@ class WrapperPrinter(FunctionPrinter):
 
     def require_success(self, code: str) -> None:
         """Continues if a return code is 0, else returns -1 with the error set."""
-        self._has_failing_call = True
-        self._go_on_if(self.let(f"icmp eq i32 {code}, 0"), _FAILED)
+        end = _FAILED_WITH_TENSORS if self.frame_of_tensors else _FAILED
+        self._failing_calls.add(end)
+        self._go_on_if(self.let(f"icmp eq i32 {code}, 0"), end)
+
+    def release_tensors(self) -> None:
+        """Drops the call's references to tensors that it has made."""
+        if self.frame_of_tensors:
+            self.call_void("release_tensors", f"ptr {self.frame_of_tensors}")
 
     def return_if_only_checking(self) -> None:
         """Returns 0 if the caller passed the complement of the count."""
@@ -183,6 +192,7 @@ class WrapperPrinter(FunctionPrinter):
         done, rest = self.new_label(name), self.new_label("rest")
         self.branch_if(condition, done, rest, UNLIKELY)
         self.start(done)
+        self.release_tensors()
         self.line("ret i32 0")
         self.start(rest)
 
@@ -237,8 +247,10 @@ class WrapperPrinter(FunctionPrinter):
                     incoming = [(values[place][1], origin) for values, origin in failures]
                     arguments.append(f"{kind} {self.phi(kind, incoming)}")
                 self.line(f"ret i32 {self.call(row, *arguments)}")
-        if self._has_failing_call:
-            self.start(_FAILED)
+        for label in sorted(self._failing_calls):
+            self.start(label)
+            if label == _FAILED_WITH_TENSORS:
+                self.release_tensors()
             self.line("ret i32 -1")
 
     def any_of(self, *conditions: str) -> str:

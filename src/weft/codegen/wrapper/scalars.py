@@ -13,7 +13,7 @@ from weft.codegen.llvm.function_printer import TensorValue
 from weft.codegen.llvm.types import f64_text, llvm_type, path_stem
 from weft.codegen.wrapper.printer import LIKELY, TensorArgument, WrapperPrinter
 from weft.ffi.abi import ANY_VALUE, TypeIndex
-from weft.types.dtype import f32, f64, i64, u64
+from weft.types.dtype import dlpack_bits, f32, f64, i64, u64
 
 if TYPE_CHECKING:
     from weft.dialects.ffi.function import (
@@ -185,11 +185,6 @@ def _narrow_to_f32(printer: WrapperPrinter, value: str, site: str) -> str:
     largest = int(f64_text(3.4028234663852886e38), 16)
     printer.require(fits, site, bits, str(largest))
     return narrow
-
-
-def dlpack_bits(dtype: DType) -> int:
-    """A DLDataType as the runtime's 32 bits."""
-    return dtype.dlpack_code | dtype.bits << 8 | 1 << 16
 
 
 def _narrow(printer: WrapperPrinter, value: str, site: str, dtype: DType) -> str:

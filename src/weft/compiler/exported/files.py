@@ -318,7 +318,9 @@ _HEAD: Final = """\
  *
  * `arguments` are borrowed. 0 is success, and the result is in `result`, which the caller owns; -1 is an error, which
  * TVMFFIErrorMoveFromRaised gives. `handle` is NULL. A tensor is a DLTensor* (kTVMFFIDLTensorPtr) or an ffi.Tensor;
- * work on a GPU runs on the stream of TVMFFIEnvGetStream. Thread-safe.
+ * work on a GPU runs on the stream of TVMFFIEnvGetStream. A tensor that a function makes is the caller's, who drops it
+ * by TVMFFIObjectDecRef; its memory is that of TVMFFIEnvGetDLPackManagedTensorAllocator, without one its own.
+ * Thread-safe.
  */
 #ifndef {guard}
 #define {guard}

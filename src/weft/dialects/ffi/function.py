@@ -98,12 +98,24 @@ def argument_result(name: str) -> DictionaryAttr:
     return DictionaryAttr({"argument": StringAttr(name)})
 
 
-def chosen_result(numbers: Mapping[str, int], index: int) -> DictionaryAttr:
-    """One of several arguments, as passed: the one whose number is the host function's result number `index`."""
+def chosen_result(
+    numbers: Mapping[str, int], index: int, *, may_be_new: bool = False
+) -> DictionaryAttr:
+    """One of several arguments, as passed: the one whose number is the host function's result number `index`.
+
+    With `may_be_new` a negative number is that of a tensor that the call has made.
+    """
     arguments = {name: IntegerAttr(number, i32) for name, number in numbers.items()}
-    return DictionaryAttr(
-        {"arguments": DictionaryAttr(arguments), "value": IntegerAttr(index, i64)}
-    )
+    entries: dict[str, Attribute] = {
+        "arguments": DictionaryAttr(arguments),
+        "value": IntegerAttr(index, i64),
+    }
+    return DictionaryAttr(entries | ({"new": UnitAttr()} if may_be_new else {}))
+
+
+def is_tensor(result: DictionaryAttr) -> bool:
+    """Whether a result is a tensor, an argument or a new one."""
+    return "argument" in result.data or "arguments" in result.data
 
 
 def argument_numbers(result: DictionaryAttr) -> dict[str, int]:
@@ -145,7 +157,7 @@ def check_result(result: Attribute) -> None:
         return
     if isinstance(result, DictionaryAttr):
         entries = result.data
-        if set(entries) in ({"argument"}, {"arguments", "value"}, {"value", "dtype"}):
+        if set(entries) - {"new"} in ({"argument"}, {"arguments", "value"}, {"value", "dtype"}):
             return
     elif isinstance(result, UnitAttr):
         return
@@ -383,7 +395,7 @@ class DeviceGuardOp(InFunctionOp):
 
     Without `device` the stream's or the caller's current device is used. Changes are undone on every path, before the
     host function's return code is examined. On the CPU it is only the call. With `scratch` the host function may
-    take scratch memory, which is given back first.
+    take scratch memory, which is given back first, and with `tensors` make tensors, which are there until the end.
     """
 
     name = "ffi.device_guard"
@@ -394,6 +406,7 @@ class DeviceGuardOp(InFunctionOp):
     stream: OptOperand = opt_operand(StreamType)
     values: Results[Attribute] = results()
     scratch: Flag = flag(default=False)
+    tensors: Flag = flag(default=False)
 
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (

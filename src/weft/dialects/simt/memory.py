@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
+    ParsePropInAttrDict,
     operand_def,
     opt_prop_def,
     result_def,
@@ -304,7 +305,8 @@ class ScratchOp(BaseOperation):
     """An uninitialized tensor that the launches of a host function share; the call has it until it ends.
 
     `sizes` holds one integer for each `?` of the result's type; a negative one fails the call. The memory is in the
-    order of `stream`, without it of the call's. `text` is the user's source text.
+    order of `stream`, without it of the call's. `text` is the user's source text. With `kept`, the name
+    of an element type, it is a tensor of the caller's allocator, which the host function may return.
     """
 
     name = "simt.scratch"
@@ -315,8 +317,9 @@ class ScratchOp(BaseOperation):
     sizes: Operands = operands()
     stream: OptOperand = opt_operand(StreamType)
     result: Result[TensorType] = result(TensorType)
+    kept: OptString = opt_string(default=None)
 
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$text (`sizes` `(` $sizes^ `:` type($sizes) `)`)? (`stream` $stream^)? attr-dict "
         "`:` type($result)"
@@ -330,6 +333,10 @@ class ScratchOp(BaseOperation):
         kind = tensor_type_of(self.result)
         if (kind.space.data, kind.layout.data) != ("global", "contiguous"):
             raise VerifyException("simt.scratch makes a contiguous global tensor")
+        if self.kept is not None and self.stream is not None:
+            raise VerifyException(
+                "a tensor of the caller's allocator is in the order of the caller's stream"
+            )
         if kind.dims.count(DYNAMIC) != len(self.sizes):
             raise VerifyException(f"{len(self.sizes)} sizes for {kind}")
         wanted = i32 if kind.dim_bits.data == 32 else i64

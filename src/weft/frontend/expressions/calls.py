@@ -18,6 +18,7 @@ from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodTy
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_dataclass
+from weft.driver import memory
 from weft.errors import CompileError, NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
 from weft.frontend.events import untraced
@@ -146,6 +147,8 @@ def call_value(
         found = attributes.base_methods(frame)
         if found is not attributes.NONE:
             return found
+    if frame.context.is_host and callee in _NEW_TENSORS and isinstance(callee, FunctionType):
+        return _new_tensor(frame, callee, arguments, keywords)
     refused = refused_call(callee, arguments)
     if refused is not None:
         raise refused
@@ -188,6 +191,32 @@ def _emitted(
     if callee is arrays.scratch and keywords.get("zeroed"):
         zero = cast("Any", resolve("Tensor.zero_"))
         frame.inline(zero.function, [made], {"stream": keywords.get("stream")})
+    return made
+
+
+_NEW_TENSORS: Final = (memory.empty, memory.full, memory.zeros)
+
+
+def _new_tensor(
+    frame: Frame, callee: FunctionType, arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
+    """A tensor of the caller's allocator: ``weft.empty(shape, dtype)``, in a host function."""
+    name = callee.__name__
+    try:
+        given = inspect.signature(callee).bind(*arguments, **keywords).arguments
+    except TypeError as error:
+        raise TypeMismatchError("CALL_ARGUMENTS", f"{name}(): {error}") from None
+    for keyword in given.keys() & {"device", "stream"}:
+        raise TypeMismatchError(
+            "EMPTY_PLACE",
+            f"{name}: {keyword}= has no meaning in a host function, whose tensors are on the device and in the order "
+            "of its call",
+            hint=f"leave out {keyword}=",
+        )
+    made = arrays.host_empty.emit(frame.builder, name, given["shape"], given["dtype"])
+    if name != "empty":
+        fill = cast("Any", resolve("Tensor.fill_"))
+        frame.inline(fill.function, [made, given.get("value", 0)], {})
     return made
 
 

@@ -307,8 +307,18 @@ def check_scratch(host: Block) -> None:
         if not isinstance(launch, LaunchExOp):
             continue
         arrays = [origin.owner for one in launch.args for origin in origins(one)]
-        streams = [array.stream for array in arrays if isinstance(array, ScratchOp)]
-        if any((launch.stream or calls) is not (stream or calls) for stream in streams):
+        for array in arrays:
+            if not isinstance(array, ScratchOp):
+                continue
+            if (launch.stream or calls) is (array.stream or calls):
+                continue
+            if array.kept is not None:
+                raise TypeMismatchError(
+                    "SCRATCH_STREAM",
+                    "the launch is on another stream than the call's, in whose order weft.empty makes its tensor",
+                    hint="launch on the call's stream, or pass the tensor as an argument",
+                    location=source_location(launch.location),
+                )
             raise TypeMismatchError(
                 "SCRATCH_STREAM",
                 "the launch is on another stream than its scratch memory, which may be given back before it runs",

@@ -133,6 +133,10 @@ def _argument(builder: Builder, kind: ArgumentKind, path: str) -> SSAValue:
     return argument
 
 
+def _is_kept(owner: object) -> bool:
+    return isinstance(owner, ScratchOp) and owner.kept is not None
+
+
 class Results:
     """The results of a host function.
 
@@ -142,7 +146,7 @@ class Results:
 
     Attributes:
         values: of `func.return`, scalars only.
-        has_tensors: whether a tensor is returned, which must then be passed as an object.
+        has_tensors: whether an argument may be returned, which must then be passed as an object.
     """
 
     __slots__ = ("_builder", "_names", "has_tensors", "values")
@@ -181,23 +185,29 @@ class Results:
         is_plain = make is None and all(child is None for child in restored)
         return tuple_result([tree for tree, _ in described]), None if is_plain else (make, restored)
 
-    def _argument(self, tensor: SSAValue, chosen: Iterable[SSAValue]) -> Attribute:
-        """The argument that a tensor is, or the one of several that is known only at run time."""
+    def _tensor(self, tensor: SSAValue, chosen: Iterable[SSAValue]) -> Attribute:
+        """The argument that a tensor is, or the one of several, or new tensor, that is known only at run time."""
         indices = sorted(one.index for one in chosen if isinstance(one, BlockArgument))
-        if len(indices) == 1:
+        is_new = any(not isinstance(one, BlockArgument) for one in chosen)
+        self.has_tensors |= bool(indices)
+        if len(indices) == 1 and not is_new:
             return argument_result(self._names[indices[0]])
         self.values.append(self._builder.emit(ArgumentNumberOp(tensor)).result)
         numbers = {self._names[index]: index for index in indices}
-        return chosen_result(numbers, len(self.values) - 1)
+        return chosen_result(numbers, len(self.values) - 1, may_be_new=is_new)
+
+    def _can_return(self, tensor: SSAValue) -> bool:
+        """Whether it is an argument, or a tensor that the call has made for its caller."""
+        owner = tensor.owner
+        return owner is self._builder.entry or _is_kept(owner)
 
     def _leaf(self, value: Any) -> Attribute:
         if value is None:
             return none_result()
         if isinstance(value, Tensor) and not value.type.is_pointer:
             chosen = origins(value.ssa, through_views=False)
-            if all(one.owner is self._builder.entry for one in chosen):
-                self.has_tensors = True
-                return self._argument(value.ssa, chosen)
+            if all(map(self._can_return, chosen)):
+                return self._tensor(value.ssa, chosen)
         if isinstance(value, bool | int | float):
             dtype = f64 if isinstance(value, float) else default_dtype(value)
             value = constant(self._builder, value, dtype)
@@ -205,14 +215,21 @@ class Results:
             self.values.append(value.ssa)
             return scalar_result(len(self.values) - 1, value.dtype)
         found = origins(value.ssa) if isinstance(value, Tensor) else ()
-        if any(isinstance(one.owner, ScratchOp) for one in found):
+        if any(isinstance(one.owner, ScratchOp) and not _is_kept(one.owner) for one in found):
             raise TypeMismatchError(
                 "RETURN_SCRATCH",
                 "a host function cannot return its scratch memory, which the call gives back",
-                hint="write into a tensor that the caller passes, such as weft.empty(shape, weft.f32)",
+                hint="make the tensor by weft.empty(shape, dtype), which the caller then has",
+            )
+        if found and not value.type.is_pointer and all(map(self._can_return, found)):
+            raise TypeMismatchError(
+                "RETURN_VIEW",
+                f"a host function cannot return a view, {describe(value)}",
+                hint="return the tensor, of which the caller takes the view; or copy it into one of weft.empty",
             )
         raise TypeMismatchError(
             "RETURN_KIND",
             f"a host function cannot return {describe(value)}",
-            hint="return numbers, argument tensors, and tuples, named tuples or frozen dataclasses of these",
+            hint="return numbers, arguments, tensors of weft.empty, and tuples, named tuples or frozen dataclasses of "
+            "these",
         )

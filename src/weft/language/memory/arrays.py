@@ -608,14 +608,38 @@ def scratch(
             f"scratch: stream must be a weft.Stream parameter of the host function, received {describe(stream)}",
             hint="annotate a parameter with weft.Stream and pass it on",
         )
+    return _made(builder, "scratch", shape, element, None if stream is None else stream.ssa)
+
+
+@operation(on_host=True, in_kernels=False, takes_complex=True)
+def host_empty(builder: Builder, name: str, shape: object, dtype: object) -> Tensor:
+    """A tensor of the caller's allocator: `weft.empty` in a host function, or what messages call `name`.
+
+    Raises:
+        TypeMismatchError: for a size that is not an integer, or no element type.
+        ValueRangeError: for a negative constant, a rank above 8, or more than 2^62 bytes.
+    """
+    return _made(builder, name, shape, element_type(dtype, name), None, kept=True)
+
+
+def _made(
+    builder: Builder,
+    name: str,
+    shape: object,
+    element: DType,
+    stream: SSAValue | None,
+    *,
+    kept: bool = False,
+) -> Tensor:
+    """An array of a host function; `name` is how the user calls it."""
     parts = cast("tuple[object, ...]", shape) if isinstance(shape, tuple) else (shape,)
-    sizes = [_size(builder, part) for part in parts]
+    sizes = [_size(builder, part, name) for part in parts]
     constants = [size for size in sizes if isinstance(size, int)]
     total = element.itemsize * prod(constants)
     if len(sizes) > MAX_RANK or max(total, *constants, 0) > _MOST_BYTES:
         raise ValueRangeError(
             "SCRATCH_TOO_LARGE",
-            f"scratch({item_text(cast('object', shape))}, {element}) takes {total} bytes in {len(sizes)} dimensions; "
+            f"{name}({item_text(cast('object', shape))}, {element}) takes {total} bytes in {len(sizes)} dimensions; "
             f"at most 2^62 and {MAX_RANK} are allowed",
         )
     found = [size for size in sizes if isinstance(size, Scalar)]
@@ -630,17 +654,17 @@ def scratch(
         [size if isinstance(size, int) else DYNAMIC for size in sizes],
         dim_bits=dim.bits,
         offset_bits=32 if fits or (not is_wide and len(sizes) == 1) else 64,
-        alignment_bytes=SCRATCH_ALIGNMENT,
+        alignment_bytes=VECTOR_BYTES if kept else SCRATCH_ALIGNMENT,
     )
     operands = [convert(builder, size, dim).ssa for size in found]
-    text = builder.location.span() or "weft.scratch"
-    made = ScratchOp(text, operands, None if stream is None else stream.ssa, kind)
-    return Tensor(builder.emit(made, "scratch").result, element, "scratch")
+    text = builder.location.span() or f"weft.{name}"
+    made = ScratchOp(text, operands, stream, kind, element.name if kept else None)
+    return Tensor(builder.emit(made, name).result, element, name)
 
 
-def _size(builder: Builder, part: object) -> int | Scalar:
+def _size(builder: Builder, part: object, name: str) -> int | Scalar:
     """A size as an int, or as an i32 or i64."""
-    size = expect_scalar(builder, part, "scratch: a dimension")
+    size = expect_scalar(builder, part, f"{name}: a dimension")
     known = size.constant if isinstance(size, Scalar) else size
     if known is None and isinstance(size, Scalar):
         dtype = index_dtype(size.dtype)
@@ -649,9 +673,9 @@ def _size(builder: Builder, part: object) -> int | Scalar:
     if not isinstance(known, int) or isinstance(known, bool):
         raise TypeMismatchError(
             "SHAPE_NOT_AN_INTEGER",
-            f"scratch: a shape holds integers, received {describe(size)}",
+            f"{name}: a shape holds integers, received {describe(size)}",
             hint="use // instead of /, or convert it, such as weft.i32(x)",
         )
     if known < 0:
-        raise ValueRangeError("SHAPE_NEGATIVE", f"scratch: the shape has the dimension {known}")
+        raise ValueRangeError("SHAPE_NEGATIVE", f"{name}: the shape has the dimension {known}")
     return known
