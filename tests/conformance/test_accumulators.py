@@ -27,7 +27,10 @@ NARROW = NARROW_INTEGERS + FLOATS
 # The sum of two does not fit the type, or is rounded in it.
 LARGE = {
     **{weft.i8: 101, weft.u8: 201, weft.i16: 30_001, weft.u16: 60_001},
-    **{dtype: (1 << dtype.info.format.precision) - 1 for dtype in FLOATS},
+    **{
+        dtype: min((1 << dtype.info.format.precision) - 1, int(dtype.info.format.largest))
+        for dtype in FLOATS
+    },
 }
 WIDE = (weft.i32, weft.u32, weft.i64, weft.u64, weft.f32, weft.f64)
 
