@@ -31,7 +31,7 @@ def mask(s, first_query, first_key, queries, keys, causal):
 
 
 def online_softmax(s, row_max, row_sum, scale, profiler):
-    """P of a block, the new row maximum and sum, and the factor for what was summed before."""
+    """P of a block, the new row maximum and sum, and the factor of the earlier sums."""
     with profiler.range("softmax"):
         new_max = s.row_max().map(max, row_max)
         base = new_max.map(lambda m: weft.where(m == -math.inf, 0.0, m * scale))

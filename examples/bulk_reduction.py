@@ -24,7 +24,7 @@ WARPS = 8  # that add
 
 @weft.kernel(max_threads=32 * (WARPS + 1))
 def sums_kernel(a: weft.Tensor, sums: weft.Tensor, profiled: weft.Constexpr[bool]):
-    """Each block: every so many-th chunk."""
+    """Each block: every `gridDim`-th chunk."""
     p = Profiler(groups=[*(f"add {i}" for i in range(WARPS)), "copy"], enabled=profiled)
     p.init(weft.warp_id(), weft.elect_one())
     ring = weft.shared((STAGES, CHUNK), weft.f32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The softmax of long rows: eight blocks of a cluster take a row, and tell each other what they found.
+"""The softmax of long rows: eight blocks of a cluster take a row, and exchange their results.
 
 Shapes: `logits` and `probabilities` are rows x columns, float32. Each block keeps its share of a row in shared memory,
 so that a row of up to 131072 columns is read once and written once; longer rows are read again. Each block stores its

@@ -46,7 +46,7 @@ def game_of_life(
     scratch: weft.Tensor[weft.u8, ("height", "width")],
     generations: weft.i32,
 ):
-    """Let the board live for so many generations, in place."""
+    """Advance the board by `generations` generations, in place."""
     height, width = board.shape
     grid = weft.ceil_div(width, BLOCK[0]), weft.ceil_div(height, BLOCK[1])
     for _ in range(generations // 2):

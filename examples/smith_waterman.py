@@ -59,7 +59,7 @@ def smith_waterman(
 
 
 def make_arguments(length: int) -> Arguments:
-    """Two random strands, of which the second holds a part of the first."""
+    """Two random strands; the second one holds a part of the first."""
     random = np.random.default_rng(29)
     letters = np.frombuffer(b"ACGT", np.uint8)
     first = letters[random.integers(0, 4, length)]

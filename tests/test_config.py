@@ -41,7 +41,7 @@ def test_a_path_is_taken_as_written(monkeypatch: pytest.MonkeyPatch):
     assert config.ptxas == "~/ptxas"
 
 
-def test_override_wins_over_the_environment_and_ends_with_its_block(
+def test_override_beats_the_environment_and_ends_with_its_block(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setenv("WEFT_BACKTRACE", "1")
@@ -68,7 +68,7 @@ def test_override_does_not_reach_other_threads():
     assert seen == [False]
 
 
-def test_override_refuses_a_field_that_does_not_exist_and_lists_the_fields():
+def test_override_refuses_an_unknown_field_and_lists_the_fields():
     with pytest.raises(TypeError, match=r"no configuration field 'ptxs', expected one of: .*ptxas"):
         with override(ptxs="/a"):
             pass
@@ -80,7 +80,7 @@ def test_override_refuses_a_value_of_the_wrong_kind():
             pass
 
 
-def test_misspelled_variables_are_found_and_those_of_others_left_alone(
+def test_misspelled_variables_are_found_and_others_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ):
     for name in ("WEFT_BACKTRCE", "WEFT_NUM_THREAD", "WEFT_LIBCUDA_PATH"):

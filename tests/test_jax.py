@@ -113,7 +113,7 @@ def test_several_results_constants_and_xlas_stream():
     assert jax.jit(lambda a: divided(a, by=7)[1])(a).tolist() == (a % 7).tolist()
 
 
-def test_what_is_written_is_a_result_and_the_argument_keeps_its_values():
+def test_writes_are_results_and_the_argument_keeps_its_values():
     added = weft.jax.function(add_to, mutates_args="total")
     program = jax.jit(lambda total, a: (added(total, a), total * 1))
     total, a = jnp.ones(3), jnp.arange(3.0)
@@ -241,7 +241,7 @@ def shift(a, out):
     shift_kernel(a, out).launch(grid=1, block=1)
 
 
-def test_a_call_by_hand_with_missing_attributes_is_an_error_not_a_crash():
+def test_a_manual_call_without_attributes_is_an_error():
     scaled(jnp.ones(1))
     by_hand = jax.ffi.ffi_call("weft.scale", jax.ShapeDtypeStruct((1,), jnp.float32))
     with pytest.raises(jax.errors.JaxRuntimeError, match="needs the attributes function"):

@@ -95,7 +95,7 @@ def test_an_operator_that_returns_what_it_writes_has_a_derivative(scaled):
     torch.library.opcheck(scaled, (a, 3.0))
 
 
-def test_a_derivative_is_one_function_of_gradient_result_and_arguments():
+def test_a_derivative_takes_gradient_result_and_arguments():
     def backward(grad, out, a, factor=2.0):
         assert out.shape == a.shape
         return op(grad, factor), None
@@ -144,7 +144,7 @@ def test_what_makes_an_output_gets_a_default_that_was_left_out(make):
     assert whole(lambda a: op(a) + 1)(torch.ones(3)).tolist() == [3, 3, 3]
 
 
-def test_a_default_by_keyword_that_was_left_out_reaches_what_makes_an_output():
+def test_an_omitted_keyword_default_reaches_the_output_maker():
     def shift(a, *, by):
         return torch.empty_like(a) if by == 2 else None
 
@@ -259,7 +259,7 @@ def test_what_cannot_be_an_operator_is_said(case):
 @pytest.mark.parametrize(
     "make", [lambda: scale, lambda: weft.compile(scale)], ids=["jit", "compiled"]
 )
-def test_a_tensor_that_kernels_write_and_that_was_not_named_is_an_error(make):
+def test_an_unnamed_tensor_that_kernels_write_is_an_error(make):
     op = weft.torch.custom_op(make(), mutates_args=["a"], name="weft_tests::forgotten")
     with pytest.raises(weft.SignatureError, match="kernels write 'out', which is neither in"):
         op(torch.ones(3), torch.ones(3))
@@ -283,6 +283,6 @@ def test_direct_calls_stand_beside_the_graph_and_warn_of_nothing():
             assert result.tolist() == [0, 8, 16, 24]
 
 
-def test_a_direct_call_in_a_graph_that_has_to_be_whole_names_the_remedy():
+def test_a_direct_call_in_a_full_graph_names_the_remedy():
     with pytest.raises(torch._dynamo.exc.Unsupported, match=r"with weft\.torch\.custom_op"):
         whole(beside)(torch.arange(4.0), torch.zeros(4))

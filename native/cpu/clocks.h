@@ -119,7 +119,7 @@ struct ThreadClock {
   uint64_t epoch = 0;
   Shared<Clock> known;
   Shared<Clock> released;  // what its last fence lets others learn from its atomics since
-  Shared<Clock> pending;   // what its atomics have read, of which it learns at its next fence
+  Shared<Clock> pending;   // what its atomics have read and its next fence acquires
   // The first epoch of the iterations of weft.each that it runs: each has one, and none comes after
   // another. 0: it runs none.
   uint64_t iterations = 0;

@@ -59,7 +59,7 @@ class CoresidentBlocks {
   CoresidentBlocks(const CoresidentBlocks&) = delete;
   CoresidentBlocks& operator=(const CoresidentBlocks&) = delete;
 
-  // Runs all blocks, of which the first has the number `first`; 0, or 1 with the error set.
+  // Runs all blocks, numbered from `first` on; 0, or 1 with the error set.
   int32_t run(const void* parameters, int64_t first) {
     Pass pass = start(parameters, first);
     while (pass == Pass::kAgain) pass = step();

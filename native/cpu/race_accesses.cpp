@@ -86,7 +86,7 @@ void RaceDetector::see(int32_t kind, const Record& other) {
   if (seen_.kind < 0 || says_more) seen_ = {kind, other};
 }
 
-// Whether an access and an earlier one, of which one writes, are in order or of no interest.
+// Whether an access and an earlier one, one of them a write, are ordered or irrelevant.
 bool RaceDetector::check_other(const Record& other, const Access& access) {
   const bool is_asynchronous = access.is_copy || Epochs::is_async(other.epoch());
   const int32_t wanted = is_asynchronous ? WEFT_ACCESS_ASYNC : WEFT_ACCESS_RACES;

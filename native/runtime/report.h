@@ -30,7 +30,7 @@ struct Report {
   std::string array;
   std::vector<int64_t> index, shape, values;
   ReportPlace here, other;
-  int64_t count = 1;  // of equal ones, of which this is the first
+  int64_t count = 1;  // of equal ones; this is the first
 
   bool equals(const Report& another) const {
     return kind == another.kind && here.places == another.here.places && array == another.array &&

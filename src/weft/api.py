@@ -95,7 +95,7 @@ class Kernel(KernelFunction):
     def max_clusters(self, blocks: int) -> int:
         """Number of clusters of this kernel that the call's device holds at once: an i32, in a host function.
 
-        A persistent kernel takes that many clusters, each of which computes several tiles. It is the driver's answer
+        A persistent kernel takes that many clusters, and each computes several tiles. It is the driver's answer
         for the kernel's block, which is constant, and its own shared memory; it is asked once per device. On the CPU it
         is what ``WEFT_CPU_MAX_CLUSTERS`` says, 2 by default, so that clusters compute several tiles there too.
 

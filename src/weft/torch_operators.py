@@ -279,7 +279,7 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
 
 
 def _save(torch: Any, ctx: Any, outputs: tuple[Any, ...], arguments: Sequence[Any]) -> None:
-    """Keeps in a node what its derivatives take."""
+    """Keeps in a node the values that its derivatives take."""
     tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
     ctx.save_for_backward(*outputs, *tensors)
     ctx.save_for_forward(*outputs, *tensors)

@@ -115,7 +115,7 @@ def test_weft_alone_says_nothing(tmp_path: Path):
     assert import_beside(tmp_path, *beside) == ""
 
 
-def test_a_file_of_weft_that_another_distribution_removed_is_reported(tmp_path: Path):
+def test_a_file_that_another_distribution_removed_is_reported(tmp_path: Path):
     import_beside(tmp_path)
     for module in ("imports", "worker", "blame"):
         shutil.copy(PACKAGE / f"{module}.py", tmp_path / "weft")

@@ -209,7 +209,7 @@ def test_a_launch_and_a_call_take_a_stream(launch):
     assert a.tolist() == [0, 1, 2, 3]
 
 
-def test_a_call_on_a_stream_gives_the_result_and_has_a_stream_parameter():
+def test_a_call_on_a_stream_has_the_result_and_a_stream_parameter():
     a = np.zeros(4, np.int32)
     assert index(a, 1, stream=0) is a
     assert a.tolist() == [0, 1, 0, 0]

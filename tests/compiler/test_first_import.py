@@ -35,7 +35,7 @@ def check_listed(found: Any) -> None:
     assert {*found["unguarded"]} <= {"tvm_ffi"}  # looked for, not imported
 
 
-def test_no_module_is_imported_where_signal_handlers_run_or_forks_do_not_wait():
+def test_no_import_runs_where_handlers_run_or_forks_do_not_wait():
     found = run("listed", 1)
     check_listed(found)
     assert len(found["names"]) > 300
@@ -49,11 +49,11 @@ def test_neither_is_one_that_a_function_found_in_the_cache_needs(tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["signaled", "forked"])
-def test_at_any_module_a_signal_or_a_fork_leaves_every_process_able_to_compile(name: str):
+def test_signals_and_forks_at_any_import_let_all_processes_compile(name: str):
     assert run(name, 3) == {}
 
 
-def test_a_fork_while_a_function_is_found_in_the_cache_leaves_every_process_able_to_compile(
+def test_a_fork_during_a_cache_lookup_lets_every_process_compile(
     tmp_path: Path,
 ):
     run("listed", 1, str(tmp_path))

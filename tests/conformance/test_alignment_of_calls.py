@@ -63,7 +63,7 @@ def test_the_order_of_calls_does_not_matter(host, order):
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations([0, 2, 1])))
-def test_tuples_records_and_bare_launches_have_the_alignment_of_their_call(order):
+def test_tuples_records_and_bare_launches_keep_their_alignment(order):
     @weft.kernel
     def kernel(pair: Pair):
         pair.out[0] = weft.load_vector(pair.a, 0, 4)[3]
@@ -99,7 +99,7 @@ def test_a_compiled_function_keeps_its_declared_alignment():
     compiled(at(1))  # an example's address is not a promise
 
 
-def test_the_code_of_a_direct_call_refuses_less_alignment_however_it_is_called(host):
+def test_code_of_a_direct_call_always_refuses_less_alignment(host):
     host(at(0), np.zeros(2, np.float32), 4)
     (compiled,) = host.specializations
     out = at(0, 2)

@@ -332,7 +332,7 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_a_number_of_numpy_beside_complex_and_real_ones_keeps_its_type(name):
+def test_a_numpy_number_beside_complex_or_real_keeps_its_type(name):
     number = NUMBERS[name]
     wide = np.complex128 if name in ("f64", "c128") else np.complex64
     imaginary = name in ("c64", "c128")

@@ -251,7 +251,7 @@ def test_coalesced_access_uses_32_bit_indices():
 
 
 @pytest.mark.parametrize("dtype", NARROW_FLOATS, ids=str)
-def test_sum_of_small_floats_adds_in_f32_and_iterations_in_the_store(dtype):
+def test_small_floats_add_in_f32_and_iterations_in_the_store(dtype):
     ptx = compiled(
         """
         s = 0.0

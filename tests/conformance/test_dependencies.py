@@ -95,14 +95,14 @@ def test_a_chain_of_dependent_launches_is_that_of_whole_ones(blocks):
 
 
 @pytest.mark.parametrize("blocks", [1, 3, 40])
-def test_on_the_cpu_reads_before_the_wait_see_nothing_of_the_launch_before(blocks):
+def test_cpu_reads_before_the_wait_precede_the_earlier_launch(blocks):
     a, b, c, d = chain(blocks, False, True)
     assert (b == added(a)).all()
     assert (c == 1).all()  # of zeros
     assert (d == 1).all()
 
 
-def test_on_the_cpu_a_launch_without_a_wait_runs_before_the_one_before_it():
+def test_on_the_cpu_a_launch_without_a_wait_runs_first():
     a, b, c, d = chain(3, False, False)
     assert (b == added(a)).all()
     assert (c == 1).all()
@@ -191,7 +191,7 @@ def checked(a: weft.Tensor[weft.f32, (64,)], b: weft.Tensor[weft.f32, (64,)], le
     count_kernel(b, a, least).launch(grid=1, block=64, programmatic=True)
 
 
-def test_an_error_in_either_of_two_launches_ends_the_call_and_the_next_one_is_right():
+def test_an_error_in_either_launch_ends_the_call_only():
     for least in (1.0, 100.0, 1.0):
         a = np.arange(64, dtype=np.float32)
         expected = added(a)
@@ -244,7 +244,7 @@ def refused(a: weft.Tensor[weft.f32, (64,)], b: weft.Tensor[weft.f32, (64,)], bl
     add_kernel(b, a, True, False).launch(grid=1, block=block, programmatic=True)
 
 
-def test_a_call_whose_second_launch_is_refused_leaves_nothing_to_the_next_call():
+def test_a_refused_second_launch_leaves_nothing_to_the_next_call():
     a = np.arange(64, dtype=np.float32)
     with pytest.raises(ValueError, match="block"):
         refused(a, b := np.zeros_like(a), 4096)

@@ -169,7 +169,7 @@ def test_ptx_computes_in_the_arrays_type(dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_a_constant_that_would_be_zero_is_an_error_unless_converted(dtype):
+def test_a_vanishing_constant_is_an_error_unless_converted(dtype):
     tiny = 1e-50
 
     @weft.kernel

@@ -464,7 +464,7 @@ def test_registers_are_packed_elements_and_tuples_bitcast_to_them():
     assert out.all()
 
 
-def test_operators_are_elementwise_and_take_values_of_rows_and_columns():
+def test_operators_are_elementwise_and_take_row_and_column_values():
     def body(zeros, alpha):
         x = zeros.map(lambda x, row, column: row + 0.5 * column, coordinates=True)
         y = x * alpha + zeros.rows(lambda row: row) - 2.0 * zeros.cols(lambda column: column)

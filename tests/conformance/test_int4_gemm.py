@@ -114,7 +114,7 @@ def test_weights_of_four_bits_are_multiplied_in_registers(shape):
     np.testing.assert_allclose(out.astype(np.float64), expected, rtol=2e-2, atol=2e-2)
 
 
-def test_a_step_of_products_unpacks_in_two_instructions_for_a_weight():
+def test_a_step_unpacks_a_weight_in_two_instructions():
     compiled = weft.compile(product_of(16), options="--gpu-arch sm_90a")
     loop = re.findall(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?([A-Z]\w*)", compiled.sass, re.M)
     found = Counter(loop)

@@ -381,7 +381,7 @@ def running_kernel(a: weft.Tensor, out: weft.Tensor):
 
 
 @pytest.mark.parametrize("first", [1.0, -1.0])
-def test_an_attribute_may_be_first_assigned_in_both_branches_and_in_an_iteration(first):
+def test_an_attribute_is_first_assigned_in_branches_and_iterations(first):
     a, out = np.array([first, 5, 2], np.float32), np.zeros(3, np.float32)
     running_kernel[1, 1](a, out)
     scale = 2 if first > 0 else 3

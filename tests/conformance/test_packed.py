@@ -141,7 +141,7 @@ def test_vectors_are_stored_with_the_lowest_bits_of_integers(dtype, count):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_gpu_reads_16_bytes_at_once_and_converts_pairs_without_conversions(architecture):
+def test_a_gpu_reads_16_bytes_and_converts_pairs_by_masks(architecture):
     host, examples = pair_of_hosts(weft.i4, weft.f16, 32)
     compiled = weft.compile(host, *examples, options=f"--target cuda --gpu-arch {architecture}")
     assert compiled.ptx.count("ld.global") == 1

@@ -278,7 +278,7 @@ def test_kernels_know_what_a_host_function_promises_and_computes(promise, passed
     assert "12345" in weft.compile(unknown, *kinds, options="--gpu-arch sm_90a").ptx
 
 
-def test_a_wrong_promise_of_a_host_function_fails_the_call_on_every_path():
+def test_a_hosts_wrong_promise_fails_the_call_on_every_path():
     source = HOST_PROMISE.format(
         promise="weft.assume(n % 8 == 0)\n    weft.assume(n < a.shape[0])",
         passed="a, n",

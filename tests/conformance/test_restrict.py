@@ -271,7 +271,7 @@ def host(a: weft.Tensor, out: weft.Tensor):
 
 
 @pytest.mark.parametrize("restrict", [False, True])
-def test_fragments_of_restricted_arguments_are_loaded_before_stores(restrict):
+def test_restricted_fragments_are_loaded_before_stores(restrict):
     matrix = weft.fake_tensor(weft.f32, (16, 64), alignment_bytes=16)
     host = define(FRAGMENT.format(restrict=restrict))["host"]
     compiled = weft.compile(host, matrix, matrix, options="--gpu-arch sm_90a")

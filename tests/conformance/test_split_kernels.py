@@ -204,7 +204,7 @@ def test_loops_and_coroutines_write_the_same_bits(name):
     assert loops.any()
 
 
-def test_iterations_go_around_the_threads_where_adjacent_access_adjacent(monkeypatch):
+def test_iterations_enclose_threads_with_adjacent_accesses(monkeypatch):
     found = []
 
     def interchange(kernel, waits):

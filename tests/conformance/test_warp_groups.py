@@ -69,7 +69,7 @@ def groups_of_iterations_kernel(iterations: weft.Tensor, out: weft.Tensor):
     out[i] = weft.warp.sum(value)
 
 
-def test_groups_take_different_numbers_of_iterations_before_they_meet():
+def test_groups_iterate_different_numbers_of_times_and_meet():
     iterations = np.array([3, 0, 7, 1], np.int32)
     out = np.zeros(WARP, np.int32)
     groups_of_iterations_kernel[1, WARP](iterations, out)

@@ -402,7 +402,7 @@ def test_an_illegal_access_tells_the_last_launches(fake: FakeCuda):
 
 
 @on_fake()
-def test_an_error_that_the_driver_does_not_know_is_reported_by_number(fake: FakeCuda):
+def test_an_error_unknown_to_the_driver_is_reported_by_number(fake: FakeCuda):
     function = empty()
     fake.fail("cuLaunchKernelEx", 4242)
     with pytest.raises(CudaError, match=r"returned CUDA_ERROR_4242 \(4242\)") as caught:

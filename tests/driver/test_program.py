@@ -310,7 +310,7 @@ def test_a_missing_device_is_refused_with_the_device_count(fake: FakeCuda):
 
 
 @on_fake()
-def test_a_child_forked_after_use_gets_an_error_and_unloads_nothing(fake: FakeCuda):
+def test_a_forked_child_gets_an_error_and_unloads_nothing(fake: FakeCuda):
     loaded = program()
     loaded.preload(0)
 

@@ -313,7 +313,7 @@ def test_an_annotation_may_name_what_only_the_closure_has():
     assert read_source(make(weft.f64)).parameters[0].annotation is weft.f64
 
 
-def test_an_annotation_that_was_set_later_is_reported_as_it_was_set():
+def test_an_annotation_set_later_is_reported_as_set():
     def host(a, b):
         return None
 

@@ -150,7 +150,7 @@ def test_attributes_that_one_gpu_can_show():
         assert driver.occupancy_clusters(function, (128, 1, 1), (2, 1, 1)) > 0
 
 
-def test_code_for_another_architecture_and_no_code_are_distinguished():
+def test_code_for_another_architecture_is_not_missing_code():
     future = EMPTY.replace(b"sm_75", b"sm_999")
     with pytest.raises(CudaError, match=r"cuModuleLoadData returned CUDA_ERROR_\w+"):
         driver.load_binary("empty", future)

@@ -56,7 +56,7 @@ def test_restricted_arguments_give_the_results_of_others():
     assert (back(a) == numbers).all()
 
 
-def test_what_one_launch_writes_the_next_one_reads_through_the_read_only_cache():
+def test_the_read_only_cache_has_the_last_launches_writes():
     numbers = np.ones(COUNT, np.float32)
     one, other, zero = on_gpu(numbers), on_gpu(numbers), on_gpu(0 * numbers)
     for _ in range(20):

@@ -76,11 +76,11 @@ def test_unrelated_accesses_leave_vectors_alone(body):
 
 
 @pytest.mark.parametrize("body", ["if b[i] > 0.0: a[i] = 1.0"])
-def test_iterations_that_store_under_a_condition_run_one_by_one_in_adjacent_threads(body):
+def test_conditional_stores_run_one_by_one_in_adjacent_threads(body):
     assert plan_of(body, "f32", "f32") == Plan(1, 4)
 
 
-def test_arrays_that_are_all_written_may_be_aligned_differently_and_then_have_iterations_in_turn():
+def test_written_arrays_of_different_alignment_iterate_in_turn():
     assert plan_of("b[i] = a[i]; a[i] = 0.0", "f32", "f32") == Plan(4, 4)
     assert plan_of("a[i] = b[i]; a[i] = 2 * a[i]", "f32", "f32") == Plan(4, 0)
 
@@ -140,7 +140,7 @@ def test_whole_word_loads_stay_inside_a_row(kind, margin):
         ("a.shape[0]", "b[i] = weft.f32(i)", True),
     ],
 )
-def test_a_gpus_addresses_are_of_64_bits_from_the_iterations_number_on(iterations, index, narrows):
+def test_gpu_addresses_have_64_bits_from_the_iteration_on(iterations, index, narrows):
     space = define(
         f"""
         @weft.kernel

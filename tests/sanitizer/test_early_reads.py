@@ -37,7 +37,7 @@ def find_kernel(a: weft.Tensor, out: weft.Tensor):
     out[i] = a[tile[i] - 1]
 
 
-def test_an_unwritten_read_is_reported_before_findings_that_come_of_it():
+def test_an_unwritten_read_is_reported_before_its_consequences():
     a, out = np.ones(4, np.float32), np.zeros(4, np.float32)
     with weft.sanitize("all"), pytest.raises(weft.SanitizerError) as found:
         find_kernel[1, 4](a, out)

@@ -54,7 +54,7 @@ def test_sixty_four_threads_compile_at_once():
 
 
 @pytest.mark.parametrize("name", ["signaled", "timed", "forked"])
-def test_signals_and_forks_at_many_moments_of_the_first_compilation(name: str):
+def test_signals_and_forks_throughout_the_first_compilation(name: str):
     command = [sys.executable, "-m", "tests.compiler.first_import_program"]
     done = subprocess.run(
         [*command, name, str(int(40 * FACTOR))],

@@ -275,7 +275,7 @@ enum weft_race_event {
   WEFT_EVENT_RENDEZVOUS = 10,   // `bytes` threads from this one on have met
   WEFT_EVENT_END = 11,          // the thread has returned; the address is that of a weft_check_site
   WEFT_EVENT_STORE = 12,        // a copy out of shared memory has begun
-  WEFT_EVENT_STORES_READ = 13,  // as for stores, of which only the reads are complete
+  WEFT_EVENT_STORES_READ = 13,  // as for stores; only their reads are complete
   WEFT_EVENT_ITERATION =
       14,  // an iteration of weft.each begins (`bytes`: 1), or all of the thread's have ended (0)
 };

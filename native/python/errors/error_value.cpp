@@ -91,7 +91,7 @@ PyObject* make_error(PyObject*, PyObject* arguments) {
 PyMethodDef kMethods[] = {
     {"make_error", make_error, METH_VARARGS,
      "make_error(kind: str, message: str, backtrace: str, cause) -> Object\n--\n\n"
-     "A new FFI error; the cause is another one, of which it keeps a reference, or None."},
+     "A new FFI error; the cause is another one, kept referenced, or None."},
     {"error_text", error_text, METH_VARARGS,
      "error_text(error, which: int) -> str\n--\n\nIts kind (0), message (1) or backtrace (2)."},
     {"error_detail", error_detail, METH_VARARGS,

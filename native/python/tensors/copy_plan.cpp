@@ -32,7 +32,7 @@ Span span_of(const CopyPlan& plan, const char* first, int64_t CopyAxis::* stride
   return span;
 }
 
-// A run of so many bytes, or of any number for 0.
+// A run of that many bytes, or of any number for 0.
 template <size_t kRun>
 void copy_runs(const CopyAxis& axis, size_t run, char* to, const char* from) {
   for (int64_t index = 0; index < axis.count; ++index, to += axis.to, from += axis.from) {

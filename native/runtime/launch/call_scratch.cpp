@@ -92,7 +92,7 @@ class KeptArrays {
   }
 
  private:
-  // Frees the oldest beyond so many.
+  // Frees the oldest beyond that many.
   void shrink(size_t most_bytes, size_t most_arrays) {
     size_t bytes = 0;
     size_t count = 0;

@@ -235,7 +235,7 @@ class Symbols:
 
     Attributes:
         has_addresses: as given.
-        default_float: the type of Python floats of which nothing else says it.
+        default_float: the type of Python floats where nothing else determines it.
     """
 
     def __init__(

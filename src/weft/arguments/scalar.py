@@ -90,7 +90,7 @@ class ScalarKind(ArgumentKind):
 
 
 class PythonFloatKind(ScalarKind):
-    """A Python float of which nothing says the type: f32, or f64 beside arguments of f64."""
+    """A Python float whose type nothing determines: f32, or f64 beside arguments of f64."""
 
     def resolved(self, symbols: Symbols) -> ScalarKind:
         return ScalarKind(symbols.default_float)

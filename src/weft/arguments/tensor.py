@@ -182,7 +182,7 @@ class _Merge(NamedTuple):
     def _whole_rows(
         self, dtype: DType, dims: tuple[int | Dim, ...], layout: str
     ) -> tuple[int | Dim, ...]:
-        """The dims of packed elements, of which each row takes whole bytes."""
+        """The dims of packed elements; each row takes whole bytes."""
         each, name = 8 // dtype.bits, self.place.name
         if not dims or layout == STRIDED:
             raise self.place.error(

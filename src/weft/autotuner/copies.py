@@ -139,7 +139,7 @@ class UserArguments:
                     if info.device_type not in (CPU, CUDA):
                         raise ArgumentValueError(
                             "AUTOTUNE_ARGUMENT",
-                            f"argument '{name}' is on {device_name(*device)}, of which the tuner makes no copies",
+                            f"argument '{name}' is on {device_name(*device)}, and the tuner cannot copy it",
                             hint="tune with arguments in the memory of the host or of a CUDA device",
                         )
                     found.append(_Span(device, low, high, name in self.written))
@@ -167,7 +167,7 @@ def check_no_pointers(signature: Signature) -> None:
             if isinstance(kind, PointerKind):
                 raise ArgumentValueError(
                     "AUTOTUNE_ARGUMENT",
-                    f"{signature.name}: argument '{path}' is a pointer, of which the tuner makes no copies",
+                    f"{signature.name}: argument '{path}' is a pointer, and the tuner cannot copy it",
                     hint="make it a tensor, or call the function with all parameters of the space",
                 )
 

@@ -74,7 +74,7 @@ class Autotune:
         """Makes a decorator for a host function; the rules of its measurements.
 
         Args:
-            space: parameter → values, of which all combinations are tried, or a list of configurations. A parameter is
+            space: parameter → values, all combinations of which are tried, or a list of configurations. A parameter is
                 a ``Constexpr``, or a number that the host function uses in its launch.
             key: names of parameters and symbolic dimensions, or a function of them: what else a choice depends on. An
                 array counts by its shape.

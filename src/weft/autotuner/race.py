@@ -46,7 +46,7 @@ class SetOfArguments(Protocol):
         ...
 
     def restore(self) -> None:
-        """Makes them what they were."""
+        """Restores them."""
         ...
 
 

@@ -92,7 +92,7 @@ class _Candidate:
 
 
 def occupancy(compiled: Any, threads: int, shared_memory_bytes: int = 0) -> float:
-    """The part of a multiprocessor's warps that blocks of so many threads fill, the least of the kernels'.
+    """The share of a multiprocessor's warps that blocks of that many threads fill, the smallest of all kernels.
 
     1 on a target without registers to share. `shared_memory_bytes` are the launch's, beside the kernel's own.
     """

@@ -201,7 +201,7 @@ def read_note(name: str) -> dict[str, bytes] | None:
 
 
 def write_note(name: str, data: bytes) -> None:
-    """Keeps what only saves time beside the entries, if there are any: one that is lost is made again."""
+    """Keeps a file that only saves time beside the entries, if there are any; a lost one is made again."""
     folder = user_folder()
     if folder is not None and os.path.isdir(folder) and _is_trusted(folder):
         _put(folder, name, data)

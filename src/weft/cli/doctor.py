@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def findings() -> Iterator[Finding]:
-    """Each part of what weft needs, as it is found."""
+    """The state of each dependency."""
     yield Finding("weft", "ok", f"{__version__} on Python {platform.python_version()}")
     yield from _namesakes()
     yield _platform()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class WrongCommandError(Exception):
-    """A command whose words cannot be followed; the text says what to write."""
+    """A malformed command line; the text says what to write."""
 
 
 _HOST_FUNCTION: Final = """\

@@ -68,7 +68,7 @@ def _carried(argument: BlockArgument) -> Sequence[SSAValue]:
 
 
 def sources(value: SSAValue) -> Iterator[SSAValue]:
-    """The values that a value is computed from, and those that decide which of several it is."""
+    """The values that a value is computed from, and those that select it among several."""
     owner = value.owner
     yield from alternatives(value)
     if isinstance(owner, Block):

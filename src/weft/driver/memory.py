@@ -55,7 +55,7 @@ def empty(shape: int | Sequence[int], dtype: DType, device: object = "cpu") -> T
         raise TypeError(f"dtype is {brief(dtype)}, expected an element type such as weft.f32")
     if dtype.is_packed:
         raise TypeError(
-            f"dtype is {dtype!r}, of which several lie in a byte: make an array of weft.u8, and pass it as "
+            f"dtype is {dtype!r} (packed: several lie in a byte): make an array of weft.u8, and pass it as "
             f"weft.packed(array, {dtype!r})"
         )
     open_ffi_library()

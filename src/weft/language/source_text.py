@@ -203,7 +203,7 @@ def _begins_statement(line: str) -> bool:
 
 
 def is_compiled_as_written(module_globals: dict[str, Any]) -> bool:
-    """Whether Python's own loader compiled a module, so that its code is that of its text; others rewrite it."""
+    """Whether Python's own loader compiled a module, so that its code matches its text; other loaders rewrite it."""
     return type(module_globals.get("__loader__")) is SourceFileLoader
 
 

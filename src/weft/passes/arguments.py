@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 def add_scratch_arguments(module: ModuleOp) -> None:
     """Makes arguments of the arrays in global memory that blocks have of their own, which launches allocate.
 
-    What launches pass stays as it is.
+    The launches' arguments do not change.
     """
     for kernel in module.body.block.ops:
         if isinstance(kernel, KernelOp):

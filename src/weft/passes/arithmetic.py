@@ -117,7 +117,7 @@ class _Term(NamedTuple):
 
 
 def split_addresses(module: ModuleOp, on_host: bool = False) -> None:
-    """Splits addresses into what loops leave as it is, what they change, and constants.
+    """Splits addresses into loop-invariant terms, terms that loops change, and constants.
 
     Only those that have parts of several kinds; adjacent addresses share their common part.
 
@@ -143,7 +143,7 @@ class _Step(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """An access, the place of its tensor among its operands, what its address advances by, and what stays in it."""
+    """An access, its tensor's operand index, the advance of its address, and the rest of it."""
 
     access: Operation
     place: int
@@ -457,7 +457,7 @@ def _before(access: Operation, operation: OperationT) -> OperationT:
 
 
 def _release(index: SSAValue) -> None:
-    """Erases what computed an index and nothing else; for other uses it may wrap, such as for a check of the index."""
+    """Erases operations that only computed an index; for other uses it may wrap, such as for a check of the index."""
     waiting = [index]
     while waiting:
         value = waiting.pop()

@@ -261,7 +261,7 @@ class _Checker:
         return found
 
     def _unfolded(self, tensor: SSAValue, before: SSAValue) -> list[_Index]:
-        """The indices of the element of a contiguous tensor that so many precede; those out of it are in the first."""
+        """The indices of the element of a contiguous tensor at that flat position; those beyond it are in the first."""
         found: list[_Index] = []
         for number in reversed(range(cast("TensorType", tensor.type).rank)):
             if number == 0:
@@ -468,7 +468,7 @@ def _put_under(access: Operation, conditions: list[SSAValue]) -> None:
 
 
 def _zero(block: Block, kind: Attribute) -> SSAValue:
-    """Adds what makes a zero."""
+    """Adds the operations of a zero."""
     if isinstance(kind, FragmentType):
         made: Operation = FragmentFillOp(_zero(block, kind.element_type), kind)
     elif isinstance(kind, IntegerType):

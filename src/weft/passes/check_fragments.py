@@ -85,7 +85,7 @@ def _check_whole(op: FragmentStoreOp | FragmentRedAddOp) -> None:
         if isinstance(made, FragmentReduceOp):
             raise CompileError(
                 "FRAGMENT_PARTIAL",
-                f"values of rows are stored of which each thread only has a part, as computed{_line(made)}",
+                f"row values are stored while each thread only has a part of them, as computed{_line(made)}",
                 hint="write total.quad_sum().store(...)",
                 location=source_location(op.location),
             )

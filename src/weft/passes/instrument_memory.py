@@ -123,7 +123,7 @@ def _knows_scratch(module: ModuleOp) -> bool:
 
 
 class _Watcher:
-    """Adds what watches one kernel."""
+    """Instruments one kernel."""
 
     def __init__(self, kernel: KernelOp, wanted: frozenset[str]) -> None:
         self._operations = list(walk(kernel))

@@ -355,7 +355,7 @@ class Body:
         return [row, *reversed(found)]
 
     def iterations(self, starts: Sequence[tuple[Sequence[SSAValue], SSAValue]]) -> None:
-        """Iterations in turn, of which each has its leading indices and its column."""
+        """Iterations in turn, each with its leading indices and its column."""
         self._emit([self._group(leading, column, 1) for leading, column in starts])
 
     def group(self, leading: Sequence[SSAValue], column: SSAValue, width: int) -> None:
@@ -397,7 +397,7 @@ class Body:
 
 
 class _Group:
-    """Adjacent iterations: what each value of the body is in each of them."""
+    """Adjacent iterations: each value of the body in each of them."""
 
     def __init__(
         self,

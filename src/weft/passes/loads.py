@@ -55,7 +55,7 @@ def hoist_loads(module: ModuleOp, on_host: bool = False) -> None:
 
 
 def is_long(operation: Operation) -> bool:
-    """Whether an operation is a division or function of mathematics, and so many instructions."""
+    """Whether an operation is a division or function of mathematics, and thus many instructions."""
     if isinstance(operation, arith.DivfOp | FloorDivOp | FloorModOp):
         return True
     return operation.dialect_name() == "math" and not isinstance(operation, _SIMPLE)

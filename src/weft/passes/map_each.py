@@ -133,7 +133,7 @@ class Alignment:
         places: of the accesses that are aligned as vectors.
         is_possible: whether everything that is written is aligned alike in all rows, an i1; None if it must be.
         margin: columns between a group and the ends of its row at least, an i64: loads that are not aligned read whole
-            words, no part of which may lie outside of the row.
+            words, which must lie entirely inside the row.
     """
 
     def __init__(self, emitter: Emitter, loop: EachOp, width: int) -> None:

@@ -123,7 +123,7 @@ def _parts(argument: BlockArgument, uses: Iterable[Operation]) -> dict[str, Attr
 
 
 def _dimensions(part: Part, use: Any, rank: int) -> Sequence[int]:
-    """The dimensions of which a use needs sizes, or strides."""
+    """The dimensions whose sizes, or strides, a use needs."""
     if part == "one":
         return (use.dimension.value.data,)
     return range(rank) if part == "all" else ()

@@ -200,7 +200,7 @@ def over_warps(value: Any, count: Any, of_warps: Any) -> Any:
     Args:
         value: of this thread's warp, the same in its lanes.
         count: threads that have a value.
-        of_warps: combines so many partial results in each lane of a warp.
+        of_warps: combines that many partial results in each lane of a warp.
     """
     threads = block_threads()
     if threads > WARP_SIZE:
@@ -492,7 +492,7 @@ def radix_sort(
 def merge_sort(items: Any, less: Any = operator.lt, count: Any = None) -> Any:
     """The block's items in order: the first thread gets the first ones, the second thread the next.
 
-    Items of which neither is less than the other keep their order. For n items there are log₂ n merge steps, each with
+    Items that compare equal keep their order. For n items there are log₂ n merge steps, each with
     two barriers and a binary search; numbers are sorted faster by `block.radix_sort`.
 
     Args:

@@ -73,7 +73,7 @@ def prepared(value: Any, function: Any, initial: Any, name: str, is_exclusive: A
 
 
 def after(before: Any, items: Any, function: Any, name: str) -> Any:
-    """An exclusive scan from running items, the first of which gets `before`."""
+    """An exclusive scan from running items; the first one gets `before`."""
     found = [before]
     for through in items[:-1]:
         found.append(trees.combined(function, before, through, name))
@@ -144,7 +144,7 @@ _ORDERS = ("blocked", "striped")
 
 
 def loaded(a: Any, first: Any, count: Any, fill: Any, order: Any, scope: Any) -> Any:
-    """The items from `first` on, so many per thread."""
+    """The items from `first` on, that many per thread."""
     _check(a, count, order, scope)
     n, fill = a.shape[0], a.dtype(fill)
     if order == "striped":

@@ -140,7 +140,7 @@ def _places(digits: Any, scope: Any) -> Any:
 
 
 def _scan(counts: Any, start: Any, size: Any, scope: Any) -> None:
-    """Each of so many counts becomes the sum of those before it."""
+    """Replaces each count by the sum of those before it."""
     rank, members = rank_in(scope), members_of(scope)
     each = (size + members - 1) // members
     first = start + min(rank * each, size)

@@ -82,7 +82,7 @@ def scanned_among(value: Any, function: Any, mask: Any, name: str) -> Any:
 
 
 def lane_before(mask: Any) -> Any:
-    """The last lane of a mask before this one, or −1."""
+    """The closest lane below this one in a mask, or −1."""
     earlier = mask & ((u32(1) << lane_id()) - 1)
     return WARP_SIZE - 1 - i32(clz(earlier))
 

@@ -167,13 +167,13 @@ _OF_TWO: Final[dict[str, Callable[[Builder, Scalar, Scalar], object]]] = {
 
 @operation(takes_complex=True)
 def partials(builder: Builder, value: object, slots: int) -> Any:
-    """Shared memory for so many such values: an array per number."""
+    """Shared memory for that many such values: an array per number."""
     return _each(value, lambda leaf: shared.emit(builder, slots, leaf.dtype))
 
 
 @operation(takes_complex=True)
 def thread_partials(builder: Builder, value: object, slots: int) -> Any:
-    """Shared memory for so many such values of each thread of the block."""
+    """Shared memory for that many such values of each thread of the block."""
     return _each(value, lambda leaf: shared_per_thread(builder, leaf.dtype, slots))
 
 

@@ -2,8 +2,8 @@
 """`check_orders`, `check_targets`: whether results depend on the order of threads, which no correct kernel's do.
 
 In: a function that launches kernels on the CPU, and its arguments. Out: nothing, or an error that names the first
-element that differs, the thread that wrote it, and the order, in which everything happens again. The function gets
-copies of its arguments, of which those share memory that shared it before; torch's tensors are copied so anyway,
+element that differs, the thread that wrote it, and the order, which reproduces it. The function gets
+copies of its arguments, and copies share memory where the arguments did; torch's tensors are copied so anyway,
 NumPy's views would each become an array of its own.
 """
 
@@ -171,7 +171,7 @@ def check_orders(
         *args: its arguments, in lists, tuples and dicts too; arrays of NumPy or torch in the CPU's memory are compared,
             bit by bit. They stay as they are.
         orders: compared with forward.
-        workers: also on so many threads of the machine; 1: not.
+        workers: also on that many threads of the machine; 1: not.
 
     Raises:
         OrderError: for the first element that differs.

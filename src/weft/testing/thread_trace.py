@@ -390,7 +390,7 @@ class ThreadTrace(Sequence[TraceEvent]):
 
     Attributes:
         launches: as `TracedLaunch` objects.
-        block, thread: which thread it was.
+        block, thread: its indices.
         dropped: events beyond the first 250,000, which are not kept.
     """
 

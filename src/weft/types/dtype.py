@@ -2,7 +2,7 @@
 """Element types, as users name them, and their facts: bits, formats, names in other languages and libraries.
 
 In: a name, a DLPack triple or a Python scalar type. Out: one `DType` object per type, compared by identity; `INFO`, a
-row per type, of which every other table of types is made. `tests/types/test_dtype_info.py` compares the columns with
+row per type, from which every other table of types is made. `tests/types/test_dtype_info.py` compares the columns with
 who decides them: dlpack.h and the extension, NumPy, ml_dtypes, torch, XLA, MLIR.
 """
 

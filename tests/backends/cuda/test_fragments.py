@@ -73,7 +73,7 @@ def test_arithmetic_of_small_floats_is_of_pairs(dtype):
     assert not re.search(rf"(add|sub|mul|fma)\S*\.{name} ", ptx)
 
 
-def test_a_mask_and_bits_are_one_instruction_where_nothing_else_needs_the_mask():
+def test_a_mask_used_once_and_bits_are_one_instruction():
     @weft.kernel
     def kernel(a: weft.Tensor, out: weft.Tensor):
         x = a[weft.lane_id()]

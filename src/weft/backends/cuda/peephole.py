@@ -65,7 +65,7 @@ def _in_function(text: str) -> str:
 
 
 def _is_wide(count: str, bits: int, definitions: dict[str, str], depth: int = 8) -> bool:
-    """Whether a count of so many bits is a part of a number of more than 32, as far as LLVM looks."""
+    """Whether a count of that many bits is part of a number above 32 bits, as far as LLVM looks."""
     made = definitions.get(count, "")
     if made.startswith("trunc ") and " i64 " in made:
         return True

@@ -552,7 +552,7 @@ def print_multiply_add(printer: FunctionPrinter, op: Operation) -> None:
 
 
 def _sum_to_odd(printer: FunctionPrinter, total: str, left: str, right: str) -> str:
-    """A sum of two f64, of which the last bit is set if it is not exact."""
+    """A sum of two f64 whose last bit is set if it is not exact."""
     second = printer.let(f"fsub double {total}, {left}")
     first = printer.let(f"fsub double {total}, {second}")
     lost = printer.let(f"fsub double {left}, {first}")

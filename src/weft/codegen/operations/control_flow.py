@@ -272,7 +272,7 @@ def print_for_by_factors(
     Args:
         printer: of the function.
         op: the loop, in which threads do not meet.
-        unroll_factors: how often each is unrolled; powers of two, of which the last leaves iterations that LLVM runs
+        unroll_factors: how often each is unrolled; powers of two, the last of which leaves iterations that LLVM runs
         one by one.
     """
     location = op.location

@@ -291,7 +291,7 @@ def _print_multiprocessors(printer: FunctionPrinter, op: MultiprocessorsOp) -> N
 
 
 def _print_max_clusters(printer: FunctionPrinter, op: MaxClustersOp) -> None:
-    """The least count of the kernels', each of which the runtime asks for and keeps."""
+    """The smallest count of all kernels; the runtime queries and keeps each."""
     count = printer.alloca("i32", 4, "clusters")
     least = ""
     for symbol in op.symbols:

@@ -124,7 +124,7 @@ def is_bool(tensor_type: TensorType) -> bool:
 
 
 def print_dim(printer: FunctionPrinter, op: Any) -> None:
-    """`simt.dim`: a parameter or a constant, and what divides it."""
+    """`simt.dim`: a parameter or a constant, and its known divisor."""
     dimension = op.properties["dimension"].value.data
     text = printer.values[op.results[0]] = printer.tensors[op.operands[0]].dim(dimension)
     multiple = op.properties.get("multiple")

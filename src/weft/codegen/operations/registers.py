@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers that a launch gives each thread, and what warpgroups then ask for.
+"""Registers that a launch gives each thread, and those that warpgroups then request.
 
 In: a kernel with `nvgpu.setmaxnreg`. Out: each thread's share at first, where the requests can be met.
 """
@@ -29,7 +29,7 @@ _UNIT: Final = 8
 _MOST: Final = 255
 _WARP: Final = 32  # threads
 _WARPGROUP: Final = 4  # warps
-# The numbers of `arith.cmpi` of integers of which none is negative → what they compare.
+# The numbers of `arith.cmpi` of non-negative integers → the comparison.
 _COMPARISONS: Final = {
     0: int.__eq__,
     1: int.__ne__,
@@ -76,7 +76,7 @@ def register_share(kernel: KernelOp) -> int | None:
 
 
 def _check_sum(kernel: KernelOp, warps: int, share: int, requests: Sequence[SetmaxnregOp]) -> None:
-    """Checks that what all warps have in the end is there, where branches on a warp's number alone tell who asks."""
+    """Checks that the registers of all warps exist, where branches on a warp's number alone decide who asks."""
     counts, met = [share] * warps, set[SetmaxnregOp]()
     before: list[SetmaxnregOp] = []
     for warp in range(warps):

@@ -55,7 +55,7 @@ class InlinePtxOp(BaseOperation):
 
 @operation_definition
 class NanosleepOp(BaseOperation):
-    """Lets the thread sleep for up to twice so many nanoseconds, an unsigned number."""
+    """Lets the thread sleep for up to twice that many nanoseconds, an unsigned number."""
 
     name = "nvgpu.nanosleep"
 

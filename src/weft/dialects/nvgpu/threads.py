@@ -239,7 +239,7 @@ REGISTER_COUNTS: Final = range(24, 257, 8)
 
 @operation_definition
 class SetmaxnregOp(BaseOperation):
-    """Each thread of the warpgroup has `count` registers from here on, and waits until there are so many.
+    """Each thread of the warpgroup has `count` registers from here on, and waits until there are that many.
 
     All its warps execute it. A register file has as many as the launch gave each thread; some warpgroups ask for fewer
     so that others can have more.

@@ -124,7 +124,7 @@ def fragment_type(value: SSAValue) -> FragmentType:
 
 @operation_definition
 class FragmentFillOp(BaseOperation):
-    """A fragment of which every element is `value`."""
+    """A fragment whose elements all are `value`."""
 
     name = "simt.fragment_fill"
 
@@ -160,7 +160,7 @@ class FragmentValuesOp(IRDLOperation):
 
 @operation_definition
 class FragmentOfOp(BaseOperation):
-    """The fragment of which this thread holds these elements, in the order of its layout, or registers, as i32."""
+    """A fragment from the elements that this thread holds, in the order of its layout, or from registers, as i32."""
 
     name = "simt.fragment_of"
 
@@ -254,7 +254,7 @@ def yielded(block: Block) -> SSAValue:
 
 @operation_definition
 class FragmentMapOp(BaseOperation):
-    """A fragment of which the region computes each element; it reads memory at most.
+    """A fragment whose elements the region computes; it reads memory at most.
 
     The region's arguments are the elements of `inputs` at the same place, of roles `row` and `column` the value of
     the element's row or column; then, if the thread's `origin` (row and column of its first element) is given, the

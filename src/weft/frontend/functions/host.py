@@ -498,7 +498,7 @@ def max_clusters(
 
     Raises:
         TypeMismatchError: if the number of blocks is not a constant integer.
-        ValueRangeError: if no cluster has so many.
+        ValueRangeError: if no cluster has that many.
     """
     if not isinstance(blocks, int) or isinstance(blocks, bool):
         raise TypeMismatchError(
@@ -548,7 +548,7 @@ def attribute_rows(value: Any) -> list[LaunchAttributeAttr]:
         if option is not None:
             raise ValueRangeError(
                 "LAUNCH_ATTRIBUTES",
-                f"attributes holds {item!r}, of which the kernel's code would not know",
+                f"attributes holds {item!r}, which the kernel's code does not know",
                 hint=f"write {option} in the launch",
             )
     return [_attribute_row(item) for item in items]

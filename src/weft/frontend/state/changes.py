@@ -177,7 +177,7 @@ class State:
         """Assigns an item or an attribute; in regions inside the one where the object was made, an item that exists.
 
         There it is carried through loops and joined after branches, like a variable. An attribute that the object does
-        not have yet is new in the region, and exists after a branch whose both sides assign it.
+        not have yet is new in the region, and exists after a branch if both sides assign it.
 
         Raises:
             UnsupportedSyntaxError: if the object was not made by traced code, or is not known at compile time.

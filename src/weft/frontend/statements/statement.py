@@ -159,7 +159,7 @@ class Statements:
         rest: Rest,
         live: Names,
     ) -> bool:
-        """Two branches of which one is taken; whether the rest of the block has been traced with them."""
+        """Two branches, one of which is taken; whether the rest of the block has been traced with them."""
         fork = Fork(self.frame, condition)
         for side, body in enumerate(bodies):
             fork.trace(side, body)

@@ -110,7 +110,7 @@ def run_length_encode(x: Any) -> tuple[Any, Any, Any]:
         x: a vector of numbers of any layout.
 
     Returns:
-        ``(values, lengths, count)``: vectors of x's length, of which the first `count` elements are defined; lengths
+        ``(values, lengths, count)``: vectors of x's length whose first `count` elements are defined; lengths
         are i64, and `count` is one of no dimension.
 
     Raises:

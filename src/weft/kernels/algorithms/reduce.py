@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _PART_BYTES: Final = 32 << 10  # bytes of a row for a block of its own
 _MOST_PARTS: Final = 2112  # enough blocks for any device
-_ENOUGH_ROWS: Final = 512  # with so many rows, a second launch does not pay
+_ENOUGH_ROWS: Final = 512  # with that many rows, a second launch does not pay
 _MOST_THREADS: Final = 512
 _LAST_THREADS: Final = 256
 _LONG: Final = 1 << 15  # partial results beyond which a third launch pays

@@ -31,7 +31,7 @@ from weft.types.launch_limits import WARP_SIZE
 _THREADS: Final = (1024, 512, 256)
 """Sizes of a block; the smallest where the grid takes more than one wave."""
 _RESIDENT: Final = 2048  # threads of a multiprocessor, with 32 registers each
-_ON_CPU: Final = 16  # a CPU counts as so many multiprocessors
+_ON_CPU: Final = 16  # a CPU counts as that many multiprocessors
 _ACC_BYTES: Final = 32  # of a thread's accumulators: eight registers
 _IN_FLIGHT: Final = 8  # vector loads of a thread in flight
 _SCALARS_IN_FLIGHT: Final = 16  # loads of single elements

@@ -77,7 +77,7 @@ def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) 
         out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
 
     Returns:
-        `out`, or the new array; with values a pair, of which the second one is new.
+        `out`, or the new array; with values a pair, the second one new.
 
     Raises:
         TypeError: for something else than arrays of numbers.

@@ -2,7 +2,7 @@
 """Top-k of long rows for small k: one pass over memory, and a launch per level of candidates.
 
 In: rows. Out: the k largest elements of each in order, and their indices. A block holds a part of a row in registers
-and bisects, bit by bit, for a threshold that at least k of its threads' maxima reach, and so few more than k elements.
+and bisects, bit by bit, for a threshold that at least k of its threads' maxima reach, and few more than k elements.
 These candidates are ranked by counting. The candidates of all parts are a shorter row, until there is one part.
 
 An element and its index are packed into one integer, its *entry*: larger for what comes first, and more than 0. No two

@@ -221,7 +221,7 @@ class RowCopyConfig(NamedTuple):
 
 
 def row_copy_config(accesses: int, width: int) -> RowCopyConfig:
-    """The configuration for rows of so many accesses: several short rows share a block."""
+    """The configuration for rows of that many accesses: several short rows share a block."""
     several = lanes = 1
     while lanes < _THREADS and lanes < accesses:
         lanes *= 2

@@ -30,7 +30,7 @@ def words_of(*dtypes: Any) -> int:
 
 
 def slots_of(parts: Any) -> Any:
-    """Values that a row of so many parts publishes; traced in host functions."""
+    """Values that a row of that many parts publishes; traced in host functions."""
     groups = weft.ceil_div(weft.i64(parts), WARP_SIZE)
     return parts + groups + weft.ceil_div(groups, WARP_SIZE) + 1
 
@@ -43,7 +43,7 @@ def before_part(total: Any, part: Any, parts: Any, words: Any, function: Any) ->
         part: its number in its row.
         parts: of the row.
         words: memory of u64 for the row's `slots_of` values, `words_of` for each, which was zero.
-        function: combines two values, of which the first one is earlier.
+        function: combines two values, the earlier one first.
     """
     lane, group = weft.lane_id(), part // WARP_SIZE
     groups, own, other = weft.ceil_div(parts, WARP_SIZE), part % WARP_SIZE, group % WARP_SIZE

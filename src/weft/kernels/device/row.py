@@ -18,7 +18,7 @@ ROWS: Final = 4
 
 
 def aligned(vector: weft.Tensor, width: int) -> weft.Tensor:
-    """A vector that the host has found to begin at a multiple of so many of its elements; traced in kernels."""
+    """A vector that the host has found to begin at a multiple of that many of its elements; traced in kernels."""
     return weft.assume_aligned(vector, width * vector.dtype.itemsize)
 
 
@@ -37,7 +37,7 @@ def row_of(a: Any, number: Any, width: Any = 1) -> Any:
     Args:
         a: an array.
         number: of the row.
-        width: as many elements at a multiple of whose size each row begins, and of which it has a multiple.
+        width: each row begins at a multiple of that many elements' size, and has a multiple of that many.
     """
     return aligned(a if a.ndim == 1 else a[index_of(number, a.shape[:-1])], width)
 
@@ -65,7 +65,7 @@ def result_name(dtype: Any, type_name: str) -> Any:
 
 
 def threads_for(columns: int, items: int) -> int:
-    """Threads for a row, a power of two, with about so many elements each."""
+    """Threads for a row, a power of two, with about that many elements each."""
     threads = WARP_SIZE
     while threads < MOST_THREADS and threads * items < columns:
         threads *= 2
@@ -79,7 +79,7 @@ def grid_of(shape: Any, threads: Any) -> Any:
 
 
 def block_of(threads: Any) -> Any:
-    """The shape of a block whose rows have so many threads."""
+    """The shape of a block whose rows have that many threads."""
     return (threads, ROWS) if threads == WARP_SIZE else threads
 
 

@@ -15,7 +15,7 @@ from weft.kernels.device.row import SHORT, elements, put_elements, row_count, th
 from weft.kernels.host.devices import capabilities, multiprocessors_of
 from weft.types.launch_limits import MOST_THREADS, VECTOR_BYTES, WARP_SIZE
 
-_WHOLE: Final = 64  # multiprocessors, of which parts of a GPU have fewer
+_WHOLE: Final = 64  # multiprocessors; parts of a GPU have fewer
 _BLOCK: Final = 256  # threads of a block whose rows stream
 _LARGE: Final = (
     32768  # bytes of the largest part of a row that streams: two of it, and three of smaller ones
@@ -112,7 +112,7 @@ def most_blocks(device: weft.ffi.Device) -> int:
 
 
 def _power(columns: int, part: int) -> int:
-    """The least power of two of parts that hold so many."""
+    """The smallest power of two of parts that hold that many."""
     return 1 << (-(-columns // part) - 1).bit_length()
 
 

@@ -45,7 +45,7 @@ def sequence_at(
 
 
 def num_tiles(tokens: weft.i32, tile_m: int, cu_seqlens: weft.Tensor | None) -> weft.i32:
-    """Upper bound, at least 1, for tiles of `tile_m` tokens, none of which spans two sequences; for host functions."""
+    """Upper bound, at least 1, for tiles of `tile_m` tokens that never span two sequences; for host functions."""
     tiles = weft.ceil_div(tokens, tile_m)
     return max(tiles if cu_seqlens is None else tiles + cu_seqlens.shape[0] - 1, 1)
 

@@ -190,7 +190,7 @@ def _pairs_of(array: Any, name: str) -> Any:
     """A view of complex numbers as pairs of floats; None for anything else than an array of complex numbers.
 
     Raises:
-        TypeError: for complex numbers of which there is no such view.
+        TypeError: for complex numbers without such a view.
         ValueError: for a number without a dimension.
     """
     torch: Any = sys.modules.get("torch")

@@ -346,7 +346,7 @@ def _are_apart(source: ArrayInfo, target: ArrayInfo) -> bool:
         return True
     both = _steps(source), _steps(target)
     for least in {stride for steps in both for stride, _ in steps}:
-        # What moves by `least` or more moves by multiples of a period, in which the rest has to be apart.
+        # Strides of `least` or more are multiples of a period, within which the others must not overlap.
         period = gcd(*(stride for steps in both for stride, _ in steps if stride >= least))
         own, others = (
             array.dtype.itemsize + sum(stride * n for stride, n in steps if stride < least)

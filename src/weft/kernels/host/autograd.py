@@ -72,7 +72,7 @@ _TYPES: Final = {
 _DECLARED: Final[dict[str, Declaration]] = {}
 _MADE: Final[dict[str, Any]] = {}
 _LIBRARY: Final[list[Any]] = []
-_SHARDED: Final[set[str]] = set()  # of which torch knows how a `DTensor` is sharded
+_SHARDED: Final[set[str]] = set()  # torch knows how these shard a `DTensor`
 _LOCK: Final = RLock()
 
 
@@ -184,7 +184,7 @@ def differentiable(
         operator = declare(function, like, backward, kept, **rules)
         declared = signature(function).parameters
         parameters = list(declared)
-        # `accepted` gives derivatives by factors.
+        # `accepted` gives the derivatives with respect to these scalars.
         own = () if accepted is None else ("alpha", "beta")
         numbers = [
             one for one, p in declared.items() if p.annotation in _NUMBERS and one not in own
@@ -429,7 +429,7 @@ def like_total(x: Any, like: Any) -> Any:
 
 
 def like_second(_: Any, x: Any, *__: Any, **___: Any) -> Any:
-    """A new tensor like the second argument, of which the first one is the result's gradient."""
+    """A new tensor like the second argument; the first one is the result's gradient."""
     return x.new_empty(x.shape)
 
 

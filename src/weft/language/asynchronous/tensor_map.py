@@ -254,8 +254,8 @@ def im2col_map(
     """A map of images for a convolution: `tma.load` copies the pixels that one element of the kernel meets.
 
     A convolution is a GEMM whose rows are the pixels of the result, row after row and image after image, and
-    whose K is the elements of the kernel times the channels. A box is such a part of the left operand: so many pixels
-    of the result by so many channels, for one element of the kernel, which ``offsets=`` of `tma.load` says. Where the
+    whose K is the elements of the kernel times the channels. A box is such a part of the left operand: some pixels
+    of the result by some channels, for one element of the kernel, which ``offsets=`` of `tma.load` says. Where the
     kernel reaches beyond an image, the box has zeros. `tma.load` takes the place that the kernel's first element has
     for the first of these pixels: of the pixel (p, q) of image n ``(n, p * stride - padding, q * stride - padding,
     channel)``.
@@ -442,7 +442,7 @@ def map_at(builder: Builder, place: object, like: object) -> TensorMap:
     """The map that another warp, or another kernel, has written to a place by `copy_map` and `edit_map`.
 
     Each thread that starts copies with it calls it, after it has met the warp that wrote the map, or has waited for
-    the kernel. An array of maps is a tensor of which each row is a place.
+    the kernel. An array of maps is a tensor whose rows are the places.
 
     Args:
         place: as for `copy_map`.
@@ -461,7 +461,7 @@ def map_at(builder: Builder, place: object, like: object) -> TensorMap:
 
 
 def are_maps(value: object) -> TypeGuard[tuple[TensorMap, ...] | list[TensorMap]]:
-    """Whether a value is a tuple or list of maps of one type, of which a number known at run time may choose."""
+    """Whether a value is a tuple or list of maps of one type, which a run-time number may index."""
     if not isinstance(value, tuple | list) or not value:
         return False
     items = cast("list[Any]", value)

@@ -105,7 +105,7 @@ def prefetch(builder: Builder, tensor_map: object, index: object = None) -> None
     if index is not None and found.type.is_im2col:
         raise TypeMismatchError(
             "TMA_MAP",
-            f"tma.prefetch: {found.name} is of im2col_map, of which only the map itself is fetched",
+            f"tma.prefetch: {found.name} is of im2col_map, and only the map itself is fetched",
             hint="leave the index out",
         )
     indices = [] if index is None else box_index(builder, "prefetch", found, index)

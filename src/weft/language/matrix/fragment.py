@@ -98,7 +98,7 @@ def attribute(builder: Builder, fragment: Fragment, name: str) -> object:
 def filled(
     builder: Builder, shape: Sequence[int], value: object, dtype: DType, unit: str, role: str
 ) -> Fragment:
-    """A fragment of which every element is `value`, converted to `dtype`."""
+    """A fragment whose elements all are `value`, converted to `dtype`."""
     kind = FragmentType.get(shape, ir_type(dtype), unit, role)
     element = convert(builder, value, dtype)
     return Fragment(builder.emit(FragmentFillOp(element.ssa, kind)).result, dtype)
@@ -204,7 +204,7 @@ def to(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
     if dtype.is_packed:
         raise TypeMismatchError(
             "FRAGMENT_TYPE",
-            f"to: a fragment has no elements of {dtype}, of which several lie in a byte",
+            f"to: a fragment has no elements of {dtype} (packed: several lie in a byte)",
             hint="convert to i8, or store pairs of weft.i4(x) with weft.store_vector",
         )
     if dtype is fragment.dtype:
@@ -272,7 +272,7 @@ def as_operand_a(builder: Builder, fragment: Fragment) -> Fragment:
 
 @operation(name="Fragment.as_operand_b")
 def as_operand_b(builder: Builder, fragment: Fragment, *, transposed: bool = False) -> Fragment:
-    """A product's result as the right operand of another one, K x N, of a warp.
+    """The result of an MMA as the right operand of another one, K x N, of a warp.
 
     All lanes of the warp call it together: they exchange elements by two shuffles for each register. The transpose
     takes none.
@@ -292,7 +292,7 @@ def as_operand_b(builder: Builder, fragment: Fragment, *, transposed: bool = Fal
     if (kind.unit.data, kind.role.data) != ("mma", "c") or fragment.dtype.bits != 16:
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
-            f"as_operand_b takes a result of a warp's product, of 16-bit elements, received {describe(fragment)}",
+            f"as_operand_b takes the result of a warp's MMA, with 16-bit elements, received {describe(fragment)}",
             hint="store it to a tile in shared memory, and load that",
         )
     rows, columns = kind.dims
@@ -353,7 +353,7 @@ def bitcast(builder: Builder, fragment: Fragment, dtype: DType) -> Fragment:
         dtype: of the result's elements.
 
     Raises:
-        TypeMismatchError: for a fragment or a type of which this is not so.
+        TypeMismatchError: for any other fragment or type.
 
     Example:
         ``pairs = weft.mma.load_a(weft.shared((16, 16), weft.bf16)).bitcast(weft.u32)``

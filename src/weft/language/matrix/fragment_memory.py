@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def store(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = None) -> None:
     """Stores a fragment into a tile, or into a tensor from a row and a column on.
 
-    All threads that hold the fragment call it together. What lies outside of a tensor is left out. GPUs store 16 bytes
+    All threads that hold the fragment call it together. Elements outside the tensor are left out. GPUs store 16 bytes
     at a time where the tensor's address, strides and dims allow it, and 16-bit elements into tiles in shared memory by
     `stmatrix` from sm_90 on.
 
@@ -67,7 +67,7 @@ def store(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = 
 def load(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = None) -> Fragment:
     """A fragment of this one's shape and layout with a tensor's elements, from a row and a column on.
 
-    What lies outside of the tensor is 0. All threads that hold the fragment call it together. GPUs load 16 bytes at a
+    Elements outside the tensor are 0. All threads that hold the fragment call it together. GPUs load 16 bytes at a
     time where the tensor's address, strides and dims allow it.
 
     Args:
@@ -116,7 +116,7 @@ def load(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = N
 def red_add(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = None) -> None:
     """Adds a fragment to a tensor's elements, each in one step, from a row and a column on.
 
-    What lies outside of the tensor is left out. The order of sums of several threads is not defined. GPUs from sm_90 on
+    Elements outside the tensor are left out. The order of sums of several threads is not defined. GPUs from sm_90 on
     add 16 bytes of f32, f16 or bf16 at a time to tensors in global memory whose address, strides and dims allow it.
 
     Args:

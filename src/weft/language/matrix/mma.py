@@ -91,7 +91,7 @@ def from_values(
     dtype: DType,
     role: str = "c",
 ) -> Fragment:
-    """A fragment of what each thread computes: an operand that was never in memory, or sums.
+    """A fragment from values that each thread computes: an operand that was never in memory, or sums.
 
     Args:
         shape: rows and columns: M x K of an operand `a`, K x N of `b`, M x N of sums `c`.

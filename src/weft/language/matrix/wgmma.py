@@ -84,7 +84,7 @@ def from_values(
     dtype: DType,
     role: str = "c",
 ) -> Fragment:
-    """A fragment of what each thread of a warpgroup computes, as `mma.from_values`.
+    """A fragment from values that each thread of a warpgroup computes, as `mma.from_values`.
 
     Args:
         shape, values, dtype: as there; rows are a multiple of 64.
@@ -158,7 +158,7 @@ def mma(
     All 128 threads of a warpgroup call it with the same tiles. Until it is complete, the tiles must not change, and the
     accumulator cannot be read; `acc` is consumed. The MMAs of one call are a group, which `wait` counts.
 
-    The operands are bf16, f16, f32 (of which the tensor cores read the 19 highest bits, tf32), f8e4m3, f8e5m2, i8 or
+    The operands are bf16, f16, f32 (the tensor cores read the 19 highest bits, tf32), f8e4m3, f8e5m2, i8 or
     u8, both of one kind; 8-bit types mix. Sums are f32, of integers i32; of f16 and 8-bit floats f16 where `acc` is:
     they are rounded after each instruction, 32 bytes of K.
 

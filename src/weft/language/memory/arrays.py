@@ -187,7 +187,7 @@ def element_type(dtype: object, what: str) -> DType:
     if isinstance(dtype, DType):
         raise TypeMismatchError(
             "PACKED_ELEMENTS",
-            f"{what} makes no array of {dtype}, of which several lie in a byte",
+            f"{what} makes no array of {dtype} (packed: several lie in a byte)",
             hint=f"make one of bytes, and take it as packed elements: weft.packed({what}(..., weft.u8), weft.{dtype})",
         )
     raise TypeMismatchError(
@@ -255,7 +255,7 @@ def shared(
     Args:
         shape: an int, or a tuple of at most 8; constants of at least 1.
         dtype: type of the elements, such as ``weft.f32``.
-        swizzle: None, or 32, 64 or 128: the last two dims lie in swizzle atoms of 8 rows of so many bytes, in which
+        swizzle: None, or 32, 64 or 128: the last two dims lie in swizzle atoms of 8 rows of that many bytes, in which
             adjacent rows exchange their 16-byte chunks, as the tensor cores and `tma` read and write them. Everything
             that accesses the array knows of it. Rows are as wide as one atom or several, and a multiple of 8 in number.
         reuse: an array of ``weft.shared`` that is needed no more, or a tuple of arrays made one after the other, whose
@@ -353,7 +353,7 @@ def _shared_packed(
 
 
 def shared_per_thread(builder: Builder, element: DType, count: int) -> Tensor:
-    """A shared array with so many elements for each thread of a block, whatever block that is.
+    """A shared array with that many elements for each thread of a block, whatever block that is.
 
     Its size is that for the largest block; its memory, that for the kernel's own.
     """

@@ -419,7 +419,7 @@ RED_DTYPES: Final = (
     *(types.f16, types.bf16, types.f32, types.f64),
     *(types.i32, types.u32, types.i64, types.u64),
 )
-"""Element types of which a GPU adds one in an instruction, or several."""
+"""Element types that a GPU adds in one instruction, one or several."""
 
 
 @operation

@@ -287,7 +287,7 @@ def check_view(tensor: Tensor, layout: str, multiples: Sequence[int], text: str)
     Args:
         tensor: of packed elements.
         layout: of the part.
-        multiples: what divides the elements before it, along each dimension; 0 where there are none.
+        multiples: divisors of the number of elements before it, along each dimension; 0 where there are none.
         text: the part as written.
 
     Raises:

@@ -91,7 +91,7 @@ def store_vector(
     Args:
         tensor: as for `load_vector`.
         index: as for `load_vector`.
-        values: a tuple of 2, 4, 8 or 16 numbers, of packed elements also 32, each of which must convert to the element
+        values: a tuple of 2, 4, 8 or 16 numbers, of packed elements also 32; each must convert to the element
             type without loss.
         cache: as for `store`.
 

@@ -59,7 +59,7 @@ def parts(builder: Builder, value: Scalar) -> Parts:
 
 
 def _made_of(value: Scalar) -> Parts | None:
-    """The parts of which a value was made, if it was in this function."""
+    """The parts a value was made of, if it was made in this function."""
     owner: Any = value.ssa.owner
     if not isinstance(owner, arith.OrIOp):
         return None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _MOST: Final = 1 << 16
 _MOST_VISITED: Final = 100
-# What divides both operands divides the result.
+# A divisor of both operands divides the result.
 _OF_BOTH: Final = (
     arith.AddiOp,
     arith.SubiOp,
@@ -158,7 +158,7 @@ def known_multiples(builder: Builder, tensor: SSAValue) -> tuple[tuple[int, ...]
 
 
 def note_quotient(builder: Builder, quotient: SSAValue, divisor: int) -> None:
-    """Notes what divides the quotient of a division without a remainder."""
+    """Notes the known divisor of the quotient of an exact division."""
     assert isinstance(quotient.owner, Operation)
     _note(builder, quotient, power_of_two(divisor), quotient.owner)
 
@@ -262,7 +262,7 @@ def divides(builder: Builder, divisor: int, value: Scalar) -> bool:
 def divisor_of(builder: Builder, value: SSAValue, *, is_signed: bool) -> int:
     """A number that divides an integer, as far as is known where the next operation goes; 0 for the constant 0.
 
-    What arithmetic shows counts by its power of two, since it may wrap.
+    Divisors known from arithmetic count by their power of two, since it may wrap.
     """
     number = constant_integer(value)
     if number is not None:

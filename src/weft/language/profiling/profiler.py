@@ -164,7 +164,7 @@ def Profiler(
             many as the buffer holds.
         format: ``"track"``, 8 bytes per record; or ``"wide"``, 16 bytes with a 64-bit clock and payload.
         overflow: ``"drop"`` keeps the first records of a track, ``"ring"`` the last.
-        blocks: records only the first so many blocks, or those of a `range`.
+        blocks: records only that many first blocks, or those of a `range`.
         enabled: False leaves nothing in the compiled kernel; a run-time bool switches at run time.
 
     Raises:

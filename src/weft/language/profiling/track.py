@@ -80,7 +80,7 @@ class TrackLayout:
         self.least = words if capacity is None else capacity
 
     def recording_blocks(self, blocks: Any) -> Any:
-        """Number of recording blocks among so many."""
+        """Number of recording blocks in a grid of that many."""
         if self.blocks is None:
             return blocks
         start, stop, step = self.blocks.start, self.blocks.stop, self.blocks.step
@@ -286,7 +286,7 @@ class TrackRecorder:
         return cursor < limit if is_checked else limit > 0
 
     def after(self, cursor: Any, words: int) -> Any:
-        """Returns the cursor so many words later.
+        """Returns the cursor advanced by that many words.
 
         A ring's wraps to zero at the end of the track, and the maximum makes that its start: on a GPU, addition
         and maximum are one instruction.

@@ -290,11 +290,11 @@ class NamedBarriers(StagedSequence):
 
 @operation
 def named_barrier(builder: Builder, count: object, threads: object) -> NamedBarriers:
-    """`count` barriers, at each of which `threads` threads of the block meet, such as two warpgroups.
+    """`count` barriers for `threads` threads of the block each, such as two warpgroups.
 
     An item, ``turn[0]``, has the methods `NamedBarrier.sync`, which waits, and `NamedBarrier.arrive`, which does not:
-    so one warpgroup tells another that it may go on. A barrier opens when `threads` have come in either way, and
-    is then as new. A kernel has 7; weft numbers them. It stands at the kernel's top level.
+    so one warpgroup signals another that it may continue. A barrier opens when `threads` have arrived in either
+    way, and can be used again. A kernel has 7; weft numbers them. It stands at the kernel's top level.
 
     Args:
         count: how many, a constant.

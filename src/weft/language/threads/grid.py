@@ -196,7 +196,7 @@ def nanosleep(builder: Builder, duration: object) -> None:
 def multiprocessors(builder: Builder) -> Scalar:
     """Number of multiprocessors of the call's device: an i32.
 
-    A persistent kernel takes that many blocks, or a multiple, each of which computes several tiles. On the CPU it is
+    A persistent kernel takes that many blocks, or a multiple, and each computes several tiles. On the CPU it is
     what ``WEFT_CPU_MULTIPROCESSORS`` says, 4 by default, so that blocks compute several tiles there too.
 
     Example:

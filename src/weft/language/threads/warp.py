@@ -412,7 +412,7 @@ def sync_warpgroup(builder: Builder) -> None:
 def elect_one(builder: Builder, group: object = warp) -> Scalar:
     """Whether this thread is the one that acts for its group: a ``bool_``, true for one thread, each time the same.
 
-    All threads of the warp call it together, also for a warpgroup, of which it is a thread of the first warp; on the
+    All threads of the warp call it together; of a warpgroup, a thread of its first warp is chosen; on the
     CPU, a call by a part of those that have not returned is an error. What only
     one thread should do, such as starting a copy, costs less under `elect_one` than under ``lane_id() == 0``: the
     assembler knows then that it is one.
@@ -443,7 +443,7 @@ def elect_one(builder: Builder, group: object = warp) -> Scalar:
 
 @operation
 def setmaxnreg(builder: Builder, count: object) -> None:
-    """Gives each thread of this warpgroup `count` registers from here on, once there are so many.
+    """Gives each thread of this warpgroup `count` registers from here on, once there are that many.
 
     A warpgroup that copies needs few registers, one that multiplies many. Every launch begins with equal shares: with
     384 threads per block 168 each. The compiler compares `count` with the share of the kernel's block, so the block's

@@ -77,7 +77,7 @@ def awaits_other_blocks(loop: scf.WhileOp) -> bool:
 
 
 def _reads_again(operation: Operation) -> bool:
-    """Whether an operation reads what other blocks write, each time anew, and leaves it as it was."""
+    """Whether an operation reads what other blocks write, each time anew, and does not change it."""
     if isinstance(operation, LoadOp):
         is_read = operation.volatile is not None
     elif isinstance(operation, AtomicRmwOp):

@@ -43,7 +43,7 @@ def overlap_bits(op: LaunchExOp) -> int:
 
 
 def drop_dependencies(module: ModuleOp) -> None:
-    """Erases waits in kernels of which no launch begins before another one has ended."""
+    """Erases waits in kernels whose launches all begin after the one before has ended."""
     launches = [op for op in walk(module) if isinstance(op, LaunchExOp)]
     waiting = {launched_kernel(op)[1] for op in launches if _follows(op)}
     for kernel in kernels_of(module):

@@ -2,7 +2,7 @@
 """A row of threads as loops: one, or several if an affine guard splits it.
 
 In: operations that threads of a row run one after the other, without waiting. Out: loops over the threads that LLVM may
-vectorize, in each of which the guard's condition is known: `if block_idx.x * block_dim.x + thread_idx.x < n` is a
+vectorize, and in each of them the guard's condition is known: `if block_idx.x * block_dim.x + thread_idx.x < n` is a
 range of threads, as bounds of a loop that then needs no mask (index-set splitting).
 """
 

@@ -71,7 +71,7 @@ def _symbol(kernel: KernelOp) -> str:
 
 
 def _shared_arrays(kernel: KernelOp) -> list[int]:
-    """The offsets of the shared arrays that no other overlaps, each of which is a parameter of the block's function."""
+    """The offsets of the shared arrays that no other overlaps, each a parameter of the block's function."""
     overlapping = set(overlapping_arrays(kernel))
     arrays = (op for op in walk(kernel) if isinstance(op, SharedOp) and op not in overlapping)
     offsets = (op.offset for op in arrays)

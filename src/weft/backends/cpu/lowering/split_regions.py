@@ -149,7 +149,7 @@ class RegionPrinter:
             self._threads.print_threads(pending, group, tail)
 
     def _print_warps(self, operations: Sequence[Operation], tail: Tail | None) -> None:
-        """A loop over the block's warps, each of which runs the operations."""
+        """A loop over the block's warps; each runs the operations."""
         printer, threads = self._printer, self._threads
         count = threads.count()
         is_whole = not count.startswith("%") and int(count) % WARP_SIZE == 0

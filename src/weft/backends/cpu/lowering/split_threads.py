@@ -177,7 +177,7 @@ class ThreadsPrinter:
     def print_threads(
         self, operations: Sequence[Operation], group: Group, tail: Tail | None = None
     ) -> None:
-        """A loop over the threads of a group, each of which runs the operations and the tail."""
+        """A loop over the threads of a group; each runs the operations and the tail."""
         inside = frozenset(operations)
         kept = [
             result
@@ -521,7 +521,7 @@ class Slots:
         return Slot(self.memory(_bytes(kept)), kept, Group.BLOCK)
 
     def memory(self, bytes_per_thread: int) -> str:
-        """New memory of the block, of so many bytes per thread: its name."""
+        """Allocates memory of the block, that many bytes per thread; returns its name."""
         name = self._printer.fresh("kept")
         self.arrays.append((name, bytes_per_thread))
         return name

@@ -456,7 +456,7 @@ def _print_wait(printer: CoroutinePrinter, op: WgmmaWaitOp) -> None:
 
 
 def _meet(printer: CoroutinePrinter, op: Operation, parameters: str, operation: str) -> None:
-    """Waits for the warpgroup's other threads, and for what they do together."""
+    """Waits for the warpgroup's other threads, and for their collective operation."""
     printer.post(pointer=parameters)
     printer.suspend(WARPGROUP, printer.add_site(operation, op.location))
 

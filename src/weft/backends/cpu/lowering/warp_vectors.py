@@ -49,7 +49,7 @@ def collective_tail(threads: ThreadsPrinter, operation: Operation) -> Tail | Non
 
 
 def print_collective(threads: ThreadsPrinter, operation: Operation) -> None:
-    """Defines a collective's result: a value of the warp, or what each lane keeps."""
+    """Defines a collective's result: one value of the warp, or one per lane."""
     if isinstance(operation, VoteOp):
         _print_vote(threads, operation)
     elif isinstance(operation, MatchOp):

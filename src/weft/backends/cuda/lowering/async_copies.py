@@ -3,7 +3,7 @@
 
 In: operations of copies and tensor maps. Out: NVVM's intrinsics: in a `cp.async` (sm_80) 16 bytes pass the L1 cache by;
 TMA's are convergent, with coordinates fastest first. sm_90a's `tensormap.replace` and `tensormap.cp_fenceproxy` are
-assembly, of which LLVM knows nothing; one thread of a warp writes a map.
+assembly, which LLVM does not analyze; one thread of a warp writes a map.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ def _print_red_add(printer: FunctionPrinter, op: RedAddOp) -> None:
 
 
 def _print_vector(printer: FunctionPrinter, op: RedAddOp, name: str, together: int) -> None:
-    """The elements as registers, so many in an instruction."""
+    """The elements as registers, that many in an instruction."""
     element, each = PACKED[name]
     vector, place, _ = print_vector(printer, op)
     count = len(op.elements) // each

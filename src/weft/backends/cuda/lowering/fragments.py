@@ -681,7 +681,7 @@ class _Rows:
         )
 
     def _instruction(self, kind: str, count: int) -> str:
-        """Instruction that stores or adds so many registers."""
+        """Instruction that stores or adds that many registers."""
         if isinstance(self.op, FragmentRedAddOp):
             name = _float(self.kind)
             return red_add(name if kind == self.element else PACKED[name][0], count)
@@ -838,7 +838,7 @@ class _LoadedRows(_Rows):
         return plus(printer, column, self.start[1], "nsw i64")
 
     def _spread(self, loaded: list[str], kind: str) -> list[list[str]]:
-        """The registers of each block, of which a lane has loaded 16 bytes of one."""
+        """The registers of each block; a lane has loaded 16 bytes of one of them."""
         if self.size == 8:
             return [loaded]
         if self.size == 2:
