@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.conformance.harness import define
 from tools.fuzz.gpu.ptx_machine import Block
 from tools.fuzz.gpu.ptx_memory import Memory
 from tools.fuzz.gpu.ptx_text import kernel_of
@@ -234,3 +235,39 @@ def test_ptx_computes_the_same():
     kernel = kernel_of(compiled.ptx)
     Block(kernel, [memory.address(0), memory.address(1)], memory, THREADS, 0, 1).run()
     assert memory.piece(1).view(np.float32).tolist() == two_phases_expected(a).tolist()
+
+
+SWIZZLED = """
+@weft.kernel
+def kernel(a: weft.Tensor, b: weft.Tensor, c: weft.Tensor):
+    tile = weft.shared((16, 64), weft.f16, swizzle={swizzle})
+    t = weft.thread_idx.x
+    for i in range(t, 16 * 64, 32):
+        tile[i // 64, i % 64] = a[i // 64, i % 64]
+    weft.sync_threads()
+    words = tile.view(weft.u32)
+    for i in range(t, 16 * 32, 32):
+        words[i // 32, i % 32] = words[i // 32, i % 32] ^ weft.u32(0x80008000)
+    weft.sync_threads()
+    units = tile.view(weft.u8)
+    for i in range(t, 16 * 64, 32):
+        b[i // 64, i % 64] = tile[i // 64, i % 64]
+        c[i // 64, 2 * (i % 64)] = units[i // 64, 2 * (i % 64)]
+        c[i // 64, 2 * (i % 64) + 1] = units[i // 64, 2 * (i % 64) + 1]
+
+@weft.jit
+def host(a: weft.Tensor, b: weft.Tensor, c: weft.Tensor):
+    kernel(a, b, c).launch(grid=1, block=32)
+"""
+
+
+@pytest.mark.parametrize("swizzle", [32, 64, 128])
+def test_a_view_of_a_swizzled_array_is_swizzled_alike(swizzle):
+    host = define(SWIZZLED.replace("{swizzle}", str(swizzle)))["host"]
+    a = np.random.default_rng(1).standard_normal((16, 64)).astype(np.float16)
+    b, c = np.zeros_like(a), np.zeros((16, 128), np.uint8)
+    with weft.sanitize("all"):
+        host(a, b, c)
+    assert (b == -a).all() and (c == b.view(np.uint8)).all()
+    ptx = weft.compile(host, a, b, c, options="--gpu-arch sm_90a").ptx
+    assert "st.shared.b32" in ptx or "st.shared.u32" in ptx

@@ -595,8 +595,11 @@ class ReinterpretOp(BaseOperation):
             raise VerifyException(f"{source} and {result} differ in more than the last dimension")
         if result.dims.count(DYNAMIC) != len(self.sizes):
             raise VerifyException(f"{len(self.sizes)} sizes for {result}")
-        if source.layout.data not in ("contiguous", "inner") or source.layout != result.layout:
-            raise VerifyException(f"{source} and {result} are not contiguous or inner, both")
+        kinds = ("contiguous", "inner", "swizzled")
+        if source.layout.data not in kinds or source.layout != result.layout:
+            raise VerifyException(
+                f"{source} and {result} are not contiguous, inner or swizzled, both"
+            )
         if source.space != result.space:
             raise VerifyException("the memory is in one address space")
 

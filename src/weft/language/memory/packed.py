@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from xdsl.dialects import arith
 
 from weft.dialects.simt.memory import LoadOp, LoadVectorOp, ReinterpretOp, StoreOp, StoreVectorOp
-from weft.dialects.simt.types import DYNAMIC
+from weft.dialects.simt.types import DYNAMIC, Swizzle
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_tensor_type, ir_type
 from weft.language.memory.access import dim
@@ -59,9 +59,17 @@ def reinterpreted(builder: Builder, tensor: Tensor, dtype: DType) -> Tensor:
             dim_bits=kind.dim_bits.data,
             offset_bits=kind.offset_bits.data,
             alignment_bytes=kind.alignment_bytes.data,
+            swizzle=_with_elements(kind.swizzle_atoms, before, after),
         ),
     )
     return Tensor(builder.emit(made, tensor.name).result, dtype, tensor.name)
+
+
+def _with_elements(atoms: Swizzle | None, before: int, after: int) -> Swizzle | None:
+    """The same swizzle, which moves chunks of 16 bytes, with its distances in other elements."""
+    if atoms is None:
+        return None
+    return Swizzle.get(atoms.row_bytes.data, atoms.atom_stride.data * before // after)
 
 
 def _size(builder: Builder, tensor: Tensor, dimension: int) -> Scalar:
@@ -233,7 +241,7 @@ def view(builder: Builder, tensor: Tensor, dtype: object) -> Tensor:
     """The same bytes as elements of another type; the last dimension holds as many as fit.
 
     Args:
-        tensor: contiguous, of `weft.shared` or `weft.local`, not swizzled; ``a.view(...)`` passes it.
+        tensor: contiguous or swizzled, of `weft.shared` or `weft.local`; ``a.view(...)`` passes it.
         dtype: the elements' type; rows take whole elements of it, and the array is aligned for them.
 
     Raises:
@@ -257,12 +265,18 @@ def view(builder: Builder, tensor: Tensor, dtype: object) -> Tensor:
             f"{tensor.name}.view({dtype}): elements of {tensor.dtype} are not taken as {dtype}",
             hint="weft.packed takes bytes as packed elements; compare with 0 for a bool",
         )
-    is_own = kind.space.data in ("shared", "local") and kind.layout.data == "contiguous"
+    atoms = kind.swizzle_atoms
+    is_whole = kind.layout.data == "contiguous" or (atoms and not atoms.is_transposed.data)
+    is_own = kind.space.data in ("shared", "local") and is_whole
     if not is_own or not kind.rank or DYNAMIC == kind.dims[-1]:
         raise TypeMismatchError(
             "VIEW_DTYPE",
-            f"{tensor.name}.view({dtype}): {tensor.name} is {describe(tensor)}; expected a contiguous array of "
-            "weft.shared or weft.local, whose rows have constant sizes and are not swizzled",
+            f"{tensor.name}.view({dtype}): {tensor.name} is {describe(tensor)}; expected an array of weft.shared "
+            "or weft.local, contiguous or swizzled, whose rows have constant sizes",
+            hint="the caller passes a view of its own, such as a.view(torch.int32); or take the registers: "
+            "weft.bitcast(weft.load_vector(a, i, n), dtype)"
+            if kind.space.data == "global"
+            else "",
         )
     row_bytes = kind.dims[-1] * tensor.dtype.itemsize
     if row_bytes % dtype.itemsize:
