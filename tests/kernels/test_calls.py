@@ -12,7 +12,8 @@ import pytest
 
 import weft
 from weft import _native, kernels
-from weft.kernels.host.arrays import Array, Constant, describe, output, refuse_overlap
+from weft.kernels.annotations import Array, Constant
+from weft.kernels.host.arrays import describe, output, refuse_overlap
 from weft.kernels.host.dispatch_cache import Call, View, cached_dispatch, cached_dispatch_except
 from weft.kernels.linalg import dispatch
 

@@ -13,10 +13,11 @@ import weft
 from weft.errors import brief
 from weft.kernels.algorithms.operators import add
 from weft.kernels.algorithms.scan import zero_state_kernel
+from weft.kernels.annotations import Arguments, Array, Bool, Function, Int, Number, Numbers
 from weft.kernels.device.lookback import before_part, slots_of, words_of
 from weft.kernels.device.row import aligned, elements
 from weft.kernels.host.arrays import ArrayInfo, describe, output, output_like
-from weft.kernels.host.autograd import Function, differentiable, function_of, name_of_function
+from weft.kernels.host.autograd import differentiable, function_of, name_of_function
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.types.launch_limits import WARP_SIZE
 
@@ -30,30 +31,34 @@ _ITEMS: Final = 16
 _PART: Final = _THREADS * _ITEMS  # elements of a block
 
 
-def _compress_by_name(x: Any, condition: Any = None, function: Function = None) -> tuple[Any, Any]:
+def _compress_by_name(
+    x: Array, condition: Array = None, function: Function = None
+) -> tuple[Array, Array]:
     return compress(condition if function is None else function_of(function), x)
 
 
-def _partition_by_name(x: Any, condition: Any = None, function: Function = None) -> tuple[Any, Any]:
+def _partition_by_name(
+    x: Array, condition: Array = None, function: Function = None
+) -> tuple[Array, Array]:
     return partition(condition if function is None else function_of(function), x)
 
 
-def _like_kept(x: Any, *_: Any) -> tuple[Any, Any]:
+def _like_kept(x: Array, *_: object) -> tuple[Array, Array]:
     return x.new_empty(x.shape), x.new_empty(()).long()
 
 
-def _like_runs(x: Any) -> tuple[Any, Any, Any]:
+def _like_runs(x: Array) -> tuple[Array, Array, Array]:
     return x.new_empty(x.shape), x.new_empty(x.shape).long(), x.new_empty(()).long()
 
 
-def _mask_or_name(condition: Any, x: Any) -> tuple[Any, ...]:
+def _mask_or_name(condition: Array, x: Array) -> Arguments:
     is_mask = hasattr(condition, "shape") or not callable(condition)
     return (x, condition, None) if is_mask else (x, None, name_of_function(condition))
 
 
 @differentiable(_like_kept, None, _mask_or_name, run=_compress_by_name)
 @cached_dispatch
-def compress(condition: Any, x: Any, out: Any = None) -> tuple[Any, Any]:
+def compress(condition: Array, x: Array, out: Array = None) -> tuple[Array, Array]:
     """Selects the elements of a vector where a condition holds, in their order, as NumPy's `compress`.
 
     The count stays on the device, so that nothing waits for it: ``out[: int(count)]`` is the result.
@@ -84,7 +89,7 @@ def compress(condition: Any, x: Any, out: Any = None) -> tuple[Any, Any]:
 
 @differentiable(_like_kept, None, _mask_or_name, run=_partition_by_name)
 @cached_dispatch
-def partition(condition: Any, x: Any, out: Any = None) -> tuple[Any, Any]:
+def partition(condition: Array, x: Array, out: Array = None) -> tuple[Array, Array]:
     """Moves the elements where a condition holds to the front, and the others after these, both in their order.
 
     Arguments, result and errors as in `compress`; all of `out` is defined, and the others begin at `count`.
@@ -101,7 +106,7 @@ def partition(condition: Any, x: Any, out: Any = None) -> tuple[Any, Any]:
 
 @differentiable(_like_runs)
 @cached_dispatch
-def run_length_encode(x: Any) -> tuple[Any, Any, Any]:
+def run_length_encode(x: Array) -> tuple[Array, Array, Array]:
     """Run-length encoding of a vector: the value and the length of each run of equal elements.
 
     NaN equals nothing, so each NaN is a run.
@@ -132,14 +137,14 @@ def run_length_encode(x: Any) -> tuple[Any, Any, Any]:
     return Call(_encode_runs, arguments, (values, lengths, count))  # type: ignore[return-value]
 
 
-def _vector(x: Any, name: str) -> ArrayInfo:
+def _vector(x: Array, name: str) -> ArrayInfo:
     source = describe(x, name)
     if len(source.shape) != 1:
         raise ValueError(f"{name} has shape {source.shape}, expected a vector")
     return source
 
 
-def _checked(x: Any, condition: Any) -> tuple[ArrayInfo, Any, Callable[[Any], Any] | None]:
+def _checked(x: Array, condition: Array) -> tuple[ArrayInfo, Any, Callable[[Any], Any] | None]:
     """The vector, and the mask or the function."""
     source = _vector(x, "x")
     try:
@@ -158,8 +163,8 @@ def _checked(x: Any, condition: Any) -> tuple[ArrayInfo, Any, Callable[[Any], An
 
 
 def _compacted(
-    source: ArrayInfo, mask: Any, function: Any, out: Any, has_rest: bool
-) -> tuple[Any, Any]:
+    source: ArrayInfo, mask: Array, function: Function, out: Array, has_rest: bool
+) -> tuple[Array, Array]:
     out = output_like(source, out, x=source.array, condition=mask)
     count = output(source, (), weft.i64, "int64")
     decided = _parts(source), _counter(source), function, has_rest
@@ -337,23 +342,23 @@ def run_length_kernel(
             )
 
 
-def _offsets() -> Any:
+def _offsets() -> Int:
     """The indices of a thread's elements in its part: each warp has adjacent elements, striped over its lanes."""
     first = weft.warp_id() * (_ITEMS * WARP_SIZE) + weft.lane_id()
     return [first + k * WARP_SIZE for k in weft.static_range(_ITEMS)]
 
 
-def _vector_offsets(width: Any) -> Any:
+def _vector_offsets(width: Int) -> Int:
     """The first indices of a thread's loads of `width` elements, likewise."""
     first = weft.warp_id() * (_ITEMS * WARP_SIZE) + weft.lane_id() * width
     return [first + k * WARP_SIZE for k in weft.static_range(0, _ITEMS, width)]
 
 
-def _lower_lanes() -> Any:
+def _lower_lanes() -> Int:
     return (weft.u32(1) << weft.lane_id()) - 1
 
 
-def _valid_count(x: Any, first: Any) -> Any:
+def _valid_count(x: weft.Tensor, first: Int) -> Int:
     """The number of elements of a part."""
     return weft.i32(min(weft.i64(x.shape[0]) - first, weft.i64(_PART)))
 
@@ -366,7 +371,7 @@ def _count_votes(votes: Any) -> Any:
     return count
 
 
-def _exclusive_over_warps(count: Any) -> Any:
+def _exclusive_over_warps(count: Int) -> Int:
     """The exclusive sum of a count over the block's warps, and the total."""
     counts = weft.shared(_WARPS, weft.i32)
     if weft.lane_id() == 0:
@@ -379,12 +384,12 @@ def _exclusive_over_warps(count: Any) -> Any:
     return before, total
 
 
-def _combine_runs(one: Any, other: Any) -> Any:
+def _combine_runs(one: Numbers, other: Numbers) -> Number:
     """Combines two parts: the number of runs, and the start of the last one."""
     return one[0] + other[0], max(one[1], other[1])
 
 
-def _run_starts(own: Any, before: Any, i: Any, first: Any, valid: Any) -> Any:
+def _run_starts(own: Numbers, before: Numbers, i: Int, first: Int, valid: Bool) -> Numbers:
     """Marks adjacent elements that begin a run; `before` precedes them."""
     is_there, is_start = i < valid, first + i == 0
     found: Any = [is_there & (is_start | (before != own[0]))]
@@ -393,7 +398,9 @@ def _run_starts(own: Any, before: Any, i: Any, first: Any, valid: Any) -> Any:
     return found
 
 
-def _load_with_previous(x: Any, source: Any, i: Any, first: Any, valid: Any, width: Any) -> Any:
+def _load_with_previous(
+    x: weft.Tensor, source: weft.Tensor, i: Int, first: Int, valid: Bool, width: Int
+) -> Numbers:
     """Loads `width` elements and the one before them, as far as they exist; `source` is x[first:]."""
     own, before = tuple(x.dtype(0) for _ in weft.static_range(width)), x.dtype(0)
     if i < valid:
@@ -403,7 +410,9 @@ def _load_with_previous(x: Any, source: Any, i: Any, first: Any, valid: Any, wid
     return own, before
 
 
-def _element_at(source: Any, mask: Any, i: Any, valid: Any, function: Any) -> Any:
+def _element_at(
+    source: weft.Tensor, mask: weft.Tensor | None, i: Int, valid: Bool, function: Function
+) -> Int:
     """An element, and whether it is kept; False beyond the end."""
     value, is_kept = source.dtype(0), False
     if i < valid:

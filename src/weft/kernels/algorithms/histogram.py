@@ -7,10 +7,11 @@ to the result.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import weft
 from weft.errors import brief
+from weft.kernels.annotations import Array, Bool, Int, Number
 from weft.kernels.device.row import aligned, elements, index_of
 from weft.kernels.host.arrays import describe, output
 from weft.kernels.host.autograd import differentiable
@@ -22,17 +23,19 @@ _MOST_BLOCKS: Final = 528
 _ELEMENTS: Final = 8192  # of a block, at least
 
 
-def _like_counts(x: Any, bins: int, *_: Any) -> Any:
+def _like_counts(x: Array, bins: int, *_: object) -> Array:
     return x.new_empty((bins,)).long()
 
 
-def _histogram_of_list(x: Any, bins: int, range: tuple[float, float] | None = None) -> Any:
+def _histogram_of_list(x: Array, bins: int, range: tuple[float, float] | None = None) -> Array:
     return histogram(x, int(bins), range)
 
 
 @differentiable(_like_counts, run=_histogram_of_list)
 @cached_dispatch
-def histogram(x: Any, bins: int, range: tuple[float, float] | None = None, out: Any = None) -> Any:
+def histogram(
+    x: Array, bins: int, range: tuple[float, float] | None = None, out: Array = None
+) -> Array:
     """Counts the integers 0 to bins − 1, or the numbers in each of `bins` bins of equal width.
 
     Args:
@@ -153,7 +156,13 @@ def histogram_kernel(
 
 
 def _count(
-    counts: Any, bins: Any, value: Any, low: Any, high: Any, scale: Any, has_range: Any
+    counts: weft.Tensor,
+    bins: Int,
+    value: Number,
+    low: Number,
+    high: Number,
+    scale: Number,
+    has_range: Bool,
 ) -> None:
     if has_range:
         wide = weft.f64(value)

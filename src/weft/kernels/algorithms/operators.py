@@ -10,6 +10,7 @@ import math
 from typing import Any, Final, NamedTuple
 
 import weft
+from weft.kernels.annotations import ElementType, Function, Int, Number, Numbers, Shape
 from weft.kernels.device.row import sum_type
 from weft.kernels.host.arrays import Scalar
 
@@ -30,7 +31,7 @@ class Reduction(NamedTuple):
     identity: Scalar | None = None
 
 
-def acc_type(op: Reduction, dtype: Any) -> Any:
+def acc_type(op: Reduction, dtype: ElementType) -> ElementType:
     """The accumulator's type."""
     if op.kind == "mean" and not dtype.is_float and dtype.itemsize == 8:
         return weft.f64  # 64-bit integers would wrap
@@ -40,12 +41,12 @@ def acc_type(op: Reduction, dtype: Any) -> Any:
     return sum_type(dtype) if dtype.is_float or op.kind in ("sum", "mean") else dtype
 
 
-def acc_bytes(op: Reduction, dtype: Any) -> int:
+def acc_bytes(op: Reduction, dtype: ElementType) -> int:
     """Bytes of an accumulator."""
     return acc_type(op, dtype).itemsize + (weft.i32.itemsize if op.kind in INDEX_KINDS else 0)
 
 
-def identity_acc(op: Reduction, dtype: Any, first: Any, end: Any) -> Any:
+def identity_acc(op: Reduction, dtype: ElementType, first: Int, end: Int) -> Number:
     """The identity as an accumulator; its index is that of a thread's first element, if there is one."""
     wide = acc_type(op, dtype)
     if op.kind in INDEX_KINDS:
@@ -56,7 +57,7 @@ def identity_acc(op: Reduction, dtype: Any, first: Any, end: Any) -> Any:
     return wide(extreme(dtype, op.kind == "min")) if op.identity is None else op.identity.of(wide)
 
 
-def partials_scratch(op: Reduction, dtype: Any, shape: Any) -> Any:
+def partials_scratch(op: Reduction, dtype: ElementType, shape: Shape) -> Numbers:
     """Scratch for partial results: values, and indices for argmax and argmin; traced in host functions."""
     wide = acc_type(op, dtype)
     return weft.scratch(shape, wide), weft.scratch(
@@ -64,7 +65,7 @@ def partials_scratch(op: Reduction, dtype: Any, shape: Any) -> Any:
     ) if op.kind in INDEX_KINDS else None
 
 
-def extreme(dtype: Any, is_largest: bool) -> Any:
+def extreme(dtype: ElementType, is_largest: bool) -> Number:
     """The largest or smallest number of a type; computed when compiling."""
     if dtype.is_float:
         return math.inf if is_largest else -math.inf
@@ -73,7 +74,7 @@ def extreme(dtype: Any, is_largest: bool) -> Any:
     return dtype.maximum if is_largest else dtype.minimum
 
 
-def accumulate(op: Reduction, acc: Any, value: Any, index: Any) -> Any:
+def accumulate(op: Reduction, acc: Number, value: Number, index: Int) -> Number:
     """Accumulates a later element of the same thread."""
     if op.kind in INDEX_KINDS:
         best, found = acc
@@ -85,12 +86,12 @@ def accumulate(op: Reduction, acc: Any, value: Any, index: Any) -> Any:
     return combine_function(op)(acc, acc.dtype(value))
 
 
-def combine_function(op: Reduction) -> Any:
+def combine_function(op: Reduction) -> Function:
     """The function that combines two accumulators, in any order."""
     return op.function if op.kind == "function" else _COMBINERS[op.kind]
 
 
-def finalize(op: Reduction, acc: Any, count: Any, dtype: Any) -> Any:
+def finalize(op: Reduction, acc: Number, count: Int, dtype: ElementType) -> Number:
     """The result of an accumulator, in its own type."""
     if op.kind in INDEX_KINDS:
         return acc[1]
@@ -100,32 +101,32 @@ def finalize(op: Reduction, acc: Any, count: Any, dtype: Any) -> Any:
     return dtype(acc)
 
 
-def add(one: Any, other: Any) -> Any:
+def add(one: Number, other: Number) -> Number:
     """The sum of two values."""
     return one + other
 
 
-def maximum(one: Any, other: Any) -> Any:
+def maximum(one: Number, other: Number) -> Number:
     """The larger value; NaN if either is."""
     return weft.where((one > other) | (one != one), one, other)
 
 
-def minimum(one: Any, other: Any) -> Any:
+def minimum(one: Number, other: Number) -> Number:
     """The smaller value; NaN if either is."""
     return weft.where((one < other) | (one != one), one, other)
 
 
-def argmax_pair(one: Any, other: Any) -> Any:
+def argmax_pair(one: Number, other: Number) -> Number:
     """The larger value and its index; NaN before all, of equal ones the first."""
     return _first(one, other, one[0] > other[0])
 
 
-def argmin_pair(one: Any, other: Any) -> Any:
+def argmin_pair(one: Number, other: Number) -> Number:
     """The smaller value and its index; NaN before all, of equal ones the first."""
     return _first(one, other, one[0] < other[0])
 
 
-def _first(one: Any, other: Any, is_before: Any) -> Any:
+def _first(one: Number, other: Number, is_before: Any) -> Any:
     (value, index), (other_value, other_index) = one, other
     is_nan, is_other_nan = value != value, other_value != other_value
     is_equal = (value == other_value) | (is_nan & is_other_nan)

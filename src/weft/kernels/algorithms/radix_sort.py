@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import weft
 from weft.kernels.algorithms.histogram import zero_kernel
+from weft.kernels.annotations import Bool, ElementType, Int, Number
 from weft.kernels.device.row import elements, row_count, row_of
 from weft.kernels.host.arrays import ArrayInfo
 from weft.primitives.sorting import UNSIGNED, code_of, key_of, last_code, rank_of
@@ -152,7 +153,7 @@ def digit_offsets_kernel(counts: weft.Tensor) -> None:
     counts[row, number, weft.thread_idx.x] = weft.block.exclusive_scan(own)
 
 
-def _digit(code: Any, shift: Any, bits: Any) -> Any:
+def _digit(code: Number, shift: Int, bits: Int) -> Int:
     shift = code.dtype(shift) & (code.dtype.bits - 1)  # says that the code has this bit
     return weft.i32((code >> shift) & ((1 << bits) - 1))
 
@@ -238,7 +239,9 @@ keys_kernel = weft.kernel(max_threads=256, min_blocks=3)(_scatter_keys)
 pairs_kernel = weft.kernel(max_threads=384, min_blocks=2)(_scatter_keys)
 
 
-def _code(own: Any, i: Any, present: Any, dtype: Any, is_first: Any, descending: Any) -> Any:
+def _code(
+    own: weft.Tensor, i: Int, present: Bool, dtype: ElementType, is_first: Bool, descending: Bool
+) -> Any:
     """The code of a key; the largest beyond the end."""
     code = last_code(dtype)
     if i < present:
@@ -246,7 +249,7 @@ def _code(own: Any, i: Any, present: Any, dtype: Any, is_first: Any, descending:
     return code
 
 
-def _count(counts: Any, digits: Any) -> None:
+def _count(counts: weft.Tensor, digits: Any) -> None:
     """Counts each warp's keys by digit."""
     warp = weft.warp_id()
     for k in weft.static_range(_DIGITS // WARP_SIZE):
@@ -257,7 +260,7 @@ def _count(counts: Any, digits: Any) -> None:
     weft.sync_threads()
 
 
-def _publish_counts(counts: Any, status: Any, block: Any, tile: Any) -> Any:
+def _publish_counts(counts: weft.Tensor, status: weft.Tensor, block: Int, tile: Int) -> Any:
     """Publishes the block's count of a thread's digit; returns it and the number of keys of smaller digits.
 
     Each warp's counts become the index in the block of its first key of a digit.
@@ -278,7 +281,7 @@ def _publish_counts(counts: Any, status: Any, block: Any, tile: Any) -> Any:
     return total, before
 
 
-def _rank(counts: Any, code: Any, shift: Any, bits: Any) -> Any:
+def _rank(counts: weft.Tensor, code: Number, shift: Int, bits: Int) -> Any:
     """A key's index in the sorted block; each call ranks one key of each lane, in the order of the calls."""
     lane, warp, digit = weft.lane_id(), weft.warp_id(), _digit(code, shift, bits)
     others = weft.u32(
@@ -300,7 +303,7 @@ def _rank(counts: Any, code: Any, shift: Any, bits: Any) -> Any:
     return start + upto - 1
 
 
-def _look_back(status: Any, block: Any, tile: Any, total: Any) -> Any:
+def _look_back(status: weft.Tensor, block: Int, tile: Int, total: Number) -> Any:
     """Looks back for the number of keys of a thread's digit in earlier blocks of the row, and publishes the sum."""
     word, digit = status.dtype, weft.thread_idx.x
     top = word.bits - 2
@@ -328,7 +331,7 @@ def _look_back(status: Any, block: Any, tile: Any, total: Any) -> Any:
     return wide(before)
 
 
-def _store(row: Any, target_index: Any, value: Any) -> None:
+def _store(row: weft.Tensor, target_index: Any, value: Number) -> None:
     """Stores a key or value at its index, if the row is that long."""
     if target_index < len(row):
         row[target_index] = row.dtype(value)

@@ -22,6 +22,7 @@ from weft.kernels.algorithms.operators import (
     partials_scratch,
 )
 from weft.kernels.algorithms.reduce_columns import column_config, reduce_columns
+from weft.kernels.annotations import Arguments, Array, Function, Int, Number
 from weft.kernels.device.row import (
     SHORT,
     aligned,
@@ -39,8 +40,6 @@ from weft.kernels.device.row import (
 from weft.kernels.host.arrays import ArrayInfo, describe, integer, number_of, output
 from weft.kernels.host.autograd import (
     WIDE_ON_GPUS,
-    Function,
-    Number,
     differentiable,
     function_of,
     like_total,
@@ -62,7 +61,7 @@ _LONG: Final = 1 << 15  # partial results beyond which a third launch pays
 _IN_FLIGHT: Final = 4  # loads of single elements of a thread in flight; two of vectors
 
 
-def _like_one(x: Any, axis: int | None = None) -> Any:
+def _like_one(x: Array, axis: int | None = None) -> Array:
     rank = x.ndim
     if axis is None:
         return x.new_empty(())
@@ -73,34 +72,34 @@ def _like_one(x: Any, axis: int | None = None) -> Any:
     return x.new_empty((*x.shape[: axis % rank], *x.shape[axis % rank + 1 :]))
 
 
-def _like_sum(x: Any, axis: int | None = None) -> Any:
+def _like_sum(x: Array, axis: int | None = None) -> Array:
     return like_total(x, _like_one(x, axis))
 
 
-def _like_mean(x: Any, axis: int | None = None) -> Any:
+def _like_mean(x: Array, axis: int | None = None) -> Array:
     like = _like_one(x, axis)
     return like if x.is_floating_point() else like.double()
 
 
-def _like_place(x: Any, axis: int | None = None) -> Any:
+def _like_place(x: Array, axis: int | None = None) -> Array:
     return _like_one(x, axis).long()
 
 
-def _spread(gradient: Any, x: Any, axis: int | None) -> Any:
+def _spread(gradient: Array, x: Array, axis: int | None) -> Array:
     """Broadcasts a result's value to the elements of x that went into it."""
     return (gradient if axis is None else gradient.unsqueeze(axis)).expand(x.shape)
 
 
-def _sum_backward(gradient: Any, _: Any, x: Any, axis: int | None) -> Any:
+def _sum_backward(gradient: Array, _: object, x: Array, axis: int | None) -> Array:
     return _spread(gradient, x, axis), None
 
 
-def _mean_backward(gradient: Any, _: Any, x: Any, axis: int | None) -> Any:
+def _mean_backward(gradient: Array, _: object, x: Array, axis: int | None) -> Array:
     count = x.numel() if axis is None else x.shape[axis]
     return _spread(gradient, x, axis) / count if count else x.new_zeros(x.shape), None
 
 
-def _extreme_backward(gradient: Any, found: Any, x: Any, axis: int | None) -> Any:
+def _extreme_backward(gradient: Array, found: Array, x: Array, axis: int | None) -> Array:
     """Equal elements share the gradient, as those of torch's `amax`; NaN counts as equal to NaN."""
     found = _spread(found.detach(), x, axis)
     is_found = (x == found) | (x.isnan() & found.isnan())
@@ -110,7 +109,7 @@ def _extreme_backward(gradient: Any, found: Any, x: Any, axis: int | None) -> An
 
 @differentiable(_like_sum, _sum_backward, autocast=WIDE_ON_GPUS)
 @cached_dispatch
-def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
+def sum(x: Array, axis: int | None = None, out: Array = None) -> Array:
     """The sum of all elements, or along a dimension.
 
     Floats are added as f32, or f64 for f64, and rounded to their type at the end; integers and bools give 64-bit
@@ -141,7 +140,7 @@ def sum(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
 @differentiable(_like_mean, _mean_backward)
 @cached_dispatch
-def mean(x: Any, axis: int | None = None, out: Any = None) -> Any:
+def mean(x: Array, axis: int | None = None, out: Array = None) -> Array:
     """The mean of all elements, or along a dimension: of floats in their type, of integers and bools as f64.
 
     An array without elements gives NaN. Arguments, result and errors as in `sum`.
@@ -156,7 +155,7 @@ def mean(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
 @differentiable(_like_one, _extreme_backward)
 @cached_dispatch
-def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
+def max(x: Array, axis: int | None = None, out: Array = None) -> Array:
     """The largest of all elements, or along a dimension; NaN if there is one.
 
     Arguments, result and errors as in `sum`; an array without elements is a `ValueError`, and the result has x's
@@ -172,7 +171,7 @@ def max(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
 @differentiable(_like_one, _extreme_backward)
 @cached_dispatch
-def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
+def min(x: Array, axis: int | None = None, out: Array = None) -> Array:
     """The smallest of all elements, or along a dimension; NaN if there is one.
 
     Arguments, result and errors as in `sum`; an array without elements is a `ValueError`, and the result has x's
@@ -188,7 +187,7 @@ def min(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
 @differentiable(_like_place)
 @cached_dispatch
-def argmax(x: Any, axis: int | None = None, out: Any = None) -> Any:
+def argmax(x: Array, axis: int | None = None, out: Array = None) -> Array:
     """The index of the largest element, along a dimension or in flat order; an i64.
 
     Of equal elements it is the first one; NaN counts as the largest, as in NumPy and torch.
@@ -204,7 +203,7 @@ def argmax(x: Any, axis: int | None = None, out: Any = None) -> Any:
 
 @differentiable(_like_place)
 @cached_dispatch
-def argmin(x: Any, axis: int | None = None, out: Any = None) -> Any:
+def argmin(x: Array, axis: int | None = None, out: Array = None) -> Array:
     """The index of the smallest element, along a dimension or in flat order; an i64.
 
     Of equal elements it is the first one; NaN counts as the smallest. Arguments, result and errors as in `argmax`.
@@ -217,27 +216,29 @@ def argmin(x: Any, axis: int | None = None, out: Any = None) -> Any:
     return _reduced(x, axis, out, "argmin")
 
 
-def _reduce_by_name(x: Any, function: Function, identity: Number, axis: int | None = None) -> Any:
+def _reduce_by_name(
+    x: Array, function: Function, identity: Number, axis: int | None = None
+) -> Array:
     return reduce(x, function_of(function), identity, axis)
 
 
-def _like_reduced(x: Any, function: str, identity: float, axis: int | None = None) -> Any:
+def _like_reduced(x: Array, function: str, identity: float, axis: int | None = None) -> Array:
     return _like_one(x, axis)
 
 
-def _named(x: Any, function: Any, identity: float, axis: int | None = None) -> tuple[Any, ...]:
+def _named(x: Array, function: Function, identity: float, axis: int | None = None) -> Arguments:
     return x, name_of_function(function), identity, axis
 
 
 @differentiable(_like_reduced, None, _named, run=_reduce_by_name)
 @cached_dispatch
 def reduce(
-    x: Any,
+    x: Array,
     function: Callable[[Any, Any], Any],
     identity: float,
     axis: int | None = None,
-    out: Any = None,
-) -> Any:
+    out: Array = None,
+) -> Array:
     """Reduces all elements, or those along a dimension, with a function of two elements.
 
     The function is compiled into the kernel, once for each function object: name a lambda outside of loops. Elements
@@ -271,8 +272,8 @@ def reduce(
 
 
 def _reduced(
-    x: Any, axis: Any, out: Any, kind: str, function: Any = None, identity: Any = None
-) -> Any:
+    x: Array, axis: Any, out: Array, kind: str, function: Function = None, identity: Number = None
+) -> Array:
     source = describe(x, "x")
     rank, shape = len(source.shape), source.shape
     place = integer(axis)
@@ -317,7 +318,7 @@ class RowReduceConfig(NamedTuple):
     is_long: bool
 
 
-def _of_rows(source: ArrayInfo, out: Any, count: int, is_whole: bool, op: Reduction) -> Call:
+def _of_rows(source: ArrayInfo, out: Array, count: int, is_whole: bool, op: Reduction) -> Call:
     is_flat = is_whole and (source.is_contiguous or not count)
     rows, columns = (1, count) if is_flat else (source.rows, source.shape[-1])
     width = source.flat_width if is_flat else source.width
@@ -447,7 +448,7 @@ def last_rows_kernel(
             out[index_of(number, out.shape)] = finalize(op, acc, count, out.dtype)
 
 
-def _row(row: Any, threads: Any, width: Any, op: Reduction) -> Any:
+def _row(row: weft.Tensor, threads: Int, width: Int, op: Reduction) -> Any:
     """Reduces a row, in each of its threads; the index is that in the row."""
     n, first, step = weft.i32(len(row)), weft.thread_idx.x * width, threads * width
     acc = identity_acc(op, row.dtype, first, n)
@@ -465,7 +466,7 @@ def _row(row: Any, threads: Any, width: Any, op: Reduction) -> Any:
     return reduced_row(acc, combine_function(op), threads)
 
 
-def _with_index(acc: Any, indices: Any, number: Any, first: Any, op: Reduction) -> Any:
+def _with_index(acc: Number, indices: weft.Tensor, number: Int, first: Int, op: Reduction) -> Any:
     """The accumulator with its index in the user's array, an i64."""
     if op.kind not in INDEX_KINDS:
         return acc

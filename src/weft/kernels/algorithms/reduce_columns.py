@@ -21,6 +21,7 @@ from weft.kernels.algorithms.operators import (
     identity_acc,
     partials_scratch,
 )
+from weft.kernels.annotations import Int, Number, Numbers
 from weft.kernels.device.row import aligned, elements, index_of
 from weft.kernels.host.arrays import ArrayInfo
 from weft.kernels.host.devices import capabilities, multiprocessors_of
@@ -185,13 +186,13 @@ def columns_kernel(
             out[weft.block_idx.y, number], out_indices[weft.block_idx.y, number] = total
 
 
-def _followed(op: Reduction, acc: Any, several: Any, index: Any) -> Any:
+def _followed(op: Reduction, acc: Number, several: Numbers, index: Int) -> Any:
     """Accumulates an element of each of a thread's columns."""
     pairs = zip(acc, several, strict=True)
     return tuple([accumulate(op, one, value, weft.i32(index)) for one, value in pairs])
 
 
-def _reduce_lines(acc: Any, config: ColumnReduceConfig, op: Reduction) -> tuple[Any, Any]:
+def _reduce_lines(acc: Number, config: ColumnReduceConfig, op: Reduction) -> tuple[Any, Any]:
     """Combines the accumulators of a block's columns through shared memory.
 
     Returns:

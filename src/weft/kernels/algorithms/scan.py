@@ -12,6 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import weft
 from weft.errors import brief
 from weft.kernels.algorithms.operators import add
+from weft.kernels.annotations import (
+    Arguments,
+    Array,
+    Bool,
+    ElementType,
+    Function,
+    Int,
+    Number,
+    Numbers,
+)
 from weft.kernels.device.lookback import before_part, slots_of, words_of
 from weft.kernels.device.row import (
     elements,
@@ -26,8 +36,6 @@ from weft.kernels.device.row import (
 from weft.kernels.host.arrays import ArrayInfo, Scalar, describe, number_of, output
 from weft.kernels.host.autograd import (
     WIDE_ON_GPUS,
-    Function,
-    Number,
     differentiable,
     function_of,
     like_total,
@@ -46,17 +54,17 @@ _ITEM_BYTES: Final = 64  # of a thread's elements, in the accumulator's type
 _MOST_THREADS: Final = 256
 
 
-def _like_totals(x: Any, *_: Any) -> Any:
+def _like_totals(x: Array, *_: object) -> Array:
     return like_total(x, x.new_empty(x.shape))
 
 
-def _cumsum_backward(gradient: Any, _: Any, __: Any) -> Any:
+def _cumsum_backward(gradient: Array, _: object, __: object) -> Array:
     return (cumsum(gradient.flip(-1)).flip(-1),)
 
 
 @differentiable(_like_totals, _cumsum_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
 @cached_dispatch
-def cumsum(x: Any, out: Any = None) -> Any:
+def cumsum(x: Array, out: Array = None) -> Array:
     """The cumulative sums of each row: out[…, i] = x[…, 0] + … + x[…, i].
 
     Floats are add as f32, or f64 for f64, and rounded to their type at the end; integers and bools give 64-bit
@@ -82,30 +90,30 @@ def cumsum(x: Any, out: Any = None) -> Any:
 
 
 def _scan_by_name(
-    x: Any, function: Function = None, exclusive: bool = False, initial: Number = None
-) -> Any:
+    x: Array, function: Function = None, exclusive: bool = False, initial: Number = None
+) -> Array:
     return scan(x, None if function is None else function_of(function), exclusive, initial)
 
 
-def _like_scanned(x: Any, function: str | None = None, *_: Any) -> Any:
+def _like_scanned(x: Array, function: str | None = None, *_: object) -> Array:
     return _like_totals(x) if function is None else x.new_empty(x.shape)
 
 
 def _operator_arguments(
-    x: Any, function: Any = None, exclusive: bool = False, initial: float | None = None
-) -> tuple[Any, ...]:
+    x: Array, function: Function = None, exclusive: bool = False, initial: float | None = None
+) -> Arguments:
     return x, None if function is None else name_of_function(function), exclusive, initial
 
 
 @differentiable(_like_scanned, None, _operator_arguments, run=_scan_by_name, rows={"x": 1})
 @cached_dispatch
 def scan(
-    x: Any,
+    x: Array,
     function: Callable[[Any, Any], Any] | None = None,
     exclusive: bool = False,
     initial: float | None = None,
-    out: Any = None,
-) -> Any:
+    out: Array = None,
+) -> Array:
     """The inclusive or exclusive scan of each row with an associative function.
 
     The function is compiled into the kernel, once for each function object: name a lambda outside of loops. Elements
@@ -139,7 +147,7 @@ def scan(
     return _scanned(x, function, exclusive, initial, out)
 
 
-def _scanned(x: Any, function: Any, exclusive: Any, initial: Any, out: Any) -> Any:
+def _scanned(x: Array, function: Function, exclusive: bool, initial: Number, out: Array) -> Array:
     source = describe(x, "x")
     if function is not None and not callable(function):
         raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
@@ -279,7 +287,7 @@ def scan_kernel(
         weft.block.store(target, first, results, order="striped")
 
 
-def _load_vectors(row: Any, at: Any, width: Any, wide: Any) -> Any:
+def _load_vectors(row: weft.Tensor, at: Int, width: Int, wide: ElementType) -> Numbers:
     """Loads `width` elements at each place; any values beyond the end."""
     found: Any = []
     for place in at:
@@ -290,7 +298,7 @@ def _load_vectors(row: Any, at: Any, width: Any, wide: Any) -> Any:
     return found
 
 
-def _scan_vectors(vectors: Any, combine: Any) -> Any:
+def _scan_vectors(vectors: Numbers, combine: Function) -> Numbers:
     """Scans striped vectors, one of each iteration per thread, without exchanging their elements.
 
     Returns:
@@ -317,7 +325,7 @@ def _scan_vectors(vectors: Any, combine: Any) -> Any:
     return through, before, moved("idx", sums, len(through) * warps - 1, ALL)
 
 
-def _combine_optional(combine: Any, one: Any, other: Any) -> Any:
+def _combine_optional(combine: Function, one: Number, other: Number) -> Number:
     """Combines two optional values: pairs of whether it exists, and the value."""
     (has_one, value), (has_other, other_value) = one, other
     if has_one:
@@ -328,7 +336,7 @@ def _combine_optional(combine: Any, one: Any, other: Any) -> Any:
     return has_one | has_other, value
 
 
-def _with_prefix(earlier: Any, through: Any, combine: Any, exclusive: Any) -> Any:
+def _with_prefix(earlier: Numbers, through: Numbers, combine: Function, exclusive: Bool) -> Number:
     """Applies a prefix, if it exists, to scan results; for an exclusive scan it does."""
     has, value = earlier
     if exclusive:
@@ -336,7 +344,7 @@ def _with_prefix(earlier: Any, through: Any, combine: Any, exclusive: Any) -> An
     return [combined(combine, value, one, "scan") if has else one for one in through]
 
 
-def _store(row: Any, place: Any, values: Any) -> None:
+def _store(row: weft.Tensor, place: Int, values: Numbers) -> None:
     """Stores adjacent elements, 16 bytes at a time."""
     step = VECTOR_BYTES // row.dtype.itemsize
     if step >= len(values):
@@ -346,7 +354,7 @@ def _store(row: Any, place: Any, values: Any) -> None:
             put_elements(row, place + k, values[k : k + step])
 
 
-def _exclusive(through: Any, base: Any, combine: Any) -> Any:
+def _exclusive(through: Numbers, base: Int, combine: Function) -> Number:
     """The exclusive results: `base` combined with those of the block's items before each."""
     on = thread_partials(through[0], 1)
     put(on, weft.thread_idx.x, through[-1])

@@ -13,6 +13,7 @@ import weft
 from weft.errors import brief
 from weft.kernels.algorithms.radix_sort import sort_config, sort_long
 from weft.kernels.algorithms.topk import is_small_k, launch_topk
+from weft.kernels.annotations import Arguments, Array, Int, Numbers
 from weft.kernels.device.row import row_count, row_of, threads_for
 from weft.kernels.host.arrays import ArrayInfo, describe, integer, output, output_like
 from weft.kernels.host.autograd import differentiable
@@ -24,7 +25,7 @@ _ITEMS: Final = 8
 _BLOCKS: Final = 1056  # of the digit counts, for all rows together
 
 
-def _sort_with_places(x: Any, descending: bool = False) -> tuple[Any, Any]:
+def _sort_with_places(x: Array, descending: bool = False) -> tuple[Array, Array]:
     source = describe(x, "x")
     keys, places = output_like(source), output(source, source.shape, weft.i64, "int64")
     found = _sorted(source, None, keys, places, descending, (keys, places))
@@ -33,24 +34,26 @@ def _sort_with_places(x: Any, descending: bool = False) -> tuple[Any, Any]:
     return keys, places
 
 
-def _like_both(x: Any, *_: Any) -> tuple[Any, Any]:
+def _like_both(x: Array, *_: object) -> tuple[Array, Array]:
     return x.new_empty(x.shape), _like_places(x)
 
 
-def _like_places(x: Any, *_: Any) -> Any:
+def _like_places(x: Array, *_: object) -> Array:
     return x.new_empty(x.shape).long()
 
 
-def _without_values(x: Any, values: Any = None, descending: bool = False) -> tuple[Any, ...]:
+def _without_values(x: Array, values: Array = None, descending: bool = False) -> Arguments:
     return x, bool(descending)
 
 
-def _with_values(found: Any, _: Any, values: Any = None, *__: Any, **___: Any) -> Any:
+def _with_values(
+    found: Array, _: object, values: Array = None, *__: object, **___: object
+) -> Array:
     keys, places = found
     return keys if values is None else (keys, weft.kernels.gather(values, places))
 
 
-def _sort_backward(gradient: Any, found: Any, x: Any, *others: Any) -> Any:
+def _sort_backward(gradient: Array, found: Array, x: Array, *others: Array) -> Array:
     """Scatters the gradient to the elements' places in x."""
     return x.new_zeros(x.shape).scatter(-1, found[1], gradient), *[None] * len(others)
 
@@ -64,7 +67,7 @@ def _sort_backward(gradient: Any, found: Any, x: Any, *others: Any) -> Any:
     rows={"x": 1},
 )
 @cached_dispatch
-def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) -> Any:
+def sort(x: Array, values: Array = None, descending: bool = False, out: Array = None) -> Array:
     """Sorts each row, along the last dimension.
 
     Equal elements keep their order, in either direction, and -0.0 and 0.0 are equal, as in NumPy and CUB. NaN comes
@@ -107,7 +110,7 @@ def sort(x: Any, values: Any = None, descending: bool = False, out: Any = None) 
 
 @differentiable(_like_places, rows={"x": 1})
 @cached_dispatch
-def argsort(x: Any, descending: bool = False, out: Any = None) -> Any:
+def argsort(x: Array, descending: bool = False, out: Array = None) -> Array:
     """The indices that sort each row, i64.
 
     Equal elements keep their order; NaN comes last.
@@ -133,14 +136,14 @@ def argsort(x: Any, descending: bool = False, out: Any = None) -> Any:
     return _sorted(source, None, None, out, descending, out)
 
 
-def _like_largest(x: Any, k: int, *_: Any) -> tuple[Any, Any]:
+def _like_largest(x: Array, k: int, *_: object) -> tuple[Array, Array]:
     values = x.new_empty((*x.shape[:-1], k))
     return values, values.long()
 
 
 @differentiable(_like_largest, _sort_backward, rows={"x": 1})
 @cached_dispatch
-def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
+def top_k(x: Array, k: int, largest: bool = True) -> tuple[Array, Array]:
     """The k largest elements of each row in order, the largest first, and their indices.
 
     Of equal elements the first ones; NaN comes after all numbers.
@@ -179,8 +182,8 @@ def top_k(x: Any, k: int, largest: bool = True) -> tuple[Any, Any]:
 
 
 def _sorted(
-    source: ArrayInfo, values: Any, out: Any, moved: Any, descending: bool, result: Any
-) -> Any:
+    source: ArrayInfo, values: Array, out: Array, moved: Array, descending: bool, result: Any
+) -> Array:
     """Sorts into `out` and `moved`, as many of each row as these have; without values `moved` gets indices."""
     rows, columns = source.rows, source.shape[-1]
     if not rows or not columns:
@@ -253,7 +256,7 @@ def row_kernel(
         _store(row_of(moved, weft.block_idx.x), found, places, n)
 
 
-def _store(row: Any, items: Any, places: Any, n: Any) -> None:
+def _store(row: weft.Tensor, items: Numbers, places: Numbers, n: Int) -> None:
     for value, i in zip(weft.block.to_striped(items), places, strict=True):
         if i < min(len(row), n):
             row[i] = row.dtype(value)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
+from weft.kernels.annotations import Array, ElementType, Int, Number, Numbers
 from weft.kernels.device.row import aligned, elements, places, row_count, row_of
 from weft.kernels.host.arrays import ArrayInfo
 from weft.primitives.sorting import code_of, last_code, rank_of
@@ -55,7 +56,7 @@ def is_small_k(source: ArrayInfo, k: int) -> bool:
     return is_faster and source.dtype.bits + columns.bit_length() <= 64
 
 
-def launch_topk(source: ArrayInfo, values: Any, indices: Any, k: int, largest: bool) -> None:
+def launch_topk(source: ArrayInfo, values: Array, indices: Array, k: int, largest: bool) -> None:
     """Launches the kernels that write the `k` largest or smallest elements of each row, and their indices."""
     threads = _THREADS
     while threads < 2 * k:
@@ -148,7 +149,9 @@ def topk_kernel(
             target[number, part * k + rank] = 0
 
 
-def _entries(x: Any, number: Any, part: Any, index_bits: Any, config: Any) -> Any:
+def _entries(
+    x: weft.Tensor, number: Int, part: Int, index_bits: Int, config: TopkConfig
+) -> Numbers:
     """A thread's entries of a part of a row; 0 beyond the end."""
     wide, width = config.entry, config.width
     first = weft.i64(part) * (config.threads * config.items)
@@ -169,11 +172,13 @@ def _entries(x: Any, number: Any, part: Any, index_bits: Any, config: Any) -> An
     return found
 
 
-def _low_mask(count: Any, wide: Any) -> Any:
+def _low_mask(count: Int, wide: ElementType) -> Int:
     return (wide(1) << wide(count)) - 1
 
 
-def _gather_candidates(entries: Any, threshold: Any, candidates: Any, count: Any) -> Any:
+def _gather_candidates(
+    entries: Numbers, threshold: Number, candidates: weft.Tensor, count: Int
+) -> Any:
     """Gathers the block's entries that reach a threshold, in any order, as room allows; returns their number."""
     if weft.thread_idx.x == 0:
         count[0] = 0
@@ -187,7 +192,7 @@ def _gather_candidates(entries: Any, threshold: Any, candidates: Any, count: Any
     return count[0]
 
 
-def _threshold(entries: Any, k: Any, bits: Any) -> Any:
+def _threshold(entries: Numbers, k: Int, bits: Int) -> Any:
     """A threshold that at least k, at best few more, of the block's entries reach; 1 if it has fewer than k."""
     wide = entries[0].dtype
     threshold, bit, few = wide(0), wide(1) << wide(bits - 1), k + (k >> 2) + 4

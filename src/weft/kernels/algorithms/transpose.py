@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import weft
 from weft.errors import brief
+from weft.kernels.annotations import Array, ElementType, Int, Numbers, Shape
 from weft.kernels.device.row import aligned, elements, index_of, put_elements, row_count
 from weft.kernels.host.arrays import ArrayInfo, describe, integer, output, output_like
 from weft.kernels.host.autograd import differentiable, like_first
@@ -27,13 +28,13 @@ _THREADS: Final = 256
 _IN_FLIGHT: Final = 4  # elements of a thread in flight
 
 
-def _copy_backward(gradient: Any, _: Any, __: Any) -> Any:
+def _copy_backward(gradient: Array, _: object, __: object) -> Array:
     return (gradient,)
 
 
 @differentiable(like_first, _copy_backward, rows={"x": 1})
 @cached_dispatch
-def copy(x: Any, out: Any = None) -> Any:
+def copy(x: Array, out: Array = None) -> Array:
     """Copies an array to contiguous memory of its own, or to `out`.
 
     Args:
@@ -59,22 +60,22 @@ def copy(x: Any, out: Any = None) -> Any:
     return _permute(x, out, tuple(range(len(source.shape))))
 
 
-def _like_transposed(x: Any, axes: Sequence[int] | None = None) -> Any:
+def _like_transposed(x: Array, axes: Sequence[int] | None = None) -> Array:
     return x.new_empty([x.shape[axis] for axis in _order(axes, x.ndim)])
 
 
-def _transpose_backward(gradient: Any, _: Any, x: Any, axes: Sequence[int] | None) -> Any:
+def _transpose_backward(gradient: Array, _: object, x: Array, axes: Sequence[int] | None) -> Array:
     order = _order(axes, x.ndim)
     return gradient.permute([order.index(axis) for axis in range(x.ndim)]), None
 
 
-def _transpose_list(x: Any, axes: Sequence[int] | None = None) -> Any:
+def _transpose_list(x: Array, axes: Sequence[int] | None = None) -> Array:
     return transpose(x, None if axes is None else tuple(axes))
 
 
 @differentiable(_like_transposed, _transpose_backward, run=_transpose_list)
 @cached_dispatch
-def transpose(x: Any, axes: Sequence[int] | None = None, out: Any = None) -> Any:
+def transpose(x: Array, axes: Sequence[int] | None = None, out: Array = None) -> Array:
     """Copies an array with its dimensions permuted: ``out[j, i] = x[i, j]``.
 
     Args:
@@ -118,7 +119,7 @@ def _order(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
     return order
 
 
-def _permute_words(source: Words, out: Any, axes: tuple[int, ...], x: Any) -> Any:
+def _permute_words(source: Words, out: Array, axes: tuple[int, ...], x: Array) -> Array:
     """`_permute` for element types that kernels lack, as unsigned integers of their size."""
     shape, is_copy = [source.shape[axis] for axis in axes], axes == tuple(range(source.rank))
     result, target = source.output(shape, out, x, may_be_same=is_copy)
@@ -129,7 +130,7 @@ def _permute_words(source: Words, out: Any, axes: tuple[int, ...], x: Any) -> An
     return result
 
 
-def _permute(x: Any, out: Any, axes: tuple[int, ...]) -> Any:
+def _permute(x: Array, out: Array, axes: tuple[int, ...]) -> Array:
     """``out[i, ...] = x[...]``, where dimension d of `out` is dimension ``axes[d]`` of `x`."""
     source, target = describe(x, "x"), describe(out, "out")
     if 0 in target.shape:
@@ -163,12 +164,12 @@ def _by_stride(a: ArrayInfo) -> tuple[int, ...]:
     )
 
 
-def _pick(values: Any, axes: Any) -> Any:
+def _pick(values: Numbers, axes: Shape) -> Numbers:
     """The values at these dimensions; traced in kernels."""
     return tuple(values[axis] for axis in axes)
 
 
-def _inverse(axes: Any) -> Any:
+def _inverse(axes: Shape) -> Shape:
     """The inverse permutation; computed when compiling."""
     return tuple(axes.index(axis) for axis in range(len(axes)))
 
@@ -281,7 +282,7 @@ def copy_rows_kernel(
                 put_elements(row, at, found[k * config.several + j])
 
 
-def _next_index(place: Any, sizes: Any) -> Any:
+def _next_index(place: Shape, sizes: Shape) -> Shape:
     """The index after `place` in an array with these sizes."""
     found, step = (), weft.i64(1)
     for index, size in zip(place[:0:-1], sizes[:0:-1], strict=True):
@@ -306,7 +307,7 @@ def _transpose_tiles(
     transpose_tiles_kernel(x, out, axes, row, column).launch(grid=blocks, block=_THREADS)
 
 
-def tile_size(dtype: Any) -> int:
+def tile_size(dtype: ElementType) -> int:
     """The side of a tile of single elements: rows of at least 64 bytes, 16 KB at most."""
     return 32 if dtype.itemsize == 8 else 64
 
@@ -325,12 +326,12 @@ def _transpose_vectors(
     transpose_vectors_kernel(x, out, axes, column).launch(grid=blocks, block=_THREADS)
 
 
-def tile_side(dtype: Any) -> int:
+def tile_side(dtype: ElementType) -> int:
     """The side of a tile with 16-byte accesses: eight or sixteen to a row."""
     return {1: 128, 2: 64, 4: 64, 8: 32}[dtype.itemsize]
 
 
-def _corner(out: Any, row: Any, column: Any, size: Any) -> Any:
+def _corner(out: weft.Tensor, row: Int, column: Int, size: Int) -> Any:
     """The index in `out` of this block's tile."""
     sides = row, column
     counts = tuple(
@@ -358,7 +359,7 @@ def transpose_vectors_kernel(
     rows = min(out.shape[row] - corner[row], size)
     columns = min(out.shape[column] - corner[column], size)
 
-    def row_at(a: Any, i: Any, j: Any, order: Any) -> Any:
+    def row_at(a: weft.Tensor, i: Int, j: Int, order: Shape) -> weft.Tensor:
         steps = {row: i, column: j}
         index = tuple(place + steps.get(axis, 0) for axis, place in enumerate(corner))
         index = _pick(index, order)[:-1]
@@ -402,11 +403,11 @@ def transpose_tiles_kernel(
     rows = min(out.shape[row] - corner[row], size)
     columns = min(out.shape[column] - corner[column], size)
 
-    def index(i: Any, j: Any) -> Any:
+    def index(i: Int, j: Int) -> Any:
         steps = {row: i, column: j}
         return tuple(place + steps.get(axis, 0) for axis, place in enumerate(corner))
 
-    def fetch(i: Any, j: Any) -> Any:
+    def fetch(i: Int, j: Int) -> Any:
         return x[_pick(index(i, j), _inverse(axes))]
 
     if rows == size and columns == size:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import weft
+from weft.kernels.annotations import Function, Int, Number, Numbers
+from weft.kernels.device.row_mapping import RowMapping
 from weft.primitives.items import is_list
 from weft.types.launch_limits import WARP_SIZE
 
 
-def cluster_barriers(mapping: Any, count: Any) -> Any:
+def cluster_barriers(mapping: RowMapping, count: Int) -> Any:
     """Makes mbarriers for `count` cluster reductions per row; None without a cluster.
 
     Called at the beginning of a kernel, where the cluster synchronizes once.
@@ -21,7 +23,9 @@ def cluster_barriers(mapping: Any, count: Any) -> Any:
     return [weft.mbarrier(2, arrivals=1) if mapping.blocks > 1 else None for _ in range(count)]
 
 
-def reduce_row(kind: Any, value: Any, mapping: Any, barrier: Any = None, phase: Any = 0) -> Any:
+def reduce_row(
+    kind: str, value: Number, mapping: RowMapping, barrier: Any = None, phase: Int = 0
+) -> Number:
     """Reduces a number, a tuple of them, or a list over all threads of a row by ``"sum"`` or ``"max"``.
 
     Args:
@@ -41,11 +45,11 @@ def reduce_row(kind: Any, value: Any, mapping: Any, barrier: Any = None, phase: 
     return reduce_lanes(kind, lane_partials(partial), mapping)
 
 
-def _over_warp(kind: Any) -> Any:
+def _over_warp(kind: str) -> Function:
     return weft.warp.sum if kind == "sum" else weft.warp.max
 
 
-def fold(kind: Any, value: Any) -> Any:
+def fold(kind: str, value: Number) -> Number:
     """Reduces a thread's list as a tree; another value stays as it is."""
     values: Any = value
     if not is_list(values):
@@ -57,7 +61,9 @@ def fold(kind: Any, value: Any) -> Any:
     return values[0]
 
 
-def warp_partials(values: Any, mapping: Any, barrier: Any = None, phase: Any = 0) -> Any:
+def warp_partials(
+    values: Numbers, mapping: RowMapping, barrier: Any = None, phase: Int = 0
+) -> Numbers:
     """Gathers each warp's values in shared memory, through DSMEM in a cluster: per value an array, an element per warp.
 
     Double-buffered: a buffer is written again two phases later, when all have given the next phase's values.
@@ -81,7 +87,7 @@ def warp_partials(values: Any, mapping: Any, barrier: Any = None, phase: Any = 0
     return [partial[side] for partial in partials]
 
 
-def lane_partials(partial: Any) -> Any:
+def lane_partials(partial: Number) -> Numbers:
     """Loads the partials of this lane's number, of 32 more and so on; several lanes share those of few warps."""
     warps = len(partial)
     if warps < WARP_SIZE:
@@ -89,7 +95,7 @@ def lane_partials(partial: Any) -> Any:
     return [partial[weft.lane_id() + k] for k in range(0, warps, WARP_SIZE)]
 
 
-def reduce_lanes(kind: Any, values: Any, mapping: Any) -> Any:
+def reduce_lanes(kind: str, values: Numbers, mapping: RowMapping) -> Any:
     """Reduces the lanes' values, as `lane_partials` gives them, by ``"sum"`` or ``"max"``."""
     warps = mapping.blocks * mapping.threads // WARP_SIZE
     return _over_warp(kind)(fold(kind, values), width=min(warps, WARP_SIZE))

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import weft
+from weft.kernels.annotations import ElementType, Function, Int, Number, Numbers
 from weft.primitives import trees
 from weft.primitives.trees import ALL
 from weft.primitives.values import moved
@@ -29,13 +30,15 @@ def words_of(*dtypes: Any) -> int:
     return sum(2 if dtype.bits == 64 else 1 for dtype in dtypes)
 
 
-def slots_of(parts: Any) -> Any:
+def slots_of(parts: Int) -> Int:
     """Values that a row of that many parts publishes; traced in host functions."""
     groups = weft.ceil_div(weft.i64(parts), WARP_SIZE)
     return parts + groups + weft.ceil_div(groups, WARP_SIZE) + 1
 
 
-def before_part(total: Any, part: Any, parts: Any, words: Any, function: Any) -> Any:
+def before_part(
+    total: Number, part: Int, parts: Int, words: weft.Tensor, function: Function
+) -> Any:
     """Computes the exclusive prefix of a part, in every lane of the calling warp; any value for the first part.
 
     Args:
@@ -75,7 +78,9 @@ def before_part(total: Any, part: Any, parts: Any, words: Any, function: Any) ->
     return found
 
 
-def _first(words: Any, slot: Any, asked_for: Any, count: Any, like: Any, function: Any) -> Any:
+def _first(
+    words: weft.Tensor, slot: Int, asked_for: Int, count: Int, like: Number, function: Function
+) -> Any:
     """So many published values combined, a lane each; in every lane."""
     value = like
     if weft.lane_id() < count:
@@ -84,11 +89,11 @@ def _first(words: Any, slot: Any, asked_for: Any, count: Any, like: Any, functio
     return moved("idx", value, 0, ALL)
 
 
-def _joined(function: Any, one: Any, other: Any) -> Any:
+def _joined(function: Function, one: Number, other: Number) -> Number:
     return trees.combined(function, one, other, "scan")
 
 
-def publish(words: Any, slot: Any, value: Any) -> None:
+def publish(words: weft.Tensor, slot: Int, value: Number) -> None:
     """Makes a value known to other blocks, in words that are their own message: no fence is needed."""
     numbers = _numbers(value)
     at = slot * words_of(*(number.dtype for number in numbers))
@@ -105,13 +110,13 @@ def publish(words: Any, slot: Any, value: Any) -> None:
             at += 1
 
 
-def asked(words: Any, slot: Any, like: Any) -> Any:
+def asked(words: weft.Tensor, slot: Int, like: Number) -> Int:
     """A published value's words, which may not be there yet."""
     count = words_of(*(number.dtype for number in _numbers(like)))
     return [weft.atomic_load(words, slot * count + k) for k in weft.static_range(count)]
 
 
-def arrived(words: Any, slot: Any, asked_for: Any, like: Any) -> Any:
+def arrived(words: weft.Tensor, slot: Int, asked_for: Int, like: Number) -> Int:
     """The value whose words were asked for, once it is published."""
     numbers, at = _numbers(like), slot * len(asked_for)
     parts: Any = []
@@ -126,11 +131,11 @@ def arrived(words: Any, slot: Any, asked_for: Any, like: Any) -> Any:
     return values if isinstance(like, tuple) else values[0]
 
 
-def _numbers(value: Any) -> Any:
+def _numbers(value: Number) -> Numbers:
     return value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]
 
 
-def _from_parts(parts: Any, dtype: Any) -> Any:
+def _from_parts(parts: Int, dtype: ElementType) -> Number:
     """A number from words with 32 bits of it each."""
     bits = parts[0] if len(parts) == 1 else parts[0] | (parts[1] << 32)
     if dtype is weft.bool_:

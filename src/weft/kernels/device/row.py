@@ -6,9 +6,10 @@ In: an array and a row's number. Out: the row, a view; its threads, and vector l
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import weft
+from weft.kernels.annotations import Array, ElementType, Function, Int, Number, Numbers, Shape
 from weft.types.launch_limits import MOST_THREADS, VECTOR_BYTES, WARP_SIZE
 
 SHORT: Final = 1024
@@ -22,7 +23,7 @@ def aligned(vector: weft.Tensor, width: int) -> weft.Tensor:
     return weft.assume_aligned(vector, width * vector.dtype.itemsize)
 
 
-def index_of(number: Any, sizes: Any) -> Any:
+def index_of(number: Int, sizes: Shape) -> Shape:
     """The indices of an element of an array with these sizes, from its number; traced in kernels."""
     index = ()
     for size in reversed(sizes[1:]):
@@ -31,7 +32,7 @@ def index_of(number: Any, sizes: Any) -> Any:
     return (number, *index) if sizes else ()
 
 
-def row_of(a: Any, number: Any, width: Any = 1) -> Any:
+def row_of(a: weft.Tensor, number: Int, width: Int = 1) -> weft.Tensor:
     """The row of that number, the last dimension of an array; traced in kernels.
 
     Args:
@@ -42,7 +43,7 @@ def row_of(a: Any, number: Any, width: Any = 1) -> Any:
     return aligned(a if a.ndim == 1 else a[index_of(number, a.shape[:-1])], width)
 
 
-def row_count(shape: Any) -> Any:
+def row_count(shape: Shape) -> Int:
     """Number of rows of an array, an i64; traced in host functions."""
     count = weft.i64(1)
     for size in shape[:-1]:
@@ -50,14 +51,14 @@ def row_count(shape: Any) -> Any:
     return count
 
 
-def sum_type(dtype: Any) -> Any:
+def sum_type(dtype: ElementType) -> ElementType:
     """The type in which elements are added: f32 for floats up to it, and 64-bit integers."""
     if dtype.is_float:
         return weft.f64 if dtype is weft.f64 else weft.f32
     return weft.u64 if dtype.kind == "uint" else weft.i64
 
 
-def result_name(dtype: Any, type_name: str) -> Any:
+def result_name(dtype: ElementType, type_name: str) -> Array:
     """The element type of a sum and its name: a float's own, and 64-bit integers, as in NumPy and torch."""
     if dtype.is_float:
         return dtype, type_name
@@ -72,23 +73,23 @@ def threads_for(columns: int, items: int) -> int:
     return threads
 
 
-def grid_of(shape: Any, threads: Any) -> Any:
+def grid_of(shape: Shape, threads: Int) -> Shape:
     """Blocks for the rows of an array: short rows share one. Traced in host functions."""
     rows = row_count(shape)
     return weft.ceil_div(rows, ROWS) if threads == WARP_SIZE else rows
 
 
-def block_of(threads: Any) -> Any:
+def block_of(threads: Int) -> Shape:
     """The shape of a block whose rows have that many threads."""
     return (threads, ROWS) if threads == WARP_SIZE else threads
 
 
-def row_number(threads: Any) -> Any:
+def row_number(threads: Int) -> Int:
     """The number of this thread's row, which may be beyond the last one; traced in kernels."""
     return weft.block_idx.x * ROWS + weft.thread_idx.y if threads == WARP_SIZE else weft.block_idx.x
 
 
-def reduced_row(value: Any, function: Any, threads: Any) -> Any:
+def reduced_row(value: Number, function: Function, threads: Int) -> Number:
     """Reduces the values of a row's threads by a function."""
     return (
         weft.block.reduce(value, function)
@@ -97,12 +98,12 @@ def reduced_row(value: Any, function: Any, threads: Any) -> Any:
     )
 
 
-def places(items: Any, threads: Any, width: Any) -> Any:
+def places(items: Int, threads: Int, width: Int) -> Numbers:
     """Computes the offsets of a thread's accesses to its row, coalesced over the threads."""
     return [(weft.thread_idx.x + k * threads) * width for k in range(items // width)]
 
 
-def elements(row: Any, place: Any, width: Any) -> Any:
+def elements(row: weft.Tensor, place: Int, width: Int) -> Numbers:
     """Loads `width` consecutive elements (unchecked)."""
     if width == 1:
         return [row[place]]
@@ -111,7 +112,7 @@ def elements(row: Any, place: Any, width: Any) -> Any:
     return [value for part in parts for value in part]
 
 
-def put_elements(row: Any, place: Any, values: Any) -> None:
+def put_elements(row: weft.Tensor, place: Int, values: Numbers) -> None:
     """Stores consecutive elements (unchecked)."""
     if len(values) == 1:
         row[place] = values[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
+from weft.kernels.annotations import Bool, Int, Number, Numbers, Shape
 from weft.kernels.device import row as rows
 from weft.kernels.device.row import SHORT, elements, put_elements, row_count, threads_for
 from weft.kernels.host.devices import capabilities, multiprocessors_of
@@ -116,32 +117,32 @@ def _power(columns: int, part: int) -> int:
     return 1 << (-(-columns // part) - 1).bit_length()
 
 
-def grid_of(shape: Any, mapping: Any) -> Any:
+def grid_of(shape: Shape, mapping: RowMapping) -> Shape:
     """Blocks for the rows of an array; traced in host functions."""
     return rows.grid_of(shape, mapping.threads) * mapping.blocks
 
 
-def block_of(mapping: Any) -> Any:
+def block_of(mapping: RowMapping) -> Shape:
     """The shape of a block."""
     return rows.block_of(mapping.threads)
 
 
-def cluster_of(mapping: Any) -> Any:
+def cluster_of(mapping: RowMapping) -> Int:
     """The blocks of a cluster; None without one."""
     return mapping.blocks if mapping.blocks > 1 else None
 
 
-def row_number(mapping: Any) -> Any:
+def row_number(mapping: RowMapping) -> Int:
     """The number of this thread's row; traced in kernels."""
     return rows.row_number(mapping.threads) // mapping.blocks
 
 
-def is_past_end(number: Any, shape: Any, mapping: Any) -> Any:
+def is_past_end(number: Int, shape: Shape, mapping: RowMapping) -> Bool:
     """Whether there is no row of that number, where the last block may have more warps than there are rows."""
     return number >= row_count(shape) if mapping.threads == WARP_SIZE else False
 
 
-def part_of(row: Any, mapping: Any) -> Any:
+def part_of(row: weft.Tensor, mapping: RowMapping) -> weft.Tensor:
     """View of this block's part of a row."""
     if mapping.blocks == 1:
         return row
@@ -149,12 +150,12 @@ def part_of(row: Any, mapping: Any) -> Any:
     return row[mapping.width * first : mapping.width * end]
 
 
-def first_column(columns: Any, mapping: Any) -> Any:
+def first_column(columns: Int, mapping: RowMapping) -> Int:
     """The index of the first element of a row that this block takes."""
     return mapping.width * _part(columns, mapping)[0]
 
 
-def _part(columns: Any, mapping: Any) -> Any:
+def _part(columns: Int, mapping: RowMapping) -> Numbers:
     """Accesses of a row by this block."""
     accesses = columns // mapping.width
     share = weft.ceil_div(accesses, mapping.blocks)
@@ -162,22 +163,22 @@ def _part(columns: Any, mapping: Any) -> Any:
     return first, min(first + share, accesses)
 
 
-def places(mapping: Any) -> Any:
+def places(mapping: RowMapping) -> Numbers:
     """Offsets of a thread's accesses to its part of a row that it keeps in registers."""
     return rows.places(mapping.items, mapping.threads, mapping.width)
 
 
-def in_bounds(part: Any, place: Any, mapping: Any) -> Any:
+def in_bounds(part: weft.Tensor, place: Int, mapping: RowMapping) -> Bool:
     """Tells whether an access at a thread's offset lies in the block's part of a row."""
     return True if mapping.is_whole else place < len(part)
 
 
-def iterations(part: Any, mapping: Any) -> Any:
+def iterations(part: weft.Tensor, mapping: RowMapping) -> Numbers:
     """Offsets of a thread's accesses to its block's part of a row, one per iteration."""
     return range(weft.thread_idx.x * mapping.width, len(part), mapping.threads * mapping.width)
 
 
-def load_row(row: Any, mapping: Any, fill: Any = 0) -> Any:
+def load_row(row: weft.Tensor, mapping: RowMapping, fill: Number = 0) -> Numbers:
     """A thread's elements of its block's part of a row; `fill` beyond the end."""
     found: Any = []
     for place in places(mapping):
@@ -189,7 +190,7 @@ def load_row(row: Any, mapping: Any, fill: Any = 0) -> Any:
     return found
 
 
-def store_row(row: Any, values: Any, mapping: Any) -> None:
+def store_row(row: weft.Tensor, values: Numbers, mapping: RowMapping) -> None:
     """Writes a thread's elements of a row, those that are within it."""
     width = mapping.width
     for k, place in enumerate(places(mapping)):

@@ -10,28 +10,29 @@ from __future__ import annotations
 from typing import Any
 
 import weft
+from weft.kernels.annotations import ElementType, Int
 from weft.kernels.device.row import row_count, row_of, sum_type
-from weft.kernels.device.row_mapping import part_of
+from weft.kernels.device.row_mapping import RowMapping, part_of
 
 
-def row_buffers(arrays: Any, mapping: Any) -> Any:
+def row_buffers(arrays: Any, mapping: RowMapping) -> Any:
     """Allocates a circular buffer per array, and an mbarrier per stage."""
     shape = mapping.stages, mapping.threads * mapping.items
     return [weft.shared(shape, a.dtype) for a in arrays], weft.mbarrier(mapping.stages, arrivals=1)
 
 
-def row_step(mapping: Any) -> Any:
+def row_step(mapping: RowMapping) -> Any:
     """Computes the distance between rows of a block or a cluster."""
     return weft.grid_dim.x // mapping.blocks
 
 
-def prefetch(arrays: Any, ring: Any, number: Any, mapping: Any) -> None:
+def prefetch(arrays: Any, ring: Any, number: Int, mapping: RowMapping) -> None:
     """Starts copying the first rows, from that number on, into all stages."""
     for stage in weft.static_range(mapping.stages):
         load_async(arrays, ring, number + stage * row_step(mapping), stage, mapping)
 
 
-def load_async(arrays: Any, ring: Any, number: Any, state: Any, mapping: Any) -> None:
+def load_async(arrays: Any, ring: Any, number: Int, state: Any, mapping: RowMapping) -> None:
     """Starts copying the row of that number, if it exists, into the buffers of a stage that is free."""
     buffers, full = ring
     if weft.thread_idx.x == 0 and number < row_count(arrays[0].shape):
@@ -42,14 +43,16 @@ def load_async(arrays: Any, ring: Any, number: Any, state: Any, mapping: Any) ->
                 weft.bulk_copy(buffer[state][: len(part)], part, full[state])
 
 
-def wait(ring: Any, state: Any, count: Any) -> Any:
+def wait(ring: Any, state: Any, count: Int) -> Any:
     """Waits for this block's parts of a row of each array, `count` elements each."""
     buffers, full = ring
     full[state].wait()
     return [buffer[state][:count] for buffer in buffers]
 
 
-def shared_vector(vector: Any, dtype: Any, mapping: Any) -> Any:
+def shared_vector(
+    vector: weft.Tensor | None, dtype: ElementType, mapping: RowMapping
+) -> weft.Tensor | None:
     """Loads this block's part of a vector into shared memory, visible after the next barrier; None for None."""
     if vector is None:
         return None

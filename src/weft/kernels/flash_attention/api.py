@@ -13,6 +13,7 @@ import sys
 from typing import Any, Final, NamedTuple, cast
 
 import weft
+from weft.kernels.annotations import Array
 from weft.kernels.device.row import sum_type
 from weft.kernels.flash_attention import (
     bwd_simt,
@@ -74,53 +75,53 @@ def _lse_like(q: ArrayInfo) -> tuple[tuple[int, ...], weft.DType, str]:
     return (*q.shape[:-3], heads, tokens), dtype, name
 
 
-def _like(q: Any, *_: Any) -> Any:
+def _like(q: Array, *_: object) -> Array:
     *batch, tokens, heads, _ = q.shape
     lse = q.new_empty((*batch, heads, tokens))
     return q.new_empty(q.shape), lse if q.dtype.itemsize == 8 else lse.float()
 
 
 def _backward(
-    gradient: Any,
-    results: Any,
-    q: Any,
-    k: Any,
-    v: Any,
+    gradient: Array,
+    results: Array,
+    q: Array,
+    k: Array,
+    v: Array,
     causal: bool,
     scale: float | None,
-    cu_seqlens_q: Any,
-    cu_seqlens_k: Any,
+    cu_seqlens_q: Array,
+    cu_seqlens_k: Array,
     max_seqlen_q: int | None,
-) -> Any:
+) -> Array:
     grads = attention_backward(
         gradient, q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, *results
     )
     return *grads, None, None, None, None, None
 
 
-def _new_lse(q: Any, *_: Any) -> Any:
+def _new_lse(q: Array, *_: object) -> Array:
     queries = describe(q, "q", is_float=True)
     return output(queries, *_lse_like(queries))
 
 
-def _flops(out: Any, q: Any, k: Any, v: Any, *options: Any) -> int:
+def _flops(out: Array, q: Array, k: Array, v: Array, *options: Any) -> int:
     return _matmul_flops(out, k, *options[2:4])
 
 
 @differentiable(_like, _backward, kept=("lse", _new_lse), autocast=NARROW, flops=_flops)
 @cached_dispatch
 def attention(
-    q: Any,
-    k: Any,
-    v: Any,
+    q: Array,
+    k: Array,
+    v: Array,
     causal: bool = False,
     scale: float | None = None,
-    cu_seqlens_q: Any = None,
-    cu_seqlens_k: Any = None,
+    cu_seqlens_q: Array = None,
+    cu_seqlens_k: Array = None,
     max_seqlen_q: int | None = None,
-    out: Any = None,
-    lse: Any = None,
-) -> Any:
+    out: Array = None,
+    lse: Array = None,
+) -> Array:
     """Attention of each head, softmax(scale · q · kᵀ) · v, by online softmax: no matrix of scores is stored.
 
     Args:
@@ -178,31 +179,33 @@ def attention(
     return out if 0 in problem.q.shape else _forward(problem, out, lse, most)
 
 
-def _like_inputs(gradient: Any, q: Any, k: Any, v: Any, *_: Any) -> tuple[Any, Any, Any]:
+def _like_inputs(
+    gradient: Array, q: Array, k: Array, v: Array, *_: object
+) -> tuple[Array, Array, Array]:
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
-def _backward_flops(_: Any, gradient: Any, q: Any, k: Any, v: Any, *options: Any) -> int:
+def _backward_flops(_: object, gradient: Array, q: Array, k: Array, v: Array, *options: Any) -> int:
     return _matmul_flops(gradient, k, *options[2:4]) * 5 // 2
 
 
 def _backward_by_torch(
-    gradient: Any,
-    q: Any,
-    k: Any,
-    v: Any,
+    gradient: Array,
+    q: Array,
+    k: Array,
+    v: Array,
     causal: bool,
     scale: float | None,
-    cu_seqlens_q: Any,
-    cu_seqlens_k: Any,
-    *_: Any,
-) -> Any:
+    cu_seqlens_q: Array,
+    cu_seqlens_k: Array,
+    *_: object,
+) -> Array:
     """`attention_backward` with the matrix of scores, by torch, for second derivatives."""
     torch: Any = sys.modules["torch"]
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     visible = _visible(q, k, causal, cu_seqlens_q, cu_seqlens_k)
 
-    def forward(q: Any, k: Any, v: Any) -> Any:
+    def forward(q: Array, k: Array, v: Array) -> Array:
         group_size = q.shape[-2] // k.shape[-2]
         k, v = (upcast(one).repeat_interleave(group_size, -2) for one in (k, v))
         scores = torch.einsum("...qhd,...khd->...hqk", scale * upcast(q), k)
@@ -215,17 +218,17 @@ def _backward_by_torch(
 @differentiable(_like_inputs, composite_backward(_backward_by_torch), flops=_backward_flops)
 @cached_dispatch
 def attention_backward(
-    gradient: Any,
-    q: Any,
-    k: Any,
-    v: Any,
+    gradient: Array,
+    q: Array,
+    k: Array,
+    v: Array,
     causal: bool = False,
     scale: float | None = None,
-    cu_seqlens_q: Any = None,
-    cu_seqlens_k: Any = None,
+    cu_seqlens_q: Array = None,
+    cu_seqlens_k: Array = None,
     result: Any = None,
-    lse: Any = None,
-) -> tuple[Any, Any, Any]:
+    lse: Array = None,
+) -> tuple[Array, Array, Array]:
     """Gradients of `attention` with respect to q, k and v: P is recomputed from the scores and `lse`.
 
     Deterministic: every sum has one order, without atomics. Tensor cores compute 16-bit floats of hdim up to 128 on
@@ -273,13 +276,13 @@ def attention_backward(
 
 
 def _validate(
-    q: Any,
-    k: Any,
-    v: Any,
+    q: Array,
+    k: Array,
+    v: Array,
     causal: bool,
     scale: float | None,
-    cu_seqlens_q: Any,
-    cu_seqlens_k: Any,
+    cu_seqlens_q: Array,
+    cu_seqlens_k: Array,
 ) -> Problem:
     """Arguments that fit each other.
 
@@ -346,7 +349,7 @@ def _check_lse(problem: Problem, lse: object) -> None:
         raise ValueError(f"lse is on {found.device}, expected {problem.q.device}")
 
 
-def _forward(problem: Problem, out: Any, lse: Any, max_seqlen_q: int) -> Call:
+def _forward(problem: Problem, out: Array, lse: Array, max_seqlen_q: int) -> Call:
     """Dispatch `attention`."""
     q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale = problem
     arrays = q.array, k.array, v.array, out, lse, cu_seqlens_q, cu_seqlens_k
@@ -364,7 +367,7 @@ def _forward(problem: Problem, out: Any, lse: Any, max_seqlen_q: int) -> Call:
 
 
 def _backward_call(
-    problem: Problem, gradient: ArrayInfo, out: Any, lse: Any, grads: tuple[Any, Any, Any]
+    problem: Problem, gradient: ArrayInfo, out: Array, lse: Array, grads: tuple[Any, Any, Any]
 ) -> Call:
     """Dispatch `attention_backward`; `out` and `lse` are recomputed if they are None and needed."""
     q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale = problem
@@ -411,7 +414,7 @@ def _is_aligned(*arrays: ArrayInfo) -> bool:
     )
 
 
-def _matmul_flops(out: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any) -> int:
+def _matmul_flops(out: Array, k: Array, cu_seqlens_q: Array, cu_seqlens_k: Array) -> int:
     """FLOPs of Q·Kᵀ and P·V without a mask, as torch's FlopCounterMode counts; of tensors of torch."""
     *batch, tokens, heads, hdim = out.shape
     if cu_seqlens_q is None:
@@ -420,7 +423,7 @@ def _matmul_flops(out: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any) -> int
     return 4 * heads * hdim * int(lengths.sum())
 
 
-def _visible(q: Any, k: Any, causal: bool, cu_seqlens_q: Any, cu_seqlens_k: Any) -> Any:
+def _visible(q: Array, k: Array, causal: bool, cu_seqlens_q: Array, cu_seqlens_k: Array) -> Array:
     """Mask (queries, keys) of a tensor of torch: which keys each query sees."""
     rows, row_sequences, row_ends = _sequences(q, cu_seqlens_q)
     columns, column_sequences, column_ends = _sequences(k, cu_seqlens_k)
@@ -428,7 +431,7 @@ def _visible(q: Any, k: Any, causal: bool, cu_seqlens_q: Any, cu_seqlens_k: Any)
     return visible & (columns - column_ends <= (rows - row_ends)[:, None]) if causal else visible
 
 
-def _sequences(tokens: Any, cu_seqlens: Any) -> tuple[Any, Any, Any]:
+def _sequences(tokens: Array, cu_seqlens: Array) -> tuple[Array, Array, Array]:
     """Index of each token, its sequence (-1 for none) and the sequence's end, as tensors of torch."""
     torch: Any = sys.modules["torch"]
     indices = torch.arange(tokens.shape[-3], device=tokens.device)

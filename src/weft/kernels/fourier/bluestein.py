@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import weft
+from weft.kernels.annotations import ElementType, Int, Number, Numbers
 from weft.kernels.fourier.butterfly import Complex, radices_of, root_of_unity
 from weft.kernels.fourier.io import IOFormat, read_point, rows_of, write_point
 from weft.kernels.fourier.stockham import (
@@ -69,7 +70,7 @@ class FFTConfig(NamedTuple):
         """The length of the passes."""
         return math.prod(self.factors)
 
-    def with_args(self, args: Any) -> Any:
+    def with_args(self, args: Numbers) -> Any:
         """The plan with Bluestein's run-time arguments, unless they are None."""
         if args is None:
             return self
@@ -128,7 +129,7 @@ def most_points(device: Any, itemsize: int) -> int:
     return 1 << (size * 7 // 8 // (2 * itemsize)).bit_length() - 1
 
 
-def transform(x: Any, out: Any, plan: Any, args: Any) -> None:
+def transform(x: weft.Tensor, out: weft.Tensor, plan: FFTConfig, args: Numbers) -> None:
     """Launches the FFT of all rows of `x`, which may be `out` if their formats are the same."""
     if args is None:
         run_passes(x, out, plan)
@@ -136,7 +137,7 @@ def transform(x: Any, out: Any, plan: Any, args: Any) -> None:
         run_bluestein(x, out, plan, args._replace(scale=args.scale / plan.padded))
 
 
-def run_passes(x: Any, out: Any, plan: Any) -> None:
+def run_passes(x: weft.Tensor, out: weft.Tensor, plan: FFTConfig) -> None:
     """Launches a Stockham pass for each factor."""
     rows, last, size = rows_of(x, plan.io.source), len(plan.factors) - 1, x.dtype.itemsize
     source = x
@@ -155,7 +156,7 @@ def run_passes(x: Any, out: Any, plan: Any) -> None:
         source = target
 
 
-def run_bluestein(x: Any, out: Any, plan: Any, args: Any) -> None:
+def run_bluestein(x: weft.Tensor, out: weft.Tensor, plan: FFTConfig, args: Numbers) -> None:
     """Launches Bluestein's convolution."""
     rows, padded, size = rows_of(x, plan.io.source), plan.padded, x.dtype.itemsize
     inner = FFTConfig(IOFormat(padded), plan.factors, plan.most, -1, 1.0)
@@ -237,13 +238,13 @@ def bluestein_kernel(
                     write_point(out, row, at, scale_by(value.times(phase), plan), plan.io)
 
 
-def scale_by(value: Any, plan: Any) -> Any:
+def scale_by(value: Number, plan: FFTConfig) -> Number:
     """A scaled result."""
     scale = value.real.dtype(plan.scale)
     return Complex(value.real * scale, value.imag * scale)
 
 
-def phase_at(place: Any, args: Any, sign: Any, dtype: Any) -> Any:
+def phase_at(place: Int, args: Numbers, sign: Int, dtype: ElementType) -> Number:
     """w[place] = exp(sign · πi place² / n), for place < n."""
     square, period = weft.u64(place) * weft.u64(place), weft.u64(2 * args.points)
     # The quotient is ⌊place² / 2n⌋, or one less.

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import weft
+from weft.kernels.annotations import ElementType, Int, Number, Numbers
 
 
 class Complex(NamedTuple):
@@ -55,7 +56,9 @@ def radices_of(length: int, most: int) -> tuple[int, ...] | None:
     return (1,) if length == 1 else split(length, most)
 
 
-def apply_twiddles(points: Any, place: Any, length: Any, sign: Any, first: Any = None) -> Any:
+def apply_twiddles(
+    points: Numbers, place: Int, length: Int, sign: Int, first: Int = None
+) -> Numbers:
     """Multiplies points by the powers 0, 1, 2, … of exp(sign · 2πi place / length), and by `first`, if given."""
     if len(points) == length:
         return points  # the first stage has no twiddle factors
@@ -68,7 +71,7 @@ def apply_twiddles(points: Any, place: Any, length: Any, sign: Any, first: Any =
     return [points[0], *(points[k].times(powers[k]) for k in weft.static_range(1, len(points)))]
 
 
-def small_dft(points: Any, sign: Any) -> Any:
+def small_dft(points: Numbers, sign: Int) -> Numbers:
     """The DFT of a few points in registers, by prime factors."""
     n = len(points)
     if n == 1:
@@ -85,7 +88,7 @@ def small_dft(points: Any, sign: Any) -> Any:
     return [column[k] for k in range(prime) for column in columns]
 
 
-def prime_dft(points: Any, sign: Any) -> Any:
+def prime_dft(points: Numbers, sign: Int) -> Numbers:
     """The DFT of a prime number of points: for odd n by sums and differences of points k and n − k."""
     n = len(points)
     if n == 2:
@@ -109,7 +112,7 @@ def prime_dft(points: Any, sign: Any) -> Any:
     return [total, *low, *high[::-1]]
 
 
-def rotate(point: Any, k: Any, n: Any, sign: Any) -> Any:
+def rotate(point: Any, k: Int, n: Int, sign: Int) -> Number:
     """A point times exp(sign · 2πi k / n), for constant k and n."""
     if k == 0:
         return point
@@ -119,7 +122,9 @@ def rotate(point: Any, k: Any, n: Any, sign: Any) -> Any:
     return point.times(Complex(math.cos(angle), sign * math.sin(angle)))
 
 
-def root_of_unity(place: Any, length: Any, sign: Any, dtype: Any, step: Any = None) -> Any:
+def root_of_unity(
+    place: Int, length: Int, sign: Int, dtype: ElementType, step: Int = None
+) -> Number:
     """The twiddle factor exp(sign · 2πi place / length), for 0 <= place < length <= 2²⁷.
 
     `step` is π / (2 length); None for a constant length. The angle is reduced in integers to an eighth of a turn, where

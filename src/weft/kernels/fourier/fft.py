@@ -13,6 +13,7 @@ from typing import Any, Final
 import weft
 from weft import _native
 from weft.errors import brief
+from weft.kernels.annotations import Array, Function
 from weft.kernels.fourier.bluestein import BluesteinArgs, FFTConfig, fft_config, transform
 from weft.kernels.fourier.io import IOFormat
 from weft.kernels.fourier.rfft import rfft_even
@@ -26,12 +27,12 @@ _OPPOSITE: Final = {"backward": "forward", "ortho": "ortho", "forward": "backwar
 """The norms; the derivative of a transform is the inverse one with this norm."""
 
 
-def _fft_backward(gradient: Any, _: Any, x: Any, inverse: bool, norm: str) -> Any:
+def _fft_backward(gradient: Array, _: object, x: Array, inverse: bool, norm: str) -> Array:
     return fft(gradient.resolve_conj(), not inverse, _OPPOSITE[norm]), None, None
 
 
 @differentiable(like_first, _fft_backward)
-def fft(x: Any, inverse: bool = False, norm: str = "backward", out: Any = None) -> Any:
+def fft(x: Array, inverse: bool = False, norm: str = "backward", out: Array = None) -> Array:
     """The discrete Fourier transform of each row of complex numbers: X[k] = Σ x[j] exp(−2πi jk / n).
 
     Rows of up to 2¹⁴ numbers (2¹³ of f64; half of that, or a quarter, where a block has less than 160 kB of shared
@@ -65,17 +66,17 @@ def fft(x: Any, inverse: bool = False, norm: str = "backward", out: Any = None) 
     return _on_pairs(_fft_pairs, x, out, bool(inverse), norm)
 
 
-def _rfft_like(x: Any, *_: Any) -> Any:
+def _rfft_like(x: Array, *_: object) -> Array:
     """A new tensor for the half spectrum of each of x's rows."""
     return x.new_empty((*x.shape[:-1], x.shape[-1] // 2 + 1), dtype=x.dtype.to_complex())
 
 
-def _rfft_backward(gradient: Any, _: Any, x: Any, norm: str) -> Any:
+def _rfft_backward(gradient: Array, _: object, x: Array, norm: str) -> Array:
     gradient, n = gradient.resolve_conj(), x.shape[-1]
     return irfft(_scaled_inside(gradient, n, 0.5), n, _OPPOSITE[norm]), None
 
 
-def _scaled_inside(spectrum: Any, n: int, factor: float) -> Any:
+def _scaled_inside(spectrum: Array, n: int, factor: float) -> Array:
     """Scales the frequencies of half a spectrum of n numbers that `irfft` counts twice.
 
     Nothing is written in place: torch folds constants of graphs as if nothing were.
@@ -86,7 +87,7 @@ def _scaled_inside(spectrum: Any, n: int, factor: float) -> Any:
 
 
 @differentiable(_rfft_like, _rfft_backward, rows={"x": 1})
-def rfft(x: Any, norm: str = "backward", out: Any = None) -> Any:
+def rfft(x: Array, norm: str = "backward", out: Array = None) -> Array:
     """Half of `fft` of each row of real numbers, as NumPy's: X[0] to X[n // 2]; the others are their conjugates.
 
     Of an even length n the transform is one of n / 2 complex numbers.
@@ -116,14 +117,14 @@ def rfft(x: Any, norm: str = "backward", out: Any = None) -> Any:
     return out
 
 
-def _irfft_like(x: Any, n: int | None = None, *_: Any) -> Any:
+def _irfft_like(x: Array, n: int | None = None, *_: object) -> Array:
     """A new tensor for the rows of the half spectra in x."""
     outer = x.shape[:-1] if x.is_complex() else x.shape[:-2]
     count = 2 * (x.shape[len(outer)] - 1) if n is None else n
     return x.new_empty((*outer, count), dtype=x.dtype.to_real())
 
 
-def _irfft_backward(gradient: Any, _: Any, x: Any, n: int | None, norm: str) -> Any:
+def _irfft_backward(gradient: Array, _: object, x: Array, n: int | None, norm: str) -> Array:
     found = _scaled_inside(rfft(gradient, _OPPOSITE[norm]), gradient.shape[-1], 2.0)
     if not x.is_complex():
         found = sys.modules["torch"].view_as_real(found)
@@ -131,7 +132,7 @@ def _irfft_backward(gradient: Any, _: Any, x: Any, n: int | None, norm: str) -> 
 
 
 @differentiable(_irfft_like, _irfft_backward)
-def irfft(x: Any, n: int | None = None, norm: str = "backward", out: Any = None) -> Any:
+def irfft(x: Array, n: int | None = None, norm: str = "backward", out: Array = None) -> Array:
     """The inverse of `rfft`: rows of real numbers from their half spectrum.
 
     The imaginary parts of X[0], and of X[n / 2] for an even n, count as 0.
@@ -172,7 +173,7 @@ def _scale(n: int, norm: str, *, is_inverse: bool) -> float:
     return 1 / n if is_inverse == (norm == "backward") else 1.0
 
 
-def _on_pairs(function: Any, x: Any, out: Any, *arguments: Any) -> Any:
+def _on_pairs(function: Function, x: Array, out: Array, *arguments: Any) -> Array:
     """Applies a function of pairs to pairs or complex numbers."""
     pairs = _pairs_of(x, "x")
     if pairs is None:
@@ -186,7 +187,7 @@ def _on_pairs(function: Any, x: Any, out: Any, *arguments: Any) -> Any:
     return out
 
 
-def _pairs_of(array: Any, name: str) -> Any:
+def _pairs_of(array: Array, name: str) -> Array:
     """A view of complex numbers as pairs of floats; None for anything else than an array of complex numbers.
 
     Raises:
@@ -207,7 +208,7 @@ def _pairs_of(array: Any, name: str) -> Any:
     return pairs
 
 
-def _viewed(array: Any, name: str) -> Any:
+def _viewed(array: Array, name: str) -> Array:
     numpy, cupy = sys.modules.get("numpy"), sys.modules.get("cupy")
     if numpy is not None and isinstance(array, numpy.ndarray):
         return array.view((array.real.dtype, 2))
@@ -219,7 +220,7 @@ def _viewed(array: Any, name: str) -> Any:
     raise TypeError(f"{name} has elements of {array.dtype}, expected pairs of floats, (..., n, 2)")
 
 
-def _complex_of(pairs: Any) -> Any:
+def _complex_of(pairs: Array) -> Array:
     """Views new pairs as complex numbers of their library."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(pairs, torch.Tensor):
@@ -234,7 +235,7 @@ def _with_elements(tensor: weft.ffi.Tensor, code: int, bits: int) -> weft.ffi.Te
     return weft.ffi.from_dlpack(_native.export_as(tensor, code, bits, max_version=(1, 1)))
 
 
-def _checked(x: Any, name: str, *, has_pairs: bool) -> ArrayInfo:
+def _checked(x: Array, name: str, *, has_pairs: bool) -> ArrayInfo:
     """Validates an array of rows."""
     source = describe(x, name, is_float=True)
     if source.dtype.itemsize < 4:
@@ -255,7 +256,7 @@ def _width(array: ArrayInfo) -> int:
 
 
 @cached_dispatch
-def _fft_pairs(x: Any, inverse: bool, norm: str, out: Any = None) -> Any:
+def _fft_pairs(x: Array, inverse: bool, norm: str, out: Array = None) -> Array:
     source = _checked(x, "x", has_pairs=True)
     n = source.shape[-2]
     _check_length(n, "complex")
@@ -269,7 +270,7 @@ def _fft_pairs(x: Any, inverse: bool, norm: str, out: Any = None) -> Any:
 
 
 @cached_dispatch
-def _rfft_pairs(x: Any, norm: str, out: Any = None) -> Any:
+def _rfft_pairs(x: Array, norm: str, out: Array = None) -> Array:
     source = _checked(x, "x", has_pairs=False)
     n = source.shape[-1]
     _check_length(n, "real")
@@ -291,7 +292,7 @@ def _rfft_pairs(x: Any, norm: str, out: Any = None) -> Any:
 
 
 @cached_dispatch
-def _irfft_pairs(x: Any, n: int | None, norm: str, out: Any = None) -> Any:
+def _irfft_pairs(x: Array, n: int | None, norm: str, out: Array = None) -> Array:
     source = _checked(x, "x", has_pairs=True)
     even = 2 * (source.shape[-2] - 1)
     n = even if n is None else integer_from(n, "n", max(even, 1), even + 2)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import weft
+from weft.kernels.annotations import Int, Number
 from weft.kernels.device.row import aligned, elements, index_of, put_elements, row_count
 from weft.kernels.fourier.butterfly import Complex, root_of_unity
 
@@ -36,12 +37,12 @@ class IOFormat(NamedTuple):
     step: Any = None
 
 
-def rows_of(a: Any, form: Any) -> Any:
+def rows_of(a: weft.Tensor, form: Any) -> weft.Tensor:
     """The number of rows of an array in that format."""
     return row_count(_outer(a, form)[0])
 
 
-def read_point(x: Any, row: Any, place: Any, io: Any, twiddle: Any = None) -> Any:
+def read_point(x: weft.Tensor, row: Int, place: Int, io: Any, twiddle: Number = None) -> Number:
     """Loads a point of a row; `twiddle` is exp(πi place / points) of a folded one, if the caller has it."""
     form, width, points = io.source, io.widths[0], io.points
     index = index_of(row, _outer(x, form)[1])
@@ -65,7 +66,7 @@ def read_point(x: Any, row: Any, place: Any, io: Any, twiddle: Any = None) -> An
     return near.plus(far).plus(Complex(-odd.imag, odd.real))
 
 
-def write_point(out: Any, row: Any, place: Any, point: Any, io: Any) -> None:
+def write_point(out: weft.Tensor, row: Int, place: Int, point: Any, io: Any) -> None:
     """Stores a point of a row, as far as its format keeps it."""
     form, width = io.target, io.widths[1]
     index = index_of(row, _outer(out, form)[1])
@@ -79,19 +80,19 @@ def write_point(out: Any, row: Any, place: Any, point: Any, io: Any) -> None:
         _put(out[(*index, place)], 0, point, width)
 
 
-def _outer(a: Any, form: Any) -> Any:
+def _outer(a: weft.Tensor, form: Any) -> Any:
     """The sizes of an array up to its points, and of its rows."""
     kept = a.shape if form in ("reals", "packed") else a.shape[:-1]
     return kept, kept[:-1]
 
 
-def _pair(row: Any, place: Any, width: Any) -> Any:
+def _pair(row: weft.Tensor, place: Int, width: Int) -> Number:
     if width == 2:
         return Complex(*elements(aligned(row, 2), place, 2))
     return Complex(row[place], row[place + 1])
 
 
-def _put(row: Any, place: Any, point: Any, width: Any) -> None:
+def _put(row: weft.Tensor, place: Int, point: Any, width: Int) -> None:
     if width == 2:
         put_elements(aligned(row, 2), place, point)
     else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft
+from weft.kernels.annotations import Int, Numbers
 from weft.kernels.device.row import elements, put_elements
 from weft.kernels.fourier.bluestein import BluesteinArgs, FFTConfig, transform
 from weft.kernels.fourier.butterfly import Complex, root_of_unity
@@ -24,7 +25,7 @@ from weft.kernels.fourier.stockham import (
 )
 
 
-def rfft_even(x: Any, out: Any, plan: Any, args: Any) -> None:
+def rfft_even(x: weft.Tensor, out: weft.Tensor, plan: FFTConfig, args: Numbers) -> None:
     """Launches FFTs of rows of 2 points real numbers; traced in host functions."""
     rows, size = rows_of(x, plan.io.source), x.dtype.itemsize
     points = plan.with_args(args).io.points
@@ -85,12 +86,12 @@ def split_kernel(
         write_split(out, row, place, near, far, plan)
 
 
-def conjugate_index(place: Any, points: Any) -> Any:
+def conjugate_index(place: Int, points: Numbers) -> Int:
     """The index of the conjugate frequency."""
     return weft.where(place == 0, 0, points - place)
 
 
-def write_split(out: Any, row: Any, place: Any, near: Any, far: Any, plan: Any) -> None:
+def write_split(out: weft.Tensor, row: Int, place: Int, near: Any, far: Any, plan: Any) -> None:
     """Stores X[k] and X[points − k] of a half spectrum, from Z[k] and Z[points − k]."""
     points, half = plan.io.points, out.dtype(plan.scale) / 2
     even = Complex((near.real + far.real) * half, (near.imag - far.imag) * half)

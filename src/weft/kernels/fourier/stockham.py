@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 import weft
+from weft.kernels.annotations import Bool, ElementType, Int, Numbers
 from weft.kernels.device.row import elements, put_elements
 from weft.kernels.fourier.butterfly import (
     Complex,
@@ -105,7 +106,7 @@ class Pass(NamedTuple):
         """The inverse pass, unscaled; its first stage takes its points where this one's last stage leaves them."""
         return self._replace(sign=-self.sign, is_reversed=not self.is_reversed)
 
-    def at(self, stage: int, i: Any) -> tuple[Any, Any]:
+    def at(self, stage: int, i: Int) -> tuple[Any, Any]:
         """The pencil and first index of a butterfly, whose number may be staged.
 
         Adjacent butterflies are in adjacent pencils where these are adjacent in memory, else within one.
@@ -119,18 +120,18 @@ class Pass(NamedTuple):
             (i // count, i % count) if in_rows else (i % pencils_per_block, i // pencils_per_block)
         )
 
-    def results(self, stage: int, place: Any) -> list[Any]:
+    def results(self, stage: int, place: Int) -> list[Any]:
         """The indices of a butterfly's results."""
         done, radix = math.prod(self.radices[:stage]), self.radices[stage]
         before = place % done
         return [(place - before) * radix + before + k * done for k in range(radix)]
 
-    def points(self, stage: int, place: Any) -> list[Any]:
+    def points(self, stage: int, place: Int) -> list[Any]:
         """The indices of a butterfly's points."""
         radix = self.radices[stage]
         return [place + k * (self.factor // radix) for k in range(radix)]
 
-    def number(self, pencil: Any, place: Any) -> Any:
+    def number(self, pencil: Int, place: Int) -> Int:
         """A point's index in the block."""
         return (
             pencil * self.factor + place
@@ -202,13 +203,13 @@ def pass_kernel(x: weft.Tensor, out: weft.Tensor, plan: weft.Constexpr[Pass]) ->
             write(out, rows, pencil, plan.results(last, place), results[number], plan)
 
 
-def smem_for(dtype: Any, *plans: Any) -> Any:
+def smem_for(dtype: ElementType, *plans: Pass) -> weft.Tensor | None:
     """Shared memory for the points of any of these passes; None for single stages."""
     size = max(smem_points(plan) for plan in plans)
     return weft.shared((size, 2), dtype) if size else None
 
 
-def run_stages(groups: Any, smem: Any, plan: Any) -> Any:
+def run_stages(groups: Numbers, smem: weft.Tensor, plan: Pass) -> Numbers:
     """Runs all stages of a thread's butterflies: from the first one's points to the last one's results."""
     for stage, radix in enumerate(plan.radices):
         done = math.prod(plan.radices[:stage])
@@ -222,7 +223,7 @@ def run_stages(groups: Any, smem: Any, plan: Any) -> Any:
     return groups
 
 
-def exchange(groups: Any, smem: Any, plan: Any, stage: Any) -> Any:
+def exchange(groups: Numbers, smem: weft.Tensor, plan: Pass, stage: Int) -> Numbers:
     """Exchanges a stage's results for the points of the next stage."""
     if stage:
         weft.sync_threads()  # all have read the elements that are overwritten
@@ -236,12 +237,12 @@ def exchange(groups: Any, smem: Any, plan: Any, stage: Any) -> Any:
     ]
 
 
-def butterfly_count(plan: Any, stage: Any) -> Any:
+def butterfly_count(plan: Pass, stage: Int) -> Int:
     """The number of a block's butterflies in a stage."""
     return plan.pencils_per_block * plan.factor // plan.radices[stage]
 
 
-def butterflies(plan: Any, stage: Any) -> Any:
+def butterflies(plan: Pass, stage: Int) -> Int:
     """The pencils and first indices of this thread's butterflies, clamped to the last one."""
     count = butterfly_count(plan, stage)
     iterations = -(-count // plan.threads)
@@ -251,7 +252,7 @@ def butterflies(plan: Any, stage: Any) -> Any:
     return [plan.at(stage, i) for i in numbers]
 
 
-def is_within(plan: Any, stage: Any, number: Any) -> Any:
+def is_within(plan: Pass, stage: Int, number: Int) -> Bool:
     """Whether this thread's butterfly of that number exists."""
     count = butterfly_count(plan, stage)
     if (number + 1) * plan.threads <= count:
@@ -259,7 +260,7 @@ def is_within(plan: Any, stage: Any, number: Any) -> Any:
     return weft.thread_idx.x + number * plan.threads < count
 
 
-def pencil_index(pencil: Any, plan: Any) -> Any:
+def pencil_index(pencil: Int, plan: Pass) -> Int:
     """The row and the column of a pencil of the block."""
     if plan.blocks == 0:
         return weft.i64(weft.block_idx.x) * plan.pencils_per_block + pencil, 0
@@ -268,7 +269,7 @@ def pencil_index(pencil: Any, plan: Any) -> Any:
     ) // plan.blocks, weft.block_idx.x % plan.blocks * plan.pencils_per_block + pencil
 
 
-def read(x: Any, rows: Any, pencil: Any, place: Any, plan: Any) -> Any:
+def read(x: weft.Tensor, rows: Int, pencil: Int, place: Int, plan: Pass) -> Numbers:
     """Loads the points of a first-stage butterfly, with the twiddle factors of earlier passes; clamped to the array."""
     row, column = pencil_index(pencil, plan)
     if plan.blocks:
@@ -294,7 +295,9 @@ def read(x: Any, rows: Any, pencil: Any, place: Any, plan: Any) -> Any:
     return apply_twiddles(points, before, plan.done * plan.radices[0], plan.sign, first)
 
 
-def write(out: Any, rows: Any, pencil: Any, places: Any, points: Any, plan: Any) -> None:
+def write(
+    out: weft.Tensor, rows: Int, pencil: Int, places: Numbers, points: Numbers, plan: Pass
+) -> None:
     """Stores points of a pencil, unless it is beyond the last row or column."""
     row, column = pencil_index(pencil, plan)
     if (column < plan.pencils) if plan.blocks else (row < rows):
@@ -306,7 +309,7 @@ def write(out: Any, rows: Any, pencil: Any, places: Any, points: Any, plan: Any)
             write_point(out, row, place, point, plan.io)
 
 
-def load_smem(smem: Any, pencil: Any, place: Any, plan: Any, stage: Any) -> Any:
+def load_smem(smem: weft.Tensor, pencil: Int, place: Int, plan: Pass, stage: Int) -> Numbers:
     """Loads a butterfly's points from shared memory."""
     period, gap = smem_padding(plan, stage - 1)
     points: Any = []
@@ -317,7 +320,9 @@ def load_smem(smem: Any, pencil: Any, place: Any, plan: Any, stage: Any) -> Any:
     return points
 
 
-def store_smem(smem: Any, pencil: Any, place: Any, points: Any, plan: Any, stage: Any) -> None:
+def store_smem(
+    smem: weft.Tensor, pencil: Int, place: Int, points: Numbers, plan: Pass, stage: Int
+) -> None:
     """Stores a butterfly's results in shared memory."""
     period, gap = smem_padding(plan, stage)
     for one, point in zip(plan.results(stage, place), points, strict=True):

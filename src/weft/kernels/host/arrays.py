@@ -15,27 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat, SupportsIndex,
 import weft
 from weft.config import overrides
 from weft.errors import brief
+from weft.kernels.annotations import Array, ElementType, Float64, Int64, Number
 from weft.runtime.warmup import running
 from weft.types.dims import MAX_RANK
 from weft.types.launch_limits import VECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
-
-    # As type checkers see the parameters of kernels.
-    Array = Any
-    Constant = Any
-    Float64 = Any
-    Int32 = Any
-    Int64 = Any
-else:
-    Array, Constant, Float64, Int32, Int64 = (
-        weft.Tensor,
-        weft.Constexpr,
-        weft.f64,
-        weft.i32,
-        weft.i64,
-    )
 
 
 class ArrayInfo(NamedTuple):
@@ -135,7 +121,7 @@ class Scalar(NamedTuple):
     bits: Int64 | None = None
     real: Float64 | None = None
 
-    def of(self, dtype: Any) -> Any:
+    def of(self, dtype: ElementType) -> Number:
         """The number in its type; traced in kernels."""
         return dtype(self.bits if self.real is None else self.real)
 
@@ -268,7 +254,7 @@ def output(
     out: object = None,
     itself: Collection[str] = (),
     **inputs: object,
-) -> Any:
+) -> Array:
     """Validates the user's output array, or allocates one of the same library and device as `like`.
 
     Args:
@@ -295,7 +281,7 @@ def output(
 
 def output_like(
     like: ArrayInfo, out: object = None, itself: Collection[str] = (), **inputs: object
-) -> Any:
+) -> Array:
     """As `output`, of the shape and type of `like`."""
     return output(like, like.shape, like.dtype, like.type_name, out, itself, **inputs)
 
@@ -418,20 +404,22 @@ def _may_overlap_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return False
 
 
-def maker_of(array: Any) -> Callable[[], Any]:
+def maker_of(array: Array) -> Callable[[], Any]:
     """An allocator of arrays like another one: its library, shape, type and device."""
     tensor = weft.ffi.from_dlpack(array)
     return _maker(type(array), tensor.shape, *element_type(tensor.dtype), tensor.device)
 
 
-def _new(like: ArrayInfo, shape: tuple[int, ...], dtype: weft.DType, type_name: str) -> Any:
+def _new(like: ArrayInfo, shape: tuple[int, ...], dtype: weft.DType, type_name: str) -> Array:
     warmup = running() if overrides() else None
     if warmup is not None and isinstance(like.array, weft.ffi.Tensor):
         return warmup.array(shape, dtype, tuple(like.device))
     return _maker(type(like.array), shape, dtype, type_name, like.device)()
 
 
-def _maker(kind: Any, shape: tuple[int, ...], dtype: Any, type_name: str, device: Any) -> Any:
+def _maker(
+    kind: Any, shape: tuple[int, ...], dtype: ElementType, type_name: str, device: Any
+) -> Array:
     for name, own in (("torch", "Tensor"), ("numpy", "ndarray")):  # from their own allocators
         library: Any = sys.modules.get(name)
         if library is None or not issubclass(kind, getattr(library, own)):
@@ -447,7 +435,7 @@ def _maker(kind: Any, shape: tuple[int, ...], dtype: Any, type_name: str, device
             return partial(library.empty, shape, dtype=element)
     place = str(device)
 
-    def make() -> Any:
+    def make() -> Array:
         made = weft.empty(shape, dtype, place)
         return made if isinstance(made, kind) else made.to(kind)
 

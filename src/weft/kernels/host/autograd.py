@@ -17,6 +17,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.errors import brief
+from weft.kernels.annotations import Arguments, Array, Function, Keywords
 from weft.kernels.host.jax import with_jax
 from weft.kernels.host.sharding import has_strategy, register_strategy
 from weft.torch_operators import (
@@ -36,13 +37,6 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     _F = TypeVar("_F", bound=Callable[..., Any])
-
-ElementType = Any
-"""An element type, by any name; torch's operators take names."""
-Function = Any
-"""A function that kernels call; torch's operators take its name, as `name_of_function` says."""
-Number = Any
-"""A number of an array's type."""
 
 NARROW: Final = {"cpu": "narrow", "cuda": "narrow"}
 """Under `torch.autocast`: in the requested 16-bit type, like torch's matmuls."""
@@ -85,7 +79,7 @@ def declare(
 ) -> Declaration:
     """Declares a function's operator; `make_operators` registers all."""
     own, written = rules.get("run", function), ["out"]
-    count = str(signature(own).return_annotation).count("Any")
+    count = str(signature(own).return_annotation).count("Array")
     if kept is not None:
         count = 2
         written.append(kept[0])
@@ -141,7 +135,7 @@ def _with_kept(
 ) -> Callable[..., tuple[Any, Any]]:
     """A function that returns its result and another array that it wrote."""
 
-    def call(*arguments: Any) -> tuple[Any, Any]:
+    def call(*arguments: Any) -> tuple[Array, Array]:
         array = make(*arguments)
         return function(*arguments, **{name: array}), array
 
@@ -199,7 +193,7 @@ def differentiable(
         through = _with_plain_numbers(name, parameters, numbers, plain)
 
         @wraps(function)
-        def call(*arguments: Any, **keywords: Any) -> Any:
+        def call(*arguments: Any, **keywords: Any) -> Array:
             torch: Any = sys.modules.get("torch")
             jax: Any = sys.modules.get("jax")
             if torch is None:
@@ -232,7 +226,7 @@ def _with_plain_numbers(
 ) -> Callable[..., Any]:
     """Refuses numbers that require a gradient, which have no derivative."""
 
-    def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def through(torch: Any, arguments: Arguments, keywords: Keywords) -> Array:
         for one, value in (*zip(parameters, arguments, strict=False), *keywords.items()):
             if one in numbers and is_tracked(value):
                 raise TypeError(
@@ -247,7 +241,7 @@ def _with_plain_numbers(
 def _without_derivative(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     """The same calls, but those to be differentiated are refused before a function is asked for its name."""
 
-    def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def through(torch: Any, arguments: Arguments, keywords: Keywords) -> Array:
         if torch.is_grad_enabled():
             for one in (*arguments, *keywords.values()):
                 if is_tracked(one):
@@ -280,7 +274,7 @@ def _through(
     """Calls the operator; torch's tracer follows it."""
     name = declared.name
 
-    def through(torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def through(torch: Any, arguments: Arguments, keywords: Keywords) -> Array:
         make_operators()
         sharded: Any = sys.modules.get("torch.distributed.tensor")
         if sharded is not None and not has_strategy(declared):
@@ -312,7 +306,7 @@ def _through(
     return through
 
 
-def _first(found: Any, *_: Any, **__: Any) -> Any:
+def _first(found: Array, *_: object, **__: object) -> Array:
     return found[0]
 
 
@@ -324,15 +318,13 @@ _ORDINARY: Final = frozenset(
 _PLAIN_KEYS: Final = ("BackendSelect", "ADInplaceOrView")
 
 
-def _writes(
-    keywords: dict[str, Any], arguments: tuple[Any, ...], written: list[str], most: int
-) -> bool:
+def _writes(keywords: Keywords, arguments: Arguments, written: list[str], most: int) -> bool:
     """Whether a call has an output argument."""
     rest = (*arguments[most:], *[keywords.get(one) for one in written])
     return any(one is not None for one in rest)
 
 
-def _concerns(torch: Any, values: tuple[Any, ...]) -> str:
+def _concerns(torch: Any, values: Arguments) -> str:
     """The reason why a call goes through the operator, or nothing.
 
     ``"watched"``: it only watches, or casts, which it does to no call that writes to a tensor of the user's.
@@ -376,7 +368,7 @@ def _plain_keys(torch: Any) -> int:
     return _KNOWN_KEYS[0]
 
 
-def _has_no_memory(torch: Any, values: tuple[Any, ...]) -> bool:
+def _has_no_memory(torch: Any, values: Arguments) -> bool:
     """Whether a tensor has no materialized values: meta, wrapped, lazily negated or conjugated."""
     is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # beyond its transformation
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
@@ -386,7 +378,7 @@ def _has_no_memory(torch: Any, values: tuple[Any, ...]) -> bool:
     )
 
 
-def name_of_function(function: Any) -> str:
+def name_of_function(function: Function) -> str:
     """The name by which torch's operators take a function that kernels call.
 
     Raises:
@@ -405,7 +397,7 @@ def name_of_function(function: Any) -> str:
 name_of_function._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def function_of(name: str) -> Any:
+def function_of(name: str) -> Array:
     """The function of a name as `name_of_function` gives it; None where it is not there."""
     module, _, path = name.partition(":")
     found: Any = import_module(module)
@@ -414,12 +406,12 @@ def function_of(name: str) -> Any:
     return found
 
 
-def like_first(x: Any, *_: Any, **__: Any) -> Any:
+def like_first(x: Array, *_: object, **__: object) -> Array:
     """A new tensor like the first argument."""
     return x.new_empty(x.shape)
 
 
-def like_total(x: Any, like: Any) -> Any:
+def like_total(x: Array, like: Array) -> Array:
     """A tensor like another one, of the type in which x's elements are added up: 64 bits for integers."""
     if x.is_floating_point():
         return like
@@ -428,7 +420,7 @@ def like_total(x: Any, like: Any) -> Any:
     return like.to(torch.uint64 if x.dtype in unsigned else torch.int64)
 
 
-def like_second(_: Any, x: Any, *__: Any, **___: Any) -> Any:
+def like_second(_: object, x: Array, *__: object, **___: object) -> Array:
     """A new tensor like the second argument; the first one is the result's gradient."""
     return x.new_empty(x.shape)
 
@@ -436,7 +428,7 @@ def like_second(_: Any, x: Any, *__: Any, **___: Any) -> Any:
 def composite_backward(formula: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
     """The backward function of an operator, by differentiating an equivalent formula of torch."""
 
-    def backward(gradient: Any, _: Any, *arguments: Any) -> tuple[Any, ...]:
+    def backward(gradient: Array, _: object, *arguments: Any) -> Arguments:
         torch: Any = sys.modules["torch"]
         places = [
             place
@@ -444,7 +436,7 @@ def composite_backward(formula: Callable[..., Any]) -> Callable[..., tuple[Any, 
             if isinstance(one, torch.Tensor) and (one.is_floating_point() or one.is_complex())
         ]
 
-        def run(*tensors: Any) -> Any:
+        def run(*tensors: Array) -> Array:
             given = list(arguments)
             for place, tensor in zip(places, tensors, strict=True):
                 given[place] = tensor
@@ -460,7 +452,7 @@ def composite_backward(formula: Callable[..., Any]) -> Callable[..., tuple[Any, 
     return backward
 
 
-def vjp(function: Callable[..., Any], gradient: Any, *tensors: Any) -> tuple[Any, ...]:
+def vjp(function: Callable[..., Any], gradient: Array, *tensors: Array) -> Arguments:
     """The vector-Jacobian products of a function of tensors."""
     torch: Any = sys.modules["torch"]
     results, pull = torch.func.vjp(function, *tensors)
@@ -472,6 +464,6 @@ def vjp(function: Callable[..., Any], gradient: Any, *tensors: Any) -> tuple[Any
     return pull(gradient.to(results.dtype))
 
 
-def upcast(tensor: Any) -> Any:
+def upcast(tensor: Array) -> Array:
     """A tensor in the type in which kernels compute: at least f32."""
     return tensor.float() if tensor.itemsize < 4 else tensor

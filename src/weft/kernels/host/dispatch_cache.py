@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft import _native
 from weft.config import overrides
+from weft.kernels.annotations import Arguments, Keywords
 from weft.kernels.host.arrays import maker_of
 from weft.memo import CallCache
 from weft.tracebacks import leave_the_users_frames
@@ -108,7 +109,7 @@ class _Any(int):
     """An integer that is identified by object, not by value."""
 
 
-def _marked(places: dict[str, int], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _marked(places: dict[str, int], arguments: Arguments, keywords: Keywords) -> Any:
     """Arguments and keywords for the key, and for the function."""
     shown, own = list(arguments), list(arguments)
     others, own_keywords = keywords, keywords
@@ -168,7 +169,7 @@ class _Known:
         made = tuple([make() for make in self._makers])
         return made if _native.call_key(made, {}) == self._key else None
 
-    def run(self, values: tuple[Any, ...]) -> Any:
+    def run(self, values: Arguments) -> Any:
         """Runs it with the user's values and the new arrays, and returns the result."""
         everything = [*values, *self._constants]
         for make, places in self._steps:
@@ -181,7 +182,7 @@ class _Known:
         return self._result(everything)
 
 
-def known_call(call: Call, values: tuple[Any, ...]) -> _Known | None:
+def known_call(call: Call, values: Arguments) -> _Known | None:
     """Makes the cache entry of a call.
 
     None where it has an array that is neither the user's nor a result, or lacks one of the user's: its elements, which
@@ -214,7 +215,7 @@ class _Parts:
     First all arguments are added, then they have places.
     """
 
-    def __init__(self, values: tuple[Any, ...], views: tuple[View, ...]) -> None:
+    def __init__(self, values: Arguments, views: tuple[View, ...]) -> None:
         self.values, self.views = values, views
         self.constants, self.leaves = list[Any](), list[Any]()
         self.made, self.steps = list[Any](), list[_Step]()

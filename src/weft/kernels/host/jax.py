@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import weft
+from weft.kernels.annotations import Arguments, Keywords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ _SUMS: Final = ("sum", "cumsum")  # of narrower integers they have 64 bits
 
 
 def with_jax(
-    jax: Any, function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
+    jax: Any, function: Callable[..., Any], arguments: Arguments, keywords: Keywords
 ) -> Any:
     """Calls a function, converts results to arrays of JAX where arguments are, and synchronizes the GPU."""
     kinds: list[Any] = [

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import weft
 from weft import _native
+from weft.kernels.annotations import Array
 from weft.kernels.host.arrays import checked_output, describe, refuse_overlap, tensor_of
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Words(NamedTuple):
         return len(self.shape)
 
     def output(
-        self, shape: Sequence[int], out: Any, x: Any, *, may_be_same: bool
+        self, shape: Sequence[int], out: Array, x: Array, *, may_be_same: bool
     ) -> tuple[Any, weft.ffi.Tensor]:
         """Validates the user's output, or allocates one of x's library; returns it and its words.
 
@@ -72,7 +73,7 @@ class Words(NamedTuple):
         return out, found.array
 
 
-def words_of(array: Any, name: str) -> Words | None:
+def words_of(array: Array, name: str) -> Words | None:
     """Views an array as words; None if kernels have its element type.
 
     Raises:

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import weft
+from weft.kernels.annotations import Array
 from weft.kernels.host.arrays import ArrayInfo, describe
 from weft.kernels.host.devices import capabilities, multiprocessors_of
 from weft.kernels.host.dispatch_cache import Call, View
@@ -21,7 +22,7 @@ from weft.kernels.linalg.problem import GemmProblem
 from weft.kernels.linalg.split_k import num_splits_for
 
 
-def run(problem: GemmProblem) -> Any:
+def run(problem: GemmProblem) -> Array:
     """Computes a problem; its result."""
     if 0 not in problem.c.shape:
         call = dispatch(problem)
@@ -133,7 +134,7 @@ def _swap_ab(c: ArrayInfo, epilogue: Epilogue, views: list[View]) -> tuple[Any, 
     """Cᵀ and its epilogue; None where a library has no transposed views."""
     made: list[View] = []
 
-    def transpose(array: Any) -> Any:
+    def transpose(array: Array) -> Array:
         made.append(View(transposed(array), array, transposed))
         return made[-1].array
 
@@ -173,7 +174,7 @@ def _flattened(problem: GemmProblem, views: list[View]) -> GemmProblem:
     ):
         return problem
 
-    def flat(array: Any) -> Any:
+    def flat(array: Array) -> Array:
         views.append(View(_rows(array), array, _rows))
         return views[-1].array
 
@@ -181,6 +182,6 @@ def _flattened(problem: GemmProblem, views: list[View]) -> GemmProblem:
     return GemmProblem(a, right, out, epilogue.map_c(flat))
 
 
-def _rows(array: Any) -> Any:
+def _rows(array: Array) -> Array:
     """All rows of a contiguous stack, as a matrix."""
     return array.reshape(-1, array.shape[-1])

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import weft
 from weft.errors import brief
+from weft.kernels.annotations import Array, ElementType, Int, Number, Numbers, Shape
 from weft.kernels.host.arrays import number
 from weft.kernels.nn.activation import (
     gelu_erf,
@@ -38,7 +39,7 @@ class Scale(NamedTuple):
 
     reads = False
 
-    def apply(self, acc: Any, _: Any = None) -> Any:
+    def apply(self, acc: Number, _: object = None) -> Number:
         return acc * acc.dtype(self.alpha)
 
     def map_c(self, _: Callable[[Any], Any]) -> Scale:
@@ -58,30 +59,30 @@ class Bias(NamedTuple):
 
     reads = True
 
-    def _vector(self, batch: Any) -> Any:
+    def _vector(self, batch: Shape) -> weft.Tensor:
         return self.bias if self.bias.ndim == 1 else self.bias[batch]
 
-    def at(self, batch: Any, _: Any, row: Any, column: Any) -> Any:
+    def at(self, batch: Shape, _: object, row: Int, column: Int) -> Number:
         return self._vector(batch)[row if self.per_row else column]
 
-    def load(self, acc: Any, coord: Any, row: Any, column: Any) -> Any:
+    def load(self, acc: weft.Fragment, coord: Any, row: Int, column: Int) -> Any:
         bias = self._vector(coord.batch)
         first = row if self.per_row else column
 
-        def load(i: Any) -> Any:
+        def load(i: Int) -> Any:
             at = first + i
             return acc.dtype(bias[at]) if at < len(bias) else acc.dtype(0.0)
 
         return acc.rows(load) if self.per_row else acc.cols(load)
 
-    def apply(self, acc: Any, bias: Any) -> Any:
+    def apply(self, acc: Number, bias: Number) -> Number:
         return acc + acc.dtype(bias)
 
     def map_c(self, _: Callable[[Any], Any]) -> Bias:
         return self
 
     @staticmethod
-    def backward(gradient: Any, bias: Any) -> Any:
+    def backward(gradient: Array, bias: Array) -> Array:
         """The gradient summed over rows."""
         return gradient.flatten(0, -2).sum(0, dtype=accumulator_type(gradient)).to(bias.dtype)
 
@@ -99,7 +100,7 @@ class Pointwise(NamedTuple):
 
     reads = False
 
-    def apply(self, acc: Any, _: Any = None) -> Any:
+    def apply(self, acc: Number, _: object = None) -> Number:
         return self.function(acc, *[acc.dtype(one) for one in self.parameters])
 
     def map_c(self, _: Callable[[Any], Any]) -> Pointwise:
@@ -119,13 +120,13 @@ class Residual(NamedTuple):
 
     reads = True
 
-    def at(self, _: Any, c_batch: Any, row: Any, column: Any) -> Any:
+    def at(self, _: object, c_batch: Shape, row: Int, column: Int) -> Number:
         return self.residual[(*c_batch, row, column)]
 
-    def load(self, acc: Any, coord: Any, row: Any, column: Any) -> Any:
+    def load(self, acc: weft.Fragment, coord: Any, row: Int, column: Int) -> Any:
         return acc.load(self.residual[coord.c_batch], (row, column))
 
-    def apply(self, acc: Any, residual: Any) -> Any:
+    def apply(self, acc: Number, residual: Number) -> Number:
         dtype = acc.dtype
         term = dtype(residual)
         if self.beta is not None:
@@ -137,7 +138,7 @@ class Residual(NamedTuple):
         return self._replace(residual=function(self.residual))
 
     @staticmethod
-    def backward(gradient: Any, residual: Any, beta: float) -> Any:
+    def backward(gradient: Array, residual: Array, beta: float) -> Array:
         """``beta · gradient``."""
         return (beta * widest(gradient, residual)).to(residual.dtype)
 
@@ -157,13 +158,13 @@ class PointwiseGrad(NamedTuple):
 
     reads = True
 
-    def at(self, _: Any, c_batch: Any, row: Any, column: Any) -> Any:
+    def at(self, _: object, c_batch: Shape, row: Int, column: Int) -> Number:
         return self.gradient[(*c_batch, row, column)]
 
-    def load(self, acc: Any, coord: Any, row: Any, column: Any) -> Any:
+    def load(self, acc: weft.Fragment, coord: Any, row: Int, column: Int) -> Any:
         return acc.load(self.gradient[coord.c_batch], (row, column))
 
-    def apply(self, acc: Any, gradient: Any) -> Any:
+    def apply(self, acc: Number, gradient: Number) -> Number:
         dtype = acc.dtype
         return self.function(dtype(gradient), acc, *[dtype(one) for one in self.parameters])
 
@@ -183,7 +184,7 @@ class Epilogue(NamedTuple):
 
     pieces: tuple[Any, ...] = ()
 
-    def apply(self, acc: Any, values: Any) -> Any:
+    def apply(self, acc: Number, values: Numbers) -> Number:
         """The result of an element.
 
         Args:
@@ -199,18 +200,18 @@ class Epilogue(NamedTuple):
                 acc = piece.apply(acc)
         return acc
 
-    def apply_at(self, acc: Any, batch: Any, c_batch: Any, row: Any, column: Any) -> Any:
+    def apply_at(self, acc: Number, batch: Shape, c_batch: Shape, row: Int, column: Int) -> Number:
         """The result of the element of C at a position."""
         values = [p.at(batch, c_batch, row, column) for p in self.pieces if p.reads]
         return self.apply(acc, values)
 
-    def apply_fragment(self, acc: Any, coord: Any, row: Any, column: Any) -> Any:
+    def apply_fragment(self, acc: weft.Fragment, coord: Any, row: Int, column: Int) -> Any:
         """The result of a fragment that begins at a row and a column of C."""
         if not self.pieces:
             return acc
         loaded = [p.load(acc, coord, row, column) for p in self.pieces if p.reads]
 
-        def apply(acc: Any, *values: Any) -> Any:
+        def apply(acc: Number, *values: Numbers) -> Any:
             return self.apply(acc, values)
 
         return acc.map(apply, *loaded)
@@ -231,9 +232,9 @@ IDENTITY: Final = Epilogue()
 
 
 def epilogue_of(
-    bias: Any = None,
+    bias: Array = None,
     activation: Activation = None,
-    residual: Any = None,
+    residual: Array = None,
     alpha: float = 1.0,
     beta: float = 1.0,
 ) -> Epilogue:
@@ -257,19 +258,19 @@ def epilogue_of(
     return Epilogue(tuple(pieces))
 
 
-def gradient_epilogue(gradient: Any, activation: str, bias: Any, alpha: float) -> Epilogue:
+def gradient_epilogue(gradient: Array, activation: str, bias: Array, alpha: float) -> Epilogue:
     """The epilogue ``gradient · activation'(alpha · acc + bias)``."""
     known, parameters = parse_activation(activation)
     start = epilogue_of(bias=bias, alpha=alpha).pieces
     return Epilogue((*start, PointwiseGrad(gradient, known.backward, parameters)))
 
 
-def leaky_relu(x: Any, negative_slope: Any) -> Any:
+def leaky_relu(x: Number, negative_slope: Any) -> Number:
     """The number, times `negative_slope` if it is negative."""
     return negative_slope * x if x < 0 else x
 
 
-def leaky_relu_backward(gradient: Any, x: Any, negative_slope: Any) -> Any:
+def leaky_relu_backward(gradient: Number, x: Number, negative_slope: Any) -> Number:
     """The gradient, times `negative_slope` where the number is not positive."""
     return gradient if x > 0 else negative_slope * gradient
 
@@ -329,7 +330,7 @@ def parse_activation(activation: Any) -> tuple[ActivationKind, tuple[float, ...]
     return found, tuple(number(value, f"{one} of {name}") for value, one in numbers)
 
 
-def _parts(activation: Any) -> Any:
+def _parts(activation: Any) -> Array:
     """The name and the parameters: a tuple, or its text."""
     if isinstance(activation, str):
         name, *parameters = activation.split(" ")
@@ -358,18 +359,18 @@ def activation_text(activation: Any) -> str | None:
     return " ".join(map(str, _parts(activation)))
 
 
-def activate(activation: str, x: Any) -> Any:
+def activate(activation: str, x: Number) -> Number:
     """The activation of a tensor, by torch."""
     known, parameters = parse_activation(activation)
     return known.by_torch(sys.modules["torch"].nn.functional, x, *parameters)
 
 
-def widest(gradient: Any, other: Any) -> Any:
+def widest(gradient: Array, other: Array) -> Array:
     """A gradient, in the other tensor's type if that has more bits, as 16-bit sums of wider gradients overflow."""
     return gradient.to(other.dtype) if gradient.itemsize < other.itemsize else gradient
 
 
-def accumulator_type(tensor: Any) -> Any:
+def accumulator_type(tensor: Any) -> ElementType:
     """The type of torch in which elements of a tensor are summed."""
     torch: Any = sys.modules["torch"]
     return torch.float64 if tensor.itemsize == 8 else torch.float32

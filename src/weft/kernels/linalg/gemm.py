@@ -11,15 +11,9 @@ import math
 import sys
 from typing import Any
 
+from weft.kernels.annotations import Arguments, Array, ElementType, Number
 from weft.kernels.host.arrays import describe, number, output, output_like
-from weft.kernels.host.autograd import (
-    NARROW,
-    ElementType,
-    composite_backward,
-    differentiable,
-    is_tracked,
-    vjp,
-)
+from weft.kernels.host.autograd import NARROW, composite_backward, differentiable, is_tracked, vjp
 from weft.kernels.host.dispatch_cache import cached_dispatch
 from weft.kernels.linalg.dispatch import dispatch, run
 from weft.kernels.linalg.epilogue import (
@@ -37,12 +31,12 @@ from weft.kernels.linalg.operands import SCALE_BLOCK, Scales, operand
 from weft.kernels.linalg.problem import GemmProblem, gemm_problem, named_type, result_type
 
 
-def _call(problem: GemmProblem) -> Any:
+def _call(problem: GemmProblem) -> Array:
     """The call that computes a problem, or an empty result."""
     return problem.c.array if 0 in problem.c.shape else dispatch(problem)
 
 
-def _type_name(dtype: Any) -> str | None:
+def _type_name(dtype: ElementType) -> str | None:
     """The element type of a result as torch's operators take it."""
     return None if dtype is None else named_type(dtype)[1]
 
@@ -50,7 +44,7 @@ def _type_name(dtype: Any) -> str | None:
 _type_name._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch's tracer calls it
 
 
-def _like(a: Any, b: Any, dtype: str | None = None) -> Any:
+def _like(a: Array, b: Array, dtype: str | None = None) -> Array:
     """A new tensor of torch like A · B."""
     if dtype is None:
         dtype = "bfloat16" if a.dtype.itemsize == 1 else None
@@ -59,12 +53,12 @@ def _like(a: Any, b: Any, dtype: str | None = None) -> Any:
     return a.new_empty(shape, dtype=kind)
 
 
-def _flops(_: Any, a: Any, b: Any, *__: Any) -> int:
+def _flops(_: object, a: Array, b: Array, *__: object) -> int:
     stack = a.shape[:-2] or b.shape[:-2]
     return 2 * math.prod(stack) * a.shape[-2] * a.shape[-1] * b.shape[-1]
 
 
-def _scaled_operand(tensor: Any, factor: Any, name: str) -> tuple[Any, float]:
+def _scaled_operand(tensor: Array, factor: Number, name: str) -> tuple[Any, float]:
     """A tensor and its factor as torch's operators take it, a number; the gradient flows through the tensor.
 
     Raises:
@@ -83,12 +77,14 @@ def _scaled_operand(tensor: Any, factor: Any, name: str) -> tuple[Any, float]:
     return tensor * (factor / value).to(tensor.dtype), value
 
 
-def _wide_operand(tensor: Any) -> Any:
+def _wide_operand(tensor: Array) -> Array:
     """An operand as gradients are computed from it: bf16 for 8-bit floats, which hold no gradients without scales."""
     return tensor.bfloat16() if tensor.itemsize == 1 else tensor
 
 
-def _operand_gradients(gradient: Any, a: Any, b: Any, alpha: float = 1.0) -> tuple[Any, Any]:
+def _operand_gradients(
+    gradient: Array, a: Array, b: Array, alpha: float = 1.0
+) -> tuple[Array, Array]:
     """The gradients of A and B in ``alpha · A · B``, of those that require one."""
     grad_a = grad_b = None
     needs_a, needs_b = a.requires_grad, b.requires_grad
@@ -106,12 +102,12 @@ def _operand_gradients(gradient: Any, a: Any, b: Any, alpha: float = 1.0) -> tup
     return grad_a, grad_b
 
 
-def _matmul_backward(gradient: Any, _: Any, a: Any, b: Any) -> Any:
+def _matmul_backward(gradient: Array, _: object, a: Array, b: Array) -> Array:
     return _operand_gradients(gradient, a, b)
 
 
 @differentiable(_like, _matmul_backward, autocast=NARROW, rows={"a": 2, "b": 2}, flops=_flops)
-def matmul(a: Any, b: Any, out: Any = None) -> Any:
+def matmul(a: Array, b: Array, out: Array = None) -> Array:
     """Matrix multiplication, also of stacks of matrices: ``a @ b``.
 
     Args:
@@ -137,28 +133,28 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def _like_gemm(
-    a: Any,
-    b: Any,
-    bias: Any = None,
+    a: Array,
+    b: Array,
+    bias: Array = None,
     activation: Any = None,
-    residual: Any = None,
+    residual: Array = None,
     alpha: float = 1.0,
     beta: float = 1.0,
     dtype: str | None = None,
-) -> Any:
+) -> Array:
     return _like(a, b, dtype)
 
 
 def _accept_gemm(
-    a: Any,
-    b: Any,
-    bias: Any = None,
+    a: Array,
+    b: Array,
+    bias: Array = None,
     activation: Any = None,
-    residual: Any = None,
-    alpha: Any = 1.0,
-    beta: Any = 1.0,
-    dtype: Any = None,
-) -> tuple[Any, ...]:
+    residual: Array = None,
+    alpha: Number = 1.0,
+    beta: Number = 1.0,
+    dtype: ElementType = None,
+) -> Arguments:
     """The arguments of torch's operator."""
     activation, dtype = activation_text(activation), _type_name(dtype)
     a, alpha = _scaled_operand(a, alpha, "alpha")
@@ -168,17 +164,17 @@ def _accept_gemm(
 
 
 def _gemm_backward(
-    gradient: Any,
-    _: Any,
-    a: Any,
-    b: Any,
-    bias: Any,
+    gradient: Array,
+    _: object,
+    a: Array,
+    b: Array,
+    bias: Array,
     activation: str | None,
-    residual: Any,
+    residual: Array,
     alpha: float,
     beta: float,
-    __: Any,
-) -> Any:
+    __: object,
+) -> Array:
     grad_bias = grad_residual = None
     if residual is not None:
         grad_residual = Residual.backward(gradient, residual, beta)
@@ -191,19 +187,19 @@ def _gemm_backward(
     return *grads, grad_bias, None, grad_residual, None, None, None
 
 
-def _like_gradient(gradient: Any, *_: Any) -> Any:
+def _like_gradient(gradient: Array, *_: object) -> Array:
     return gradient.new_empty(gradient.shape)
 
 
 def _activation_backward_by_torch(
-    gradient: Any,
-    a: Any,
-    b: Any,
+    gradient: Array,
+    a: Array,
+    b: Array,
     activation: str,
-    bias: Any,
+    bias: Array,
     alpha: float,
-    offsets: Any,
-) -> Any:
+    offsets: Array,
+) -> Array:
     wide = accumulator_type(a)
     if offsets is None:
         acc = gemm(a, b, bias, alpha=alpha, dtype=wide)
@@ -213,7 +209,7 @@ def _activation_backward_by_torch(
     return found.to(gradient.dtype)
 
 
-def _activation_backward_flops(_: Any, __: Any, a: Any, b: Any, *others: Any) -> int:
+def _activation_backward_flops(_: object, __: object, a: Array, b: Array, *others: Array) -> int:
     return _flops(_, a, b) if others[-1] is None else _flops(_, a, b[0])
 
 
@@ -223,14 +219,14 @@ def _activation_backward_flops(_: Any, __: Any, a: Any, b: Any, *others: Any) ->
     flops=_activation_backward_flops,
 )
 def _activation_backward(
-    gradient: Any,
-    a: Any,
-    b: Any,
+    gradient: Array,
+    a: Array,
+    b: Array,
     activation: str,
-    bias: Any = None,
+    bias: Array = None,
     alpha: float = 1.0,
-    offsets: Any = None,
-) -> Any:
+    offsets: Array = None,
+) -> Array:
     """The gradient of ``alpha · A · B + bias`` from that of its activation; computes the sums again."""
     epilogue = gradient_epilogue(gradient, activation, bias, alpha)
     out = output_like(describe(gradient, "gradient"))
@@ -248,16 +244,16 @@ def _activation_backward(
 )
 @cached_dispatch
 def gemm(
-    a: Any,
-    b: Any,
-    bias: Any = None,
+    a: Array,
+    b: Array,
+    bias: Array = None,
     activation: Activation = None,
-    residual: Any = None,
+    residual: Array = None,
     alpha: float = 1.0,
     beta: float = 1.0,
     dtype: ElementType = None,
-    out: Any = None,
-) -> Any:
+    out: Array = None,
+) -> Array:
     """GEMM with a fused epilogue: ``activation(alpha · a @ b + bias) + beta · residual``, rounded once.
 
     Args:
@@ -292,47 +288,47 @@ def gemm(
 
 
 def _like_grouped(
-    a: Any,
-    b: Any,
-    offsets: Any,
-    bias: Any = None,
+    a: Array,
+    b: Array,
+    offsets: Array,
+    bias: Array = None,
     activation: Any = None,
     alpha: float = 1.0,
     dtype: str | None = None,
-) -> Any:
+) -> Array:
     return _like(a, b[0], dtype)
 
 
 def _accept_grouped(
-    a: Any,
-    b: Any,
-    offsets: Any,
-    bias: Any = None,
+    a: Array,
+    b: Array,
+    offsets: Array,
+    bias: Array = None,
     activation: Any = None,
-    alpha: Any = 1.0,
-    dtype: Any = None,
-) -> tuple[Any, ...]:
+    alpha: Number = 1.0,
+    dtype: ElementType = None,
+) -> Arguments:
     """The arguments of torch's operator."""
     activation, dtype = activation_text(activation), _type_name(dtype)
     a, alpha = _scaled_operand(a, alpha, "alpha")
     return a, b, offsets, bias, activation, alpha, dtype
 
 
-def _grouped_flops(_: Any, a: Any, b: Any, *__: Any) -> int:
+def _grouped_flops(_: object, a: Array, b: Array, *__: object) -> int:
     return _flops(_, a, b[0])
 
 
 def _grouped_backward(
-    gradient: Any,
-    _: Any,
-    a: Any,
-    b: Any,
-    offsets: Any,
-    bias: Any,
+    gradient: Array,
+    _: object,
+    a: Array,
+    b: Array,
+    offsets: Array,
+    bias: Array,
     activation: str | None,
     alpha: float,
-    __: Any,
-) -> Any:
+    __: object,
+) -> Array:
     gradient = widest(gradient, a)
     if activation is not None:
         gradient = _activation_backward(gradient, a, b, activation, bias, alpha, offsets)
@@ -352,29 +348,29 @@ def _grouped_backward(
 
 
 def _like_grouped_k(
-    a: Any, b: Any, offsets: Any, alpha: float = 1.0, dtype: str | None = None
-) -> Any:
+    a: Array, b: Array, offsets: Array, alpha: float = 1.0, dtype: str | None = None
+) -> Array:
     one = _like(a.mT, b, dtype)
     return one.new_empty((offsets.shape[0] - 1, *one.shape))
 
 
 def _grouped_k_backward(
-    gradient: Any, _: Any, a: Any, b: Any, offsets: Any, alpha: float, __: Any
-) -> Any:
+    gradient: Array, _: object, a: Array, b: Array, offsets: Array, alpha: float, __: object
+) -> Array:
     a, b = _wide_operand(a), _wide_operand(b)
     gradient = gradient.to(a.dtype)
     grad_a = grouped_gemm(b, gradient.mT, offsets, alpha=alpha)
     return grad_a, grouped_gemm(a, gradient, offsets, alpha=alpha), None, None, None
 
 
-def _grouped_k_flops(_: Any, a: Any, b: Any, *__: Any) -> int:
+def _grouped_k_flops(_: object, a: Array, b: Array, *__: object) -> int:
     return 2 * a.shape[0] * a.shape[1] * b.shape[1]
 
 
 @differentiable(_like_grouped_k, _grouped_k_backward, flops=_grouped_k_flops)
 def _gemm_grouped_k(
-    a: Any, b: Any, offsets: Any, alpha: float = 1.0, dtype: ElementType = None
-) -> Any:
+    a: Array, b: Array, offsets: Array, alpha: float = 1.0, dtype: ElementType = None
+) -> Array:
     """``alpha · a[rows].T @ b[rows]`` for the rows of each group: groups along K."""
     left, right = operand(a.mT, "a"), operand(b, "b")
     shape = describe(offsets, "offsets").shape[0] - 1, left.shape[0], right.shape[1]
@@ -387,15 +383,15 @@ def _gemm_grouped_k(
 )
 @cached_dispatch
 def grouped_gemm(
-    a: Any,
-    b: Any,
-    offsets: Any,
-    bias: Any = None,
+    a: Array,
+    b: Array,
+    offsets: Array,
+    bias: Array = None,
     activation: Activation = None,
     alpha: float = 1.0,
     dtype: ElementType = None,
-    out: Any = None,
-) -> Any:
+    out: Array = None,
+) -> Array:
     """GEMM by groups of rows: in a mixture of experts, tokens times the weight of their expert.
 
     Row i of group g is ``activation(alpha · a[i] @ b[g] + bias[g])``. Rows outside of all groups, before the first
@@ -433,43 +429,43 @@ def grouped_gemm(
 
 
 def _like_scaled(
-    a: Any,
-    b: Any,
-    scale_a: Any,
-    scale_b: Any,
-    bias: Any = None,
+    a: Array,
+    b: Array,
+    scale_a: Array,
+    scale_b: Array,
+    bias: Array = None,
     activation: Any = None,
-    residual: Any = None,
+    residual: Array = None,
     dtype: str | None = None,
-) -> Any:
+) -> Array:
     return _like(a, b, dtype)
 
 
 def _accept_scaled(
-    a: Any,
-    b: Any,
-    scale_a: Any,
-    scale_b: Any,
-    bias: Any = None,
+    a: Array,
+    b: Array,
+    scale_a: Array,
+    scale_b: Array,
+    bias: Array = None,
     activation: Any = None,
-    residual: Any = None,
-    dtype: Any = None,
-) -> tuple[Any, ...]:
+    residual: Array = None,
+    dtype: ElementType = None,
+) -> Arguments:
     """The arguments of torch's operator."""
     rest = bias, activation_text(activation), residual, _type_name(dtype)
     return a, b, scale_a, scale_b, *rest
 
 
 def _scaled_by_torch(
-    a: Any,
-    b: Any,
-    scale_a: Any,
-    scale_b: Any,
-    bias: Any,
+    a: Array,
+    b: Array,
+    scale_a: Array,
+    scale_b: Array,
+    bias: Array,
     activation: str | None,
-    residual: Any,
+    residual: Array,
     dtype: str | None,
-) -> Any:
+) -> Array:
     left = a * scale_a.repeat_interleave(SCALE_BLOCK, -1)[..., : a.shape[-1]]
     rows = scale_b.repeat_interleave(SCALE_BLOCK, -2)[..., : b.shape[-2], :]
     total = left @ (b * rows.repeat_interleave(SCALE_BLOCK, -1)[..., : b.shape[-1]])
@@ -480,7 +476,7 @@ def _scaled_by_torch(
     return total if residual is None else total + residual
 
 
-def _scaled_backward(gradient: Any, found: Any, a: Any, b: Any, *others: Any) -> Any:
+def _scaled_backward(gradient: Array, found: Array, a: Array, b: Array, *others: Array) -> Array:
     """In f32: 8-bit floats would not hold the gradients."""
     return composite_backward(_scaled_by_torch)(gradient, found, a.float(), b.float(), *others)
 
@@ -488,16 +484,16 @@ def _scaled_backward(gradient: Any, found: Any, a: Any, b: Any, *others: Any) ->
 @differentiable(_like_scaled, _scaled_backward, _accept_scaled, flops=_flops)
 @cached_dispatch
 def scaled_gemm(
-    a: Any,
-    b: Any,
-    scale_a: Any,
-    scale_b: Any,
-    bias: Any = None,
+    a: Array,
+    b: Array,
+    scale_a: Array,
+    scale_b: Array,
+    bias: Array = None,
     activation: Activation = None,
-    residual: Any = None,
+    residual: Array = None,
     dtype: ElementType = None,
-    out: Any = None,
-) -> Any:
+    out: Array = None,
+) -> Array:
     """GEMM of 8-bit floats with block scales: ``activation(A @ B + bias) + residual``.
 
     A is `a` with a scale for each 1 x 128 elements, B is `b` with a scale for each 128 x 128 elements (DeepSeek-V3's

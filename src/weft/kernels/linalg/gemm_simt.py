@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
+from weft.kernels.annotations import Bool, Int, Number, Numbers, Shape
 from weft.kernels.device.row import sum_type
 from weft.kernels.linalg.epilogue import IDENTITY, Epilogue
 from weft.kernels.linalg.operands import UNSCALED, Scales
@@ -96,7 +97,7 @@ def gemm_kernel(
     a_places = load_places(config.bm, config, k_major[0])
     b_places = load_places(config.bn, config, k_major[1])
 
-    def load(first: Any) -> Any:
+    def load(first: Int) -> Any:
         """This thread's elements of both tiles; zeros out of bounds."""
         found: list[Any] = []
         for step, row in a_places:
@@ -115,7 +116,7 @@ def gemm_kernel(
             found.append(value)
         return found
 
-    def store_shared(values: Any) -> None:
+    def store_shared(values: Numbers) -> None:
         own = iter(values)
         for place in a_places:
             a_tile[place] = wide(next(own))
@@ -139,7 +140,7 @@ def gemm_kernel(
     store(acc, c, coord, rows, columns, epilogue)
 
 
-def load_places(side: Any, config: SimtConfig, k_major: Any) -> Any:
+def load_places(side: Int, config: SimtConfig, k_major: Bool) -> Numbers:
     """The positions of a thread's elements in a tile, along K and along the other side."""
     places: list[Any] = []
     for i in weft.static_range(side * config.bk // config.threads):
@@ -148,14 +149,20 @@ def load_places(side: Any, config: SimtConfig, k_major: Any) -> Any:
     return places
 
 
-def thread_places(number: Any, side: Any, count: Any, vector: Any) -> Any:
+def thread_places(number: Int, side: Int, count: Int, vector: Int) -> Numbers:
     """The rows or columns of a thread: vectors, strided by those of all threads."""
     stride = vector * (side // count)
     return [stride * (i // vector) + vector * number + i % vector for i in weft.static_range(count)]
 
 
 def outer_product(
-    acc: Any, a_tile: Any, b_tile: Any, step: Any, rows: Any, columns: Any, config: SimtConfig
+    acc: Number,
+    a_tile: weft.Tensor,
+    b_tile: weft.Tensor,
+    step: Int,
+    rows: Numbers,
+    columns: Numbers,
+    config: SimtConfig,
 ) -> None:
     """Multiply-accumulate a step's rows and columns into a thread's accumulators."""
     x = load_shared(a_tile, step, rows, config.vector)
@@ -165,7 +172,7 @@ def outer_product(
             acc[i * config.tn + j] += x[i] * y[j]
 
 
-def load_shared(tile: Any, step: Any, places: Any, vector: Any) -> Any:
+def load_shared(tile: weft.Tensor, step: Int, places: Numbers, vector: Int) -> Numbers:
     """A thread's elements of a step."""
     if vector == 1:
         return [tile[step, at] for at in places]
@@ -175,7 +182,14 @@ def load_shared(tile: Any, step: Any, places: Any, vector: Any) -> Any:
     return found
 
 
-def store(acc: Any, c: Any, coord: TileCoord, rows: Any, columns: Any, epilogue: Epilogue) -> None:
+def store(
+    acc: Number,
+    c: weft.Tensor,
+    coord: TileCoord,
+    rows: Numbers,
+    columns: Numbers,
+    epilogue: Epilogue,
+) -> None:
     """Stores a thread's elements of C."""
     end = c.shape[-2] if coord.row_end is None else coord.row_end
     for i, row in enumerate(rows):
@@ -253,7 +267,7 @@ def gemm_f32_kernel(
     first, end = k_bounds(coord, a.shape[-1 if a_k_major else -2], split)
     m, n = a.shape[-2 if a_k_major else -1], b.shape[-2 if b_k_major else -1]
 
-    def load_stage(step: Any, stage: Any) -> None:
+    def load_stage(step: Int, stage: Int) -> None:
         k = first + config.bk * step
         load_tile(a_ring[stage], a, batch_a, coord.row, k, (m, end), a_k_major, vector)
         load_tile(b_ring[stage], b, batch_b, coord.column, k, (n, end), b_k_major, vector)
@@ -279,7 +293,14 @@ def gemm_f32_kernel(
 
 
 def load_tile(
-    tile: Any, source: Any, batch: Any, side: Any, k: Any, ends: Any, k_major: Any, vector: Any
+    tile: weft.Tensor,
+    source: weft.Tensor,
+    batch: Shape,
+    side: Int,
+    k: Int,
+    ends: Shape,
+    k_major: Bool,
+    vector: Int,
 ) -> None:
     """Loads this thread's elements of a tile; zeros out of bounds.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import weft
+from weft.kernels.annotations import ElementType, Int, Shape
 from weft.kernels.linalg.epilogue import IDENTITY, Epilogue
 from weft.kernels.linalg.scheduler import (
     grid_size,
@@ -59,7 +60,7 @@ def gemm_kernel(
     first, end = k_bounds(coord, a.shape[-1 if a_k_major else -2], split)
     warp_row, warp_column = divmod(weft.warp_id(), BN // WARP_N)
 
-    def load_stage(step: Any, stage: Any) -> None:
+    def load_stage(step: Int, stage: Int) -> None:
         k = first + BK * step
         with p.range("copy"):
             for ring, source, batch, side, k_major in (
@@ -100,7 +101,7 @@ def gemm_kernel(
         acc.store(coord.slice_c(c), (row, column))
 
 
-def stages_of(dtype: Any, side: int, k_major: bool) -> Any:
+def stages_of(dtype: ElementType, side: int, k_major: bool) -> weft.Tensor:
     """Shared memory for the stages of an operand, in its layout."""
     if k_major:
         return weft.shared((STAGES, side, BK), dtype, swizzle=64)
@@ -108,7 +109,13 @@ def stages_of(dtype: Any, side: int, k_major: bool) -> Any:
 
 
 def load_tile(
-    tile: Any, source: Any, batch: Any, row: Any, column: Any, ends: Any, asynchronous: bool
+    tile: weft.Tensor,
+    source: weft.Tensor,
+    batch: Shape,
+    row: Int,
+    column: Int,
+    ends: Shape,
+    asynchronous: bool,
 ) -> None:
     """Loads this thread's vectors of a tile; zeros from `ends` of rows and columns on."""
     rows, columns = tile.shape

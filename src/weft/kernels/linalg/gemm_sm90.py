@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
+from weft.kernels.annotations import Bool, Int, Number, Numbers, Shape
 from weft.kernels.linalg.epilogue import IDENTITY, Epilogue
 from weft.kernels.linalg.gemm_config_sm90 import DEFAULT, ROW_BYTES, GemmConfig
 from weft.kernels.linalg.operands import SCALE_BLOCK, UNSCALED, Scales
@@ -113,13 +114,13 @@ def gemm_kernel(
         weft.sync_cluster()  # other blocks still multicast to this one and arrive at its barriers
 
 
-def block_tiles(tiles: Any, config: GemmConfig, split: Split) -> Any:
+def block_tiles(tiles: Shape, config: GemmConfig, split: Split) -> Numbers:
     """The indices of the tiles of this block; of the first one in a cluster."""
     first, step = weft.block_idx.x // config.cluster, weft.grid_dim.x // config.cluster
     return range(first, num_tiles(tiles, split), step)
 
 
-def block_coord(tile: Any, tiles: Any, config: GemmConfig, split: Split) -> TileCoord:
+def block_coord(tile: Int, tiles: Shape, config: GemmConfig, split: Split) -> TileCoord:
     """The position of this block's tile."""
     coord = tile_coord(tile, tiles, (config.cluster_m * config.bm, config.bn), split)
     if config.cluster_m == 1:
@@ -127,7 +128,7 @@ def block_coord(tile: Any, tiles: Any, config: GemmConfig, split: Split) -> Tile
     return coord._replace(row=coord.row + config.bm * weft.cluster_rank())
 
 
-def block_k_bounds(coord: TileCoord, k: Any, bk: Any, config: GemmConfig, split: Split) -> Any:
+def block_k_bounds(coord: TileCoord, k: Int, bk: Int, config: GemmConfig, split: Split) -> Numbers:
     """The range of K that this block sums; of scaled operands pairs of steps, the last maybe beyond the end."""
     step = 2 * bk if config.scaled else bk
     if config.cluster_k == 1:
@@ -139,7 +140,7 @@ def block_k_bounds(coord: TileCoord, k: Any, bk: Any, config: GemmConfig, split:
     return first, first + step * weft.ceil_div(end - first, step) if config.scaled else end
 
 
-def k_steps(bounds: Any, bk: Any, config: GemmConfig, split: Split) -> Any:
+def k_steps(bounds: Numbers, bk: Int, config: GemmConfig, split: Split) -> Numbers:
     """The first k of each step; one step, of zeros, where a group or a split is empty."""
     first, end = bounds
     may_be_empty = split.offsets is not None or config.cluster_k > 1
@@ -147,7 +148,14 @@ def k_steps(bounds: Any, bk: Any, config: GemmConfig, split: Split) -> Any:
 
 
 def load_tiles(
-    a: Any, b: Any, ring: Ring, tiles: Any, k: Any, config: GemmConfig, split: Split, p: Any
+    a: weft.Tensor,
+    b: weft.Tensor,
+    ring: Ring,
+    tiles: Shape,
+    k: Int,
+    config: GemmConfig,
+    split: Split,
+    p: Any,
 ) -> None:
     """The producer thread: loads tiles of A and B into free stages."""
     bk = ROW_BYTES // ring.a.dtype.itemsize
@@ -167,7 +175,9 @@ def load_tiles(
             stage = stage.next()
 
 
-def load_b(b: Any, batch: Any, at: Any, ring: Ring, stage: Any, config: GemmConfig) -> None:
+def load_b(
+    b: weft.Tensor, batch: Shape, at: Int, ring: Ring, stage: Int, config: GemmConfig
+) -> None:
     """Loads a tile of B; in a multicast cluster, this block's share of it into every block."""
     if config.cluster_m == 1:
         weft.tma.load(b, (*batch, *at), ring.b[stage], ring.full[stage])
@@ -180,7 +190,7 @@ def load_b(b: Any, batch: Any, at: Any, ring: Ring, stage: Any, config: GemmConf
 
 
 def mainloop(
-    ring: Ring, stage: Any, consumer: Any, bounds: Any, config: GemmConfig, split: Split, p: Any
+    ring: Ring, stage: Int, consumer: Int, bounds: Numbers, config: GemmConfig, split: Split, p: Any
 ) -> Any:
     """A consumer's accumulator of a tile, and the next stage."""
     bk = ROW_BYTES // ring.a.dtype.itemsize
@@ -209,7 +219,7 @@ def mainloop(
     return acc, stage
 
 
-def release(ring: Ring, stage: Any, config: GemmConfig) -> None:
+def release(ring: Ring, stage: Int, config: GemmConfig) -> None:
     """Frees a stage for the producers of all blocks that load into it."""
     if config.cluster_m == 1:
         ring.empty[stage].release()
@@ -217,7 +227,7 @@ def release(ring: Ring, stage: Any, config: GemmConfig) -> None:
         ring.empty[stage].release(ranks=range(config.cluster_m))
 
 
-def zero_beyond(ring: Ring, stage: Any, consumer: Any, length: Any) -> None:
+def zero_beyond(ring: Ring, stage: Int, consumer: Int, length: Int) -> None:
     """Zeros the rows of a stage's tiles from `length` on, which belong to the next group along K."""
     bk = ring.a.shape[1]
     if length < bk:
@@ -246,7 +256,9 @@ def partial_sums(config: GemmConfig) -> Any:
     return PartialSums(weft.shared(shape, weft.f32), weft.mbarrier(1, arrivals=1))
 
 
-def reduce_partials(acc: Any, column: Any, partials: Any, consumer: Any, config: GemmConfig) -> Any:
+def reduce_partials(
+    acc: Number, column: Int, partials: weft.Tensor, consumer: Int, config: GemmConfig
+) -> Any:
     """The sums over the whole of K and their first column: of the tile, or of this reducer's share of its columns.
 
     Each block of a cluster sends its partial sums to the reducers, which add them up in the order of K. Columns of a
@@ -267,7 +279,7 @@ def reduce_partials(acc: Any, column: Any, partials: Any, consumer: Any, config:
             weft.st_async(partials.values, place, four, partials.arrived[0], reducer)
     partials.arrived[0].wait(0)
 
-    def total_of(_: Any, row: Any, column: Any) -> Any:
+    def total_of(_: object, row: Int, column: Int) -> Any:
         # A thread holds two adjacent elements of two rows in every eight columns.
         at = consumer, column // 8, thread, row % 16 // 8 * 2 + column % 2
         total = partials.values[(0, *at)]
@@ -280,7 +292,7 @@ def reduce_partials(acc: Any, column: Any, partials: Any, consumer: Any, config:
 
 
 def load_scales(
-    scales: Scales, ring: Ring, tiles: Any, k: Any, config: GemmConfig, split: Split
+    scales: Scales, ring: Ring, tiles: Shape, k: Int, config: GemmConfig, split: Split
 ) -> None:
     """A producer warp: loads the scales of each stage's rows."""
     stage, lane = weft.PipelineState(ring.a.shape[0], producer=True), weft.lane_id()
@@ -297,20 +309,22 @@ def load_scales(
             stage = stage.next()
 
 
-def scaled_mainloop(ring: Ring, stage: Any, consumer: Any, bounds: Any, config: GemmConfig) -> Any:
+def scaled_mainloop(
+    ring: Ring, stage: Int, consumer: Int, bounds: Numbers, config: GemmConfig
+) -> Any:
     """`mainloop` for scaled K-major operands: sums over blocks of K are scaled and added in f32.
 
     While the sum of one block is added, that of the next is in flight.
     """
     first, end = bounds
 
-    def issue(stage: Any) -> Any:
+    def issue(stage: Int) -> Any:
         ring.full[stage].wait()
         left = ring.a[stage].tile((64, SCALE_BLOCK), (consumer, 0))
         return weft.wgmma.mma(left, ring.b[stage].T)
 
-    def add(total: Any, part: Any, stage: Any) -> Any:
-        def scale_of(row: Any) -> Any:
+    def add(total: Number, part: Number, stage: Int) -> Number:
+        def scale_of(row: Int) -> Any:
             return ring.scales[stage, 64 * consumer + row]
 
         scale = part.rows(scale_of)
@@ -333,17 +347,24 @@ def scaled_mainloop(ring: Ring, stage: Any, consumer: Any, bounds: Any, config: 
     return add(total, weft.wgmma.wait(other, pending=0), stage), stage.next()
 
 
-def zero(_: Any) -> Any:
+def zero(_: object) -> Any:
     """An empty sum."""
     return 0.0
 
 
-def add_scaled(total: Any, x: Any, scale: Any) -> Any:
+def add_scaled(total: Number, x: Number, scale: Number) -> Any:
     """Adds a scaled number."""
     return total + x * scale
 
 
-def store_part(part: Any, c: Any, place: Any, buffer: Any, leader: Any, pending: Any) -> None:
+def store_part(
+    part: weft.Fragment,
+    c: weft.Tensor,
+    place: Shape,
+    buffer: weft.Tensor,
+    leader: Bool,
+    pending: Bool,
+) -> None:
     """Stores a part of C by TMA, through one of its warpgroup's two buffers."""
     if leader:
         weft.tma.wait(pending=pending, read=True)  # the buffer's last store has been read

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
+from weft.kernels.annotations import Array, Int, Number
 from weft.kernels.host.arrays import ArrayInfo, describe
 from weft.kernels.host.dispatch_cache import View
 
@@ -75,7 +76,7 @@ def layout_of(operand: ArrayInfo, views: list[View]) -> Layout:
     return Layout(array, is_transposed, column_stride == 1, is_aligned, is_vectorized)
 
 
-def transposed(array: Any) -> Any:
+def transposed(array: Array) -> Array:
     """A view with the last two dimensions exchanged; None where the library has none."""
     for name in ("swapaxes", "transpose"):  # of NumPy and CuPy, of torch
         method = getattr(array, name, None)
@@ -106,19 +107,19 @@ class Scales(NamedTuple):
     a: weft.Tensor | None = None
     b: weft.Tensor | None = None
 
-    def of_a(self, coord: Any, row: Any, k: Any) -> Any:
+    def of_a(self, coord: Any, row: Int, k: Int) -> Number:
         """The scale of an element of A; traced in kernels."""
         a: Any = self.a
         batch = coord.batch if a.ndim > 2 else ()
         return a[(*batch, row, k // SCALE_BLOCK)]
 
-    def of_b(self, coord: Any, k: Any, column: Any) -> Any:
+    def of_b(self, coord: Any, k: Int, column: Int) -> Number:
         """The scale of an element of B; traced in kernels."""
         b: Any = self.b
         batch = coord.batch if b.ndim > 2 else ()
         return b[(*batch, k // SCALE_BLOCK, column // SCALE_BLOCK)]
 
-    def of_rows(self, coord: Any, k: Any) -> Any:
+    def of_rows(self, coord: Any, k: Int) -> Any:
         """A function of a row of a tile: the scale of its sum over a block of K, 0 beyond the end of K.
 
         Traced in kernels.
@@ -128,7 +129,7 @@ class Scales(NamedTuple):
         inside, k = k < SCALE_BLOCK * blocks, min(k, SCALE_BLOCK * blocks - 1)
         scale_b = self.of_b(coord, k, coord.column)
 
-        def of_row(i: Any) -> Any:
+        def of_row(i: Int) -> Any:
             scale = self.of_a(coord, min(coord.row + i, last_row), k) * scale_b
             return scale if inside else 0.0
 

@@ -7,16 +7,14 @@ In: arrays of any library, as users pass them to `gemm`, `grouped_gemm` and `sca
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import weft
 from weft.errors import brief
+from weft.kernels.annotations import Array, ElementType, Number
 from weft.kernels.host.arrays import ArrayInfo, describe, element_type, output
 from weft.kernels.linalg.epilogue import IDENTITY, Activation, Epilogue, epilogue_of
 from weft.kernels.linalg.operands import SCALE_BLOCK, UNSCALED, Scales, operand
-
-if TYPE_CHECKING:
-    from weft.kernels.host.autograd import ElementType
 
 
 class GemmProblem(NamedTuple):
@@ -40,17 +38,17 @@ class GemmProblem(NamedTuple):
 
 
 def gemm_problem(
-    a: Any,
-    b: Any,
-    bias: Any = None,
+    a: Array,
+    b: Array,
+    bias: Array = None,
     activation: Activation = None,
-    residual: Any = None,
-    alpha: Any = 1.0,
-    beta: Any = 1.0,
+    residual: Array = None,
+    alpha: Number = 1.0,
+    beta: Number = 1.0,
     dtype: ElementType = None,
-    out: Any = None,
+    out: Array = None,
     *,
-    offsets: Any = None,
+    offsets: Array = None,
     scales: Scales = UNSCALED,
 ) -> GemmProblem:
     """Validates a problem, and allocates its result unless `out` is given; parameters as in the public functions.
@@ -129,7 +127,7 @@ def _expect(
         raise ValueError(f"{name} is on {found.device}, expected {like.device}")
 
 
-def result_type(left: ArrayInfo, dtype: ElementType, out: Any) -> tuple[weft.DType, str]:
+def result_type(left: ArrayInfo, dtype: ElementType, out: Array) -> tuple[weft.DType, str]:
     """The element type of a result, and its name in array libraries."""
     if dtype is not None:
         return named_type(dtype)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
+from weft.kernels.annotations import Int, Numbers, Shape
 from weft.kernels.device.row import index_of
 from weft.kernels.linalg.split_k import GROUP, NO_SPLIT, ROW, ROW_END, Split, group_bounds
 
@@ -32,14 +33,14 @@ class TileCoord(NamedTuple):
     column: Any
     row_end: Any = None
 
-    def slice_c(self, c: Any) -> Any:
+    def slice_c(self, c: weft.Tensor) -> weft.Tensor:
         """The matrix of C that the tile belongs to, cut off at the end of its group."""
         if self.row_end is not None:
             return c[: self.row_end]
         return c[self.c_batch] if self.c_batch else c
 
 
-def tile_counts(c: Any, tile_shape: Any, split: Split = NO_SPLIT) -> Any:
+def tile_counts(c: weft.Tensor, tile_shape: Shape, split: Split = NO_SPLIT) -> Shape:
     """The dimensions of C's stack, then the number of tiles along m (an upper bound with groups) and n.
 
     Traced in host functions.
@@ -51,7 +52,7 @@ def tile_counts(c: Any, tile_shape: Any, split: Split = NO_SPLIT) -> Any:
     return (*c.shape[:-2], m_tiles, weft.ceil_div(c.shape[-1], tile_shape[1]))
 
 
-def grid_size(tiles: Any) -> Any:
+def grid_size(tiles: Shape) -> Int:
     """The number of blocks for `tile_counts`, an i64, at least 1: no grid is empty. Traced in host functions."""
     count = weft.i64(1)
     for size in tiles:
@@ -59,7 +60,7 @@ def grid_size(tiles: Any) -> Any:
     return max(count, 1)
 
 
-def num_tiles(tiles: Any, split: Split = NO_SPLIT) -> Any:
+def num_tiles(tiles: Shape, split: Split = NO_SPLIT) -> Int:
     """The number of tiles that have work."""
     *stack, m_tiles, n_tiles = tiles
     if split.row_tiles is not None:
@@ -69,7 +70,7 @@ def num_tiles(tiles: Any, split: Split = NO_SPLIT) -> Any:
     return m_tiles * n_tiles
 
 
-def tile_coord(tile: Any, tiles: Any, tile_shape: Any, split: Split = NO_SPLIT) -> TileCoord:
+def tile_coord(tile: Int, tiles: Shape, tile_shape: Shape, split: Split = NO_SPLIT) -> TileCoord:
     """The position of a tile.
 
     Args:
@@ -95,7 +96,7 @@ def tile_coord(tile: Any, tiles: Any, tile_shape: Any, split: Split = NO_SPLIT) 
     return TileCoord(batch, c_batch, tile_shape[0] * row, column)
 
 
-def k_bounds(coord: TileCoord, k: Any, split: Split) -> Any:
+def k_bounds(coord: TileCoord, k: Int, split: Split) -> Numbers:
     """The range of K that is summed for a tile."""
     if split.k_per_split is not None:
         first = split.k_per_split * coord.c_batch[0]

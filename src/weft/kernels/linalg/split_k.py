@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
+from weft.kernels.annotations import ElementType, Int, Numbers
 from weft.kernels.device.row import aligned, index_of, row_count, sum_type
 from weft.kernels.linalg.epilogue import Epilogue
 
@@ -61,7 +62,13 @@ def num_splits_for(tiles: int, k: int, blocks: int, min_k: int, max_splits: int)
 
 
 def split_work(
-    c: Any, dtype: Any, k: Any, bk: Any, bm: Any, num_splits: Any, offsets: Any
+    c: weft.Tensor,
+    dtype: ElementType,
+    k: Int,
+    bk: Int,
+    bm: Int,
+    num_splits: Int,
+    offsets: weft.Tensor,
 ) -> tuple[Any, Split]:
     """The array that the GEMM kernel writes, and the split; traced in host functions.
 
@@ -90,12 +97,12 @@ def split_work(
     return c, Split(row_tiles=row_tiles)
 
 
-def clamped(offset: Any, count: Any) -> Any:
+def clamped(offset: Int, count: Int) -> Int:
     """An offset, limited to an array of `count` rows."""
     return max(min(weft.i32(offset), count), 0)
 
 
-def group_bounds(offsets: Any, group: Any, count: Any) -> Any:
+def group_bounds(offsets: weft.Tensor, group: Int, count: Int) -> Numbers:
     """The start and end of a group, limited to `count` on a GPU; the CPU asserts that they are in order."""
     begin, end = offsets[group], offsets[group + 1]
     assert 0 <= begin <= end <= count, "offsets decrease, or are out of range"
@@ -120,7 +127,7 @@ def row_tiles_kernel(
                 c[row, column] = c.dtype(0.0)
 
 
-def _list_row_tiles(offsets: Any, row_tiles: Any, count: Any, bm: Any) -> None:
+def _list_row_tiles(offsets: weft.Tensor, row_tiles: weft.Tensor, count: Int, bm: Int) -> None:
     groups, limit, before = offsets.shape[0] - 1, row_tiles.shape[0] - 1, weft.i32(0)
     for first in range(0, groups, THREADS):
         group, begin, end = first + weft.thread_idx.x, weft.i32(0), weft.i32(0)
@@ -139,7 +146,7 @@ def _list_row_tiles(offsets: Any, row_tiles: Any, count: Any, bm: Any) -> None:
         row_tiles[limit, GROUP] = min(before, limit)
 
 
-def reduce_splits(partials: Any, c: Any, epilogue: Epilogue) -> None:
+def reduce_splits(partials: weft.Tensor, c: weft.Tensor, epilogue: Epilogue) -> None:
     """Adds up the partial sums of all splits, then applies the epilogue; traced in host functions."""
     vectors = row_count(c.shape) * weft.ceil_div(
         c.shape[-1], VECTOR_BYTES // partials.dtype.itemsize

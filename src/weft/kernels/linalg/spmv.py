@@ -8,9 +8,10 @@ number of entries of a row, sums a row: y[r] = Σ values[i] · x[indices[i]] for
 from __future__ import annotations
 
 from math import nan
-from typing import Any, Final
+from typing import Final
 
 import weft
+from weft.kernels.annotations import Array
 from weft.kernels.device.row import sum_type
 from weft.kernels.host.arrays import ArrayInfo, describe, output
 from weft.kernels.host.autograd import composite_backward, differentiable, upcast
@@ -64,11 +65,11 @@ def _sparse_matvec(
     sparse_matvec_kernel(indptr, indices, values, x, y, lanes).launch(grid=grid, block=_THREADS)
 
 
-def _like(indptr: Any, indices: Any, values: Any, x: Any) -> Any:
+def _like(indptr: Array, indices: Array, values: Array, x: Array) -> Array:
     return x.new_empty((indptr.shape[0] - 1,))
 
 
-def _by_torch(indptr: Any, indices: Any, values: Any, x: Any) -> Any:
+def _by_torch(indptr: Array, indices: Array, values: Array, x: Array) -> Array:
     rows = indptr.shape[0] - 1
     numbers = indptr.new_ones(rows).cumsum(0) - 1
     owners = numbers.repeat_interleave(indptr.diff().long(), output_size=values.shape[0])
@@ -78,7 +79,9 @@ def _by_torch(indptr: Any, indices: Any, values: Any, x: Any) -> Any:
 
 @differentiable(_like, composite_backward(_by_torch))
 @cached_dispatch
-def sparse_matvec(indptr: Any, indices: Any, values: Any, x: Any, out: Any = None) -> Any:
+def sparse_matvec(
+    indptr: Array, indices: Array, values: Array, x: Array, out: Array = None
+) -> Array:
     """Multiplies a sparse matrix in CSR format (compressed rows) by a vector.
 
     Row r has `values[indptr[r] : indptr[r + 1]]` in the columns `indices[indptr[r] : indptr[r + 1]]`. Sums are in f32,

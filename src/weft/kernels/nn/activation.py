@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import weft
 from weft.errors import brief
+from weft.kernels.annotations import Array, Constant, ElementType, Number
 from weft.kernels.device.row import sum_type
-from weft.kernels.host.arrays import Array, ArrayInfo, Constant, describe, output_like
+from weft.kernels.host.arrays import ArrayInfo, describe, output_like
 from weft.kernels.host.autograd import (
     WIDEST,
     composite_backward,
@@ -38,13 +39,13 @@ _LOG2_TAIL: Final = (
 _FAR: Final = 16.0  # where the polynomial is below -149
 
 
-def _gelu_backward(gradient: Any, _: Any, x: Any, approximate: str) -> Any:
+def _gelu_backward(gradient: Array, _: object, x: Array, approximate: str) -> Array:
     return gelu_backward(gradient, x, approximate), None
 
 
 @differentiable(like_first, _gelu_backward, rows={"x": 1})
 @cached_dispatch
-def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
+def gelu(x: Array, approximate: str = "none", out: Array = None) -> Array:
     """The Gaussian error linear unit of each element: x · Φ(x), where Φ is the normal distribution's integral.
 
     Args:
@@ -70,10 +71,10 @@ def gelu(x: Any, approximate: str = "none", out: Any = None) -> Any:
     return Call(_map, (function, x, out), out)
 
 
-def _gelu_backward_by_torch(gradient: Any, x: Any, approximate: str) -> Any:
+def _gelu_backward_by_torch(gradient: Array, x: Array, approximate: str) -> Array:
     functional: Any = sys.modules["torch"].nn.functional
 
-    def own(x: Any) -> Any:
+    def own(x: Array) -> Array:
         return functional.gelu(upcast(x), approximate=approximate)
 
     return vjp(own, gradient, x)[0]
@@ -83,7 +84,7 @@ def _gelu_backward_by_torch(gradient: Any, x: Any, approximate: str) -> Any:
     like_second, composite_backward(_gelu_backward_by_torch), rows={"gradient": 1, "x": 1}
 )
 @cached_dispatch
-def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = None) -> Any:
+def gelu_backward(gradient: Array, x: Array, approximate: str = "none", out: Array = None) -> Array:
     """The derivative of `gelu`: `gradient` times that of x · Φ(x).
 
     Args:
@@ -111,17 +112,17 @@ def gelu_backward(gradient: Any, x: Any, approximate: str = "none", out: Any = N
     return Call(_map_2, (derivative, gradient, x, out), out)
 
 
-def _like_both(gradient: Any, gate: Any, up: Any) -> Any:
+def _like_both(gradient: Array, gate: Array, up: Array) -> Array:
     return gate.new_empty(gate.shape), up.new_empty(up.shape)
 
 
-def _silu_mul_backward(gradient: Any, _: Any, gate: Any, up: Any) -> Any:
+def _silu_mul_backward(gradient: Array, _: object, gate: Array, up: Array) -> Array:
     return silu_mul_backward(gradient, gate, up)
 
 
 @differentiable(like_first, _silu_mul_backward, autocast=WIDEST, rows={"gate": 1, "up": 1})
 @cached_dispatch
-def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
+def silu_mul(gate: Array, up: Array, out: Array = None) -> Array:
     """The gated unit of a transformer's middle layer: gate / (1 + exp(−gate)) · up.
 
     Args:
@@ -148,10 +149,10 @@ def silu_mul(gate: Any, up: Any, out: Any = None) -> Any:
     return Call(_map_2, (function, gate, up, out), out)
 
 
-def _silu_mul_backward_by_torch(gradient: Any, gate: Any, up: Any) -> Any:
+def _silu_mul_backward_by_torch(gradient: Array, gate: Array, up: Array) -> Array:
     silu: Any = sys.modules["torch"].nn.functional.silu
 
-    def own(gate: Any, up: Any) -> Any:
+    def own(gate: Array, up: Array) -> Array:
         return silu(upcast(gate)) * upcast(up)
 
     return vjp(own, gradient, gate, up)
@@ -163,7 +164,7 @@ def _silu_mul_backward_by_torch(gradient: Any, gate: Any, up: Any) -> Any:
     rows={"gradient": 1, "gate": 1, "up": 1},
 )
 @cached_dispatch
-def silu_mul_backward(gradient: Any, gate: Any, up: Any) -> tuple[Any, Any]:
+def silu_mul_backward(gradient: Array, gate: Array, up: Array) -> tuple[Array, Array]:
     """The derivatives of `silu_mul` by `gate` and by `up`.
 
     Args:
@@ -205,64 +206,64 @@ def check_alike(source: ArrayInfo, array: object, name: str) -> None:
 # Of numbers in f32 or f64; traced in kernels.
 
 
-def relu(x: Any) -> Any:
+def relu(x: Number) -> Number:
     """The number, or 0 if it is negative; NaN stays."""
     return 0.0 if x < 0 else x
 
 
-def relu_backward(gradient: Any, x: Any) -> Any:
+def relu_backward(gradient: Number, x: Number) -> Number:
     """The gradient where the number is positive; 0 elsewhere."""
     return gradient if x > 0 else 0.0
 
 
-def ratio(x: Any, y: Any) -> Any:
+def ratio(x: Number, y: Number) -> Number:
     """x / y, of f32 within 2 units in the last place on a GPU."""
     return weft.math.divide(x, y, approx=x.dtype is weft.f32)
 
 
-def sigmoid(x: Any, is_short: bool = False) -> Any:
+def sigmoid(x: Number, is_short: bool = False) -> Number:
     """1 / (1 + exp(−x)); `is_short`: of 16 bits that were widened, as exact as these are."""
     return ratio(x.dtype(1.0), 1.0 + weft.math.exp(-x, approx=is_short))
 
 
-def silu(x: Any, is_short: bool = False) -> Any:
+def silu(x: Number, is_short: bool = False) -> Number:
     """X times its sigmoid."""
     return ratio(x, 1.0 + weft.math.exp(-x, approx=is_short))
 
 
-def silu_backward(gradient: Any, x: Any) -> Any:
+def silu_backward(gradient: Number, x: Number) -> Number:
     """The gradient times s(1 + x(1 − s)), where s is the sigmoid."""
     share = sigmoid(x)
     return gradient * share * (1.0 + x * (1.0 - share))
 
 
-def gated(gate: Any, up: Any) -> Any:
+def gated(gate: Number, up: Number) -> Number:
     """``silu(gate) · up``."""
     return silu(gate) * up
 
 
-def short_gated(gate: Any, up: Any) -> Any:
+def short_gated(gate: Number, up: Number) -> Number:
     """The same of 16-bit floats."""
     return silu(gate, True) * up
 
 
-def gelu_erf(x: Any) -> Any:
+def gelu_erf(x: Number) -> Number:
     """x · Φ(x)."""
     return 0.5 * x * (1.0 + weft.math.erf(_ROOT_HALF * x))
 
 
-def gelu_tanh(x: Any) -> Any:
+def gelu_tanh(x: Number) -> Number:
     """x · ½(1 + tanh(v)), which is x · sigmoid(2v), without a difference of near numbers."""
     return ratio(x, 1.0 + weft.math.exp(-_twice_v(x)))
 
 
-def gelu_erf_backward(gradient: Any, x: Any) -> Any:
+def gelu_erf_backward(gradient: Number, x: Number) -> Number:
     """The gradient times Φ(x) + x · exp(−x²/2) / √(2π)."""
     grad = 0.5 * (1.0 + weft.math.erf(_ROOT_HALF * x))
     return gradient * (grad + x * weft.math.exp(-0.5 * x * x) * (0.5 * _ROOT_2_OVER_PI))
 
 
-def gelu_tanh_backward(gradient: Any, x: Any) -> Any:
+def gelu_tanh_backward(gradient: Number, x: Number) -> Number:
     """The gradient times s + x · s(1 − s) · 2v′, where s is the sigmoid of 2v."""
     return _tanh_backward(gradient, x, False)
 
@@ -270,13 +271,13 @@ def gelu_tanh_backward(gradient: Any, x: Any) -> Any:
 # Of 16-bit floats, widened to f32: the error function and an exact `exp` would take longer than memory does.
 
 
-def short_gelu_erf(x: Any) -> Any:
+def short_gelu_erf(x: Number) -> Number:
     """max(x, 0) − |x| · Φ(−|x|)."""
     size = min(weft.math.abs(x), _FAR)  # of ∞ times 0 would be NaN
     return relu(x) - size * _tail(size)
 
 
-def short_gelu_erf_backward(gradient: Any, x: Any) -> Any:
+def short_gelu_erf_backward(gradient: Number, x: Number) -> Number:
     """As `gelu_erf_backward`."""
     tail = _tail(min(weft.math.abs(x), _FAR))
     grad = tail if x < 0 else 1.0 - tail
@@ -284,29 +285,29 @@ def short_gelu_erf_backward(gradient: Any, x: Any) -> Any:
     return gradient * (grad + x * density)
 
 
-def short_gelu_tanh(x: Any) -> Any:
+def short_gelu_tanh(x: Number) -> Number:
     """As `gelu_tanh`."""
     return ratio(x, 1.0 + weft.math.exp2(_twice_v(x, -_LOG2_E), approx=True))
 
 
-def short_gelu_tanh_backward(gradient: Any, x: Any) -> Any:
+def short_gelu_tanh_backward(gradient: Number, x: Number) -> Number:
     """As `gelu_tanh_backward`."""
     return _tanh_backward(gradient, x, True)
 
 
-def _twice_v(x: Any, scale: float = 1.0) -> Any:
+def _twice_v(x: Number, scale: float = 1.0) -> Number:
     """2√(2/π) (x + 0.044715 x³), times a constant."""
     scale *= 2.0 * _ROOT_2_OVER_PI
     return x * (scale + scale * _CUBIC * (x * x))
 
 
-def _tanh_backward(gradient: Any, x: Any, is_short: bool) -> Any:
+def _tanh_backward(gradient: Number, x: Number, is_short: bool) -> Number:
     share = sigmoid(_twice_v(x), is_short)
     inner = 2.0 * _ROOT_2_OVER_PI * (1.0 + 3.0 * _CUBIC * x * x)
     return gradient * (share + x * share * (1.0 - share) * inner)
 
 
-def _tail(size: Any) -> Any:
+def _tail(size: Any) -> Array:
     """Φ(−size), from 0 to 9 within 2⁻¹³ in relative terms, and beyond to 0."""
     power = size.dtype(_LOG2_TAIL[0])
     for coefficient in _LOG2_TAIL[1:]:
@@ -326,14 +327,14 @@ _FORMS: Final = {
 }
 
 
-def _form(approximate: str, dtype: weft.DType) -> tuple[Any, Any]:
+def _form(approximate: str, dtype: weft.DType) -> tuple[Array, Array]:
     """The function and its derivative."""
     if approximate not in _FORMS:
         raise ValueError(f"approximate is {brief(approximate)}, expected 'none' or 'tanh'")
     return _FORMS[approximate][is_short_float(dtype)]
 
 
-def is_short_float(dtype: Any) -> bool:
+def is_short_float(dtype: ElementType) -> bool:
     """Whether numbers have so few bits that one instruction for an exponential is as exact."""
     return dtype.bits == 16
 

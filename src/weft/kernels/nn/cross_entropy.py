@@ -12,6 +12,7 @@ import sys
 from typing import Any, Final
 
 import weft
+from weft.kernels.annotations import Array, Constant, ElementType, Int, Int32, Number, Numbers
 from weft.kernels.device.cluster_reduce import cluster_barriers, fold
 from weft.kernels.device.row import (
     elements,
@@ -37,10 +38,7 @@ from weft.kernels.device.row_mapping import (
     row_number,
 )
 from weft.kernels.host.arrays import (
-    Array,
     ArrayInfo,
-    Constant,
-    Int32,
     common_width,
     describe,
     element_type,
@@ -70,18 +68,22 @@ _ITEMS: Final = 8  # elements of a thread's loads, at least
 _THREADS: Final = 256  # of a block, at most
 
 
-def _like_losses(logits: Any, *_: Any) -> Any:
+def _like_losses(logits: Array, *_: object) -> Array:
     made = logits.new_empty(logits.shape[:-1])
     return made if logits.dtype.itemsize == 8 else made.float()
 
 
-def _derivative(gradient: Any, _: Any, logits: Any, target: Any, ignore_index: int) -> Any:
+def _derivative(
+    gradient: Array, _: object, logits: Array, target: Array, ignore_index: int
+) -> Array:
     return cross_entropy_backward(gradient, logits, target, ignore_index), None, None
 
 
 @differentiable(_like_losses, _derivative, autocast=WIDE_ON_GPUS)
 @cached_dispatch
-def cross_entropy(logits: Any, target: Any, ignore_index: int = -100, out: Any = None) -> Any:
+def cross_entropy(
+    logits: Array, target: Array, ignore_index: int = -100, out: Array = None
+) -> Array:
     """The loss of each row: log Σ exp(logits) − the logit of its class, over the last dimension.
 
     Args:
@@ -113,12 +115,12 @@ def cross_entropy(logits: Any, target: Any, ignore_index: int = -100, out: Any =
 
 
 def _cross_entropy_backward_by_torch(
-    gradient: Any, logits: Any, target: Any, ignore_index: int
-) -> Any:
+    gradient: Array, logits: Array, target: Array, ignore_index: int
+) -> Array:
     functional: Any = sys.modules["torch"].nn.functional
     own = target.flatten().long()
 
-    def losses(logits: Any) -> Any:
+    def losses(logits: Array) -> Array:
         rows = upcast(logits).reshape(-1, logits.shape[-1])
         found = functional.cross_entropy(rows, own, ignore_index=ignore_index, reduction="none")
         return found.reshape(target.shape)
@@ -129,8 +131,8 @@ def _cross_entropy_backward_by_torch(
 @differentiable(like_second, composite_backward(_cross_entropy_backward_by_torch))
 @cached_dispatch
 def cross_entropy_backward(
-    gradient: Any, logits: Any, target: Any, ignore_index: int = -100, out: Any = None
-) -> Any:
+    gradient: Array, logits: Array, target: Array, ignore_index: int = -100, out: Array = None
+) -> Array:
     """The derivative of `cross_entropy` by the logits: gradient · (softmax − 1 for the class).
 
     Args:
@@ -172,7 +174,7 @@ def _ignore_index(ignore_index: object) -> int:
     return integer_from(ignore_index, "ignore_index", -(1 << 31), 1 << 31)
 
 
-def _given(logits: Any, target: Any) -> tuple[ArrayInfo, tuple[int, ...]]:
+def _given(logits: Array, target: Array) -> tuple[ArrayInfo, tuple[int, ...]]:
     source, found = describe(logits, "logits", is_float=True), describe(target, "target")
     if len(source.shape) < 2 or not source.shape[-1]:
         raise ValueError(f"logits has shape {source.shape}, expected (..., classes)")
@@ -185,7 +187,7 @@ def _given(logits: Any, target: Any) -> tuple[ArrayInfo, tuple[int, ...]]:
     return source, found.shape
 
 
-def _loss_type(source: ArrayInfo) -> Any:
+def _loss_type(source: ArrayInfo) -> Array:
     return element_type(weft.ffi.DataType("float64" if source.dtype is weft.f64 else "float32"))
 
 
@@ -217,7 +219,7 @@ def _cross_entropy_backward(
     )
 
 
-def online_softmax_sum(row: Any, threads: Any, width: Any) -> Any:
+def online_softmax_sum(row: weft.Tensor, threads: Int, width: Int) -> Any:
     """Reduces a row to its maximum and Σ exp(x − maximum), with one block per row."""
     wide, first, step = sum_type(row.dtype), weft.thread_idx.x * width, threads * width
     several = max(2, _ITEMS // width)  # loads in flight
@@ -232,7 +234,7 @@ def online_softmax_sum(row: Any, threads: Any, width: Any) -> Any:
     return weft.block.reduce(carried, _merge_max_sum)
 
 
-def _online_update(carried: Any, found: Any, dtype: Any) -> Any:
+def _online_update(carried: Number, found: Number, dtype: ElementType) -> Number:
     """Updates the running maximum and sum of exponentials with more elements."""
     largest, total = carried
     values = [largest.dtype(value) for value in found]
@@ -242,7 +244,7 @@ def _online_update(carried: Any, found: Any, dtype: Any) -> Any:
     return new, total * exponential(largest - shift, dtype) + fold("sum", weights)
 
 
-def _merge_max_sum(one: Any, other: Any) -> Any:
+def _merge_max_sum(one: Number, other: Number) -> Number:
     """Merges two pairs of a maximum and a sum of exponentials."""
     (one_max, one_sum), (other_max, other_sum) = one, other
     largest = max(one_max, other_max)
@@ -296,7 +298,7 @@ def cross_entropy_backward_kernel(
     chosen = target[place]
     factor = wide(0.0) if chosen == ignore_index else wide(gradient[place])
 
-    def put(i: Any, shares: Any) -> None:
+    def put(i: Int, shares: Numbers) -> None:
         """Stores `width` gradients from index i on, from the softmax times the upstream gradient."""
         put_elements(
             dlogits,

@@ -12,13 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import weft
 from weft.errors import brief
+from weft.kernels.annotations import (
+    Arguments,
+    Array,
+    Constant,
+    ElementType,
+    Float64,
+    Int,
+    Int32,
+    Number,
+    Shape,
+)
 from weft.kernels.device.row import aligned, elements, put_elements, sum_type
 from weft.kernels.host.arrays import (
-    Array,
     ArrayInfo,
-    Constant,
-    Float64,
-    Int32,
     common_width,
     describe,
     integer_from,
@@ -40,7 +47,7 @@ _STEPS: Final = 1 << 16
 _BEYOND: Final = 1 << 64
 
 
-def _signed(x: Any, p: float, seed: int, offset: int = 0) -> tuple[Any, ...]:
+def _signed(x: Array, p: float, seed: int, offset: int = 0) -> Arguments:
     """The operator's arguments: torch's integers are signed."""
     return x, p, _signed_number(seed, "seed"), _signed_number(offset, "offset")
 
@@ -51,17 +58,19 @@ def _signed_number(value: int, name: str) -> int:
     return value - _BEYOND if value >= _BEYOND >> 1 else value
 
 
-def _dropout_of_signed(x: Any, p: float, seed: int, offset: int = 0) -> Any:
+def _dropout_of_signed(x: Array, p: float, seed: int, offset: int = 0) -> Array:
     return dropout(x, p, *[n + _BEYOND if n < 0 else n for n in (seed, offset)])
 
 
-def _dropout_backward(gradient: Any, _: Any, x: Any, p: float, seed: int, offset: int) -> Any:
+def _dropout_backward(
+    gradient: Array, _: object, x: Array, p: float, seed: int, offset: int
+) -> Array:
     return _dropout_of_signed(gradient, p, seed, offset), None, None, None
 
 
 @differentiable(like_first, _dropout_backward, _signed, run=_dropout_of_signed)
 @cached_dispatch_except("seed", "offset")
-def dropout(x: Any, p: float, seed: int, offset: int = 0, out: Any = None) -> Any:
+def dropout(x: Array, p: float, seed: int, offset: int = 0, out: Array = None) -> Array:
     """Each element is 0 with probability p, else x / (1 − p).
 
     Which ones are dropped is a function of the seed, the offset and each element's number, counted row by row: the same
@@ -164,17 +173,19 @@ def dropout_kernel(
                     )
 
 
-def _scaled(value: Any, drawn: Any, dropped: Any, factor: Any, dtype: Any) -> Any:
+def _scaled(
+    value: Number, drawn: Number, dropped: Number, factor: Number, dtype: ElementType
+) -> Number:
     """Computes value · factor, or 0 if dropped."""
     wide = factor.dtype
     return dtype(wide(value) * factor if drawn >= weft.u32(dropped) else wide(0.0))
 
 
-def _aligned_row(a: Any, row: Any, width: Any) -> Any:
+def _aligned_row(a: weft.Tensor, row: Shape, width: Int) -> weft.Tensor:
     return aligned(a[row] if row else a, width)
 
 
-def _drawn(seed: Any, offset: Any, first: Any, count: Any) -> Any:
+def _drawn(seed: Number, offset: Int, first: Int, count: Int) -> Number:
     """Draws 16 random bits for each of `count` elements, from a multiple of `count` on."""
     number = first // _DRAWN
     counter = weft.u32(number), weft.u32(number >> 32), weft.u32(offset), weft.u32(offset >> 32)

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import weft
 from weft.kernels.algorithms.transpose import copy, row_copy_config
+from weft.kernels.annotations import Array, Constant, Int, Number, Shape
 from weft.kernels.device.row import aligned, elements, index_of, put_elements, row_count, row_of
 from weft.kernels.host.arrays import (
-    Array,
     ArrayInfo,
-    Constant,
     common_width,
     describe,
     integer_from,
@@ -33,17 +32,17 @@ _LONG: Final = 4096  # bytes of a row that the first cache does not keep for som
 _KEPT_BYTES: Final = 1 << 15  # of a row in shared memory; six blocks then run at once
 
 
-def _like_rows(table: Any, indices: Any, *_: Any) -> Any:
+def _like_rows(table: Array, indices: Array, *_: object) -> Array:
     return table.new_empty((*indices.shape, table.shape[1]))
 
 
-def _embedding_backward(gradient: Any, _: Any, table: Any, indices: Any) -> Any:
+def _embedding_backward(gradient: Array, _: object, table: Array, indices: Array) -> Array:
     return embedding_backward(gradient, indices, table.shape[0]), None
 
 
 @differentiable(_like_rows, _embedding_backward)
 @cached_dispatch
-def embedding(table: Any, indices: Any, out: Any = None) -> Any:
+def embedding(table: Array, indices: Array, out: Array = None) -> Array:
     """Rows of a table: ``out[..., :] = table[indices[...], :]``.
 
     Args:
@@ -78,17 +77,19 @@ def embedding(table: Any, indices: Any, out: Any = None) -> Any:
     return Call(_embed, (table, indices, out), out)
 
 
-def _like_table(gradient: Any, indices: Any, num_embeddings: int, *_: Any) -> Any:
+def _like_table(gradient: Array, indices: Array, num_embeddings: int, *_: object) -> Array:
     return gradient.new_empty((num_embeddings, gradient.shape[-1]))
 
 
-def _added_backward(gradient: Any, _: Any, __: Any, indices: Any, ___: int) -> Any:
+def _added_backward(gradient: Array, _: object, __: object, indices: Array, ___: int) -> Array:
     return embedding(gradient, indices), None, None
 
 
 @differentiable(_like_table, _added_backward)
 @cached_dispatch
-def embedding_backward(gradient: Any, indices: Any, num_embeddings: int, out: Any = None) -> Any:
+def embedding_backward(
+    gradient: Array, indices: Array, num_embeddings: int, out: Array = None
+) -> Array:
     """The derivative of `embedding` by its table: each row is the sum of the gradients of its uses.
 
     Sums are in f32, or f64 for f64, in any order: the last bits may differ between calls on a GPU.
@@ -123,17 +124,17 @@ def embedding_backward(gradient: Any, indices: Any, num_embeddings: int, out: An
     return Call(_embed_backward, (gradient, indices, out), out)
 
 
-def _like_gathered(x: Any, indices: Any, *_: Any) -> Any:
+def _like_gathered(x: Array, indices: Array, *_: object) -> Array:
     return x.new_empty(indices.shape)
 
 
-def _gather_backward(gradient: Any, _: Any, x: Any, indices: Any, axis: int) -> Any:
+def _gather_backward(gradient: Array, _: object, x: Array, indices: Array, axis: int) -> Array:
     return scatter_add(x.new_zeros(x.shape), indices, gradient, axis), None, None
 
 
 @differentiable(_like_gathered, _gather_backward)
 @cached_dispatch
-def gather(x: Any, indices: Any, axis: int = -1, out: Any = None) -> Any:
+def gather(x: Array, indices: Array, axis: int = -1, out: Array = None) -> Array:
     """Elements along a dimension: for ``axis=1`` of matrices ``out[i, j] = x[i, indices[i, j]]``.
 
     Args:
@@ -176,13 +177,17 @@ def _kept(source: ArrayInfo, places: ArrayInfo) -> int:
     return 1 << (columns - 1).bit_length()
 
 
-def _scatter_backward(gradient: Any, _: Any, __: Any, indices: Any, values: Any, axis: int) -> Any:
+def _scatter_backward(
+    gradient: Array, _: object, __: object, indices: Array, values: Array, axis: int
+) -> Array:
     by_values = gather(gradient, indices, axis) if values.requires_grad else None
     return gradient, None, by_values, None
 
 
 @differentiable(like_first, _scatter_backward, autocast=WIDEST)
-def scatter_add(x: Any, indices: Any, values: Any, axis: int = -1, out: Any = None) -> Any:
+def scatter_add(
+    x: Array, indices: Array, values: Array, axis: int = -1, out: Array = None
+) -> Array:
     """Adds values along a dimension; for ``axis=1`` of matrices: ``out[i, indices[i, j]] += values[i, j]``, out was x.
 
     Values of one place are added in any order, floats of 8 and 16 bits in f32 and rounded once: the last bits of floats
@@ -343,7 +348,7 @@ def convert_kernel(source: Array, out: Array) -> None:
         out[place] = out.dtype(source[place])
 
 
-def _with(place: Any, axis: Any, index: Any) -> Any:
+def _with(place: Shape, axis: Any, index: Shape) -> Shape:
     """A place with another index along a dimension; traced in kernels."""
     return (*place[:axis], index, *place[axis + 1 :])
 
@@ -395,7 +400,7 @@ def gather_rows_kernel(
         put_elements(target, i, values)
 
 
-def _one_of(smem: Any, index: Any, count: Any) -> Any:
+def _one_of(smem: weft.Tensor, index: Int, count: Int) -> Number:
     """An element of shared memory, or 0 where the index is out of range."""
     inside = 0 <= index < count
     assert inside, "an index of gather is out of range"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import weft
+from weft.kernels.annotations import Array, Bool, Constant, Float64, Int, Number, Numbers
 from weft.kernels.device.cluster_reduce import cluster_barriers, fold, reduce_row
 from weft.kernels.device.row import (
     ROWS,
@@ -25,6 +26,7 @@ from weft.kernels.device.row import (
 )
 from weft.kernels.device.row_mapping import (
     RowLimits,
+    RowMapping,
     block_of,
     cluster_of,
     first_column,
@@ -48,9 +50,6 @@ from weft.kernels.device.row_pipeline import (
     wait,
 )
 from weft.kernels.host.arrays import (
-    Array,
-    Constant,
-    Float64,
     common_width,
     describe,
     describe_vector,
@@ -74,12 +73,12 @@ _LIMITS: Final = RowLimits(items=32, threads=1024, streams_from=32768, arrays=1)
 
 
 def _layer_norm_derivative(
-    gradient: Any, _: Any, x: Any, weight: Any, bias: Any, eps: float
-) -> Any:
+    gradient: Array, _: object, x: Array, weight: Array, bias: Array, eps: float
+) -> Array:
     return *norm_backward(gradient, x, weight, bias, eps, True), None
 
 
-def _rms_norm_derivative(gradient: Any, _: Any, x: Any, weight: Any, eps: float) -> Any:
+def _rms_norm_derivative(gradient: Array, _: object, x: Array, weight: Array, eps: float) -> Array:
     dx, dweight, _ = norm_backward(gradient, x, weight, None, eps, False)
     return dx, dweight, None
 
@@ -87,8 +86,8 @@ def _rms_norm_derivative(gradient: Any, _: Any, x: Any, weight: Any, eps: float)
 @differentiable(like_first, _layer_norm_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
 @cached_dispatch
 def layer_norm(
-    x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, out: Any = None
-) -> Any:
+    x: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5, out: Array = None
+) -> Array:
     """Each row with mean 0 and variance 1: (x − mean) / √(variance + eps) · weight + bias over the last dimension.
 
     Args:
@@ -115,7 +114,7 @@ def layer_norm(
 
 @differentiable(like_first, _rms_norm_derivative, rows={"x": 1})
 @cached_dispatch
-def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, out: Any = None) -> Any:
+def rms_norm(x: Array, weight: Array = None, eps: float = 1e-6, out: Array = None) -> Array:
     """Each row divided by its root mean square: x / √(mean of x² + eps) · weight over the last dimension.
 
     Other arguments, result and errors as in `layer_norm`.
@@ -134,7 +133,9 @@ def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, out: Any = None) -> 
     return _of_rows(x, weight, None, eps, out, False)
 
 
-def _of_rows(x: Any, weight: Any, bias: Any, eps: float, out: Any, is_centered: bool) -> Any:
+def _of_rows(
+    x: Array, weight: Array, bias: Array, eps: float, out: Array, is_centered: bool
+) -> Array:
     source, eps = describe(x, "x", is_float=True), number(eps, "eps")
     vectors = [
         describe_vector(source, name, vector)
@@ -225,14 +226,20 @@ def normalize_kernel(
         _normalize_read(source, weight, bias, n, eps, target, mapping, is_centered, barrier)
 
 
-def _aligned(vector: Any, width: Any) -> Any:
+def _aligned(vector: weft.Tensor, width: Int) -> weft.Tensor:
     """Views a vector as aligned to loads of `width` elements, of at most 16 bytes."""
     return aligned(vector, min(width, VECTOR_BYTES // vector.dtype.itemsize))
 
 
 def _standardized(
-    part: Any, n: Any, eps: Any, mapping: Any, is_centered: Any, barrier: Any, phase: Any = 0
-) -> Any:
+    part: Numbers,
+    n: Int,
+    eps: Number,
+    mapping: RowMapping,
+    is_centered: Bool,
+    barrier: Any,
+    phase: Int = 0,
+) -> Numbers:
     """Computes a thread's x̂ of a row of n elements in registers."""
     wide, width, at = sum_type(part.dtype), mapping.width, places(mapping)
     row = [wide(value) for value in load_row(part, mapping)]
@@ -247,7 +254,13 @@ def _standardized(
     return [value * scale for value in row]
 
 
-def _put(target: Any, row: Any, weight: Any, bias: Any, mapping: Any) -> None:
+def _put(
+    target: weft.Tensor,
+    row: Numbers,
+    weight: weft.Tensor | None,
+    bias: weft.Tensor | None,
+    mapping: RowMapping,
+) -> None:
     """Stores a thread's elements, scaled and shifted."""
     for k, place in enumerate(places(mapping)):
         if in_bounds(target, place, mapping):
@@ -256,14 +269,14 @@ def _put(target: Any, row: Any, weight: Any, bias: Any, mapping: Any) -> None:
 
 
 def _normalize_read(
-    source: Any,
-    weight: Any,
-    bias: Any,
-    n: Any,
-    eps: Any,
-    target: Any,
-    mapping: Any,
-    is_centered: Any,
+    source: weft.Tensor,
+    weight: weft.Tensor | None,
+    bias: weft.Tensor | None,
+    n: Int,
+    eps: Number,
+    target: weft.Tensor,
+    mapping: RowMapping,
+    is_centered: Bool,
     barrier: Any,
 ) -> None:
     """Normalizes a row that is read again for each sum."""
@@ -283,12 +296,18 @@ def _normalize_read(
         _store(target, i, row, weight, bias)
 
 
-def _scale(squares: Any, n: Any, eps: Any) -> Any:
+def _scale(squares: Number, n: Int, eps: Number) -> Number:
     wide = squares.dtype
     return weft.math.rsqrt(squares * (1.0 / wide(n)) + wide(eps))
 
 
-def _store(target: Any, i: Any, values: Any, weight: Any, bias: Any) -> None:
+def _store(
+    target: weft.Tensor,
+    i: Int,
+    values: Numbers,
+    weight: weft.Tensor | None,
+    bias: weft.Tensor | None,
+) -> None:
     """Stores adjacent elements from index i on, scaled and shifted."""
     if weight is not None:
         weights = elements(weight, i, len(values))
@@ -307,18 +326,18 @@ _IN_FLIGHT: Final = 16  # blocks per multiprocessor that sum columns
 
 
 def _like_gradients(
-    gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5
-) -> tuple[Any, Any, Any]:
+    gradient: Array, x: Array, weight: Array = None, eps: float = 1e-5
+) -> tuple[Array, Array, Array]:
     vector = x.new_empty(x.shape[-1:], dtype=(x if weight is None else weight).dtype)
     return x.new_empty(x.shape), vector, vector.new_empty(x.shape[-1:])
 
 
-def _like_rms_gradients(*arguments: Any) -> tuple[Any, Any]:
+def _like_rms_gradients(*arguments: Any) -> tuple[Array, Array]:
     return _like_gradients(*arguments)[:2]
 
 
-def _layer_norm_backward_by_torch(gradient: Any, x: Any, weight: Any, eps: float) -> Any:
-    def norm(x: Any, weight: Any, bias: Any) -> Any:
+def _layer_norm_backward_by_torch(gradient: Array, x: Array, weight: Array, eps: float) -> Array:
+    def norm(x: Array, weight: Array, bias: Array) -> Array:
         wide = upcast(x)
         wide = wide - wide.mean(-1, keepdim=True)
         return _scaled(wide, eps) * weight + bias
@@ -327,23 +346,23 @@ def _layer_norm_backward_by_torch(gradient: Any, x: Any, weight: Any, eps: float
     return vjp(norm, gradient, x, factor, factor.new_zeros(factor.shape))
 
 
-def _rms_norm_backward_by_torch(gradient: Any, x: Any, weight: Any, eps: float) -> Any:
+def _rms_norm_backward_by_torch(gradient: Array, x: Array, weight: Array, eps: float) -> Array:
     factor = x.new_ones(x.shape[-1:]) if weight is None else weight
 
-    def norm(x: Any, weight: Any) -> Any:
+    def norm(x: Array, weight: Array) -> Array:
         return _scaled(upcast(x), eps) * weight
 
     return vjp(norm, gradient, x, factor)
 
 
-def _scaled(x: Any, eps: float) -> Any:
+def _scaled(x: Array, eps: float) -> Array:
     return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
 
 
 @differentiable(_like_gradients, composite_backward(_layer_norm_backward_by_torch))
 def layer_norm_backward(
-    gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5
-) -> tuple[Any, Any, Any]:
+    gradient: Array, x: Array, weight: Array = None, eps: float = 1e-5
+) -> tuple[Array, Array, Array]:
     """The derivatives of `layer_norm` by `x`, `weight` and `bias`.
 
     Means and variances are computed once more. The order of additions depends on shapes, layout, alignment and device
@@ -374,8 +393,8 @@ def layer_norm_backward(
 
 @differentiable(_like_rms_gradients, composite_backward(_rms_norm_backward_by_torch))
 def rms_norm_backward(
-    gradient: Any, x: Any, weight: Any = None, eps: float = 1e-6
-) -> tuple[Any, Any]:
+    gradient: Array, x: Array, weight: Array = None, eps: float = 1e-6
+) -> tuple[Array, Array]:
     """The derivatives of `rms_norm` by `x` and by `weight`; otherwise as `layer_norm_backward`.
 
     Args:
@@ -395,8 +414,8 @@ def rms_norm_backward(
 
 
 def norm_backward(
-    gradient: Any, x: Any, weight: Any, bias: Any, eps: float, is_centered: bool
-) -> tuple[Any, Any, Any]:
+    gradient: Array, x: Array, weight: Array, bias: Array, eps: float, is_centered: bool
+) -> tuple[Array, Array, Array]:
     """Computes the derivatives by arguments that are not None, with the vectors in their own types."""
     own = layer_norm_backward if is_centered else rms_norm_backward
     dx, dweight, *dbias = own(gradient, x, weight, eps)
@@ -408,8 +427,8 @@ def norm_backward(
 
 
 def _norm_gradients(
-    gradient: Any, x: Any, weight: Any, eps: float, is_centered: bool
-) -> tuple[Any, Any, Any]:
+    gradient: Array, x: Array, weight: Array, eps: float, is_centered: bool
+) -> tuple[Array, Array, Array]:
     source, eps = describe(x, "x", is_float=True), number(eps, "eps")
     check_alike(source, gradient, "gradient")
     of_vectors = source if weight is None else describe_vector(source, "weight", weight)
@@ -521,14 +540,18 @@ def norm_backward_registers_kernel(
             put_sums(sums, first, begin_column + place, dweight[k], dbias[k], is_centered)
 
 
-def put_sums(sums: Any, line: Any, column: Any, dweight: Any, dbias: Any, is_centered: Any) -> None:
+def put_sums(
+    sums: weft.Tensor, line: Int, column: Int, dweight: Numbers, dbias: Numbers, is_centered: Bool
+) -> None:
     """Stores partial sums of a column."""
     sums[0, line, column] = dweight
     if is_centered:
         sums[1, line, column] = dbias
 
 
-def _means(one: Any, other: Any, n: Any, mapping: Any, barrier: Any, phase: Any = 0) -> Any:
+def _means(
+    one: Number, other: Number, n: Int, mapping: RowMapping, barrier: Any, phase: Int = 0
+) -> Numbers:
     """Computes two means over a row of n elements, from sums or lists of its threads."""
     pair = fold("sum", one), fold("sum", other)
     one, other = reduce_row("sum", pair, mapping, barrier, phase)
@@ -582,7 +605,7 @@ def norm_backward_memory_kernel(
     )
     weight = None if weight is None else part_of(weight, mapping)
 
-    def read(place: Any, mean: Any) -> Any:
+    def read(place: Int, mean: Number) -> Numbers:
         """Loads adjacent elements of x, centered, and of dy · weight."""
         values = [wide(value) - mean for value in elements(source, place, width)]
         weighted = [wide(value) for value in elements(grads, place, width)]
@@ -634,7 +657,7 @@ def column_kernel(
         put_sums(sums, slab, column, dweight, dbias, is_centered)
 
 
-def reduce_lines(one: Any, other: Any) -> Any:
+def reduce_lines(one: Number, other: Number) -> Number:
     """Reduces two sums over the lines of a block, for the threads of the first line."""
     smem = weft.shared((2, _LINES, _COLUMNS), one.dtype)
     smem[0, weft.thread_idx.y, weft.thread_idx.x] = one

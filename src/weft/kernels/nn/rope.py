@@ -11,8 +11,9 @@ from typing import Any, Final, NamedTuple
 
 import weft
 from weft.errors import brief
+from weft.kernels.annotations import Array, Constant, Int, Numbers, Shape
 from weft.kernels.device.row import aligned, elements, put_elements, sum_type
-from weft.kernels.host.arrays import Array, ArrayInfo, Constant, common_width, describe, output_like
+from weft.kernels.host.arrays import ArrayInfo, common_width, describe, output_like
 from weft.kernels.host.autograd import differentiable, like_first, upcast
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 
@@ -21,8 +22,8 @@ _MOST_HEADS: Final = 2  # of a thread: four loads of x are in flight, and twice 
 
 
 def _rope_backward(
-    gradient: Any, _: Any, x: Any, cos: Any, sin: Any, style: str, inverse: bool
-) -> Any:
+    gradient: Array, _: object, x: Array, cos: Array, sin: Array, style: str, inverse: bool
+) -> Array:
     by_cos = by_sin = None
     if cos.requires_grad or sin.requires_grad:
         by_cos, by_sin = _by_angles(gradient, x, cos, style)
@@ -30,7 +31,7 @@ def _rope_backward(
     return rope(gradient, cos, sin, style, not inverse), by_cos, by_sin, None, None
 
 
-def _by_angles(gradient: Any, x: Any, cos: Any, style: str) -> tuple[Any, Any]:
+def _by_angles(gradient: Array, x: Array, cos: Array, style: str) -> tuple[Array, Array]:
     """The derivatives by cosines and sines, in the type in which kernels compute."""
     pairs = cos.shape[-1]
     parts = [slice(pairs), slice(pairs, 2 * pairs)]
@@ -44,8 +45,8 @@ def _by_angles(gradient: Any, x: Any, cos: Any, style: str) -> tuple[Any, Any]:
 @differentiable(like_first, _rope_backward, rows={"x": 3})
 @cached_dispatch
 def rope(
-    x: Any, cos: Any, sin: Any, style: str = "half", inverse: bool = False, out: Any = None
-) -> Any:
+    x: Array, cos: Array, sin: Array, style: str = "half", inverse: bool = False, out: Array = None
+) -> Array:
     """Turns pairs of each head's elements: (p, q) becomes (p cos − q sin, q cos + p sin).
 
     Args:
@@ -137,7 +138,7 @@ def _rope(
         copy_rest_kernel(rest, out[..., 2 * cos.shape[1] :]).launch(over=rest.shape)
 
 
-def _iterations(shape: Any, table_shape: Any, config: Any) -> Any:
+def _iterations(shape: Shape, table_shape: Shape, config: Any) -> Shape:
     """The iteration space."""
     return (*shape[:-2], shape[-2] // config.heads, table_shape[1] // config.pairs)
 
@@ -166,7 +167,7 @@ def rope_kernel(
             _put_pairs(out[one], first, count, rotated, others, config)
 
 
-def _pairs_of(row: Any, first: Any, count: Any, config: Any) -> tuple[Any, Any]:
+def _pairs_of(row: weft.Tensor, first: Int, count: Int, config: Any) -> tuple[Numbers, Numbers]:
     """The first and the second elements of neighboring pairs."""
     if config.is_half:
         p = _load(row, first, config.pairs, config.width)
@@ -175,7 +176,9 @@ def _pairs_of(row: Any, first: Any, count: Any, config: Any) -> tuple[Any, Any]:
     return both[::2], both[1::2]
 
 
-def _put_pairs(row: Any, first: Any, count: Any, p: Any, q: Any, config: Any) -> None:
+def _put_pairs(
+    row: weft.Tensor, first: Int, count: Int, p: Numbers, q: Numbers, config: Any
+) -> None:
     if config.is_half:
         _store(row, first, p, config.width)
         _store(row, first + count, q, config.width)
@@ -184,7 +187,7 @@ def _put_pairs(row: Any, first: Any, count: Any, p: Any, q: Any, config: Any) ->
         _store(row, 2 * first, both, config.width)
 
 
-def _load(row: Any, first: Any, count: Any, width: Any) -> Any:
+def _load(row: weft.Tensor, first: Int, count: Int, width: Int) -> Numbers:
     """So many elements of a row, in accesses of `width`."""
     found: Any = []
     for k in weft.static_range(0, count, width):
@@ -192,7 +195,7 @@ def _load(row: Any, first: Any, count: Any, width: Any) -> Any:
     return found
 
 
-def _store(row: Any, first: Any, values: Any, width: Any) -> None:
+def _store(row: weft.Tensor, first: Int, values: Numbers, width: Int) -> None:
     for k in weft.static_range(0, len(values), width):
         put_elements(aligned(row, width), first + k, values[k : k + width])
 

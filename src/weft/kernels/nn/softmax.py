@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import weft
+from weft.kernels.annotations import Array, Bool, Constant, ElementType, Int, Number, Numbers
 from weft.kernels.device.cluster_reduce import (
     cluster_barriers,
     fold,
@@ -22,6 +23,7 @@ from weft.kernels.device.cluster_reduce import (
 from weft.kernels.device.row import elements, put_elements, row_count, row_of, sum_type
 from weft.kernels.device.row_mapping import (
     RowLimits,
+    RowMapping,
     block_of,
     cluster_of,
     grid_of,
@@ -34,7 +36,7 @@ from weft.kernels.device.row_mapping import (
     store_row,
 )
 from weft.kernels.device.row_pipeline import load_async, prefetch, row_buffers, row_step, wait
-from weft.kernels.host.arrays import Array, Constant, common_width, describe, output_like
+from weft.kernels.host.arrays import common_width, describe, output_like
 from weft.kernels.host.autograd import (
     WIDE_ON_GPUS,
     composite_backward,
@@ -50,17 +52,17 @@ from weft.types.launch_limits import WARP_SIZE
 _LIMITS: Final = RowLimits(items=32, threads=1024, streams_from=32768, arrays=1)
 
 
-def _softmax_derivative(gradient: Any, y: Any, _: Any) -> Any:
+def _softmax_derivative(gradient: Array, y: Array, _: object) -> Array:
     return (softmax_backward(gradient, y),)
 
 
-def _log_softmax_derivative(gradient: Any, y: Any, _: Any) -> Any:
+def _log_softmax_derivative(gradient: Array, y: Array, _: object) -> Array:
     return (log_softmax_backward(gradient, y),)
 
 
 @differentiable(like_first, _softmax_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
 @cached_dispatch
-def softmax(x: Any, out: Any = None) -> Any:
+def softmax(x: Array, out: Array = None) -> Array:
     """The softmax of each row: exp(x) / Σ exp(x) over the last dimension.
 
     Args:
@@ -84,7 +86,7 @@ def softmax(x: Any, out: Any = None) -> Any:
 
 @differentiable(like_first, _log_softmax_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
 @cached_dispatch
-def log_softmax(x: Any, out: Any = None) -> Any:
+def log_softmax(x: Array, out: Array = None) -> Array:
     """The logarithm of the softmax of each row: x − log Σ exp(x) over the last dimension.
 
     Arguments, result and errors as in `softmax`.
@@ -97,7 +99,7 @@ def log_softmax(x: Any, out: Any = None) -> Any:
     return _of_rows(x, out, True)
 
 
-def _of_rows(x: Any, out: Any, is_log: bool) -> Any:
+def _of_rows(x: Array, out: Array, is_log: bool) -> Array:
     source = describe(x, "x", is_float=True)
     out = output_like(source, out, ("x",), x=x)
     if source.shape[-1] and source.rows:
@@ -165,8 +167,8 @@ narrow_softmax_kernel = weft.kernel(max_registers=64)(softmax_rows)
 
 
 def _results_in_registers(
-    part: Any, mapping: Any, is_log: Any, barrier: Any, phase: Any = 0
-) -> Any:
+    part: weft.Tensor, mapping: RowMapping, is_log: Bool, barrier: Any, phase: Int = 0
+) -> Numbers:
     """Computes a thread's part of a row in registers."""
     row = load_wide(part, mapping)
     own, weights = exponentials(row, part.dtype)
@@ -180,14 +182,14 @@ def _results_in_registers(
     return [part.dtype(result) for result in results]
 
 
-def _logarithms(row: Any, largest: Any, shift: Any) -> Any:
+def _logarithms(row: Numbers, largest: Number, shift: Int) -> Numbers:
     return [value - largest - shift for value in row]
 
 
 # Device functions for kernels of rows.
 
 
-def max_sum(row: Any, mapping: Any, barrier: Any) -> Any:
+def max_sum(row: weft.Tensor, mapping: RowMapping, barrier: Any) -> Any:
     """Reduces a row to its maximum and Σ exp(x − maximum)."""
     if not mapping.items:
         return online_max_sum(row, mapping, barrier)
@@ -195,20 +197,20 @@ def max_sum(row: Any, mapping: Any, barrier: Any) -> Any:
     return reduce_max_sum(own, weft.warp.sum(fold("sum", weights)), mapping, barrier)
 
 
-def load_wide(row: Any, mapping: Any) -> Any:
+def load_wide(row: weft.Tensor, mapping: RowMapping) -> Numbers:
     """Loads a thread's elements of a row in the accumulator type; −∞ past its end."""
     wide = sum_type(row.dtype)
     return [wide(value) for value in load_row(row, mapping, -float("inf"))]
 
 
-def exponentials(row: Any, dtype: Any) -> Any:
+def exponentials(row: weft.Tensor, dtype: ElementType) -> Numbers:
     """Computes a warp's maximum, and a thread's exponentials relative to it."""
     own = weft.warp.max(fold("max", row))
     shift = _finite(own)
     return own, [exponential(value - shift, dtype) for value in row]
 
 
-def online_max_sum(source: Any, mapping: Any, barrier: Any) -> Any:
+def online_max_sum(source: weft.Tensor, mapping: RowMapping, barrier: Any) -> Any:
     """Computes `max_sum` of a row that does not fit into registers, in one pass."""
     wide, dtype = sum_type(source.dtype), source.dtype
     largest, total = wide(-float("inf")), wide(0.0)
@@ -224,17 +226,19 @@ def online_max_sum(source: Any, mapping: Any, barrier: Any) -> Any:
     return reduce_max_sum(own, total, mapping, barrier)
 
 
-def exponential(value: Any, dtype: Any) -> Any:
+def exponential(value: Number, dtype: ElementType) -> Number:
     """Computes exp(value ≤ 0) as exactly as elements of the type are: 16 bits take one GPU instruction, not six."""
     return weft.math.exp(value, approx=dtype.bits == 16)
 
 
-def _finite(largest: Any) -> Any:
+def _finite(largest: Number) -> Number:
     """Replaces −∞ by 0, since −∞ − (−∞) is NaN."""
     return largest if largest != -float("inf") else largest.dtype(0.0)
 
 
-def reduce_max_sum(largest: Any, total: Any, mapping: Any, barrier: Any, phase: Any = 0) -> Any:
+def reduce_max_sum(
+    largest: Number, total: Number, mapping: RowMapping, barrier: Any, phase: Int = 0
+) -> Any:
     """Combines the warps' maxima and sums of exponentials into those of the row."""
     if mapping.threads == WARP_SIZE:
         return largest, total
@@ -250,19 +254,19 @@ def reduce_max_sum(largest: Any, total: Any, mapping: Any, barrier: Any, phase: 
 _BACKWARD_LIMITS: Final = RowLimits(items=16, threads=1024, streams_from=16384, arrays=2)
 
 
-def _backward_by_torch(gradient: Any, y: Any) -> Any:
+def _backward_by_torch(gradient: Array, y: Array) -> Array:
     grad, wide = upcast(gradient), upcast(y)
     return (wide * (grad - (grad * wide).sum(-1, keepdim=True))).to(y.dtype)
 
 
-def _log_backward_by_torch(gradient: Any, y: Any) -> Any:
+def _log_backward_by_torch(gradient: Array, y: Array) -> Array:
     grad = upcast(gradient)
     return (grad - upcast(y).exp() * grad.sum(-1, keepdim=True)).to(y.dtype)
 
 
 @differentiable(like_second, composite_backward(_backward_by_torch), rows={"gradient": 1, "y": 1})
 @cached_dispatch
-def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
+def softmax_backward(gradient: Array, y: Array, out: Array = None) -> Array:
     """The derivative of `softmax`: y · (gradient − Σ gradient · y) over the last dimension.
 
     Args:
@@ -289,7 +293,7 @@ def softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     like_second, composite_backward(_log_backward_by_torch), rows={"gradient": 1, "y": 1}
 )
 @cached_dispatch
-def log_softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
+def log_softmax_backward(gradient: Array, y: Array, out: Array = None) -> Array:
     """The derivative of `log_softmax`: gradient − exp(y) · Σ gradient over the last dimension.
 
     Arguments, result and errors as in `softmax_backward`, of what `log_softmax` gave.
@@ -302,7 +306,7 @@ def log_softmax_backward(gradient: Any, y: Any, out: Any = None) -> Any:
     return _softmax_gradient(gradient, y, out, True)
 
 
-def _softmax_gradient(gradient: Any, y: Any, out: Any, is_log: bool) -> Any:
+def _softmax_gradient(gradient: Array, y: Array, out: Array, is_log: bool) -> Array:
     source = describe(y, "y", is_float=True)
     check_alike(source, gradient, "gradient")
     out = output_like(source, out, ("gradient", "y"), gradient=gradient, y=y)
@@ -381,26 +385,33 @@ def softmax_backward_kernel(
 
 
 def _gradients_in_registers(
-    source: Any, row: Any, mapping: Any, is_log: Any, barrier: Any, phase: Any = 0
-) -> Any:
+    source: weft.Tensor,
+    row: weft.Tensor,
+    mapping: RowMapping,
+    is_log: Bool,
+    barrier: Any,
+    phase: Int = 0,
+) -> Numbers:
     """Computes a thread's gradients of a row in registers."""
     grads, values = (_wide(load_row(one, mapping)) for one in (source, row))
     total = reduce_row("sum", _sum_terms(grads, values, is_log), mapping, barrier, phase)
     return _gradients(grads, values, total, row.dtype, is_log)
 
 
-def _wide(values: Any) -> Any:
+def _wide(values: Numbers) -> Numbers:
     return [sum_type(value.dtype)(value) for value in values]
 
 
-def _sum_terms(grads: Any, values: Any, is_log: Any) -> Any:
+def _sum_terms(grads: Numbers, values: Numbers, is_log: Bool) -> Number:
     """Computes the terms of the row's sum."""
     if is_log:
         return grads
     return [grad * value for grad, value in zip(grads, values, strict=True)]
 
 
-def _gradients(grads: Any, values: Any, total: Any, dtype: Any, is_log: Any) -> Any:
+def _gradients(
+    grads: Numbers, values: Numbers, total: Number, dtype: ElementType, is_log: Bool
+) -> Numbers:
     """Computes dx of adjacent elements."""
     pairs = zip(grads, values, strict=True)
     if is_log:
