@@ -38,7 +38,8 @@ def count_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def like_device(
     monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], multiprocessors: int
 ) -> None:
-    """Kernels are chosen as on that GPU, while arrays are on the CPU."""
+    """Kernels are chosen as on that GPU, while arrays are on the CPU; choices made for another device stay unused."""
+    monkeypatch.setattr(dispatch_cache, "overrides", lambda: True)
     info = devices.DeviceInfo(capability, multiprocessors, 227 << 10)
     monkeypatch.setattr(devices, "device_info", lambda _: info)
 
@@ -46,6 +47,11 @@ def like_device(
 def like_hopper(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on an H200."""
     like_device(monkeypatch, (9, 0), 132)
+
+
+def like_ampere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an A100."""
+    like_device(monkeypatch, (8, 0), 108)
 
 
 def compilations(calls: Any) -> int:

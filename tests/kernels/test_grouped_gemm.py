@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import weft
+from tests.kernels.counting import like_ampere, like_hopper
 from weft import kernels
-from weft.kernels.linalg import gemm_simt, gemm_sm80, gemm_sm90
-from weft.kernels.linalg.epilogue import IDENTITY, epilogue_of
-from weft.kernels.linalg.gemm_config_sm90 import GemmConfig
+from weft.kernels.linalg import gemm
 
 RANDOM = np.random.default_rng(9)
 OFFSETS = np.array([2, 2, 5, 5, 140, 300, 301], np.int32)
@@ -24,50 +23,45 @@ def numbers(*shape: int, dtype: object = np.float16) -> np.ndarray:
     return RANDOM.standard_normal(shape).astype(dtype)
 
 
-def aligned(a: np.ndarray) -> weft.ffi.Tensor:
-    return weft.copy(weft.empty(a.shape, weft.f16), np.ascontiguousarray(a))
+def aligned(a: np.ndarray) -> np.ndarray:
+    return np.asarray(weft.copy(weft.empty(a.shape, weft.f16), np.ascontiguousarray(a)))
 
 
 def groups() -> list[slice]:
     return [slice(*bounds) for bounds in itertools.pairwise(OFFSETS)]
 
 
-def test_each_group_has_its_own_matrix():
+DEVICES = pytest.mark.parametrize(
+    "like", [None, like_ampere, like_hopper], ids=["cpu", "sm80", "sm90"]
+)
+
+
+@DEVICES
+def test_each_group_has_its_own_matrix(like, monkeypatch):
     a, weight, bias = numbers(ROWS, K), numbers(6, N, K), numbers(6, N, dtype=np.float64)
     expected = np.zeros((ROWS, N))
     for group, rows in enumerate(groups()):
         expected[rows] = a[rows].astype(np.float64) @ weight[group].T + bias[group]
-    right = weight.swapaxes(1, 2)
-    found = kernels.grouped_gemm(a, right, OFFSETS, bias, dtype="float32")
-    assert np.allclose(found, expected, atol=1e-4)
-    epilogue, operands = epilogue_of(bias), (aligned(a), aligned(weight))
-    config = GemmConfig(batched=(False, True), tma_store=False)
-    for call, options in (
-        (gemm_sm90.gemm, (config,)),
-        (gemm_sm80.gemm, (True, True, True)),
-    ):
-        out = np.ones((ROWS, N), np.float32)
-        call(*operands, out, epilogue, *options, None, OFFSETS)
-        assert np.allclose(out, expected, atol=1e-4)
+    if like is not None:
+        like(monkeypatch)
+    left, right, out = aligned(a), aligned(weight).swapaxes(1, 2), np.ones((ROWS, N), np.float32)
+    kernels.grouped_gemm(left, right, OFFSETS, bias, dtype="float32", out=out)
+    assert np.allclose(out, expected, atol=1e-4)
 
 
-def test_groups_along_k_are_independent():
+@DEVICES
+def test_groups_along_k_are_independent(like, monkeypatch):
     a, b = numbers(ROWS, K), numbers(ROWS, N)
     pairs = [(a[rows].astype(np.float64), b[rows].astype(np.float64)) for rows in groups()]
     expected = np.stack([left.T @ right for left, right in pairs])
     a[301:], b[301:] = np.nan, np.inf
-    operands, config = (aligned(a), aligned(b)), GemmConfig(False, False, tma_store=False)
-    simt = gemm_simt.CPU, (True, False)
-    for call, (left, right), options in (
-        (gemm_sm90.gemm, operands, (config,)),
-        (gemm_sm80.gemm, operands, (False, False, True)),
-        (gemm_simt.gemm, (a.T, b), simt),
-    ):
-        out = np.ones((6, K, N), np.float32)
-        call(left, right, out, IDENTITY, *options, None, OFFSETS)
-        assert np.allclose(out, expected, atol=1e-4)
-        call(left, right, out[:0], IDENTITY, *options, None, OFFSETS[1:2])  # no group
-        assert np.allclose(out, expected, atol=1e-4)
+    if like is not None:
+        like(monkeypatch)
+    left, right = aligned(a), aligned(b)
+    found = gemm._gemm_grouped_k(left, right, OFFSETS, dtype="float32")  # the weight's gradient
+    assert np.allclose(found, expected, atol=1e-4)
+    none = gemm._gemm_grouped_k(left, right, OFFSETS[1:2], dtype="float32")
+    assert none.shape == (0, K, N)
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 4), (5, 0, 4), (5, 3, 0)])

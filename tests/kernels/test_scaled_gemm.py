@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.kernels.counting import like_ampere, like_hopper
 from weft import kernels
 from weft.kernels.linalg import gemm_simt, gemm_sm90
 from weft.kernels.linalg.epilogue import IDENTITY
@@ -64,6 +65,18 @@ def test_stacks_and_single_matrices():
     assert np.allclose(
         kernels.scaled_gemm(a, b, scale_a, scale_b, dtype="float32"), expected, atol=1e-4
     )
+
+
+@pytest.mark.parametrize("like", [like_ampere, like_hopper], ids=["sm80", "sm90"])
+def test_kernels_that_a_gpu_runs(like, monkeypatch):
+    m, n, k = 70, 136, 400
+    a, weight = numbers(2, m, k), numbers(n, k)
+    scale_a, scale_weight = scales_of(2, m, blocks(k)), scales_of(blocks(n), blocks(k))
+    expected = scaled(a, scale_a, 1, 128) @ scaled(weight, scale_weight, 128, 128).T
+    like(monkeypatch)
+    left, right = np.asarray(aligned(a)), np.asarray(aligned(weight)).T
+    found = kernels.scaled_gemm(left, right, scale_a, scale_weight.T, dtype="float32")
+    assert np.allclose(found, expected, 1e-5, 1e-3)
 
 
 @pytest.mark.parametrize("num_splits", [None, 3])
