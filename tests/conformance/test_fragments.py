@@ -354,6 +354,114 @@ def test_stores_into_tiles_go_where_elements_are(swizzle, dtype, transposed):
     np.testing.assert_array_equal(out, np.concatenate([2 * values, values]))
 
 
+def elementwise(function, shape, dtype, unit="mma"):
+    """What `function(fragment, values of rows, values of columns)` makes of `a`, on the CPU and as NumPy's."""
+    threads = 32 if unit == "mma" else 128
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        make = weft.mma.zeros if unit == "mma" else weft.wgmma.zeros
+        tile = make(shape, weft.f32).load(a).to(dtype)
+        rows, columns = tile.rows(lambda row: row - 8), tile.cols(lambda column: column - 8)
+        function(tile, rows, columns).to(weft.f32).store(out)
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, shape], out: weft.Tensor[weft.f32, shape]):
+        kernel(a, out).launch(grid=1, block=threads)
+
+    return host
+
+
+RELU = {
+    "where": (lambda f, r, c: weft.where(f > 0, f, 0), lambda f, r, c: np.where(f > 0, f, 0)),
+    "row": (lambda f, r, c: weft.where(f <= r, f, c), lambda f, r, c: np.where(f <= r, f, c)),
+    "both": (
+        lambda f, r, c: weft.where((f > -4) & (r != c), f, -f),
+        lambda f, r, c: np.where((f > -4) & (r != c), f, -f),
+    ),
+    "else": (
+        lambda f, r, c: weft.where((f == 2) == False, f, 100),  # noqa: E712
+        lambda f, r, c: np.where(f == 2, 100, f),
+    ),
+    "max": (lambda f, r, c: max(f, r, 0), lambda f, r, c: np.maximum(np.maximum(f, r), 0)),
+    "abs": (lambda f, r, c: abs(min(f, c)), lambda f, r, c: np.abs(np.minimum(f, c))),
+    "math": (
+        lambda f, r, c: weft.math.fma(weft.math.floor(f), 2.0, weft.math.max(x=r, y=f)),
+        lambda f, r, c: 2 * f + np.maximum(r, f),
+    ),
+    "power": (lambda f, r, c: pow(f, 2), lambda f, r, c: f * f),
+    "number": (
+        lambda f, r, c: weft.where(weft.block_idx.x == 0, f, r),
+        lambda f, r, c: f,
+    ),
+}
+
+
+@pytest.mark.parametrize("unit", ["mma", "wgmma"])
+@pytest.mark.parametrize("dtype", [weft.f32, weft.f16, weft.bf16], ids=str)
+@pytest.mark.parametrize("name", RELU)
+def test_functions_of_numbers_are_computed_at_each_place(name, dtype, unit):
+    shape = (32, 24) if unit == "mma" else (64, 24)
+    a = np.random.default_rng(4).integers(-6, 7, shape).astype(np.float32)
+    rows, columns = np.arange(shape[0])[:, None] - 8, np.arange(shape[1])[None] - 8
+    out = np.full(shape, 77, np.float32)
+    ours, numpys = RELU[name]
+    elementwise(ours, shape, dtype, unit)(a, out)
+    np.testing.assert_array_equal(out, np.broadcast_to(numpys(a, rows, columns), shape))
+
+
+def test_a_mask_is_carried_and_used_after_its_fragment_has_changed():
+    """Truths are those of the line that compared, however late they are used."""
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        tile = weft.mma.zeros((16, 8)).load(a)
+        mask = tile > 2
+        for i in range(weft.block_dim.x // 8):
+            mask = mask & (tile != i + 3)
+            tile = weft.where(mask, tile * 2, tile)
+        weft.where(mask, tile, -1).store(out)
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, (16, 8)], out: weft.Tensor[weft.f32, (16, 8)]):
+        kernel(a, out).launch(grid=1, block=32)
+
+    a = np.random.default_rng(4).integers(-6, 7, (16, 8)).astype(np.float32)
+    out, expected = np.zeros_like(a), a.copy()
+    mask = expected > 2
+    for i in range(4):
+        mask &= expected != i + 3
+        expected = np.where(mask, 2 * expected, expected)
+    host(a, out)
+    np.testing.assert_array_equal(out, np.where(mask, expected, -1))
+
+
+def test_a_mask_of_sums_is_used_after_they_are_used_up():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        left = weft.shared((64, 64), weft.bf16, swizzle=128)
+        right = weft.shared((16, 64), weft.bf16, swizzle=128)
+        for i in range(weft.thread_idx.x, 64 * 64, 128):
+            left[i // 64, i % 64] = a[i // 64, i % 64]
+            right[i // 64 % 16, i % 64] = a[i // 64 % 16, i % 64]
+        weft.fence_proxy()
+        weft.sync_threads()
+        acc = weft.wgmma.wait(weft.wgmma.mma(left, right.T))
+        mask = acc > 0
+        acc = weft.wgmma.wait(weft.wgmma.mma(left, right.T, acc))
+        weft.where(mask, acc, -1).store(out)
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, (64, 64)], out: weft.Tensor[weft.f32, (64, 16)]):
+        kernel(a, out).launch(grid=1, block=128)
+
+    a = np.random.default_rng(4).integers(-3, 4, (64, 64)).astype(np.float32)
+    out = np.zeros((64, 16), np.float32)
+    host(a, out)
+    once = a @ a[:16].T
+    np.testing.assert_array_equal(out, np.where(once > 0, 2 * once, -1))
+
+
 def held(fragment, shape, dtype, role, values, block=32, rows=32):
     """Elements of `fragment(shape, values, dtype, role)` that each thread holds, after one call with its own values."""
     layout = FragmentLayout(shape, dtype.itemsize, "mma" if block == 32 else "wgmma", role)
@@ -556,6 +664,45 @@ def test_a_warpgroups_rows_and_columns_are_reduced():
     np.testing.assert_array_equal(rows, a.max(1) + 1)
     np.testing.assert_array_equal(columns, a.sum(0) + 128)
     np.testing.assert_array_equal(numbers, np.arange(24))
+
+
+@pytest.mark.parametrize("columns", [8, 24, 136])
+@pytest.mark.parametrize("name", [name for name in REDUCTIONS if name.startswith("col")])
+def test_the_columns_of_warpgroups_are_reduced_through_scratch(name, columns):
+    """Two warpgroups, each through its own part of an array, twice."""
+    method, numpy = name, REDUCTIONS[name][1]
+    shape = 128, columns
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor, scaled: weft.Tensor):
+        group = weft.warpgroup_id()
+        own = weft.shared((2, 4, columns), weft.f32)[group]
+        acc = weft.wgmma.zeros(shape).load(a, (128 * group, 0))
+        if method == "col_reduce":
+            found = acc.col_reduce(lambda x, y: x * y, scratch=own)
+        else:
+            found = getattr(acc, method)(scratch=own)
+        (acc * found).store(scaled, (128 * group, 0))
+        if method == "col_reduce":
+            again = (acc + acc).col_reduce(max, scratch=own)
+        else:
+            again = getattr(acc + acc, method)(scratch=own)
+        (again - found).store(out[group])
+
+    @weft.jit
+    def host(a: weft.Tensor, out: weft.Tensor, scaled: weft.Tensor):
+        kernel(a, out, scaled).launch(grid=1, block=256)
+
+    a = np.random.default_rng(0).integers(1, 3, (256, columns)).astype(np.float32)
+    a[3:] = np.where(np.arange(3, 256)[:, None] % 16, 1, a[3:])  # so that products are exact
+    out, scaled = np.zeros((2, columns), np.float32), np.zeros_like(a)
+    host(a, out, scaled)
+    for group in range(2):
+        own = a[128 * group :][:128]
+        found = numpy(own, axis=0)
+        again = (2 * own).max(0) if name == "col_reduce" else numpy(2 * own, axis=0)
+        np.testing.assert_array_equal(out[group], again - found)
+        np.testing.assert_array_equal(scaled[128 * group :][:128], own * found)
 
 
 @pytest.mark.parametrize("shape", [(16, 32), (48, 96)])

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 
-@operation(name="abs", on_host=True, takes_complex=True)
+@operation(name="abs", on_host=True, takes_complex=True, elementwise=True)
 def abs_(builder: Builder, x: Any) -> Any:
     """``abs(x)`` in the operand's type; the smallest signed integer wraps to itself.
 
@@ -45,7 +45,7 @@ def abs_(builder: Builder, x: Any) -> Any:
     return emit_absolute(builder, x) if is_staged(x) else builtins.abs(x)
 
 
-@operation(name="min", on_host=True)
+@operation(name="min", on_host=True, takes_complex=True, elementwise=True)
 def min_(builder: Builder, *values: Any) -> Any:
     """The smallest of its arguments, or of one tuple or list, in their common type.
 
@@ -60,7 +60,7 @@ def min_(builder: Builder, *values: Any) -> Any:
     return _extreme(builder, "min", values)
 
 
-@operation(name="max", on_host=True)
+@operation(name="max", on_host=True, takes_complex=True, elementwise=True)
 def max_(builder: Builder, *values: Any) -> Any:
     """The largest of its arguments, or of one tuple or list, in their common type.
 
@@ -96,7 +96,7 @@ def divmod_(builder: Builder, dividend: Any, divisor: Any) -> Any:
     return binary(builder, "//", dividend, divisor), binary(builder, "%", dividend, divisor)
 
 
-@operation(name="pow", on_host=True)
+@operation(name="pow", on_host=True, elementwise=True)
 def pow_(builder: Builder, base: Any, exponent: Any, mod: Any = None) -> Any:
     """``base ** exponent``; with `mod` only for constants.
 

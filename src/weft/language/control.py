@@ -357,12 +357,12 @@ def selected_dtype(first: Scalar | int | float, second: Scalar | int | float) ->
     return common_dtype(first, second)
 
 
-@operation(on_host=True, takes_complex=True)
+@operation(on_host=True, takes_complex=True, elementwise=True)
 def where(builder: Builder, condition: object, if_true: object, if_false: object) -> Scalar:
     """`if_true` if the condition holds, else `if_false`; both are computed, without a branch.
 
     ``a if c else b`` computes only one: use it if computing the other is expensive or invalid, such as an index out of
-    range.
+    range. Of fragments it is computed at each place: ``weft.where(acc > 0, acc, 0)``.
 
     Args:
         condition: a number; true if it is not 0.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, overload
 from weft.errors import TypeMismatchError
 from weft.imports import imported
 from weft.language import outside_kernel
-from weft.language.values import Scalar, Tensor
+from weft.language.values import Fragment, Scalar, Tensor
 from weft.types.dtype import i32
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Operation(Generic[Parameters]):
         in_kernels: whether kernels may use it.
         packed: whether it takes tensors of packed elements, and such elements as they are.
         takes_complex: whether it takes complex numbers, and tensors of them.
+        elementwise: whether it is a function of numbers, which fragments have at each place.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class Operation(Generic[Parameters]):
         in_kernels: bool = True,
         packed: bool = False,
         takes_complex: bool = False,
+        elementwise: bool = False,
     ) -> None:
         self.takes_complex = takes_complex
+        self.elementwise = elementwise
         self._function = function
         self.name = name
         self.on_host = on_host
@@ -92,6 +95,12 @@ class Operation(Generic[Parameters]):
         Raises:
             TypeMismatchError: for a wrong count or name of arguments; see the operation for others.
         """
+        if self.elementwise:
+            for value in (*arguments, *keywords.values()):
+                if isinstance(value, Fragment):
+                    # It is written with operations.
+                    apply = imported("weft.language.matrix.fragment").apply
+                    return apply(builder, self.emit, arguments, keywords)
         if not self.packed:
             for value in arguments:
                 if isinstance(value, Scalar | Tensor) and value.dtype.bits < 8:
@@ -175,6 +184,7 @@ def operation(
     in_kernels: bool = True,
     packed: bool = False,
     takes_complex: bool = False,
+    elementwise: bool = False,
 ) -> Callable[[Callable[Concatenate[Builder, Parameters], Any]], Operation[Parameters]]: ...
 
 
@@ -187,6 +197,7 @@ def operation(
     in_kernels: bool = True,
     packed: bool = False,
     takes_complex: bool = False,
+    elementwise: bool = False,
 ) -> Any:
     """Makes an `Operation` from a function; its docstring becomes the user's documentation.
 
@@ -197,6 +208,7 @@ def operation(
         in_kernels: whether kernels may use it.
         packed: whether it takes tensors of packed elements.
         takes_complex: whether it takes complex numbers and tensors of them.
+        elementwise: whether it takes fragments, too, at each place of which it is computed.
     """
 
     def decorate(decorated: Callable[..., Any]) -> Operation[...]:
@@ -208,6 +220,7 @@ def operation(
             in_kernels=in_kernels,
             packed=packed,
             takes_complex=takes_complex,
+            elementwise=elementwise,
         )
 
     return decorate if function is None else decorate(function)

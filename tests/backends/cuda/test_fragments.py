@@ -144,6 +144,36 @@ def test_sixteen_bytes_are_loaded_at_once(dtype, loads):
     assert instructions(sass)["LDG"] == loads
 
 
+ELEMENTWISE = {
+    # Function → its instruction, one for each register.
+    ("where", weft.f32): (lambda f: weft.where(f > 0, f, f * 0.125), "FSETP"),
+    ("max", weft.f32): (lambda f: max(f, 0), "FMNMX"),
+    ("max", weft.f16): (lambda f: max(f, 0), "HMNMX2"),
+    ("min", weft.f16): (lambda f: weft.math.min(f, 2), "HMNMX2"),
+    ("fma", weft.f16): (lambda f: weft.math.fma(f, f, 1.0), "HFMA2"),
+    ("exp2", weft.f32): (lambda f: weft.math.exp2(f, approx=True), "MUFU"),
+}
+
+
+@pytest.mark.parametrize(("name", "dtype"), ELEMENTWISE, ids=str)
+def test_a_function_of_numbers_is_one_instruction_for_each_register(name, dtype):
+    function, expected = ELEMENTWISE[name, dtype]
+    tensor = weft.fake_tensor(dtype, (32, 64), alignment_bytes=16)
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        function(weft.mma.zeros((32, 64), dtype).load(a)).store(out)
+
+    @weft.jit
+    def host(a: tensor, out: tensor):
+        kernel(a, out).launch(grid=1, block=32)
+
+    found = instructions(compiled(host).sass)
+    assert found[expected] == 32 * 64 // 32 * dtype.itemsize // 4
+    assert not found["PRMT"]
+    assert found["LOP3"] < 16
+
+
 @pytest.mark.parametrize(
     ("architecture", "version", "name"),
     [

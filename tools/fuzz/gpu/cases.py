@@ -189,11 +189,20 @@ def fragments(writer: Writer) -> Case:
 
 
 def _formula(writer: Writer, dtype: str) -> str:
-    """Operators of a fragment `f`, its rows, its columns and numbers."""
+    """Operators, choices and functions of a fragment `f`, its rows, its columns and numbers."""
     values = ("f", "f", "f.rows(lambda i: i)", "f.cols(lambda j: j)", "2", f"weft.{dtype}(0.5)")
     text = "f"
     for _ in range(writer.random.randint(1, 4)):
-        text = f"({text} {writer.choose(('+', '-', '*'))} {writer.choose(values)})"
+        if writer.likely(0.3):
+            holds = f"{writer.choose(values)} {writer.choose(('<', '>=', '==', '!='))} {text}"
+            if writer.likely(0.3):
+                holds = f"({holds}) {writer.choose('&|')} (f > {writer.choose(values)})"
+            text = f"weft.where({holds}, {text}, {writer.choose(values)})"
+        elif writer.likely(0.3):
+            # Which zero is the larger one is not specified.
+            text = f"({writer.choose(('max', 'min'))}({text}, {writer.choose(values)}) + 0)"
+        else:
+            text = f"({text} {writer.choose(('+', '-', '*'))} {writer.choose(values)})"
         if writer.likely(0.2):
             text = f"-{text}"
     return text
@@ -210,7 +219,12 @@ def _reductions(
     which, columns = writer.choose(("max", "min")), writer.choose(("col_max", "col_min"))
     wide = "f.to(weft.f32)"
     body = [f"{wide}.row_{which}().store(per_row, {writer.number('first', row)})"]
-    if is_wide:
+    if is_wide and shape[1] <= 64 and writer.likely():
+        body += (
+            f"through = weft.shared((4, {shape[1]}), weft.f32)",
+            f"{wide}.{columns}(scratch=through).store(per_column, {writer.number('at', column)})",
+        )
+    elif is_wide:
         body.append(
             f"{wide}.cols(lambda j: weft.f32(j)).store(per_column, {writer.number('at', column)})"
         )
@@ -277,6 +291,7 @@ _PRODUCTS = (
     ("i8", "i8", "i32"),
     ("f8e4m3", "f8e4m3", "f32"),
     ("f8e5m2", "f8e4m3", "f32"),
+    ("f8e5m2", "f8e4m3", "f16"),
 )
 
 
@@ -325,10 +340,12 @@ def products(writer: Writer) -> Case:
 _WIDE_PRODUCTS = (
     ("bf16", "bf16", "f32"),
     ("f16", "f16", "f32"),
+    ("f16", "f16", "f16"),
     ("f32", "f32", "f32"),
     ("i8", "u8", "i32"),
     ("u8", "u8", "i32"),
     ("f8e4m3", "f8e5m2", "f32"),
+    ("f8e5m2", "f8e5m2", "f16"),
     ("f8e4m3", "f8e4m3", "f32"),
 )
 
@@ -367,8 +384,10 @@ def wide_products(writer: Writer) -> Case:
     if from_fragment and depth % 8 == 0:
         body += f"left = weft.wgmma.accumulator(({rows}, {depth}), weft.f32).load(a_tile{a_turn}).as_operand_a()\n"
         operand = "left"
+    adds = f", weft.wgmma.zeros(({rows}, {columns}), weft.{sums})"
+    adds = adds if sums == "f16" or writer.likely(0.3) else ""
     body += (
-        f"found = weft.wgmma.wait(weft.wgmma.mma({operand}, b_tile{b_turn}))\n"
+        f"found = weft.wgmma.wait(weft.wgmma.mma({operand}, b_tile{b_turn}{adds}))\n"
         "found.store(c)\nfound.red_add(total)\n"
     )
     return writer.case("wide_products", body, block=128)

@@ -124,6 +124,8 @@ def _compared(how: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (_SETP[how[:-1]](a, b) | is_nan).astype(np.uint64)
 
 
+_OF_PAIRS = ("add", "sub", "mul", "fma", "neg", "min", "max")
+_EXTREMES = {"min": np.fmin, "max": np.fmax}  # a number wins over NaN
 _BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
@@ -135,7 +137,7 @@ def compute(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
     """
     operation, name = parts[0], parts[-1]
     with np.errstate(all="ignore"):
-        if name.endswith("x2") and operation in ("add", "sub", "mul", "fma", "neg"):
+        if name.endswith("x2") and operation in _OF_PAIRS:
             return _paired(operation, name[:-2], given)
         match operation:
             case "mov" | "cvta":
@@ -164,8 +166,7 @@ def compute(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
                 one, two, three = (typed(value, name).astype(np.longdouble) for value in given)
                 return bits((one * two + three).astype(dtype_of(name)))
             case "min" | "max":
-                least = np.minimum if operation == "min" else np.maximum
-                return bits(least(typed(given[0], name), typed(given[1], name)))
+                return bits(_EXTREMES[operation](typed(given[0], name), typed(given[1], name)))
             case "shl" | "shr":
                 return bits(
                     _shift(typed(given[0], name), given[1], int(name[1:]), left=operation == "shl")
@@ -182,6 +183,8 @@ def _paired(operation: str, name: str, given: Sequence[np.ndarray]) -> np.ndarra
     """Arithmetic of both halves of a register, each rounded once."""
     if operation == "neg":
         return of_pair(-pair(given[0], name))
+    if operation in _EXTREMES:
+        return of_pair(_EXTREMES[operation](*(pair(value, name) for value in given)))
     one, two, *more = (pair(value, name).astype(np.float64) for value in given)
     match operation:
         case "add":

@@ -481,7 +481,8 @@ def _extreme(operation: Operation[...], function: Callable[..., Any]) -> Emit:
         if keywords or not items:
             given = [tuple(items)] if len(given) == 1 else given
             return frame.state.run(f"{name}()", function, *given, **keywords)
-        return constants.python(f"{name}()", operation.emit, frame.mark(node), tuple(items))
+        values = items if len(items) > 1 else [tuple(items)]
+        return constants.python(f"{name}()", operation.emit, frame.mark(node), *values)
 
     return emit
 

@@ -25,9 +25,10 @@ from weft.frontend.expressions.items import Items
 from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_iterator
 from weft.frontend.structure import PLAIN, contains_staged
+from weft.language.matrix import fragment
 from weft.language.numbers.convert import convert
 from weft.language.numbers.operators import binary, compare, logical_not
-from weft.language.values import Scalar, describe, is_instance, is_staged
+from weft.language.values import Fragment, Scalar, describe, is_instance, is_staged
 from weft.types.dtype import bool_, i32
 
 if TYPE_CHECKING:
@@ -68,6 +69,12 @@ def _compare_from(visitor: Evaluator, node: ast.Compare, position: int, left: An
 
     if isinstance(value, Scalar):
         return guarded(visitor, node, value, rest)
+    if isinstance(value, Fragment):
+        raise TypeMismatchError(
+            "TYPE_NOT_A_NUMBER",
+            f"a chain of comparisons asks whether the first holds, and {describe(value)} is neither true nor false",
+            hint="write (a < f) & (f < b)",
+        )
     return rest() if value else value
 
 
@@ -105,6 +112,8 @@ def compare_values(visitor: Evaluator, node: ast.AST, sign: str, left: Any, righ
             return found
         if any(contains_staged(one) and not is_staged(one) for one in (left, right)):
             return _compare_items(visitor, node, sign, left, right)
+    if isinstance(left, Fragment) or isinstance(right, Fragment):
+        return fragment.combined(visitor.frame.mark(node), sign, left, right)
     if is_staged(left) or is_staged(right):
         return compare(visitor.frame.mark(node), sign, left, right)
     return visitor.frame.state.ask("the comparison", constants.COMPARISONS[sign], left, right)

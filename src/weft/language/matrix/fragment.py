@@ -11,12 +11,13 @@ import functools
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Block
 from xdsl.rewriter import Rewriter
-from xdsl.traits import MemoryWriteEffect
+from xdsl.traits import MemoryWriteEffect, Pure
 
 from weft.dialects.builder import source_location
+from weft.dialects.definition import DependsOnWarps
 from weft.dialects.flow import walk
 from weft.dialects.simt.debug import AssertOp, AssumeOp, PrintfOp
 from weft.dialects.simt.fragment import (
@@ -35,7 +36,7 @@ from weft.errors import NameResolutionError, TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.ir_types import ir_type
 from weft.language.numbers.convert import constant, convert, named_dtype, narrowed, operand
-from weft.language.numbers.operators import binary, compare, mark_product, unary
+from weft.language.numbers.operators import COMPARISONS, binary, compare, mark_product, unary
 from weft.language.operation import operation
 from weft.language.threads.warp import lane_id, shfl_idx, warp_id
 from weft.language.values import Fragment, Scalar, Tensor, describe
@@ -45,7 +46,7 @@ from weft.types.dtype import DType
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from xdsl.ir import SSAValue
+    from xdsl.ir import Operation, SSAValue
 
     from weft.dialects.builder import Builder
 
@@ -505,15 +506,11 @@ def mapped(
     for other in given:
         if isinstance(other, Fragment):
             _check_layout(other, shape)
-    inputs = [one for one in given if isinstance(one, Fragment)]
     start = origin(builder, shape) if coordinates else []
-    kinds = [one.type.element_type for one in inputs]
-    block = Block(arg_types=[*kinds, *[i32] * len(start)])
-    arguments = iter(block.args)
-    elements = [
-        Scalar(next(arguments), one.dtype) if isinstance(one, Fragment) else one for one in given
-    ]
-    elements += [Scalar(argument, types.i32) for argument in arguments]
+    region = _Region(builder)
+    block = region.block
+    elements = [region.element(one) for one in given]
+    elements += [Scalar(block.insert_arg(i32, len(block.args)), types.i32) for _ in start]
     with builder.at(block):
         value = function(block, *elements)
         result = _element(builder, value, dtype)
@@ -522,8 +519,64 @@ def mapped(
         check_effects(block)
     _check_packing(shape, result.dtype)
     kind = shape.of(ir_type(result.dtype))
-    made = FragmentMapOp([one.ssa for one in inputs], start, kind, block)
+    made = FragmentMapOp(region.inputs, start, kind, block)
     return Fragment(builder.emit(made).result, result.dtype)
+
+
+class _Region:
+    """The region of a map while it is made.
+
+    Attributes:
+        block: what computes an element.
+        inputs: the fragments of which it takes elements.
+    """
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+        self.block = Block()
+        self.inputs: list[SSAValue] = []
+
+    def element(self, value: object, *, computed: bool = False) -> object:
+        """The element of a fragment, any other value as it is.
+
+        Args:
+            value: an argument of the map.
+            computed: whether to compute it in the region, if a map makes it; comparisons always are, as a register
+                for four truths is packed, and unpacked where they are used.
+        """
+        if not isinstance(value, Fragment):
+            return value
+        made = value.ssa.owner
+        if not isinstance(made, FragmentMapOp) or not (
+            computed or _is_comparison(self._builder, made)
+        ):
+            return Scalar(self._argument(value.ssa), value.dtype)
+        given = [self._argument(one) for one in made.inputs]
+        mapping: dict[SSAValue, SSAValue] = dict(zip(made.body.block.args, given, strict=True))
+        for op in made.body.block.ops:
+            if not isinstance(op, FragmentYieldOp):
+                self.block.add_op(op.clone(mapping))
+        last = yielded(made.body.block)
+        return Scalar(mapping.get(last, last), value.dtype)
+
+    def _argument(self, ssa: SSAValue) -> SSAValue:
+        if ssa not in self.inputs:
+            self.inputs.append(ssa)
+            kind: Any = ssa.type
+            self.block.insert_arg(kind.element_type, len(self.inputs) - 1)
+        return self.block.args[self.inputs.index(ssa)]
+
+
+def _is_comparison(builder: Builder, made: FragmentMapOp) -> bool:
+    """Whether a map makes truths of fragments that still have their values, and can be computed once more here."""
+    if made.origin or yielded(made.body.block).type != i1 or made.parent is not builder.block:
+        return False
+    if not all(op.has_trait(Pure) for op in made.body.block.ops):
+        return False
+    later: Operation | None = made.next_op
+    while later is not None and not later.has_trait(DependsOnWarps):
+        later = later.next_op
+    return later is None
 
 
 def combined(
@@ -533,7 +586,7 @@ def combined(
 
     Args:
         builder: where it goes.
-        sign: of an arithmetic operator.
+        sign: of an arithmetic operator, or of a comparison.
         left: a fragment or a number.
         right: likewise.
         parts: those of them that only this operation uses, which are computed in the same region.
@@ -541,7 +594,6 @@ def combined(
     Raises:
         TypeMismatchError: for fragments of other layouts, or an object other than a number.
     """
-    fragments = [one for one in (left, right) if isinstance(one, Fragment)]
     for one in (left, right):
         if not isinstance(one, Fragment | Scalar | int | float):
             raise TypeMismatchError(
@@ -549,42 +601,25 @@ def combined(
                 f"{describe(left)} {sign} {describe(right)}: expected a fragment or a number, received {describe(one)}",
                 hint="write f.load(tensor, (row, column))" if isinstance(one, Tensor) else "",
             )
-    whole = max(fragments, key=lambda one: len(one.type.dims))
-    shape = whole.type
-    inputs: list[SSAValue] = []
-    block = Block()
-
-    def argument(ssa: SSAValue) -> SSAValue:
-        if ssa not in inputs:
-            inputs.append(ssa)
-            kind: Any = ssa.type
-            block.insert_arg(kind.element_type, len(inputs) - 1)
-        return block.args[inputs.index(ssa)]
-
-    def element(value: object) -> object:
-        if not isinstance(value, Fragment):
-            return value
-        _check_layout(value, shape)
-        made = value.ssa.owner
-        if value.ssa not in parts or not isinstance(made, FragmentMapOp) or made.origin:
-            return Scalar(argument(value.ssa), value.dtype)
-        given = [argument(one) for one in made.inputs]
-        mapping: dict[SSAValue, SSAValue] = dict(zip(made.body.block.args, given, strict=True))
-        for op in made.body.block.ops:
-            if not isinstance(op, FragmentYieldOp):
-                block.add_op(op.clone(mapping))
-        last = yielded(made.body.block)
-        found = Scalar(mapping.get(last, last), value.dtype)
-        if sign in ("+", "-"):
+    shape, dtype = _covering([left, right])
+    region = _Region(builder)
+    operands: list[object] = []
+    for one in (left, right):
+        computed = False
+        if isinstance(one, Fragment):
+            _check_layout(one, shape)
+            made = one.ssa.owner
+            computed = one.ssa in parts and isinstance(made, FragmentMapOp) and not made.origin
+        found = region.element(one, computed=computed)
+        if computed and sign in ("+", "-") and isinstance(found, Scalar):
             mark_product(found)
-        return found
-
-    operands = [element(left), element(right)]
-    with builder.at(block):
-        value = _element(builder, binary(builder, sign, *operands), whole.dtype)
+        operands.append(found)
+    function = compare if sign in COMPARISONS else binary
+    with builder.at(region.block):
+        value = _element(builder, function(builder, sign, *operands), dtype)
         builder.emit(FragmentYieldOp(value.ssa))
     _check_packing(shape, value.dtype)
-    made = FragmentMapOp(inputs, (), shape.of(ir_type(value.dtype)), block)
+    made = FragmentMapOp(region.inputs, (), shape.of(ir_type(value.dtype)), region.block)
     result = builder.emit(made).result
     for part in dict.fromkeys(parts):
         if isinstance(part.owner, FragmentMapOp) and part.first_use is None:
@@ -592,8 +627,60 @@ def combined(
     return Fragment(result, value.dtype)
 
 
+def apply(
+    builder: Builder,
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    keywords: dict[str, Any],
+) -> Fragment:
+    """A function of numbers at each place of fragments, as `combined`.
+
+    Args:
+        builder: where it goes.
+        function: takes the builder, and the arguments with an element for each fragment.
+        arguments: of the function, of which one or more are fragments.
+        keywords: its keywords, likewise.
+
+    Raises:
+        TypeMismatchError: for fragments of other layouts.
+    """
+    given = [*arguments, *keywords.values()]
+    shape, dtype = _covering(given)
+
+    def value(_: Block, *elements: Any) -> Any:
+        named = dict(zip(keywords, elements[len(arguments) :], strict=True))
+        return function(builder, *elements[: len(arguments)], **named)
+
+    return mapped(builder, shape, dtype, value, given)
+
+
+def _covering(given: Sequence[object]) -> tuple[FragmentType, DType]:
+    """The type of a fragment with a place for the elements of all of these, and the type of the largest one's elements.
+
+    Of values of rows with values of columns it is that of the sums that have these rows and columns.
+    """
+    fragments = [one for one in given if isinstance(one, Fragment)]
+    whole = max(fragments, key=lambda one: len(one.type.dims))
+    kinds = {one.type.role.data: one.type for one in reversed(fragments)}
+    kind, row, column = whole.type, kinds.get("row"), kinds.get("column")
+    if len(kind.dims) == 1 and row is not None and column is not None and row.unit == column.unit:
+        unit = row.unit.data
+        kind = FragmentType.get((*row.dims, *column.dims), row.element_type, unit, "c")
+    return kind, whole.dtype
+
+
 def negated(builder: Builder, sign: str, fragment: Fragment) -> Fragment:
-    """``-f``, ``~f`` or ``+f`` at each place."""
+    """``-f``, ``~f`` or ``+f`` at each place.
+
+    Raises:
+        TypeMismatchError: for ``~`` of floats, and of truths.
+    """
+    if fragment.dtype.is_bool and sign == "~":
+        raise TypeMismatchError(
+            "TYPE_INVERT_BOOL",
+            "~ of a bool_ would be −1 or −2, as in Python; both are true",
+            hint="write f == False, or f.to(weft.i32) to invert the bits of numbers",
+        )
 
     def result(_: Block, element: Scalar) -> Scalar:
         return unary(builder, sign, element)
@@ -685,7 +772,9 @@ def _check_packing(shape: FragmentType, dtype: DType) -> None:
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
             f"elements of type {dtype} lie elsewhere in an operand of an MMA of shape {shape.dims}",
-            hint="convert before as_operand_a, or before the tile is loaded",
+            hint="compare in a function of elements: f.map(lambda x: weft.where(x > 0, x, 0))"
+            if dtype.is_bool
+            else "convert before as_operand_a, or before the tile is loaded",
         )
 
 

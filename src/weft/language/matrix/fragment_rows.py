@@ -14,12 +14,15 @@ from xdsl.ir import Block
 from weft.dialects.simt.fragment import FragmentReduceOp, FragmentType, FragmentYieldOp
 from weft.errors import TypeMismatchError
 from weft.language.matrix.fragment import check_effects, expect_fragment, mapped, to
+from weft.language.matrix.fragment_memory import store
+from weft.language.memory.access import load
+from weft.language.memory.views import subscript
 from weft.language.numbers.convert import convert, wide_dtype
 from weft.language.numbers.operators import binary
 from weft.language.numbers.rounding import emit_extreme
 from weft.language.operation import operation
-from weft.language.threads.warp import shfl_xor
-from weft.language.values import Fragment, Scalar, describe
+from weft.language.threads.warp import shfl_xor, sync_warpgroup, warp_id
+from weft.language.values import Fragment, Scalar, Tensor, describe, tensor_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,35 +129,46 @@ def quad_sum(builder: Builder, fragment: Fragment) -> Fragment:
 
 
 @operation(name="Fragment.col_sum")
-def col_sum(builder: Builder, fragment: Fragment, *, per_warp: bool = False) -> Fragment:
+def col_sum(
+    builder: Builder, fragment: Fragment, *, scratch: object = None, per_warp: bool = False
+) -> Fragment:
     """A fragment with the sum of each column, narrow elements in their wide type.
 
-    All threads that hold the fragment call it together. Of a warpgroup's fragment four warps hold parts of a column:
-    with ``per_warp=True`` each has the sum of its own rows, to be added to memory with `red_add`.
+    All threads that hold the fragment call it together. Of a warpgroup's fragment four warps hold parts of a column.
+    They exchange them through an array, with two `sync_warpgroup`; or, with ``per_warp=True``, each has the sum of its
+    own rows, to be added to memory with `red_add`.
 
     Args:
         fragment: of numbers.
-        per_warp: whether the sum is of a warp's rows only; a warpgroup's fragment needs it.
+        scratch: for a warpgroup's fragment, an array of shared memory, of at least (4, columns) elements of the sums'
+            type, which no other warpgroup uses at the time.
+        per_warp: whether the sum is of a warp's rows only.
 
     Raises:
-        TypeMismatchError: for a fragment of a layout without columns, or of a warpgroup without ``per_warp=True``.
+        TypeMismatchError: for a fragment of a layout without columns, or of a warpgroup without `scratch` and
+            ``per_warp=True``; another array.
 
     Example:
         ``bias = acc.col_sum()``
     """
     wide = _widened(builder, fragment, "col_sum")
-    return _reduced(builder, wide, _adding(builder), "col_sum", per_warp=per_warp)
+    return _reduced(builder, wide, _adding(builder), "col_sum", per_warp=per_warp, scratch=scratch)
 
 
 @operation(name="Fragment.col_max")
 def col_max(
-    builder: Builder, fragment: Fragment, *, nan: bool = False, per_warp: bool = False
+    builder: Builder,
+    fragment: Fragment,
+    *,
+    nan: bool = False,
+    scratch: object = None,
+    per_warp: bool = False,
 ) -> Fragment:
     """A fragment with the largest element of each column.
 
     Args:
         fragment, nan: as for `row_max`.
-        per_warp: as for `col_sum`.
+        scratch, per_warp: as for `col_sum`.
 
     Raises:
         TypeMismatchError: as `col_sum`.
@@ -162,18 +176,24 @@ def col_max(
     Example:
         ``largest = acc.col_max()``
     """
-    return _reduced(builder, fragment, _extreme(builder, "max", nan), "col_max", per_warp=per_warp)
+    both = _extreme(builder, "max", nan)
+    return _reduced(builder, fragment, both, "col_max", per_warp=per_warp, scratch=scratch)
 
 
 @operation(name="Fragment.col_min")
 def col_min(
-    builder: Builder, fragment: Fragment, *, nan: bool = False, per_warp: bool = False
+    builder: Builder,
+    fragment: Fragment,
+    *,
+    nan: bool = False,
+    scratch: object = None,
+    per_warp: bool = False,
 ) -> Fragment:
     """A fragment with the smallest element of each column.
 
     Args:
         fragment, nan: as for `row_max`.
-        per_warp: as for `col_sum`.
+        scratch, per_warp: as for `col_sum`.
 
     Raises:
         TypeMismatchError: as `col_sum`.
@@ -181,18 +201,24 @@ def col_min(
     Example:
         ``smallest = acc.col_min()``
     """
-    return _reduced(builder, fragment, _extreme(builder, "min", nan), "col_min", per_warp=per_warp)
+    both = _extreme(builder, "min", nan)
+    return _reduced(builder, fragment, both, "col_min", per_warp=per_warp, scratch=scratch)
 
 
 @operation(name="Fragment.col_reduce")
 def col_reduce(
-    builder: Builder, fragment: Fragment, function: Callable[..., Any], *, per_warp: bool = False
+    builder: Builder,
+    fragment: Fragment,
+    function: Callable[..., Any],
+    *,
+    scratch: object = None,
+    per_warp: bool = False,
 ) -> Fragment:
     """A fragment with a function of the elements of each column, as `row_reduce`.
 
     Args:
         fragment, function: as there.
-        per_warp: as for `col_sum`.
+        scratch, per_warp: as for `col_sum`.
 
     Raises:
         TypeMismatchError: as `row_reduce` and `col_sum`.
@@ -200,9 +226,8 @@ def col_reduce(
     Example:
         ``product = acc.col_reduce(lambda x, y: x * y)``
     """
-    return _reduced(
-        builder, fragment, _given(function, "col_reduce"), "col_reduce", per_warp=per_warp
-    )
+    both = _given(function, "col_reduce")
+    return _reduced(builder, fragment, both, "col_reduce", per_warp=per_warp, scratch=scratch)
 
 
 def _adding(builder: Builder) -> _Both:
@@ -236,21 +261,32 @@ def _reduced(
     *,
     partial: bool = False,
     per_warp: bool = False,
+    scratch: object = None,
 ) -> Fragment:
-    """Combines the elements of each row or column: in each thread, then in those that share it."""
+    """Combines the elements of each row or column: in each thread, in those that share it, in a warpgroup's warps."""
     expect_fragment(fragment, name)
     kind, unit = fragment.type, fragment.type.unit.data
     role = "row" if name.startswith("row") else "column"
     if kind.role.data not in ("c", "a") or (role == "column" and kind.layout.pack != 2):
         raise TypeMismatchError("FRAGMENT_LAYOUT", f"{name}: {describe(fragment)} has no {role}s")
-    if role == "column" and unit == "wgmma":
-        if not per_warp:
+    array: Tensor | None = None
+    if scratch is not None:
+        if per_warp or unit != "wgmma":
             raise TypeMismatchError(
-                "FRAGMENT_LAYOUT",
-                f"{name}: four warps hold parts of each column of {describe(fragment)}",
-                hint=f"write f.{name}(per_warp=True), and combine the warps in memory, as with red_add(totals)",
+                "FRAGMENT_SCRATCH",
+                f"{name}: scratch is for the four warps of a warpgroup, and one has the whole result here",
+                hint=f"write f.{name}({'per_warp=True' if per_warp else ''})",
             )
-        unit = "mma"
+        array = _checked_scratch(fragment, scratch, name)
+    elif role == "column" and unit == "wgmma" and not per_warp:
+        raise TypeMismatchError(
+            "FRAGMENT_LAYOUT",
+            f"{name}: four warps hold parts of each column of {describe(fragment)}",
+            hint=f"write f.{name}(scratch=weft.shared((4, {kind.dims[1]}), weft.{fragment.dtype})); "
+            "or per_warp=True, and combine the warps in memory, as with red_add(totals)",
+        )
+    if role == "column":
+        unit = "mma"  # each warp's
     dims = [kind.dims[0 if role == "row" else 1]]
     result = FragmentType.get(dims, kind.element_type, unit, role)
     block = Block(arg_types=[kind.element_type] * 2)
@@ -262,7 +298,43 @@ def _reduced(
     made = Fragment(
         builder.emit(FragmentReduceOp(fragment.ssa, result, block)).result, fragment.dtype
     )
-    return made if partial else _of_threads(builder, made, both)
+    if partial:
+        return made
+    found = _of_threads(builder, made, both)
+    return found if array is None else _of_warps(builder, found, both, array)
+
+
+def _checked_scratch(fragment: Fragment, scratch: object, name: str) -> Tensor:
+    """The array through which a warpgroup's warps exchange values of columns."""
+    columns = fragment.type.dims[1]
+    if isinstance(scratch, Tensor):
+        kind = scratch.type
+        fits = kind.rank == 2 and kind.dims[0] >= 4 and kind.dims[1] >= columns
+        if fits and kind.space.data == "shared" and scratch.dtype is fragment.dtype:
+            return scratch
+    what = tensor_text(scratch, scratch.name) if isinstance(scratch, Tensor) else describe(scratch)
+    raise TypeMismatchError(
+        "FRAGMENT_SCRATCH",
+        f"{name}: scratch is {what}; expected an array of shared memory of {fragment.dtype}, (4, {columns}) or larger",
+        hint=f"write scratch=weft.shared((4, {columns}), weft.{fragment.dtype})",
+    )
+
+
+def _of_warps(builder: Builder, fragment: Fragment, both: _Both, array: Tensor) -> Fragment:
+    """Combines the values of columns of a warpgroup's four warps; all of its threads get the result."""
+    warp = binary(builder, "%", warp_id.emit(builder), 4)
+    store.emit(builder, fragment, subscript(builder, array, warp))
+    sync_warpgroup.emit(builder)
+
+    def value(block: Block, _: Scalar, column: Scalar) -> Scalar:
+        one, two, three, four = (load(builder, array, (row, column)) for row in range(4))
+        return both(block, both(block, one, two), both(block, three, four))
+
+    kind = fragment.type
+    result = FragmentType.get(kind.dims, kind.element_type, "wgmma", "column")
+    found = mapped(builder, result, fragment.dtype, value, (), coordinates=True)
+    sync_warpgroup.emit(builder)
+    return found
 
 
 def _same(builder: Builder, value: object, dtype: DType, name: str) -> Scalar:

@@ -46,7 +46,10 @@ def math_operation(
 ) -> Operation[Parameters]:
     """`@operation` for a name under ``weft.math``; a trailing underscore avoids Python's builtin."""
     name = f"math.{function.__name__.rstrip('_')}"
-    return operation(name=name, on_host=True, takes_complex=name == "math.abs")(function)
+    takes_complex = name == "math.abs"
+    return operation(name=name, on_host=True, takes_complex=takes_complex, elementwise=True)(
+        function
+    )
 
 
 def operands_of(builder: Builder, name: str, values: Sequence[object]) -> list[Operand]:

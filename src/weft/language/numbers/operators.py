@@ -312,7 +312,7 @@ _PREDICATES: Final = {
 }
 _SHIFTS: Final = (arith.ShRSIOp, arith.ShRUIOp)
 _DIVISIONS: Final = (*_SHIFTS, FloorDivOp, arith.DivUIOp)
-_COMPARISONS: Final[dict[str, Callable[..., bool]]] = {
+COMPARISONS: Final[dict[str, Callable[..., bool]]] = {
     "==": eq,
     "!=": ne,
     "<": lt,
@@ -389,11 +389,11 @@ def _compare(builder: Builder, operator: str, left: Operand, right: Operand) -> 
     numbers = [to_common(builder, value, dtype) for value in (left, right)]
     known_numbers = [number.constant for number in numbers]
     if not dtype.is_float and None not in known_numbers:
-        holds = _COMPARISONS[operator](*known_numbers)
+        holds = COMPARISONS[operator](*known_numbers)
         return constant(builder, holds, types.bool_)
     first, second = (number.ssa for number in numbers)
     if not dtype.is_float and first is second:
-        return constant(builder, _COMPARISONS[operator](0, 0), types.bool_)
+        return constant(builder, COMPARISONS[operator](0, 0), types.bool_)
     if dtype.is_float:
         return Scalar(builder.emit(arith.CmpfOp(first, second, floating)).result, types.bool_)
     predicate = signed if dtype.is_signed else unsigned

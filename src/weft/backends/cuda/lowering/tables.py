@@ -21,7 +21,8 @@ from weft.backends.cuda.lowering.cached import CACHED
 from weft.backends.cuda.lowering.convergent import WARP
 from weft.backends.cuda.lowering.conversions import BYTE_FLOATS, MULTIPLY_ADDS, PACKED
 from weft.backends.cuda.lowering.debug import DEBUG, REPORTS
-from weft.backends.cuda.lowering.fragments import FRAGMENT_STORES, FRAGMENTS
+from weft.backends.cuda.lowering.fragment_memory import FRAGMENT_STORES
+from weft.backends.cuda.lowering.fragments import FRAGMENTS
 from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX, TIMING, WAITS, WORDS
 from weft.backends.cuda.lowering.kernel import LOOPS, launch_attributes
 from weft.backends.cuda.lowering.tensor_cores import MMA, REGISTERS, WARPGROUP, WGMMA

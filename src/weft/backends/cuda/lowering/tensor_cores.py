@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.backends.cuda.fast_math import OPERANDS
 from weft.backends.cuda.lowering.convergent import call_convergent, has
-from weft.backends.cuda.lowering.fragments import LaneRows, define_registers, registers
+from weft.backends.cuda.lowering.fragment_memory import LaneRows
+from weft.backends.cuda.lowering.fragments import define_registers, registers
 from weft.codegen.gpu import thread_number
 from weft.codegen.llvm.types import FLOAT_NAMES, fragment_registers
 from weft.codegen.operations.registers import register_share
