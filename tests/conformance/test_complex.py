@@ -356,3 +356,77 @@ def test_a_numpy_number_beside_complex_or_real_keeps_its_type(name):
         assert same[1]
     close(out[: len(wanted)], np.array(wanted))
     assert same[0]
+
+
+FUNCTIONS = ("exp", "log", "sqrt", "sin", "cos", "sinh", "cosh")
+
+
+@weft.kernel
+def functions_kernel(z: weft.Tensor, out: weft.Tensor, angles: weft.Tensor):
+    i = weft.thread_idx.x
+    out[0, i] = weft.math.exp(z[i])
+    out[1, i] = weft.math.log(z[i])
+    out[2, i] = weft.math.sqrt(z[i])
+    out[3, i] = weft.math.sin(z[i])
+    out[4, i] = weft.math.cos(z[i])
+    out[5, i] = weft.math.sinh(z[i])
+    out[6, i] = weft.math.cosh(z[i])
+    angles[i] = weft.math.angle(z[i])
+
+
+@weft.jit
+def functions(z: weft.Tensor, out: weft.Tensor, angles: weft.Tensor):
+    functions_kernel(z, out, angles).launch(grid=1, block=z.shape[0])
+
+
+def around_one(kind: type, count: int) -> np.ndarray:
+    return np.exp(1j * np.random.default_rng(3).uniform(-3, 3, count)).astype(kind)
+
+
+@BOTH
+def test_functions_are_within_three_units(dtype):
+    kind, part = KINDS[dtype]
+    scales = 10.0 ** np.random.default_rng(2).integers(-3, 2, 500)
+    z = np.concatenate([(values(dtype, 500) * scales).astype(kind), around_one(kind, 500)])
+    out, angles = np.zeros((len(FUNCTIONS), len(z)), kind), np.zeros(len(z), part)
+    functions(z, out, angles)
+    for name, got in zip(FUNCTIONS, out, strict=True):
+        wanted = getattr(np, name)(z.astype(np.clongdouble))
+        error = abs(got - wanted) / abs(wanted) / np.finfo(kind).eps
+        assert error.max() < 3, name
+    assert np.allclose(angles, np.angle(z), rtol=4 * np.finfo(part).eps)
+
+
+@BOTH
+def test_functions_have_cmaths_cuts_and_do_not_overflow_early(dtype):
+    kind, part = KINDS[dtype]
+    top = np.finfo(part).max / 2
+    late = np.log(top) + 0.5  # beyond the range without the cosine
+    z = np.array([0, -4, complex(-4, -0.0), 4j, complex(top, top), complex(late, 1.5), 1], kind)
+    out, angles = np.zeros((len(FUNCTIONS), len(z)), kind), np.zeros(len(z), part)
+    functions(z, out, angles)
+    assert out[2, :4].tolist()[:3] == [0, 2j, -2j] and abs(out[2, 3] - (1 + 1j) * 2**0.5) < 1e-6
+    assert np.isfinite(out[2, 4]) and np.isclose(out[2, 4] ** 2, complex(top, top))
+    wanted = np.exp(z[5].astype(np.clongdouble))
+    assert np.isclose(out[0, 5], wanted.astype(kind), rtol=1e-4)
+    assert out[1, 6] == 0 and out[1, 0].real == -np.inf
+    assert np.allclose(angles[:4], [0, np.pi, -np.pi, np.pi / 2])
+
+
+def test_functions_of_constants_are_pythons():
+    @weft.kernel
+    def kernel(out: weft.Tensor):
+        out[0] = weft.math.exp(1j) * weft.math.sqrt(-4 + 0j)
+        out[1] = weft.math.angle(1j) + weft.math.angle(-1.0)
+
+    out = np.zeros(2, np.complex128)
+    kernel[1, 1](out)
+    assert np.allclose(out, [2j * np.exp(1j), 1.5 * np.pi])
+
+
+def test_ptx_computes_functions():
+    fakes = (weft.fake_tensor(weft.c64, ("n",)), weft.fake_tensor(weft.c64, (7, "n")))
+    compiled = weft.compile(
+        functions, *fakes, weft.fake_tensor(weft.f32, ("n",)), options="--gpu-arch sm_90a"
+    )
+    assert "st.global" in compiled.ptx and "call.uni" not in compiled.ptx

@@ -57,7 +57,7 @@ TWO_OPERANDS = {
 }
 ROUNDING = ("floor", "ceil", "trunc", "round", "abs")
 BIT_FUNCTIONS = ("popcount", "clz", "ctz", "ffs", "mulhi")
-OTHERS = ("divide", "fma", "isnan", "isinf", "isfinite")
+OTHERS = ("angle", "divide", "fma", "isnan", "isinf", "isfinite")
 
 
 def function(name):
@@ -336,3 +336,11 @@ def test_only_functions_with_an_instruction_have_approx():
         if name.startswith("math.") and "approx" in resolve(name).__signature__.parameters
     }
     assert found == {*APPROXIMATE, "divide"}
+
+
+def test_an_angle_is_the_arc_tangent_of_the_parts():
+    trace = Trace()
+    assert function("angle").emit(trace.builder, trace.scalar(types.c64)).dtype is types.f32
+    assert trace.names[-1] == "math.atan2"
+    assert function("angle").emit(trace.builder, -2.0) == math.pi
+    trace.verify()

@@ -174,6 +174,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "math.abs": "numbers.math",
     "math.acos": "numbers.math",
     "math.acosh": "numbers.math",
+    "math.angle": "numbers.math",
     "math.asin": "numbers.math",
     "math.asinh": "numbers.math",
     "math.atan": "numbers.math",

@@ -167,7 +167,7 @@ def complex_binary(
         scale = real_of(left)
         if operator == "*":
             return join(builder, emit("*", scale, c), emit("*", scale, d))
-        imaginary = d if operator == "+" else _negated(builder, d)
+        imaginary = d if operator == "+" else negated(builder, d)
         return join(builder, emit(operator, scale, c), imaginary)
     a, b = parts(builder, to_complex(builder, left, dtype))
     if operator == "*":
@@ -178,15 +178,18 @@ def complex_binary(
     return join(builder, emit(operator, a, c), emit(operator, b, d))
 
 
-def _negated(builder: Builder, value: Scalar) -> Scalar:
+def negated(builder: Builder, value: Scalar) -> Scalar:
+    """A float with the other sign."""
     return Scalar(builder.emit(arith.NegfOp(value.ssa)).result, value.dtype)
 
 
-def _absolute(builder: Builder, value: Scalar) -> Scalar:
+def absolute(builder: Builder, value: Scalar) -> Scalar:
+    """A float without its sign."""
     return Scalar(builder.emit(math.AbsFOp(value.ssa)).result, value.dtype)
 
 
-def _chosen(builder: Builder, condition: Any, first: Scalar, second: Scalar) -> Scalar:
+def chosen(builder: Builder, condition: Any, first: Scalar, second: Scalar) -> Scalar:
+    """One of two floats, by an i1."""
     made = builder.emit(arith.SelectOp(condition, first.ssa, second.ssa))
     return Scalar(made.result, first.dtype)
 
@@ -196,14 +199,14 @@ def _quotient(
 ) -> Scalar:
     """Smith's algorithm, which scales by the larger part, so that squares cannot overflow."""
     (a, b), (c, d) = dividend, divisor
-    magnitudes = _absolute(builder, c), _absolute(builder, d)
+    magnitudes = absolute(builder, c), absolute(builder, d)
     is_real = builder.emit(arith.CmpfOp(magnitudes[0].ssa, magnitudes[1].ssa, "oge")).result
-    larger, smaller = _chosen(builder, is_real, c, d), _chosen(builder, is_real, d, c)
-    x, y = _chosen(builder, is_real, a, b), _chosen(builder, is_real, b, a)
+    larger, smaller = chosen(builder, is_real, c, d), chosen(builder, is_real, d, c)
+    x, y = chosen(builder, is_real, a, b), chosen(builder, is_real, b, a)
     ratio = emit("/", smaller, larger)
     scale = emit("+", larger, emit("*", smaller, ratio))
     imaginary = emit("-", y, emit("*", x, ratio))
-    imaginary = _chosen(builder, is_real, imaginary, _negated(builder, imaginary))
+    imaginary = chosen(builder, is_real, imaginary, negated(builder, imaginary))
     real = emit("/", emit("+", x, emit("*", y, ratio)), scale)
     return join(builder, real, emit("/", imaginary, scale))
 
@@ -233,15 +236,15 @@ def complex_compare(builder: Builder, operator: str, left: object, right: object
 def complex_negative(builder: Builder, value: Scalar) -> Scalar:
     """``-value``."""
     real, imaginary = parts(builder, value)
-    return join(builder, _negated(builder, real), _negated(builder, imaginary))
+    return join(builder, negated(builder, real), negated(builder, imaginary))
 
 
 def complex_absolute(builder: Builder, value: Scalar, of_floats: Arithmetic) -> Scalar:
     """The magnitude, scaled by the larger part, so that squares cannot overflow; an infinity if a part is."""
-    real, imaginary = (_absolute(builder, one) for one in parts(builder, value))
+    real, imaginary = (absolute(builder, one) for one in parts(builder, value))
     is_larger = builder.emit(arith.CmpfOp(real.ssa, imaginary.ssa, "oge")).result
-    larger = _chosen(builder, is_larger, real, imaginary)
-    smaller = _chosen(builder, is_larger, imaginary, real)
+    larger = chosen(builder, is_larger, real, imaginary)
+    smaller = chosen(builder, is_larger, imaginary, real)
     ratio = of_floats(builder, "/", smaller, larger)
     squares = of_floats(builder, "+", of_floats(builder, "*", ratio, ratio), 1.0)
     root = Scalar(builder.emit(math.SqrtOp(squares.ssa)).result, squares.dtype)
@@ -250,12 +253,12 @@ def complex_absolute(builder: Builder, value: Scalar, of_floats: Arithmetic) -> 
     infinity = builder.constant(ir_type(larger.dtype), float("inf"))
     is_zero = builder.emit(arith.CmpfOp(larger.ssa, zero, "oeq")).result
     # Zero, or NaN where the larger part is unknown because the other is NaN.
-    found = _chosen(builder, is_zero, of_floats(builder, "+", real, imaginary), found)
+    found = chosen(builder, is_zero, of_floats(builder, "+", real, imaginary), found)
     infinite = [
         builder.emit(arith.CmpfOp(one.ssa, infinity, "oeq")).result for one in (real, imaginary)
     ]
     either = builder.compute(arith.OrIOp, *infinite)
-    return _chosen(builder, either, Scalar(infinity, larger.dtype), found)
+    return chosen(builder, either, Scalar(infinity, larger.dtype), found)
 
 
 def complex_attribute(builder: Builder, value: Scalar, name: str) -> object:
@@ -298,7 +301,7 @@ class Conjugate(StagedNamespace):
             raise TypeMismatchError("CALL_ARGUMENTS", "conj of a complex number takes no arguments")
         builder = frame.builder
         real, imaginary = parts(builder, self.value)
-        return join(builder, real, _negated(builder, imaginary))
+        return join(builder, real, negated(builder, imaginary))
 
 
 @operation

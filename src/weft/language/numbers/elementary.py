@@ -8,13 +8,15 @@ f32. Out: a scalar of that type, one `math` operation each; of constants alone a
 from __future__ import annotations
 
 import math as python
-from functools import reduce
-from typing import TYPE_CHECKING, Any, Concatenate
+from functools import reduce, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, cast
 
 from xdsl.dialects import arith, math
 
 from weft.dialects.simt.scalar import APPROXIMATE
 from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language.numbers.complex import is_complex, parts
+from weft.language.numbers.complex_math import FORMULAS, complex_function
 from weft.language.numbers.convert import (
     arithmetic_dtype,
     common_dtype,
@@ -45,11 +47,30 @@ def math_operation(
     function: Callable[Concatenate[Builder, Parameters], Any],
 ) -> Operation[Parameters]:
     """`@operation` for a name under ``weft.math``; a trailing underscore avoids Python's builtin."""
-    name = f"math.{function.__name__.rstrip('_')}"
-    takes_complex = name == "math.abs"
-    return operation(name=name, on_host=True, takes_complex=takes_complex, elementwise=True)(
-        function
-    )
+    name = function.__name__.rstrip("_")
+    takes_complex = name in FORMULAS or name in ("abs", "angle")
+    made: Any = _or_complex(name, function) if name in FORMULAS else function
+    return operation(
+        name=f"math.{name}", on_host=True, takes_complex=takes_complex, elementwise=True
+    )(made)
+
+
+def _or_complex(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with a formula for complex numbers."""
+
+    @wraps(function)
+    def either(builder: Builder, x: object, **keywords: Any) -> Any:
+        if is_complex(x):
+            return complex_function(builder, name, x, keywords, _real_function)
+        return function(builder, x, **keywords)
+
+    return either
+
+
+def _real_function(builder: Builder, name: str, *values: object) -> Any:
+    functions = {"exp": exp, "log": log, "log1p": log1p, "sqrt": sqrt, "atan2": atan2}
+    functions |= {"sin": sin, "cos": cos, "sinh": sinh, "cosh": cosh}
+    return functions[name].emit(builder, *values)
 
 
 def operands_of(builder: Builder, name: str, values: Sequence[object]) -> list[Operand]:
@@ -342,6 +363,21 @@ def atan2(builder: Builder, y: Number, x: Number) -> Result:
         ``angle = weft.math.atan2(dy, dx)``
     """
     return emit_float(builder, "atan2", math.Atan2Op, python.atan2, y, x)
+
+
+@math_operation
+def angle(builder: Builder, z: Number) -> Result:
+    """The angle of a complex number, from −π to π: ``atan2(z.imag, z.real)``; of a real number 0 or π.
+
+    Example:
+        ``phase[i] = weft.math.angle(z[i])``
+    """
+    if not is_complex(z):
+        return atan2.emit(builder, 0.0, z)
+    if not isinstance(z, Scalar):
+        return python.atan2(cast("complex", z).imag, cast("complex", z).real)
+    real, imaginary = parts(builder, z)
+    return atan2.emit(builder, imaginary, real)
 
 
 @math_operation

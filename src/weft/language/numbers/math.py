@@ -11,6 +11,7 @@ from __future__ import annotations
 from weft.language.numbers import elementary, rounding
 from weft.language.numbers.elementary import acos as acos
 from weft.language.numbers.elementary import acosh as acosh
+from weft.language.numbers.elementary import angle as angle
 from weft.language.numbers.elementary import asin as asin
 from weft.language.numbers.elementary import asinh as asinh
 from weft.language.numbers.elementary import atan as atan
