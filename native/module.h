@@ -20,9 +20,11 @@ int add_runtime(PyObject* module);         // runtime/python_code_image.cpp
 int add_argument_keys(PyObject* module);   // python/argument_key.cpp
 int add_call_keys(PyObject* module);       // python/call_key.cpp
 int add_call_plan(PyObject* module);       // python/call_plan.cpp
+int add_direct_calls(PyObject* module);    // python/call/direct_call.cpp
 int add_error_values(PyObject* module);    // python/error_value.cpp
 int add_ffi_errors(PyObject* module);      // python/ffi_error.cpp
 int add_function(PyObject* module);        // python/function.cpp
+int add_guards(PyObject* module);          // python/call/guards.cpp
 int add_launch_limits(PyObject* module);   // runtime/launch/python_launch_limits.cpp
 int add_launch_memory(PyObject* module);   // runtime/launch/launch_memory.cpp
 int add_linker(PyObject* module);          // runtime/linker/python_linked_object.cpp

@@ -2,7 +2,8 @@
 """Type stubs of the extension, whose source is in native/, one file per concern."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 # The rows of native/include/weft/runtime_table.h: (name, LLVM function type text).
 RUNTIME_TABLE: tuple[tuple[str, str], ...]
@@ -268,6 +269,29 @@ class TensorInfo(NamedTuple):
 def argument_key(arguments: tuple[object, ...]) -> bytes | tuple[bytes, tuple[object, ...]]: ...
 def call_key(arguments: tuple[object, ...], keywords: dict[str, Any]) -> Hashable: ...
 def constant_key(value: object) -> tuple[object, ...]: ...
+
+_StagedType = TypeVar("_StagedType", bound=type[StagedFunction])
+
+class StagedFunction:
+    function: Callable[..., Any]
+    _specializations: Any
+
+class CallTable:
+    def __init__(self, function: Callable[..., Any], overrides: ContextVar[Any]) -> None: ...
+    def remember(
+        self,
+        arguments: tuple[Any, ...],
+        constants: tuple[int, ...],
+        compiled: object,
+        guards: Guards | None,
+        /,
+    ) -> None: ...
+
+class Guards:
+    def __new__(cls, places: tuple[tuple[Any, ...], ...]) -> Guards: ...
+    def is_current(self) -> bool: ...
+
+def call_natively(type: _StagedType, /) -> _StagedType: ...
 def is_unchanged(places: tuple[tuple[Any, ...], ...]) -> bool: ...
 def tensor_info(value: object) -> TensorInfo | None: ...
 def describe(value: object) -> tuple[str, object]: ...

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, cast, overload
 
+from weft._native import call_natively
 from weft.config import overridden, overrides
 from weft.dynamo import left_to_python
 from weft.errors import SignatureError, UnavailableError, brief
@@ -113,21 +114,22 @@ class Kernel(KernelFunction):
         raise outside_kernel(f"kernel.max_clusters({blocks!r})")
 
 
+@call_natively
 class JitFunction(HostFunction):
     """A host function: computes with scalars and launches kernels. Made by ``@weft.jit``.
 
     A call compiles for the types of its arguments, once per set of types, and runs. Captured globals and closure
-    constants are compiled in: a call notices changes and recompiles.
+    constants are compiled in: a call notices changes and recompiles. Calls of known types do not reach `__call__`:
+    native code finds and runs the compiled function, and leaves all others to it.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_options", "_prepared", "_specializations")
+    __slots__ = ("__dict__", "__weakref__", "_options", "_prepared")
 
     def __init__(self, function: Callable[..., Any], options: Sequence[CompileOption] = ()) -> None:
         super().__init__(function)
         self._options = tuple(options)
         # The result of `_prepare`; the first thread decides, in one dictionary operation, without a lock.
         self._prepared: dict[object, Any] = {}
-        self._specializations: Any = None
 
     def __repr__(self) -> str:
         return f"<weft host function {self.function.__qualname__}>"

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 _LOOKS_LIKE = 0.8  # of difflib: one letter in eight may differ or be missing
 # Values of `override` in this context, by field name. Nearly always empty.
-_overrides: ContextVar[Mapping[str, object]] = ContextVar("weft configuration overrides")
+overrides_variable: ContextVar[Mapping[str, object]] = ContextVar("weft configuration overrides")
+"""Values of `override` in a context, for native code too."""
+_overrides = overrides_variable
 
 
 class EnvironmentVariableError(ValueError):

@@ -179,7 +179,7 @@ def test_numbers_of_sources_without_a_header_are_pythons():
     plan = (ROOT / "native/python/call/call_plan.h").read_text()
     assert f"kArgumentWritten = {call_plan._WRITTEN}," in plan
     assert f"kArgumentStream = {call_plan._STREAM}," in plan
-    places = (ROOT / "native/python/call/unchanged.cpp").read_text()
+    places = (ROOT / "native/python/call/unchanged.h").read_text()
     kinds = ("Item", "Cell", "Function", "Attribute", "Member")
     found = dict(re.findall(rf"k({'|'.join(kinds)}) = (\d+)", places))
     assert found == {name: str(getattr(captured, f"_{name.upper()}")) for name in kinds}

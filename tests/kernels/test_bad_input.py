@@ -15,7 +15,7 @@ import pytest
 
 from tests.kernels.calls import CALLS
 from weft import kernels
-from weft.runtime.specializations import Specializations
+from weft.api import JitFunction
 
 pytestmark = pytest.mark.joined
 
@@ -43,7 +43,7 @@ def refusal(name: str, arguments: dict[str, Any], parameter: str, value: Any, na
 @pytest.fixture
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Host functions do nothing: what they would refuse is refused too late."""
-    monkeypatch.setattr(Specializations, "call", lambda self, arguments, keywords: None)
+    monkeypatch.setattr(JitFunction, "__call__", lambda self, *arguments, **keywords: None)
     monkeypatch.setattr("weft.kernels.host.dispatch_cache.known_call", lambda call, values: None)
 
 

@@ -124,8 +124,6 @@ WEFT_COLD int open_driver_for_keys() {
   return found ? 0 : -1;
 }
 
-int add_argument(PyObject* object, Scratch& scratch, Key& key);
-
 int add_items(PyObject* items, Scratch& scratch, Key& key) {
   if (Py_EnterRecursiveCall(" while examining nested sequences")) return -1;
   int failed = 0;
@@ -165,6 +163,8 @@ int add_adapted(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key&
   Py_LeaveRecursiveCall();
   return failed;
 }
+
+}  // namespace
 
 int add_argument(PyObject* object, Scratch& scratch, Key& key) {
   const TypeEntry* entry = find_type(object);
@@ -211,6 +211,8 @@ int add_argument(PyObject* object, Scratch& scratch, Key& key) {
   key.add_value(facts_of(view.tensor));
   return 0;
 }
+
+namespace {
 
 PyObject* argument_key(PyObject*, PyObject* arguments) {
   if (!PyTuple_Check(arguments)) {

@@ -200,6 +200,10 @@ __attribute__((noinline)) PyObject* call_with_binding(Function* function, PyObje
 
 }  // namespace
 
+PyObject* call_in_order(Function* function, PyObject* const* arguments, Py_ssize_t count) {
+  return call_bound(function, arguments, count);
+}
+
 PyObject* call_encoded(const Function* function, CallFrame& frame, PyObject* const* arguments,
                        const TVMFFIAny* values, Py_ssize_t count) {
   return finish_call(function, frame, arguments, values, count);

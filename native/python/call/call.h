@@ -18,6 +18,9 @@ PyObject* call_encoded(const Function* function, CallFrame& frame, PyObject* con
 int check_encoded(const Function* function, const CallFrame& frame, const TVMFFIAny* values,
                   Py_ssize_t count);
 
+// Calls with arguments in the order of the parameters, all of them: as many as the function's plan has.
+PyObject* call_in_order(Function* function, PyObject* const* arguments, Py_ssize_t count);
+
 // Names the argument in the pending exception.
 WEFT_COLD void blame_argument(const Function* function, Py_ssize_t index, const CallFrame& frame);
 

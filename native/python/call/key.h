@@ -35,6 +35,9 @@ class Key {
     if (!constants_) constants_.reset(PyList_New(0));
     return key && constants_ ? PyList_Append(constants_.get(), key.get()) : -1;
   }
+  bool has_constants() const { return static_cast<bool>(constants_); }
+  const char* data() const { return heap_.empty() ? inline_ : heap_.data(); }
+  size_t size() const { return heap_.empty() ? size_ : heap_.size(); }
   // The bytes, or (bytes, constants) if there are constants.
   PyObject* to_object() const {
     Reference bytes(to_bytes());
@@ -60,6 +63,9 @@ class Key {
 
 // Any tensor argument. Returns 1 when `view` is filled, 0 when the object is not a tensor, -1 on an error.
 int view_of(PyObject* object, const TypeEntry& entry, Scratch& scratch, TensorView* view);
+
+// Adds the type of a call's argument, as `argument_key` of Python does: 0, or -1 with an exception.
+int add_argument(PyObject* object, Scratch& scratch, Key& key);
 
 }  // namespace weft
 

@@ -2,15 +2,12 @@
 //
 // Whether the places in a program's state that a compilation has read hold the same objects still: on each
 // direct call, so in C, by identity.
+#include "python/call/unchanged.h"
+
 #include "module.h"
-#include "python/common.h"
 
 namespace weft {
 namespace {
-
-// A place is a tuple: its kind, its owner, a name (None for a cell and a function), and the value found
-// there: one object, or nothing where nothing was; for a function its code and both kinds of defaults.
-enum PlaceKind : long { kItem = 0, kCell = 1, kFunction = 2, kAttribute = 3, kMember = 4 };
 
 // What stands at a place of one object: a new reference; nullptr without an exception if there is nothing.
 PyObject* found_at(long kind, PyObject* owner, PyObject* name) {
@@ -40,14 +37,19 @@ bool is_function_same(PyObject* function, PyObject* place) {
          (keyword_defaults == nullptr ? Py_None : keyword_defaults) == PyTuple_GET_ITEM(place, 5);
 }
 
-// 1, 0, or -1 with an exception.
-int is_place_same(PyObject* place) {
+}  // namespace
+
+long kind_of_place(PyObject* place) {
   const bool is_place = PyTuple_Check(place) && PyTuple_GET_SIZE(place) >= 3;
   const long kind = is_place ? PyLong_AsLong(PyTuple_GET_ITEM(place, 0)) : -1;
-  if (kind < kItem || kind > kMember) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "is_unchanged: expected a tuple of places");
-    return -1;
-  }
+  if (kind >= kItem && kind <= kMember) return kind;
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "is_unchanged: expected a tuple of places");
+  return -1;
+}
+
+int is_place_same(PyObject* place) {
+  const long kind = kind_of_place(place);
+  if (kind < 0) return -1;
   PyObject* owner = PyTuple_GET_ITEM(place, 1);
   if (kind == kFunction) return is_function_same(owner, place) ? 1 : 0;
   PyObject* expected = PyTuple_GET_SIZE(place) == 4 ? PyTuple_GET_ITEM(place, 3) : nullptr;
@@ -55,6 +57,8 @@ int is_place_same(PyObject* place) {
   if (!found && PyErr_Occurred()) return -1;
   return found.get() == expected ? 1 : 0;
 }
+
+namespace {
 
 PyObject* is_unchanged(PyObject*, PyObject* places) {
   if (!PyTuple_Check(places)) {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec
 
+from weft._native import StagedFunction as NativeFunction
 from weft.dynamo import left_to_python
 from weft.errors import UnavailableError
 from weft.language import outside_kernel
@@ -29,7 +30,7 @@ Parameters = ParamSpec("Parameters")
 MATH: Final = ("fast", "portable")
 
 
-class StagedFunction:
+class StagedFunction(NativeFunction):
     """A Python function that weft compiles instead of running it.
 
     Attributes:
@@ -37,7 +38,7 @@ class StagedFunction:
         texts: the text of its file when decorated, and of other files that it has reached.
     """
 
-    __slots__ = ("function", "texts")
+    __slots__ = ("texts",)
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

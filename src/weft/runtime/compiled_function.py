@@ -488,17 +488,21 @@ class Places:
 
     Args:
         values: each with its places.
+
+    Attributes:
+        guards: say whether each place holds the same object still, mostly from a few versions.
     """
 
-    __slots__ = ("_values", "places")
+    __slots__ = ("_values", "guards", "places")
 
     def __init__(self, values: Sequence[Captured]) -> None:
         self._values = values
         self.places = tuple(place for value in values for place in value.places)
+        self.guards = _native.Guards(self.places)
 
     def is_current(self) -> bool:
         """Whether all of them are."""
-        return _native.is_unchanged(self.places) or all(v.is_current() for v in self._values)
+        return self.guards.is_current() or all(v.is_current() for v in self._values)
 
 
 def grouped(values: Sequence[Captured]) -> tuple[Captured, ...]:

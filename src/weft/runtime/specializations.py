@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from weft import _native
 from weft.blame import is_of_a_handler
+from weft.config import overrides_variable
 from weft.errors import SignatureError, UnavailableError
 from weft.memo import CallCache
 
@@ -92,8 +93,10 @@ class _CompileLock:
             _HERE.turns = outer
 
 
-class Specializations:
+class Specializations(_native.CallTable):
     """Looks up, and compiles on a miss. Thread-safe: two threads with one new key compile it once.
+
+    The native table keeps the function found for a call, and makes the next such call without this file.
 
     Args:
         function: the user's Python function, for its parameters and defaults.
@@ -106,6 +109,7 @@ class Specializations:
     def __init__(
         self, function: Callable[..., Any], compile_for: Callable[[tuple[Any, ...]], Compiled]
     ) -> None:
+        super().__init__(function, overrides_variable)
         self.code = code = function.__code__
         if code.co_flags & _STARRED:
             compile_for(())  # raises an error with the parameter and its line
@@ -168,6 +172,9 @@ class Specializations:
         compiled = self._by_key.find(key)
         if compiled is None:
             compiled = self._compile_once(key, arguments)
+        guards = guards_of(compiled)
+        if guards is not NotImplemented:
+            self.remember(arguments, constants, compiled, guards)
         return compiled, runtime, constants
 
     def _key(
@@ -244,6 +251,14 @@ class Specializations:
             compiled = self._compile(arguments)
             self._by_key.keep(key, compiled)
         return compiled
+
+
+def guards_of(compiled: Compiled) -> Any:
+    """All that a compiled function has captured as `Guards`, None for nothing; NotImplemented if contents count."""
+    captured = compiled.captured
+    if not captured:
+        return None
+    return getattr(captured[0], "guards", NotImplemented) if len(captured) == 1 else NotImplemented
 
 
 def make_binder(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:

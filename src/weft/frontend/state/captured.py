@@ -97,17 +97,37 @@ class _CapturedCode(CapturedValue):
     __slots__ = ()
 
     def __init__(self, function: FunctionType) -> None:
-        code, defaults = function.__code__, function.__defaults__
+        code, defaults, named = function.__code__, function.__defaults__, function.__kwdefaults__
         self.name = f"{function.__qualname__}()"
         self.value = function
         self._read = lambda: _code_of(function)
         self._content = self._read()
-        is_fixed = function.__kwdefaults__ is None and is_constant(defaults or ())
-        self.places = ((_FUNCTION, function, None, code, defaults, None),) if is_fixed else ()
+        is_fixed = is_constant(defaults or ()) and all(map(is_constant, (named or {}).values()))
+        places: list[Place] = [(_FUNCTION, function, None, code, defaults, named)]
+        if named is not None:
+            first = code.co_argcount
+            names = code.co_varnames[first : first + code.co_kwonlyargcount]
+            places += [(_ITEM, named, one, *_found(named, one)) for one in names]
+        self.places = tuple(places) if is_fixed else ()
 
     def is_current(self) -> bool:
         """Whether code and defaults are equal to those compiled."""
         return bool(self._read() == self._content)
+
+
+def _class_of(owner: object) -> type:
+    """The class whose members are found through an object; a class's are its own."""
+    return owner if isinstance(owner, type) else type(owner)
+
+
+def _own_attributes(owner: object) -> dict[str, Any] | None:
+    """The attributes in an object's own dictionary; None for a class, and without a plain one."""
+    found: Any = None if isinstance(owner, type) else getattr(owner, "__dict__", None)
+    return cast("dict[str, Any]", found) if type(found) is dict else None
+
+
+def _found(items: Mapping[str, Any], name: str) -> tuple[Any, ...]:
+    return (items[name],) if name in items else ()
 
 
 class Read(NamedTuple):
@@ -194,20 +214,22 @@ class Captures:
             name: of a method, a descriptor or a value that the object itself does not have.
             said: as written.
         """
-        kind: Any = owner if isinstance(owner, type) else type(owner)
+        kind: Any = _class_of(owner)
         if is_of_weft(kind):
             return
         raw = class_attribute(kind, name, NOTHING)
         places: list[Place] = [(_MEMBER, kind, name, raw)]
-        found: Any = None if isinstance(owner, type) else getattr(owner, "__dict__", None)
-        own: dict[str, Any] | None = cast("Any", found) if type(found) is dict else None
+        if kind is not owner:
+            places.append((_ATTRIBUTE, owner, "__class__", kind))
+        own = _own_attributes(owner)
         if own is not None:
-            places.append((_ITEM, own, name))
+            places += (_ATTRIBUTE, owner, "__dict__", own), (_ITEM, own, name)
 
         def read() -> Any:
+            own = _own_attributes(owner)
             if own is not None and name in own:
                 return own[name]
-            return class_attribute(kind, name, NOTHING)
+            return class_attribute(_class_of(owner), name, NOTHING)
 
         self._note(owner, name, said, raw, read, *places)
 
