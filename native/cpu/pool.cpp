@@ -127,7 +127,7 @@ int32_t run_grid(const CpuGrid& grid) {
   if (++t_launches % kLaunchesPerQuestion == 0 && this_worker() == 0 && signal_raised()) {
     return raise_error("EnvErrorAlreadySet", "a signal handler has raised");
   }
-  Scratch scratch(grid.scratch_bytes);
+  GridScratch scratch(grid.scratch_bytes);
   if (scratch.failed()) throw std::bad_alloc();
   if (grid.blocks > 1 && !grid.whole) return run_many(grid, scratch.memory(), call);
   if (grid.whole) scratch.release_at_end();

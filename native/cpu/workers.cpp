@@ -191,7 +191,7 @@ void join_grid(Pool& pool, int32_t self, uint64_t seen) {
     if (range.joined || range.epoch != epoch) return;
     range.joined = true;
   } while (!order.range.compare_exchange_weak(seen, range.pack(), std::memory_order_acq_rel));
-  const Scratch scratch(bytes);
+  const GridScratch scratch(bytes);
   part.scratch = scratch.memory();
   if (scratch.failed()) {
     // Other blocks may wait for one of this worker's, so it must not drop them.
@@ -343,7 +343,7 @@ int32_t Run::finish(const CpuCall& call) {
   return call.interrupted() ? raise_error("EnvErrorAlreadySet", "a signal handler has raised") : -1;
 }
 
-Scratch::Scratch(int64_t bytes) : bytes_(bytes) {
+GridScratch::GridScratch(int64_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   const size_t size = scratch_size(bytes);
   own_ = t_scratch.taken;
@@ -360,7 +360,7 @@ Scratch::Scratch(int64_t bytes) : bytes_(bytes) {
   t_scratch.taken = memory_ != nullptr;
 }
 
-Scratch::~Scratch() {
+GridScratch::~GridScratch() {
   if (memory_ == nullptr) return;
   if (own_) {
     std::free(memory_);

@@ -44,12 +44,12 @@ struct Run {
 
 // Scratch memory for one grid on one thread: the thread's own, which grows and is reused by the next grid, or
 // memory of its own while another grid of this thread uses that (a signal handler launched one).
-class Scratch {
+class GridScratch {
  public:
-  explicit Scratch(int64_t bytes);
-  ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
+  explicit GridScratch(int64_t bytes);
+  ~GridScratch();
+  GridScratch(const GridScratch&) = delete;
+  GridScratch& operator=(const GridScratch&) = delete;
 
   void* memory() const { return memory_; }
   // Whether there was not enough memory.

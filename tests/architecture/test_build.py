@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,18 @@ def test_a_package_without_an_extension_says_why(tmp_path: Path, platform: str, 
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert f"ImportError: {reason}" in result.stderr
     assert "ModuleNotFoundError" not in result.stderr
+
+
+def test_a_name_of_the_extension_is_one_class():
+    """Of two classes with one name the linker takes either's functions, silently."""
+    names: Counter[tuple[str, ...]] = Counter()
+    for header in (ROOT / "native").rglob("*.h"):
+        text = header.read_text()
+        spaces = re.findall(r"^namespace (\S+) \{", text, re.MULTILINE)
+        classes = re.findall(r"^(?:class|struct) (\w+) [^;\n]*\{", text, re.MULTILINE)
+        names.update((*spaces, name) for name in classes)
+    assert len(names) > 100
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 # An x86 header or intrinsic that is not between the lines of an architecture's own.
