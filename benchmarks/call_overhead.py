@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cost of one call, beside tvm_ffi, ctypes, cffi and a call of a Python function.
 
-In: a native function that does nothing, one that gives its argument back, callbacks, errors, and compiled functions
-that check their arguments. Out: nanoseconds per call, the loop of 4 to 8 ns included. Both sides of a figure run the
-same machine code. `torch on cuda` needs torch for CUDA but no GPU: the runtime is stubbed where there is none.
+In: a native function that does nothing, one that gives its argument back, callbacks, errors, compiled functions that
+check their arguments, and direct calls of functions and kernels. Out: nanoseconds per call, the loop of 4 to 8 ns
+included. Both sides of a figure run the same machine code. `torch on cuda` needs torch for CUDA but no GPU: the runtime
+is stubbed where there is none.
 """
 
 from __future__ import annotations
@@ -48,6 +49,16 @@ def three(a: Vector, b: Vector, c: Vector):
 
 
 @weft.jit
+def two(a: Vector, b: Vector):
+    """Check two vectors of one length and do nothing."""
+
+
+@weft.jit
+def two_and_number(a: Vector, b: Vector, scale: weft.f32 = 1.0):
+    """Check two vectors and a number, which has a default, and do nothing."""
+
+
+@weft.jit
 def scalars(a: weft.i32, b: weft.f32):
     """Check two scalars and do nothing."""
 
@@ -57,6 +68,13 @@ def add_one_kernel(a: weft.Tensor, b: weft.Tensor):
     """Add one to each element."""
     i = weft.block_idx.x * weft.block_dim.x + weft.thread_idx.x
     if i < a.shape[0]:
+        b[i] = a[i] + 1.0
+
+
+@weft.kernel
+def add_one_each(a: weft.Tensor, b: weft.Tensor):
+    """Add one to each element."""
+    for i in weft.each(a.shape[0]):
         b[i] = a[i] + 1.0
 
 
@@ -90,6 +108,11 @@ GOALS = {
     "echo of a torch tensor": 100,
     "callback with an int": 150,
     "error": 1000,
+    "direct, 0 arguments": 80,
+    "direct, 2 numpy arrays": 200,
+    "direct, 3 torch tensors": 250,
+    "direct, kernel[grid, block] of 2 numpy arrays": 400,
+    "direct, kernel.over(n) of 2 numpy arrays": 400,
 }
 
 
@@ -305,6 +328,39 @@ def compiled_calls(makers: Mapping[str, Any], repeats: int) -> Iterator[Figure]:
     yield from compare("checked, wrong shape raised", candidates, repeats)
 
 
+def direct_calls(makers: Mapping[str, Any], repeats: int) -> Iterator[Figure]:
+    """Functions of ``@weft.jit`` and kernels as they are called, beside the compiled function and other compilers."""
+    cases = [
+        ("0 arguments", "f()", {"f": empty}),
+        ("kernel[grid, block] of 2 {}", "f[1, 128](a, b)", {"f": add_one_kernel}),
+        ("kernel.over(n) of 2 {}", "f.over(16)(a, b)", {"f": add_one_each}),
+        ("add_one over 16 elements, 2 {}", "f(a, b)", {"f": add_one}),
+        ("2 {}", "f(a, b)", {"f": two}),
+        ("2 {} by keyword", "f(b=b, a=a)", {"f": two}),
+        ("2 {} and a default", "f(a, b)", {"f": two_and_number}),
+        ("3 {}", "f(a, b, c)", {"f": three}),
+    ]
+    for kind, make in makers.items():
+        noun = f"{kind} {'arrays' if kind == 'numpy' else 'tensors'}"
+        names = {letter: make() for letter in "abc"}
+        for title, call, given in cases:
+            if title == "0 arguments" and kind != "numpy":
+                continue
+            candidates = {"weft": (call, {**given, **names})}
+            exec(call, {**given, **names})
+            if call in {"f(a, b)", "f(a, b, c)"}:
+                compiled = given["f"].specializations[-1]
+                candidates["the compiled function"] = (call, {"f": compiled, **names})
+                if importlib.util.find_spec("numba") is not None and call == "f(a, b, c)":
+                    import numba
+
+                    candidates["numba.njit"] = (
+                        call,
+                        {"f": numba.njit(lambda a, b, c: None), **names},
+                    )
+            yield from compare(f"direct, {title.format(noun)}", candidates, repeats)
+
+
 class Memory(ctypes.Structure):
     """struct mallinfo2 of glibc."""
 
@@ -402,11 +458,14 @@ def main() -> None:
     parser.add_argument(
         "--memory-calls", type=int, default=10_000_000, help="for bytes kept per call"
     )
+    parser.add_argument("--only-direct", action="store_true", help="direct calls only")
     parser.add_argument("--only-cuda", action="store_true", help="tensors on a CUDA device only")
     arguments = parser.parse_args()
     if arguments.only_cuda:
         return report(cuda_calls(arguments.repeats), arguments.json)
     makers = libraries()
+    if arguments.only_direct:
+        return report(direct_calls(makers, arguments.repeats), arguments.json)
     report(plain_calls(arguments.repeats), arguments.json)
     for kind, make in makers.items():
         report(array_calls(kind, make, arguments.repeats), arguments.json)
@@ -414,6 +473,7 @@ def main() -> None:
     report(results_and_errors(makers, arguments.repeats), arguments.json)
     report(callbacks(makers, arguments.repeats), arguments.json)
     report(compiled_calls(makers, arguments.repeats), arguments.json)
+    report(direct_calls(makers, arguments.repeats), arguments.json)
     report(kept_memory(makers, arguments.memory_calls), arguments.json)
     return None
 
