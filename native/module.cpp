@@ -23,6 +23,7 @@ constexpr AddFunction kParts[] = {
     add_argument_keys, add_call_keys,     add_unchanged,    add_driver,        add_runtime,
     add_cpu_pool,      add_prepared_call, add_launch_hooks, add_launch_limits, add_launch_memory,
     add_linker,        add_locked_call,   add_xla_handlers, add_guards,        add_direct_calls,
+    add_launch_calls,
 };
 
 #ifdef Py_GIL_DISABLED

@@ -30,6 +30,7 @@ int add_launch_memory(PyObject* module);   // runtime/launch/launch_memory.cpp
 int add_linker(PyObject* module);          // runtime/linker/python_linked_object.cpp
 int add_locked_call(PyObject* module);     // python/locked_call.cpp
 int add_moved(PyObject* module);           // python/moved.cpp
+int add_launch_calls(PyObject* module);    // python/call/launch_call.cpp
 int add_launch_hooks(PyObject* module);    // runtime/launch/launch_hooks.cpp
 int add_object(PyObject* module);          // python/object.cpp
 int add_object_classes(PyObject* module);  // python/object_class.cpp

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from weft._native import call_natively
+from weft._native import call_natively, launch_on, launch_over
 from weft.config import overridden, overrides
 from weft.dynamo import left_to_python
 from weft.errors import SignatureError, UnavailableError, brief
@@ -24,7 +24,7 @@ from weft.language.functions import (
     MarkedFunction,
     Parameters,
 )
-from weft.tracebacks import leave_the_users_frames, one_frame
+from weft.tracebacks import leave_the_users_frames, named, one_frame
 from weft.types.launch_limits import CLUSTER, MOST_THREADS, as_sizes
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Kernel(KernelFunction):
             f"{self.function.__name__}(...).launch(grid=..., block=...)",
         )
 
-    @one_frame("kernel[...]")
+    @named("kernel[...]")
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
         """``kernel[grid, block](args)``: launches on the arguments' device without a host function.
 
@@ -67,6 +67,14 @@ class Kernel(KernelFunction):
         Raises:
             SignatureError: if the brackets do not hold a grid and a block.
         """
+        try:
+            return launch_on(self, configuration)
+        except Exception as error:
+            leave_the_users_frames(error)
+            raise
+
+    def _launch_in_python(self, configuration: Any) -> Callable[..., None]:
+        """Makes the launches that native code leaves, and words the errors."""
         items: tuple[Any, ...] = (
             cast("tuple[Any, ...]", configuration) if isinstance(configuration, tuple) else ()
         )
@@ -81,7 +89,7 @@ class Kernel(KernelFunction):
         launch = imported("weft.compiler.bare_launch").bare_launch
         return launch(self, grid, block, stream, make_host=jit)
 
-    @one_frame("kernel.over")
+    @named("kernel.over")
     def over(self, iterations: Any) -> Callable[..., None]:
         """``kernel.over(n)(args)``: launches on a grid that suits `n` iterations of the kernel's ``weft.each``.
 
@@ -90,6 +98,14 @@ class Kernel(KernelFunction):
         Raises:
             SignatureError: if it is neither.
         """
+        try:
+            return launch_over(self, iterations)
+        except Exception as error:
+            leave_the_users_frames(error)
+            raise
+
+    def _over_in_python(self, iterations: Any) -> Callable[..., None]:
+        """Makes a launch over iterations as `_launch_in_python` does."""
         launch = imported("weft.compiler.bare_launch").bare_launch_over
         return launch(self, iterations, make_host=jit)
 

@@ -69,6 +69,16 @@ def one_frame(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     return decorate
 
 
+def named(name: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Makes a decorator as `one_frame`, for a function that leaves the users' frames itself: it stays a plain one."""
+
+    def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        function.__qualname__ = name
+        return left_to_python(function)
+
+    return decorate
+
+
 def _ends_in_weft(trace: TracebackType | None) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

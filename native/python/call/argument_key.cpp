@@ -167,6 +167,11 @@ int add_adapted(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key&
 }  // namespace
 
 int add_argument(PyObject* object, Scratch& scratch, Key& key) {
+  if (PyLong_CheckExact(object) && is_small_int(object)) {
+    constexpr uint8_t kBytes[] = {static_cast<uint8_t>(Kind::kInt), 0};
+    key.add_bytes(kBytes, sizeof(kBytes));
+    return 0;
+  }
   const TypeEntry* entry = find_type(object);
   if (entry == nullptr) return -1;
   key.add(static_cast<uint8_t>(entry->kind));

@@ -113,17 +113,30 @@ bool is_compared_by_identity(PyObject* object) {
 }
 
 // A compile-time constant with its value: whether it has bytes that differ from those of any other constant.
-bool add_constant(PyObject* object, Key& key) {
+// `depth` of tuples may follow.
+bool add_constant(PyObject* object, Key& key, int depth = 8) {
+  if (WEFT_LIKELY(PyLong_CheckExact(object))) {
+    key.add('i');
+    if (WEFT_LIKELY(is_small_int(object))) {
+      key.add_value(small_int_value(object));
+      return true;
+    }
+    int overflow = 0;
+    key.add_value(static_cast<int64_t>(PyLong_AsLongLongAndOverflow(object, &overflow)));
+    return overflow == 0;
+  }
+  if (PyTuple_CheckExact(object)) {
+    key.add('t');
+    key.add_value(PyTuple_GET_SIZE(object));
+    bool is_known = depth > 0;
+    for (Py_ssize_t index = 0; is_known && index < PyTuple_GET_SIZE(object); ++index) {
+      is_known = add_constant(PyTuple_GET_ITEM(object, index), key, depth - 1);
+    }
+    return is_known;
+  }
   if (object == Py_None || PyBool_Check(object)) {
     key.add(object == Py_None ? 'n' : object == Py_True ? '1' : '0');
     return true;
-  }
-  if (PyLong_CheckExact(object)) {
-    int overflow = 0;
-    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    key.add('i');
-    key.add_value(value);
-    return overflow == 0;
   }
   if (PyFloat_CheckExact(object)) {
     key.add('f');
@@ -141,20 +154,6 @@ bool add_constant(PyObject* object, Key& key) {
     key.add_value(size);
     key.add_bytes(text, static_cast<size_t>(size));
     return true;
-  }
-  if (PyTuple_CheckExact(object)) {
-    key.add('t');
-    key.add_value(PyTuple_GET_SIZE(object));
-    if (Py_EnterRecursiveCall("")) {
-      PyErr_Clear();
-      return false;
-    }
-    bool is_known = true;
-    for (Py_ssize_t index = 0; is_known && index < PyTuple_GET_SIZE(object); ++index) {
-      is_known = add_constant(PyTuple_GET_ITEM(object, index), key);
-    }
-    Py_LeaveRecursiveCall();
-    return is_known;
   }
   key.add('o');
   key.add_value(object);
@@ -314,7 +313,13 @@ PyObject* call_staged(PyObject* self, PyObject* const* arguments, size_t count_a
                       PyObject* keywords) {
   const Py_ssize_t positional = PyVectorcall_NARGS(count_and_flags);
   PyObject* result = nullptr;
-  if (WEFT_LIKELY(call_known(as_staged(self), arguments, positional, keywords, &result))) return result;
+  StagedFunction* staged = as_staged(self);
+  if (WEFT_LIKELY(call_known(staged, arguments, positional, keywords, &result))) return result;
+  PyObject* stream = stream_of_call(staged, arguments, positional, keywords);
+  if (stream != nullptr && stream != Py_None &&
+      call_generated(staged, kOnStream, arguments, positional, keywords, &result)) {
+    return result;
+  }
   return call_in_python(self, arguments, positional, keywords);
 }
 
@@ -329,12 +334,32 @@ int traverse_staged(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(staged->function);
   Py_VISIT(staged->table);
+  for (const GeneratedHost& host : staged->hosts) {
+    Py_VISIT(host.host);
+    Py_VISIT(host.names);
+    Py_VISIT(host.guards);
+    Py_VISIT(host.bare);
+    for (const SizesOfOne& one : host.last) {
+      Py_VISIT(one.given);
+      Py_VISIT(one.sizes);
+    }
+  }
   return 0;
 }
 
 int clear_staged(PyObject* self) {
   Py_CLEAR(as_staged(self)->function);
   Py_CLEAR(as_staged(self)->table);
+  for (GeneratedHost& host : as_staged(self)->hosts) {
+    for (SizesOfOne& one : host.last) {
+      Py_CLEAR(one.given);
+      Py_CLEAR(one.sizes);
+    }
+    Py_CLEAR(host.host);
+    Py_CLEAR(host.names);
+    Py_CLEAR(host.guards);
+    Py_CLEAR(host.bare);
+  }
   return 0;
 }
 
@@ -490,6 +515,38 @@ void release_table(PyObject* self) {
   delete as_table(self)->known;
 }
 
+// set_generated_host(function, kind, host, names, guards, bare)
+PyObject* set_generated_host(PyObject*, PyObject* given) {
+  PyObject *function, *host, *names, *guards, *bare;
+  int kind;
+  if (!PyArg_ParseTuple(given, "O!iO!O!O!O:set_generated_host", g_staged.get(), &function, &kind,
+                        g_staged.get(), &host, &PyTuple_Type, &names, guards_type(), &guards, &bare)) {
+    return nullptr;
+  }
+  if (kind < 0 || kind >= kLaunchKinds) {
+    refuse(PyExc_ValueError, "set_generated_host: there is no launch of kind %d", kind);
+    return nullptr;
+  }
+  GeneratedHost& generated = as_staged(function)->hosts[kind];
+  Py_XSETREF(generated.host, Py_NewRef(host));
+  Py_XSETREF(generated.names, Py_NewRef(names));
+  Py_XSETREF(generated.guards, Py_NewRef(guards));
+  Py_XSETREF(generated.bare, Py_NewRef(bare));
+  Py_RETURN_NONE;
+}
+
+// Moves an error in the generated host function to the launching line.
+WEFT_COLD void place_error(PyObject* bare) {
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Reference place(imported_attribute("weft.compiler.bare_launch", "place_error"));
+  Reference placed(place ? PyObject_CallFunctionObjArgs(place.get(), value, bare, nullptr) : nullptr);
+  if (!placed) PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+}
+
 PyMemberDef kStagedMembers[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(StagedFunction, vectorcall), READONLY, nullptr},
     {"function", T_OBJECT_EX, offsetof(StagedFunction, function), 0, "The user's function."},
@@ -517,6 +574,11 @@ PyMethodDef kMethods[] = {
      "Lets calls of instances of a subclass of StagedFunction begin here, and go to its `__call__` if they "
      "are "
      "unknown."},
+    {"set_generated_host", set_generated_host, METH_VARARGS,
+     "set_generated_host(function, kind: int, host, names: tuple, guards: Guards, bare)\n--\n\n"
+     "Launches of that kind (0 on a grid, 2 over iterations, 1 more on a stream) call `host` from now on, "
+     "with the\n"
+     "launch's arguments by these names, while the guards are current. `bare` is for errors."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -537,6 +599,45 @@ bool call_known(StagedFunction* staged, PyObject* const* arguments, Py_ssize_t p
   Bound bound;
   return bind(table, arguments, positional, keywords, bound) && call_bound(table, bound.data(), result);
 }
+
+bool call_generated(StagedFunction* staged, int kind, PyObject* const* arguments, Py_ssize_t positional,
+                    PyObject* keywords, PyObject** result) {
+  const GeneratedHost& generated = staged->hosts[kind];
+  if (WEFT_UNLIKELY(generated.host == nullptr)) return false;
+  Reference host(Py_NewRef(generated.host));
+  Reference guards(Py_NewRef(generated.guards));
+  Reference bare(Py_NewRef(generated.bare));
+  const int current = are_guards_current(reinterpret_cast<Guards*>(guards.get()));
+  if (WEFT_UNLIKELY(current != 1)) {
+    PyErr_Clear();
+    return false;
+  }
+  if (!call_known(as_staged(host.get()), arguments, positional, keywords, result)) return false;
+  if (WEFT_UNLIKELY(*result == nullptr)) place_error(bare.get());
+  return true;
+}
+
+PyObject* stream_of_call(const StagedFunction* staged, PyObject* const* arguments, Py_ssize_t positional,
+                         PyObject* keywords) {
+  const Py_ssize_t named = keywords == nullptr ? 0 : PyTuple_GET_SIZE(keywords);
+  for (Py_ssize_t index = 0; index < named; ++index) {
+    if (PyUnicode_Compare(PyTuple_GET_ITEM(keywords, index), g_names.stream) != 0) continue;
+    // The parameters are the first of the code's names.
+    if (staged->function == nullptr || !PyFunction_Check(staged->function)) return nullptr;
+    PyObject* code = PyFunction_GET_CODE(staged->function);
+    const auto* parameters = reinterpret_cast<PyCodeObject*>(code);
+    Reference names(PyObject_GetAttrString(code, "co_varnames"));
+    if (!names) PyErr_Clear();
+    const Py_ssize_t count = names ? parameters->co_argcount + parameters->co_kwonlyargcount : 0;
+    for (Py_ssize_t own = 0; own < count; ++own) {
+      if (PyUnicode_Compare(PyTuple_GET_ITEM(names.get(), own), g_names.stream) == 0) return nullptr;
+    }
+    return names ? arguments[positional + index] : nullptr;
+  }
+  return nullptr;
+}
+
+PyTypeObject* staged_function_type() { return g_staged.get(); }
 
 int add_direct_calls(PyObject* module) {
   constexpr unsigned kFlags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE;

@@ -14,12 +14,37 @@
 
 namespace weft {
 
+// Launches without a host function of the user's, by the arguments that the generated one gets besides the
+// kernel's.
+enum LaunchKind : uint8_t {
+  kOnGrid = 0,
+  kOver = 2,
+  kOnStream = 1,  // besides one of the others; alone, of a host function
+};
+constexpr int kLaunchKinds = 4;
+
+// The (x, y, z) of the grid or block that a launch gave last. Both owned, or nullptr.
+struct SizesOfOne {
+  PyObject* given;  // an int, or a tuple of ints
+  PyObject* sizes;
+};
+
+// A generated host function. All owned; nullptr until there is one.
+struct GeneratedHost {
+  PyObject* host;    // a StagedFunction whose calls begin here
+  PyObject* names;   // a tuple of the names of the launch's arguments
+  PyObject* guards;  // Guards of the parts of the kernel that it repeats
+  PyObject* bare;    // the BareHost, for errors
+  SizesOfOne last[2];
+};
+
 // The base of functions that weft compiles instead of running them.
 struct StagedFunction {
   PyObject base;
   vectorcallfunc vectorcall;  // of classes given to `call_natively`
   PyObject* function;         // owned: the user's function, which may be replaced
   PyObject* table;            // owned: a CallTable, or nullptr
+  GeneratedHost hosts[kLaunchKinds];
 };
 
 // A compiled function that calls with one key run.
@@ -50,6 +75,17 @@ struct CallTable {
 // failed. False, without an exception, for any other call.
 bool call_known(StagedFunction* staged, PyObject* const* arguments, Py_ssize_t positional, PyObject* keywords,
                 PyObject** result);
+
+// The same through the generated host function of that kind, whose arguments come after those of the
+// function.
+bool call_generated(StagedFunction* staged, int kind, PyObject* const* arguments, Py_ssize_t positional,
+                    PyObject* keywords, PyObject** result);
+
+// The value of `stream=` among the keywords, if the function has no such parameter; borrowed, or nullptr.
+PyObject* stream_of_call(const StagedFunction* staged, PyObject* const* arguments, Py_ssize_t positional,
+                         PyObject* keywords);
+
+PyTypeObject* staged_function_type();
 
 }  // namespace weft
 

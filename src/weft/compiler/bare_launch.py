@@ -12,12 +12,15 @@ import inspect
 import linecache
 import math
 import operator
+import sys
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from weft import _native
 from weft.arguments.constant import Constexpr
 from weft.arguments.stream import Stream
 from weft.errors import ArgumentValueError, SignatureError, WeftError, brief
 from weft.frontend.source import read_source
+from weft.frontend.state.captured import places_of_staged
 from weft.language.functions import HostFunction
 from weft.location import SourceLocation
 from weft.runtime.specializations import identifier, make_binder
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 __tracebackhide__ = True  # for pytest
 
 STREAM: Final = "stream"
+# The kinds of `_native.set_generated_host`, one more on a stream.
+_KINDS: Final = {"grid": 0, "over": 2, STREAM: 0}
 
 
 class BareHost:
@@ -47,13 +52,13 @@ class BareHost:
     Attributes:
         kernel: as given.
         names: of its extra parameters, by those of the launch's arguments.
-        made_of: the parts of the kernel's function that it repeats, which may be replaced in place.
+        guards: of the parts of the kernel's function that it repeats, which may be replaced in place.
     """
 
     def __init__(
         self, kernel: Any, sizes: Mapping[str, Any], make_host: Callable[..., Any]
     ) -> None:
-        self.made_of = _parts_of(kernel.function)
+        self.guards = _native.Guards(places_of_staged(kernel))
         code = kernel.function.__code__
         self.names = {size: _free(size, code) for size in sizes}
         function = _host_function(kernel, self.names)
@@ -163,10 +168,10 @@ def takes_stream(function: Any) -> bool:
 def _launch(
     kernel: Any, sizes: Mapping[str, Any], make_host: Callable[..., Any]
 ) -> Callable[..., Any]:
-    host = _host_of(kernel, tuple(sizes), make_host)
-    configuration = {host.names[size]: value for size, value in sizes.items()}
+    _ = _host_of(kernel, tuple(sizes), make_host)  # which refuses some kernels
 
     def launch(*arguments: Any, **keywords: Any) -> Any:
+        host = _host_of(kernel, tuple(sizes), make_host)
         if STREAM in keywords and takes_stream(kernel):
             stream = keywords.pop(STREAM)
             if STREAM in sizes:
@@ -182,10 +187,12 @@ def _launch(
             if keywords or len(arguments) != host.count:
                 # Python's own error, with the kernel's name and parameters, if they do not fit.
                 host.bind(*arguments, **keywords)
-            return host.call(*arguments, **keywords, **configuration)
+            own = {host.names[size]: value for size, value in sizes.items()}
+            return host.call(*arguments, **keywords, **own)
         except Exception as error:
             if isinstance(error, WeftError):
-                _place(error, host)
+                trace = error.__traceback__
+                _place(error, host, trace.tb_frame.f_back if trace is not None else None)
             leave_the_users_frames(error)
             raise
 
@@ -199,20 +206,21 @@ def _host_of(kernel: Any, sizes: tuple[str, ...], make_host: Callable[..., Any])
     if host is None:
         # If two threads come first, both use the stored one.
         host = kept.setdefault(name, BareHost(kernel, _annotations(sizes), make_host))
-    if not all(map(operator.is_, host.made_of, _parts_of(kernel.function))):
+    if not host.guards.is_current():
         host = kept[name] = BareHost(kernel, _annotations(sizes), make_host)
+    kind = _KINDS[sizes[0]] | (STREAM in sizes)
+    _native.set_generated_host(kernel, kind, host.call, (*host.names.values(),), host.guards, host)
     return host
 
 
-def _parts_of(function: Any) -> tuple[Any, ...]:
-    named = cast("dict[str, Any]", function.__kwdefaults__ or {})
-    return function.__code__, function.__defaults__, *named.values(), len(named)
+def place_error(error: Exception, host: BareHost) -> None:
+    """Moves an error of a call that native code made; its caller's frame is the launching one."""
+    if isinstance(error, WeftError):
+        _place(error, host, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
 
 
-def _place(error: WeftError, host: BareHost) -> None:
+def _place(error: WeftError, host: BareHost, caller: FrameType | None) -> None:
     """Moves an error of the generated host function to the launching line."""
-    trace = error.__traceback__
-    caller = trace.tb_frame.f_back if trace is not None else None
     if error.location is None or error.location.file != host.file or caller is None:
         return
     error.location = _parameter_of(error, host) or _call_in(caller)

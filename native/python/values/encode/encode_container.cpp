@@ -64,6 +64,11 @@ int encode_items(PyObject* const* items, Py_ssize_t count, const Labels& labels,
       item_flags = is_container ? uint8_t{kArgumentItems} : static_cast<uint8_t>(PyLong_AsLong(child));
       if (is_container) frame.items = child;
     }
+    if (PyLong_CheckExact(items[index]) && is_small_int(items[index]) &&
+        (item_flags & kArgumentStream) == 0) {
+      values[index] = {kTVMFFIInt, {0}, {small_int_value(items[index])}};
+      continue;
+    }
     const TypeEntry* entry = find_type(items[index]);
     failed = entry == nullptr ? -1 : encode_argument(items[index], *entry, item_flags, frame, &values[index]);
     if (WEFT_UNLIKELY(failed != 0)) blame_item(frame, labels, index);

@@ -97,18 +97,13 @@ class _CapturedCode(CapturedValue):
     __slots__ = ()
 
     def __init__(self, function: FunctionType) -> None:
-        code, defaults, named = function.__code__, function.__defaults__, function.__kwdefaults__
+        defaults, named = function.__defaults__, function.__kwdefaults__
         self.name = f"{function.__qualname__}()"
         self.value = function
         self._read = lambda: _code_of(function)
         self._content = self._read()
         is_fixed = is_constant(defaults or ()) and all(map(is_constant, (named or {}).values()))
-        places: list[Place] = [(_FUNCTION, function, None, code, defaults, named)]
-        if named is not None:
-            first = code.co_argcount
-            names = code.co_varnames[first : first + code.co_kwonlyargcount]
-            places += [(_ITEM, named, one, *_found(named, one)) for one in names]
-        self.places = tuple(places) if is_fixed else ()
+        self.places = places_of_function(function) if is_fixed else ()
 
     def is_current(self) -> bool:
         """Whether code and defaults are equal to those compiled."""
@@ -126,8 +121,21 @@ def _own_attributes(owner: object) -> dict[str, Any] | None:
     return cast("dict[str, Any]", found) if type(found) is dict else None
 
 
-def _found(items: Mapping[str, Any], name: str) -> tuple[Any, ...]:
-    return (items[name],) if name in items else ()
+def places_of_function(function: FunctionType) -> tuple[Place, ...]:
+    """Places of a function's code and defaults, for `_native.Guards`."""
+    code, named = function.__code__, function.__kwdefaults__
+    places: list[Place] = [(_FUNCTION, function, None, code, function.__defaults__, named)]
+    if named is not None:
+        for name in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]:
+            found = (named[name],) if name in named else ()
+            places.append((_ITEM, named, name, *found))
+    return tuple(places)
+
+
+def places_of_staged(staged: Any) -> tuple[Place, ...]:
+    """Places of the function of a kernel or host function."""
+    function = staged.function
+    return (_ATTRIBUTE, staged, "function", function), *places_of_function(function)
 
 
 class Read(NamedTuple):
