@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.conformance.harness import NUMPY_TYPES, Exported
 from tests.sampling import sampled
 from weft.types.fragment_layout import FragmentLayout
 
@@ -460,6 +461,75 @@ def test_a_mask_of_sums_is_used_after_they_are_used_up():
     host(a, out)
     once = a @ a[:16].T
     np.testing.assert_array_equal(out, np.where(once > 0, 2 * once, -1))
+
+
+@pytest.mark.parametrize("unit", ["mma", "wgmma"])
+@pytest.mark.parametrize(
+    ("role", "dtype"),
+    [("c", weft.f32), ("c", weft.bf16), ("a", weft.f16), ("c", weft.f8e5m2), ("a", weft.f8e5m2)],
+    ids=str,
+)
+def test_pairs_of_adjacent_elements_are_mapped(role, dtype, unit):
+    """Swapped, with what depends on rows and columns added; each pair once."""
+    shape = (32, 64) if unit == "mma" else (64, 32)
+    threads = 32 if unit == "mma" else 128
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        make = weft.mma.from_values if unit == "mma" else weft.wgmma.from_values
+        tile = make(shape, lambda row, column: a[row, column], weft.f32).to(dtype)
+        if role == "a":
+            tile = tile.as_operand_a()
+
+        def swapped(x, y, row, same, scale, number, at, column):
+            x, y = y * scale + (row + number), x - (same + column // 2 % 2 + at % 2)
+            return dtype(x), dtype(y)
+
+        rows = tile.rows(lambda row: dtype(row % 3))
+        tile.map(swapped, rows, dtype(-1), dtype(1), coordinates=True, pairs=True).store(out)
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f32, shape], out: weft.Tensor[dtype, shape]):
+        kernel(a, out).launch(grid=1, block=threads)
+
+    a = np.random.default_rng(0).integers(-2, 3, shape).astype(np.float32)
+    out = np.zeros(shape, NUMPY_TYPES[dtype])
+    row = np.arange(shape[0])[:, None]
+    expected = np.zeros(shape, np.float32)
+    expected[:, ::2] = -a[:, 1::2] + row % 3 + 1
+    expected[:, 1::2] = a[:, ::2] - (row % 3 + np.arange(shape[1] // 2) % 2 + row % 2)
+    host(a, Exported(out))
+    np.testing.assert_array_equal(out.astype(np.float32), expected)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_pairs_of_rows_and_columns(columns):
+    """Of an operand b a pair is two rows of a column; values of columns come in pairs, too."""
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        if columns:
+            tile = weft.mma.zeros((32, 16)).cols(lambda column: a[0, column])
+        else:
+            tile = weft.mma.from_values((32, 16), lambda row, column: a[row, column], weft.f16, "b")
+        found = tile.map(lambda x, y: (y, x + 1), pairs=True)
+        if columns:
+            found.store(out[0])
+        else:
+            found.store(out)
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.f16, (32, 16)], out: weft.Tensor[weft.f16, (32, 16)]):
+        kernel(a, out).launch(grid=1, block=32)
+
+    a = np.random.default_rng(0).integers(-9, 9, (32, 16)).astype(np.float16)
+    host(a, out := np.zeros((32, 16), np.float16))
+    expected = np.zeros_like(a)
+    if columns:
+        expected[0, ::2], expected[0, 1::2] = a[0, 1::2], a[0, ::2] + 1
+    else:
+        expected[::2], expected[1::2] = a[1::2], a[::2] + 1
+    np.testing.assert_array_equal(out, expected)
 
 
 def held(fragment, shape, dtype, role, values, block=32, rows=32):

@@ -53,6 +53,10 @@ TEXT = f"""builtin.module {{
       %25 = simt.load %t[%23, %24 : i32, i32] : {TILE} -> f32
       simt.fragment_yield %25 : f32
     }}
+    %d = simt.fragment_map of(%c, %r : {C}, {ROW}) from(%l, %l) -> {C} {{
+    ^bb0(%26: f32, %27: f32, %28: f32, %29: f32, %30: i32, %31: i32):
+      simt.fragment_yield %27, %29 : f32, f32
+    }}
     simt.return
   }}
 }}"""
@@ -74,6 +78,9 @@ def test_the_generic_form_parses_to_the_same():
         ("[32], f32, mma row", "[32, 1], f32, mma row", "a row fragment of shape"),
         ("%3: f32", "%3: i32", "the region's arguments are not the inputs' elements"),
         ("simt.fragment_yield %5 : i32", "simt.fragment_yield %3 : f32", "does not yield"),
+        ("yield %27, %29 : f32, f32", "yield %27, %30 : f32, i32", "does not yield"),
+        ("yield %27, %29 : f32, f32", "yield %27, %28, %29 : f32, f32, f32", "or two adjacent"),
+        ("yield %27, %29 : f32, f32", "yield %27 : f32", "not the inputs' elements"),
         ("^bb0(%9: f32, %10: f32)", "^bb0(%9: f32)", "does not take two elements"),
         (
             "^bb0(%17: f32, %18: i32, %19: i32)",

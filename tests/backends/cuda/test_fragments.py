@@ -174,6 +174,25 @@ def test_a_function_of_numbers_is_one_instruction_for_each_register(name, dtype)
     assert found["LOP3"] < 16
 
 
+def test_pairs_are_converted_together():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        f = weft.mma.zeros((32, 64)).load(a)
+        turned = f.map(lambda x, y: (weft.bf16(x - y), weft.bf16(x + y)), pairs=True)
+        turned.store(out)
+
+    of_f32, of_bf16 = (
+        weft.fake_tensor(dtype, (32, 64), alignment_bytes=16) for dtype in (weft.f32, weft.bf16)
+    )
+
+    @weft.jit
+    def host(a: of_f32, out: of_bf16):
+        kernel(a, out).launch(grid=1, block=32)
+
+    found = instructions(compiled(host).sass)
+    assert (found["F2FP"], found["FADD"], found["PRMT"]) == (32, 64, 0)
+
+
 @pytest.mark.parametrize(
     ("architecture", "version", "name"),
     [

@@ -22,8 +22,8 @@ from weft.dialects.simt.fragment import (
     FragmentReduceOp,
     FragmentValuesOp,
     FragmentYieldOp,
+    all_yielded,
     are_registers,
-    yielded,
 )
 from weft.dialects.simt.kernel import CONSTANT, DISTINCT, RESTRICTED, kernel_of
 from weft.dialects.simt.memory import (
@@ -384,9 +384,14 @@ _SUMS = 4
 
 def print_element(printer: FunctionPrinter, block: Block, arguments: Iterable[str]) -> str:
     """Prints a region with these arguments; returns its value."""
+    return print_region(printer, block, arguments)[0]
+
+
+def print_region(printer: FunctionPrinter, block: Block, arguments: Iterable[str]) -> list[str]:
+    """Prints a region of one or more elements with these arguments; returns its values."""
     printer.values.update(zip(block.args, arguments, strict=True))
     printer.print_block(block)
-    return printer.values[yielded(block)]
+    return [printer.values[one] for one in all_yielded(block)]
 
 
 def in_memory(printer: FunctionPrinter, text: str, kind: Attribute) -> str:

@@ -36,7 +36,6 @@ from weft.dialects.definition import (
     operand,
     operands,
     operation_definition,
-    opt_operand,
     result,
     single_block,
 )
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from xdsl.ir import Block, SSAValue
-    from xdsl.irdl import Operand, OptOperand
+    from xdsl.irdl import Operand
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
 
@@ -235,30 +234,35 @@ class FragmentPartOp(BaseOperation):
 
 @operation_definition
 class FragmentYieldOp(BaseOperation):
-    """The end of a region that is run for an element, with the element that it makes, if any."""
+    """The end of a region that is run for an element, or a pair of them, with what it makes, if anything."""
 
     name = "simt.fragment_yield"
 
-    value: OptOperand = opt_operand(default=None)
+    elements: Operands = operands(default=())
     traits = traits_def(IsTerminator(), Pure())
-    assembly_format = "($value^ `:` type($value))? attr-dict"
+    assembly_format = "($elements^ `:` type($elements))? attr-dict"
+
+
+def all_yielded(block: Block) -> Sequence[SSAValue]:
+    """The values of a region that computes elements."""
+    end = block.last_op
+    assert isinstance(end, FragmentYieldOp)
+    return end.elements
 
 
 def yielded(block: Block) -> SSAValue:
     """The value of a region that computes an element."""
-    end = block.last_op
-    assert isinstance(end, FragmentYieldOp)
-    assert end.value is not None
-    return end.value
+    return all_yielded(block)[0]
 
 
 @operation_definition
 class FragmentMapOp(BaseOperation):
-    """A fragment whose elements the region computes; it reads memory at most.
+    """A fragment whose elements the region computes, one or two adjacent ones at once; it reads memory at most.
 
     The region's arguments are the elements of `inputs` at the same place, of roles `row` and `column` the value of
     the element's row or column; then, if the thread's `origin` (row and column of its first element) is given, the
-    element's row and column.
+    element's row and column. A region that yields two elements takes two of each input, one after the other, and the
+    row and column of the first.
     """
 
     name = "simt.fragment_map"
@@ -276,15 +280,23 @@ class FragmentMapOp(BaseOperation):
         "$body attr-dict"
     )
 
+    @property
+    def step(self) -> int:
+        """Number of elements that the region computes."""
+        return len(all_yielded(self.body.block))
+
     def verify_(self) -> None:
-        kinds = [value.type for value in self.inputs]
+        kinds = [value.type for value in self.inputs for _ in range(self.step)]
         given = [kind.element_type for kind in kinds if isinstance(kind, FragmentType)]
+        if self.step != 1 and (self.step != 2 or self.result.type.layout.blocks[3] % 2):
+            raise VerifyException("the region computes an element, or two adjacent ones")
         expected = [*given, *[i32] * len(self.origin)]
         if [argument.type for argument in self.body.block.args] != expected:
             raise VerifyException("the region's arguments are not the inputs' elements")
         if len(self.origin) not in (0, 2):
             raise VerifyException("the origin is a row and a column")
-        if yielded(self.body.block).type != self.result.type.element_type:
+        kinds = [value.type for value in all_yielded(self.body.block)]
+        if kinds != [self.result.type.element_type] * self.step:
             raise VerifyException("the region does not yield the result's elements")
 
 

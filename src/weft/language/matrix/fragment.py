@@ -112,6 +112,7 @@ def map(
     function: Callable[..., Any],
     *others: object,
     coordinates: bool = False,
+    pairs: bool = False,
 ) -> Fragment:
     """The fragment of ``function(element, *elements of others)`` at each place.
 
@@ -124,6 +125,9 @@ def map(
         function: of one element, and one more value for each of `others`.
         *others: fragments of the same shape and layout, or with one value per row or column of it, or numbers.
         coordinates: whether the function also takes the element's row and column in the fragment, as i32, at the end.
+        pairs: whether the function takes two adjacent elements of each fragment, and returns a tuple of two: columns
+            2j and 2j + 1 of a row, of an operand `b` two rows of a column. The coordinates are the first one's.
+            Operands of f32 and f64, and values of rows, have no pairs.
 
     Raises:
         TypeMismatchError: for another layout, an object other than a function, or one with effects or a result that is
@@ -140,8 +144,14 @@ def map(
             f"map: received {describe(function)}; expected a function of an element",
             hint="write f.map(lambda x: 2 * x)",
         )
-    given = (fragment, *others)
-    return mapped(builder, fragment.type, fragment.dtype, function, given, coordinates=coordinates)
+    if pairs and fragment.type.layout.blocks[3] % 2:
+        raise TypeMismatchError(
+            "FRAGMENT_LAYOUT",
+            f"map: a thread holds no two adjacent elements of {describe(fragment)}",
+            hint="map pairs of sums, or of elements of 16 bits",
+        )
+    shape, dtype, given = fragment.type, fragment.dtype, (fragment, *others)
+    return mapped(builder, shape, dtype, function, given, coordinates=coordinates, pairs=pairs)
 
 
 @operation(name="Fragment.rows")
@@ -491,6 +501,7 @@ def mapped(
     *,
     coordinates: bool = False,
     meets: bool = False,
+    pairs: bool = False,
 ) -> Fragment:
     """A fragment of a function of elements.
 
@@ -502,19 +513,27 @@ def mapped(
         given: its arguments, fragments or numbers.
         coordinates: whether it takes row and column, too.
         meets: whether threads meet in it.
+        pairs: whether it takes two adjacent elements of each fragment, and returns two.
     """
     for other in given:
         if isinstance(other, Fragment):
             _check_layout(other, shape)
     start = origin(builder, shape) if coordinates else []
-    region = _Region(builder)
+    region = _Region(builder, 2 if pairs else 1)
     block = region.block
-    elements = [region.element(one) for one in given]
+    elements = [element for one in given for element in region.elements(one)]
     elements += [Scalar(block.insert_arg(i32, len(block.args)), types.i32) for _ in start]
     with builder.at(block):
         value = function(block, *elements)
-        result = _element(builder, value, dtype)
-        builder.emit(FragmentYieldOp(result.ssa))
+        results = [_element(builder, one, dtype) for one in (_two(value) if pairs else (value,))]
+        result = results[0]
+        if results[-1].dtype is not result.dtype:
+            raise TypeMismatchError(
+                "FRAGMENT_FUNCTION",
+                f"the function of two elements returns {result.dtype} and {results[-1].dtype}; expected one type",
+                hint="convert one of them, as in weft.f32(x)",
+            )
+        builder.emit(FragmentYieldOp([one.ssa for one in results]))
     if not meets:
         check_effects(block)
     _check_packing(shape, result.dtype)
@@ -531,10 +550,16 @@ class _Region:
         inputs: the fragments of which it takes elements.
     """
 
-    def __init__(self, builder: Builder) -> None:
-        self._builder = builder
+    def __init__(self, builder: Builder, step: int = 1) -> None:
+        self._builder, self._step = builder, step
         self.block = Block()
         self.inputs: list[SSAValue] = []
+
+    def elements(self, value: object) -> list[object]:
+        """The one or two elements of a fragment that the region takes, any other value as it is."""
+        if self._step == 1 or not isinstance(value, Fragment):
+            return [self.element(value)]
+        return [Scalar(one, value.dtype) for one in self._arguments(value.ssa)]
 
     def element(self, value: object, *, computed: bool = False) -> object:
         """The element of a fragment, any other value as it is.
@@ -550,8 +575,8 @@ class _Region:
         if not isinstance(made, FragmentMapOp) or not (
             computed or _is_comparison(self._builder, made)
         ):
-            return Scalar(self._argument(value.ssa), value.dtype)
-        given = [self._argument(one) for one in made.inputs]
+            return Scalar(self._arguments(value.ssa)[0], value.dtype)
+        given = [self._arguments(one)[0] for one in made.inputs]
         mapping: dict[SSAValue, SSAValue] = dict(zip(made.body.block.args, given, strict=True))
         for op in made.body.block.ops:
             if not isinstance(op, FragmentYieldOp):
@@ -559,17 +584,25 @@ class _Region:
         last = yielded(made.body.block)
         return Scalar(mapping.get(last, last), value.dtype)
 
-    def _argument(self, ssa: SSAValue) -> SSAValue:
+    def _arguments(self, ssa: SSAValue) -> Sequence[SSAValue]:
+        step = self._step
         if ssa not in self.inputs:
             self.inputs.append(ssa)
             kind: Any = ssa.type
-            self.block.insert_arg(kind.element_type, len(self.inputs) - 1)
-        return self.block.args[self.inputs.index(ssa)]
+            for place in range(step):
+                self.block.insert_arg(kind.element_type, step * (len(self.inputs) - 1) + place)
+        first = step * self.inputs.index(ssa)
+        return self.block.args[first : first + step]
 
 
 def _is_comparison(builder: Builder, made: FragmentMapOp) -> bool:
     """Whether a map makes truths of fragments that still have their values, and can be computed once more here."""
-    if made.origin or yielded(made.body.block).type != i1 or made.parent is not builder.block:
+    if (
+        made.origin
+        or made.step != 1
+        or yielded(made.body.block).type != i1
+        or made.parent is not builder.block
+    ):
         return False
     if not all(op.has_trait(Pure) for op in made.body.block.ops):
         return False
@@ -609,7 +642,8 @@ def combined(
         if isinstance(one, Fragment):
             _check_layout(one, shape)
             made = one.ssa.owner
-            computed = one.ssa in parts and isinstance(made, FragmentMapOp) and not made.origin
+            can_move = isinstance(made, FragmentMapOp) and not made.origin and made.step == 1
+            computed = one.ssa in parts and can_move
         found = region.element(one, computed=computed)
         if computed and sign in ("+", "-") and isinstance(found, Scalar):
             mark_product(found)
@@ -617,7 +651,7 @@ def combined(
     function = compare if sign in COMPARISONS else binary
     with builder.at(region.block):
         value = _element(builder, function(builder, sign, *operands), dtype)
-        builder.emit(FragmentYieldOp(value.ssa))
+        builder.emit(FragmentYieldOp([value.ssa]))
     _check_packing(shape, value.dtype)
     made = FragmentMapOp(region.inputs, (), shape.of(ir_type(value.dtype)), region.block)
     result = builder.emit(made).result
@@ -686,6 +720,19 @@ def negated(builder: Builder, sign: str, fragment: Fragment) -> Fragment:
         return unary(builder, sign, element)
 
     return mapped(builder, fragment.type, fragment.dtype, result, (fragment,))
+
+
+def _two(value: object) -> tuple[object, object]:
+    """The two values that a function of pairs returns."""
+    if isinstance(value, tuple | list):
+        parts = cast("Sequence[object]", value)
+        if len(parts) == 2:
+            return parts[0], parts[1]
+    raise TypeMismatchError(
+        "FRAGMENT_FUNCTION",
+        f"the function of two elements returns {describe(cast('object', value))}; expected a tuple of two numbers",
+        hint="write f.map(lambda x, y: (y, x), pairs=True)",
+    )
 
 
 def _element(builder: Builder, value: object, dtype: DType) -> Scalar:

@@ -105,7 +105,7 @@ def load(builder: Builder, fragment: Fragment, tensor: Tensor, place: object = N
             other = Block([scf.YieldOp(zero.ssa)])
             made = scf.IfOp(inside, [zero.ssa.type], Region(found), Region(other))
             value = Scalar(builder.emit(made).results[0], source.dtype)
-        builder.emit(FragmentYieldOp(value.ssa))
+        builder.emit(FragmentYieldOp([value.ssa]))
     kind = loaded_type(fragment, source.dtype)
     places, own = [one.ssa for one in start], origin(builder, fragment.type)
     loaded = FragmentLoadOp(source.ssa, places, own, kind, block, whole=whole)

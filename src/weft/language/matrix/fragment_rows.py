@@ -294,7 +294,7 @@ def _reduced(
         one, other = (Scalar(argument, fragment.dtype) for argument in block.args)
         value = both(block, one, other)
         check_effects(block)
-        builder.emit(FragmentYieldOp(_same(builder, value, fragment.dtype, name).ssa))
+        builder.emit(FragmentYieldOp([_same(builder, value, fragment.dtype, name).ssa]))
     made = Fragment(
         builder.emit(FragmentReduceOp(fragment.ssa, result, block)).result, fragment.dtype
     )

@@ -303,7 +303,7 @@ def _loaded(builder: Builder, tile: object, role: str, name: str) -> Fragment:
     block = Block(arg_types=[i32, i32])
     with builder.at(block):
         row, column = (Scalar(argument, types.i32) for argument in block.args)
-        builder.emit(FragmentYieldOp(load(builder, found, (row, column)).ssa))
+        builder.emit(FragmentYieldOp([load(builder, found, (row, column)).ssa]))
     made = LoadMatrixOp(found.ssa, origin(builder, kind), kind, block, transposed=is_transposed)
     return Fragment(builder.emit(made).result, found.dtype)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft import _native
 from weft.backends.cpu.lowering.coroutine_printer import COLLECTIVE, WARPGROUP, CoroutinePrinter
 from weft.codegen.llvm.types import FLOAT_NAMES, fragment_chunks, memory_type, size_in_bytes
-from weft.codegen.operations.memory import as_value, fragment_rows, in_memory, print_element
+from weft.codegen.operations.memory import as_value, fragment_rows, in_memory, print_region
 from weft.dialects.nvgpu.mma import (
     LoadMatrixOp,
     MmaOp,
@@ -219,26 +219,33 @@ def _print_map(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp | Lo
     inputs: list[tuple[Any, str]] = [(one.type, stored_elements(printer, one)) for one in op.inputs]
     target = memory_for(printer, kind)
     text = memory_type(kind.element_type)
+    step = op.step if isinstance(op, FragmentMapOp) else 1
 
     def run(number: str) -> None:
-        places = Places(printer, kind, number)
+        numbers = [number]
+        if step == 2:
+            first = printer.let(f"shl nuw nsw i32 {number}, 1")
+            numbers = [first, printer.let(f"or disjoint i32 {first}, 1")]
+        all_places = [Places(printer, kind, one) for one in numbers]
+        places = all_places[0]
         arguments: list[str] = []
         for of, pointer in inputs:
-            which = number if of.role == kind.role else places.broadcast(of.role.data)
-            place, element = element_pointer(printer, pointer, of, which), of.element_type
-            one = printer.let(f"load {memory_type(element)}, ptr {place}")
-            arguments.append(as_value(printer, one, element))
+            for own, of_number in zip(all_places, numbers, strict=True):
+                which = of_number if of.role == kind.role else own.broadcast(of.role.data)
+                place, element = element_pointer(printer, pointer, of, which), of.element_type
+                one = printer.let(f"load {memory_type(element)}, ptr {place}")
+                arguments.append(as_value(printer, one, element))
         if op.origin:
             distances = places.row(), places.column()
             for start, distance in zip(op.origin, distances, strict=True):
                 arguments.append(printer.let(f"add i32 {printer.values[start]}, {distance}"))
-        value = in_memory(
-            printer, print_element(printer, op.body.block, arguments), kind.element_type
-        )
-        place = element_pointer(printer, target, kind, number)
-        printer.line(f"store {text} {value}, ptr {place}")
+        values = print_region(printer, op.body.block, arguments)
+        for value, of_number in zip(values, numbers, strict=True):
+            held = in_memory(printer, value, kind.element_type)
+            place = element_pointer(printer, target, kind, of_number)
+            printer.line(f"store {text} {held}, ptr {place}")
 
-    for_each(printer, kind.layout.elements, run)
+    for_each(printer, kind.layout.elements // step, run)
     load_elements(printer, op.result, target)
     release(printer, (target, *(pointer for _, pointer in inputs)))
 

@@ -22,7 +22,7 @@ from weft.codegen.llvm.types import (
 )
 from weft.codegen.operations.arithmetic import flags_of
 from weft.codegen.operations.conversions import has_arithmetic
-from weft.codegen.operations.memory import as_value, fragment_rows, in_memory, print_element
+from weft.codegen.operations.memory import as_value, fragment_rows, in_memory, print_region
 from weft.dialects.simt.fragment import (
     FragmentBitcastOp,
     FragmentFillOp,
@@ -31,6 +31,7 @@ from weft.dialects.simt.fragment import (
     FragmentPartOp,
     FragmentType,
     FragmentYieldOp,
+    all_yielded,
     yielded,
 )
 from weft.dialects.simt.types import FLOAT_TYPES
@@ -164,21 +165,23 @@ def print_map(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp) -> N
     coordinates: dict[tuple[str, int], str] = {}
     narrowed = _narrowed(printer, op)
     results: list[str] = []
-    for number in range(layout.elements):
+    step = op.step if isinstance(op, FragmentMapOp) else 1
+    for number in range(0, layout.elements, step):
         place = layout.place(number)
         arguments: list[str] = []
         for of, texts in inputs:
-            of_vector = place.of_row if of.layout.role == "row" else place.of_column
-            which = number if of.layout.role == layout.role else of_vector
-            arguments.append(texts[which])
+            for one in range(number, number + step):
+                own = layout.place(one)
+                of_vector = own.of_row if of.layout.role == "row" else own.of_column
+                arguments.append(texts[one if of.layout.role == layout.role else of_vector])
         for start, distance in zip(origin, place[:2], strict=False):
             if (start, distance) not in coordinates:
                 coordinates[start, distance] = (
                     printer.let(f"add nuw nsw i32 {start}, {distance}") if distance else start
                 )
             arguments.append(coordinates[start, distance])
-        text = print_element(printer, op.body.block, arguments)
-        results.append(printer.values[narrowed.operands[0]] if narrowed else text)
+        values = print_region(printer, op.body.block, arguments)
+        results += [printer.values[one] for one in narrowed] or values
     if narrowed:
         words = _pairs(printer, kind.element_type, results)
         define_registers(printer, op.result, words)
@@ -203,7 +206,7 @@ def _computes_pairs(printer: FunctionPrinter, op: FragmentMapOp) -> bool:
     """Whether a function of 16-bit floats is one of pairs, which the machine computes at once."""
     kind: Any = op.result.type
     element: Attribute = kind.element_type
-    if not has_arithmetic(printer, FLOAT_NAMES.get(type(element), "")) or op.origin:
+    if not has_arithmetic(printer, FLOAT_NAMES.get(type(element), "")) or op.origin or op.step != 1:
         return False
     if kind.layout.elements % 2:
         return False
@@ -285,16 +288,20 @@ def _packed_operation(
     return printer.let(f"call {vector} {callee}({listed})")
 
 
-def _narrowed(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp) -> Operation | None:
-    """The conversion to a small float that ends a function, if the machine converts pairs."""
-    value = yielded(op.body.block)
-    last, kind = value.owner, value.type
-    if not isinstance(last, arith.TruncFOp) or last.parent is not op.body.block:
-        return None
-    if not isinstance(last.operands[0].type, Float32Type):
-        return None
-    has_bytes = type(kind) in _BYTE_PAIRS and has(printer, "cvt_f8")
-    return last if has_bytes or type(kind) in _NATIVE_PAIRS else None
+def _narrowed(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp) -> list[SSAValue]:
+    """What a function converts to small floats at its end, if the machine converts pairs."""
+    kind = type(yielded(op.body.block).type)
+    if kind not in _NATIVE_PAIRS and not (kind in _BYTE_PAIRS and has(printer, "cvt_f8")):
+        return []
+    found: list[SSAValue] = []
+    for value in all_yielded(op.body.block):
+        last = value.owner
+        if not isinstance(last, arith.TruncFOp) or last.parent is not op.body.block:
+            return []
+        if not isinstance(last.operands[0].type, Float32Type):
+            return []
+        found.append(last.operands[0])
+    return found
 
 
 def _pairs(printer: FunctionPrinter, kind: Attribute, floats: Sequence[str]) -> list[str]:
