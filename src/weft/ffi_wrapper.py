@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.dialects.func import FuncOp as HostOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from weft.arguments.complex import ComplexKind
 from weft.arguments.constant import NoneKind
 from weft.arguments.container import ContainerKind
 from weft.arguments.pointer import PointerKind
@@ -342,12 +343,23 @@ def decode_size(body: WrapperBody, kind: SizeKind, position: Position) -> list[S
 
 def decode_container(body: WrapperBody, kind: ContainerKind, position: Position) -> list[SSAValue]:
     """Kind, number of items, then each item as an argument of its own."""
+    return _decode_items(body, kind, position, kind.text)
+
+
+def _decode_items(
+    body: WrapperBody, kind: ContainerKind, position: Position, text: str
+) -> list[SSAValue]:
     passed = kind.passed_parts
-    array = body.emit(DecodeArrayOp(*position, len(passed), kind.text), position.name).result
+    array = body.emit(DecodeArrayOp(*position, len(passed), text), position.name).result
     values: list[SSAValue] = []
     for index, (label, item) in enumerate(passed):
         values += decode(body, item, Position(index, position.name + label, array))
     return values
+
+
+def decode_complex(body: WrapperBody, kind: ComplexKind, position: Position) -> list[SSAValue]:
+    """A pair of floats, as a container's items."""
+    return _decode_items(body, kind, position, f"{kind.text}: a complex number")
 
 
 DECODERS: Final[
@@ -360,6 +372,7 @@ DECODERS: Final[
     PointerKind: decode_pointer,
     ShapeKind: decode_shape,
     SizeKind: decode_size,
+    ComplexKind: decode_complex,
     ContainerKind: decode_container,
 }
 """The decoder of each passed kind; kinds without a row are not passed."""

@@ -12,6 +12,7 @@ import pytest
 import weft
 import weft.ffi
 from tests.conformance.test_packed import aligned, emulated
+from tests.conformance.test_results import WAYS
 from weft.types.dtype import COMPLEX_DTYPES
 
 KINDS = {weft.c64: (np.complex64, np.float32), weft.c128: (np.complex128, np.float64)}
@@ -289,14 +290,69 @@ def test_torchs_arrays_and_its_own():
         kernel[1, 2](given.conj())
 
 
-@pytest.mark.parametrize("value", (1j, np.complex64(1), np.complex128(1)))
-def test_a_number_is_not_passed_at_run_time(value):
-    @weft.jit
-    def host(x):
-        return 0
+@weft.kernel
+def scaled_kernel(a: weft.Tensor, z):
+    for i in weft.each(len(a)):
+        a[i] *= z
 
-    with pytest.raises(weft.SignatureError):
-        host(value)
+
+@weft.jit
+def scaled(a, z: weft.c64 = 2j):
+    scaled_kernel(a, z).launch(over=len(a))
+    return z.real, z.imag
+
+
+@weft.jit
+def scaled_as_passed(a, z):
+    scaled_kernel(a, z).launch(over=len(a))
+
+
+NUMBERS = (3j, 1 - 2j, np.complex64(0.5j), np.complex128(1 + 1j))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("value", NUMBERS, ids=str)
+def test_a_number_is_passed_at_run_time(value, way):
+    a = np.ones(3, np.complex64)
+    assert WAYS[way](scaled, a, value) == (value.real, value.imag)
+    assert a.tolist() == [value] * 3
+
+
+def test_a_number_is_passed_by_name_as_a_default_and_to_a_kernel():
+    a = np.ones(2, np.complex64)
+    fn = weft.compile(scaled, a)
+    assert fn(a) == (0, 2) and fn(a, z=1j) == (0, 1) and a.tolist() == [-2, -2]
+    prepared = fn.prepare(a, 1j)
+    prepared[1] = 1 + 0j
+    assert prepared() == (1, 0)
+    scaled_kernel[1, 2](a, 0.5j)
+    assert a.tolist() == [-1j, -1j]
+
+
+def test_a_new_number_compiles_nothing():
+    a = np.ones(1, np.complex64)
+    scaled_as_passed(a, 1j)
+    compiled = len(scaled_as_passed.specializations)
+    scaled_as_passed(a, 2j)
+    assert a[0] == -2 and len(scaled_as_passed.specializations) == compiled
+
+
+def test_beside_f64_a_python_number_is_c128():
+    a = np.ones(1, np.complex128)
+    scaled_as_passed(a, 1e-300j)
+    scaled_as_passed(a, np.complex128(1e300))
+    assert a[0] == 1j
+
+
+def test_parts_beyond_the_type_and_other_values_are_refused():
+    a = np.ones(1, np.complex64)
+    fn = weft.compile(scaled, a, 1j)
+    with pytest.raises(ValueError, match=r"'z\.imag': value is 1e\+300"):
+        fn(a, 1e300j)
+    with pytest.raises(TypeError, match=r"expected a tuple of 2 \(c64: a complex number\)"):
+        fn(a, 1.0)
+    with pytest.raises(weft.SignatureError, match="annotated c64, received a Python float"):
+        scaled(a, 1.0)
 
 
 def test_a_constant_is_passed_at_compile_time():

@@ -114,7 +114,7 @@ def _example(annotation):
     return annotation
 
 
-MISSING_VALUE = {"int": 1, "uint": 1, "float": 1.0, "bool": True}
+MISSING_VALUE = {"int": 1, "uint": 1, "float": 1.0, "complex": 1j, "bool": True}
 
 
 def main() -> None:

@@ -259,6 +259,10 @@ void resolve(TypeEntry* entry) {
   if (is_subtype_of_imported(type, "torch", "Tensor")) return resolve_torch(entry);
   if (is_subtype_of_imported(type, "numpy", "generic")) {
     resolve_numpy_scalar(entry);
+    if (is_subtype_of_imported(type, "numpy", "complexfloating")) {  // the pair of its parts
+      entry->kind = Kind::kUnknown;
+      resolve_record(entry);
+    }
     if (entry->kind == Kind::kUnknown) entry->kind = derived_kind(type);  // numpy.str_ is a str
     return;
   }
@@ -284,8 +288,10 @@ void resolve(TypeEntry* entry) {
   } else if (has_attribute(type, g_names.__cuda_stream__) || has_attribute(type, g_names.cuda_stream) ||
              is_subtype_of_imported(type, "cupy.cuda", "Stream")) {
     entry->kind = Kind::kStream;
-  } else if (!has_attribute(type, g_names.__dataclass_params__) || !resolve_record(entry)) {
-    resolve_other(entry);
+  } else {
+    const bool may_be_record =
+        has_attribute(type, g_names.__dataclass_params__) || PyType_IsSubtype(type, &PyComplex_Type) != 0;
+    if (!may_be_record || !resolve_record(entry)) resolve_other(entry);
   }
 }
 

@@ -29,7 +29,7 @@ enum class Kind : uint8_t {
   kForeignHolder,  // an object with __tvm_ffi_object__
   kStream,         // an object with __cuda_stream__
   kAdapter,        // a type registered with an adapter
-  kRecord,         // a named tuple or a frozen dataclass, passed as the tuple of its run-time fields
+  kRecord,         // a named tuple, a frozen dataclass or a complex number, passed as the tuple of its fields
   kPointer,        // ctypes.c_void_p, or an object with __tvm_ffi_opaque_ptr__
   kPacked,         // weft._native.Packed: an array of bytes as packed elements
   // The rest are arguments of foreign functions only; compiled functions refuse them.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import sys
 import typing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.base import MISSING
 from weft.arguments.constant import ConstantKind
@@ -19,6 +19,10 @@ from weft.types.dtype import library_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+
+COMPLEX_PARTS: Final = ("real", "imag")
+"""The passed attributes of complex numbers, of Python and of NumPy."""
 
 
 class Record:
@@ -39,6 +43,14 @@ class Record:
         """Names of the fields annotated `weft.Constexpr`, which are not passed."""
         pairs = zip(self.names, self.annotations, strict=True)
         return tuple(name for name, said in pairs if ConstantKind.is_annotated_by(said))
+
+
+def is_complex_number(kind: type) -> bool:
+    """Whether a class is one of complex numbers, of Python or of NumPy; imports nothing."""
+    numpy = sys.modules.get("numpy")
+    return issubclass(kind, complex) or (
+        numpy is not None and issubclass(kind, numpy.complexfloating)
+    )
 
 
 def is_record(kind: object) -> bool:
@@ -129,6 +141,8 @@ def passed_fields(kind: type) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
 
     The marshaller calls this when it first meets an instance of a class.
     """
+    if is_complex_number(kind):
+        return COMPLEX_PARTS, ()
     if not is_record(kind):
         return None
     record = record_of(kind)

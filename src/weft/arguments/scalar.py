@@ -54,11 +54,14 @@ class ScalarKind(ArgumentKind):
 
     @classmethod
     def is_annotated_by(cls, annotation: object) -> bool:
-        return isinstance(annotation, DType) or annotation in (bool, int, float)
+        if isinstance(annotation, DType):
+            return not annotation.is_complex
+        return annotation in (bool, int, float)
 
     @classmethod
     def recognizes(cls, value: object) -> bool:
-        return isinstance(value, bool | int | float) or numpy_scalar_dtype(value) is not None
+        own = numpy_scalar_dtype(value)
+        return isinstance(value, bool | int | float) or (own is not None and not own.is_complex)
 
     @classmethod
     def infer(cls, annotation: object, value: object, place: Place, symbols: Symbols) -> ScalarKind:
@@ -74,13 +77,6 @@ class ScalarKind(ArgumentKind):
             dtype = _own_dtype(annotation, value, place)
         else:
             dtype = _PYTHON_TYPES[annotation]  # pyright: ignore[reportArgumentType]
-        if dtype.is_complex:
-            raise place.error(
-                "ARGUMENT_COMPLEX",
-                f"a number of type {dtype} is not passed at run time",
-                hint="pass its parts as two floats and join them by weft.complex(re, im), pass an array of "
-                "one element, or annotate the parameter weft.Constexpr",
-            )
         if value is not MISSING:
             check_scalar(dtype, value, annotation, place)
         is_weak = not isinstance(annotation, DType) and dtype is f32

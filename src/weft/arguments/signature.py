@@ -21,6 +21,7 @@ from weft.arguments.base import (
     annotation_text,
     describe,
 )
+from weft.arguments.complex import ComplexKind
 from weft.arguments.constant import ConstantKind, NoneKind
 from weft.arguments.container import ContainerKind
 from weft.arguments.pointer import PointerKind
@@ -47,6 +48,7 @@ ARGUMENT_KINDS: Final[tuple[type[ArgumentKind], ...]] = (
     ConstantKind,
     NoneKind,
     ScalarKind,
+    ComplexKind,
     StreamKind,
     EnvironmentStreamKind,
     PointerKind,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from xdsl.ir import BlockArgument
 
 from weft.arguments.base import MISSING
+from weft.arguments.complex import ComplexKind
 from weft.arguments.constant import ConstantKind, NoneKind
 from weft.arguments.container import ContainerKind
 from weft.arguments.pointer import PointerKind
@@ -33,6 +34,7 @@ from weft.dialects.flow import origins
 from weft.dialects.simt.memory import ArgumentNumberOp, ScratchOp
 from weft.errors import REPORT_HINT, InternalCompilerError, TypeMismatchError
 from weft.language.ir_types import ir_type_of
+from weft.language.numbers.complex import is_complex, join
 from weft.language.numbers.convert import constant, default_dtype
 from weft.language.numbers.promises import promise_tensor, promised
 from weft.language.values import Scalar, Stream, Tensor, describe
@@ -80,6 +82,9 @@ def _value(builder: Builder, kind: ArgumentKind, path: str) -> Any:
             return _shape(builder, kind, path)
         case SizeKind():
             return _size(builder, kind, path)
+        case ComplexKind():
+            parts = [_value(builder, item, path + label) for label, item in kind.parts]
+            return join(builder, *parts)
         case ContainerKind():
             return kind.make([_value(builder, item, path + label) for label, item in kind.parts])
         case ConstantKind():
@@ -211,6 +216,12 @@ class Results:
         if isinstance(value, bool | int | float):
             dtype = f64 if isinstance(value, float) else default_dtype(value)
             value = constant(self._builder, value, dtype)
+        if is_complex(value):
+            raise TypeMismatchError(
+                "RETURN_KIND",
+                f"a host function cannot return a complex number, {describe(value)}",
+                hint="return its parts, z.real and z.imag, or store it in a tensor",
+            )
         if isinstance(value, Scalar):
             self.values.append(value.ssa)
             return scalar_result(len(self.values) - 1, value.dtype)
