@@ -33,7 +33,7 @@ from weft.kernels.flash_attention.softmax import (
     probability,
     score_gradient,
 )
-from weft.kernels.flash_attention.varlen import num_tiles, tile_at, zero_padding
+from weft.kernels.flash_attention.varlen import num_tiles, query_tile, tile_at, zero_padding
 
 
 def configs_for(hdim: int) -> tuple[AttentionConfig, AttentionConfig]:
@@ -84,10 +84,8 @@ def dq_kernel(
     head, tile_n, stages = weft.block_idx.y, config.tile_n, config.stages
     k_head = head // heads.group_size
     zero_padding(dq, cu_seqlens_q)
-    # Of a causal grid the blocks with the most keys start first.
-    tile = weft.grid_dim.x - 1 - weft.block_idx.x
-    sequence, first = tile_at(
-        tile, config.tile_m, cu_seqlens_q, cu_seqlens_k, q.shape[-3], k.shape[-3]
+    sequence, first = query_tile(
+        config.tile_m, cu_seqlens_q, cu_seqlens_k, q.shape[-3], k.shape[-3]
     )
     batch, q_start, queries, k_start, keys = sequence
     if first >= queries:

@@ -25,7 +25,7 @@ from weft.kernels.flash_attention.softmax import (
     probability,
     score_gradient,
 )
-from weft.kernels.flash_attention.varlen import num_tiles, tile_at, zero_padding
+from weft.kernels.flash_attention.varlen import num_tiles, query_tile, tile_at, zero_padding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,10 +152,8 @@ def dq_kernel(
     own_full, full = weft.mbarrier(1, arrivals=1), weft.mbarrier(stages, arrivals=1)
     empty = weft.mbarrier(stages, arrivals=4 * config.consumers)
     zero_padding(dq, cu_seqlens_q)
-    # Of a causal grid the blocks with the most keys start first.
-    tile = weft.grid_dim.x - 1 - weft.block_idx.x
-    sequence, first = tile_at(
-        tile, config.tile_m, cu_seqlens_q, cu_seqlens_k, heads.queries, heads.keys
+    sequence, first = query_tile(
+        config.tile_m, cu_seqlens_q, cu_seqlens_k, heads.queries, heads.keys
     )
     batch, q_start, queries, k_start, keys = sequence
     if first >= queries:

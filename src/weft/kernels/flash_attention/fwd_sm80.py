@@ -22,7 +22,7 @@ from weft.kernels.flash_attention.softmax import (
     reciprocal,
     write_lse,
 )
-from weft.kernels.flash_attention.varlen import num_tiles, tile_at, zero_padding
+from weft.kernels.flash_attention.varlen import num_tiles, query_tile, zero_padding
 
 CHUNK: Final = 8  # elements per cp.async: 16 bytes
 MAX_HDIM: Final = 128
@@ -185,10 +185,8 @@ def attention_kernel(
     p.init(weft.warp_id(), weft.lane_id() == 0)
     head, tile_n, stages = weft.block_idx.y, config.tile_n, config.stages
     zero_padding(out, cu_seqlens_q)
-    # Of a causal grid the blocks with the most keys start first.
-    tile = weft.grid_dim.x - 1 - weft.block_idx.x
-    sequence, first = tile_at(
-        tile, config.tile_m, cu_seqlens_q, cu_seqlens_k, q.shape[-3], k.shape[-3]
+    sequence, first = query_tile(
+        config.tile_m, cu_seqlens_q, cu_seqlens_k, q.shape[-3], k.shape[-3]
     )
     batch, q_start, queries, k_start, keys = sequence
     if first >= queries:

@@ -51,6 +51,23 @@ def num_tiles(tokens: weft.i32, tile_m: int, cu_seqlens: weft.Tensor | None) -> 
 
 
 @weft.device
+def bounds_of(
+    batch: weft.i32,
+    cu_seqlens: weft.Tensor,
+    other_cu_seqlens: weft.Tensor,
+    tokens: weft.i32,
+    other_tokens: weft.i32,
+) -> tuple[weft.i32, weft.i32, weft.i32, weft.i32]:
+    """First token and end of a packed sequence, and of the other side."""
+    start, end = cu_seqlens[batch], cu_seqlens[batch + 1]
+    other, other_end = other_cu_seqlens[batch], other_cu_seqlens[batch + 1]
+    assert 0 <= start <= end <= tokens and 0 <= other <= other_end <= other_tokens, (
+        "cu_seqlens_q or cu_seqlens_k decreases or is outside of the tokens"
+    )
+    return start, end, other, other_end
+
+
+@weft.device
 def tile_at(
     tile: weft.i32,
     tile_m: int,
@@ -66,12 +83,23 @@ def tile_at(
     while batch < last - 1 and first >= cu_seqlens[batch + 1] - cu_seqlens[batch]:
         first -= tile_m * weft.ceil_div(cu_seqlens[batch + 1] - cu_seqlens[batch], tile_m)
         batch += 1
-    start, end = cu_seqlens[batch], cu_seqlens[batch + 1]
-    other, other_end = other_cu_seqlens[batch], other_cu_seqlens[batch + 1]
-    assert 0 <= start <= end <= tokens and 0 <= other <= other_end <= other_tokens, (
-        "cu_seqlens_q or cu_seqlens_k decreases or is outside of the tokens"
+    start, end, other, other_end = bounds_of(
+        batch, cu_seqlens, other_cu_seqlens, tokens, other_tokens
     )
     return Sequence((), start, end - start, other, other_end - other), first
+
+
+@weft.device
+def query_tile(
+    tile_m: int,
+    cu_seqlens_q: weft.Tensor | None,
+    cu_seqlens_k: weft.Tensor | None,
+    queries: weft.i32,
+    keys: weft.i32,
+) -> tuple[Sequence, weft.i32]:
+    """`tile_at` for a block of queries: the last tiles start first, which see the most keys of a causal grid."""
+    tile = weft.grid_dim.x - 1 - weft.block_idx.x
+    return tile_at(tile, tile_m, cu_seqlens_q, cu_seqlens_k, queries, keys)
 
 
 @weft.device
@@ -89,10 +117,8 @@ def sequence_of(
     for i in range(1, last):
         if cu_seqlens[i] <= token:
             batch = i
-    start, end = cu_seqlens[batch], cu_seqlens[batch + 1]
-    other, other_end = other_cu_seqlens[batch], other_cu_seqlens[batch + 1]
-    assert 0 <= start <= end <= tokens and 0 <= other <= other_end <= other_tokens, (
-        "cu_seqlens_q or cu_seqlens_k decreases or is outside of the tokens"
+    start, end, other, other_end = bounds_of(
+        batch, cu_seqlens, other_cu_seqlens, tokens, other_tokens
     )
     if token < start or token >= end:
         other_end = other
