@@ -100,3 +100,21 @@ def test_every_native_source_is_built_or_is_a_test():
     cmake = (ROOT / "CMakeLists.txt").read_text()
     sources = [name(path) for path in native_files() if path.suffix == ".cpp"]
     assert [source for source in sources if source not in cmake] == []
+
+
+def test_a_file_of_kernels_has_them_before_the_functions_that_launch_them():
+    """Kernels and host functions precede the public functions, whose decorator registers or dispatches them."""
+    places: list[str] = []
+    for path in python_modules():
+        if "kernels" not in path.parts:
+            continue
+        public: list[str] = []
+        for node in parsed(path).body:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            text = " ".join(map(ast.unparse, node.decorator_list))
+            if "cached_dispatch" in text or "differentiable" in text:
+                public.append(node.name)
+            elif public and ("weft.kernel" in text or "weft.jit" in text):
+                places.append(f"{name(path)}:{node.lineno} {node.name} stands after {public[0]}")
+    assert places == []

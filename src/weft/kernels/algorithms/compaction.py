@@ -31,193 +31,6 @@ _ITEMS: Final = 16
 _PART: Final = _THREADS * _ITEMS  # elements of a block
 
 
-def _compress_by_name(
-    x: Array, condition: Array = None, function: Function = None
-) -> tuple[Array, Array]:
-    return compress(condition if function is None else function_of(function), x)
-
-
-def _partition_by_name(
-    x: Array, condition: Array = None, function: Function = None
-) -> tuple[Array, Array]:
-    return partition(condition if function is None else function_of(function), x)
-
-
-def _like_kept(x: Array, *_: object) -> tuple[Array, Array]:
-    return x.new_empty(x.shape), x.new_empty(()).long()
-
-
-def _like_runs(x: Array) -> tuple[Array, Array, Array]:
-    return x.new_empty(x.shape), x.new_empty(x.shape).long(), x.new_empty(()).long()
-
-
-def _mask_or_name(condition: Array, x: Array) -> Arguments:
-    is_mask = hasattr(condition, "shape") or not callable(condition)
-    return (x, condition, None) if is_mask else (x, None, name_of_function(condition))
-
-
-@differentiable(_like_kept, None, _mask_or_name, run=_compress_by_name)
-@cached_dispatch
-def compress(condition: Array, x: Array, out: Array = None) -> tuple[Array, Array]:
-    """Selects the elements of a vector where a condition holds, in their order, as NumPy's `compress`.
-
-    The count stays on the device, so that nothing waits for it: ``out[: int(count)]`` is the result.
-
-    Args:
-        condition: a mask, a vector of as many bools or integers; or a function of an element that returns a bool and is
-            compiled into the kernel, once for each function object.
-        x: a vector of numbers of any layout.
-        out: a vector of x's length and type that does not overlap with `x`; None: a new one of x's library.
-
-    Returns:
-        ``(out, count)``: the elements from `count` on are undefined; `count` is an i64 of no dimension.
-
-    Raises:
-        TypeError: for something else than an array of numbers, and a mask or a function.
-        ValueError: for another rank than 1, a mask of another length, `out` of another shape, type or device.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> x = np.array([3, -1, 4, -1, 5])
-        >>> kept, count = weft.kernels.compress(lambda element: element > 0, x)
-        >>> kept[: int(count)].tolist()
-        [3, 4, 5]
-    """
-    source, mask, function = _checked(x, condition)
-    return _compacted(source, mask, function, out, False)
-
-
-@differentiable(_like_kept, None, _mask_or_name, run=_partition_by_name)
-@cached_dispatch
-def partition(condition: Array, x: Array, out: Array = None) -> tuple[Array, Array]:
-    """Moves the elements where a condition holds to the front, and the others after these, both in their order.
-
-    Arguments, result and errors as in `compress`; all of `out` is defined, and the others begin at `count`.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> parts, count = weft.kernels.partition(np.array([0, 1, 0, 1, 0, 1]), np.arange(6))
-        >>> parts.tolist(), int(count)
-        ([1, 3, 5, 0, 2, 4], 3)
-    """
-    source, mask, function = _checked(x, condition)
-    return _compacted(source, mask, function, out, True)
-
-
-@differentiable(_like_runs)
-@cached_dispatch
-def run_length_encode(x: Array) -> tuple[Array, Array, Array]:
-    """Run-length encoding of a vector: the value and the length of each run of equal elements.
-
-    NaN equals nothing, so each NaN is a run.
-
-    Args:
-        x: a vector of numbers of any layout.
-
-    Returns:
-        ``(values, lengths, count)``: vectors of x's length whose first `count` elements are defined; lengths
-        are i64, and `count` is one of no dimension.
-
-    Raises:
-        TypeError: for something else than an array of numbers.
-        ValueError: for another rank than 1.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> values, lengths, count = weft.kernels.run_length_encode(np.array([7, 7, 7, 2, 7]))
-        >>> values[: int(count)].tolist(), lengths[: int(count)].tolist()
-        ([7, 2, 7], [3, 1, 1])
-    """
-    source = _vector(x, "x")
-    values = output_like(source)
-    lengths = output(source, source.shape, weft.i64, "int64")
-    count = output(source, (), weft.i64, "int64")
-    width = min(source.width, _ITEMS)
-    arguments = x, values, lengths, count, _parts(source), _counter(source), width
-    return Call(_encode_runs, arguments, (values, lengths, count))  # type: ignore[return-value]
-
-
-def _vector(x: Array, name: str) -> ArrayInfo:
-    source = describe(x, name)
-    if len(source.shape) != 1:
-        raise ValueError(f"{name} has shape {source.shape}, expected a vector")
-    return source
-
-
-def _checked(x: Array, condition: Array) -> tuple[ArrayInfo, Any, Callable[[Any], Any] | None]:
-    """The vector, and the mask or the function."""
-    source = _vector(x, "x")
-    try:
-        mask = _vector(condition, "condition")
-    except TypeError:
-        if callable(condition):
-            return source, None, condition
-        raise TypeError(f"condition is {brief(condition)}, expected a mask or a function") from None
-    if mask.shape != source.shape:
-        raise ValueError(f"condition has shape {mask.shape}, expected {source.shape}")
-    if mask.device != source.device:
-        raise ValueError(f"condition is on {mask.device}, expected {source.device}")
-    if mask.dtype.is_float:
-        raise TypeError(f"condition has elements of {mask.type_name}, expected bools or integers")
-    return source, condition, None
-
-
-def _compacted(
-    source: ArrayInfo, mask: Array, function: Function, out: Array, has_rest: bool
-) -> tuple[Array, Array]:
-    out = output_like(source, out, x=source.array, condition=mask)
-    count = output(source, (), weft.i64, "int64")
-    decided = _parts(source), _counter(source), function, has_rest
-    return Call(_compress, (source.array, mask, out, count, *decided), (out, count))  # type: ignore[return-value]
-
-
-def _parts(source: ArrayInfo) -> int:
-    return -(-source.shape[0] // _PART) or 1
-
-
-def _counter(source: ArrayInfo) -> weft.DType:
-    """The type of published counts: i32 takes half the words where it suffices."""
-    return weft.i32 if source.shape[0] < 1 << 31 else weft.i64
-
-
-@weft.jit
-def _compress(
-    x: weft.Tensor,
-    mask: weft.Tensor | None,
-    out: weft.Tensor,
-    count: weft.Tensor,
-    parts: weft.i32,
-    counter: weft.Constexpr[weft.DType],
-    function: weft.Constexpr[object],
-    has_rest: weft.Constexpr[bool],
-) -> None:
-    words = weft.scratch((1, slots_of(parts) * words_of(counter)), weft.u64)
-    zero_state_kernel(words).launch(over=words.shape)
-    rest = weft.scratch(x.shape[0], x.dtype) if has_rest else None
-    compress_kernel(x, mask, out, rest, count, words, parts, counter, function).launch(
-        grid=parts, block=_THREADS
-    )
-    if rest is not None:
-        append_kernel(rest, out, count).launch(over=x.shape[0])
-
-
-@weft.jit
-def _encode_runs(
-    x: weft.Tensor,
-    values: weft.Tensor,
-    lengths: weft.Tensor,
-    count: weft.Tensor,
-    parts: weft.i32,
-    counter: weft.Constexpr[weft.DType],
-    width: weft.Constexpr[int],
-) -> None:
-    words = weft.scratch((1, slots_of(parts) * words_of(counter, counter)), weft.u64)
-    zero_state_kernel(words).launch(over=words.shape)
-    run_length_kernel(x, values, lengths, count, words, parts, counter, width).launch(
-        grid=parts, block=_THREADS
-    )
-
-
 @weft.kernel(max_threads=_THREADS, min_blocks=6)
 def compress_kernel(
     x: weft.Tensor,
@@ -428,3 +241,190 @@ def append_kernel(rest: weft.Tensor, out: weft.Tensor, count: weft.Tensor) -> No
         place = count[()] + i
         if place < out.shape[0]:
             out[place] = rest[i]
+
+
+@weft.jit
+def _compress(
+    x: weft.Tensor,
+    mask: weft.Tensor | None,
+    out: weft.Tensor,
+    count: weft.Tensor,
+    parts: weft.i32,
+    counter: weft.Constexpr[weft.DType],
+    function: weft.Constexpr[object],
+    has_rest: weft.Constexpr[bool],
+) -> None:
+    words = weft.scratch((1, slots_of(parts) * words_of(counter)), weft.u64)
+    zero_state_kernel(words).launch(over=words.shape)
+    rest = weft.scratch(x.shape[0], x.dtype) if has_rest else None
+    compress_kernel(x, mask, out, rest, count, words, parts, counter, function).launch(
+        grid=parts, block=_THREADS
+    )
+    if rest is not None:
+        append_kernel(rest, out, count).launch(over=x.shape[0])
+
+
+@weft.jit
+def _encode_runs(
+    x: weft.Tensor,
+    values: weft.Tensor,
+    lengths: weft.Tensor,
+    count: weft.Tensor,
+    parts: weft.i32,
+    counter: weft.Constexpr[weft.DType],
+    width: weft.Constexpr[int],
+) -> None:
+    words = weft.scratch((1, slots_of(parts) * words_of(counter, counter)), weft.u64)
+    zero_state_kernel(words).launch(over=words.shape)
+    run_length_kernel(x, values, lengths, count, words, parts, counter, width).launch(
+        grid=parts, block=_THREADS
+    )
+
+
+def _compress_by_name(
+    x: Array, condition: Array = None, function: Function = None
+) -> tuple[Array, Array]:
+    return compress(condition if function is None else function_of(function), x)
+
+
+def _partition_by_name(
+    x: Array, condition: Array = None, function: Function = None
+) -> tuple[Array, Array]:
+    return partition(condition if function is None else function_of(function), x)
+
+
+def _like_kept(x: Array, *_: object) -> tuple[Array, Array]:
+    return x.new_empty(x.shape), x.new_empty(()).long()
+
+
+def _like_runs(x: Array) -> tuple[Array, Array, Array]:
+    return x.new_empty(x.shape), x.new_empty(x.shape).long(), x.new_empty(()).long()
+
+
+def _mask_or_name(condition: Array, x: Array) -> Arguments:
+    is_mask = hasattr(condition, "shape") or not callable(condition)
+    return (x, condition, None) if is_mask else (x, None, name_of_function(condition))
+
+
+def _vector(x: Array, name: str) -> ArrayInfo:
+    source = describe(x, name)
+    if len(source.shape) != 1:
+        raise ValueError(f"{name} has shape {source.shape}, expected a vector")
+    return source
+
+
+def _checked(x: Array, condition: Array) -> tuple[ArrayInfo, Any, Callable[[Any], Any] | None]:
+    """The vector, and the mask or the function."""
+    source = _vector(x, "x")
+    try:
+        mask = _vector(condition, "condition")
+    except TypeError:
+        if callable(condition):
+            return source, None, condition
+        raise TypeError(f"condition is {brief(condition)}, expected a mask or a function") from None
+    if mask.shape != source.shape:
+        raise ValueError(f"condition has shape {mask.shape}, expected {source.shape}")
+    if mask.device != source.device:
+        raise ValueError(f"condition is on {mask.device}, expected {source.device}")
+    if mask.dtype.is_float:
+        raise TypeError(f"condition has elements of {mask.type_name}, expected bools or integers")
+    return source, condition, None
+
+
+def _compacted(
+    source: ArrayInfo, mask: Array, function: Function, out: Array, has_rest: bool
+) -> tuple[Array, Array]:
+    out = output_like(source, out, x=source.array, condition=mask)
+    count = output(source, (), weft.i64, "int64")
+    decided = _parts(source), _counter(source), function, has_rest
+    return Call(_compress, (source.array, mask, out, count, *decided), (out, count))  # type: ignore[return-value]
+
+
+def _parts(source: ArrayInfo) -> int:
+    return -(-source.shape[0] // _PART) or 1
+
+
+def _counter(source: ArrayInfo) -> weft.DType:
+    """The type of published counts: i32 takes half the words where it suffices."""
+    return weft.i32 if source.shape[0] < 1 << 31 else weft.i64
+
+
+@differentiable(_like_kept, None, _mask_or_name, run=_compress_by_name)
+@cached_dispatch
+def compress(condition: Array, x: Array, out: Array = None) -> tuple[Array, Array]:
+    """Selects the elements of a vector where a condition holds, in their order, as NumPy's `compress`.
+
+    The count stays on the device, so that nothing waits for it: ``out[: int(count)]`` is the result.
+
+    Args:
+        condition: a mask, a vector of as many bools or integers; or a function of an element that returns a bool and is
+            compiled into the kernel, once for each function object.
+        x: a vector of numbers of any layout.
+        out: a vector of x's length and type that does not overlap with `x`; None: a new one of x's library.
+
+    Returns:
+        ``(out, count)``: the elements from `count` on are undefined; `count` is an i64 of no dimension.
+
+    Raises:
+        TypeError: for something else than an array of numbers, and a mask or a function.
+        ValueError: for another rank than 1, a mask of another length, `out` of another shape, type or device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> x = np.array([3, -1, 4, -1, 5])
+        >>> kept, count = weft.kernels.compress(lambda element: element > 0, x)
+        >>> kept[: int(count)].tolist()
+        [3, 4, 5]
+    """
+    source, mask, function = _checked(x, condition)
+    return _compacted(source, mask, function, out, False)
+
+
+@differentiable(_like_kept, None, _mask_or_name, run=_partition_by_name)
+@cached_dispatch
+def partition(condition: Array, x: Array, out: Array = None) -> tuple[Array, Array]:
+    """Moves the elements where a condition holds to the front, and the others after these, both in their order.
+
+    Arguments, result and errors as in `compress`; all of `out` is defined, and the others begin at `count`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> parts, count = weft.kernels.partition(np.array([0, 1, 0, 1, 0, 1]), np.arange(6))
+        >>> parts.tolist(), int(count)
+        ([1, 3, 5, 0, 2, 4], 3)
+    """
+    source, mask, function = _checked(x, condition)
+    return _compacted(source, mask, function, out, True)
+
+
+@differentiable(_like_runs)
+@cached_dispatch
+def run_length_encode(x: Array) -> tuple[Array, Array, Array]:
+    """Run-length encoding of a vector: the value and the length of each run of equal elements.
+
+    NaN equals nothing, so each NaN is a run.
+
+    Args:
+        x: a vector of numbers of any layout.
+
+    Returns:
+        ``(values, lengths, count)``: vectors of x's length whose first `count` elements are defined; lengths
+        are i64, and `count` is one of no dimension.
+
+    Raises:
+        TypeError: for something else than an array of numbers.
+        ValueError: for another rank than 1.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> values, lengths, count = weft.kernels.run_length_encode(np.array([7, 7, 7, 2, 7]))
+        >>> values[: int(count)].tolist(), lengths[: int(count)].tolist()
+        ([7, 2, 7], [3, 1, 1])
+    """
+    source = _vector(x, "x")
+    values = output_like(source)
+    lengths = output(source, source.shape, weft.i64, "int64")
+    count = output(source, (), weft.i64, "int64")
+    width = min(source.width, _ITEMS)
+    arguments = x, values, lengths, count, _parts(source), _counter(source), width
+    return Call(_encode_runs, arguments, (values, lengths, count))  # type: ignore[return-value]

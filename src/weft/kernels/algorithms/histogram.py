@@ -23,86 +23,6 @@ _MOST_BLOCKS: Final = 528
 _ELEMENTS: Final = 8192  # of a block, at least
 
 
-def _like_counts(x: Array, bins: int, *_: object) -> Array:
-    return x.new_empty((bins,)).long()
-
-
-def _histogram_of_list(x: Array, bins: int, range: tuple[float, float] | None = None) -> Array:
-    return histogram(x, int(bins), range)
-
-
-@differentiable(_like_counts, run=_histogram_of_list)
-@cached_dispatch
-def histogram(
-    x: Array, bins: int, range: tuple[float, float] | None = None, out: Array = None
-) -> Array:
-    """Counts the integers 0 to bins − 1, or the numbers in each of `bins` bins of equal width.
-
-    Args:
-        x: an array of numbers of any rank from 1 on and any layout.
-        bins: their number, at least 1.
-        range: None for integers, where numbers below 0 or from `bins` on are not counted. Else the first bin's start
-            and the last one's end, which belongs to it: a number is in bin ⌊(x − start) · bins / (end − start)⌋,
-            computed in f64; others and NaN are not counted.
-        out: a vector of `bins` i64, which is overwritten; None: a new one of x's library.
-
-    Returns:
-        `out`, or the new vector.
-
-    Raises:
-        TypeError: for something else than an array of numbers, or floats without a range.
-        ValueError: for a number of bins or a range that is empty; for `out` of another shape or on another device.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.histogram(np.array([0, 2, 2, 7]), 4).tolist()
-        [1, 0, 2, 0]
-        >>> weft.kernels.histogram(np.array([0.1, 0.9, 1.0]), 2, (0, 1)).tolist()
-        [1, 2]
-    """
-    source = describe(x, "x")
-    if not isinstance(bins, int) or not 1 <= bins < 1 << 31:
-        raise ValueError(f"bins is {brief(bins)}, expected a number of bins, at least 1")
-    low = high = 0.0
-    if range is not None:
-        if not (isinstance(range, tuple | list) and len(range) == 2):
-            raise TypeError(f"range is {brief(range)}, expected a start and an end")
-        low, high = map(float, range)
-        if not low < high:
-            raise ValueError(f"range is {brief(range)}, expected a start below its end")
-    elif source.dtype.is_float:
-        raise TypeError(f"x has elements of {source.type_name}: bins of floats need a range")
-    out = output(source, (bins,), weft.i64, "int64", out, x=x)
-    is_flat = source.is_contiguous or not source.size
-    width = source.flat_width if is_flat else 1
-    blocks = -(-source.size // _ELEMENTS)
-    blocks = blocks if blocks < _MOST_BLOCKS else _MOST_BLOCKS
-    is_shared = bins <= _MOST_SHARED
-    plan = blocks, is_shared, width, is_flat, range is not None
-    return Call(_histogram, (x, out, low, high, *plan), out)
-
-
-@weft.jit
-def _histogram(
-    x: weft.Tensor,
-    out: weft.Tensor,
-    low: weft.f64,
-    high: weft.f64,
-    blocks: weft.i32,
-    is_shared: weft.Constexpr[bool],
-    width: weft.Constexpr[int],
-    is_flat: weft.Constexpr[bool],
-    has_range: weft.Constexpr[bool],
-) -> None:
-    x = x.reshape(x.size) if is_flat else x
-    zero_kernel(out).launch(over=out.shape[0])
-    histogram_kernel(x, out, low, high, is_shared, width, has_range).launch(
-        grid=blocks,
-        block=_THREADS,
-        shared_memory_bytes=weft.i32(out.shape[0]) * weft.i32.itemsize if is_shared else 0,
-    )
-
-
 @weft.kernel
 def zero_kernel(out: weft.Tensor) -> None:
     """Zeros the counts."""
@@ -172,3 +92,83 @@ def _count(
             )
     elif (value >= 0) & (value < bins):
         weft.atomic_add(counts, weft.i32(value), 1)
+
+
+@weft.jit
+def _histogram(
+    x: weft.Tensor,
+    out: weft.Tensor,
+    low: weft.f64,
+    high: weft.f64,
+    blocks: weft.i32,
+    is_shared: weft.Constexpr[bool],
+    width: weft.Constexpr[int],
+    is_flat: weft.Constexpr[bool],
+    has_range: weft.Constexpr[bool],
+) -> None:
+    x = x.reshape(x.size) if is_flat else x
+    zero_kernel(out).launch(over=out.shape[0])
+    histogram_kernel(x, out, low, high, is_shared, width, has_range).launch(
+        grid=blocks,
+        block=_THREADS,
+        shared_memory_bytes=weft.i32(out.shape[0]) * weft.i32.itemsize if is_shared else 0,
+    )
+
+
+def _like_counts(x: Array, bins: int, *_: object) -> Array:
+    return x.new_empty((bins,)).long()
+
+
+def _histogram_of_list(x: Array, bins: int, range: tuple[float, float] | None = None) -> Array:
+    return histogram(x, int(bins), range)
+
+
+@differentiable(_like_counts, run=_histogram_of_list)
+@cached_dispatch
+def histogram(
+    x: Array, bins: int, range: tuple[float, float] | None = None, out: Array = None
+) -> Array:
+    """Counts the integers 0 to bins − 1, or the numbers in each of `bins` bins of equal width.
+
+    Args:
+        x: an array of numbers of any rank from 1 on and any layout.
+        bins: their number, at least 1.
+        range: None for integers, where numbers below 0 or from `bins` on are not counted. Else the first bin's start
+            and the last one's end, which belongs to it: a number is in bin ⌊(x − start) · bins / (end − start)⌋,
+            computed in f64; others and NaN are not counted.
+        out: a vector of `bins` i64, which is overwritten; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new vector.
+
+    Raises:
+        TypeError: for something else than an array of numbers, or floats without a range.
+        ValueError: for a number of bins or a range that is empty; for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.histogram(np.array([0, 2, 2, 7]), 4).tolist()
+        [1, 0, 2, 0]
+        >>> weft.kernels.histogram(np.array([0.1, 0.9, 1.0]), 2, (0, 1)).tolist()
+        [1, 2]
+    """
+    source = describe(x, "x")
+    if not isinstance(bins, int) or not 1 <= bins < 1 << 31:
+        raise ValueError(f"bins is {brief(bins)}, expected a number of bins, at least 1")
+    low = high = 0.0
+    if range is not None:
+        if not (isinstance(range, tuple | list) and len(range) == 2):
+            raise TypeError(f"range is {brief(range)}, expected a start and an end")
+        low, high = map(float, range)
+        if not low < high:
+            raise ValueError(f"range is {brief(range)}, expected a start below its end")
+    elif source.dtype.is_float:
+        raise TypeError(f"x has elements of {source.type_name}: bins of floats need a range")
+    out = output(source, (bins,), weft.i64, "int64", out, x=x)
+    is_flat = source.is_contiguous or not source.size
+    width = source.flat_width if is_flat else 1
+    blocks = -(-source.size // _ELEMENTS)
+    blocks = blocks if blocks < _MOST_BLOCKS else _MOST_BLOCKS
+    is_shared = bins <= _MOST_SHARED
+    plan = blocks, is_shared, width, is_flat, range is not None
+    return Call(_histogram, (x, out, low, high, *plan), out)

@@ -72,53 +72,6 @@ def sort_config(source: ArrayInfo, moved_bytes: int, descending: bool) -> RadixS
     return RadixSortConfig(digits, threads, items, source.width, descending, columns >= 1 << 30)
 
 
-@weft.jit
-def sort_long(
-    x: weft.Tensor,
-    values: weft.Tensor | None,
-    out: weft.Tensor | None,
-    moved: weft.Tensor | None,
-    blocks: weft.i32,
-    config: weft.Constexpr[RadixSortConfig],
-) -> None:
-    """Sorts rows.
-
-    Args:
-        x: the keys.
-        values: of the keys; None: their indices, if `moved` is there.
-        out: as many of each sorted row as it has columns, or None.
-        moved: the sorted values, or None.
-        blocks: of `count_kernel` for each row.
-        config: the launch configuration.
-    """
-    rows, columns, passes = row_count(x.shape), x.shape[-1], len(config.digits)
-    wide, word = (weft.i64, weft.u64) if config.is_wide else (weft.i32, weft.u32)
-    tiles = weft.i32(weft.ceil_div(columns, config.threads * config.items))
-    counts = weft.scratch((rows, passes, _DIGITS), wide)
-    status = weft.scratch((passes, rows * tiles, _DIGITS), word)
-    zero_kernel(counts.reshape(counts.size)).launch(over=counts.size)
-    zero_kernel(status.reshape(status.size)).launch(over=status.size)
-    count_kernel(x, counts, config).launch(grid=(rows, blocks), block=_COUNT_THREADS)
-    digit_offsets_kernel(counts).launch(grid=rows * passes, block=_DIGITS)
-    code = UNSIGNED[x.dtype.itemsize * 8]
-    keys = [weft.scratch((rows, columns), code) for _ in range(min(passes - 1, 2))]
-    others = [None, None]
-    if moved is not None:
-        kept = wide if values is None else values.dtype
-        others = [weft.scratch((rows, columns), kept) for _ in keys]
-    source, with_keys = x, values
-    pass_kernel = keys_kernel if config.threads == _ALONE[4][0] else pairs_kernel
-    for number, (shift, bits) in enumerate(config.digits):
-        is_last = number == passes - 1
-        target = out if is_last else keys[number % 2]
-        moved_to = moved if is_last else others[number % 2]
-        pass_kernel(
-            x, source, with_keys, target, moved_to, counts, status[number], tiles, number,
-            shift, bits, number == 0, is_last, config,
-        ).launch(grid=rows * tiles, block=config.threads)  # fmt: skip
-        source, with_keys = target, moved_to
-
-
 @weft.kernel
 def count_kernel(
     x: weft.Tensor, counts: weft.Tensor, config: weft.Constexpr[RadixSortConfig]
@@ -335,3 +288,50 @@ def _store(row: weft.Tensor, target_index: Any, value: Number) -> None:
     """Stores a key or value at its index, if the row is that long."""
     if target_index < len(row):
         row[target_index] = row.dtype(value)
+
+
+@weft.jit
+def sort_long(
+    x: weft.Tensor,
+    values: weft.Tensor | None,
+    out: weft.Tensor | None,
+    moved: weft.Tensor | None,
+    blocks: weft.i32,
+    config: weft.Constexpr[RadixSortConfig],
+) -> None:
+    """Sorts rows.
+
+    Args:
+        x: the keys.
+        values: of the keys; None: their indices, if `moved` is there.
+        out: as many of each sorted row as it has columns, or None.
+        moved: the sorted values, or None.
+        blocks: of `count_kernel` for each row.
+        config: the launch configuration.
+    """
+    rows, columns, passes = row_count(x.shape), x.shape[-1], len(config.digits)
+    wide, word = (weft.i64, weft.u64) if config.is_wide else (weft.i32, weft.u32)
+    tiles = weft.i32(weft.ceil_div(columns, config.threads * config.items))
+    counts = weft.scratch((rows, passes, _DIGITS), wide)
+    status = weft.scratch((passes, rows * tiles, _DIGITS), word)
+    zero_kernel(counts.reshape(counts.size)).launch(over=counts.size)
+    zero_kernel(status.reshape(status.size)).launch(over=status.size)
+    count_kernel(x, counts, config).launch(grid=(rows, blocks), block=_COUNT_THREADS)
+    digit_offsets_kernel(counts).launch(grid=rows * passes, block=_DIGITS)
+    code = UNSIGNED[x.dtype.itemsize * 8]
+    keys = [weft.scratch((rows, columns), code) for _ in range(min(passes - 1, 2))]
+    others = [None, None]
+    if moved is not None:
+        kept = wide if values is None else values.dtype
+        others = [weft.scratch((rows, columns), kept) for _ in keys]
+    source, with_keys = x, values
+    pass_kernel = keys_kernel if config.threads == _ALONE[4][0] else pairs_kernel
+    for number, (shift, bits) in enumerate(config.digits):
+        is_last = number == passes - 1
+        target = out if is_last else keys[number % 2]
+        moved_to = moved if is_last else others[number % 2]
+        pass_kernel(
+            x, source, with_keys, target, moved_to, counts, status[number], tiles, number,
+            shift, bits, number == 0, is_last, config,
+        ).launch(grid=rows * tiles, block=config.threads)  # fmt: skip
+        source, with_keys = target, moved_to

@@ -66,58 +66,6 @@ class ColumnReduceConfig(NamedTuple):
         return _IN_FLIGHT if self.width > 1 else _SCALARS_IN_FLIGHT
 
 
-def column_config(
-    source: ArrayInfo, axis: int, columns: int, op: Reduction
-) -> tuple[ColumnReduceConfig, int]:
-    """The configuration for a reduction along a dimension, and the number of parts of a column."""
-    length, width = source.shape[axis], source.width
-    while width * acc_bytes(op, source.dtype) > _ACC_BYTES:
-        width //= 2
-    places = multiprocessors_of(source.device) or _ON_CPU
-    lanes = WARP_SIZE
-    while lanes > 1 and lanes // 2 * width >= columns:
-        lanes //= 2
-    blocks, lines, parts, most = -(-columns // (lanes * width)), 1, 1, 1
-    for threads in _THREADS:
-        lines, most = threads // lanes, places * (_RESIDENT // threads)
-        fitting = min(most // blocks, length // (lines * _SCALARS_IN_FLIGHT))
-        parts = max(1, fitting)
-        if _FULL * most <= parts * blocks <= most:
-            break
-    if most < blocks < 4 * most and length >= _LONG:
-        lines, lanes = lines * (lanes // _SEGMENT), _SEGMENT
-    parts = max(parts, -(-length // _MOST_LENGTH))
-    overlaps = parts > 1 and capabilities(source.device).griddepcontrol
-    return ColumnReduceConfig(lanes, lines, width, parts > 1, overlaps), parts
-
-
-@weft.jit
-def reduce_columns(
-    x: weft.Tensor,
-    out: weft.Tensor,
-    parts: weft.i32,
-    count: weft.i64,
-    axis: weft.Constexpr[int],
-    config: weft.Constexpr[ColumnReduceConfig],
-    op: Reduction,
-) -> None:
-    """One launch, or two where columns are split; arguments as of `columns_kernel`."""
-    indices, columns = None, out.size
-    if config.is_split:
-        values, out_indices = partials_scratch(op, x.dtype, (parts, columns))
-        columns_kernel(x, None, values, out_indices, count, axis, config, op).launch(
-            grid=(weft.ceil_div(columns, config.lanes * config.width), parts),
-            block=(config.lanes, config.lines),
-        )
-        x, indices, axis = values, out_indices, 0
-        config = config._replace(lanes=WARP_SIZE, lines=_LAST_THREADS, width=1, is_split=False)
-    columns_kernel(x, indices, out, None, count, axis, config, op).launch(
-        grid=weft.ceil_div(columns, config.lanes * config.width),
-        block=(config.lanes, config.lines),
-        programmatic=config.overlaps,
-    )
-
-
 @weft.kernel(max_threads=_THREADS[0], min_blocks=_RESIDENT // _THREADS[0])
 def columns_kernel(
     x: weft.Tensor,
@@ -224,3 +172,55 @@ def _reduce_lines(acc: Number, config: ColumnReduceConfig, op: Reduction) -> tup
 def _distances(lanes: int) -> list[int]:
     """Lane distances between the threads of a column in one warp; computed when compiling."""
     return [1 << k for k in range(WARP_SIZE.bit_length()) if lanes <= 1 << k < WARP_SIZE]
+
+
+@weft.jit
+def reduce_columns(
+    x: weft.Tensor,
+    out: weft.Tensor,
+    parts: weft.i32,
+    count: weft.i64,
+    axis: weft.Constexpr[int],
+    config: weft.Constexpr[ColumnReduceConfig],
+    op: Reduction,
+) -> None:
+    """One launch, or two where columns are split; arguments as of `columns_kernel`."""
+    indices, columns = None, out.size
+    if config.is_split:
+        values, out_indices = partials_scratch(op, x.dtype, (parts, columns))
+        columns_kernel(x, None, values, out_indices, count, axis, config, op).launch(
+            grid=(weft.ceil_div(columns, config.lanes * config.width), parts),
+            block=(config.lanes, config.lines),
+        )
+        x, indices, axis = values, out_indices, 0
+        config = config._replace(lanes=WARP_SIZE, lines=_LAST_THREADS, width=1, is_split=False)
+    columns_kernel(x, indices, out, None, count, axis, config, op).launch(
+        grid=weft.ceil_div(columns, config.lanes * config.width),
+        block=(config.lanes, config.lines),
+        programmatic=config.overlaps,
+    )
+
+
+def column_config(
+    source: ArrayInfo, axis: int, columns: int, op: Reduction
+) -> tuple[ColumnReduceConfig, int]:
+    """The configuration for a reduction along a dimension, and the number of parts of a column."""
+    length, width = source.shape[axis], source.width
+    while width * acc_bytes(op, source.dtype) > _ACC_BYTES:
+        width //= 2
+    places = multiprocessors_of(source.device) or _ON_CPU
+    lanes = WARP_SIZE
+    while lanes > 1 and lanes // 2 * width >= columns:
+        lanes //= 2
+    blocks, lines, parts, most = -(-columns // (lanes * width)), 1, 1, 1
+    for threads in _THREADS:
+        lines, most = threads // lanes, places * (_RESIDENT // threads)
+        fitting = min(most // blocks, length // (lines * _SCALARS_IN_FLIGHT))
+        parts = max(1, fitting)
+        if _FULL * most <= parts * blocks <= most:
+            break
+    if most < blocks < 4 * most and length >= _LONG:
+        lines, lanes = lines * (lanes // _SEGMENT), _SEGMENT
+    parts = max(parts, -(-length // _MOST_LENGTH))
+    overlaps = parts > 1 and capabilities(source.device).griddepcontrol
+    return ColumnReduceConfig(lanes, lines, width, parts > 1, overlaps), parts

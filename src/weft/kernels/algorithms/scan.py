@@ -54,138 +54,6 @@ _ITEM_BYTES: Final = 64  # of a thread's elements, in the accumulator's type
 _MOST_THREADS: Final = 256
 
 
-def _like_totals(x: Array, *_: object) -> Array:
-    return like_total(x, x.new_empty(x.shape))
-
-
-def _cumsum_backward(gradient: Array, _: object, __: object) -> Array:
-    return (cumsum(gradient.flip(-1)).flip(-1),)
-
-
-@differentiable(_like_totals, _cumsum_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
-@cached_dispatch
-def cumsum(x: Array, out: Array = None) -> Array:
-    """The cumulative sums of each row: out[…, i] = x[…, 0] + … + x[…, i].
-
-    Floats are add as f32, or f64 for f64, and rounded to their type at the end; integers and bools give 64-bit
-    integers. Equal calls give equal bits.
-
-    Args:
-        x: an array of numbers of any rank from 1 on and any layout.
-        out: an array of the result's shape and type, which may be `x` itself; None: a new one of x's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than an array of numbers.
-        ValueError: for `out` of another shape or on another device.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.cumsum(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
-        [[1, 3, 6], [4, 9, 15]]
-    """
-    return _scanned(x, None, False, None, out)
-
-
-def _scan_by_name(
-    x: Array, function: Function = None, exclusive: bool = False, initial: Number = None
-) -> Array:
-    return scan(x, None if function is None else function_of(function), exclusive, initial)
-
-
-def _like_scanned(x: Array, function: str | None = None, *_: object) -> Array:
-    return _like_totals(x) if function is None else x.new_empty(x.shape)
-
-
-def _operator_arguments(
-    x: Array, function: Function = None, exclusive: bool = False, initial: float | None = None
-) -> Arguments:
-    return x, None if function is None else name_of_function(function), exclusive, initial
-
-
-@differentiable(_like_scanned, None, _operator_arguments, run=_scan_by_name, rows={"x": 1})
-@cached_dispatch
-def scan(
-    x: Array,
-    function: Callable[[Any, Any], Any] | None = None,
-    exclusive: bool = False,
-    initial: float | None = None,
-    out: Array = None,
-) -> Array:
-    """The inclusive or exclusive scan of each row with an associative function.
-
-    The function is compiled into the kernel, once for each function object: name a lambda outside of loops. Elements
-    are combined in an order that depends on the shape alone: equal calls give equal bits.
-
-    Args:
-        x: an array of numbers of any rank from 1 on and any layout.
-        function: takes two numbers of x's type, the earlier one first, and returns one; associative, and need not be
-            commutative. None: the sum, as in `cumsum`.
-        exclusive: whether out[i] leaves x[i] out; out[0] is then `initial`.
-        initial: a number before each row; None: nothing, and 0 for an exclusive sum.
-        out: an array of x's shape and the result's type, which is x's but for sums; it may be `x` itself. None: a new
-            one of x's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than an array of numbers, a function, a number.
-        CompileError: for a function that gives another type.
-        ValueError: for `out` of another shape or on another device; for an exclusive scan with a function and without
-            an initial number.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.scan(np.array([3, 1, 4, 1, 5]), max).tolist()
-        [3, 3, 4, 4, 5]
-        >>> weft.kernels.scan(np.array([3, 1, 4]), exclusive=True).tolist()
-        [0, 3, 4]
-    """
-    return _scanned(x, function, exclusive, initial, out)
-
-
-def _scanned(x: Array, function: Function, exclusive: bool, initial: Number, out: Array) -> Array:
-    source = describe(x, "x")
-    if function is not None and not callable(function):
-        raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
-    if exclusive and initial is None:
-        if function is not None:
-            raise ValueError("initial is None: an exclusive scan with a function needs a number")
-        initial = 0
-    wide = sum_type(source.dtype) if function is None else source.dtype
-    if initial is not None:
-        initial = number_of(initial, "initial", wide)
-    dtype, name = source.dtype, source.type_name
-    if function is None:
-        dtype, name = result_name(dtype, name)
-    out = output(source, source.shape, dtype, name, out, ("x",), x=x)
-    if source.shape[-1] and source.rows:
-        threads, items = _block_shape(source.shape[-1], wide.itemsize)
-        parts = -(-source.shape[-1] // (threads * items))
-        is_aligned = parts > 1 and _is_aligned(source) and _is_aligned(describe(out, "out"))
-        width = min(source.width, items) if is_aligned else 1
-        plan, op = (
-            (parts, threads, items, width, parts > 1),
-            ScanOp(function, bool(exclusive), initial),
-        )
-        return Call(_scan, (x, out, *plan, op), out)
-    return out
-
-
-def _is_aligned(array: ArrayInfo) -> bool:
-    """Whether its rows take 16-byte accesses."""
-    return array.width * array.dtype.itemsize == VECTOR_BYTES
-
-
-def _block_shape(columns: int, item_bytes: int) -> tuple[int, int]:
-    """Threads of a block, and elements of a thread."""
-    items = _ITEM_BYTES // max(item_bytes, 4)
-    return min(threads_for(columns, items), _MOST_THREADS), items
-
-
 class ScanOp(NamedTuple):
     """The operator of a scan.
 
@@ -198,25 +66,6 @@ class ScanOp(NamedTuple):
     function: weft.Constexpr[object]
     exclusive: weft.Constexpr[bool]
     initial: Scalar | None = None
-
-
-@weft.jit
-def _scan(
-    x: weft.Tensor,
-    out: weft.Tensor,
-    parts: weft.i32,
-    threads: weft.Constexpr[int],
-    items: weft.Constexpr[int],
-    width: weft.Constexpr[int],
-    is_split: weft.Constexpr[bool],
-    op: ScanOp,
-) -> None:
-    wide = x.dtype if op.function is not None else sum_type(x.dtype)
-    rows, words = row_count(x.shape), None
-    if is_split:
-        words = weft.scratch((rows, slots_of(parts) * words_of(wide)), weft.u64)
-        zero_state_kernel(words).launch(over=words.size)
-    scan_kernel(x, out, words, parts, items, width, op).launch(grid=rows * parts, block=threads)
 
 
 @weft.kernel
@@ -363,3 +212,154 @@ def _exclusive(through: Numbers, base: Int, combine: Function) -> Number:
     if weft.thread_idx.x > 0:
         first = combined(combine, base, take(on, weft.thread_idx.x - 1), "scan")
     return [first, *(combined(combine, base, value, "scan") for value in through[:-1])]
+
+
+@weft.jit
+def _scan(
+    x: weft.Tensor,
+    out: weft.Tensor,
+    parts: weft.i32,
+    threads: weft.Constexpr[int],
+    items: weft.Constexpr[int],
+    width: weft.Constexpr[int],
+    is_split: weft.Constexpr[bool],
+    op: ScanOp,
+) -> None:
+    wide = x.dtype if op.function is not None else sum_type(x.dtype)
+    rows, words = row_count(x.shape), None
+    if is_split:
+        words = weft.scratch((rows, slots_of(parts) * words_of(wide)), weft.u64)
+        zero_state_kernel(words).launch(over=words.size)
+    scan_kernel(x, out, words, parts, items, width, op).launch(grid=rows * parts, block=threads)
+
+
+def _like_totals(x: Array, *_: object) -> Array:
+    return like_total(x, x.new_empty(x.shape))
+
+
+def _cumsum_backward(gradient: Array, _: object, __: object) -> Array:
+    return (cumsum(gradient.flip(-1)).flip(-1),)
+
+
+def _scan_by_name(
+    x: Array, function: Function = None, exclusive: bool = False, initial: Number = None
+) -> Array:
+    return scan(x, None if function is None else function_of(function), exclusive, initial)
+
+
+def _like_scanned(x: Array, function: str | None = None, *_: object) -> Array:
+    return _like_totals(x) if function is None else x.new_empty(x.shape)
+
+
+def _operator_arguments(
+    x: Array, function: Function = None, exclusive: bool = False, initial: float | None = None
+) -> Arguments:
+    return x, None if function is None else name_of_function(function), exclusive, initial
+
+
+def _scanned(x: Array, function: Function, exclusive: bool, initial: Number, out: Array) -> Array:
+    source = describe(x, "x")
+    if function is not None and not callable(function):
+        raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
+    if exclusive and initial is None:
+        if function is not None:
+            raise ValueError("initial is None: an exclusive scan with a function needs a number")
+        initial = 0
+    wide = sum_type(source.dtype) if function is None else source.dtype
+    if initial is not None:
+        initial = number_of(initial, "initial", wide)
+    dtype, name = source.dtype, source.type_name
+    if function is None:
+        dtype, name = result_name(dtype, name)
+    out = output(source, source.shape, dtype, name, out, ("x",), x=x)
+    if source.shape[-1] and source.rows:
+        threads, items = _block_shape(source.shape[-1], wide.itemsize)
+        parts = -(-source.shape[-1] // (threads * items))
+        is_aligned = parts > 1 and _is_aligned(source) and _is_aligned(describe(out, "out"))
+        width = min(source.width, items) if is_aligned else 1
+        plan, op = (
+            (parts, threads, items, width, parts > 1),
+            ScanOp(function, bool(exclusive), initial),
+        )
+        return Call(_scan, (x, out, *plan, op), out)
+    return out
+
+
+def _is_aligned(array: ArrayInfo) -> bool:
+    """Whether its rows take 16-byte accesses."""
+    return array.width * array.dtype.itemsize == VECTOR_BYTES
+
+
+def _block_shape(columns: int, item_bytes: int) -> tuple[int, int]:
+    """Threads of a block, and elements of a thread."""
+    items = _ITEM_BYTES // max(item_bytes, 4)
+    return min(threads_for(columns, items), _MOST_THREADS), items
+
+
+@differentiable(_like_totals, _cumsum_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
+@cached_dispatch
+def cumsum(x: Array, out: Array = None) -> Array:
+    """The cumulative sums of each row: out[…, i] = x[…, 0] + … + x[…, i].
+
+    Floats are add as f32, or f64 for f64, and rounded to their type at the end; integers and bools give 64-bit
+    integers. Equal calls give equal bits.
+
+    Args:
+        x: an array of numbers of any rank from 1 on and any layout.
+        out: an array of the result's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array of numbers.
+        ValueError: for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.cumsum(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
+        [[1, 3, 6], [4, 9, 15]]
+    """
+    return _scanned(x, None, False, None, out)
+
+
+@differentiable(_like_scanned, None, _operator_arguments, run=_scan_by_name, rows={"x": 1})
+@cached_dispatch
+def scan(
+    x: Array,
+    function: Callable[[Any, Any], Any] | None = None,
+    exclusive: bool = False,
+    initial: float | None = None,
+    out: Array = None,
+) -> Array:
+    """The inclusive or exclusive scan of each row with an associative function.
+
+    The function is compiled into the kernel, once for each function object: name a lambda outside of loops. Elements
+    are combined in an order that depends on the shape alone: equal calls give equal bits.
+
+    Args:
+        x: an array of numbers of any rank from 1 on and any layout.
+        function: takes two numbers of x's type, the earlier one first, and returns one; associative, and need not be
+            commutative. None: the sum, as in `cumsum`.
+        exclusive: whether out[i] leaves x[i] out; out[0] is then `initial`.
+        initial: a number before each row; None: nothing, and 0 for an exclusive sum.
+        out: an array of x's shape and the result's type, which is x's but for sums; it may be `x` itself. None: a new
+            one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array of numbers, a function, a number.
+        CompileError: for a function that gives another type.
+        ValueError: for `out` of another shape or on another device; for an exclusive scan with a function and without
+            an initial number.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.scan(np.array([3, 1, 4, 1, 5]), max).tolist()
+        [3, 3, 4, 4, 5]
+        >>> weft.kernels.scan(np.array([3, 1, 4]), exclusive=True).tolist()
+        [0, 3, 4]
+    """
+    return _scanned(x, function, exclusive, initial, out)

@@ -25,6 +25,65 @@ _ITEMS: Final = 8
 _BLOCKS: Final = 1056  # of the digit counts, for all rows together
 
 
+@weft.kernel(max_threads=256)
+def row_kernel(
+    x: weft.Tensor,
+    values: weft.Tensor | None,
+    out: weft.Tensor | None,
+    moved: weft.Tensor | None,
+    items: weft.Constexpr[int],
+    descending: weft.Constexpr[bool],
+) -> None:
+    """A block sorts a row.
+
+    Args:
+        x: the keys.
+        values: of the keys; None: their indices, if `moved` is there.
+        out: sorted keys, or None.
+        moved: sorted values, or None.
+        items: elements of a thread.
+        descending: whether the largest comes first.
+    """
+    row = row_of(x, weft.block_idx.x)
+    n, places = len(row), striped(items)
+    keys = weft.block.to_blocked([row[i] if i < n else row.dtype(0) for i in places])
+    found = None
+    if moved is not None:
+        if values is None:
+            found = [weft.thread_idx.x * items + k for k in range(items)]
+        else:
+            own = row_of(values, weft.block_idx.x)
+            found = weft.block.to_blocked([own[i] if i < n else own.dtype(0) for i in places])
+        keys, found = weft.block.radix_sort(keys, found, descending, n)
+    else:
+        keys = weft.block.radix_sort(keys, None, descending, n)
+    if out is not None:
+        _store(row_of(out, weft.block_idx.x), keys, places, n)
+    if moved is not None:
+        _store(row_of(moved, weft.block_idx.x), found, places, n)
+
+
+def _store(row: weft.Tensor, items: Numbers, places: Numbers, n: Int) -> None:
+    for value, i in zip(weft.block.to_striped(items), places, strict=True):
+        if i < min(len(row), n):
+            row[i] = row.dtype(value)
+
+
+@weft.jit
+def _sort_short(
+    x: weft.Tensor,
+    values: weft.Tensor | None,
+    out: weft.Tensor | None,
+    moved: weft.Tensor | None,
+    threads: weft.Constexpr[int],
+    items: weft.Constexpr[int],
+    descending: weft.Constexpr[bool],
+) -> None:
+    row_kernel(x, values, out, moved, items, descending).launch(
+        grid=row_count(x.shape), block=threads
+    )
+
+
 def _sort_with_places(x: Array, descending: bool = False) -> tuple[Array, Array]:
     source = describe(x, "x")
     keys, places = output_like(source), output(source, source.shape, weft.i64, "int64")
@@ -56,6 +115,33 @@ def _with_values(
 def _sort_backward(gradient: Array, found: Array, x: Array, *others: Array) -> Array:
     """Scatters the gradient to the elements' places in x."""
     return x.new_zeros(x.shape).scatter(-1, found[1], gradient), *[None] * len(others)
+
+
+def _like_largest(x: Array, k: int, *_: object) -> tuple[Array, Array]:
+    values = x.new_empty((*x.shape[:-1], k))
+    return values, values.long()
+
+
+def _sorted(
+    source: ArrayInfo, values: Array, out: Array, moved: Array, descending: bool, result: Any
+) -> Array:
+    """Sorts into `out` and `moved`, as many of each row as these have; without values `moved` gets indices."""
+    rows, columns = source.rows, source.shape[-1]
+    if not rows or not columns:
+        return result
+    if columns <= _SHORT:
+        threads = threads_for(columns, _ITEMS)
+        items = 1
+        while threads * items < columns:
+            items *= 2
+        arguments = source.array, values, out, moved, threads, items, bool(descending)
+        return Call(_sort_short, arguments, result)
+    moved_bytes = 0
+    if moved is not None:
+        moved_bytes = describe(values, "values").dtype.itemsize if values is not None else 4
+    config = sort_config(source, moved_bytes, bool(descending))
+    blocks = min(-(-_BLOCKS // rows), -(-columns // _SHORT))
+    return Call(sort_long, (source.array, values, out, moved, blocks, config), result)
 
 
 @differentiable(
@@ -136,11 +222,6 @@ def argsort(x: Array, descending: bool = False, out: Array = None) -> Array:
     return _sorted(source, None, None, out, descending, out)
 
 
-def _like_largest(x: Array, k: int, *_: object) -> tuple[Array, Array]:
-    values = x.new_empty((*x.shape[:-1], k))
-    return values, values.long()
-
-
 @differentiable(_like_largest, _sort_backward, rows={"x": 1})
 @cached_dispatch
 def top_k(x: Array, k: int, largest: bool = True) -> tuple[Array, Array]:
@@ -179,84 +260,3 @@ def top_k(x: Array, k: int, largest: bool = True) -> tuple[Array, Array]:
         launch_topk(source, values, indices, count, bool(largest))
         return values, indices
     return _sorted(source, None, values, indices, bool(largest), (values, indices))
-
-
-def _sorted(
-    source: ArrayInfo, values: Array, out: Array, moved: Array, descending: bool, result: Any
-) -> Array:
-    """Sorts into `out` and `moved`, as many of each row as these have; without values `moved` gets indices."""
-    rows, columns = source.rows, source.shape[-1]
-    if not rows or not columns:
-        return result
-    if columns <= _SHORT:
-        threads = threads_for(columns, _ITEMS)
-        items = 1
-        while threads * items < columns:
-            items *= 2
-        arguments = source.array, values, out, moved, threads, items, bool(descending)
-        return Call(_sort_short, arguments, result)
-    moved_bytes = 0
-    if moved is not None:
-        moved_bytes = describe(values, "values").dtype.itemsize if values is not None else 4
-    config = sort_config(source, moved_bytes, bool(descending))
-    blocks = min(-(-_BLOCKS // rows), -(-columns // _SHORT))
-    return Call(sort_long, (source.array, values, out, moved, blocks, config), result)
-
-
-@weft.jit
-def _sort_short(
-    x: weft.Tensor,
-    values: weft.Tensor | None,
-    out: weft.Tensor | None,
-    moved: weft.Tensor | None,
-    threads: weft.Constexpr[int],
-    items: weft.Constexpr[int],
-    descending: weft.Constexpr[bool],
-) -> None:
-    row_kernel(x, values, out, moved, items, descending).launch(
-        grid=row_count(x.shape), block=threads
-    )
-
-
-@weft.kernel(max_threads=256)
-def row_kernel(
-    x: weft.Tensor,
-    values: weft.Tensor | None,
-    out: weft.Tensor | None,
-    moved: weft.Tensor | None,
-    items: weft.Constexpr[int],
-    descending: weft.Constexpr[bool],
-) -> None:
-    """A block sorts a row.
-
-    Args:
-        x: the keys.
-        values: of the keys; None: their indices, if `moved` is there.
-        out: sorted keys, or None.
-        moved: sorted values, or None.
-        items: elements of a thread.
-        descending: whether the largest comes first.
-    """
-    row = row_of(x, weft.block_idx.x)
-    n, places = len(row), striped(items)
-    keys = weft.block.to_blocked([row[i] if i < n else row.dtype(0) for i in places])
-    found = None
-    if moved is not None:
-        if values is None:
-            found = [weft.thread_idx.x * items + k for k in range(items)]
-        else:
-            own = row_of(values, weft.block_idx.x)
-            found = weft.block.to_blocked([own[i] if i < n else own.dtype(0) for i in places])
-        keys, found = weft.block.radix_sort(keys, found, descending, n)
-    else:
-        keys = weft.block.radix_sort(keys, None, descending, n)
-    if out is not None:
-        _store(row_of(out, weft.block_idx.x), keys, places, n)
-    if moved is not None:
-        _store(row_of(moved, weft.block_idx.x), found, places, n)
-
-
-def _store(row: weft.Tensor, items: Numbers, places: Numbers, n: Int) -> None:
-    for value, i in zip(weft.block.to_striped(items), places, strict=True):
-        if i < min(len(row), n):
-            row[i] = row.dtype(value)

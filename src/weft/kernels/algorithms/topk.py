@@ -46,54 +46,6 @@ class TopkConfig(NamedTuple):
     largest: bool
 
 
-def is_small_k(source: ArrayInfo, k: int) -> bool:
-    """Whether this is faster than sorting the rows, and entries fit 64 bits.
-
-    Ranking is O(k²), sorting O(n); the constants are measured on an H200.
-    """
-    columns = source.shape[-1]
-    is_faster = _SHORTEST <= columns and k <= min(_MOST, columns // 4) and k * k <= 64 * columns
-    return is_faster and source.dtype.bits + columns.bit_length() <= 64
-
-
-def launch_topk(source: ArrayInfo, values: Array, indices: Array, k: int, largest: bool) -> None:
-    """Launches the kernels that write the `k` largest or smallest elements of each row, and their indices."""
-    threads = _THREADS
-    while threads < 2 * k:
-        threads *= 2
-    columns, items = source.shape[-1], _ITEMS
-    while items > 1 and threads * items >= 2 * columns:
-        items //= 2
-    tile, left, levels = threads * items, columns, 1
-    while left > tile:
-        left, levels = -(-left // tile) * k, levels + 1
-    index_bits = columns.bit_length()
-    entry = weft.u32 if source.dtype.bits + index_bits <= 32 else weft.u64
-    config = TopkConfig(threads, items, min(source.width, items), levels, entry, largest)
-    _topk(source.array, values, indices, k, index_bits, config)
-
-
-@weft.jit
-def _topk(
-    x: weft.Tensor,
-    values: weft.Tensor,
-    indices: weft.Tensor,
-    k: weft.i32,
-    index_bits: weft.i32,
-    config: weft.Constexpr[TopkConfig],
-) -> None:
-    rows, source, left = row_count(x.shape), None, weft.i64(x.shape[-1])
-    for level in weft.static_range(config.levels):
-        parts = weft.ceil_div(left, config.threads * config.items)
-        target = (
-            None if level == config.levels - 1 else weft.scratch((rows, parts * k), config.entry)
-        )
-        topk_kernel(
-            x, source, target, values, indices, weft.i32(parts), k, index_bits, config
-        ).launch(grid=rows * parts, block=config.threads)
-        source, left = target, parts * k
-
-
 @weft.kernel(max_threads=MOST_THREADS)
 def topk_kernel(
     x: weft.Tensor,
@@ -206,3 +158,51 @@ def _threshold(entries: Numbers, k: Int, bits: Int) -> Any:
             threshold = tried
         bit = weft.where((reaching >= k) & (reaching <= few), wide(0), bit >> 1)
     return max(threshold, wide(1))
+
+
+@weft.jit
+def _topk(
+    x: weft.Tensor,
+    values: weft.Tensor,
+    indices: weft.Tensor,
+    k: weft.i32,
+    index_bits: weft.i32,
+    config: weft.Constexpr[TopkConfig],
+) -> None:
+    rows, source, left = row_count(x.shape), None, weft.i64(x.shape[-1])
+    for level in weft.static_range(config.levels):
+        parts = weft.ceil_div(left, config.threads * config.items)
+        target = (
+            None if level == config.levels - 1 else weft.scratch((rows, parts * k), config.entry)
+        )
+        topk_kernel(
+            x, source, target, values, indices, weft.i32(parts), k, index_bits, config
+        ).launch(grid=rows * parts, block=config.threads)
+        source, left = target, parts * k
+
+
+def is_small_k(source: ArrayInfo, k: int) -> bool:
+    """Whether this is faster than sorting the rows, and entries fit 64 bits.
+
+    Ranking is O(k²), sorting O(n); the constants are measured on an H200.
+    """
+    columns = source.shape[-1]
+    is_faster = _SHORTEST <= columns and k <= min(_MOST, columns // 4) and k * k <= 64 * columns
+    return is_faster and source.dtype.bits + columns.bit_length() <= 64
+
+
+def launch_topk(source: ArrayInfo, values: Array, indices: Array, k: int, largest: bool) -> None:
+    """Launches the kernels that write the `k` largest or smallest elements of each row, and their indices."""
+    threads = _THREADS
+    while threads < 2 * k:
+        threads *= 2
+    columns, items = source.shape[-1], _ITEMS
+    while items > 1 and threads * items >= 2 * columns:
+        items //= 2
+    tile, left, levels = threads * items, columns, 1
+    while left > tile:
+        left, levels = -(-left // tile) * k, levels + 1
+    index_bits = columns.bit_length()
+    entry = weft.u32 if source.dtype.bits + index_bits <= 32 else weft.u64
+    config = TopkConfig(threads, items, min(source.width, items), levels, entry, largest)
+    _topk(source.array, values, indices, k, index_bits, config)

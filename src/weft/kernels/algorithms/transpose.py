@@ -28,175 +28,6 @@ _THREADS: Final = 256
 _IN_FLIGHT: Final = 4  # elements of a thread in flight
 
 
-def _copy_backward(gradient: Array, _: object, __: object) -> Array:
-    return (gradient,)
-
-
-@differentiable(like_first, _copy_backward, rows={"x": 1})
-@cached_dispatch
-def copy(x: Array, out: Array = None) -> Array:
-    """Copies an array to contiguous memory of its own, or to `out`.
-
-    Args:
-        x: an array of any type, complex and 8-bit floats of every kind too, any rank from 1 on and any layout.
-        out: an array of x's shape and type and of any layout that does not overlap `x`; None: a new one of x's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than an array.
-        ValueError: for `out` of another shape or on another device.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.copy(np.arange(6).reshape(2, 3).T).tolist()
-        [[0, 3], [1, 4], [2, 5]]
-    """
-    if (words := words_of(x, "x")) is not None:
-        return _permute_words(words, out, tuple(range(words.rank)), x)
-    source = describe(x, "x")
-    out = output_like(source, out, ("x",), x=x)
-    return _permute(x, out, tuple(range(len(source.shape))))
-
-
-def _like_transposed(x: Array, axes: Sequence[int] | None = None) -> Array:
-    return x.new_empty([x.shape[axis] for axis in _order(axes, x.ndim)])
-
-
-def _transpose_backward(gradient: Array, _: object, x: Array, axes: Sequence[int] | None) -> Array:
-    order = _order(axes, x.ndim)
-    return gradient.permute([order.index(axis) for axis in range(x.ndim)]), None
-
-
-def _transpose_list(x: Array, axes: Sequence[int] | None = None) -> Array:
-    return transpose(x, None if axes is None else tuple(axes))
-
-
-@differentiable(_like_transposed, _transpose_backward, run=_transpose_list)
-@cached_dispatch
-def transpose(x: Array, axes: Sequence[int] | None = None, out: Array = None) -> Array:
-    """Copies an array with its dimensions permuted: ``out[j, i] = x[i, j]``.
-
-    Args:
-        x: as in `copy`.
-        axes: for each dimension of the result its dimension of x, negative ones from the end; None swaps the last two.
-        out: as in `copy`, of the result's shape.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than an array.
-        ValueError: for axes that are not the dimensions of x, each once; as `copy`.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
-        [[1, 4], [2, 5], [3, 6]]
-        >>> weft.kernels.transpose(np.zeros((2, 3, 4)), (1, 2, 0)).shape
-        (3, 4, 2)
-    """
-    if (words := words_of(x, "x")) is not None:
-        return _permute_words(words, out, _order(axes, words.rank), x)
-    source = describe(x, "x")
-    order = _order(axes, len(source.shape))
-    shape = [source.shape[axis] for axis in order]
-    out = output(source, shape, source.dtype, source.type_name, out, x=x)
-    return _permute(x, out, order)
-
-
-def _order(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """Normalizes `axes`: for each dimension of the result its dimension of the argument."""
-    if axes is None:
-        return (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
-    found = [integer(axis) for axis in axes] if isinstance(axes, tuple | list) else [None]
-    if None in found:
-        raise TypeError(f"axes is {brief(axes)}, expected a tuple of integers")
-    order = tuple(axis + rank if axis < 0 else axis for axis in found if axis is not None)
-    if sorted(order) != list(range(rank)):
-        raise ValueError(f"axes is {tuple(axes)}, expected each of {tuple(range(rank))} once")
-    return order
-
-
-def _permute_words(source: Words, out: Array, axes: tuple[int, ...], x: Array) -> Array:
-    """`_permute` for element types that kernels lack, as unsigned integers of their size."""
-    shape, is_copy = [source.shape[axis] for axis in axes], axes == tuple(range(source.rank))
-    result, target = source.output(shape, out, x, may_be_same=is_copy)
-    pairs = range(source.rank, len(source.array.shape))  # of halves, where an element has 128 bits
-    made = _permute(source.array, target, (*axes, *pairs))
-    if isinstance(made, Call):
-        made.function(*made.arguments)
-    return result
-
-
-def _permute(x: Array, out: Array, axes: tuple[int, ...]) -> Array:
-    """``out[i, ...] = x[...]``, where dimension d of `out` is dimension ``axes[d]`` of `x`."""
-    source, target = describe(x, "x"), describe(out, "out")
-    if 0 in target.shape:
-        return out
-    order = _by_stride(target)
-    column = axes.index(_by_stride(source)[-1])  # the dimension of out along which x is contiguous
-    is_whole = _has_whole_accesses(source, target, order[-1], axes[column])
-    if column != order[-1]:
-        if is_whole:
-            return Call(_transpose_vectors, (x, out, axes, column), out)
-        return Call(_transpose_tiles, (x, out, axes, order[-1], column), out)
-    if is_whole and len(axes) > 2 and capabilities(source.device).number > 0:
-        config = row_copy_config(target.shape[-1] // target.width, target.width)
-        return Call(_copy_rows, (x, out, axes, order, config), out)
-    return Call(_copy_elements, (x, out, axes, order), out)
-
-
-def _has_whole_accesses(source: ArrayInfo, target: ArrayInfo, row: int, along: int) -> bool:
-    """Whether all rows of both arrays take 16-byte accesses along their last dimensions."""
-    last, whole = len(target.shape) - 1, VECTOR_BYTES // source.dtype.itemsize
-    return row == along == last and source.width == target.width == whole
-
-
-def _by_stride(a: ArrayInfo) -> tuple[int, ...]:
-    """The dimensions by decreasing stride; those of one element first."""
-    strides, shape = a.strides, a.shape
-    return tuple(
-        sorted(
-            range(len(shape)), key=lambda axis: (shape[axis] == 1, abs(strides[axis])), reverse=True
-        )
-    )
-
-
-def _pick(values: Numbers, axes: Shape) -> Numbers:
-    """The values at these dimensions; traced in kernels."""
-    return tuple(values[axis] for axis in axes)
-
-
-def _inverse(axes: Shape) -> Shape:
-    """The inverse permutation; computed when compiling."""
-    return tuple(axes.index(axis) for axis in range(len(axes)))
-
-
-@weft.jit
-def _copy_elements(
-    x: weft.Tensor,
-    out: weft.Tensor,
-    axes: weft.Constexpr[tuple[int, ...]],
-    order: weft.Constexpr[tuple[int, ...]],
-) -> None:
-    copy_elements_kernel(x, out, axes, order).launch(over=_pick(out.shape, order))
-
-
-@weft.kernel
-def copy_elements_kernel(
-    x: weft.Tensor,
-    out: weft.Tensor,
-    axes: weft.Constexpr[tuple[int, ...]],
-    order: weft.Constexpr[tuple[int, ...]],
-) -> None:
-    """An iteration copies an element, the dimensions in `order`."""
-    for place in weft.each(_pick(out.shape, order)):
-        index = _pick(place, _inverse(order))
-        out[index] = x[_pick(index, _inverse(axes))]
-
-
 class RowCopyConfig(NamedTuple):
     """Launch configuration for copies of rows; constants.
 
@@ -221,32 +52,27 @@ class RowCopyConfig(NamedTuple):
         return _THREADS // self.lanes
 
 
-def row_copy_config(accesses: int, width: int) -> RowCopyConfig:
-    """The configuration for rows of that many accesses: several short rows share a block."""
-    several = lanes = 1
-    while lanes < _THREADS and lanes < accesses:
-        lanes *= 2
-    while several < _IN_FLIGHT and lanes * several < accesses:
-        several *= 2
-    return RowCopyConfig(lanes, several, width)
+def _pick(values: Numbers, axes: Shape) -> Numbers:
+    """The values at these dimensions; traced in kernels."""
+    return tuple(values[axis] for axis in axes)
 
 
-@weft.jit
-def _copy_rows(
+def _inverse(axes: Shape) -> Shape:
+    """The inverse permutation; computed when compiling."""
+    return tuple(axes.index(axis) for axis in range(len(axes)))
+
+
+@weft.kernel
+def copy_elements_kernel(
     x: weft.Tensor,
     out: weft.Tensor,
     axes: weft.Constexpr[tuple[int, ...]],
     order: weft.Constexpr[tuple[int, ...]],
-    config: weft.Constexpr[RowCopyConfig],
 ) -> None:
-    rows = row_count(_pick(out.shape, order))
-    copy_rows_kernel(x, out, axes, order, config).launch(
-        grid=(
-            weft.ceil_div(rows, config.lines * config.rows),
-            weft.ceil_div(out.shape[-1], config.lanes * config.several * config.width),
-        ),
-        block=(config.lanes, config.lines),
-    )
+    """An iteration copies an element, the dimensions in `order`."""
+    for place in weft.each(_pick(out.shape, order)):
+        index = _pick(place, _inverse(order))
+        out[index] = x[_pick(index, _inverse(axes))]
 
 
 @weft.kernel(max_threads=_THREADS)
@@ -293,37 +119,9 @@ def _next_index(place: Shape, sizes: Shape) -> Shape:
     return (place[0] + step, *found)
 
 
-@weft.jit
-def _transpose_tiles(
-    x: weft.Tensor,
-    out: weft.Tensor,
-    axes: weft.Constexpr[tuple[int, ...]],
-    row: weft.Constexpr[int],
-    column: weft.Constexpr[int],
-) -> None:
-    blocks = weft.i64(1)
-    for axis, size in enumerate(out.shape):
-        blocks *= weft.ceil_div(size, tile_size(x.dtype)) if axis in (row, column) else size
-    transpose_tiles_kernel(x, out, axes, row, column).launch(grid=blocks, block=_THREADS)
-
-
 def tile_size(dtype: ElementType) -> int:
     """The side of a tile of single elements: rows of at least 64 bytes, 16 KB at most."""
     return 32 if dtype.itemsize == 8 else 64
-
-
-@weft.jit
-def _transpose_vectors(
-    x: weft.Tensor,
-    out: weft.Tensor,
-    axes: weft.Constexpr[tuple[int, ...]],
-    column: weft.Constexpr[int],
-) -> None:
-    blocks = weft.i64(1)
-    for axis, size in enumerate(out.shape):
-        is_side = axis in (out.ndim - 1, column)
-        blocks *= weft.ceil_div(size, tile_side(x.dtype)) if is_side else size
-    transpose_vectors_kernel(x, out, axes, column).launch(grid=blocks, block=_THREADS)
 
 
 def tile_side(dtype: ElementType) -> int:
@@ -432,3 +230,205 @@ def transpose_tiles_kernel(
             j, i = divmod(place, size)
             if i < rows and j < columns:
                 out[index(i, j)] = tile[i, j]
+
+
+@weft.jit
+def _copy_elements(
+    x: weft.Tensor,
+    out: weft.Tensor,
+    axes: weft.Constexpr[tuple[int, ...]],
+    order: weft.Constexpr[tuple[int, ...]],
+) -> None:
+    copy_elements_kernel(x, out, axes, order).launch(over=_pick(out.shape, order))
+
+
+@weft.jit
+def _copy_rows(
+    x: weft.Tensor,
+    out: weft.Tensor,
+    axes: weft.Constexpr[tuple[int, ...]],
+    order: weft.Constexpr[tuple[int, ...]],
+    config: weft.Constexpr[RowCopyConfig],
+) -> None:
+    rows = row_count(_pick(out.shape, order))
+    copy_rows_kernel(x, out, axes, order, config).launch(
+        grid=(
+            weft.ceil_div(rows, config.lines * config.rows),
+            weft.ceil_div(out.shape[-1], config.lanes * config.several * config.width),
+        ),
+        block=(config.lanes, config.lines),
+    )
+
+
+@weft.jit
+def _transpose_tiles(
+    x: weft.Tensor,
+    out: weft.Tensor,
+    axes: weft.Constexpr[tuple[int, ...]],
+    row: weft.Constexpr[int],
+    column: weft.Constexpr[int],
+) -> None:
+    blocks = weft.i64(1)
+    for axis, size in enumerate(out.shape):
+        blocks *= weft.ceil_div(size, tile_size(x.dtype)) if axis in (row, column) else size
+    transpose_tiles_kernel(x, out, axes, row, column).launch(grid=blocks, block=_THREADS)
+
+
+@weft.jit
+def _transpose_vectors(
+    x: weft.Tensor,
+    out: weft.Tensor,
+    axes: weft.Constexpr[tuple[int, ...]],
+    column: weft.Constexpr[int],
+) -> None:
+    blocks = weft.i64(1)
+    for axis, size in enumerate(out.shape):
+        is_side = axis in (out.ndim - 1, column)
+        blocks *= weft.ceil_div(size, tile_side(x.dtype)) if is_side else size
+    transpose_vectors_kernel(x, out, axes, column).launch(grid=blocks, block=_THREADS)
+
+
+def _copy_backward(gradient: Array, _: object, __: object) -> Array:
+    return (gradient,)
+
+
+def _like_transposed(x: Array, axes: Sequence[int] | None = None) -> Array:
+    return x.new_empty([x.shape[axis] for axis in _order(axes, x.ndim)])
+
+
+def _transpose_backward(gradient: Array, _: object, x: Array, axes: Sequence[int] | None) -> Array:
+    order = _order(axes, x.ndim)
+    return gradient.permute([order.index(axis) for axis in range(x.ndim)]), None
+
+
+def _transpose_list(x: Array, axes: Sequence[int] | None = None) -> Array:
+    return transpose(x, None if axes is None else tuple(axes))
+
+
+def _order(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """Normalizes `axes`: for each dimension of the result its dimension of the argument."""
+    if axes is None:
+        return (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
+    found = [integer(axis) for axis in axes] if isinstance(axes, tuple | list) else [None]
+    if None in found:
+        raise TypeError(f"axes is {brief(axes)}, expected a tuple of integers")
+    order = tuple(axis + rank if axis < 0 else axis for axis in found if axis is not None)
+    if sorted(order) != list(range(rank)):
+        raise ValueError(f"axes is {tuple(axes)}, expected each of {tuple(range(rank))} once")
+    return order
+
+
+def _permute_words(source: Words, out: Array, axes: tuple[int, ...], x: Array) -> Array:
+    """`_permute` for element types that kernels lack, as unsigned integers of their size."""
+    shape, is_copy = [source.shape[axis] for axis in axes], axes == tuple(range(source.rank))
+    result, target = source.output(shape, out, x, may_be_same=is_copy)
+    pairs = range(source.rank, len(source.array.shape))  # of halves, where an element has 128 bits
+    made = _permute(source.array, target, (*axes, *pairs))
+    if isinstance(made, Call):
+        made.function(*made.arguments)
+    return result
+
+
+def _permute(x: Array, out: Array, axes: tuple[int, ...]) -> Array:
+    """``out[i, ...] = x[...]``, where dimension d of `out` is dimension ``axes[d]`` of `x`."""
+    source, target = describe(x, "x"), describe(out, "out")
+    if 0 in target.shape:
+        return out
+    order = _by_stride(target)
+    column = axes.index(_by_stride(source)[-1])  # the dimension of out along which x is contiguous
+    is_whole = _has_whole_accesses(source, target, order[-1], axes[column])
+    if column != order[-1]:
+        if is_whole:
+            return Call(_transpose_vectors, (x, out, axes, column), out)
+        return Call(_transpose_tiles, (x, out, axes, order[-1], column), out)
+    if is_whole and len(axes) > 2 and capabilities(source.device).number > 0:
+        config = row_copy_config(target.shape[-1] // target.width, target.width)
+        return Call(_copy_rows, (x, out, axes, order, config), out)
+    return Call(_copy_elements, (x, out, axes, order), out)
+
+
+def _has_whole_accesses(source: ArrayInfo, target: ArrayInfo, row: int, along: int) -> bool:
+    """Whether all rows of both arrays take 16-byte accesses along their last dimensions."""
+    last, whole = len(target.shape) - 1, VECTOR_BYTES // source.dtype.itemsize
+    return row == along == last and source.width == target.width == whole
+
+
+def _by_stride(a: ArrayInfo) -> tuple[int, ...]:
+    """The dimensions by decreasing stride; those of one element first."""
+    strides, shape = a.strides, a.shape
+    return tuple(
+        sorted(
+            range(len(shape)), key=lambda axis: (shape[axis] == 1, abs(strides[axis])), reverse=True
+        )
+    )
+
+
+def row_copy_config(accesses: int, width: int) -> RowCopyConfig:
+    """The configuration for rows of that many accesses: several short rows share a block."""
+    several = lanes = 1
+    while lanes < _THREADS and lanes < accesses:
+        lanes *= 2
+    while several < _IN_FLIGHT and lanes * several < accesses:
+        several *= 2
+    return RowCopyConfig(lanes, several, width)
+
+
+@differentiable(like_first, _copy_backward, rows={"x": 1})
+@cached_dispatch
+def copy(x: Array, out: Array = None) -> Array:
+    """Copies an array to contiguous memory of its own, or to `out`.
+
+    Args:
+        x: an array of any type, complex and 8-bit floats of every kind too, any rank from 1 on and any layout.
+        out: an array of x's shape and type and of any layout that does not overlap `x`; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array.
+        ValueError: for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.copy(np.arange(6).reshape(2, 3).T).tolist()
+        [[0, 3], [1, 4], [2, 5]]
+    """
+    if (words := words_of(x, "x")) is not None:
+        return _permute_words(words, out, tuple(range(words.rank)), x)
+    source = describe(x, "x")
+    out = output_like(source, out, ("x",), x=x)
+    return _permute(x, out, tuple(range(len(source.shape))))
+
+
+@differentiable(_like_transposed, _transpose_backward, run=_transpose_list)
+@cached_dispatch
+def transpose(x: Array, axes: Sequence[int] | None = None, out: Array = None) -> Array:
+    """Copies an array with its dimensions permuted: ``out[j, i] = x[i, j]``.
+
+    Args:
+        x: as in `copy`.
+        axes: for each dimension of the result its dimension of x, negative ones from the end; None swaps the last two.
+        out: as in `copy`, of the result's shape.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array.
+        ValueError: for axes that are not the dimensions of x, each once; as `copy`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
+        [[1, 4], [2, 5], [3, 6]]
+        >>> weft.kernels.transpose(np.zeros((2, 3, 4)), (1, 2, 0)).shape
+        (3, 4, 2)
+    """
+    if (words := words_of(x, "x")) is not None:
+        return _permute_words(words, out, _order(axes, words.rank), x)
+    source = describe(x, "x")
+    order = _order(axes, len(source.shape))
+    shape = [source.shape[axis] for axis in order]
+    out = output(source, shape, source.dtype, source.type_name, out, x=x)
+    return _permute(x, out, order)

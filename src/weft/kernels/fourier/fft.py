@@ -27,43 +27,22 @@ _OPPOSITE: Final = {"backward": "forward", "ortho": "ortho", "forward": "backwar
 """The norms; the derivative of a transform is the inverse one with this norm."""
 
 
+@weft.jit
+def _fft(
+    x: weft.Tensor, out: weft.Tensor, plan: weft.Constexpr[FFTConfig], args: BluesteinArgs | None
+) -> None:
+    transform(x, out, plan, args)
+
+
+@weft.jit
+def _rfft_even(
+    x: weft.Tensor, out: weft.Tensor, plan: weft.Constexpr[FFTConfig], args: BluesteinArgs | None
+) -> None:
+    rfft_even(x, out, plan, args)
+
+
 def _fft_backward(gradient: Array, _: object, x: Array, inverse: bool, norm: str) -> Array:
     return fft(gradient.resolve_conj(), not inverse, _OPPOSITE[norm]), None, None
-
-
-@differentiable(like_first, _fft_backward)
-def fft(x: Array, inverse: bool = False, norm: str = "backward", out: Array = None) -> Array:
-    """The discrete Fourier transform of each row of complex numbers: X[k] = Σ x[j] exp(−2πi jk / n).
-
-    Rows of up to 2¹⁴ numbers (2¹³ of f64; half of that, or a quarter, where a block has less than 160 kB of shared
-    memory) are read and written once, longer ones twice, and three times beyond 2²², if the length has no prime factor
-    above 7. Other lengths are padded to a little more than twice theirs, and convolved (Bluestein), in one kernel where
-    that fits a block.
-
-    Args:
-        x: complex64 or complex128 numbers of any library, any rank from 1 on and any layout; or f32 or f64 pairs of a
-            real and an imaginary part, (..., n, 2). n is at most 2²⁶.
-        inverse: whether to transform back: exp(+2πi jk / n), and the sum divided by n.
-        norm: ``"backward"``: only the inverse is divided by n; ``"forward"``: only the other one is; ``"ortho"``: both
-            are divided by √n.
-        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than such an array.
-        ValueError: for rows of no or too many numbers; another `norm`; `out` of another shape or on another device.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.fft(np.array([1, 0, 0, 0], np.complex64)).tolist()
-        [(1+0j), (1+0j), (1+0j), (1+0j)]
-        >>> weft.kernels.fft(np.array([[0.0, 4.0], [0.0, 0.0]]), inverse=True).tolist()  # pairs
-        [[0.0, 2.0], [0.0, 2.0]]
-    """
-    _check_norm(norm)
-    return _on_pairs(_fft_pairs, x, out, bool(inverse), norm)
 
 
 def _rfft_like(x: Array, *_: object) -> Array:
@@ -86,37 +65,6 @@ def _scaled_inside(spectrum: Array, n: int, factor: float) -> Array:
     return torch.where((place > 0) & (place < (n + 1) // 2), spectrum * factor, spectrum)
 
 
-@differentiable(_rfft_like, _rfft_backward, rows={"x": 1})
-def rfft(x: Array, norm: str = "backward", out: Array = None) -> Array:
-    """Half of `fft` of each row of real numbers, as NumPy's: X[0] to X[n // 2]; the others are their conjugates.
-
-    Of an even length n the transform is one of n / 2 complex numbers.
-
-    Args:
-        x: an array of f32 or f64, any rank from 1 on and any layout.
-        norm: as in `fft`.
-        out: complex numbers, or pairs, (..., n // 2 + 1), of x's precision; None: a new array of x's library.
-
-    Returns:
-        `out`, or a new array of complex numbers.
-
-    Raises:
-        TypeError, ValueError: as `fft`.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> found = weft.kernels.rfft(np.array([1, 2, 3, 4], np.float32))
-        >>> np.allclose(found, [10, -2 + 2j, -2])
-        True
-    """
-    _check_norm(norm)
-    if out is None:
-        return _complex_of(_rfft_pairs(x, norm))
-    target = _pairs_of(out, "out")
-    _rfft_pairs(x, norm, out if target is None else target)
-    return out
-
-
 def _irfft_like(x: Array, n: int | None = None, *_: object) -> Array:
     """A new tensor for the rows of the half spectra in x."""
     outer = x.shape[:-1] if x.is_complex() else x.shape[:-2]
@@ -129,34 +77,6 @@ def _irfft_backward(gradient: Array, _: object, x: Array, n: int | None, norm: s
     if not x.is_complex():
         found = sys.modules["torch"].view_as_real(found)
     return found, None, None
-
-
-@differentiable(_irfft_like, _irfft_backward)
-def irfft(x: Array, n: int | None = None, norm: str = "backward", out: Array = None) -> Array:
-    """The inverse of `rfft`: rows of real numbers from their half spectrum.
-
-    The imaginary parts of X[0], and of X[n / 2] for an even n, count as 0.
-
-    Args:
-        x: complex numbers, or pairs, as in `fft`: (..., n // 2 + 1).
-        n: real numbers of a row; None: the even number of the two that are possible.
-        norm: as in `fft`.
-        out: an array (..., n) of x's precision; None: a new one of x's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError, ValueError: as `fft`; for another `n`.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.irfft(np.array([10, -2 + 2j, -2], np.complex64)).tolist()
-        [1.0, 2.0, 3.0, 4.0]
-    """
-    _check_norm(norm)
-    pairs = _pairs_of(x, "x")
-    return _irfft_pairs(x if pairs is None else pairs, n, norm, out)
 
 
 def _check_norm(norm: object) -> None:
@@ -255,6 +175,100 @@ def _width(array: ArrayInfo) -> int:
     return min(array.width, 2)
 
 
+@differentiable(like_first, _fft_backward)
+def fft(x: Array, inverse: bool = False, norm: str = "backward", out: Array = None) -> Array:
+    """The discrete Fourier transform of each row of complex numbers: X[k] = Σ x[j] exp(−2πi jk / n).
+
+    Rows of up to 2¹⁴ numbers (2¹³ of f64; half of that, or a quarter, where a block has less than 160 kB of shared
+    memory) are read and written once, longer ones twice, and three times beyond 2²², if the length has no prime factor
+    above 7. Other lengths are padded to a little more than twice theirs, and convolved (Bluestein), in one kernel where
+    that fits a block.
+
+    Args:
+        x: complex64 or complex128 numbers of any library, any rank from 1 on and any layout; or f32 or f64 pairs of a
+            real and an imaginary part, (..., n, 2). n is at most 2²⁶.
+        inverse: whether to transform back: exp(+2πi jk / n), and the sum divided by n.
+        norm: ``"backward"``: only the inverse is divided by n; ``"forward"``: only the other one is; ``"ortho"``: both
+            are divided by √n.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than such an array.
+        ValueError: for rows of no or too many numbers; another `norm`; `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.fft(np.array([1, 0, 0, 0], np.complex64)).tolist()
+        [(1+0j), (1+0j), (1+0j), (1+0j)]
+        >>> weft.kernels.fft(np.array([[0.0, 4.0], [0.0, 0.0]]), inverse=True).tolist()  # pairs
+        [[0.0, 2.0], [0.0, 2.0]]
+    """
+    _check_norm(norm)
+    return _on_pairs(_fft_pairs, x, out, bool(inverse), norm)
+
+
+@differentiable(_rfft_like, _rfft_backward, rows={"x": 1})
+def rfft(x: Array, norm: str = "backward", out: Array = None) -> Array:
+    """Half of `fft` of each row of real numbers, as NumPy's: X[0] to X[n // 2]; the others are their conjugates.
+
+    Of an even length n the transform is one of n / 2 complex numbers.
+
+    Args:
+        x: an array of f32 or f64, any rank from 1 on and any layout.
+        norm: as in `fft`.
+        out: complex numbers, or pairs, (..., n // 2 + 1), of x's precision; None: a new array of x's library.
+
+    Returns:
+        `out`, or a new array of complex numbers.
+
+    Raises:
+        TypeError, ValueError: as `fft`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> found = weft.kernels.rfft(np.array([1, 2, 3, 4], np.float32))
+        >>> np.allclose(found, [10, -2 + 2j, -2])
+        True
+    """
+    _check_norm(norm)
+    if out is None:
+        return _complex_of(_rfft_pairs(x, norm))
+    target = _pairs_of(out, "out")
+    _rfft_pairs(x, norm, out if target is None else target)
+    return out
+
+
+@differentiable(_irfft_like, _irfft_backward)
+def irfft(x: Array, n: int | None = None, norm: str = "backward", out: Array = None) -> Array:
+    """The inverse of `rfft`: rows of real numbers from their half spectrum.
+
+    The imaginary parts of X[0], and of X[n / 2] for an even n, count as 0.
+
+    Args:
+        x: complex numbers, or pairs, as in `fft`: (..., n // 2 + 1).
+        n: real numbers of a row; None: the even number of the two that are possible.
+        norm: as in `fft`.
+        out: an array (..., n) of x's precision; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError, ValueError: as `fft`; for another `n`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.irfft(np.array([10, -2 + 2j, -2], np.complex64)).tolist()
+        [1.0, 2.0, 3.0, 4.0]
+    """
+    _check_norm(norm)
+    pairs = _pairs_of(x, "x")
+    return _irfft_pairs(x if pairs is None else pairs, n, norm, out)
+
+
 @cached_dispatch
 def _fft_pairs(x: Array, inverse: bool, norm: str, out: Array = None) -> Array:
     source = _checked(x, "x", has_pairs=True)
@@ -307,17 +321,3 @@ def _irfft_pairs(x: Array, n: int | None, norm: str, out: Array = None) -> Array
         io = IOFormat(n // 2, "folded", "packed", widths)
     plan = fft_config(io, source.device, source.dtype.itemsize, 1, scale)
     return Call(_fft, (x, out, *plan), out)
-
-
-@weft.jit
-def _fft(
-    x: weft.Tensor, out: weft.Tensor, plan: weft.Constexpr[FFTConfig], args: BluesteinArgs | None
-) -> None:
-    transform(x, out, plan, args)
-
-
-@weft.jit
-def _rfft_even(
-    x: weft.Tensor, out: weft.Tensor, plan: weft.Constexpr[FFTConfig], args: BluesteinArgs | None
-) -> None:
-    rfft_even(x, out, plan, args)

@@ -25,23 +25,6 @@ from weft.kernels.fourier.stockham import (
 )
 
 
-def rfft_even(x: weft.Tensor, out: weft.Tensor, plan: FFTConfig, args: Numbers) -> None:
-    """Launches FFTs of rows of 2 points real numbers; traced in host functions."""
-    rows, size = rows_of(x, plan.io.source), x.dtype.itemsize
-    points = plan.with_args(args).io.points
-    if args is None and plan.factors == (points,):
-        one = Pass(points, plan.io, points, 1, -1, plan.scale, size, plan.most)
-        grid = weft.ceil_div(rows, one.pencils_per_block)
-        rfft_kernel(x, out, one).launch(grid=grid, block=one.threads)
-        return
-    io = plan.io
-    middle = weft.scratch((rows, points, 2), x.dtype)
-    inner = IOFormat(io.points, io.source, "pairs", (io.widths[0], 2))
-    unscaled = None if args is None else args._replace(scale=1.0)
-    transform(x, middle, plan._replace(io=inner, scale=1.0), unscaled)
-    split_kernel(middle, out, args, plan).launch(over=(rows, points // 2 + 1))
-
-
 @weft.kernel
 def rfft_kernel(x: weft.Tensor, out: weft.Tensor, plan: weft.Constexpr[Pass]) -> None:
     """A block transforms some rows as `pass_kernel` does, and splits pairs k, points − k."""
@@ -100,3 +83,20 @@ def write_split(out: weft.Tensor, row: Int, place: Int, near: Any, far: Any, pla
     low, high = even.plus(odd), even.minus(odd)
     write_point(out, row, place, low, plan.io)
     write_point(out, row, points - place, Complex(high.real, -high.imag), plan.io)
+
+
+def rfft_even(x: weft.Tensor, out: weft.Tensor, plan: FFTConfig, args: Numbers) -> None:
+    """Launches FFTs of rows of 2 points real numbers; traced in host functions."""
+    rows, size = rows_of(x, plan.io.source), x.dtype.itemsize
+    points = plan.with_args(args).io.points
+    if args is None and plan.factors == (points,):
+        one = Pass(points, plan.io, points, 1, -1, plan.scale, size, plan.most)
+        grid = weft.ceil_div(rows, one.pencils_per_block)
+        rfft_kernel(x, out, one).launch(grid=grid, block=one.threads)
+        return
+    io = plan.io
+    middle = weft.scratch((rows, points, 2), x.dtype)
+    inner = IOFormat(io.points, io.source, "pairs", (io.widths[0], 2))
+    unscaled = None if args is None else args._replace(scale=1.0)
+    transform(x, middle, plan._replace(io=inner, scale=1.0), unscaled)
+    split_kernel(middle, out, args, plan).launch(over=(rows, points // 2 + 1))

@@ -77,6 +77,30 @@ def _by_torch(indptr: Array, indices: Array, values: Array, x: Array) -> Array:
     return terms.new_zeros(rows).index_add(0, owners.long(), terms).to(x.dtype)
 
 
+def _vector(source: ArrayInfo, array: object, name: str) -> ArrayInfo:
+    found = describe(array, name)
+    if name in ("values", "x"):
+        if found.dtype is not source.dtype:
+            raise TypeError(
+                f"{name} has elements of {found.type_name}, expected {source.type_name} as x"
+            )
+    elif not found.dtype.is_integer:
+        raise TypeError(f"{name} has elements of {found.type_name}, expected integers")
+    if len(found.shape) != 1:
+        raise ValueError(f"{name} has shape {found.shape}, expected a vector")
+    if found.device != source.device:
+        raise ValueError(f"{name} is on {found.device}, expected {source.device}")
+    return found
+
+
+def _lanes(entries: float) -> int:
+    """The lanes of a row with that many entries on average, a power of two."""
+    lanes = 2
+    while lanes < WARP_SIZE and lanes < entries:
+        lanes *= 2
+    return lanes
+
+
 @differentiable(_like, composite_backward(_by_torch))
 @cached_dispatch
 def sparse_matvec(
@@ -124,27 +148,3 @@ def sparse_matvec(
         lanes = _lanes(found["values"].shape[0] / rows)
         return Call(_sparse_matvec, (indptr, indices, values, x, out, lanes), out)
     return out
-
-
-def _vector(source: ArrayInfo, array: object, name: str) -> ArrayInfo:
-    found = describe(array, name)
-    if name in ("values", "x"):
-        if found.dtype is not source.dtype:
-            raise TypeError(
-                f"{name} has elements of {found.type_name}, expected {source.type_name} as x"
-            )
-    elif not found.dtype.is_integer:
-        raise TypeError(f"{name} has elements of {found.type_name}, expected integers")
-    if len(found.shape) != 1:
-        raise ValueError(f"{name} has shape {found.shape}, expected a vector")
-    if found.device != source.device:
-        raise ValueError(f"{name} is on {found.device}, expected {source.device}")
-    return found
-
-
-def _lanes(entries: float) -> int:
-    """The lanes of a row with that many entries on average, a power of two."""
-    lanes = 2
-    while lanes < WARP_SIZE and lanes < entries:
-        lanes *= 2
-    return lanes

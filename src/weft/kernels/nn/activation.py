@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.kernels.gelu`` and ``silu_mul``, and their derivatives: each element by itself.
 
-In: arrays of floats of one shape. Out: an array of that shape. The scalar functions serve GEMM epilogues, too.
+Computes gelu(x) = x · Φ(x) (Hendrycks and Gimpel, 2016, arXiv:1606.08415), and gate · σ(gate) · up (Shazeer, 2020,
+arXiv:2002.05202). In: arrays of floats of one shape. Out: an array of that shape. The scalar functions serve GEMM
+epilogues, too.
 """
 
 from __future__ import annotations
@@ -37,170 +39,6 @@ _LOG2_TAIL: Final = (
     *(-0.0514463504, -0.461469721, -1.14989286, -1.00009845),
 )
 _FAR: Final = 16.0  # where the polynomial is below -149
-
-
-def _gelu_backward(gradient: Array, _: object, x: Array, approximate: str) -> Array:
-    return gelu_backward(gradient, x, approximate), None
-
-
-@differentiable(like_first, _gelu_backward, rows={"x": 1})
-@cached_dispatch
-def gelu(x: Array, approximate: str = "none", out: Array = None) -> Array:
-    """The Gaussian error linear unit of each element: x · Φ(x), where Φ is the normal distribution's integral.
-
-    Args:
-        x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
-        approximate: ``"none"``: by the error function; ``"tanh"``: x · ½(1 + tanh(√(2/π) (x + 0.044715 x³))).
-        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than an array of floats.
-        ValueError: for another `approximate`; for `out` of another shape or on another device.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.gelu(np.array([-100.0, 0.0, 100.0])).tolist()
-        [-0.0, 0.0, 100.0]
-    """
-    source = describe(x, "x", is_float=True)
-    function = _form(approximate, source.dtype)[0]
-    out = output_like(source, out, ("x",), x=x)
-    return Call(_map, (function, x, out), out)
-
-
-def _gelu_backward_by_torch(gradient: Array, x: Array, approximate: str) -> Array:
-    functional: Any = sys.modules["torch"].nn.functional
-
-    def own(x: Array) -> Array:
-        return functional.gelu(upcast(x), approximate=approximate)
-
-    return vjp(own, gradient, x)[0]
-
-
-@differentiable(
-    like_second, composite_backward(_gelu_backward_by_torch), rows={"gradient": 1, "x": 1}
-)
-@cached_dispatch
-def gelu_backward(gradient: Array, x: Array, approximate: str = "none", out: Array = None) -> Array:
-    """The derivative of `gelu`: `gradient` times that of x · Φ(x).
-
-    Args:
-        gradient: of the result, an array of x's shape and type.
-        x: as in `gelu`.
-        approximate: as in `gelu`.
-        out: as in `gelu`; it may be `gradient` itself.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: as `gelu`.
-        ValueError: as `gelu`; for a gradient of another shape.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.gelu_backward(np.ones(3), np.array([-100.0, 0.0, 100.0])).tolist()
-        [0.0, 0.5, 1.0]
-    """
-    source = describe(x, "x", is_float=True)
-    derivative = _form(approximate, source.dtype)[1]
-    check_alike(source, gradient, "gradient")
-    out = output_like(source, out, ("gradient", "x"), gradient=gradient, x=x)
-    return Call(_map_2, (derivative, gradient, x, out), out)
-
-
-def _like_both(gradient: Array, gate: Array, up: Array) -> Array:
-    return gate.new_empty(gate.shape), up.new_empty(up.shape)
-
-
-def _silu_mul_backward(gradient: Array, _: object, gate: Array, up: Array) -> Array:
-    return silu_mul_backward(gradient, gate, up)
-
-
-@differentiable(like_first, _silu_mul_backward, autocast=WIDEST, rows={"gate": 1, "up": 1})
-@cached_dispatch
-def silu_mul(gate: Array, up: Array, out: Array = None) -> Array:
-    """The gated unit of a transformer's middle layer: gate / (1 + exp(−gate)) · up.
-
-    Args:
-        gate: as x of `gelu`.
-        up: an array of gate's shape and type. Both may be halves of one array: ``h[:, :n], h[:, n:]``.
-        out: as in `gelu`.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: as `gelu`.
-        ValueError: for arrays of different shapes or devices.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.silu_mul(np.array([0.0, 100.0]), np.array([1.0, 2.0])).tolist()
-        [0.0, 200.0]
-    """
-    source = describe(gate, "gate", is_float=True)
-    check_alike(source, up, "up")
-    out = output_like(source, out, ("gate", "up"), gate=gate, up=up)
-    function = short_gated if is_short_float(source.dtype) else gated
-    return Call(_map_2, (function, gate, up, out), out)
-
-
-def _silu_mul_backward_by_torch(gradient: Array, gate: Array, up: Array) -> Array:
-    silu: Any = sys.modules["torch"].nn.functional.silu
-
-    def own(gate: Array, up: Array) -> Array:
-        return silu(upcast(gate)) * upcast(up)
-
-    return vjp(own, gradient, gate, up)
-
-
-@differentiable(
-    _like_both,
-    composite_backward(_silu_mul_backward_by_torch),
-    rows={"gradient": 1, "gate": 1, "up": 1},
-)
-@cached_dispatch
-def silu_mul_backward(gradient: Array, gate: Array, up: Array) -> tuple[Array, Array]:
-    """The derivatives of `silu_mul` by `gate` and by `up`.
-
-    Args:
-        gradient: of the result, an array of gate's shape and type.
-        gate: as in `silu_mul`.
-        up: as in `silu_mul`.
-
-    Returns:
-        Two new arrays of gate's shape and type.
-
-    Raises:
-        TypeError: as `silu_mul`.
-        ValueError: as `silu_mul`.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> dgate, dup = weft.kernels.silu_mul_backward(np.ones(1), np.zeros(1), np.ones(1))
-        >>> float(dgate[0]), float(dup[0])
-        (0.5, 0.0)
-    """
-    source = describe(gate, "gate", is_float=True)
-    check_alike(source, up, "up")
-    check_alike(source, gradient, "gradient")
-    results = output_like(source), output_like(source)
-    return Call(_gated_backward, (gradient, gate, up, *results), results)  # type: ignore[return-value]
-
-
-def check_alike(source: ArrayInfo, array: object, name: str) -> None:
-    """Raises an error unless an array has the shape, type and device of another one."""
-    found = describe(array, name)
-    if found.dtype is not source.dtype:
-        raise TypeError(f"{name} has elements of {found.type_name}, expected {source.type_name}")
-    if found.shape != source.shape:
-        raise ValueError(f"{name} has shape {found.shape}, expected {source.shape}")
-    if found.device != source.device:
-        raise ValueError(f"{name} is on {found.device}, expected {source.device}")
 
 
 # Of numbers in f32 or f64; traced in kernels.
@@ -307,14 +145,6 @@ def _tanh_backward(gradient: Number, x: Number, is_short: bool) -> Number:
     return gradient * (share + x * share * (1.0 - share) * inner)
 
 
-def _tail(size: Any) -> Array:
-    """Φ(−size), from 0 to 9 within 2⁻¹³ in relative terms, and beyond to 0."""
-    power = size.dtype(_LOG2_TAIL[0])
-    for coefficient in _LOG2_TAIL[1:]:
-        power = weft.math.fma(power, size, size.dtype(coefficient))
-    return weft.math.exp2(power, approx=True)
-
-
 _FORMS: Final = {
     "none": (
         (gelu_erf, gelu_erf_backward),
@@ -327,26 +157,9 @@ _FORMS: Final = {
 }
 
 
-def _form(approximate: str, dtype: weft.DType) -> tuple[Array, Array]:
-    """The function and its derivative."""
-    if approximate not in _FORMS:
-        raise ValueError(f"approximate is {brief(approximate)}, expected 'none' or 'tanh'")
-    return _FORMS[approximate][is_short_float(dtype)]
-
-
 def is_short_float(dtype: ElementType) -> bool:
     """Whether numbers have so few bits that one instruction for an exponential is as exact."""
     return dtype.bits == 16
-
-
-@weft.jit
-def _map(function: Constant, x: Array, out: Array) -> None:
-    map_kernel(x, out, function).launch(over=x.shape)
-
-
-@weft.jit
-def _map_2(function: Constant, x: Array, y: Array, out: Array) -> None:
-    map_2_kernel(x, y, out, function).launch(over=x.shape)
 
 
 @weft.kernel
@@ -365,11 +178,6 @@ def map_2_kernel(x: Array, y: Array, out: Array, function: Constant) -> None:
         out[place] = x.dtype(function(wide(x[place]), wide(y[place])))
 
 
-@weft.jit
-def _gated_backward(gradient: Array, gate: Array, up: Array, dgate: Array, dup: Array) -> None:
-    gated_backward_kernel(gradient, gate, up, dgate, dup).launch(over=gate.shape)
-
-
 @weft.kernel
 def gated_backward_kernel(
     gradient: Array, gate: Array, up: Array, dgate: Array, dup: Array
@@ -382,3 +190,197 @@ def gated_backward_kernel(
         grad = share * (1.0 + x * (1.0 - share))
         dgate[place] = gate.dtype(given_gradient * wide(up[place]) * grad)
         dup[place] = gate.dtype(given_gradient * x * share)
+
+
+@weft.jit
+def _map(function: Constant, x: Array, out: Array) -> None:
+    map_kernel(x, out, function).launch(over=x.shape)
+
+
+@weft.jit
+def _map_2(function: Constant, x: Array, y: Array, out: Array) -> None:
+    map_2_kernel(x, y, out, function).launch(over=x.shape)
+
+
+@weft.jit
+def _gated_backward(gradient: Array, gate: Array, up: Array, dgate: Array, dup: Array) -> None:
+    gated_backward_kernel(gradient, gate, up, dgate, dup).launch(over=gate.shape)
+
+
+def _gelu_backward(gradient: Array, _: object, x: Array, approximate: str) -> Array:
+    return gelu_backward(gradient, x, approximate), None
+
+
+def _gelu_backward_by_torch(gradient: Array, x: Array, approximate: str) -> Array:
+    functional: Any = sys.modules["torch"].nn.functional
+
+    def own(x: Array) -> Array:
+        return functional.gelu(upcast(x), approximate=approximate)
+
+    return vjp(own, gradient, x)[0]
+
+
+def _like_both(gradient: Array, gate: Array, up: Array) -> Array:
+    return gate.new_empty(gate.shape), up.new_empty(up.shape)
+
+
+def _silu_mul_backward(gradient: Array, _: object, gate: Array, up: Array) -> Array:
+    return silu_mul_backward(gradient, gate, up)
+
+
+def _silu_mul_backward_by_torch(gradient: Array, gate: Array, up: Array) -> Array:
+    silu: Any = sys.modules["torch"].nn.functional.silu
+
+    def own(gate: Array, up: Array) -> Array:
+        return silu(upcast(gate)) * upcast(up)
+
+    return vjp(own, gradient, gate, up)
+
+
+def check_alike(source: ArrayInfo, array: object, name: str) -> None:
+    """Raises an error unless an array has the shape, type and device of another one."""
+    found = describe(array, name)
+    if found.dtype is not source.dtype:
+        raise TypeError(f"{name} has elements of {found.type_name}, expected {source.type_name}")
+    if found.shape != source.shape:
+        raise ValueError(f"{name} has shape {found.shape}, expected {source.shape}")
+    if found.device != source.device:
+        raise ValueError(f"{name} is on {found.device}, expected {source.device}")
+
+
+def _tail(size: Any) -> Array:
+    """Φ(−size), from 0 to 9 within 2⁻¹³ in relative terms, and beyond to 0."""
+    power = size.dtype(_LOG2_TAIL[0])
+    for coefficient in _LOG2_TAIL[1:]:
+        power = weft.math.fma(power, size, size.dtype(coefficient))
+    return weft.math.exp2(power, approx=True)
+
+
+def _form(approximate: str, dtype: weft.DType) -> tuple[Array, Array]:
+    """The function and its derivative."""
+    if approximate not in _FORMS:
+        raise ValueError(f"approximate is {brief(approximate)}, expected 'none' or 'tanh'")
+    return _FORMS[approximate][is_short_float(dtype)]
+
+
+@differentiable(like_first, _gelu_backward, rows={"x": 1})
+@cached_dispatch
+def gelu(x: Array, approximate: str = "none", out: Array = None) -> Array:
+    """The Gaussian error linear unit of each element: x · Φ(x), where Φ is the normal distribution's integral.
+
+    Args:
+        x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
+        approximate: ``"none"``: by the error function; ``"tanh"``: x · ½(1 + tanh(√(2/π) (x + 0.044715 x³))).
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array of floats.
+        ValueError: for another `approximate`; for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.gelu(np.array([-100.0, 0.0, 100.0])).tolist()
+        [-0.0, 0.0, 100.0]
+    """
+    source = describe(x, "x", is_float=True)
+    function = _form(approximate, source.dtype)[0]
+    out = output_like(source, out, ("x",), x=x)
+    return Call(_map, (function, x, out), out)
+
+
+@differentiable(
+    like_second, composite_backward(_gelu_backward_by_torch), rows={"gradient": 1, "x": 1}
+)
+@cached_dispatch
+def gelu_backward(gradient: Array, x: Array, approximate: str = "none", out: Array = None) -> Array:
+    """The derivative of `gelu`: `gradient` times that of x · Φ(x).
+
+    Args:
+        gradient: of the result, an array of x's shape and type.
+        x: as in `gelu`.
+        approximate: as in `gelu`.
+        out: as in `gelu`; it may be `gradient` itself.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: as `gelu`.
+        ValueError: as `gelu`; for a gradient of another shape.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.gelu_backward(np.ones(3), np.array([-100.0, 0.0, 100.0])).tolist()
+        [0.0, 0.5, 1.0]
+    """
+    source = describe(x, "x", is_float=True)
+    derivative = _form(approximate, source.dtype)[1]
+    check_alike(source, gradient, "gradient")
+    out = output_like(source, out, ("gradient", "x"), gradient=gradient, x=x)
+    return Call(_map_2, (derivative, gradient, x, out), out)
+
+
+@differentiable(like_first, _silu_mul_backward, autocast=WIDEST, rows={"gate": 1, "up": 1})
+@cached_dispatch
+def silu_mul(gate: Array, up: Array, out: Array = None) -> Array:
+    """The gated unit of a transformer's middle layer: gate / (1 + exp(−gate)) · up.
+
+    Args:
+        gate: as x of `gelu`.
+        up: an array of gate's shape and type. Both may be halves of one array: ``h[:, :n], h[:, n:]``.
+        out: as in `gelu`.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: as `gelu`.
+        ValueError: for arrays of different shapes or devices.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.silu_mul(np.array([0.0, 100.0]), np.array([1.0, 2.0])).tolist()
+        [0.0, 200.0]
+    """
+    source = describe(gate, "gate", is_float=True)
+    check_alike(source, up, "up")
+    out = output_like(source, out, ("gate", "up"), gate=gate, up=up)
+    function = short_gated if is_short_float(source.dtype) else gated
+    return Call(_map_2, (function, gate, up, out), out)
+
+
+@differentiable(
+    _like_both,
+    composite_backward(_silu_mul_backward_by_torch),
+    rows={"gradient": 1, "gate": 1, "up": 1},
+)
+@cached_dispatch
+def silu_mul_backward(gradient: Array, gate: Array, up: Array) -> tuple[Array, Array]:
+    """The derivatives of `silu_mul` by `gate` and by `up`.
+
+    Args:
+        gradient: of the result, an array of gate's shape and type.
+        gate: as in `silu_mul`.
+        up: as in `silu_mul`.
+
+    Returns:
+        Two new arrays of gate's shape and type.
+
+    Raises:
+        TypeError: as `silu_mul`.
+        ValueError: as `silu_mul`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> dgate, dup = weft.kernels.silu_mul_backward(np.ones(1), np.zeros(1), np.ones(1))
+        >>> float(dgate[0]), float(dup[0])
+        (0.5, 0.0)
+    """
+    source = describe(gate, "gate", is_float=True)
+    check_alike(source, up, "up")
+    check_alike(source, gradient, "gradient")
+    results = output_like(source), output_like(source)
+    return Call(_gated_backward, (gradient, gate, up, *results), results)  # type: ignore[return-value]

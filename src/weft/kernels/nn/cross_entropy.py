@@ -68,157 +68,6 @@ _ITEMS: Final = 8  # elements of a thread's loads, at least
 _THREADS: Final = 256  # of a block, at most
 
 
-def _like_losses(logits: Array, *_: object) -> Array:
-    made = logits.new_empty(logits.shape[:-1])
-    return made if logits.dtype.itemsize == 8 else made.float()
-
-
-def _derivative(
-    gradient: Array, _: object, logits: Array, target: Array, ignore_index: int
-) -> Array:
-    return cross_entropy_backward(gradient, logits, target, ignore_index), None, None
-
-
-@differentiable(_like_losses, _derivative, autocast=WIDE_ON_GPUS)
-@cached_dispatch
-def cross_entropy(
-    logits: Array, target: Array, ignore_index: int = -100, out: Array = None
-) -> Array:
-    """The loss of each row: log Σ exp(logits) − the logit of its class, over the last dimension.
-
-    Args:
-        logits: an array of 16, 32 or 64-bit floats of any rank from 2 on and any layout.
-        target: an array of integers, one per row, each from 0 below the number of columns.
-        ignore_index: rows with this target have loss 0.
-        out: an array of the shape of `target`, of f32, or f64 for f64; None: a new one of logits' library.
-
-    Returns:
-        `out`, or the new array: a loss per row; their mean is `weft.kernels.mean` of it.
-
-    Raises:
-        TypeError: for something else than arrays of these types.
-        ValueError: for shapes that do not fit; for arrays on different devices.
-        AssertionError: for a target out of range on the CPU. A GPU gives NaN for it.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.cross_entropy(np.zeros((2, 4)), np.array([1, -100])).round(4).tolist()
-        [1.3863, 0.0]
-    """
-    ignore_index, (source, _) = _ignore_index(ignore_index), _given(logits, target)
-    dtype, name = _loss_type(source)
-    out = output(source, source.shape[:-1], dtype, name, out, logits=logits, target=target)
-    if source.rows:
-        threads = min(threads_for(source.shape[-1], _ITEMS), _THREADS)
-        return Call(_cross_entropy, (logits, target, out, ignore_index, threads, source.width), out)
-    return out
-
-
-def _cross_entropy_backward_by_torch(
-    gradient: Array, logits: Array, target: Array, ignore_index: int
-) -> Array:
-    functional: Any = sys.modules["torch"].nn.functional
-    own = target.flatten().long()
-
-    def losses(logits: Array) -> Array:
-        rows = upcast(logits).reshape(-1, logits.shape[-1])
-        found = functional.cross_entropy(rows, own, ignore_index=ignore_index, reduction="none")
-        return found.reshape(target.shape)
-
-    return vjp(losses, gradient, logits)[0]
-
-
-@differentiable(like_second, composite_backward(_cross_entropy_backward_by_torch))
-@cached_dispatch
-def cross_entropy_backward(
-    gradient: Array, logits: Array, target: Array, ignore_index: int = -100, out: Array = None
-) -> Array:
-    """The derivative of `cross_entropy` by the logits: gradient · (softmax − 1 for the class).
-
-    Args:
-        gradient: of the losses, an array of their shape and type.
-        logits: as in `cross_entropy`.
-        target: as in `cross_entropy`.
-        ignore_index: as in `cross_entropy`; the derivative of such rows is 0.
-        out: an array of logits' shape and type, which may be `logits` itself; None: a new one of its library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: as `cross_entropy`.
-        ValueError: as `cross_entropy`.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.cross_entropy_backward(np.ones(1), np.zeros((1, 2)), np.array([1])).tolist()
-        [[0.5, -0.5]]
-    """
-    ignore_index, (source, shape) = _ignore_index(ignore_index), _given(logits, target)
-    found = describe(gradient, "gradient", is_float=True)
-    if found.shape != shape or found.device != source.device:
-        raise ValueError(
-            f"gradient has shape {found.shape} on {found.device}, expected {shape} on {source.device}"
-        )
-    inputs = {"gradient": gradient, "logits": logits, "target": target}
-    out = output_like(source, out, ("logits",), **inputs)
-    if source.rows:
-        width = common_width(source, describe(out, "out"))
-        mapping = row_mapping_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
-        arguments = gradient, logits, target, out, ignore_index, mapping
-        return Call(_cross_entropy_backward, arguments, out)
-    return out
-
-
-def _ignore_index(ignore_index: object) -> int:
-    return integer_from(ignore_index, "ignore_index", -(1 << 31), 1 << 31)
-
-
-def _given(logits: Array, target: Array) -> tuple[ArrayInfo, tuple[int, ...]]:
-    source, found = describe(logits, "logits", is_float=True), describe(target, "target")
-    if len(source.shape) < 2 or not source.shape[-1]:
-        raise ValueError(f"logits has shape {source.shape}, expected (..., classes)")
-    if not found.dtype.is_integer:
-        raise TypeError(f"target has elements of {found.type_name}, expected integers")
-    if found.shape != source.shape[:-1]:
-        raise ValueError(f"target has shape {found.shape}, expected {source.shape[:-1]}")
-    if found.device != source.device:
-        raise ValueError(f"target is on {found.device}, expected {source.device}")
-    return source, found.shape
-
-
-def _loss_type(source: ArrayInfo) -> Array:
-    return element_type(weft.ffi.DataType("float64" if source.dtype is weft.f64 else "float32"))
-
-
-@weft.jit
-def _cross_entropy(
-    logits: Array,
-    target: Array,
-    out: Array,
-    ignore_index: Int32,
-    threads: Constant,
-    width: Constant,
-) -> None:
-    cross_entropy_kernel(logits, target, out, ignore_index, threads, width).launch(
-        grid=row_count(logits.shape), block=threads
-    )
-
-
-@weft.jit
-def _cross_entropy_backward(
-    gradient: Array,
-    logits: Array,
-    target: Array,
-    out: Array,
-    ignore_index: Int32,
-    mapping: Constant,
-) -> None:
-    cross_entropy_backward_kernel(gradient, logits, target, out, ignore_index, mapping).launch(
-        grid=grid_of(logits.shape, mapping), block=block_of(mapping), cluster=cluster_of(mapping)
-    )
-
-
 def online_softmax_sum(row: weft.Tensor, threads: Int, width: Int) -> Any:
     """Reduces a row to its maximum and Σ exp(x − maximum), with one block per row."""
     wide, first, step = sum_type(row.dtype), weft.thread_idx.x * width, threads * width
@@ -322,3 +171,154 @@ def cross_entropy_backward_kernel(
         for i in iterations(row, mapping):
             weights = [exponential(wide(v) - largest, row.dtype) for v in elements(row, i, width)]
             put(i, [weight * scale for weight in weights])
+
+
+@weft.jit
+def _cross_entropy(
+    logits: Array,
+    target: Array,
+    out: Array,
+    ignore_index: Int32,
+    threads: Constant,
+    width: Constant,
+) -> None:
+    cross_entropy_kernel(logits, target, out, ignore_index, threads, width).launch(
+        grid=row_count(logits.shape), block=threads
+    )
+
+
+@weft.jit
+def _cross_entropy_backward(
+    gradient: Array,
+    logits: Array,
+    target: Array,
+    out: Array,
+    ignore_index: Int32,
+    mapping: Constant,
+) -> None:
+    cross_entropy_backward_kernel(gradient, logits, target, out, ignore_index, mapping).launch(
+        grid=grid_of(logits.shape, mapping), block=block_of(mapping), cluster=cluster_of(mapping)
+    )
+
+
+def _like_losses(logits: Array, *_: object) -> Array:
+    made = logits.new_empty(logits.shape[:-1])
+    return made if logits.dtype.itemsize == 8 else made.float()
+
+
+def _derivative(
+    gradient: Array, _: object, logits: Array, target: Array, ignore_index: int
+) -> Array:
+    return cross_entropy_backward(gradient, logits, target, ignore_index), None, None
+
+
+def _cross_entropy_backward_by_torch(
+    gradient: Array, logits: Array, target: Array, ignore_index: int
+) -> Array:
+    functional: Any = sys.modules["torch"].nn.functional
+    own = target.flatten().long()
+
+    def losses(logits: Array) -> Array:
+        rows = upcast(logits).reshape(-1, logits.shape[-1])
+        found = functional.cross_entropy(rows, own, ignore_index=ignore_index, reduction="none")
+        return found.reshape(target.shape)
+
+    return vjp(losses, gradient, logits)[0]
+
+
+def _ignore_index(ignore_index: object) -> int:
+    return integer_from(ignore_index, "ignore_index", -(1 << 31), 1 << 31)
+
+
+def _given(logits: Array, target: Array) -> tuple[ArrayInfo, tuple[int, ...]]:
+    source, found = describe(logits, "logits", is_float=True), describe(target, "target")
+    if len(source.shape) < 2 or not source.shape[-1]:
+        raise ValueError(f"logits has shape {source.shape}, expected (..., classes)")
+    if not found.dtype.is_integer:
+        raise TypeError(f"target has elements of {found.type_name}, expected integers")
+    if found.shape != source.shape[:-1]:
+        raise ValueError(f"target has shape {found.shape}, expected {source.shape[:-1]}")
+    if found.device != source.device:
+        raise ValueError(f"target is on {found.device}, expected {source.device}")
+    return source, found.shape
+
+
+def _loss_type(source: ArrayInfo) -> Array:
+    return element_type(weft.ffi.DataType("float64" if source.dtype is weft.f64 else "float32"))
+
+
+@differentiable(_like_losses, _derivative, autocast=WIDE_ON_GPUS)
+@cached_dispatch
+def cross_entropy(
+    logits: Array, target: Array, ignore_index: int = -100, out: Array = None
+) -> Array:
+    """The loss of each row: log Σ exp(logits) − the logit of its class, over the last dimension.
+
+    Args:
+        logits: an array of 16, 32 or 64-bit floats of any rank from 2 on and any layout.
+        target: an array of integers, one per row, each from 0 below the number of columns.
+        ignore_index: rows with this target have loss 0.
+        out: an array of the shape of `target`, of f32, or f64 for f64; None: a new one of logits' library.
+
+    Returns:
+        `out`, or the new array: a loss per row; their mean is `weft.kernels.mean` of it.
+
+    Raises:
+        TypeError: for something else than arrays of these types.
+        ValueError: for shapes that do not fit; for arrays on different devices.
+        AssertionError: for a target out of range on the CPU. A GPU gives NaN for it.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.cross_entropy(np.zeros((2, 4)), np.array([1, -100])).round(4).tolist()
+        [1.3863, 0.0]
+    """
+    ignore_index, (source, _) = _ignore_index(ignore_index), _given(logits, target)
+    dtype, name = _loss_type(source)
+    out = output(source, source.shape[:-1], dtype, name, out, logits=logits, target=target)
+    if source.rows:
+        threads = min(threads_for(source.shape[-1], _ITEMS), _THREADS)
+        return Call(_cross_entropy, (logits, target, out, ignore_index, threads, source.width), out)
+    return out
+
+
+@differentiable(like_second, composite_backward(_cross_entropy_backward_by_torch))
+@cached_dispatch
+def cross_entropy_backward(
+    gradient: Array, logits: Array, target: Array, ignore_index: int = -100, out: Array = None
+) -> Array:
+    """The derivative of `cross_entropy` by the logits: gradient · (softmax − 1 for the class).
+
+    Args:
+        gradient: of the losses, an array of their shape and type.
+        logits: as in `cross_entropy`.
+        target: as in `cross_entropy`.
+        ignore_index: as in `cross_entropy`; the derivative of such rows is 0.
+        out: an array of logits' shape and type, which may be `logits` itself; None: a new one of its library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: as `cross_entropy`.
+        ValueError: as `cross_entropy`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.cross_entropy_backward(np.ones(1), np.zeros((1, 2)), np.array([1])).tolist()
+        [[0.5, -0.5]]
+    """
+    ignore_index, (source, shape) = _ignore_index(ignore_index), _given(logits, target)
+    found = describe(gradient, "gradient", is_float=True)
+    if found.shape != shape or found.device != source.device:
+        raise ValueError(
+            f"gradient has shape {found.shape} on {found.device}, expected {shape} on {source.device}"
+        )
+    inputs = {"gradient": gradient, "logits": logits, "target": target}
+    out = output_like(source, out, ("logits",), **inputs)
+    if source.rows:
+        width = common_width(source, describe(out, "out"))
+        mapping = row_mapping_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
+        arguments = gradient, logits, target, out, ignore_index, mapping
+        return Call(_cross_entropy_backward, arguments, out)
+    return out

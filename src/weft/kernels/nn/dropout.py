@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.kernels.dropout``: whether an element stays is a function of a seed and its place.
 
+Computes x / (1 − p) with probability 1 − p, else 0 (Srivastava et al., 2014), by Philox (Salmon et al., 2011).
 In: an array of floats of any rank and layout. Out: one of its shape. Nothing is kept for the derivative: the same call
 of the gradient, with the same seed, drops the same elements. Eight adjacent elements share one Philox draw, 16 bits
 each.
@@ -45,97 +46,6 @@ else:
 _DRAWN: Final = 8  # elements of one draw
 _STEPS: Final = 1 << 16
 _BEYOND: Final = 1 << 64
-
-
-def _signed(x: Array, p: float, seed: int, offset: int = 0) -> Arguments:
-    """The operator's arguments: torch's integers are signed."""
-    return x, p, _signed_number(seed, "seed"), _signed_number(offset, "offset")
-
-
-def _signed_number(value: int, name: str) -> int:
-    if not (isinstance(value, int) and 0 <= value < _BEYOND):  # torch's tracer follows this alone
-        value = integer_from(value, name, 0, _BEYOND)
-    return value - _BEYOND if value >= _BEYOND >> 1 else value
-
-
-def _dropout_of_signed(x: Array, p: float, seed: int, offset: int = 0) -> Array:
-    return dropout(x, p, *[n + _BEYOND if n < 0 else n for n in (seed, offset)])
-
-
-def _dropout_backward(
-    gradient: Array, _: object, x: Array, p: float, seed: int, offset: int
-) -> Array:
-    return _dropout_of_signed(gradient, p, seed, offset), None, None, None
-
-
-@differentiable(like_first, _dropout_backward, _signed, run=_dropout_of_signed)
-@cached_dispatch_except("seed", "offset")
-def dropout(x: Array, p: float, seed: int, offset: int = 0, out: Array = None) -> Array:
-    """Each element is 0 with probability p, else x / (1 − p).
-
-    Which ones are dropped is a function of the seed, the offset and each element's number, counted row by row: the same
-    elements in every call, on every device, in every layout and type. So the derivative is `dropout` of the gradient
-    with the same seed, and the mask that of an array of ones.
-
-    Args:
-        x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
-        p: the probability, from 0 to 1, in steps of 2⁻¹⁶.
-        seed: an integer from 0 below 2⁶⁴; each gives other elements.
-        offset: like the seed, a second number: the layer's number, for example.
-        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than an array of floats.
-        ValueError: for another p, seed or offset; for `out` of another shape or on another device.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> x = weft.kernels.dropout(np.ones(10000, np.float32), 0.25, seed=42)
-        >>> float(x.max()), bool(0.24 < (x == 0).mean() < 0.26)
-        (1.3333333730697632, True)
-    """
-    source = describe(x, "x", is_float=True)
-    share = number(p, "p")
-    if not 0 <= share <= 1:
-        raise ValueError(f"p is {brief(p)}, expected a probability from 0 to 1")
-    for name, value in (("seed", seed), ("offset", offset)):
-        integer_from(value, name, 0, _BEYOND)
-    out = output_like(source, out, ("x",), x=x)
-    if source.size:
-        dropped = round(share * _STEPS)
-        scale = 1 / (1 - share) if share < 1 else 0.0
-        target = describe(out, "out")
-        is_flat = source.is_contiguous and target.is_contiguous
-        together = _width_of(source, target) if is_flat else common_width(source, target)
-        numbers = dropped, scale, seed, offset
-        return Call(_dropout, (x, out, *numbers, min(together, _DRAWN), is_flat), out)
-    return out
-
-
-def _width_of(source: ArrayInfo, target: ArrayInfo) -> int:
-    """Elements per access to flat arrays of any length."""
-    bits = source.address | target.address | VECTOR_BYTES
-    return (bits & -bits) // source.dtype.itemsize or 1
-
-
-@weft.jit
-def _dropout(
-    x: Array,
-    out: Array,
-    dropped: Int32,
-    scale: Float64,
-    seed: Seed,
-    offset: Seed,
-    width: Constant,
-    is_flat: Constant,
-) -> None:
-    if is_flat:
-        x, out = x.reshape(x.size), out.reshape(out.size)
-    shape = (*x.shape[:-1], weft.ceil_div(x.shape[-1], width))
-    dropout_kernel(x, out, dropped, scale, seed, offset, width).launch(over=shape)
 
 
 @weft.kernel
@@ -199,3 +109,94 @@ def _drawn(seed: Number, offset: Int, first: Int, count: Int) -> Number:
         is_second = (first & half) != 0
         parts = [weft.where(is_second, parts[half + k], parts[k]) for k in range(half)]
     return parts
+
+
+@weft.jit
+def _dropout(
+    x: Array,
+    out: Array,
+    dropped: Int32,
+    scale: Float64,
+    seed: Seed,
+    offset: Seed,
+    width: Constant,
+    is_flat: Constant,
+) -> None:
+    if is_flat:
+        x, out = x.reshape(x.size), out.reshape(out.size)
+    shape = (*x.shape[:-1], weft.ceil_div(x.shape[-1], width))
+    dropout_kernel(x, out, dropped, scale, seed, offset, width).launch(over=shape)
+
+
+def _signed(x: Array, p: float, seed: int, offset: int = 0) -> Arguments:
+    """The operator's arguments: torch's integers are signed."""
+    return x, p, _signed_number(seed, "seed"), _signed_number(offset, "offset")
+
+
+def _signed_number(value: int, name: str) -> int:
+    if not (isinstance(value, int) and 0 <= value < _BEYOND):  # torch's tracer follows this alone
+        value = integer_from(value, name, 0, _BEYOND)
+    return value - _BEYOND if value >= _BEYOND >> 1 else value
+
+
+def _dropout_of_signed(x: Array, p: float, seed: int, offset: int = 0) -> Array:
+    return dropout(x, p, *[n + _BEYOND if n < 0 else n for n in (seed, offset)])
+
+
+def _dropout_backward(
+    gradient: Array, _: object, x: Array, p: float, seed: int, offset: int
+) -> Array:
+    return _dropout_of_signed(gradient, p, seed, offset), None, None, None
+
+
+def _width_of(source: ArrayInfo, target: ArrayInfo) -> int:
+    """Elements per access to flat arrays of any length."""
+    bits = source.address | target.address | VECTOR_BYTES
+    return (bits & -bits) // source.dtype.itemsize or 1
+
+
+@differentiable(like_first, _dropout_backward, _signed, run=_dropout_of_signed)
+@cached_dispatch_except("seed", "offset")
+def dropout(x: Array, p: float, seed: int, offset: int = 0, out: Array = None) -> Array:
+    """Each element is 0 with probability p, else x / (1 − p).
+
+    Which ones are dropped is a function of the seed, the offset and each element's number, counted row by row: the same
+    elements in every call, on every device, in every layout and type. So the derivative is `dropout` of the gradient
+    with the same seed, and the mask that of an array of ones.
+
+    Args:
+        x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
+        p: the probability, from 0 to 1, in steps of 2⁻¹⁶.
+        seed: an integer from 0 below 2⁶⁴; each gives other elements.
+        offset: like the seed, a second number: the layer's number, for example.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than an array of floats.
+        ValueError: for another p, seed or offset; for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> x = weft.kernels.dropout(np.ones(10000, np.float32), 0.25, seed=42)
+        >>> float(x.max()), bool(0.24 < (x == 0).mean() < 0.26)
+        (1.3333333730697632, True)
+    """
+    source = describe(x, "x", is_float=True)
+    share = number(p, "p")
+    if not 0 <= share <= 1:
+        raise ValueError(f"p is {brief(p)}, expected a probability from 0 to 1")
+    for name, value in (("seed", seed), ("offset", offset)):
+        integer_from(value, name, 0, _BEYOND)
+    out = output_like(source, out, ("x",), x=x)
+    if source.size:
+        dropped = round(share * _STEPS)
+        scale = 1 / (1 - share) if share < 1 else 0.0
+        target = describe(out, "out")
+        is_flat = source.is_contiguous and target.is_contiguous
+        together = _width_of(source, target) if is_flat else common_width(source, target)
+        numbers = dropped, scale, seed, offset
+        return Call(_dropout, (x, out, *numbers, min(together, _DRAWN), is_flat), out)
+    return out

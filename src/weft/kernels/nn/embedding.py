@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.kernels.embedding``, ``gather`` and ``scatter_add``: elements at places that an array of integers says.
 
-In: an array, and indices into one of its dimensions. Out: the elements there, or the array with values added there.
-The CPU reports an index that is out of range; a GPU reads zeros there and adds nothing.
+Computes out[i, :] = table[indices[i], :], out[i, j] = x[indices[i, j], j] and its transpose, out[indices[i, j], j] +=
+values[i, j]. In: an array, and indices into one of its dimensions. Out: the elements there, or the array with values
+added there. The CPU reports an index that is out of range; a GPU reads zeros there and adds nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +33,244 @@ _LONG: Final = 4096  # bytes of a row that the first cache does not keep for som
 _KEPT_BYTES: Final = 1 << 15  # of a row in shared memory; six blocks then run at once
 
 
+@weft.kernel
+def embed_kernel(table: Array, indices: Array, out: Array) -> None:
+    """An iteration: an element."""
+    for place in weft.each(out.shape):
+        index = indices[place[:-1]]
+        inside = 0 <= index < len(table)
+        assert inside, "an index of embedding is out of range"
+        out[place] = table[index, place[-1]] if inside else table.dtype(0)
+
+
+@weft.kernel
+def embed_rows_kernel(table: Array, indices: Array, out: Array, config: Constant) -> None:
+    """A thread: some loads of some rows, all in flight at once."""
+    lines, width, count = config.lines, config.width, row_count(out.shape)
+    first = weft.i64(weft.block_idx.x) * (lines * config.rows) + weft.thread_idx.y
+    numbers = [first + k * lines for k in weft.static_range(config.rows)]
+    start = (weft.block_idx.y * (config.lanes * config.several) + weft.thread_idx.x) * width
+    starts = [start + k * (config.lanes * width) for k in weft.static_range(config.several)]
+    rows = [indices[index_of(min(number, count - 1), indices.shape)] for number in numbers]
+    found: Any = []
+    for index in rows:
+        inside = 0 <= index < len(table)
+        assert inside, "an index of embedding is out of range"
+        for place in starts:
+            values = (table.dtype(0),) * width
+            if inside and place < table.shape[1]:
+                values = tuple(elements(aligned(table[index], width), place, width))
+            found.append(values)
+    for k, number in enumerate(numbers):
+        for j, place in enumerate(starts):
+            if number < count and place < table.shape[1]:
+                put_elements(row_of(out, number, width), place, found[k * config.several + j])
+
+
+@weft.kernel
+def fill_kernel(out: Array) -> None:
+    """An iteration: a zero."""
+    for place in weft.each(out.shape):
+        out[place] = out.dtype(0)
+
+
+@weft.kernel
+def add_rows_kernel(gradient: Array, indices: Array, sums: Array) -> None:
+    """An iteration: an element of the gradient."""
+    for place in weft.each(gradient.shape):
+        index = indices[place[:-1]]
+        inside = 0 <= index < len(sums)
+        assert inside, "an index of embedding_backward is out of range"
+        if inside:
+            weft.atomic_add(sums, (index, place[-1]), sums.dtype(gradient[place]))
+
+
+@weft.kernel
+def convert_kernel(source: Array, out: Array) -> None:
+    """An iteration: an element, in the type of the result."""
+    for place in weft.each(out.shape):
+        out[place] = out.dtype(source[place])
+
+
+def _with(place: Shape, axis: Any, index: Shape) -> Shape:
+    """A place with another index along a dimension; traced in kernels."""
+    return (*place[:axis], index, *place[axis + 1 :])
+
+
+@weft.kernel
+def gather_kernel(x: Array, indices: Array, out: Array, axis: Constant) -> None:
+    """An iteration: an index."""
+    for place in weft.each(indices.shape):
+        index = indices[place]
+        inside = 0 <= index < x.shape[axis]
+        assert inside, "an index of gather is out of range"
+        out[place] = x[_with(place, axis, index)] if inside else x.dtype(0)
+
+
+@weft.kernel
+def gather_rows_kernel(
+    x: Array, indices: Array, out: Array, kept: Constant, width: Constant, index_width: Constant
+) -> None:
+    """A block: a row, in shared memory."""
+    row, places = row_of(x, weft.block_idx.x, width), row_of(indices, weft.block_idx.x, index_width)
+    target, smem = row_of(out, weft.block_idx.x, index_width), weft.shared(kept, x.dtype)
+    for i in weft.unroll(range(weft.thread_idx.x * width, len(row), _THREADS * width), _IN_FLIGHT):
+        put_elements(smem, i, elements(row, i, width))
+    weft.sync_threads()
+    step = _THREADS * index_width
+    whole = len(places) // (step * _IN_FLIGHT) * (step * _IN_FLIGHT)
+    first = weft.thread_idx.x * index_width
+    for i in weft.unroll(range(first, whole, step * _IN_FLIGHT), 1):
+        found = [elements(places, i + k * step, index_width) for k in weft.static_range(_IN_FLIGHT)]
+        for k, several in enumerate(found):
+            values = [_one_of(smem, index, len(row)) for index in several]
+            put_elements(target, i + k * step, values)
+    for i in weft.unroll(range(whole + first, len(places), step), 1):
+        values = [_one_of(smem, index, len(row)) for index in elements(places, i, index_width)]
+        put_elements(target, i, values)
+
+
+def _one_of(smem: weft.Tensor, index: Int, count: Int) -> Number:
+    """An element of shared memory, or 0 where the index is out of range."""
+    inside = 0 <= index < count
+    assert inside, "an index of gather is out of range"
+    return weft.where(inside, smem[weft.i32(weft.where(inside, index, 0))], smem.dtype(0))
+
+
+@weft.kernel
+def scatter_add_kernel(out: Array, indices: Array, values: Array, axis: Constant) -> None:
+    """An iteration: a value."""
+    for place in weft.each(indices.shape):
+        index = indices[place]
+        inside = 0 <= index < out.shape[axis]
+        assert inside, "an index of scatter_add is out of range"
+        if inside:
+            weft.atomic_add(out, _with(place, axis, index), out.dtype(values[place]))
+
+
+@weft.jit
+def _embed(table: Array, indices: Array, out: Array) -> None:
+    embed_kernel(table, indices, out).launch(over=out.shape)
+
+
+@weft.jit
+def _embed_rows(table: Array, indices: Array, out: Array, config: Constant) -> None:
+    embed_rows_kernel(table, indices, out, config).launch(
+        grid=(
+            weft.ceil_div(indices.size, config.lines * config.rows),
+            weft.ceil_div(table.shape[1], config.lanes * config.several * config.width),
+        ),
+        block=(config.lanes, config.lines),
+    )
+
+
+@weft.jit
+def _embed_backward(gradient: Array, indices: Array, out: Array) -> None:
+    if out.dtype is weft.f32 or out.dtype is weft.f64:
+        fill_kernel(out).launch(over=out.shape)
+        add_rows_kernel(gradient, indices, out).launch(over=gradient.shape)
+    else:
+        sums = weft.scratch(out.shape, weft.f32)
+        fill_kernel(sums).launch(over=sums.shape)
+        add_rows_kernel(gradient, indices, sums).launch(over=gradient.shape)
+        convert_kernel(sums, out).launch(over=out.shape)
+
+
+@weft.jit
+def _gather(x: Array, indices: Array, out: Array, axis: Constant) -> None:
+    gather_kernel(x, indices, out, axis).launch(over=indices.shape)
+
+
+@weft.jit
+def _gather_rows(
+    x: Array, indices: Array, out: Array, kept: Constant, width: Constant, index_width: Constant
+) -> None:
+    gather_rows_kernel(x, indices, out, kept, width, index_width).launch(
+        grid=row_count(out.shape), block=_THREADS
+    )
+
+
+@weft.jit
+def _scatter_add(out: Array, indices: Array, values: Array, axis: Constant) -> None:
+    if out.dtype.is_float and out.dtype.bits < weft.f32.bits:
+        sums = weft.scratch(out.shape, weft.f32)
+        convert_kernel(out, sums).launch(over=sums.shape)
+        scatter_add_kernel(sums, indices, values, axis).launch(over=indices.shape)
+        convert_kernel(sums, out).launch(over=out.shape)
+    else:
+        scatter_add_kernel(out, indices, values, axis).launch(over=indices.shape)
+
+
 def _like_rows(table: Array, indices: Array, *_: object) -> Array:
     return table.new_empty((*indices.shape, table.shape[1]))
 
 
 def _embedding_backward(gradient: Array, _: object, table: Array, indices: Array) -> Array:
     return embedding_backward(gradient, indices, table.shape[0]), None
+
+
+def _like_table(gradient: Array, indices: Array, num_embeddings: int, *_: object) -> Array:
+    return gradient.new_empty((num_embeddings, gradient.shape[-1]))
+
+
+def _added_backward(gradient: Array, _: object, __: object, indices: Array, ___: int) -> Array:
+    return embedding(gradient, indices), None, None
+
+
+def _like_gathered(x: Array, indices: Array, *_: object) -> Array:
+    return x.new_empty(indices.shape)
+
+
+def _gather_backward(gradient: Array, _: object, x: Array, indices: Array, axis: int) -> Array:
+    return scatter_add(x.new_zeros(x.shape), indices, gradient, axis), None, None
+
+
+def _kept(source: ArrayInfo, places: ArrayInfo) -> int:
+    """Elements of shared memory for rows that a GPU reads once as a whole; 0 where single elements are fewer bytes."""
+    columns, size = source.shape[-1], source.dtype.itemsize
+    if capabilities(source.device).number == 0 or source.width < 2 or size < 2 or not places.size:
+        return 0
+    if not _LONG <= columns * size <= _KEPT_BYTES or columns * size > _SECTOR * places.shape[-1]:
+        return 0
+    return 1 << (columns - 1).bit_length()
+
+
+def _scatter_backward(
+    gradient: Array, _: object, __: object, indices: Array, values: Array, axis: int
+) -> Array:
+    by_values = gather(gradient, indices, axis) if values.requires_grad else None
+    return gradient, None, by_values, None
+
+
+def _matrix(array: object, name: str) -> ArrayInfo:
+    found = describe(array, name)
+    if len(found.shape) != 2:
+        raise ValueError(f"{name} has shape {found.shape}, expected a matrix")
+    return found
+
+
+def _indices(source: ArrayInfo, indices: object) -> ArrayInfo:
+    found = describe(indices, "indices")
+    if not found.dtype.is_integer:
+        raise TypeError(f"indices has elements of {found.type_name}, expected integers")
+    if found.device != source.device:
+        raise ValueError(f"indices is on {found.device}, expected {source.device}")
+    return found
+
+
+def _axis(source: ArrayInfo, axis: int) -> int:
+    rank = len(source.shape)
+    return integer_from(axis, "axis", -rank, rank) % rank
+
+
+def _along(source: ArrayInfo, indices: object, axis: int) -> ArrayInfo:
+    found = _indices(source, indices)
+    expected = (*source.shape[:axis], ..., *source.shape[axis + 1 :])
+    fits = len(found.shape) == len(expected)
+    if not fits or (*found.shape[:axis], ..., *found.shape[axis + 1 :]) != expected:
+        text = ", ".join("any" if size is ... else str(size) for size in expected)
+        raise ValueError(f"indices has shape {found.shape}, expected ({text})")
+    return found
 
 
 @differentiable(_like_rows, _embedding_backward)
@@ -75,14 +308,6 @@ def embedding(table: Array, indices: Array, out: Array = None) -> Array:
         config = row_copy_config(columns // width, width)
         return Call(_embed_rows, (table, indices, out, config), out)
     return Call(_embed, (table, indices, out), out)
-
-
-def _like_table(gradient: Array, indices: Array, num_embeddings: int, *_: object) -> Array:
-    return gradient.new_empty((num_embeddings, gradient.shape[-1]))
-
-
-def _added_backward(gradient: Array, _: object, __: object, indices: Array, ___: int) -> Array:
-    return embedding(gradient, indices), None, None
 
 
 @differentiable(_like_table, _added_backward)
@@ -124,14 +349,6 @@ def embedding_backward(
     return Call(_embed_backward, (gradient, indices, out), out)
 
 
-def _like_gathered(x: Array, indices: Array, *_: object) -> Array:
-    return x.new_empty(indices.shape)
-
-
-def _gather_backward(gradient: Array, _: object, x: Array, indices: Array, axis: int) -> Array:
-    return scatter_add(x.new_zeros(x.shape), indices, gradient, axis), None, None
-
-
 @differentiable(_like_gathered, _gather_backward)
 @cached_dispatch
 def gather(x: Array, indices: Array, axis: int = -1, out: Array = None) -> Array:
@@ -165,23 +382,6 @@ def gather(x: Array, indices: Array, axis: int = -1, out: Array = None) -> Array
         width = common_width(places, describe(out, "out"))
         return Call(_gather_rows, (x, indices, out, kept, source.width, width), out)
     return Call(_gather, (x, indices, out, axis), out)
-
-
-def _kept(source: ArrayInfo, places: ArrayInfo) -> int:
-    """Elements of shared memory for rows that a GPU reads once as a whole; 0 where single elements are fewer bytes."""
-    columns, size = source.shape[-1], source.dtype.itemsize
-    if capabilities(source.device).number == 0 or source.width < 2 or size < 2 or not places.size:
-        return 0
-    if not _LONG <= columns * size <= _KEPT_BYTES or columns * size > _SECTOR * places.shape[-1]:
-        return 0
-    return 1 << (columns - 1).bit_length()
-
-
-def _scatter_backward(
-    gradient: Array, _: object, __: object, indices: Array, values: Array, axis: int
-) -> Array:
-    by_values = gather(gradient, indices, axis) if values.requires_grad else None
-    return gradient, None, by_values, None
 
 
 @differentiable(like_first, _scatter_backward, autocast=WIDEST)
@@ -228,202 +428,3 @@ def scatter_add(
         copy(x, out)
     _scatter_add(out, indices, values, axis)
     return out
-
-
-def _matrix(array: object, name: str) -> ArrayInfo:
-    found = describe(array, name)
-    if len(found.shape) != 2:
-        raise ValueError(f"{name} has shape {found.shape}, expected a matrix")
-    return found
-
-
-def _indices(source: ArrayInfo, indices: object) -> ArrayInfo:
-    found = describe(indices, "indices")
-    if not found.dtype.is_integer:
-        raise TypeError(f"indices has elements of {found.type_name}, expected integers")
-    if found.device != source.device:
-        raise ValueError(f"indices is on {found.device}, expected {source.device}")
-    return found
-
-
-def _axis(source: ArrayInfo, axis: int) -> int:
-    rank = len(source.shape)
-    return integer_from(axis, "axis", -rank, rank) % rank
-
-
-def _along(source: ArrayInfo, indices: object, axis: int) -> ArrayInfo:
-    found = _indices(source, indices)
-    expected = (*source.shape[:axis], ..., *source.shape[axis + 1 :])
-    fits = len(found.shape) == len(expected)
-    if not fits or (*found.shape[:axis], ..., *found.shape[axis + 1 :]) != expected:
-        text = ", ".join("any" if size is ... else str(size) for size in expected)
-        raise ValueError(f"indices has shape {found.shape}, expected ({text})")
-    return found
-
-
-@weft.jit
-def _embed(table: Array, indices: Array, out: Array) -> None:
-    embed_kernel(table, indices, out).launch(over=out.shape)
-
-
-@weft.kernel
-def embed_kernel(table: Array, indices: Array, out: Array) -> None:
-    """An iteration: an element."""
-    for place in weft.each(out.shape):
-        index = indices[place[:-1]]
-        inside = 0 <= index < len(table)
-        assert inside, "an index of embedding is out of range"
-        out[place] = table[index, place[-1]] if inside else table.dtype(0)
-
-
-@weft.jit
-def _embed_rows(table: Array, indices: Array, out: Array, config: Constant) -> None:
-    embed_rows_kernel(table, indices, out, config).launch(
-        grid=(
-            weft.ceil_div(indices.size, config.lines * config.rows),
-            weft.ceil_div(table.shape[1], config.lanes * config.several * config.width),
-        ),
-        block=(config.lanes, config.lines),
-    )
-
-
-@weft.kernel
-def embed_rows_kernel(table: Array, indices: Array, out: Array, config: Constant) -> None:
-    """A thread: some loads of some rows, all in flight at once."""
-    lines, width, count = config.lines, config.width, row_count(out.shape)
-    first = weft.i64(weft.block_idx.x) * (lines * config.rows) + weft.thread_idx.y
-    numbers = [first + k * lines for k in weft.static_range(config.rows)]
-    start = (weft.block_idx.y * (config.lanes * config.several) + weft.thread_idx.x) * width
-    starts = [start + k * (config.lanes * width) for k in weft.static_range(config.several)]
-    rows = [indices[index_of(min(number, count - 1), indices.shape)] for number in numbers]
-    found: Any = []
-    for index in rows:
-        inside = 0 <= index < len(table)
-        assert inside, "an index of embedding is out of range"
-        for place in starts:
-            values = (table.dtype(0),) * width
-            if inside and place < table.shape[1]:
-                values = tuple(elements(aligned(table[index], width), place, width))
-            found.append(values)
-    for k, number in enumerate(numbers):
-        for j, place in enumerate(starts):
-            if number < count and place < table.shape[1]:
-                put_elements(row_of(out, number, width), place, found[k * config.several + j])
-
-
-@weft.jit
-def _embed_backward(gradient: Array, indices: Array, out: Array) -> None:
-    if out.dtype is weft.f32 or out.dtype is weft.f64:
-        fill_kernel(out).launch(over=out.shape)
-        add_rows_kernel(gradient, indices, out).launch(over=gradient.shape)
-    else:
-        sums = weft.scratch(out.shape, weft.f32)
-        fill_kernel(sums).launch(over=sums.shape)
-        add_rows_kernel(gradient, indices, sums).launch(over=gradient.shape)
-        convert_kernel(sums, out).launch(over=out.shape)
-
-
-@weft.kernel
-def fill_kernel(out: Array) -> None:
-    """An iteration: a zero."""
-    for place in weft.each(out.shape):
-        out[place] = out.dtype(0)
-
-
-@weft.kernel
-def add_rows_kernel(gradient: Array, indices: Array, sums: Array) -> None:
-    """An iteration: an element of the gradient."""
-    for place in weft.each(gradient.shape):
-        index = indices[place[:-1]]
-        inside = 0 <= index < len(sums)
-        assert inside, "an index of embedding_backward is out of range"
-        if inside:
-            weft.atomic_add(sums, (index, place[-1]), sums.dtype(gradient[place]))
-
-
-@weft.kernel
-def convert_kernel(source: Array, out: Array) -> None:
-    """An iteration: an element, in the type of the result."""
-    for place in weft.each(out.shape):
-        out[place] = out.dtype(source[place])
-
-
-def _with(place: Shape, axis: Any, index: Shape) -> Shape:
-    """A place with another index along a dimension; traced in kernels."""
-    return (*place[:axis], index, *place[axis + 1 :])
-
-
-@weft.jit
-def _gather(x: Array, indices: Array, out: Array, axis: Constant) -> None:
-    gather_kernel(x, indices, out, axis).launch(over=indices.shape)
-
-
-@weft.kernel
-def gather_kernel(x: Array, indices: Array, out: Array, axis: Constant) -> None:
-    """An iteration: an index."""
-    for place in weft.each(indices.shape):
-        index = indices[place]
-        inside = 0 <= index < x.shape[axis]
-        assert inside, "an index of gather is out of range"
-        out[place] = x[_with(place, axis, index)] if inside else x.dtype(0)
-
-
-@weft.jit
-def _gather_rows(
-    x: Array, indices: Array, out: Array, kept: Constant, width: Constant, index_width: Constant
-) -> None:
-    gather_rows_kernel(x, indices, out, kept, width, index_width).launch(
-        grid=row_count(out.shape), block=_THREADS
-    )
-
-
-@weft.kernel
-def gather_rows_kernel(
-    x: Array, indices: Array, out: Array, kept: Constant, width: Constant, index_width: Constant
-) -> None:
-    """A block: a row, in shared memory."""
-    row, places = row_of(x, weft.block_idx.x, width), row_of(indices, weft.block_idx.x, index_width)
-    target, smem = row_of(out, weft.block_idx.x, index_width), weft.shared(kept, x.dtype)
-    for i in weft.unroll(range(weft.thread_idx.x * width, len(row), _THREADS * width), _IN_FLIGHT):
-        put_elements(smem, i, elements(row, i, width))
-    weft.sync_threads()
-    step = _THREADS * index_width
-    whole = len(places) // (step * _IN_FLIGHT) * (step * _IN_FLIGHT)
-    first = weft.thread_idx.x * index_width
-    for i in weft.unroll(range(first, whole, step * _IN_FLIGHT), 1):
-        found = [elements(places, i + k * step, index_width) for k in weft.static_range(_IN_FLIGHT)]
-        for k, several in enumerate(found):
-            values = [_one_of(smem, index, len(row)) for index in several]
-            put_elements(target, i + k * step, values)
-    for i in weft.unroll(range(whole + first, len(places), step), 1):
-        values = [_one_of(smem, index, len(row)) for index in elements(places, i, index_width)]
-        put_elements(target, i, values)
-
-
-def _one_of(smem: weft.Tensor, index: Int, count: Int) -> Number:
-    """An element of shared memory, or 0 where the index is out of range."""
-    inside = 0 <= index < count
-    assert inside, "an index of gather is out of range"
-    return weft.where(inside, smem[weft.i32(weft.where(inside, index, 0))], smem.dtype(0))
-
-
-@weft.jit
-def _scatter_add(out: Array, indices: Array, values: Array, axis: Constant) -> None:
-    if out.dtype.is_float and out.dtype.bits < weft.f32.bits:
-        sums = weft.scratch(out.shape, weft.f32)
-        convert_kernel(out, sums).launch(over=sums.shape)
-        scatter_add_kernel(sums, indices, values, axis).launch(over=indices.shape)
-        convert_kernel(sums, out).launch(over=out.shape)
-    else:
-        scatter_add_kernel(out, indices, values, axis).launch(over=indices.shape)
-
-
-@weft.kernel
-def scatter_add_kernel(out: Array, indices: Array, values: Array, axis: Constant) -> None:
-    """An iteration: a value."""
-    for place in weft.each(indices.shape):
-        index = indices[place]
-        inside = 0 <= index < out.shape[axis]
-        assert inside, "an index of scatter_add is out of range"
-        if inside:
-            weft.atomic_add(out, _with(place, axis, index), out.dtype(values[place]))

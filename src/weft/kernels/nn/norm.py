@@ -72,107 +72,11 @@ from weft.types.launch_limits import VECTOR_BYTES, WARP_SIZE
 _LIMITS: Final = RowLimits(items=32, threads=1024, streams_from=32768, arrays=1)
 
 
-def _layer_norm_derivative(
-    gradient: Array, _: object, x: Array, weight: Array, bias: Array, eps: float
-) -> Array:
-    return *norm_backward(gradient, x, weight, bias, eps, True), None
-
-
-def _rms_norm_derivative(gradient: Array, _: object, x: Array, weight: Array, eps: float) -> Array:
-    dx, dweight, _ = norm_backward(gradient, x, weight, None, eps, False)
-    return dx, dweight, None
-
-
-@differentiable(like_first, _layer_norm_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
-@cached_dispatch
-def layer_norm(
-    x: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5, out: Array = None
-) -> Array:
-    """Each row with mean 0 and variance 1: (x − mean) / √(variance + eps) · weight + bias over the last dimension.
-
-    Args:
-        x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
-        weight: a vector of floats, one per column; None: 1.
-        bias: a vector of floats, one per column; None: 0.
-        eps: added to the variance.
-        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than arrays of floats.
-        ValueError: for vectors that are not as long as the rows; for `out` of another shape or on another device.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.layer_norm(np.array([[1.0, 3.0]]), eps=0.0).tolist()
-        [[-1.0, 1.0]]
-    """
-    return _of_rows(x, weight, bias, eps, out, True)
-
-
-@differentiable(like_first, _rms_norm_derivative, rows={"x": 1})
-@cached_dispatch
-def rms_norm(x: Array, weight: Array = None, eps: float = 1e-6, out: Array = None) -> Array:
-    """Each row divided by its root mean square: x / √(mean of x² + eps) · weight over the last dimension.
-
-    Other arguments, result and errors as in `layer_norm`.
-
-    Args:
-        x: as in `layer_norm`.
-        weight: as in `layer_norm`.
-        eps: added to the mean of the squares.
-        out: as in `layer_norm`.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.rms_norm(np.array([[1.0, -1.0]]), eps=0.0).tolist()
-        [[1.0, -1.0]]
-    """
-    return _of_rows(x, weight, None, eps, out, False)
-
-
-def _of_rows(
-    x: Array, weight: Array, bias: Array, eps: float, out: Array, is_centered: bool
-) -> Array:
-    source, eps = describe(x, "x", is_float=True), number(eps, "eps")
-    vectors = [
-        describe_vector(source, name, vector)
-        for name, vector in (("weight", weight), ("bias", bias))
-        if vector is not None
-    ]
-    out = output_like(source, out, ("x",), x=x, weight=weight, bias=bias)
-    if source.shape[-1] and source.rows:
-        width = common_width(
-            source, describe(out, "out"), *(v for v in vectors if not v.has_chunks)
-        )
-        mapping = row_mapping_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
-        return Call(_normalize, (x, weight, bias, eps, out, mapping, is_centered), out)
-    return out
-
-
-@weft.jit
-def _normalize(
-    x: Array,
-    weight: Array | None,
-    bias: Array | None,
-    eps: Float64,
-    out: Array,
-    mapping: Constant,
-    is_centered: Constant,
-) -> None:
-    arguments = x, weight, bias, eps, out, mapping, is_centered
-    block, cluster = block_of(mapping), cluster_of(mapping)
-    if mapping.stages:
-        groups = min(row_count(x.shape), normalize_stream_kernel.max_clusters(mapping.blocks))
-        normalize_stream_kernel(*arguments).launch(
-            grid=groups * mapping.blocks, block=block, cluster=cluster
-        )
-    else:
-        normalize_kernel(*arguments).launch(
-            grid=grid_of(x.shape, mapping), block=block, cluster=cluster
-        )
+_MOST_THREADS: Final = 512  # whose registers hold a row, its gradient and the sums of its columns
+_BACKWARD_LIMITS: Final = RowLimits(items=16, threads=_MOST_THREADS, streams_from=SHORT, arrays=2)
+_COLUMNS: Final = 32  # of a block that sums them
+_LINES: Final = 16
+_IN_FLIGHT: Final = 16  # blocks per multiprocessor that sum columns
 
 
 @weft.kernel
@@ -318,162 +222,6 @@ def _store(
     put_elements(target, i, [target.dtype(value) for value in values])
 
 
-_MOST_THREADS: Final = 512  # whose registers hold a row, its gradient and the sums of its columns
-_BACKWARD_LIMITS: Final = RowLimits(items=16, threads=_MOST_THREADS, streams_from=SHORT, arrays=2)
-_COLUMNS: Final = 32  # of a block that sums them
-_LINES: Final = 16
-_IN_FLIGHT: Final = 16  # blocks per multiprocessor that sum columns
-
-
-def _like_gradients(
-    gradient: Array, x: Array, weight: Array = None, eps: float = 1e-5
-) -> tuple[Array, Array, Array]:
-    vector = x.new_empty(x.shape[-1:], dtype=(x if weight is None else weight).dtype)
-    return x.new_empty(x.shape), vector, vector.new_empty(x.shape[-1:])
-
-
-def _like_rms_gradients(*arguments: Any) -> tuple[Array, Array]:
-    return _like_gradients(*arguments)[:2]
-
-
-def _layer_norm_backward_by_torch(gradient: Array, x: Array, weight: Array, eps: float) -> Array:
-    def norm(x: Array, weight: Array, bias: Array) -> Array:
-        wide = upcast(x)
-        wide = wide - wide.mean(-1, keepdim=True)
-        return _scaled(wide, eps) * weight + bias
-
-    factor = x.new_ones(x.shape[-1:]) if weight is None else weight
-    return vjp(norm, gradient, x, factor, factor.new_zeros(factor.shape))
-
-
-def _rms_norm_backward_by_torch(gradient: Array, x: Array, weight: Array, eps: float) -> Array:
-    factor = x.new_ones(x.shape[-1:]) if weight is None else weight
-
-    def norm(x: Array, weight: Array) -> Array:
-        return _scaled(upcast(x), eps) * weight
-
-    return vjp(norm, gradient, x, factor)
-
-
-def _scaled(x: Array, eps: float) -> Array:
-    return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
-
-
-@differentiable(_like_gradients, composite_backward(_layer_norm_backward_by_torch))
-def layer_norm_backward(
-    gradient: Array, x: Array, weight: Array = None, eps: float = 1e-5
-) -> tuple[Array, Array, Array]:
-    """The derivatives of `layer_norm` by `x`, `weight` and `bias`.
-
-    Means and variances are computed once more. The order of additions depends on shapes, layout, alignment and device
-    alone: equal calls give equal bits.
-
-    Args:
-        gradient: of the result, an array of x's shape and type.
-        x: as in `layer_norm`.
-        weight: as in `layer_norm`.
-        eps: as in `layer_norm`.
-
-    Returns:
-        Three new arrays of x's library: of x's shape and type, and two vectors of weight's type, or x's.
-
-    Raises:
-        TypeError: as `layer_norm`; for a gradient of another type.
-        ValueError: as `layer_norm`; for a gradient of another shape.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> x, gradient = np.array([[-1.0, 1.0]]), np.array([[1.0, 0.0]])
-        >>> dx, dweight, dbias = weft.kernels.layer_norm_backward(gradient, x, eps=0.0)
-        >>> dx.tolist(), dweight.tolist(), dbias.tolist()
-        ([[0.0, 0.0]], [-1.0, 0.0], [1.0, 0.0])
-    """
-    return _norm_gradients(gradient, x, weight, eps, True)
-
-
-@differentiable(_like_rms_gradients, composite_backward(_rms_norm_backward_by_torch))
-def rms_norm_backward(
-    gradient: Array, x: Array, weight: Array = None, eps: float = 1e-6
-) -> tuple[Array, Array]:
-    """The derivatives of `rms_norm` by `x` and by `weight`; otherwise as `layer_norm_backward`.
-
-    Args:
-        gradient: as in `layer_norm_backward`.
-        x: as in `rms_norm`.
-        weight: as in `rms_norm`.
-        eps: as in `rms_norm`.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> x, gradient = np.array([[-1.0, 1.0]]), np.array([[1.0, 0.0]])
-        >>> dx, dweight = weft.kernels.rms_norm_backward(gradient, x, eps=0.0)
-        >>> dx.tolist(), dweight.tolist()
-        ([[0.5, 0.5]], [-1.0, 0.0])
-    """
-    return _norm_gradients(gradient, x, weight, eps, False)[:2]
-
-
-def norm_backward(
-    gradient: Array, x: Array, weight: Array, bias: Array, eps: float, is_centered: bool
-) -> tuple[Array, Array, Array]:
-    """Computes the derivatives by arguments that are not None, with the vectors in their own types."""
-    own = layer_norm_backward if is_centered else rms_norm_backward
-    dx, dweight, *dbias = own(gradient, x, weight, eps)
-    return (
-        dx,
-        None if weight is None else dweight,
-        None if bias is None else dbias[0].to(bias.dtype),
-    )
-
-
-def _norm_gradients(
-    gradient: Array, x: Array, weight: Array, eps: float, is_centered: bool
-) -> tuple[Array, Array, Array]:
-    source, eps = describe(x, "x", is_float=True), number(eps, "eps")
-    check_alike(source, gradient, "gradient")
-    of_vectors = source if weight is None else describe_vector(source, "weight", weight)
-    dx = output_like(source)
-    columns = source.shape[-1:]
-    dweight, dbias = (
-        output(source, columns, of_vectors.dtype, of_vectors.type_name) for _ in range(2)
-    )
-    if columns[0]:
-        arrays = [source, describe(gradient, "gradient"), describe(dx, "x")]
-        width = common_width(*arrays)
-        mapping = row_mapping_for(columns[0], width, source.dtype, source.device, _BACKWARD_LIMITS)
-        call = _backward_in_registers if mapping.items else _backward_from_memory
-        call(gradient, x, weight, eps, dx, dweight, dbias, mapping, is_centered)
-    return dx, dweight, dbias
-
-
-@weft.jit
-def _backward_in_registers(
-    gradient: Array,
-    x: Array,
-    weight: Array | None,
-    eps: Float64,
-    dx: Array,
-    dweight: Array,
-    dbias: Array,
-    mapping: Constant,
-    is_centered: Constant,
-) -> None:
-    lines = ROWS if mapping.threads == WARP_SIZE else 1
-    at_once = (
-        weft.multiprocessors() * (_MOST_THREADS // (mapping.threads * lines)) // mapping.blocks
-    )
-    at_once = min(at_once, norm_backward_registers_kernel.max_clusters(mapping.blocks))
-    groups = max(min(weft.ceil_div(row_count(x.shape), lines), at_once), 1)
-    wide, columns = sum_type(x.dtype), x.shape[-1]
-    sums = weft.scratch((2, groups * lines, columns), wide)
-    norm_backward_registers_kernel(gradient, x, weight, eps, dx, sums, mapping, is_centered).launch(
-        grid=groups * mapping.blocks, block=block_of(mapping), cluster=cluster_of(mapping)
-    )
-    add_kernel(sums, dweight, dbias, is_centered).launch(
-        grid=weft.ceil_div(columns, _COLUMNS), block=(_COLUMNS, _LINES)
-    )
-
-
 @weft.kernel(max_threads=_MOST_THREADS)
 def norm_backward_registers_kernel(
     gradient: Array,
@@ -557,31 +305,6 @@ def _means(
     one, other = reduce_row("sum", pair, mapping, barrier, phase)
     share = 1.0 / one.dtype(n)
     return one * share, other * share
-
-
-@weft.jit
-def _backward_from_memory(
-    gradient: Array,
-    x: Array,
-    weight: Array | None,
-    eps: Float64,
-    dx: Array,
-    dweight: Array,
-    dbias: Array,
-    mapping: Constant,
-    is_centered: Constant,
-) -> None:
-    rows, columns, wide = row_count(x.shape), x.shape[-1], sum_type(x.dtype)
-    blocks, block = weft.ceil_div(columns, _COLUMNS), (_COLUMNS, _LINES)
-    at_once = weft.ceil_div(_IN_FLIGHT * weft.multiprocessors(), blocks)
-    slabs = max(min(weft.ceil_div(rows, 4 * _LINES), at_once), 1)
-    of_rows = weft.scratch((rows, 2), wide)
-    sums = weft.scratch((2, slabs, columns), wide)
-    norm_backward_memory_kernel(gradient, x, weight, eps, dx, of_rows, mapping, is_centered).launch(
-        grid=max(rows, 1) * mapping.blocks, block=block_of(mapping), cluster=cluster_of(mapping)
-    )
-    column_kernel(gradient, x, of_rows, sums, is_centered).launch(grid=(blocks, slabs), block=block)
-    add_kernel(sums, dweight, dbias, is_centered).launch(grid=blocks, block=block)
 
 
 @weft.kernel(max_threads=_MOST_THREADS)
@@ -685,3 +408,280 @@ def add_kernel(sums: Array, dweight: Array, dbias: Array, is_centered: Constant)
         dweight[column] = dweight.dtype(one)
         if is_centered:
             dbias[column] = dbias.dtype(other)
+
+
+@weft.jit
+def _normalize(
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    eps: Float64,
+    out: Array,
+    mapping: Constant,
+    is_centered: Constant,
+) -> None:
+    arguments = x, weight, bias, eps, out, mapping, is_centered
+    block, cluster = block_of(mapping), cluster_of(mapping)
+    if mapping.stages:
+        groups = min(row_count(x.shape), normalize_stream_kernel.max_clusters(mapping.blocks))
+        normalize_stream_kernel(*arguments).launch(
+            grid=groups * mapping.blocks, block=block, cluster=cluster
+        )
+    else:
+        normalize_kernel(*arguments).launch(
+            grid=grid_of(x.shape, mapping), block=block, cluster=cluster
+        )
+
+
+@weft.jit
+def _backward_in_registers(
+    gradient: Array,
+    x: Array,
+    weight: Array | None,
+    eps: Float64,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    mapping: Constant,
+    is_centered: Constant,
+) -> None:
+    lines = ROWS if mapping.threads == WARP_SIZE else 1
+    at_once = (
+        weft.multiprocessors() * (_MOST_THREADS // (mapping.threads * lines)) // mapping.blocks
+    )
+    at_once = min(at_once, norm_backward_registers_kernel.max_clusters(mapping.blocks))
+    groups = max(min(weft.ceil_div(row_count(x.shape), lines), at_once), 1)
+    wide, columns = sum_type(x.dtype), x.shape[-1]
+    sums = weft.scratch((2, groups * lines, columns), wide)
+    norm_backward_registers_kernel(gradient, x, weight, eps, dx, sums, mapping, is_centered).launch(
+        grid=groups * mapping.blocks, block=block_of(mapping), cluster=cluster_of(mapping)
+    )
+    add_kernel(sums, dweight, dbias, is_centered).launch(
+        grid=weft.ceil_div(columns, _COLUMNS), block=(_COLUMNS, _LINES)
+    )
+
+
+@weft.jit
+def _backward_from_memory(
+    gradient: Array,
+    x: Array,
+    weight: Array | None,
+    eps: Float64,
+    dx: Array,
+    dweight: Array,
+    dbias: Array,
+    mapping: Constant,
+    is_centered: Constant,
+) -> None:
+    rows, columns, wide = row_count(x.shape), x.shape[-1], sum_type(x.dtype)
+    blocks, block = weft.ceil_div(columns, _COLUMNS), (_COLUMNS, _LINES)
+    at_once = weft.ceil_div(_IN_FLIGHT * weft.multiprocessors(), blocks)
+    slabs = max(min(weft.ceil_div(rows, 4 * _LINES), at_once), 1)
+    of_rows = weft.scratch((rows, 2), wide)
+    sums = weft.scratch((2, slabs, columns), wide)
+    norm_backward_memory_kernel(gradient, x, weight, eps, dx, of_rows, mapping, is_centered).launch(
+        grid=max(rows, 1) * mapping.blocks, block=block_of(mapping), cluster=cluster_of(mapping)
+    )
+    column_kernel(gradient, x, of_rows, sums, is_centered).launch(grid=(blocks, slabs), block=block)
+    add_kernel(sums, dweight, dbias, is_centered).launch(grid=blocks, block=block)
+
+
+def _layer_norm_derivative(
+    gradient: Array, _: object, x: Array, weight: Array, bias: Array, eps: float
+) -> Array:
+    return *norm_backward(gradient, x, weight, bias, eps, True), None
+
+
+def _rms_norm_derivative(gradient: Array, _: object, x: Array, weight: Array, eps: float) -> Array:
+    dx, dweight, _ = norm_backward(gradient, x, weight, None, eps, False)
+    return dx, dweight, None
+
+
+def _of_rows(
+    x: Array, weight: Array, bias: Array, eps: float, out: Array, is_centered: bool
+) -> Array:
+    source, eps = describe(x, "x", is_float=True), number(eps, "eps")
+    vectors = [
+        describe_vector(source, name, vector)
+        for name, vector in (("weight", weight), ("bias", bias))
+        if vector is not None
+    ]
+    out = output_like(source, out, ("x",), x=x, weight=weight, bias=bias)
+    if source.shape[-1] and source.rows:
+        width = common_width(
+            source, describe(out, "out"), *(v for v in vectors if not v.has_chunks)
+        )
+        mapping = row_mapping_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
+        return Call(_normalize, (x, weight, bias, eps, out, mapping, is_centered), out)
+    return out
+
+
+def _like_gradients(
+    gradient: Array, x: Array, weight: Array = None, eps: float = 1e-5
+) -> tuple[Array, Array, Array]:
+    vector = x.new_empty(x.shape[-1:], dtype=(x if weight is None else weight).dtype)
+    return x.new_empty(x.shape), vector, vector.new_empty(x.shape[-1:])
+
+
+def _like_rms_gradients(*arguments: Any) -> tuple[Array, Array]:
+    return _like_gradients(*arguments)[:2]
+
+
+def _layer_norm_backward_by_torch(gradient: Array, x: Array, weight: Array, eps: float) -> Array:
+    def norm(x: Array, weight: Array, bias: Array) -> Array:
+        wide = upcast(x)
+        wide = wide - wide.mean(-1, keepdim=True)
+        return _scaled(wide, eps) * weight + bias
+
+    factor = x.new_ones(x.shape[-1:]) if weight is None else weight
+    return vjp(norm, gradient, x, factor, factor.new_zeros(factor.shape))
+
+
+def _rms_norm_backward_by_torch(gradient: Array, x: Array, weight: Array, eps: float) -> Array:
+    factor = x.new_ones(x.shape[-1:]) if weight is None else weight
+
+    def norm(x: Array, weight: Array) -> Array:
+        return _scaled(upcast(x), eps) * weight
+
+    return vjp(norm, gradient, x, factor)
+
+
+def _scaled(x: Array, eps: float) -> Array:
+    return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
+
+
+def norm_backward(
+    gradient: Array, x: Array, weight: Array, bias: Array, eps: float, is_centered: bool
+) -> tuple[Array, Array, Array]:
+    """Computes the derivatives by arguments that are not None, with the vectors in their own types."""
+    own = layer_norm_backward if is_centered else rms_norm_backward
+    dx, dweight, *dbias = own(gradient, x, weight, eps)
+    return (
+        dx,
+        None if weight is None else dweight,
+        None if bias is None else dbias[0].to(bias.dtype),
+    )
+
+
+def _norm_gradients(
+    gradient: Array, x: Array, weight: Array, eps: float, is_centered: bool
+) -> tuple[Array, Array, Array]:
+    source, eps = describe(x, "x", is_float=True), number(eps, "eps")
+    check_alike(source, gradient, "gradient")
+    of_vectors = source if weight is None else describe_vector(source, "weight", weight)
+    dx = output_like(source)
+    columns = source.shape[-1:]
+    dweight, dbias = (
+        output(source, columns, of_vectors.dtype, of_vectors.type_name) for _ in range(2)
+    )
+    if columns[0]:
+        arrays = [source, describe(gradient, "gradient"), describe(dx, "x")]
+        width = common_width(*arrays)
+        mapping = row_mapping_for(columns[0], width, source.dtype, source.device, _BACKWARD_LIMITS)
+        call = _backward_in_registers if mapping.items else _backward_from_memory
+        call(gradient, x, weight, eps, dx, dweight, dbias, mapping, is_centered)
+    return dx, dweight, dbias
+
+
+@differentiable(like_first, _layer_norm_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
+@cached_dispatch
+def layer_norm(
+    x: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5, out: Array = None
+) -> Array:
+    """Each row with mean 0 and variance 1: (x − mean) / √(variance + eps) · weight + bias over the last dimension.
+
+    Args:
+        x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
+        weight: a vector of floats, one per column; None: 1.
+        bias: a vector of floats, one per column; None: 0.
+        eps: added to the variance.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than arrays of floats.
+        ValueError: for vectors that are not as long as the rows; for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.layer_norm(np.array([[1.0, 3.0]]), eps=0.0).tolist()
+        [[-1.0, 1.0]]
+    """
+    return _of_rows(x, weight, bias, eps, out, True)
+
+
+@differentiable(like_first, _rms_norm_derivative, rows={"x": 1})
+@cached_dispatch
+def rms_norm(x: Array, weight: Array = None, eps: float = 1e-6, out: Array = None) -> Array:
+    """Each row divided by its root mean square: x / √(mean of x² + eps) · weight over the last dimension.
+
+    Other arguments, result and errors as in `layer_norm`.
+
+    Args:
+        x: as in `layer_norm`.
+        weight: as in `layer_norm`.
+        eps: added to the mean of the squares.
+        out: as in `layer_norm`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.rms_norm(np.array([[1.0, -1.0]]), eps=0.0).tolist()
+        [[1.0, -1.0]]
+    """
+    return _of_rows(x, weight, None, eps, out, False)
+
+
+@differentiable(_like_gradients, composite_backward(_layer_norm_backward_by_torch))
+def layer_norm_backward(
+    gradient: Array, x: Array, weight: Array = None, eps: float = 1e-5
+) -> tuple[Array, Array, Array]:
+    """The derivatives of `layer_norm` by `x`, `weight` and `bias`.
+
+    Means and variances are computed once more. The order of additions depends on shapes, layout, alignment and device
+    alone: equal calls give equal bits.
+
+    Args:
+        gradient: of the result, an array of x's shape and type.
+        x: as in `layer_norm`.
+        weight: as in `layer_norm`.
+        eps: as in `layer_norm`.
+
+    Returns:
+        Three new arrays of x's library: of x's shape and type, and two vectors of weight's type, or x's.
+
+    Raises:
+        TypeError: as `layer_norm`; for a gradient of another type.
+        ValueError: as `layer_norm`; for a gradient of another shape.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> x, gradient = np.array([[-1.0, 1.0]]), np.array([[1.0, 0.0]])
+        >>> dx, dweight, dbias = weft.kernels.layer_norm_backward(gradient, x, eps=0.0)
+        >>> dx.tolist(), dweight.tolist(), dbias.tolist()
+        ([[0.0, 0.0]], [-1.0, 0.0], [1.0, 0.0])
+    """
+    return _norm_gradients(gradient, x, weight, eps, True)
+
+
+@differentiable(_like_rms_gradients, composite_backward(_rms_norm_backward_by_torch))
+def rms_norm_backward(
+    gradient: Array, x: Array, weight: Array = None, eps: float = 1e-6
+) -> tuple[Array, Array]:
+    """The derivatives of `rms_norm` by `x` and by `weight`; otherwise as `layer_norm_backward`.
+
+    Args:
+        gradient: as in `layer_norm_backward`.
+        x: as in `rms_norm`.
+        weight: as in `rms_norm`.
+        eps: as in `rms_norm`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> x, gradient = np.array([[-1.0, 1.0]]), np.array([[1.0, 0.0]])
+        >>> dx, dweight = weft.kernels.rms_norm_backward(gradient, x, eps=0.0)
+        >>> dx.tolist(), dweight.tolist()
+        ([[0.5, 0.5]], [-1.0, 0.0])
+    """
+    return _norm_gradients(gradient, x, weight, eps, False)[:2]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``weft.kernels.rope``: rotary positions, pairs of elements rotated by an angle of the token.
 
-In: an array of tokens and heads, and the angles' cosines and sines. Out: an array of its shape.
+Computes (p · cos − q · sin, p · sin + q · cos) of each pair (p, q) (Su et al., 2021, arXiv:2104.09864). In: an array of
+tokens and heads, and the angles' cosines and sines. Out: an array of its shape.
 """
 
 from __future__ import annotations
@@ -21,78 +22,6 @@ _STYLES: Final = ("half", "interleaved")
 _MOST_HEADS: Final = 2  # of a thread: four loads of x are in flight, and twice as many of angles
 
 
-def _rope_backward(
-    gradient: Array, _: object, x: Array, cos: Array, sin: Array, style: str, inverse: bool
-) -> Array:
-    by_cos = by_sin = None
-    if cos.requires_grad or sin.requires_grad:
-        by_cos, by_sin = _by_angles(gradient, x, cos, style)
-        by_cos, by_sin = by_cos.to(cos.dtype), (-by_sin if inverse else by_sin).to(sin.dtype)
-    return rope(gradient, cos, sin, style, not inverse), by_cos, by_sin, None, None
-
-
-def _by_angles(gradient: Array, x: Array, cos: Array, style: str) -> tuple[Array, Array]:
-    """The derivatives by cosines and sines, in the type in which kernels compute."""
-    pairs = cos.shape[-1]
-    parts = [slice(pairs), slice(pairs, 2 * pairs)]
-    if style == "interleaved":
-        parts = [slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)]
-    (p, q), (by_p, by_q) = ([upcast(one)[..., part] for part in parts] for one in (x, gradient))
-    others = [dim for dim in range(x.ndim) if dim not in (x.ndim - 3, x.ndim - 1)]
-    return (by_p * p + by_q * q).sum(others), (by_q * p - by_p * q).sum(others)
-
-
-@differentiable(like_first, _rope_backward, rows={"x": 3})
-@cached_dispatch
-def rope(
-    x: Array, cos: Array, sin: Array, style: str = "half", inverse: bool = False, out: Array = None
-) -> Array:
-    """Turns pairs of each head's elements: (p, q) becomes (p cos − q sin, q cos + p sin).
-
-    Args:
-        x: an array of 16, 32 or 64-bit floats, (..., tokens, heads, hdim), of any layout: of (..., heads, tokens,
-            hdim) pass a view with the two exchanged. Computed in f32, or f64 for f64.
-        cos: an array of floats, (tokens, pairs), the cosine of each token's angle for each pair. Of other positions
-            than 0, 1, … take the rows with `embedding`.
-        sin: an array of cos's shape.
-        style: which elements make a pair: ``"half"``: d and d + pairs, as in Llama and GPT-NeoX; ``"interleaved"``: 2d
-            and 2d + 1, as in GPT-J. Elements beyond 2 · pairs stay as they are.
-        inverse: whether to turn the other way, which is also the derivative.
-        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than arrays of floats.
-        ValueError: for shapes that do not fit, another style; for `out` of another shape or on another device.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> x, quarter = np.array([[[1.0, 2.0]]]), np.array([[np.pi / 2]])
-        >>> weft.kernels.rope(x, np.cos(quarter), np.sin(quarter)).round(6).tolist()
-        [[[-2.0, 1.0]]]
-    """
-    source = describe(x, "x", is_float=True)
-    if style not in _STYLES:
-        raise ValueError(f"style is {brief(style)}, expected 'half' or 'interleaved'")
-    if len(source.shape) < 3:
-        raise ValueError(f"x has shape {source.shape}, expected (..., tokens, heads, hdim)")
-    tokens, hdim = source.shape[-3], source.shape[-1]
-    tables = [describe(table, name, is_float=True) for name, table in (("cos", cos), ("sin", sin))]
-    for name, table in zip(("cos", "sin"), tables, strict=True):
-        if len(table.shape) != 2 or table.shape[0] != tokens or 2 * table.shape[1] > hdim:
-            raise ValueError(
-                f"{name} has shape {table.shape}, expected ({tokens}, pairs), at most {hdim // 2} pairs"
-            )
-    pairs = tables[0].shape[1]
-    if tables[1].shape[1] != pairs:
-        raise ValueError(f"cos has {pairs} pairs, and sin {tables[1].shape[1]}")
-    out = output_like(source, out, ("x",), x=x, cos=cos, sin=sin)
-    config = _config_for(source, describe(out, "out"), tables, style == "half")
-    return Call(_rope, (x, cos, sin, out, config, -1 if inverse else 1, 2 * pairs < hdim), out)
-
-
 class RopeConfig(NamedTuple):
     """Tiling of a thread's work; a constant of kernels.
 
@@ -109,33 +38,6 @@ class RopeConfig(NamedTuple):
     heads: int
     width: int
     table_width: int
-
-
-def _config_for(
-    source: ArrayInfo, target: ArrayInfo, tables: list[ArrayInfo], is_half: bool
-) -> RopeConfig:
-    """Accesses of 16 bytes, as far as everything lies so."""
-    count = tables[0].shape[1]
-    width = math.gcd(common_width(source, target), count if is_half else 2 * count)
-    pairs = width if is_half else max(width // 2, 1)
-    heads = math.gcd(source.shape[-2], _MOST_HEADS)
-    return RopeConfig(is_half, pairs, heads, width, math.gcd(pairs, common_width(*tables)))
-
-
-@weft.jit
-def _rope(
-    x: Array,
-    cos: Array,
-    sin: Array,
-    out: Array,
-    config: Constant,
-    sign: Constant,
-    has_rest: Constant,
-) -> None:
-    rope_kernel(x, cos, sin, out, config, sign).launch(over=_iterations(x.shape, cos.shape, config))
-    if has_rest:
-        rest = x[..., 2 * cos.shape[1] :]
-        copy_rest_kernel(rest, out[..., 2 * cos.shape[1] :]).launch(over=rest.shape)
 
 
 def _iterations(shape: Shape, table_shape: Shape, config: Any) -> Shape:
@@ -205,3 +107,102 @@ def copy_rest_kernel(x: Array, out: Array) -> None:
     """An iteration: an element without a pair."""
     for place in weft.each(x.shape):
         out[place] = x[place]
+
+
+@weft.jit
+def _rope(
+    x: Array,
+    cos: Array,
+    sin: Array,
+    out: Array,
+    config: Constant,
+    sign: Constant,
+    has_rest: Constant,
+) -> None:
+    rope_kernel(x, cos, sin, out, config, sign).launch(over=_iterations(x.shape, cos.shape, config))
+    if has_rest:
+        rest = x[..., 2 * cos.shape[1] :]
+        copy_rest_kernel(rest, out[..., 2 * cos.shape[1] :]).launch(over=rest.shape)
+
+
+def _rope_backward(
+    gradient: Array, _: object, x: Array, cos: Array, sin: Array, style: str, inverse: bool
+) -> Array:
+    by_cos = by_sin = None
+    if cos.requires_grad or sin.requires_grad:
+        by_cos, by_sin = _by_angles(gradient, x, cos, style)
+        by_cos, by_sin = by_cos.to(cos.dtype), (-by_sin if inverse else by_sin).to(sin.dtype)
+    return rope(gradient, cos, sin, style, not inverse), by_cos, by_sin, None, None
+
+
+def _by_angles(gradient: Array, x: Array, cos: Array, style: str) -> tuple[Array, Array]:
+    """The derivatives by cosines and sines, in the type in which kernels compute."""
+    pairs = cos.shape[-1]
+    parts = [slice(pairs), slice(pairs, 2 * pairs)]
+    if style == "interleaved":
+        parts = [slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)]
+    (p, q), (by_p, by_q) = ([upcast(one)[..., part] for part in parts] for one in (x, gradient))
+    others = [dim for dim in range(x.ndim) if dim not in (x.ndim - 3, x.ndim - 1)]
+    return (by_p * p + by_q * q).sum(others), (by_q * p - by_p * q).sum(others)
+
+
+def _config_for(
+    source: ArrayInfo, target: ArrayInfo, tables: list[ArrayInfo], is_half: bool
+) -> RopeConfig:
+    """Accesses of 16 bytes, as far as everything lies so."""
+    count = tables[0].shape[1]
+    width = math.gcd(common_width(source, target), count if is_half else 2 * count)
+    pairs = width if is_half else max(width // 2, 1)
+    heads = math.gcd(source.shape[-2], _MOST_HEADS)
+    return RopeConfig(is_half, pairs, heads, width, math.gcd(pairs, common_width(*tables)))
+
+
+@differentiable(like_first, _rope_backward, rows={"x": 3})
+@cached_dispatch
+def rope(
+    x: Array, cos: Array, sin: Array, style: str = "half", inverse: bool = False, out: Array = None
+) -> Array:
+    """Turns pairs of each head's elements: (p, q) becomes (p cos − q sin, q cos + p sin).
+
+    Args:
+        x: an array of 16, 32 or 64-bit floats, (..., tokens, heads, hdim), of any layout: of (..., heads, tokens,
+            hdim) pass a view with the two exchanged. Computed in f32, or f64 for f64.
+        cos: an array of floats, (tokens, pairs), the cosine of each token's angle for each pair. Of other positions
+            than 0, 1, … take the rows with `embedding`.
+        sin: an array of cos's shape.
+        style: which elements make a pair: ``"half"``: d and d + pairs, as in Llama and GPT-NeoX; ``"interleaved"``: 2d
+            and 2d + 1, as in GPT-J. Elements beyond 2 · pairs stay as they are.
+        inverse: whether to turn the other way, which is also the derivative.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than arrays of floats.
+        ValueError: for shapes that do not fit, another style; for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> x, quarter = np.array([[[1.0, 2.0]]]), np.array([[np.pi / 2]])
+        >>> weft.kernels.rope(x, np.cos(quarter), np.sin(quarter)).round(6).tolist()
+        [[[-2.0, 1.0]]]
+    """
+    source = describe(x, "x", is_float=True)
+    if style not in _STYLES:
+        raise ValueError(f"style is {brief(style)}, expected 'half' or 'interleaved'")
+    if len(source.shape) < 3:
+        raise ValueError(f"x has shape {source.shape}, expected (..., tokens, heads, hdim)")
+    tokens, hdim = source.shape[-3], source.shape[-1]
+    tables = [describe(table, name, is_float=True) for name, table in (("cos", cos), ("sin", sin))]
+    for name, table in zip(("cos", "sin"), tables, strict=True):
+        if len(table.shape) != 2 or table.shape[0] != tokens or 2 * table.shape[1] > hdim:
+            raise ValueError(
+                f"{name} has shape {table.shape}, expected ({tokens}, pairs), at most {hdim // 2} pairs"
+            )
+    pairs = tables[0].shape[1]
+    if tables[1].shape[1] != pairs:
+        raise ValueError(f"cos has {pairs} pairs, and sin {tables[1].shape[1]}")
+    out = output_like(source, out, ("x",), x=x, cos=cos, sin=sin)
+    config = _config_for(source, describe(out, "out"), tables, style == "half")
+    return Call(_rope, (x, cos, sin, out, config, -1 if inverse else 1, 2 * pairs < hdim), out)

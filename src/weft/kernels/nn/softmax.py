@@ -52,76 +52,7 @@ from weft.types.launch_limits import WARP_SIZE
 _LIMITS: Final = RowLimits(items=32, threads=1024, streams_from=32768, arrays=1)
 
 
-def _softmax_derivative(gradient: Array, y: Array, _: object) -> Array:
-    return (softmax_backward(gradient, y),)
-
-
-def _log_softmax_derivative(gradient: Array, y: Array, _: object) -> Array:
-    return (log_softmax_backward(gradient, y),)
-
-
-@differentiable(like_first, _softmax_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
-@cached_dispatch
-def softmax(x: Array, out: Array = None) -> Array:
-    """The softmax of each row: exp(x) / Σ exp(x) over the last dimension.
-
-    Args:
-        x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
-        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than arrays of floats.
-        ValueError: for `out` of another shape or on another device.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.softmax(np.zeros((2, 4), np.float32)).tolist()
-        [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
-    """
-    return _of_rows(x, out, False)
-
-
-@differentiable(like_first, _log_softmax_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
-@cached_dispatch
-def log_softmax(x: Array, out: Array = None) -> Array:
-    """The logarithm of the softmax of each row: x − log Σ exp(x) over the last dimension.
-
-    Arguments, result and errors as in `softmax`.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.log_softmax(np.array([[0, -np.inf]])).tolist()
-        [[0.0, -inf]]
-    """
-    return _of_rows(x, out, True)
-
-
-def _of_rows(x: Array, out: Array, is_log: bool) -> Array:
-    source = describe(x, "x", is_float=True)
-    out = output_like(source, out, ("x",), x=x)
-    if source.shape[-1] and source.rows:
-        width = common_width(source, describe(out, "out"))
-        mapping = row_mapping_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
-        return Call(_softmax, (x, out, mapping, is_log), out)
-    return out
-
-
-@weft.jit
-def _softmax(x: Array, out: Array, mapping: Constant, is_log: Constant) -> None:
-    block, cluster = block_of(mapping), cluster_of(mapping)
-    if mapping.stages:
-        groups = min(row_count(x.shape), softmax_stream_kernel.max_clusters(mapping.blocks))
-        softmax_stream_kernel(x, out, mapping, is_log).launch(
-            grid=groups * mapping.blocks, block=block, cluster=cluster
-        )
-    else:
-        call = narrow_softmax_kernel if x.dtype.itemsize == 2 else softmax_kernel
-        call(x, out, mapping, is_log).launch(
-            grid=grid_of(x.shape, mapping), block=block, cluster=cluster
-        )
+_BACKWARD_LIMITS: Final = RowLimits(items=16, threads=1024, streams_from=16384, arrays=2)
 
 
 @weft.kernel
@@ -138,32 +69,6 @@ def softmax_stream_kernel(x: Array, out: Array, mapping: Constant, is_log: Const
         load_async((x,), ring, number + mapping.stages * step, state, mapping)
         store_row(target, row, mapping)
         state, phase = state.next(), phase + 1
-
-
-def softmax_rows(x: Array, out: Array, mapping: Constant, is_log: Constant) -> None:
-    """A warp, a block or a cluster: a row; in registers, or read twice: for the sum, and for the results."""
-    (barrier,) = cluster_barriers(mapping, 1)
-    number, width = row_number(mapping), mapping.width
-    if is_past_end(number, x.shape, mapping):
-        return
-    source, target = (part_of(row_of(one, number, width), mapping) for one in (x, out))
-    if mapping.items:
-        store_row(target, _results_in_registers(source, mapping, is_log, barrier), mapping)
-    else:
-        largest, total = online_max_sum(source, mapping, barrier)
-        shift, scale = weft.math.log(total), 1.0 / total
-        for i in iterations(source, mapping):
-            row = [largest.dtype(value) for value in elements(source, i, width)]
-            if is_log:
-                results = _logarithms(row, largest, shift)
-            else:
-                results = [exponential(value - largest, x.dtype) * scale for value in row]
-            put_elements(target, i, [x.dtype(result) for result in results])
-
-
-softmax_kernel = weft.kernel(softmax_rows)
-# With more registers a multiprocessor has one block of 512 threads, as in logarithms of 16-bit floats.
-narrow_softmax_kernel = weft.kernel(max_registers=64)(softmax_rows)
 
 
 def _results_in_registers(
@@ -251,96 +156,6 @@ def reduce_max_sum(
     return largest, reduce_lanes("sum", parts, mapping)
 
 
-_BACKWARD_LIMITS: Final = RowLimits(items=16, threads=1024, streams_from=16384, arrays=2)
-
-
-def _backward_by_torch(gradient: Array, y: Array) -> Array:
-    grad, wide = upcast(gradient), upcast(y)
-    return (wide * (grad - (grad * wide).sum(-1, keepdim=True))).to(y.dtype)
-
-
-def _log_backward_by_torch(gradient: Array, y: Array) -> Array:
-    grad = upcast(gradient)
-    return (grad - upcast(y).exp() * grad.sum(-1, keepdim=True)).to(y.dtype)
-
-
-@differentiable(like_second, composite_backward(_backward_by_torch), rows={"gradient": 1, "y": 1})
-@cached_dispatch
-def softmax_backward(gradient: Array, y: Array, out: Array = None) -> Array:
-    """The derivative of `softmax`: y · (gradient − Σ gradient · y) over the last dimension.
-
-    Args:
-        gradient: of the result, an array of y's shape and type.
-        y: what `softmax` gave.
-        out: an array of y's shape and type, which may be `gradient` or `y` itself; None: a new one of y's library.
-
-    Returns:
-        `out`, or the new array.
-
-    Raises:
-        TypeError: for something else than arrays of floats of one type.
-        ValueError: for arrays of different shapes or devices.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.softmax_backward(np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]])).tolist()
-        [[0.25, -0.25]]
-    """
-    return _softmax_gradient(gradient, y, out, False)
-
-
-@differentiable(
-    like_second, composite_backward(_log_backward_by_torch), rows={"gradient": 1, "y": 1}
-)
-@cached_dispatch
-def log_softmax_backward(gradient: Array, y: Array, out: Array = None) -> Array:
-    """The derivative of `log_softmax`: gradient − exp(y) · Σ gradient over the last dimension.
-
-    Arguments, result and errors as in `softmax_backward`, of what `log_softmax` gave.
-
-    Example:
-        >>> import numpy as np, weft
-        >>> weft.kernels.log_softmax_backward(np.array([[1.0, 0.0]]), np.log([[0.5, 0.5]])).tolist()
-        [[0.5, -0.5]]
-    """
-    return _softmax_gradient(gradient, y, out, True)
-
-
-def _softmax_gradient(gradient: Array, y: Array, out: Array, is_log: bool) -> Array:
-    source = describe(y, "y", is_float=True)
-    check_alike(source, gradient, "gradient")
-    out = output_like(source, out, ("gradient", "y"), gradient=gradient, y=y)
-    if source.rows and source.shape[-1]:
-        width = common_width(source, describe(gradient, "gradient"), describe(out, "out"))
-        mapping = row_mapping_for(
-            source.shape[-1], width, source.dtype, source.device, _BACKWARD_LIMITS
-        )
-        return Call(_softmax_backward_rows, (gradient, y, out, mapping, is_log), out)
-    return out
-
-
-@weft.jit
-def _softmax_backward_rows(
-    gradient: Array, y: Array, out: Array, mapping: Constant, is_log: Constant
-) -> None:
-    arguments, block, cluster = (
-        (gradient, y, out, mapping, is_log),
-        block_of(mapping),
-        cluster_of(mapping),
-    )
-    if mapping.stages:
-        groups = min(
-            row_count(y.shape), softmax_backward_stream_kernel.max_clusters(mapping.blocks)
-        )
-        softmax_backward_stream_kernel(*arguments).launch(
-            grid=groups * mapping.blocks, block=block, cluster=cluster
-        )
-    else:
-        softmax_backward_kernel(*arguments).launch(
-            grid=grid_of(y.shape, mapping), block=block, cluster=cluster
-        )
-
-
 @weft.kernel
 def softmax_backward_stream_kernel(
     gradient: Array, y: Array, out: Array, mapping: Constant, is_log: Constant
@@ -417,3 +232,188 @@ def _gradients(
     if is_log:
         return [dtype(grad - weft.math.exp(value) * total) for grad, value in pairs]
     return [dtype(value * (grad - total)) for grad, value in pairs]
+
+
+@weft.jit
+def _softmax(x: Array, out: Array, mapping: Constant, is_log: Constant) -> None:
+    block, cluster = block_of(mapping), cluster_of(mapping)
+    if mapping.stages:
+        groups = min(row_count(x.shape), softmax_stream_kernel.max_clusters(mapping.blocks))
+        softmax_stream_kernel(x, out, mapping, is_log).launch(
+            grid=groups * mapping.blocks, block=block, cluster=cluster
+        )
+    else:
+        call = narrow_softmax_kernel if x.dtype.itemsize == 2 else softmax_kernel
+        call(x, out, mapping, is_log).launch(
+            grid=grid_of(x.shape, mapping), block=block, cluster=cluster
+        )
+
+
+@weft.jit
+def _softmax_backward_rows(
+    gradient: Array, y: Array, out: Array, mapping: Constant, is_log: Constant
+) -> None:
+    arguments, block, cluster = (
+        (gradient, y, out, mapping, is_log),
+        block_of(mapping),
+        cluster_of(mapping),
+    )
+    if mapping.stages:
+        groups = min(
+            row_count(y.shape), softmax_backward_stream_kernel.max_clusters(mapping.blocks)
+        )
+        softmax_backward_stream_kernel(*arguments).launch(
+            grid=groups * mapping.blocks, block=block, cluster=cluster
+        )
+    else:
+        softmax_backward_kernel(*arguments).launch(
+            grid=grid_of(y.shape, mapping), block=block, cluster=cluster
+        )
+
+
+def _softmax_derivative(gradient: Array, y: Array, _: object) -> Array:
+    return (softmax_backward(gradient, y),)
+
+
+def _log_softmax_derivative(gradient: Array, y: Array, _: object) -> Array:
+    return (log_softmax_backward(gradient, y),)
+
+
+def _of_rows(x: Array, out: Array, is_log: bool) -> Array:
+    source = describe(x, "x", is_float=True)
+    out = output_like(source, out, ("x",), x=x)
+    if source.shape[-1] and source.rows:
+        width = common_width(source, describe(out, "out"))
+        mapping = row_mapping_for(source.shape[-1], width, source.dtype, source.device, _LIMITS)
+        return Call(_softmax, (x, out, mapping, is_log), out)
+    return out
+
+
+def softmax_rows(x: Array, out: Array, mapping: Constant, is_log: Constant) -> None:
+    """A warp, a block or a cluster: a row; in registers, or read twice: for the sum, and for the results."""
+    (barrier,) = cluster_barriers(mapping, 1)
+    number, width = row_number(mapping), mapping.width
+    if is_past_end(number, x.shape, mapping):
+        return
+    source, target = (part_of(row_of(one, number, width), mapping) for one in (x, out))
+    if mapping.items:
+        store_row(target, _results_in_registers(source, mapping, is_log, barrier), mapping)
+    else:
+        largest, total = online_max_sum(source, mapping, barrier)
+        shift, scale = weft.math.log(total), 1.0 / total
+        for i in iterations(source, mapping):
+            row = [largest.dtype(value) for value in elements(source, i, width)]
+            if is_log:
+                results = _logarithms(row, largest, shift)
+            else:
+                results = [exponential(value - largest, x.dtype) * scale for value in row]
+            put_elements(target, i, [x.dtype(result) for result in results])
+
+
+softmax_kernel = weft.kernel(softmax_rows)
+# With more registers a multiprocessor has one block of 512 threads, as in logarithms of 16-bit floats.
+narrow_softmax_kernel = weft.kernel(max_registers=64)(softmax_rows)
+
+
+def _backward_by_torch(gradient: Array, y: Array) -> Array:
+    grad, wide = upcast(gradient), upcast(y)
+    return (wide * (grad - (grad * wide).sum(-1, keepdim=True))).to(y.dtype)
+
+
+def _log_backward_by_torch(gradient: Array, y: Array) -> Array:
+    grad = upcast(gradient)
+    return (grad - upcast(y).exp() * grad.sum(-1, keepdim=True)).to(y.dtype)
+
+
+def _softmax_gradient(gradient: Array, y: Array, out: Array, is_log: bool) -> Array:
+    source = describe(y, "y", is_float=True)
+    check_alike(source, gradient, "gradient")
+    out = output_like(source, out, ("gradient", "y"), gradient=gradient, y=y)
+    if source.rows and source.shape[-1]:
+        width = common_width(source, describe(gradient, "gradient"), describe(out, "out"))
+        mapping = row_mapping_for(
+            source.shape[-1], width, source.dtype, source.device, _BACKWARD_LIMITS
+        )
+        return Call(_softmax_backward_rows, (gradient, y, out, mapping, is_log), out)
+    return out
+
+
+@differentiable(like_first, _softmax_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
+@cached_dispatch
+def softmax(x: Array, out: Array = None) -> Array:
+    """The softmax of each row: exp(x) / Σ exp(x) over the last dimension.
+
+    Args:
+        x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
+        out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than arrays of floats.
+        ValueError: for `out` of another shape or on another device.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.softmax(np.zeros((2, 4), np.float32)).tolist()
+        [[0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25]]
+    """
+    return _of_rows(x, out, False)
+
+
+@differentiable(like_first, _log_softmax_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
+@cached_dispatch
+def log_softmax(x: Array, out: Array = None) -> Array:
+    """The logarithm of the softmax of each row: x − log Σ exp(x) over the last dimension.
+
+    Arguments, result and errors as in `softmax`.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.log_softmax(np.array([[0, -np.inf]])).tolist()
+        [[0.0, -inf]]
+    """
+    return _of_rows(x, out, True)
+
+
+@differentiable(like_second, composite_backward(_backward_by_torch), rows={"gradient": 1, "y": 1})
+@cached_dispatch
+def softmax_backward(gradient: Array, y: Array, out: Array = None) -> Array:
+    """The derivative of `softmax`: y · (gradient − Σ gradient · y) over the last dimension.
+
+    Args:
+        gradient: of the result, an array of y's shape and type.
+        y: what `softmax` gave.
+        out: an array of y's shape and type, which may be `gradient` or `y` itself; None: a new one of y's library.
+
+    Returns:
+        `out`, or the new array.
+
+    Raises:
+        TypeError: for something else than arrays of floats of one type.
+        ValueError: for arrays of different shapes or devices.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.softmax_backward(np.array([[1.0, 0.0]]), np.array([[0.5, 0.5]])).tolist()
+        [[0.25, -0.25]]
+    """
+    return _softmax_gradient(gradient, y, out, False)
+
+
+@differentiable(
+    like_second, composite_backward(_log_backward_by_torch), rows={"gradient": 1, "y": 1}
+)
+@cached_dispatch
+def log_softmax_backward(gradient: Array, y: Array, out: Array = None) -> Array:
+    """The derivative of `log_softmax`: gradient − exp(y) · Σ gradient over the last dimension.
+
+    Arguments, result and errors as in `softmax_backward`, of what `log_softmax` gave.
+
+    Example:
+        >>> import numpy as np, weft
+        >>> weft.kernels.log_softmax_backward(np.array([[1.0, 0.0]]), np.log([[0.5, 0.5]])).tolist()
+        [[0.5, -0.5]]
+    """
+    return _softmax_gradient(gradient, y, out, True)
