@@ -184,7 +184,7 @@ def assume_aligned(builder: Builder, tensor: object, nbytes: object) -> Tensor:
         AssertionError: from the launch, where it does not hold.
 
     Example:
-        ``row = weft.assume_aligned(a[i], 16); x, y, z, w = weft.load_vector(row, 4 * j, 4)``
+        ``row = weft.assume_aligned(rows[tid], 16); x, y, z, w = weft.load_vector(row, 0, 4)``
     """
     if not isinstance(tensor, Tensor) or tensor.type.is_pointer:
         raise TypeMismatchError(
