@@ -45,17 +45,29 @@ bool is_called_as_made(PyTypeObject* type) {
   return WEFT_LIKELY(same && g_called.version != 0) || confirm_class(type);
 }
 
-// Arguments in the order of the parameters, each one reference.
+// Arguments in the order of the parameters: borrowed from the call, and defaults, which this owns.
 class Bound {
  public:
-  ~Bound() {
-    for (PyObject* item : items_) drop(item);
+  explicit Bound(Py_ssize_t count) {
+    for (Py_ssize_t index = 0; index < count; ++index) items_[index] = nullptr;
   }
+  ~Bound() {
+    for (Py_ssize_t index = 0; index < owned_count_; ++index) drop(owned_[index]);
+  }
+  Bound(const Bound&) = delete;
+  Bound& operator=(const Bound&) = delete;
   PyObject*& operator[](Py_ssize_t index) { return items_[index]; }
+  // Takes over a reference.
+  void own(Py_ssize_t index, PyObject* object) {
+    items_[index] = object;
+    if (object != nullptr) owned_[owned_count_++] = object;
+  }
   PyObject* const* data() const { return items_; }
 
  private:
-  PyObject* items_[kMostParameters] = {};
+  PyObject* items_[kMostParameters];
+  PyObject* owned_[kMostParameters];
+  Py_ssize_t owned_count_ = 0;
 };
 
 // The parameter that a keyword names; -1 if there is none, or it is given otherwise.
@@ -89,16 +101,16 @@ PyObject* default_of(const CallTable* table, const PyFunctionObject* function, P
 bool bind(const CallTable* table, PyObject* const* arguments, Py_ssize_t positional, PyObject* keywords,
           Bound& bound) {
   if (positional > table->positional) return false;
-  for (Py_ssize_t index = 0; index < positional; ++index) bound[index] = Py_NewRef(arguments[index]);
+  for (Py_ssize_t index = 0; index < positional; ++index) bound[index] = arguments[index];
   const Py_ssize_t named = keywords == nullptr ? 0 : PyTuple_GET_SIZE(keywords);
   for (Py_ssize_t key = 0; key < named; ++key) {
     const Py_ssize_t index = index_of_keyword(table, PyTuple_GET_ITEM(keywords, key));
     if (index < 0 || bound[index] != nullptr) return false;
-    bound[index] = Py_NewRef(arguments[positional + key]);
+    bound[index] = arguments[positional + key];
   }
   const auto* function = reinterpret_cast<PyFunctionObject*>(table->function);
   for (Py_ssize_t index = positional; index < table->count; ++index) {
-    if (bound[index] == nullptr) bound[index] = default_of(table, function, index);
+    if (bound[index] == nullptr) bound.own(index, default_of(table, function, index));
     if (bound[index] == nullptr) return false;
   }
   return true;
@@ -596,7 +608,7 @@ bool call_known(StagedFunction* staged, PyObject* const* arguments, Py_ssize_t p
   if (WEFT_LIKELY(!is_named && positional == table->count && positional == table->positional)) {
     return call_bound(table, arguments, result);
   }
-  Bound bound;
+  Bound bound(table->count);
   return bind(table, arguments, positional, keywords, bound) && call_bound(table, bound.data(), result);
 }
 
