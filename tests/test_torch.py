@@ -286,3 +286,41 @@ def test_direct_calls_stand_beside_the_graph_and_warn_of_nothing():
 def test_a_direct_call_in_a_full_graph_names_the_remedy():
     with pytest.raises(torch._dynamo.exc.Unsupported, match=r"with weft\.torch\.custom_op"):
         whole(beside)(torch.arange(4.0), torch.zeros(4))
+
+
+def test_tensors_that_torch_traces_are_refused_by_known_calls_too():
+    """A known call runs no Python, where the first one did."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    @weft.jit
+    def length(a: weft.Tensor, b: weft.i32 = 1):
+        return a.shape[0] * b
+
+    @weft.kernel
+    def clear(a: weft.Tensor):
+        a[weft.thread_idx.x] = 0.0
+
+    def words():
+        a, found = torch.ones(2, 4), []
+        for call in (
+            lambda: torch.vmap(length)(a),
+            lambda: torch.func.grad(lambda a: (length(a, b=2), a.sum())[1])(a),
+            lambda: length(FakeTensorMode().from_tensor(a)),
+            lambda: length(torch.empty(4, device="meta")),
+            lambda: torch.vmap(clear[1, 4])(a),
+            lambda: torch.func.functionalize(length)(a),
+        ):
+            with pytest.raises((TypeError, ValueError)) as caught:
+                call()
+            found.append((type(caught.value), str(caught.value)))
+        return found
+
+    first = words()
+    for _ in range(2):
+        assert length(torch.ones(3)) == 3 and length(torch.ones(2, 4), b=2) == 4
+        clear[1, 4](torch.ones(4))
+    assert words() == first
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        traced = torch.jit.trace(lambda a: a * length(a), torch.ones(3), check_trace=False)
+    assert traced(torch.ones(3)).tolist() == [3, 3, 3]

@@ -154,6 +154,31 @@ def test_a_stream_argument_is_torchs_an_address_or_none():
     assert bool((a == 3).all())
 
 
+def test_known_direct_calls_are_on_the_stream_of_each_call():
+    """Of a host function and a kernel, the same way as the first ones: after a slow kernel of their stream."""
+    torch = pytest.importorskip("torch", reason="needs torch")
+    a, b = torch.zeros(1 << 20, device="cuda"), torch.zeros(1 << 20, device="cuda")
+    grid = weft.ceil_div(a.numel(), 128)
+    stream = torch.cuda.Stream()
+    calls = (
+        lambda: add_one(a, b),
+        lambda: add_one_kernel[grid, 128](a, b),
+        lambda: add_one_kernel[grid, 128, stream](a, b),
+        lambda: add_one_kernel[grid, 128](a, b, stream=stream),
+        lambda: add_one(a, b, stream=stream),
+    )
+    torch.cuda.synchronize()
+    for call in calls:
+        for number in range(1, 4):
+            with torch.cuda.stream(stream):
+                torch.cuda._sleep(10_000_000)
+                a.fill_(number)
+                call()
+                found = b.clone()
+            stream.synchronize()
+            assert (found == number + 1).all()
+
+
 def test_a_host_tensor_is_refused_by_a_cuda_function():
     torch = pytest.importorskip("torch", reason="needs torch")
     a = torch.zeros(8, device="cuda")
