@@ -206,7 +206,7 @@ def code_figures() -> Iterator[Figure]:
 
 
 def product_registers() -> Iterator[Figure]:
-    """Registers that the profiler adds to the pipelined product, whose own are many enough to count.
+    """Registers that the profiler adds to the pipelined GEMM, whose own are many enough to count.
 
     Below 32 a multiprocessor has registers for all the threads that it can hold, and ptxas spends them freely; a
     small loop says little.
@@ -220,7 +220,7 @@ def product_registers() -> Iterator[Figure]:
     }
     peer = float(needed[PRODUCT_MODES[-1]] - needed[None])
     for mode in PRODUCT_MODES:
-        name = f"profiler_cost/registers, pipelined product/{mode.name}"
+        name = f"profiler_cost/registers, pipelined GEMM/{mode.name}"
         yield Figure(name, float(needed[mode] - needed[None]), "regs", PEER, peer)
 
 

@@ -240,7 +240,7 @@ def cycle_figures(blocks: int, case: str, repeats: int) -> Iterator[Figure]:
 
 
 def inflation_figures(repeats: int) -> Iterator[Figure]:
-    """How many times as long the pipelined product takes with markers, by the median of its runs."""
+    """How many times as long the pipelined GEMM takes with markers, by the median of its runs."""
     random = np.random.default_rng(0)
     a, b = (_on_device(random.standard_normal((SIZE, SIZE), dtype=np.float32)) for _ in range(2))
     c = _on_device(np.zeros((SIZE, SIZE), np.float32))
@@ -264,7 +264,7 @@ def inflation_figures(repeats: int) -> Iterator[Figure]:
             check(mode, records, tiles * per_block)
         candidates["" if mode is None else mode.name] = measure
     found = medians(interleave(candidates, repeats))
-    yield Figure("profiler_cost/gpu/pipelined product", 1e3 * found[""], "ms", note="unmarked")
+    yield Figure("profiler_cost/gpu/pipelined GEMM", 1e3 * found[""], "ms", note="unmarked")
     for mode in MODES:
         ratio, peer = found[mode.name] / found[""], found[PEER.name] / found[""]
         yield Figure(f"profiler_cost/gpu/inflation/{mode.name}", ratio, "x", PEER.name, peer)

@@ -34,7 +34,7 @@ GPU = {
     "a full GPU": ("cycles, a full GPU", 1),
     "inflation": ("inflation of the GEMM", 3),
 }
-PRODUCT = "registers, pipelined product"
+PRODUCT = "registers, pipelined GEMM"
 
 
 def section(record: dict[str, Any]) -> str:

@@ -50,6 +50,7 @@ def test_the_wrapper_is_the_last_pass():
     assert WRAPPER.__module__.startswith("weft.ffi_wrapper")
 
 
+@pytest.mark.joined
 @passes
 def test_pass_is_a_function_of_passes_and_says_what_it_does(name):
     function = getattr(PASSES[name], "func", PASSES[name])
@@ -58,6 +59,7 @@ def test_pass_is_a_function_of_passes_and_says_what_it_does(name):
     assert inspect.cleandoc(function.__doc__ or "")
 
 
+@pytest.mark.joined
 @passes
 def test_pass_has_a_test_of_its_text(name):
     path = ROOT / "tests" / "filecheck" / "passes" / f"{name}.mlir"

@@ -156,6 +156,7 @@ def test_the_fields_words_are_said(place: str):
     assert places == [], "\n".join(places)
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize(
     "line",
     [

@@ -26,6 +26,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path))
 
 
+@pytest.mark.slow
 def test_what_other_processes_compile_is_a_hit_here():
     before = weft.cache.stats().hits
     result = kernels.tuned(space=SPACE, workers=2).tune(**vectors(100))

@@ -13,7 +13,7 @@ UNMARKED = pytest.param(None, id="unmarked")
 
 
 @pytest.mark.parametrize("mode", [UNMARKED, *MODES])
-def test_the_pipelined_product_is_right_and_records_every_step(mode):
+def test_the_pipelined_gemm_is_right_and_records_every_step(mode):
     size, tiles = 64, 4
     random = np.random.default_rng(0)
     a, b = (random.standard_normal((size, size), dtype=np.float32) for _ in range(2))

@@ -153,6 +153,7 @@ def test_error_is_within_the_bound_for_extreme_floats(name: str, kind: str):
         assert worst_error(kind, got, exact) <= bound_of(name, kind)
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize(("name", "kind"), CASES)
 def test_special_values_are_those_of_c(name: str, kind: str):
     dtype, _, _ = TYPES[kind]

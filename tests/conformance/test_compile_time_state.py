@@ -212,6 +212,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("how", ["if out[0] > 100:", "for j in range(3):", "while out[0] > 100:"])
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_under_run_time_control_flow_is_refused(name, how):

@@ -268,6 +268,7 @@ def moving():
     return host
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("shape", [(40, 56), (32, 48), (20, 48), (40, 47), (19, 33)])
 @pytest.mark.parametrize("place", [(0, 0), (3, 8), (5, 1)])
 @pytest.mark.parametrize("dtype", [weft.bf16, weft.f32, weft.f64, weft.i8])

@@ -114,6 +114,7 @@ def masked(keys: weft.Tensor, lines: weft.Tensor, out: weft.Tensor):
     masked_kernel(keys, lines, out).launch(grid=1, block=keys.shape[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [1, 3, 40])
 def test_lanes_of_a_mask_follow_each_other_however_far_apart(keys: int):
     size = 77
@@ -146,6 +147,7 @@ def extremes(values: weft.Tensor, out: weft.Tensor, at: weft.Tensor):
     extremes_kernel(values, out, at).launch(grid=1, block=values.shape[0])
 
 
+@pytest.mark.slow
 def test_a_number_wins_over_nan_and_the_first_of_equal_ones():
     nan = float("nan")
     for values, largest, least in (

@@ -158,6 +158,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize(("right", "wrong", "message"), WRONG, ids=[row[1] for row in WRONG])
 def test_a_wrong_operation_is_refused(right, wrong, message):
     assert right in TEXT

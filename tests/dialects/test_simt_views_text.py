@@ -76,6 +76,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize(("before", "after", "words"), WRONG, ids=range(len(WRONG)))
 def test_what_is_wrong_is_refused(before, after, words):
     assert before in TEXT

@@ -148,6 +148,7 @@ def compiled() -> Any:
     return _made[0]
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_wrong_value_is_refused_in_words(entry: str):
     allowed = (TypeError, ValueError, KeyError, MemoryError, weft.WeftError, weft.CudaError)

@@ -91,6 +91,7 @@ def test_every_module_with_a_host_function_is_in_the_catalog():
     assert modules == {example.name for example in ALL_EXAMPLES}
 
 
+@pytest.mark.joined
 @every_example
 def test_arguments_are_the_same_each_time(example: Example):
     first, second = (example.make_arguments(example.test_size) for _ in range(2))

@@ -97,6 +97,7 @@ def test_a_cpp_program_loads_a_library():
     assert lines[1].endswith("expected 3 arguments, received 1")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("rustc") is None, reason="rustc is not installed, and pip has none"
 )

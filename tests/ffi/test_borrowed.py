@@ -66,6 +66,7 @@ def test_a_view_is_kept_by_nothing_at_any_depth(keeper, depth):
     gc.collect()
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("keeper", KEEPERS)
 def test_a_tensor_on_the_stack_of_c_plus_plus_is_kept_by_nothing(library, keeper, depth):

@@ -12,6 +12,7 @@ from docs.generate_reference import ffi_documentation, ffi_page
 from weft import ffi
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("name", ffi.__all__)
 def test_the_example_of_the_name_holds(name):
     names = {public: getattr(ffi, public) for public in ffi.__all__}

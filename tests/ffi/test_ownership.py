@@ -73,6 +73,7 @@ VALUES = {
 }
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("kind", VALUES)
 def test_every_reference_is_given_back(library, repeat, operation, kind):

@@ -76,6 +76,7 @@ MAKERS = {
 }
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize(
     ("kind", "maker"), sampled(itertools.product(UNREADABLE, MAKERS), 3, several=True)
 )
@@ -122,6 +123,7 @@ DTYPES = [
 ]
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_type_is_shared_both_ways(library, rung, name):
     dtype = getattr(torch, name)
@@ -251,6 +253,7 @@ def test_a_prepared_call_holds_torch_tensors_and_takes_others(compiled, rung):
     assert b.tolist() == [11.0, 21.0]
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_a_prepared_call_refuses_what_would_be_misread(compiled, rung, kind):
     make, message = UNREADABLE[kind]

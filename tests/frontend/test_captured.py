@@ -94,6 +94,7 @@ RECURSIVE.append(RECURSIVE)
 OBJECT = object()
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize(
     ("before", "after"),
     [

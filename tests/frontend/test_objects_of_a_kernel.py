@@ -221,6 +221,7 @@ def recorded(work: Callable[[Any], object], make: Callable[[Any], Any]) -> dict[
     return ops(kernel_text(kernel, WORDS, F32), "simt.mark", "simt.store")
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("make", [track, tirx])
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_profiler_reaches_a_helper_by_every_way_that_python_has(

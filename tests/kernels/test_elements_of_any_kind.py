@@ -175,6 +175,7 @@ def with_out():
     ]
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("name", with_out())
 def test_an_output_whose_elements_share_memory_is_refused(name):
     function, call = getattr(weft.kernels, name), CALLS[name]
@@ -222,6 +223,7 @@ UNREADABLE = [
 ]
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("name", sorted(CALLS))
 @pytest.mark.parametrize(
     ("value", "error", "text"), UNREADABLE, ids=["text", "bytes", "list", "rank"]

@@ -93,6 +93,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> Generator[list[JitFunction]]:
         function._specializations = None
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
 @pytest.mark.parametrize("name", CALLS)
 def test_every_function_takes_stand_ins(name, arch, requests):

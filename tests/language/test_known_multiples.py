@@ -57,6 +57,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("k", DIVISIBILITIES)
 def test_a_remainder_is_0_exactly_where_the_divisor_divides(number, k):
@@ -101,6 +102,7 @@ COMPARISONS = {
 }
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("condition", COMPARISONS)
 def test_comparisons_of_what_is_known_are_constants(condition):
     body = f"m = x.shape[1]\nx[0, 0] = weft.i32({condition})"
@@ -170,6 +172,7 @@ def early(m, n):
 """
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("path", PATHS)
 def test_paths_that_meet_keep_what_divides_all(path):
     code, divisor = PATHS[path]
@@ -179,6 +182,7 @@ def test_paths_that_meet_keep_what_divides_all(path):
         assert is_zero(text) is (divisor % d == 0), d
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("path", [name for name, (_, divisor) in PATHS.items() if divisor >= 4])
 def test_what_paths_keep_is_true(path):
     code, _ = PATHS[path]

@@ -38,6 +38,7 @@ def test_on_the_cpu():
     assert out.nonzero()[0].tolist() == expected("cpu")
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_on_each_architecture_one_branch_is_compiled(arch):
     made = weft.compile(answers, options=f"--gpu-arch {arch} --keep-ir")

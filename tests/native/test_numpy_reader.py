@@ -53,6 +53,7 @@ def matches(array, **plan) -> bool:
     )
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_number_type_keeps_its_dtype(rung, name):
     tensor = seen_tensor(np.zeros((2, 3), name))

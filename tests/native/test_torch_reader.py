@@ -57,6 +57,7 @@ def test_the_shim_is_the_rung_that_serves_this_torch():
         _native.set_reader_rungs(ALL)
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_number_type_keeps_its_dtype(rung, name):
     tensor = torch.zeros(2, 3, dtype=getattr(torch, name))

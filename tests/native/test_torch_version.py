@@ -96,6 +96,7 @@ def rung(request):
     _native.set_reader_rungs(63)
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("way", WAYS)
 def test_a_write_is_counted_and_a_read_is_not(way, rung):
     a, out = torch.arange(4.0), torch.zeros(4)
@@ -121,6 +122,7 @@ def test_a_stale_derivative_is_refused(way):
             y.sum().backward()
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("way", WAYS)
 def test_tensors_that_require_grad_are_not_written(way, rung):
     a, leaf = torch.ones(4), torch.zeros(4, requires_grad=True)

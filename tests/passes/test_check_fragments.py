@@ -120,6 +120,7 @@ def kernel_of(way, use, start=lambda: weft.wgmma.accumulator((64, 64))):
     return kernel
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("way", [never, no_iteration, waited, both_paths])
 @pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_sums_that_no_path_has_begun_are_refused_at_every_use(way, use):

@@ -166,6 +166,7 @@ def test_slices_of_a_track_always_nest(seed):
     assert int((timeline.events["type"] == 1).sum()) == len(find_spans(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 4])
 def test_perfetto_counts_and_sums_what_the_records_say(seed):
     recordings = [recording(seed), recording(seed + 100, kinds=(0, 1))]

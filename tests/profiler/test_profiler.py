@@ -451,6 +451,7 @@ def test_a_disabled_profiler_leaves_nothing():
     assert compiled(body) == compiled(bare)
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize(
     ("line", "code", "text"),
     [

@@ -167,6 +167,7 @@ def test_a_forked_child_has_a_pool_of_its_own(compiled, threads):
     compiled(a, b)
 
 
+@pytest.mark.slow
 def test_fork_while_another_thread_is_launching(compiled, threads):
     threads(2)
     stop = threading.Event()
@@ -248,6 +249,7 @@ def test_a_process_on_one_cpu_shares_nothing():
     assert ran.stdout.strip() == "1 (0, 0)", ran.stderr
 
 
+@pytest.mark.slow
 def test_fork_before_the_first_launch():
     program = (
         "a = np.ones(1_000_000, np.float32); b = np.zeros_like(a)\n"

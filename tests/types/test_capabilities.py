@@ -42,6 +42,7 @@ def test_a_feature_is_of_the_architectures_that_have_it(feature):
     )
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("name", CURRENT)
 def test_shared_memory_of_a_block(name):
     found = capabilities(name)

@@ -63,6 +63,7 @@ def test_every_dtype_is_complete():
         assert re.search(rf"`[^`]*\b{dtype.name}\b[^`]*`", pages), dtype
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_dlpack_and_the_extension_agree(dtype):
     triple = (dtype.dlpack_code, dtype.bits, 1)
@@ -98,6 +99,7 @@ def test_numpy_and_ml_dtypes_agree(dtype):
     assert (found.dtype_code, found.dtype_bits, found.dtype_lanes) == (*dtype.info[2:0:-1], 1)
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("dtype", [d for d in ALL if d.info.torch], ids=str)
 def test_torch_agrees(dtype):
     torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
@@ -113,6 +115,7 @@ def test_the_header_of_the_extension_is_generated():
     assert generator["TARGET"].read_text() == generator["text"](), "make native"
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_mlir_and_llvm_have_the_type(dtype):
     context = Context()
@@ -132,6 +135,7 @@ def test_tensor_maps_have_every_whole_type():
     assert len({number for number, _ in ELEMENTS.values()}) == 13
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_other_languages_names_lead_to_the_type(dtype):
     assert {meant(alias, [dtype.name]) for alias in dtype.info.aliases} <= {dtype.name}

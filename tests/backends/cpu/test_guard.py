@@ -127,6 +127,7 @@ UNIFORM = """%p = arith.cmpi slt, %m, %n : i32
   %c = arith.andi %p, %q : i1"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("conditions", "model"),
     [

@@ -102,6 +102,7 @@ def run(path, *arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "count"), sampled(itertools.product(["loop", "waits"], [3, 12]), 3, several=True)
 )

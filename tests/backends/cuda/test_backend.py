@@ -127,6 +127,7 @@ def test_no_kernel_needs_no_assembler():
     assert "assembling" not in artifacts.stages
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_ptx_of_every_architecture_names_it(architecture: str):
     machine = cuda_machine(architecture)

@@ -119,6 +119,7 @@ def test_bitwise_ones_are_one_instruction_on_the_word(kind: str, element: str):
     assert f"ATOMS.{kind.upper()}" in sass
 
 
+@pytest.mark.joined
 @pytest.mark.parametrize("kind", ["and", "add", "umax", "exchange", "cas"])
 @pytest.mark.parametrize("element", ["i8", "i16"])
 @pytest.mark.parametrize("order", MEMORY_ORDERS)
