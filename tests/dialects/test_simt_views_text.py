@@ -56,7 +56,11 @@ WRONG = [
     ("%p sizes(%i : i32)", "%p", "0 sizes for"),
     (f"-> {WORDS}", f"-> {WORDS.replace('i32, [', 'i1, [')}", "is not a number of two bits"),
     (f"-> {WORDS}", f"-> {WORDS.replace('global', 'shared')}", "one address space"),
-    (f"-> {WORDS}", f"-> {WORDS.replace('contiguous', 'inner')}", "are not contiguous or inner"),
+    (
+        f"-> {WORDS}",
+        f"-> {WORDS.replace('contiguous', 'inner')}",
+        "are not contiguous, inner or swizzled",
+    ),
     (f"-> {WORDS}", f"-> {WORDS.replace('[?, 1]', '[4, 1]')}", "in more than the last"),
     ("keeps [1]", "keeps [2]", "of !simt.tensor"),
     ("keeps [1]", "keeps [0, 1]", "2 dimensions and 1 steps"),
