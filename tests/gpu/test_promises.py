@@ -94,6 +94,23 @@ def test_a_calls_memory_is_accessed_as_it_is_aligned(order):
 
 
 @weft.kernel
+def row_sums_kernel(a: weft.Tensor, out: weft.Tensor):
+    row = weft.assume_aligned(a[weft.thread_idx.x], 16)
+    out[weft.thread_idx.x] = sum(weft.load_vector(row, 0, 4))
+
+
+def test_rows_are_loaded_by_vectors_as_they_are_assumed_to_be_aligned():
+    torch = pytest.importorskip("torch", reason="needs torch")
+    whole = torch.arange(32.0 * 12, device="cuda").reshape(32, 12)
+    out = torch.zeros(32, device="cuda")
+    row_sums_kernel[1, 32](whole[:, 4:], out)
+    assert torch.equal(out, whole[:, 4:8].sum(1))
+    single = whole.as_strided((1, 4), (3, 1), 8)  # the stride of one row is of no matter
+    row_sums_kernel[1, 1](single, out)
+    assert out[0] == single.sum()
+
+
+@weft.kernel
 def rows_kernel(a: weft.Tensor, n: weft.i32):
     weft.assume(n % 4 == 0)
     a[weft.thread_idx.x] = n % 4 + weft.f32(n // 4)
