@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.errors import NameResolutionError, TypeMismatchError
-from weft.frontend.structure import contains_staged
+from weft.frontend.structure import contains_staged, staged_attribute
 from weft.language import NAMESPACES, LanguageName, hint_for, resolve
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ class Scope:
             )
         if self.parent is not None:
             value = self.parent.lookup_from_nested(name)
-            if self.is_foreign and contains_staged(value):
+            if self.is_foreign and (contains_staged(value) or staged_attribute(value)):
                 raise TypeMismatchError(
                     "CAPTURED_STAGED",
                     f"'{name}' is a run-time value of the host function, which a kernel cannot see",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import itertools
 from collections import deque
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.arguments.records import is_dataclass, make
@@ -120,6 +121,29 @@ def contains_staged(value: object) -> bool:
     found = children(value)
     items = passed_on(value) if found is None else found[1]
     return isinstance(value, Deferred) or any(contains_staged(item) for item in items)
+
+
+def staged_attribute(value: object, depth: int = 4) -> str | None:
+    """The path of an attribute known only at run time, such as `.x` or `.origin.x`; None for an object without one.
+
+    Args:
+        value: an object.
+        depth: how many objects in each other are looked into.
+    """
+    own: object = getattr(value, "__dict__", None)
+    if (
+        not isinstance(own, dict)
+        or not depth
+        or isinstance(value, type | ModuleType | FunctionType)
+    ):
+        return None
+    for name, item in cast("dict[str, Any]", own).items():
+        if contains_staged(item):
+            return f".{name}"
+        inner = staged_attribute(item, depth - 1)
+        if inner is not None:
+            return f".{name}{inner}"
+    return None
 
 
 def passed_on(value: Any) -> Iterable[Any]:

@@ -10,7 +10,8 @@ import ast
 import re
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from xdsl.dialects.builtin import (
     IntegerAttr,
@@ -22,6 +23,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Region
 
 from weft._native import constant_key
+from weft.arguments.records import is_dataclass
 from weft.arguments.scalar import numpy_scalar_dtype
 from weft.dialects.builder import Builder, constant_integer, name_value
 from weft.dialects.flow import walk
@@ -35,12 +37,12 @@ from weft.dialects.simt.memory import DynamicSharedOp
 from weft.dialects.simt.threads import GridBarrierOp
 from weft.dialects.simt.types import array_bytes
 from weft.errors import CompileError, TypeMismatchError, WeftError
-from weft.frontend.context import Context, Frame
+from weft.frontend.context import BoundMethod, Context, Frame
 from weft.frontend.events import tell_call
 from weft.frontend.functions.inlining import bind_arguments
 from weft.frontend.functions.launch_arguments import TypedConstant, checked_argument
 from weft.frontend.statements.statement import Statements
-from weft.frontend.structure import flatten, rebuild
+from weft.frontend.structure import flatten, rebuild, staged_attribute
 from weft.frontend.syntax import ARRAY_HINT
 from weft.language.control import StaticValue
 from weft.language.numbers.convert import constant, floats_beside
@@ -400,8 +402,20 @@ def _arguments(
                     f"kernel '{source.name}' cannot take {describe(leaf)} as '{path}'",
                     hint=ARRAY_HINT
                     if hasattr(leaf, "__dlpack__")
+                    else "pass its fields, or write @dataclass(frozen=True): a kernel cannot change the caller's object"
+                    if is_dataclass(cast("type[Any]", type(leaf)), frozen=False)
                     else "pass tensors, numbers, tuples of these, or hashable compile-time values",
                 ) from None
+            is_method = isinstance(leaf, BoundMethod | MethodType)
+            owner = getattr(leaf, "owner", getattr(leaf, "__self__", None)) if is_method else leaf
+            staged = staged_attribute(owner)
+            if staged is not None:
+                raise TypeMismatchError(
+                    "KERNEL_ARGUMENT",
+                    f"kernel '{source.name}' cannot take an object of class {type(owner).__qualname__} as "
+                    f"'{path}': its attribute '{staged[1:]}' is known only at run time",
+                    hint="pass the attribute, or hold it in a named tuple or a frozen dataclass",
+                )
         made = _Argument(path, leaf)
         if isinstance(leaf, Tensor):
             made.multiples = known_multiples(builder, leaf.ssa)
