@@ -16,6 +16,7 @@ BENCHMARKS = (
     "codegen_quality",
     "cold_start",
     "call_overhead",
+    "operator_overhead",
     "cpu_kernels",
     "cpu_math",
     "memory",

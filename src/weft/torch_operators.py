@@ -70,6 +70,9 @@ class Declaration(NamedTuple):
         rows: tensors that have the same leading dims, any number of them, as the results do, and how many dims follow
             at least.
         flops: the operations, from the results and the arguments; None: not counted.
+        saves: the parameters whose elements the backward reads, ``"result"`` among them, or a function that makes them
+            of whether each argument requires a gradient, and the arguments; None: all. Of other tensors the
+            backward gets `Unsaved`.
     """
 
     name: str
@@ -82,11 +85,41 @@ class Declaration(NamedTuple):
     autocast: Mapping[str, str] = MappingProxyType({})
     rows: Mapping[str, int] = MappingProxyType({})
     flops: Callable[..., int] | None = None
+    saves: frozenset[str] | Callable[..., frozenset[str]] | None = None
 
     def filled(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """All arguments: torch leaves those away that are as by default."""
         rest = self.parameters[len(arguments) :]
         return (*arguments, *[default for _, default in rest])
+
+
+class Unsaved:
+    """A tensor whose elements a backward does not read, so that torch need not keep them.
+
+    Attributes:
+        dtype, shape: the tensor's.
+        requires_grad: whether its gradient is asked for.
+    """
+
+    __slots__ = ("_strides", "dtype", "requires_grad", "shape")
+
+    def __init__(self, tensor: Any, requires_grad: bool) -> None:
+        self.dtype, self.shape, self._strides = tensor.dtype, tensor.shape, tensor.stride()
+        self.requires_grad = requires_grad
+
+    def stride(self) -> tuple[int, ...]:
+        """The tensor's."""
+        return self._strides
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return self.dtype.itemsize
 
 
 _NODES: Final[dict[str, Any]] = {}
@@ -195,6 +228,37 @@ def _differentiated(
     return call
 
 
+def recorder(declared: Declaration) -> Callable[..., Any]:
+    """A node of autograd around a plain call: what torch records where nothing else asks for a call.
+
+    Its operator would pass the dispatcher twice, and a derivative that every transformation of `torch.func` takes.
+    """
+    torch: Any = sys.modules["torch"]
+    run, keeps, count = declared.run, declared.keeps, len(declared.parameters)
+
+    def forward(ctx: Any, *arguments: Any) -> Any:
+        found: Any = run(*arguments)
+        outputs = _tupled(found)
+        _save(torch, ctx, declared, outputs, arguments, ctx.needs_input_grad)
+        if len(outputs) > 1:
+            own: list[int] = ctx.own
+            ctx.mark_non_differentiable(*[v for k, v in enumerate(outputs) if k not in own])
+            ctx.set_materialize_grads(not keeps)
+        elif not ctx.own:
+            ctx.mark_non_differentiable(found)
+        return found
+
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        own = gradients if len(gradients) == 1 else [gradients[place] for place in ctx.own]
+        if own[0] is None:
+            return (None,) * count
+        output, inputs = _saved(ctx)
+        return _derived(declared, own, output, inputs)
+
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return cast("Any", type(f"weft_{declared.name}", (torch.autograd.Function,), methods)).apply
+
+
 def transformed(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Calls an operator under `torch.func`: a node with a rule for each transformation."""
     declared, node = _NODES[name]
@@ -246,7 +310,10 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
         if derive is None and is_graded and is_first and len(whole) < len(outputs):
             raise no_derivative(name)
         ctx.mark_non_differentiable(*(outputs[1:] if declared.keeps else whole))
-        _save(torch, ctx, outputs, arguments)
+        tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
+        ctx.save_for_forward(*outputs, *tensors)
+        _save(torch, ctx, declared, outputs, arguments, ctx.needs_input_grad[1:])
+        ctx.arguments = [None if isinstance(one, torch.Tensor) else (one,) for one in arguments]
         ctx.is_inner = state is not None
 
     def without_tangents(value: Any) -> Any:
@@ -258,41 +325,69 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
 
     def backward(ctx: Any, *gradients: Any) -> Any:
         output, inputs = _saved(ctx)
-        found = _derived(declared, gradients, output, inputs)
-        return None, *found
+        own = [gradients[place] for place in ctx.own]
+        return None, *_derived(declared, own, output, inputs)
 
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
         if ctx.is_inner and level._functorch.peek_interpreter_stack() is not None:
             raise TypeError(
                 f"torch.ops.weft.{name} has no rule for torch.func.jvp; call weft.kernels.{name}"
             )
-        output, inputs = _saved(ctx)
+        everything = iter(ctx.saved_tensors)
+        results = [next(everything) for _ in range(ctx.outputs)]
+        arguments: list[Any] = ctx.arguments
+        inputs = [next(everything) if one is None else one[0] for one in arguments]
+        output: Any = tuple(results) if len(results) > 1 else results[0]
         output, *inputs = (without_tangents(one) for one in (output, *inputs))
         outputs = _tupled(output)
         found = iter(_pushed(torch, declared, tangents, output, inputs))
-        own = outputs[:1] if declared.keeps else [one for one in outputs if _is_continuous(one)]
-        pushed = [next(found) if any(one is o for o in own) else None for one in outputs]
+        own = _own(declared, outputs)
+        pushed = [next(found) if place in own else None for place in range(len(outputs))]
         return pushed[0] if len(pushed) == 1 else tuple(pushed)
 
     methods: tuple[Any, ...] = forward, setup_context, backward, jvp
     return {method.__name__: staticmethod(method) for method in methods}
 
 
-def _save(torch: Any, ctx: Any, outputs: tuple[Any, ...], arguments: Sequence[Any]) -> None:
-    """Keeps in a node the values that its derivatives take."""
-    tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
-    ctx.save_for_backward(*outputs, *tensors)
-    ctx.save_for_forward(*outputs, *tensors)
-    ctx.is_tensor, ctx.outputs = [isinstance(one, torch.Tensor) for one in arguments], len(outputs)
-    ctx.others = [one for one in arguments if not isinstance(one, torch.Tensor)]
+def _save(
+    torch: Any,
+    ctx: Any,
+    declared: Declaration,
+    outputs: tuple[Any, ...],
+    arguments: Sequence[Any],
+    needed: Sequence[bool],
+) -> None:
+    """Keeps in a node the elements that its backward reads."""
+    names = declared.saves
+    if callable(names):
+        names = names(needed, *arguments)
+    is_read = names is None or "result" in names
+    tensors = list(outputs) if is_read else []
+    inputs: list[Any] = []
+    for (name, _), is_needed, one in zip(declared.parameters, needed, arguments, strict=True):
+        if not isinstance(one, torch.Tensor):
+            inputs.append(one)
+        elif names is None or name in names:
+            tensors.append(one)
+            inputs.append(_SAVED)
+        else:
+            inputs.append(Unsaved(one, is_needed))
+    ctx.save_for_backward(*tensors)
+    ctx.inputs, ctx.outputs, ctx.reads_result = inputs, len(outputs), is_read
+    ctx.own = _own(declared, outputs)
+
+
+_SAVED: Final = object()
 
 
 def _saved(ctx: Any) -> tuple[Any, list[Any]]:
-    """The results of a node and its arguments."""
-    everything, count = ctx.saved_tensors, ctx.outputs
-    kept, others = iter(everything[count:]), iter(ctx.others)
-    inputs = [next(kept if is_one else others) for is_one in ctx.is_tensor]
-    return everything[:count] if count > 1 else everything[0], inputs
+    """The results of a node, or None, and its arguments."""
+    tensors = iter(ctx.saved_tensors)
+    output: Any = None
+    if ctx.reads_result:
+        count = ctx.outputs
+        output = tuple([next(tensors) for _ in range(count)]) if count > 1 else next(tensors)
+    return output, [next(tensors) if one is _SAVED else one for one in ctx.inputs]
 
 
 def differentiate(operator: Any, declared: Declaration) -> None:
@@ -307,30 +402,33 @@ def differentiate(operator: Any, declared: Declaration) -> None:
     ) -> None:
         outputs = _tupled(output)
         ctx.mark_non_differentiable(*[one for one in outputs if not _is_continuous(one)])
-        _save(torch, ctx, outputs, [*inputs, *(keyword_only_inputs or {}).values()])
+        arguments = [*inputs, *(keyword_only_inputs or {}).values()]
+        _save(torch, ctx, declared, outputs, arguments, [True] * len(arguments))
         ctx.by_position = len(inputs)
 
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
         output, inputs = _saved(ctx)
-        return _derived(declared, gradients, output, inputs)[: ctx.by_position]
+        own = [gradients[place] for place in ctx.own]
+        return _derived(declared, own, output, inputs)[: ctx.by_position]
 
     operator.register_autograd(backward, setup_context=setup_context)
 
 
 def _derived(
-    declared: Declaration, gradients: tuple[Any, ...], output: Any, inputs: list[Any]
+    declared: Declaration, gradients: Sequence[Any], output: Any, inputs: list[Any]
 ) -> tuple[Any, ...]:
-    """The gradients of all arguments, from those of all results."""
+    """The gradients of all arguments, from those of the results that have one."""
     if declared.backward is None:
         raise no_derivative(declared.name)
-    outputs = _tupled(output)
-    own = [
-        gradient for gradient, one in zip(gradients, outputs, strict=True) if _is_continuous(one)
-    ]
-    if declared.keeps:
-        own = own[:1]
-    gradient = own[0] if len(own) == 1 else tuple(own)
+    gradient = gradients[0] if len(gradients) == 1 else tuple(gradients)
     return _tupled(declared.backward(gradient, output, *inputs))
+
+
+def _own(declared: Declaration, outputs: Sequence[Any]) -> list[int]:
+    """The places of the results that have gradients."""
+    if declared.keeps:
+        return [0]
+    return [place for place, one in enumerate(outputs) if _is_continuous(one)]
 
 
 def _pushed(
@@ -340,16 +438,14 @@ def _pushed(
     if declared.backward is None:
         raise no_derivative(declared.name)
     outputs = _tupled(output)
-    own = outputs[:1] if declared.keeps else tuple(filter(_is_continuous, outputs))
+    own = [outputs[place] for place in _own(declared, outputs)]
     moved = [place for place, tangent in enumerate(tangents) if tangent is not None]
 
     def pulled(gradients: tuple[Any, ...], *values: Any) -> tuple[Any, ...]:
-        given = iter(gradients)
-        every = tuple(next(given) if any(one is o for o in own) else None for one in outputs)
         arguments = list(inputs)
         for place, value in zip(moved, values, strict=False):
             arguments[place] = value
-        found = _derived(declared, every, output, arguments)
+        found = _derived(declared, gradients, output, arguments)
         missing.extend(place for place in moved if found[place] is None)
         derived = tuple(found[place] for place in moved if found[place] is not None)
         return derived or gradients

@@ -327,7 +327,7 @@ def _parts(length: int, size: int, most: int) -> int:
     return parts if parts < most else most if most > 1 else 1
 
 
-@differentiable(_like_sum, _sum_backward, autocast=WIDE_ON_GPUS)
+@differentiable(_like_sum, _sum_backward, autocast=WIDE_ON_GPUS, saves=frozenset())
 @cached_dispatch
 def sum(x: Array, axis: int | None = None, out: Array = None) -> Array:
     """The sum of all elements, or along a dimension.

@@ -296,7 +296,9 @@ def _block_shape(columns: int, item_bytes: int) -> tuple[int, int]:
     return min(threads_for(columns, items), _MOST_THREADS), items
 
 
-@differentiable(_like_totals, _cumsum_backward, autocast=WIDE_ON_GPUS, rows={"x": 1})
+@differentiable(
+    _like_totals, _cumsum_backward, autocast=WIDE_ON_GPUS, rows={"x": 1}, saves=frozenset()
+)
 @cached_dispatch
 def cumsum(x: Array, out: Array = None) -> Array:
     """The cumulative sums of each row: out[…, i] = x[…, 0] + … + x[…, i].

@@ -373,7 +373,7 @@ def row_copy_config(accesses: int, width: int) -> RowCopyConfig:
     return RowCopyConfig(lanes, several, width)
 
 
-@differentiable(like_first, _copy_backward, rows={"x": 1})
+@differentiable(like_first, _copy_backward, rows={"x": 1}, saves=frozenset())
 @cached_dispatch
 def copy(x: Array, out: Array = None) -> Array:
     """Copies an array to contiguous memory of its own, or to `out`.
@@ -401,7 +401,7 @@ def copy(x: Array, out: Array = None) -> Array:
     return _permute(x, out, tuple(range(len(source.shape))))
 
 
-@differentiable(_like_transposed, _transpose_backward, run=_transpose_list)
+@differentiable(_like_transposed, _transpose_backward, run=_transpose_list, saves=frozenset())
 @cached_dispatch
 def transpose(x: Array, axes: Sequence[int] | None = None, out: Array = None) -> Array:
     """Copies an array with its dimensions permuted: ``out[j, i] = x[i, j]``.

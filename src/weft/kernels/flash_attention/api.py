@@ -108,7 +108,26 @@ def _flops(out: Array, q: Array, k: Array, v: Array, *options: Any) -> int:
     return _matmul_flops(out, k, *options[2:4])
 
 
-@differentiable(_like, _backward, kept=("lse", _new_lse), autocast=NARROW, flops=_flops)
+@cached_dispatch
+def _attention_and_lse(
+    q: Array,
+    k: Array,
+    v: Array,
+    causal: bool = False,
+    scale: float | None = None,
+    cu_seqlens_q: Array = None,
+    cu_seqlens_k: Array = None,
+    max_seqlen_q: int | None = None,
+) -> Any:
+    """`attention` and a new array of its `lse`."""
+    lse = _new_lse(q)
+    call = _attention_call(
+        q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, None, lse
+    )
+    return call._replace(result=(call.result, lse)) if isinstance(call, Call) else (call, lse)
+
+
+@differentiable(_like, _backward, kept=("lse", _attention_and_lse), autocast=NARROW, flops=_flops)
 @cached_dispatch
 def attention(
     q: Array,
@@ -158,6 +177,24 @@ def attention(
         >>> weft.kernels.attention(q, q, v, causal=True)[0, :, 0].tolist()
         [[1.0, 3.0], [2.0, 4.0]]
     """
+    return _attention_call(
+        q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, out, lse
+    )
+
+
+def _attention_call(
+    q: Array,
+    k: Array,
+    v: Array,
+    causal: bool,
+    scale: float | None,
+    cu_seqlens_q: Array,
+    cu_seqlens_k: Array,
+    max_seqlen_q: int | None,
+    out: Array,
+    lse: Array,
+) -> Any:
+    """The call that computes `attention`, or an empty result."""
     problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k)
     if max_seqlen_q is None:
         most = problem.q.shape[-3]
@@ -375,7 +412,7 @@ def _backward_call(
     options = cu_seqlens_q, cu_seqlens_k, scale, causal
     if not _has_tensor_cores(q) or 0 in (q.size, k.size):
         arguments = *inputs, *grads, *options, fwd_simt.padded(hdim)
-        return Call(bwd_simt.attention_backward, arguments, grads)
+        return Call(bwd_simt.attention_backward, arguments, grads, unread=(out, lse))
     if out is None:
         out, lse = output_like(q), output(q, *_lse_like(q))
         forward = _forward(problem, out, lse, q.shape[-3])

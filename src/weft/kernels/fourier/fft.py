@@ -175,7 +175,7 @@ def _width(array: ArrayInfo) -> int:
     return min(array.width, 2)
 
 
-@differentiable(like_first, _fft_backward)
+@differentiable(like_first, _fft_backward, saves=frozenset())
 def fft(x: Array, inverse: bool = False, norm: str = "backward", out: Array = None) -> Array:
     """The discrete Fourier transform of each row of complex numbers: X[k] = Σ x[j] exp(−2πi jk / n).
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from functools import wraps
 from importlib import import_module
-from inspect import signature
+from inspect import Signature, signature
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -27,6 +27,7 @@ from weft.torch_operators import (
     is_transformed,
     make_operator,
     no_derivative,
+    recorder,
     schema_of,
     transformed,
     update_flop_counters,
@@ -86,7 +87,7 @@ def declare(
     parameters = [p for p in signature(own).parameters.values() if p.name not in written]
     made = Declaration(
         function.__name__,
-        own if kept is None else _with_kept(own, *kept),
+        own if kept is None else kept[1],
         tuple((p.name, p.default) for p in parameters),
         schema_of(list(map(_parameter, parameters)), count),
         like,
@@ -95,6 +96,7 @@ def declare(
         rules.get("autocast", {}),
         rules.get("rows", {}),
         rules.get("flops"),
+        rules.get("saves"),
     )
     _DECLARED[made.name] = made
     return made
@@ -130,18 +132,6 @@ def make_operators() -> bool:
 make_operators._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def _with_kept(
-    function: Callable[..., Any], name: str, make: Callable[..., Any]
-) -> Callable[..., tuple[Any, Any]]:
-    """A function that returns its result and another array that it wrote."""
-
-    def call(*arguments: Any) -> tuple[Array, Array]:
-        array = make(*arguments)
-        return function(*arguments, **{name: array}), array
-
-    return call
-
-
 def _parameter(parameter: Any) -> Parameter:
     """A parameter of the operator; without a known annotation it is a tensor."""
     kind = _TYPES.get(parameter.annotation, "Tensor")
@@ -166,10 +156,10 @@ def differentiable(
             gradient (of several floating-point results: a tuple of theirs), the result, or all, and the arguments;
             None: it has no derivative.
         accepted: makes the operator's arguments of a call's, or refuses them; None: they are the same.
-        kept: a parameter that is written to, which the operator returns besides the result, as `like` does, and what
-            makes an array for it from the other arguments; it has no gradient.
+        kept: a parameter that is written to, which the operator returns besides the result, as `like` does, and the
+            function of the other arguments that returns both, new; it has no gradient.
         result: makes a call's result of the operator's and the call's arguments; None: it is the same.
-        rules: `run`, the operator's function instead of this one, and `autocast`, `rows` and `flops`, as in
+        rules: `run`, the operator's function instead of this one, and `autocast`, `rows`, `flops` and `saves`, as in
             `weft.torch_operators.Declaration`.
     """
 
@@ -191,6 +181,11 @@ def differentiable(
         if backward is None and accepted is not None:
             plain = _without_derivative(name, plain)
         through = _with_plain_numbers(name, parameters, numbers, plain)
+        record = (
+            None
+            if backward is None
+            else _Recorded(operator, function, rules.get("run", function), written, accepted, end)
+        )
 
         @wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Array:
@@ -204,9 +199,13 @@ def differentiable(
                 return through(torch, arguments, dict(keywords))
             values = (*arguments, *keywords.values())
             reason = _concerns(torch, values)
-            is_left = reason is _WATCHED and _writes(keywords, arguments, written, most)
-            if reason and not is_left and not is_inside():
-                return through(torch, arguments, keywords)
+            if reason and not is_inside():
+                if reason is _TRACKED and record is not None:
+                    found = record(torch, arguments, keywords)
+                    if found is not None:
+                        return found
+                if reason is not _WATCHED or not _writes(keywords, arguments, written, most):
+                    return through(torch, arguments, keywords)
             try:
                 if jax is not None:
                     return with_jax(jax, function, arguments, keywords)
@@ -219,6 +218,73 @@ def differentiable(
         return call  # type: ignore[return-value]
 
     return decorate
+
+
+class _Recorded:
+    """Calls that torch only differentiates, without the operator: the function in a node of autograd."""
+
+    __slots__ = (
+        "_accepted",
+        "_declared",
+        "_defaults",
+        "_names",
+        "_node",
+        "_others",
+        "_result",
+        "_signature",
+    )
+
+    def __init__(
+        self,
+        declared: Declaration,
+        function: Callable[..., Any],
+        run: Callable[..., Any],
+        written: list[str],
+        accepted: Callable[..., tuple[Any, ...]] | None,
+        result: Callable[..., Any] | None,
+    ) -> None:
+        self._signature = signature(function)
+        parameters = signature(accepted or run).parameters
+        self._defaults = {k: p.default for k, p in parameters.items() if k not in written}
+        self._names = list(self._defaults)
+        own = signature(run).parameters
+        # Numbers and names: of other kinds they are the operator's to refuse or to convert.
+        names = [name for name, _ in declared.parameters]
+        self._others = [k for k, one in enumerate(names) if own[one].annotation in _TYPES]
+        self._declared, self._accepted, self._result = declared, accepted, result
+        self._node: Any = None
+
+    def __call__(self, torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """The result, or None where the operator has to say more."""
+        values: Any = list(arguments)
+        taken = 0
+        for name in self._names[len(arguments) :]:
+            value = keywords.get(name, _MISSING)
+            if value is _MISSING:
+                value = self._defaults[name]
+                if value is Signature.empty:
+                    break
+            else:
+                taken += 1
+            values.append(value)
+        if len(values) != len(self._names) or taken != len(keywords):
+            self._signature.bind(*arguments, **keywords)  # names what does not fit
+            return None
+        given = values
+        if self._accepted is not None:
+            values = self._accepted(*values)
+        for place in self._others:
+            if type(values[place]) not in _ORDINARY:
+                return None
+        if self._node is None:
+            self._node = recorder(self._declared)
+        try:
+            found = self._node(*values)
+        except (TypeError, ValueError):
+            if not _has_no_memory(torch, values):
+                raise
+            return None
+        return found if self._result is None else self._result(found, *given)
 
 
 def _with_plain_numbers(
@@ -311,7 +377,9 @@ def _first(found: Array, *_: object, **__: object) -> Array:
 
 
 _NUMBERS: Final = ("int", "int | None", "float", "float | None", "Number")
+_MISSING: Final = object()
 _WATCHED: Final = "watched"
+_TRACKED: Final = "gradient"
 _ORDINARY: Final = frozenset(
     (int, float, bool, str, tuple, list, type(None))
 )  # asked sooner than others
@@ -328,6 +396,7 @@ def _concerns(torch: Any, values: Arguments) -> str:
     """The reason why a call goes through the operator, or nothing.
 
     ``"watched"``: it only watches, or casts, which it does to no call that writes to a tensor of the user's.
+    ``"gradient"``: it only differentiates.
     """
     has_tensors = needs_gradient = False
     for value in values:
@@ -340,19 +409,19 @@ def _concerns(torch: Any, values: Arguments) -> str:
     if not has_tensors:
         return ""
     level = torch._C
-    if needs_gradient and level.is_grad_enabled():
-        return "gradient"
+    tracks = needs_gradient and level.is_grad_enabled()
     if level._dispatch_tls_local_include_set().raw_repr() & ~_plain_keys(torch):
         return "mode"
     if level._len_torch_function_stack():
         stack = torch.overrides._get_current_function_mode_stack()
         device_alone = all(type(mode).__name__ == "DeviceContext" for mode in stack)
-        return _WATCHED if device_alone else "mode"
+        return _WATCHED if device_alone and not tracks else "mode"
     forward_mode = sys.modules.get("torch.autograd.forward_ad")
     if forward_mode is not None and forward_mode._current_level >= 0:
         return "tangent"
-    is_watched = level._is_any_autocast_enabled() or torch.autograd._profiler_enabled()
-    return _WATCHED if is_watched else ""
+    if level._is_any_autocast_enabled() or torch.autograd._profiler_enabled():
+        return "mode" if tracks else _WATCHED
+    return _TRACKED if tracks else ""
 
 
 _KNOWN_KEYS: Final[list[int]] = []

@@ -56,12 +56,14 @@ class Call(NamedTuple):
         arguments: its arguments, in order: the user's arrays, results, views, constants, and tuples of them.
         result: an array or several, each of them among the arguments.
         views: all views among the arguments and their sources.
+        unread: the user's arrays that it does without.
     """
 
     function: JitFunction
     arguments: tuple[Any, ...]
     result: Any
     views: tuple[View, ...] = ()
+    unread: tuple[Any, ...] = ()
 
 
 def cached_dispatch(function: _F) -> _F:
@@ -196,7 +198,8 @@ def known_call(call: Call, values: Arguments) -> _Known | None:
     parts = _Parts((*values, *new), call.views)
     for one in taken:
         parts.add(one)
-    if any(_has_array(value) and not _is_among(value, parts.leaves) for value in values):
+    read = (*parts.leaves, *call.unread)
+    if any(_has_array(value) and not _is_among(value, read) for value in values):
         return None
     if any(_has_array(constant) for constant in parts.constants):
         return None

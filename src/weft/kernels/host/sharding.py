@@ -77,7 +77,8 @@ def _shardings(
         rows = {one: least for one, least in declared.rows.items() if one in tensors}
         free = {ranks[one] - least for one, least in rows.items()}
         if len(free) == 1:
-            for dim in range(free.pop() + (name in _ELEMENTWISE)):
+            is_packed = name == "silu_mul" and "up" not in tensors  # a row's halves belong together
+            for dim in range(free.pop() + (name in _ELEMENTWISE and not is_packed)):
                 yield [shard(dim)] * results, dict.fromkeys(rows, shard(dim))
     if name in _GEMMS and "offsets" not in tensors:
         last = max(ranks["a"], ranks["b"]) - 1

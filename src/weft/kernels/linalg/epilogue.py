@@ -139,8 +139,9 @@ class Residual(NamedTuple):
 
     @staticmethod
     def backward(gradient: Array, residual: Array, beta: float) -> Array:
-        """``beta · gradient``."""
-        return (beta * widest(gradient, residual)).to(residual.dtype)
+        """``beta · gradient``; for 1 the gradient itself."""
+        wide = widest(gradient, residual)
+        return (wide if beta == 1 else beta * wide).to(residual.dtype)
 
 
 class PointwiseGrad(NamedTuple):

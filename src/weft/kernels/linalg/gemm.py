@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.kernels.annotations import Arguments, Array, ElementType, Number
 from weft.kernels.host.arrays import describe, number, output, output_like
@@ -29,6 +29,9 @@ from weft.kernels.linalg.epilogue import (
 )
 from weft.kernels.linalg.operands import SCALE_BLOCK, Scales, operand
 from weft.kernels.linalg.problem import GemmProblem, gemm_problem, named_type, result_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def _call(problem: GemmProblem) -> Array:
@@ -82,31 +85,58 @@ def _wide_operand(tensor: Array) -> Array:
     return tensor.bfloat16() if tensor.itemsize == 1 else tensor
 
 
+def _saved(needed: Sequence[bool], a: Array, b: Array, *others: Any) -> frozenset[str]:
+    """The gradient of an operand reads the other; that of an activation reads all that it was computed from."""
+    activation = others[1] if len(others) > 1 else None
+    if activation is not None:
+        return frozenset({"a", "b", "bias"})
+    return frozenset(({"b"} if needed[0] else set()) | ({"a"} if needed[1] else set()))
+
+
 def _operand_gradients(
     gradient: Array, a: Array, b: Array, alpha: float = 1.0
 ) -> tuple[Array, Array]:
-    """The gradients of A and B in ``alpha · A · B``, of those that require one."""
+    """The gradients of A and B in ``alpha · A · B``, of those that require one, each in its operand's layout."""
     grad_a = grad_b = None
-    needs_a, needs_b = a.requires_grad, b.requires_grad
-    if needs_a or needs_b:
-        a, b = _wide_operand(a), _wide_operand(b)
-        gradient = gradient.to(a.dtype)
-    if needs_a:
-        grad_a = gemm(gradient, b.mT, alpha=alpha)
+    narrow = a.itemsize == 1
+    if a.requires_grad or b.requires_grad:
+        gradient = gradient.bfloat16() if narrow else gradient.to(a.dtype)
+    if a.requires_grad:
+        grad_a = _product(gradient, _wide_operand(b).mT, alpha, a)
         if a.ndim < grad_a.ndim:
             grad_a = grad_a.flatten(0, -3).sum(0)
-    if needs_b:
+    if b.requires_grad:
+        left = _wide_operand(a)
         if b.ndim < gradient.ndim:  # one matrix: all rows of A at once
-            a, gradient = (one.reshape(-1, one.shape[-1]) for one in (a, gradient))
-        grad_b = gemm(a.mT, gradient, alpha=alpha)
+            left, gradient = (one.reshape(-1, one.shape[-1]) for one in (left, gradient))
+        grad_b = _product(left.mT, gradient, alpha, b)
     return grad_a, grad_b
+
+
+def _product(a: Array, b: Array, alpha: float, operand: Any) -> Array:
+    """``alpha · A · B`` in an operand's layout: autograd copies the gradient of a weight that has another one."""
+    if not is_transposed(operand.stride(), operand.shape):
+        return gemm(a, b, alpha=alpha)
+    return gemm(b.mT, a.mT, alpha=alpha).mT
+
+
+def is_transposed(strides: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether a tensor's matrices are transposed views of rows."""
+    return strides[-2] == 1 != strides[-1] and shape[-2] > 1 and shape[-1] > 1
 
 
 def _matmul_backward(gradient: Array, _: object, a: Array, b: Array) -> Array:
     return _operand_gradients(gradient, a, b)
 
 
-@differentiable(_like, _matmul_backward, autocast=NARROW, rows={"a": 2, "b": 2}, flops=_flops)
+@differentiable(
+    _like,
+    _matmul_backward,
+    autocast=NARROW,
+    rows={"a": 2, "b": 2},
+    flops=_flops,
+    saves=_saved,
+)
 def matmul(a: Array, b: Array, out: Array = None) -> Array:
     """Matrix multiplication, also of stacks of matrices: ``a @ b``.
 
@@ -241,6 +271,7 @@ def _activation_backward(
     autocast=NARROW,
     rows={"a": 2, "b": 2, "residual": 2},
     flops=_flops,
+    saves=_saved,
 )
 @cached_dispatch
 def gemm(
@@ -343,7 +374,10 @@ def _grouped_backward(
     if a.requires_grad:
         grad_a = grouped_gemm(gradient, wide_b.mT, offsets, alpha=alpha)
     if b.requires_grad:
-        grad_b = _gemm_grouped_k(wide_a, gradient, offsets, alpha)
+        if is_transposed(b.stride(), b.shape):
+            grad_b = _gemm_grouped_k(gradient, wide_a, offsets, alpha).mT
+        else:
+            grad_b = _gemm_grouped_k(wide_a, gradient, offsets, alpha)
     return grad_a, grad_b, None, grad_bias, None, None, None
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import weft
 from weft.errors import brief
 from weft.kernels.annotations import Array, Constant, ElementType, Number
 from weft.kernels.device.row import sum_type
-from weft.kernels.host.arrays import ArrayInfo, describe, output_like
+from weft.kernels.host.arrays import ArrayInfo, describe, output, output_like
 from weft.kernels.host.autograd import (
     WIDEST,
     composite_backward,
@@ -27,6 +27,9 @@ from weft.kernels.host.autograd import (
     vjp,
 )
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _ROOT_HALF: Final = math.sqrt(0.5)
 _ROOT_2_OVER_PI: Final = math.sqrt(2 / math.pi)
@@ -203,8 +206,21 @@ def _map_2(function: Constant, x: Array, y: Array, out: Array) -> None:
 
 
 @weft.jit
+def _map_halves(function: Constant, x: Array, out: Array) -> None:
+    n = out.shape[-1]
+    map_2_kernel(x[..., :n], x[..., n:], out, function).launch(over=out.shape)
+
+
+@weft.jit
 def _gated_backward(gradient: Array, gate: Array, up: Array, dgate: Array, dup: Array) -> None:
     gated_backward_kernel(gradient, gate, up, dgate, dup).launch(over=gate.shape)
+
+
+@weft.jit
+def _packed_backward(gradient: Array, packed: Array, out: Array) -> None:
+    n = gradient.shape[-1]
+    gate, up, dgate, dup = packed[..., :n], packed[..., n:], out[..., :n], out[..., n:]
+    gated_backward_kernel(gradient, gate, up, dgate, dup).launch(over=gradient.shape)
 
 
 def _gelu_backward(gradient: Array, _: object, x: Array, approximate: str) -> Array:
@@ -225,7 +241,17 @@ def _like_both(gradient: Array, gate: Array, up: Array) -> Array:
 
 
 def _silu_mul_backward(gradient: Array, _: object, gate: Array, up: Array) -> Array:
+    if up is None:
+        return _packed_silu_mul_backward(gradient, gate), None
     return silu_mul_backward(gradient, gate, up)
+
+
+def _like_gated(gate: Array, up: Array = None, *_: object) -> Array:
+    return gate.new_empty(gate.shape if up is not None else _half_of(gate.shape))
+
+
+def _half_of(shape: Sequence[int]) -> tuple[int, ...]:
+    return *shape[:-1], shape[-1] // 2
 
 
 def _silu_mul_backward_by_torch(gradient: Array, gate: Array, up: Array) -> Array:
@@ -237,13 +263,15 @@ def _silu_mul_backward_by_torch(gradient: Array, gate: Array, up: Array) -> Arra
     return vjp(own, gradient, gate, up)
 
 
-def check_alike(source: ArrayInfo, array: object, name: str) -> None:
-    """Raises an error unless an array has the shape, type and device of another one."""
-    found = describe(array, name)
+def check_alike(
+    source: ArrayInfo, array: object, name: str, shape: tuple[int, ...] | None = None
+) -> None:
+    """Raises an error unless an array has the shape (or another one), type and device of another one."""
+    found, shape = describe(array, name), source.shape if shape is None else shape
     if found.dtype is not source.dtype:
         raise TypeError(f"{name} has elements of {found.type_name}, expected {source.type_name}")
-    if found.shape != source.shape:
-        raise ValueError(f"{name} has shape {found.shape}, expected {source.shape}")
+    if found.shape != shape:
+        raise ValueError(f"{name} has shape {found.shape}, expected {shape}")
     if found.device != source.device:
         raise ValueError(f"{name} is on {found.device}, expected {source.device}")
 
@@ -263,7 +291,7 @@ def _form(approximate: str, dtype: weft.DType) -> tuple[Array, Array]:
     return _FORMS[approximate][is_short_float(dtype)]
 
 
-@differentiable(like_first, _gelu_backward, rows={"x": 1})
+@differentiable(like_first, _gelu_backward, rows={"x": 1}, saves=frozenset({"x"}))
 @cached_dispatch
 def gelu(x: Array, approximate: str = "none", out: Array = None) -> Array:
     """The Gaussian error linear unit of each element: x · Φ(x), where Φ is the normal distribution's integral.
@@ -323,15 +351,23 @@ def gelu_backward(gradient: Array, x: Array, approximate: str = "none", out: Arr
     return Call(_map_2, (derivative, gradient, x, out), out)
 
 
-@differentiable(like_first, _silu_mul_backward, autocast=WIDEST, rows={"gate": 1, "up": 1})
+@differentiable(
+    _like_gated,
+    _silu_mul_backward,
+    autocast=WIDEST,
+    rows={"gate": 1, "up": 1},
+    saves=frozenset({"gate", "up"}),
+)
 @cached_dispatch
-def silu_mul(gate: Array, up: Array, out: Array = None) -> Array:
+def silu_mul(gate: Array, up: Array = None, out: Array = None) -> Array:
     """The gated unit of a transformer's middle layer: gate / (1 + exp(−gate)) · up.
 
     Args:
         gate: as x of `gelu`.
-        up: an array of gate's shape and type. Both may be halves of one array: ``h[:, :n], h[:, n:]``.
-        out: as in `gelu`.
+        up: an array of gate's shape and type. None: `gate` holds both, as the halves of its rows, ``h[..., :n]`` and
+            ``h[..., n:]``, and its derivative is one array.
+        out: an array of the result's shape and gate's type, which may be `gate` itself if `up` is given; None: a new
+            one of gate's library.
 
     Returns:
         `out`, or the new array.
@@ -344,8 +380,15 @@ def silu_mul(gate: Array, up: Array, out: Array = None) -> Array:
         >>> import numpy as np, weft
         >>> weft.kernels.silu_mul(np.array([0.0, 100.0]), np.array([1.0, 2.0])).tolist()
         [0.0, 200.0]
+        >>> weft.kernels.silu_mul(np.array([0.0, 100.0, 1.0, 2.0])).tolist()
+        [0.0, 200.0]
     """
     source = describe(gate, "gate", is_float=True)
+    if up is None:
+        shape = _packed_shape(source)
+        out = output(source, shape, source.dtype, source.type_name, out, gate=gate)
+        function = short_gated if is_short_float(source.dtype) else gated
+        return Call(_map_halves, (function, gate, out), out)
     check_alike(source, up, "up")
     out = output_like(source, out, ("gate", "up"), gate=gate, up=up)
     function = short_gated if is_short_float(source.dtype) else gated
@@ -384,3 +427,38 @@ def silu_mul_backward(gradient: Array, gate: Array, up: Array) -> tuple[Array, A
     check_alike(source, gradient, "gradient")
     results = output_like(source), output_like(source)
     return Call(_gated_backward, (gradient, gate, up, *results), results)  # type: ignore[return-value]
+
+
+def _packed_shape(packed: ArrayInfo) -> tuple[int, ...]:
+    """The shape of half of each row.
+
+    Raises:
+        ValueError: for rows of an odd length, or none.
+    """
+    if not packed.shape or packed.shape[-1] % 2:
+        raise ValueError(
+            f"gate has shape {packed.shape}, expected rows of an even length, the halves gate and up; or pass up"
+        )
+    return _half_of(packed.shape)
+
+
+def _like_packed(_: object, packed: Array) -> Array:
+    return packed.new_empty(packed.shape)
+
+
+def _packed_by_torch(gradient: Array, packed: Array) -> Array:
+    gate, up = packed.chunk(2, -1)
+    torch: Any = sys.modules["torch"]
+    return torch.cat(_silu_mul_backward_by_torch(gradient, gate, up), -1)
+
+
+@differentiable(
+    _like_packed, composite_backward(_packed_by_torch), rows={"gradient": 1, "packed": 1}
+)
+@cached_dispatch
+def _packed_silu_mul_backward(gradient: Array, packed: Array) -> Array:
+    """The derivative of `silu_mul` by an array that holds both halves."""
+    source = describe(packed, "packed", is_float=True)
+    check_alike(source, gradient, "gradient", _packed_shape(source))
+    result = output_like(source)
+    return Call(_packed_backward, (gradient, packed, result), result)

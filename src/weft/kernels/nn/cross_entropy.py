@@ -247,7 +247,12 @@ def _loss_type(source: ArrayInfo) -> Array:
     return element_type(weft.ffi.DataType("float64" if source.dtype is weft.f64 else "float32"))
 
 
-@differentiable(_like_losses, _derivative, autocast=WIDE_ON_GPUS)
+@differentiable(
+    _like_losses,
+    _derivative,
+    autocast=WIDE_ON_GPUS,
+    saves=frozenset({"logits", "target"}),
+)
 @cached_dispatch
 def cross_entropy(
     logits: Array, target: Array, ignore_index: int = -100, out: Array = None

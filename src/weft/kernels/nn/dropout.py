@@ -155,7 +155,7 @@ def _width_of(source: ArrayInfo, target: ArrayInfo) -> int:
     return (bits & -bits) // source.dtype.itemsize or 1
 
 
-@differentiable(like_first, _dropout_backward, _signed, run=_dropout_of_signed)
+@differentiable(like_first, _dropout_backward, _signed, run=_dropout_of_signed, saves=frozenset())
 @cached_dispatch_except("seed", "offset")
 def dropout(x: Array, p: float, seed: int, offset: int = 0, out: Array = None) -> Array:
     """Each element is 0 with probability p, else x / (1 − p).

@@ -8,12 +8,22 @@ added there. The CPU reports an index that is out of range; a GPU reads zeros th
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 import weft
+from weft.kernels.algorithms.sort import argsort
 from weft.kernels.algorithms.transpose import copy, row_copy_config
 from weft.kernels.annotations import Array, Constant, Int, Number, Shape
-from weft.kernels.device.row import aligned, elements, index_of, put_elements, row_count, row_of
+from weft.kernels.device.row import (
+    aligned,
+    elements,
+    index_of,
+    put_elements,
+    row_count,
+    row_of,
+    sum_type,
+)
 from weft.kernels.host.arrays import (
     ArrayInfo,
     common_width,
@@ -83,6 +93,26 @@ def add_rows_kernel(gradient: Array, indices: Array, sums: Array) -> None:
         assert inside, "an index of embedding_backward is out of range"
         if inside:
             weft.atomic_add(sums, (index, place[-1]), sums.dtype(gradient[place]))
+
+
+@weft.kernel
+def add_in_order_kernel(gradient: Array, rows: Array, order: Array, out: Array) -> None:
+    """An iteration: a column of a row of the table, where its first use is; the sort keeps the order of equal ones."""
+    wide, count = sum_type(out.dtype), len(rows)
+    for place in weft.each((len(rows), out.shape[1])):
+        first, column = place
+        index = rows[order[first]]
+        inside = 0 <= index < len(out)
+        assert inside, "an index of embedding_backward is out of range"
+        is_first = first == 0 or rows[order[max(first - 1, 0)]] != index
+        if inside and is_first:
+            total, at, is_same = wide(0.0), first, True
+            while is_same:
+                use = order[at]
+                total += wide(gradient[(*index_of(use, gradient.shape[:-1]), column)])
+                at += 1
+                is_same = at < count and rows[order[min(at, count - 1)]] == index
+            out[index, column] = out.dtype(total)
 
 
 @weft.kernel
@@ -177,6 +207,12 @@ def _embed_backward(gradient: Array, indices: Array, out: Array) -> None:
 
 
 @weft.jit
+def _embed_backward_in_order(gradient: Array, rows: Array, order: Array, out: Array) -> None:
+    fill_kernel(out).launch(over=out.shape)
+    add_in_order_kernel(gradient, rows, order, out).launch(over=(len(rows), out.shape[1]))
+
+
+@weft.jit
 def _gather(x: Array, indices: Array, out: Array, axis: Constant) -> None:
     gather_kernel(x, indices, out, axis).launch(over=indices.shape)
 
@@ -206,15 +242,17 @@ def _like_rows(table: Array, indices: Array, *_: object) -> Array:
 
 
 def _embedding_backward(gradient: Array, _: object, table: Array, indices: Array) -> Array:
-    return embedding_backward(gradient, indices, table.shape[0]), None
+    torch: Any = sys.modules["torch"]
+    is_fixed = torch.are_deterministic_algorithms_enabled()
+    return embedding_backward(gradient, indices, table.shape[0], is_fixed), None
 
 
 def _like_table(gradient: Array, indices: Array, num_embeddings: int, *_: object) -> Array:
     return gradient.new_empty((num_embeddings, gradient.shape[-1]))
 
 
-def _added_backward(gradient: Array, _: object, __: object, indices: Array, ___: int) -> Array:
-    return embedding(gradient, indices), None, None
+def _added_backward(gradient: Array, _: object, __: object, indices: Array, *___: object) -> Array:
+    return embedding(gradient, indices), None, None, None
 
 
 def _like_gathered(x: Array, indices: Array, *_: object) -> Array:
@@ -273,7 +311,7 @@ def _along(source: ArrayInfo, indices: object, axis: int) -> ArrayInfo:
     return found
 
 
-@differentiable(_like_rows, _embedding_backward)
+@differentiable(_like_rows, _embedding_backward, saves=frozenset({"indices"}))
 @cached_dispatch
 def embedding(table: Array, indices: Array, out: Array = None) -> Array:
     """Rows of a table: ``out[..., :] = table[indices[...], :]``.
@@ -310,19 +348,27 @@ def embedding(table: Array, indices: Array, out: Array = None) -> Array:
     return Call(_embed, (table, indices, out), out)
 
 
-@differentiable(_like_table, _added_backward)
+@differentiable(_like_table, _added_backward, saves=frozenset({"indices"}))
 @cached_dispatch
 def embedding_backward(
-    gradient: Array, indices: Array, num_embeddings: int, out: Array = None
+    gradient: Array,
+    indices: Array,
+    num_embeddings: int,
+    deterministic: bool = False,
+    out: Array = None,
 ) -> Array:
     """The derivative of `embedding` by its table: each row is the sum of the gradients of its uses.
 
-    Sums are in f32, or f64 for f64, in any order: the last bits may differ between calls on a GPU.
+    Sums are in f32, or f64 for f64, in any order: the last bits may differ between calls on a GPU, unless
+    `deterministic` says otherwise.
 
     Args:
         gradient: of the result, an array of floats of the shape of `indices` with the table's columns, any layout.
         indices: as in `embedding`.
         num_embeddings: rows of the table.
+        deterministic: whether a row is the sum in the order of its uses, so that equal calls give equal bits. The
+            indices are sorted first; there is no table of sums in f32 then. The derivative that torch computes is so
+            under `torch.use_deterministic_algorithms`.
         out: a matrix of num_embeddings rows, of gradient's type; None: a new one of its library.
 
     Returns:
@@ -346,6 +392,9 @@ def embedding_backward(
     num_embeddings = integer_from(num_embeddings, "num_embeddings", 0, 1 << 31)
     shape, inputs = (num_embeddings, source.shape[-1]), {"gradient": gradient, "indices": indices}
     out = output(source, shape, source.dtype, source.type_name, out, **inputs)
+    if deterministic and places.size:
+        rows = indices.reshape(-1)
+        return Call(_embed_backward_in_order, (gradient, rows, argsort(rows), out), out)
     return Call(_embed_backward, (gradient, indices, out), out)
 
 

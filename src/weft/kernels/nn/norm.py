@@ -394,7 +394,7 @@ def reduce_lines(one: Number, other: Number) -> Number:
 
 
 @weft.kernel
-def add_kernel(sums: Array, dweight: Array, dbias: Array, is_centered: Constant) -> None:
+def add_kernel(sums: Array, dweight: Array, dbias: Any, is_centered: Constant) -> None:
     """A block: reduces the partial sums of some columns."""
     column = weft.block_idx.x * _COLUMNS + weft.thread_idx.x
     one = other = sums.dtype(0.0)
@@ -441,7 +441,7 @@ def _backward_in_registers(
     eps: Float64,
     dx: Array,
     dweight: Array,
-    dbias: Array,
+    dbias: Array | None,
     mapping: Constant,
     is_centered: Constant,
 ) -> None:
@@ -469,7 +469,7 @@ def _backward_from_memory(
     eps: Float64,
     dx: Array,
     dweight: Array,
-    dbias: Array,
+    dbias: Array | None,
     mapping: Constant,
     is_centered: Constant,
 ) -> None:
@@ -565,25 +565,35 @@ def norm_backward(
 
 def _norm_gradients(
     gradient: Array, x: Array, weight: Array, eps: float, is_centered: bool
-) -> tuple[Array, Array, Array]:
+) -> Array:
+    """The call that computes the derivatives by x, weight and, if rows are centered, bias; or empty ones."""
     source, eps = describe(x, "x", is_float=True), number(eps, "eps")
     check_alike(source, gradient, "gradient")
     of_vectors = source if weight is None else describe_vector(source, "weight", weight)
     dx = output_like(source)
     columns = source.shape[-1:]
-    dweight, dbias = (
-        output(source, columns, of_vectors.dtype, of_vectors.type_name) for _ in range(2)
+    dweight, *dbias = (
+        output(source, columns, of_vectors.dtype, of_vectors.type_name)
+        for _ in range(1 + is_centered)
     )
-    if columns[0]:
-        arrays = [source, describe(gradient, "gradient"), describe(dx, "x")]
-        width = common_width(*arrays)
-        mapping = row_mapping_for(columns[0], width, source.dtype, source.device, _BACKWARD_LIMITS)
-        call = _backward_in_registers if mapping.items else _backward_from_memory
-        call(gradient, x, weight, eps, dx, dweight, dbias, mapping, is_centered)
-    return dx, dweight, dbias
+    results = dx, dweight, *dbias
+    if not columns[0]:
+        return results
+    arrays = [source, describe(gradient, "gradient"), describe(dx, "x")]
+    width = common_width(*arrays)
+    mapping = row_mapping_for(columns[0], width, source.dtype, source.device, _BACKWARD_LIMITS)
+    function = _backward_in_registers if mapping.items else _backward_from_memory
+    written = dx, dweight, dbias[0] if dbias else None
+    return Call(function, (gradient, x, weight, eps, *written, mapping, is_centered), results)
 
 
-@differentiable(like_first, _layer_norm_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
+@differentiable(
+    like_first,
+    _layer_norm_derivative,
+    autocast=WIDE_ON_GPUS,
+    rows={"x": 1},
+    saves=frozenset({"x", "weight"}),
+)
 @cached_dispatch
 def layer_norm(
     x: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5, out: Array = None
@@ -612,7 +622,7 @@ def layer_norm(
     return _of_rows(x, weight, bias, eps, out, True)
 
 
-@differentiable(like_first, _rms_norm_derivative, rows={"x": 1})
+@differentiable(like_first, _rms_norm_derivative, rows={"x": 1}, saves=frozenset({"x", "weight"}))
 @cached_dispatch
 def rms_norm(x: Array, weight: Array = None, eps: float = 1e-6, out: Array = None) -> Array:
     """Each row divided by its root mean square: x / √(mean of x² + eps) · weight over the last dimension.
@@ -634,6 +644,7 @@ def rms_norm(x: Array, weight: Array = None, eps: float = 1e-6, out: Array = Non
 
 
 @differentiable(_like_gradients, composite_backward(_layer_norm_backward_by_torch))
+@cached_dispatch
 def layer_norm_backward(
     gradient: Array, x: Array, weight: Array = None, eps: float = 1e-5
 ) -> tuple[Array, Array, Array]:
@@ -666,6 +677,7 @@ def layer_norm_backward(
 
 
 @differentiable(_like_rms_gradients, composite_backward(_rms_norm_backward_by_torch))
+@cached_dispatch
 def rms_norm_backward(
     gradient: Array, x: Array, weight: Array = None, eps: float = 1e-6
 ) -> tuple[Array, Array]:
@@ -684,4 +696,4 @@ def rms_norm_backward(
         >>> dx.tolist(), dweight.tolist()
         ([[0.5, 0.5]], [-1.0, 0.0])
     """
-    return _norm_gradients(gradient, x, weight, eps, False)[:2]
+    return _norm_gradients(gradient, x, weight, eps, False)

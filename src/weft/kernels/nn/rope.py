@@ -8,7 +8,7 @@ tokens and heads, and the angles' cosines and sines. Out: an array of its shape.
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import weft
 from weft.errors import brief
@@ -17,6 +17,9 @@ from weft.kernels.device.row import aligned, elements, put_elements, sum_type
 from weft.kernels.host.arrays import ArrayInfo, common_width, describe, output_like
 from weft.kernels.host.autograd import differentiable, like_first, upcast
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _STYLES: Final = ("half", "interleaved")
 _MOST_HEADS: Final = 2  # of a thread: four loads of x are in flight, and twice as many of angles
@@ -146,6 +149,11 @@ def _by_angles(gradient: Array, x: Array, cos: Array, style: str) -> tuple[Array
     return (by_p * p + by_q * q).sum(others), (by_q * p - by_p * q).sum(others)
 
 
+def _saved(needed: Sequence[bool], *_: Any) -> frozenset[str]:
+    """Of x the derivatives by angles alone read elements."""
+    return frozenset({"x", "cos", "sin"} if needed[1] or needed[2] else {"cos", "sin"})
+
+
 def _config_for(
     source: ArrayInfo, target: ArrayInfo, tables: list[ArrayInfo], is_half: bool
 ) -> RopeConfig:
@@ -157,7 +165,7 @@ def _config_for(
     return RopeConfig(is_half, pairs, heads, width, math.gcd(pairs, common_width(*tables)))
 
 
-@differentiable(like_first, _rope_backward, rows={"x": 3})
+@differentiable(like_first, _rope_backward, rows={"x": 3}, saves=_saved)
 @cached_dispatch
 def rope(
     x: Array, cos: Array, sin: Array, style: str = "half", inverse: bool = False, out: Array = None

@@ -338,7 +338,13 @@ def _softmax_gradient(gradient: Array, y: Array, out: Array, is_log: bool) -> Ar
     return out
 
 
-@differentiable(like_first, _softmax_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
+@differentiable(
+    like_first,
+    _softmax_derivative,
+    autocast=WIDE_ON_GPUS,
+    rows={"x": 1},
+    saves=frozenset({"result"}),
+)
 @cached_dispatch
 def softmax(x: Array, out: Array = None) -> Array:
     """The softmax of each row: exp(x) / Σ exp(x) over the last dimension.
@@ -362,7 +368,13 @@ def softmax(x: Array, out: Array = None) -> Array:
     return _of_rows(x, out, False)
 
 
-@differentiable(like_first, _log_softmax_derivative, autocast=WIDE_ON_GPUS, rows={"x": 1})
+@differentiable(
+    like_first,
+    _log_softmax_derivative,
+    autocast=WIDE_ON_GPUS,
+    rows={"x": 1},
+    saves=frozenset({"result"}),
+)
 @cached_dispatch
 def log_softmax(x: Array, out: Array = None) -> Array:
     """The logarithm of the softmax of each row: x − log Σ exp(x) over the last dimension.
