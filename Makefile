@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every target creates what it needs: the environment in .venv, the packages, the extension. `make help` lists them.
 #   PYTHON=python3.12   the interpreter that .venv is made from
-#   TORCH=1             make test: with torch 2.13.0, which its tests need
+#   TORCH=1             make test: with torch 2.13.0 and transformers, which its tests need
 #   JAX=1               make test: with JAX for the CPU, which its tests need
 #   FLOORS=1            the oldest supported versions of xdsl, llvmlite and apache-tvm-ffi (on first use)
 #   WHEELS=folder       no network: what PYTHON's own packages lack comes from this folder's wheels
@@ -71,7 +71,7 @@ $(stamps)/native: $(native_sources) | $(stamps)/group-build $(stamps)/group-run
 	@touch $@
 
 base := $(stamps)/package $(stamps)/group-cuda
-with_tests := $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch) $(if $(JAX),$(stamps)/group-jax)
+with_tests := $(base) $(stamps)/group-test $(if $(TORCH),$(stamps)/group-torch $(stamps)/group-transformers) $(if $(JAX),$(stamps)/group-jax)
 all_tests := $(with_tests) $(stamps)/group-cross $(stamps)/group-wheels
 
 venv: $(all_tests) $(stamps)/group-dev  ## create .venv with everything (torch with TORCH=1, JAX with JAX=1)

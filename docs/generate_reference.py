@@ -427,6 +427,17 @@ def pages() -> dict[Path, str]:
             "torch",
             "`weft.torch`: functions as operators of torch. [The guide](../torch.md) says when one needs it.",
         ),
+        FOLDER / "nn.md": namespace_page(
+            "nn",
+            "Layers of torch",
+            "`weft.nn`: layers of torch over `weft.kernels`. [The guide](../torch.md#layers) has an example.",
+        ),
+        FOLDER / "hf.md": namespace_page(
+            "hf",
+            "Models of transformers",
+            "`weft.hf`: models of Hugging Face's transformers over `weft.kernels`. "
+            "[The guide](../huggingface.md) says which, and what falls back.",
+        ),
         FOLDER / "jax.md": namespace_page(
             "jax",
             "JAX",
@@ -453,6 +464,8 @@ def pages() -> dict[Path, str]:
         ("profiler.md", "The profiler"),
         ("ffi.md", "The TVM-FFI ABI"),
         ("torch.md", "torch"),
+        ("nn.md", "Layers of torch"),
+        ("hf.md", "Models of transformers"),
         ("jax.md", "JAX"),
         ("testing.md", "Testing"),
     ]

@@ -116,7 +116,9 @@ _NAMESPACES = {
     "driver": "weft.driver",
     "ffi": "weft.ffi",
     "kernels": "weft.kernels",
+    "hf": "weft.hf",
     "jax": "weft.jax",
+    "nn": "weft.nn",
     "random": "weft.primitives.random",
     "testing": "weft.testing",
     "torch": "weft.torch",
@@ -129,7 +131,7 @@ def _import(name: str) -> ModuleType:
     try:
         from weft.imports import imported
 
-        return imported(name, here=name in ("weft.jax", "weft.torch"))
+        return imported(name, here=name in ("weft.hf", "weft.jax", "weft.nn", "weft.torch"))
     except ImportError as error:
         if _sys.is_finalizing():
             raise ImportError(

@@ -7,8 +7,10 @@ from weft import cache as cache
 from weft import config as config
 from weft import driver as driver
 from weft import ffi as ffi
+from weft import hf as hf
 from weft import jax as jax
 from weft import kernels as kernels
+from weft import nn as nn
 from weft import profiler as profiler
 from weft import testing as testing
 from weft import torch as torch

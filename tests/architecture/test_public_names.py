@@ -62,7 +62,7 @@ def in_modules() -> set[str]:
     """The names of the modules that are public as they are; docs/driver.md has those of the driver."""
     modules = {
         name: getattr(weft, name)
-        for name in (*weft._MODULES, "ffi", "jax", "testing", "torch", *LIBRARY)
+        for name in (*weft._MODULES, "ffi", "hf", "jax", "nn", "testing", "torch", *LIBRARY)
     }
     modules["random.philox"] = weft.random.philox
     return {f"{name}.{each}" for name, module in modules.items() for each in module.__all__}

@@ -92,6 +92,8 @@ def entries() -> dict[str, object]:
     found |= {f"kernels.{name}": getattr(weft.kernels, name) for name in weft.kernels.__all__}
     found |= {f"jax.{name}": getattr(weft.jax, name) for name in weft.jax.__all__}
     found |= {f"torch.{name}": getattr(weft.torch, name) for name in weft.torch.__all__}
+    found |= {f"nn.{name}": getattr(weft.nn, name) for name in weft.nn.__all__}
+    found |= {f"hf.{name}": getattr(weft.hf, name) for name in weft.hf.__all__}
     return found | {f"fn.{name}": value for name, value in _compiled_members()}
 
 

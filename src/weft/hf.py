@@ -1,0 +1,446 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of Hugging Face's transformers over ``weft.kernels``: ``weft.hf.apply(model)``, and ``restore(model)``.
+
+In: a model of a known family. Out: the same model, whose norms, rotary positions, feed-forward layers, experts,
+attention and loss call kernels. A layer gets a subclass of its class; a case that kernels lack runs the model's code.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
+from weakref import WeakSet
+
+from weft import kernels
+from weft.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ("apply", "restore")
+
+torch: Any = None
+transformers: Any = None
+try:
+    torch, transformers = import_module("torch"), import_module("transformers")
+except ModuleNotFoundError:
+    pass  # `apply` says so
+
+_LOG: Final = logging.getLogger("weft.hf")
+_NAME: Final = "weft"  # of the attention, in transformers' tables
+_STATE: Final = "_weft_hf"  # the attribute of a model: what `restore` puts back
+# By the type of a configuration: the package of transformers that has the family's layers.
+_FAMILIES: Final = {
+    "gemma2": "gemma2",
+    "gemma3": "gemma3",
+    "gemma3_text": "gemma3",
+    "llama": "llama",
+    "mistral": "mistral",
+    "mixtral": "mixtral",
+    "phi": "phi",
+    "phi3": "phi3",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+    "qwen3_moe": "qwen3_moe",
+}
+_APPLIED: Final[dict[str, Any]] = {family: WeakSet[Any]() for family in _FAMILIES.values()}
+
+
+def apply(model: Any) -> Any:
+    """Lets a model of transformers compute by ``weft.kernels``.
+
+    Parameters, state dict and results stay as they are, up to rounding. Pickles and copies of the model are such models
+    too. A second call changes nothing. The function of rotary positions is one of the family's module in transformers:
+    other models of the family in this process call weft's too, until all are restored.
+
+    Args:
+        model: a `transformers.PreTrainedModel`: Llama, Qwen 2 and 3, Qwen 3 MoE, Mistral, Mixtral, Gemma 2 and 3, Phi
+            or Phi 3, with any head.
+
+    Returns:
+        The model.
+
+    Raises:
+        TypeError: for anything else, with the families.
+
+    Example:
+        >>> import torch, transformers, weft.hf
+        >>> config = transformers.LlamaConfig(
+        ...     vocab_size=16, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2
+        ... )
+        >>> model = weft.hf.apply(transformers.LlamaForCausalLM(config))
+        >>> model.config._attn_implementation
+        'weft'
+    """
+    family = _family_of(model)
+    if getattr(model, _STATE, None) is not None:
+        return model
+    modeling: Any = import_module(f"transformers.models.{family}.modeling_{family}")
+    layers = _layers_of(modeling)
+    for module in model.modules():
+        own = cast("Any", type(module))
+        if own in layers:
+            module.__class__ = _applied(layers[own], own)
+    state: dict[str, Any] = {"attention": None, "has_loss": False}
+    setattr(model, _STATE, state)
+    _patch_rope(family)
+    _APPLIED[family].add(model)
+    if _has_attention(model.config):
+        state["attention"] = model.config._attn_implementation
+        model.set_attn_implementation(_NAME)
+    if model.loss_function is _causal_lm_loss():
+        model._loss_function, state["has_loss"] = loss, True
+    return model
+
+
+def restore(model: Any) -> Any:
+    """Gives a model of `apply` its own code again; others stay as they are.
+
+    Returns:
+        The model.
+
+    Raises:
+        TypeError: for anything but a model of transformers of a known family.
+
+    Example:
+        >>> import torch, transformers, weft.hf
+        >>> config = transformers.LlamaConfig(
+        ...     vocab_size=16, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2
+        ... )
+        >>> model = weft.hf.apply(transformers.LlamaForCausalLM(config))
+        >>> weft.hf.restore(model).config._attn_implementation
+        'sdpa'
+    """
+    family = _family_of(model)
+    state = getattr(model, _STATE, None)
+    if state is None:
+        return model
+    for module in model.modules():
+        if isinstance(module, _Layer):
+            module.__class__ = type(module).own_class
+    if state["attention"] is not None:
+        model.set_attn_implementation(state["attention"])
+    if state["has_loss"]:
+        del model._loss_function
+    delattr(model, _STATE)
+    _APPLIED[family].discard(model)
+    if not _APPLIED[family]:
+        modeling: Any = import_module(f"transformers.models.{family}.modeling_{family}")
+        own = modeling.apply_rotary_pos_emb
+        modeling.apply_rotary_pos_emb = getattr(own, "weft_own", own)
+    return model
+
+
+def _family_of(model: Any) -> str:
+    if transformers is None:
+        raise UnavailableError(
+            "TORCH_MISSING",
+            "weft.hf needs torch and transformers, which are not installed",
+            hint="install transformers",
+        )
+    kind = getattr(getattr(model, "config", None), "model_type", None)
+    if not isinstance(model, transformers.PreTrainedModel) or kind not in _FAMILIES:
+        known = ", ".join(_FAMILIES)
+        name = type(model).__name__ + (f" of type {kind!r}" if kind else "")
+        raise TypeError(f"model is a {name}, expected a model of transformers of type {known}")
+    return _FAMILIES[kind]
+
+
+def _say(sentence: str) -> None:
+    """Logs once that a model's own code runs."""
+    if not torch.compiler.is_compiling():
+        _say_once(sentence)
+
+
+@cache
+def _say_once(sentence: str) -> None:
+    _LOG.warning(sentence)
+
+
+# Layers: each is a base of a class that is made for a model's own one.
+
+
+class _Layer:
+    """A layer whose own class is the next one in the order of bases."""
+
+    own_class: Any = None
+    kind: Any = None
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        return _made, (self.kind, self.own_class), self.__dict__
+
+
+def _made(kind: Any, own: Any) -> Any:
+    """An empty layer, for pickles and copies."""
+    family = own.__module__.split(".")[-2]
+    if family in _FAMILIES.values():
+        _patch_rope(family)
+    made = _applied(kind, own)
+    return made.__new__(made)
+
+
+@cache
+def _applied(kind: Any, own: Any) -> Any:
+    names = {"own_class": own, "kind": kind, "__module__": own.__module__, "__doc__": own.__doc__}
+    made: Any = type(own.__name__, (kind, own), names)
+    return made
+
+
+def _layers_of(modeling: Any) -> dict[Any, Any]:
+    """The layers of a family: its class, and the base that computes it by kernels."""
+    suffixes = {
+        "RMSNorm": _OffsetRMSNorm if "gemma" in modeling.__name__ else _RMSNorm,
+        "MLP": _MLP,
+        "Experts": _Experts,
+    }
+    found: dict[Any, Any] = {torch.nn.LayerNorm: _LayerNorm}
+    for name, value in cast("dict[str, Any]", vars(modeling)).items():
+        for suffix, layer in suffixes.items():
+            if isinstance(value, type) and name.endswith(suffix):
+                found[value] = layer
+    return found
+
+
+def _is_plain(x: Any, *others: Any) -> bool:
+    """Whether kernels take a tensor, beside others of its type."""
+    is_float = x.is_floating_point() and x.dtype.itemsize > 1
+    return is_float and all(one.dtype == x.dtype for one in others)
+
+
+class _RMSNorm(_Layer):
+    """``weight · x / √(mean of x² + eps)``."""
+
+    def forward(self: Any, hidden_states: Any) -> Any:
+        if not _is_plain(hidden_states, self.weight):
+            return self.own_class.forward(self, hidden_states)
+        return kernels.rms_norm(hidden_states, self.weight, self.variance_epsilon)
+
+
+class _OffsetRMSNorm(_Layer):
+    """Gemma's: ``(1 + weight) · x / √(mean of x² + eps)``, rounded once."""
+
+    def forward(self: Any, x: Any) -> Any:
+        if not _is_plain(x) or x.dtype == torch.float64:
+            return self.own_class.forward(self, x)
+        return kernels.rms_norm(x, 1.0 + self.weight.float(), self.eps)
+
+
+class _LayerNorm(_Layer):
+    def forward(self: Any, input: Any) -> Any:
+        vectors = [one for one in (self.weight, self.bias) if one is not None]
+        if len(self.normalized_shape) != 1 or not _is_plain(input, *vectors):
+            return self.own_class.forward(self, input)
+        return kernels.layer_norm(input, self.weight, self.bias, self.eps)
+
+
+class _MLP(_Layer):
+    """Feed-forward layers: of Llama, of Phi 3 with both halves in one GEMM, and of Phi without a gate."""
+
+    def forward(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        function = getattr(self, "act_fn", None) or getattr(self, "activation_fn", None)
+        kind = _ACTIVATIONS.get(type(function))
+        (x,) = (*arguments, *keywords.values())
+        if kind is None:
+            _say(
+                f"{type(self).__name__}: its activation {function} is not one of weft's; it runs its own code"
+            )
+            return self.own_class.forward(self, x)
+        if hasattr(self, "fc1"):
+            hidden = self.fc1(x)
+            return self.fc2(_activated(hidden, kind))
+        if hasattr(self, "gate_up_proj"):
+            hidden = self.gate_up_proj(x)
+            if kind == "silu":
+                return self.down_proj(kernels.silu_mul(hidden))
+            gate, up = hidden.chunk(2, -1)
+        else:
+            gate, up = self.gate_proj(x), self.up_proj(x)
+        return self.down_proj(_gated(gate, up, kind))
+
+
+def _activated(x: Any, kind: str) -> Any:
+    return torch.nn.functional.silu(x) if kind == "silu" else kernels.gelu(x, kind)
+
+
+def _gated(gate: Any, up: Any, kind: str) -> Any:
+    return kernels.silu_mul(gate, up) if kind == "silu" else kernels.gelu(gate, kind) * up
+
+
+class _Experts(_Layer):
+    """A mixture of experts: tokens sorted by their expert, and two grouped GEMMs."""
+
+    def forward(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
+        kind = _ACTIVATIONS.get(type(self.act_fn))
+        if kind is None or not _is_plain(hidden_states, self.gate_up_proj, self.down_proj):
+            _say(
+                f"{type(self).__name__}: its activation or types are not weft's; it runs its own code"
+            )
+            return self.own_class.forward(self, hidden_states, top_k_index, top_k_weights)
+        experts, order = top_k_index.flatten().sort(stable=True)
+        bounds = torch.arange(self.num_experts + 1, device=experts.device, dtype=experts.dtype)
+        # Rows of no expert are beyond the last offset: zeros.
+        offsets = torch.searchsorted(experts, bounds).to(torch.int32)
+        tokens = order // top_k_index.shape[-1]
+        packed = kernels.grouped_gemm(hidden_states[tokens], self.gate_up_proj.mT, offsets)
+        hidden: Any
+        if kind == "silu":
+            hidden = kernels.silu_mul(packed)
+        else:
+            gate, up = packed.chunk(2, -1)
+            hidden = _gated(gate, up, kind)
+        result = kernels.grouped_gemm(hidden, self.down_proj.mT, offsets)
+        result = result * top_k_weights.flatten()[order][:, None]
+        total = torch.zeros_like(hidden_states)
+        return total.index_add(0, tokens, result.to(total.dtype))
+
+
+# Rotary positions: attention looks its function up in the module of its family.
+
+
+def _patch_rope(family: str) -> None:
+    modeling: Any = import_module(f"transformers.models.{family}.modeling_{family}")
+    own = modeling.apply_rotary_pos_emb
+    if getattr(own, "weft_own", None) is None:
+        modeling.apply_rotary_pos_emb = _rotary(own)
+
+
+def _rotary(own: Callable[..., Any]) -> Any:
+    """The function of a family, by kernels."""
+
+    def apply_rotary_pos_emb(q: Any, k: Any, cos: Any, sin: Any, unsqueeze_dim: int = 1) -> Any:
+        if cos.dim() != 3 or unsqueeze_dim != 1 or not _is_plain(q, k) or cos.requires_grad:
+            return own(q, k, cos, sin, unsqueeze_dim)
+        pairs = cos.shape[-1] // 2
+        cos, sin = cos[..., :pairs], sin[..., :pairs]
+        return _turned(q, cos, sin), _turned(k, cos, sin)
+
+    apply_rotary_pos_emb.weft_own = own  # type: ignore[attr-defined]
+    return apply_rotary_pos_emb
+
+
+def _turned(x: Any, cos: Any, sin: Any) -> Any:
+    """Heads (batch, heads, tokens, hdim), turned by angles (batch or 1, tokens, pairs)."""
+    tokens = x.transpose(1, 2)
+    if cos.shape[0] == 1:
+        return kernels.rope(tokens, cos[0], sin[0]).transpose(1, 2)
+    rows = tokens.flatten(0, 1)
+    turned = kernels.rope(rows, cos.flatten(0, 1), sin.flatten(0, 1))
+    return turned.unflatten(0, tokens.shape[:2]).transpose(1, 2)
+
+
+# Attention, in transformers' table of functions.
+
+
+def _has_attention(config: Any) -> bool:
+    """Whether kernels have a model's attention; the reason is logged if not."""
+    text = config.get_text_config()
+    if getattr(text, "attn_logit_softcapping", None) is not None:
+        _say(
+            f"{config.model_type}: weft's attention has no softcap; the model's own code computes it"
+        )
+        return False
+    if config._attn_implementation not in ("sdpa", "eager"):
+        _say(
+            f"{config.model_type}: its attention stays {config._attn_implementation!r}, as it was chosen"
+        )
+        return False
+    return True
+
+
+def attention(
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Any,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    **options: Any,
+) -> tuple[Any, None]:
+    """The attention of transformers' interface: heads (batch, heads, tokens, hdim) to (batch, tokens, heads, hdim).
+
+    Without a mask, or for packed sequences whose bounds are given (`cu_seq_lens_q`), by kernels; else by torch's.
+    """
+    reason = _lacks(query, key, value, dropout, options)
+    packed = options.get("cu_seq_lens_q")
+    is_windowed = (options.get("sliding_window") or key.shape[2]) < key.shape[2]
+    is_packed = packed is not None and query.shape[0] == 1 and not is_windowed
+    if reason is None and (attention_mask is None or is_packed):
+        is_causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+        q, k, v = (one.transpose(1, 2) for one in (query, key, value))
+        if is_packed:
+            bounds = packed, options.get("cu_seq_lens_k", packed)
+            longest = options.get("max_length_q")
+            longest = longest if isinstance(longest, int) else None
+            found = kernels.attention(q[0], k[0], v[0], is_causal, scaling, *bounds, longest)
+            return found[None], None
+        tokens = q.shape[1]
+        if tokens > 1 and is_causal and k.shape[1] > tokens:
+            # The first tokens of a static cache: a query's own key has its index.
+            k, v = k[:, :tokens], v[:, :tokens]
+        return kernels.attention(q, k, v, is_causal and tokens > 1, scaling), None
+    if reason is not None:
+        _say(f"{type(module).__name__}: weft's attention has no {reason}; torch computes it")
+    keywords = {"dropout": dropout, "scaling": scaling, "is_causal": is_causal, **options}
+    return _BY_TORCH[0](module, query, key, value, attention_mask, **keywords)
+
+
+def _lacks(query: Any, key: Any, value: Any, dropout: float, options: dict[str, Any]) -> str | None:
+    """What kernels lack for a call; None: nothing."""
+    if options.get("s_aux") is not None or options.get("softcap") is not None:
+        raise ValueError("weft's attention has no sinks and no softcap: weft.hf.restore(model)")
+    if dropout:
+        return "dropout"
+    if options.get("position_bias") is not None:
+        return "position bias"
+    if not _is_plain(query, key, value):
+        return f"mixture of {query.dtype}, {key.dtype} and {value.dtype}"
+    if value.shape[-1] != key.shape[-1] or query.shape[-1] > 1024:
+        return f"heads of {key.shape[-1]} and {value.shape[-1]} elements"
+    return None
+
+
+# The loss.
+
+
+def _causal_lm_loss() -> Any:
+    return import_module("transformers.loss.loss_utils").ForCausalLMLoss
+
+
+def loss(
+    logits: Any,
+    labels: Any,
+    vocab_size: int,
+    num_items_in_batch: Any = None,
+    ignore_index: int = -100,
+    shift_labels: Any = None,
+    **_: Any,
+) -> Any:
+    """The loss of the next token, as transformers' `ForCausalLMLoss`, without logits in f32."""
+    if shift_labels is None:
+        padded = torch.nn.functional.pad(labels, (0, 1), value=ignore_index)
+        shift_labels = padded[..., 1:].contiguous()
+    target = shift_labels.reshape(-1).to(logits.device)
+    losses = kernels.cross_entropy(logits.reshape(-1, vocab_size), target, ignore_index)
+    if num_items_in_batch is None:
+        return losses.sum() / (target != ignore_index).sum()
+    if isinstance(num_items_in_batch, torch.Tensor):
+        num_items_in_batch = num_items_in_batch.to(losses.device)
+    return losses.sum() / num_items_in_batch
+
+
+_ACTIVATIONS: Final[dict[Any, str]] = {}  # that kernels have, by their classes
+_BY_TORCH: Final[list[Any]] = []  # the attention that takes masks
+if transformers is not None:
+    _own: Any = import_module("transformers.activations").ACT2FN
+    _ACTIVATIONS[type(_own["silu"])] = "silu"
+    _ACTIVATIONS[type(_own["gelu"])] = "none"
+    _ACTIVATIONS[type(_own["gelu_new"])] = _ACTIVATIONS[type(_own["gelu_pytorch_tanh"])] = "tanh"
+    _BY_TORCH.append(transformers.AttentionInterface()["sdpa"])
+    # Pickles of models name the attention alone: the import enters it in transformers' tables, with torch's masks.
+    transformers.AttentionInterface.register(_NAME, attention)
+    _masks: Any = transformers.AttentionMaskInterface
+    _masks.register(_NAME, _masks()["sdpa"])

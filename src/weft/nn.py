@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of torch over ``weft.kernels``: subclasses of torch's, with their parameters, names and options.
+
+In: arguments of torch's layers. Out: modules that load their state dicts, are pickled and compiled
+(``torch.compile(fullgraph=True)``). An option that no kernel has runs torch's own code.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from weft import kernels
+from weft.errors import UnavailableError, brief
+
+if TYPE_CHECKING:
+
+    class Module:  # what checkers see of torch's modules
+        def __init__(self, *arguments: Any, **keywords: Any) -> None: ...
+        def __call__(self, *arguments: Any) -> Any: ...
+        def __getattr__(self, name: str) -> Any: ...
+        def extra_repr(self) -> str: ...
+
+        forward: Any
+
+    class CrossEntropyBase(Module): ...
+
+    class EmbeddingBase(Module): ...
+
+    class GELUBase(Module): ...
+
+    class LayerNormBase(Module): ...
+
+    class LinearBase(Module): ...
+
+    class RMSNormBase(Module): ...
+
+    class SoftmaxBase(Module): ...
+
+    torch: Any = None
+else:
+    try:
+        torch = import_module("torch")
+    except ModuleNotFoundError:
+        torch = None
+
+        class Module:  # so that the page of the reference is made without torch, too
+            """A layer that torch is missing for."""
+
+            def __init__(self, *_: Any, **__: Any) -> None:
+                raise UnavailableError(
+                    "TORCH_MISSING",
+                    f"weft.nn.{type(self).__name__} needs torch, which is not installed",
+                    hint="install torch",
+                )
+
+        LinearBase = RMSNormBase = LayerNormBase = EmbeddingBase = Module
+        GELUBase = SoftmaxBase = CrossEntropyBase = Module
+    else:
+        Module, LinearBase, RMSNormBase = torch.nn.Module, torch.nn.Linear, torch.nn.RMSNorm
+        LayerNormBase, EmbeddingBase = torch.nn.LayerNorm, torch.nn.Embedding
+        GELUBase, SoftmaxBase = torch.nn.GELU, torch.nn.Softmax
+        CrossEntropyBase = torch.nn.CrossEntropyLoss
+
+__all__ = (
+    "GELU",
+    "Attention",
+    "CrossEntropyLoss",
+    "Embedding",
+    "LayerNorm",
+    "Linear",
+    "RMSNorm",
+    "Softmax",
+    "SwiGLU",
+)
+
+
+class Linear(LinearBase):
+    """`torch.nn.Linear` with an activation in the epilogue of its GEMM.
+
+    Args:
+        in_features, out_features, bias, device, dtype: as torch's.
+        activation: as that of `weft.kernels.gemm`, a name, or a name with parameters; None: the identity.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> layer = weft.nn.Linear(2, 3, activation="relu")
+        >>> layer(torch.zeros(4, 2)).shape, list(layer.state_dict())
+        (torch.Size([4, 3]), ['weight', 'bias'])
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        activation: Any = None,
+    ) -> None:
+        if callable(activation):
+            raise TypeError(
+                f"activation is {brief(activation)}, expected a name: a function has no derivative that torch knows"
+            )
+        super().__init__(in_features, out_features, bias, device, dtype)
+        self.activation = activation
+
+    def forward(self, input: Any) -> Any:
+        """``activation(input @ weight.T + bias)``, of an input of any rank."""
+        return _linear(input, self.weight, self.bias, self.activation)
+
+    def extra_repr(self) -> str:
+        own = "" if self.activation is None else f", activation={self.activation!r}"
+        return super().extra_repr() + own
+
+
+def _linear(x: Any, weight: Any, bias: Any, activation: Any = None) -> Any:
+    if x.dim() == 1:
+        return kernels.gemm(x[None], weight.T, bias, activation)[0]
+    return kernels.gemm(x, weight.T, bias, activation)
+
+
+class RMSNorm(RMSNormBase):
+    """`torch.nn.RMSNorm`, over the last dimension.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> weft.nn.RMSNorm(2, eps=0.0)(torch.tensor([[3.0, 3.0]])).tolist()
+        [[1.0, 1.0]]
+    """
+
+    def forward(self, x: Any) -> Any:
+        """x / √(mean of x² + eps) · weight, for each row."""
+        if len(self.normalized_shape) != 1:
+            return super().forward(x)
+        _check_columns(self, x)
+        eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
+        return kernels.rms_norm(x, self.weight, eps)
+
+
+class LayerNorm(LayerNormBase):
+    """`torch.nn.LayerNorm`, over the last dimension.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> weft.nn.LayerNorm(2, eps=0.0)(torch.tensor([[3.0, 5.0]])).tolist()
+        [[-1.0, 1.0]]
+    """
+
+    def forward(self, input: Any) -> Any:
+        """(x − mean) / √(variance + eps) · weight + bias, for each row."""
+        if len(self.normalized_shape) != 1:
+            return super().forward(input)
+        _check_columns(self, input)
+        return kernels.layer_norm(input, self.weight, self.bias, self.eps)
+
+
+def _check_columns(module: Any, x: Any) -> None:
+    """Raises an error for rows of another length, which a norm without a weight would take."""
+    if x.shape[-1] != module.normalized_shape[0]:
+        raise ValueError(
+            f"{type(module).__name__}: the input has shape {tuple(x.shape)}, "
+            f"expected (..., {module.normalized_shape[0]})"
+        )
+
+
+class Embedding(EmbeddingBase):
+    """`torch.nn.Embedding`; with `max_norm`, `scale_grad_by_freq`, `sparse` or `padding_idx` it is torch's own code.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> weft.nn.Embedding(5, 3)(torch.tensor([4, 0])).shape
+        torch.Size([2, 3])
+    """
+
+    def forward(self, input: Any) -> Any:
+        """The rows of the weight at indices of any shape."""
+        is_plain = self.max_norm is None and self.padding_idx is None
+        if self.scale_grad_by_freq or self.sparse or not is_plain or input.dim() == 0:
+            return super().forward(input)
+        return kernels.embedding(self.weight, input)
+
+
+class GELU(GELUBase):
+    """`torch.nn.GELU`.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> weft.nn.GELU()(torch.tensor([0.0, 100.0])).tolist()
+        [0.0, 100.0]
+    """
+
+    def forward(self, input: Any) -> Any:
+        """Each element times the integral of the normal distribution up to it."""
+        return super().forward(input) if input.dim() == 0 else kernels.gelu(input, self.approximate)
+
+
+class Softmax(SoftmaxBase):
+    """`torch.nn.Softmax`; along another dimension than the last one it is computed by torch.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> weft.nn.Softmax(-1)(torch.zeros(1, 2)).tolist()
+        [[0.5, 0.5]]
+    """
+
+    def forward(self, input: Any) -> Any:
+        """exp(x) / Σ exp(x), for each row."""
+        if input.dim() == 0 or self.dim not in (-1, input.dim() - 1):
+            return super().forward(input)
+        return kernels.softmax(input)
+
+
+class SwiGLU(Module):
+    """The feed-forward layer of Llama: ``down_proj(silu(gate) · up)``, with one GEMM for both halves.
+
+    Args:
+        dim: of the input and the result.
+        hidden_dim: of `gate` and of `up`, which are the halves of ``gate_up_proj(x)``.
+        bias: whether both layers have one.
+        device, dtype: of the parameters.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> list(weft.nn.SwiGLU(4, 8).state_dict())
+        ['gate_up_proj.weight', 'down_proj.weight']
+    """
+
+    def __init__(
+        self, dim: int, hidden_dim: int, bias: bool = False, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.gate_up_proj = Linear(dim, 2 * hidden_dim, bias, device, dtype)
+        self.down_proj = Linear(hidden_dim, dim, bias, device, dtype)
+
+    def forward(self, x: Any) -> Any:
+        """The result, of x's shape."""
+        return self.down_proj(kernels.silu_mul(self.gate_up_proj(x)))
+
+
+class CrossEntropyLoss(CrossEntropyBase):
+    """`torch.nn.CrossEntropyLoss`; with weights, label smoothing, or probabilities it is computed by torch.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> round(float(weft.nn.CrossEntropyLoss()(torch.zeros(3, 4), torch.tensor([0, 1, 3]))), 4)
+        1.3863
+    """
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of each row, or their sum or mean over the rows that are not ignored, in the input's type."""
+        is_plain = self.weight is None and self.label_smoothing == 0 and input.dim() > 1
+        if not is_plain or target.is_floating_point():
+            return super().forward(input, target)
+        logits = input if input.dim() == 2 else input.movedim(1, -1)
+        losses = kernels.cross_entropy(logits, target, self.ignore_index)
+        return reduced(losses, target, self.ignore_index, self.reduction).to(input.dtype)
+
+
+def reduced(losses: Any, target: Any, ignore_index: int, reduction: str) -> Any:
+    """The losses of rows, their sum, or their mean over the rows that are not ignored."""
+    if reduction == "none":
+        return losses
+    total = losses.sum()
+    return total if reduction == "sum" else total / (target != ignore_index).sum()
+
+
+class Attention(Module):
+    """Attention of a transformer and its projections, with as many heads of keys as of queries or fewer.
+
+    Args:
+        dim: of the input and the result.
+        heads: of queries.
+        key_heads: of keys and values, a divisor of `heads`; None: as many.
+        hdim: elements of a head; None: dim // heads.
+        bias: whether the projections have one.
+        causal: whether a token sees itself and those before it alone.
+        device, dtype: of the parameters.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> layer = weft.nn.Attention(8, heads=4, key_heads=2)
+        >>> layer(torch.zeros(1, 3, 8)).shape, list(layer.state_dict())[:2]
+        (torch.Size([1, 3, 8]), ['q_proj.weight', 'k_proj.weight'])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        key_heads: int | None = None,
+        hdim: int | None = None,
+        bias: bool = False,
+        causal: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        key_heads = heads if key_heads is None else key_heads
+        if heads < 1 or key_heads < 1 or heads % key_heads:
+            raise ValueError(f"key_heads is {key_heads}, expected a divisor of heads, {heads}")
+        if hdim is None and dim % heads:
+            raise ValueError(f"dim is {dim}, expected a multiple of heads, {heads}, or hdim=")
+        self.heads, self.key_heads, self.causal = heads, key_heads, causal
+        self.hdim = dim // heads if hdim is None else hdim
+        self.q_proj = Linear(dim, heads * self.hdim, bias, device, dtype)
+        self.k_proj = Linear(dim, key_heads * self.hdim, bias, device, dtype)
+        self.v_proj = Linear(dim, key_heads * self.hdim, bias, device, dtype)
+        self.o_proj = Linear(heads * self.hdim, dim, bias, device, dtype)
+
+    def forward(self, x: Any, cos: Any = None, sin: Any = None) -> Any:
+        """The result, of x's shape, (..., tokens, dim).
+
+        Args:
+            x: the tokens.
+            cos: the cosines of their rotary positions, (tokens, pairs), as `weft.kernels.rope` takes them; None: none.
+            sin: their sines.
+        """
+        q = self._heads_of(self.q_proj, x, self.heads)
+        k, v = (self._heads_of(one, x, self.key_heads) for one in (self.k_proj, self.v_proj))
+        if cos is not None:
+            q, k = kernels.rope(q, cos, sin), kernels.rope(k, cos, sin)
+        return self.o_proj(kernels.attention(q, k, v, self.causal).flatten(-2))
+
+    def _heads_of(self, projection: Any, x: Any, heads: int) -> Any:
+        return projection(x).unflatten(-1, (heads, self.hdim))
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, key_heads={self.key_heads}, hdim={self.hdim}, causal={self.causal}"

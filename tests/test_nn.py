@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of `weft.nn` beside torch's: state dicts, results, gradients, pickles, graphs and checkpoints."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+import weft
+
+torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
+pytestmark = pytest.mark.torch
+
+
+def pairs():
+    """By name: a layer, torch's with the same arguments, and an input."""
+    nn, own = torch.nn, weft.nn
+    x = torch.randn(2, 3, 4)
+    places, labels = torch.tensor([[0, 4], [4, 1]]), torch.tensor([1, -100, 2])
+    return {
+        "linear": (own.Linear(4, 5), nn.Linear(4, 5), (x,)),
+        "linear of a vector": (
+            own.Linear(4, 5, bias=False),
+            nn.Linear(4, 5, bias=False),
+            (x[0, 0],),
+        ),
+        "rms_norm": (own.RMSNorm(4), nn.RMSNorm(4), (x,)),
+        "rms_norm without weight": (
+            own.RMSNorm(4, eps=0.1, elementwise_affine=False),
+            nn.RMSNorm(4, eps=0.1, elementwise_affine=False),
+            (x,),
+        ),
+        "rms_norm of two dims": (own.RMSNorm((3, 4)), nn.RMSNorm((3, 4)), (x,)),
+        "layer_norm": (own.LayerNorm(4), nn.LayerNorm(4), (x,)),
+        "layer_norm without bias": (
+            own.LayerNorm(4, bias=False),
+            nn.LayerNorm(4, bias=False),
+            (x,),
+        ),
+        "embedding": (own.Embedding(5, 4), nn.Embedding(5, 4), (places,)),
+        "embedding with padding": (own.Embedding(5, 4, 0), nn.Embedding(5, 4, 0), (places,)),
+        "gelu": (own.GELU("tanh"), nn.GELU("tanh"), (x,)),
+        "softmax": (own.Softmax(-1), nn.Softmax(-1), (x,)),
+        "softmax of columns": (own.Softmax(1), nn.Softmax(1), (x,)),
+        "loss": (own.CrossEntropyLoss(), nn.CrossEntropyLoss(), (x[0], labels)),
+        "loss of planes": (
+            own.CrossEntropyLoss(reduction="sum"),
+            nn.CrossEntropyLoss(reduction="sum"),
+            (x, torch.tensor([[1, 2, 0, -100], [0, 0, 1, 1]])),
+        ),
+        "losses": (
+            own.CrossEntropyLoss(reduction="none"),
+            nn.CrossEntropyLoss(reduction="none"),
+            (x[0], labels),
+        ),
+        "smooth loss": (
+            own.CrossEntropyLoss(label_smoothing=0.1),
+            nn.CrossEntropyLoss(label_smoothing=0.1),
+            (x[0], labels),
+        ),
+    }
+
+
+def trained(layer, inputs):
+    """The result, and all gradients."""
+    inputs = [
+        one.detach().clone().requires_grad_() if one.is_floating_point() else one for one in inputs
+    ]
+    result = layer(*inputs)
+    tensors = [one for one in (*inputs, *layer.parameters()) if one.requires_grad]
+    return result, torch.autograd.grad(result.sum() * 2, tensors)
+
+
+@pytest.mark.parametrize("name", pairs())
+def test_a_layer_is_torchs(name):
+    torch.manual_seed(0)
+    ours, theirs, inputs = pairs()[name]
+    ours.load_state_dict(theirs.state_dict())
+    assert isinstance(ours, type(theirs))
+    torch.testing.assert_close(trained(ours, inputs), trained(theirs, inputs))
+    assert repr(ours) == repr(theirs)
+
+
+@pytest.mark.parametrize("kind", ["SwiGLU", "Attention"])
+def test_a_block_computes_what_its_layers_say(kind):
+    torch.manual_seed(0)
+    x = torch.randn(2, 5, 8, requires_grad=True)
+    nn = torch.nn.functional
+    if kind == "SwiGLU":
+        ours = weft.nn.SwiGLU(8, 6, bias=True)
+        gate, up = torch.nn.Linear.forward(ours.gate_up_proj, x).chunk(2, -1)
+        expected = torch.nn.Linear.forward(ours.down_proj, nn.silu(gate) * up)
+    else:
+        ours = weft.nn.Attention(8, heads=4, key_heads=2)
+        q, k, v = (
+            torch.nn.Linear.forward(one, x).unflatten(-1, (-1, 2)).transpose(1, 2)
+            for one in (ours.q_proj, ours.k_proj, ours.v_proj)
+        )
+        found = nn.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        expected = torch.nn.Linear.forward(ours.o_proj, found.transpose(1, 2).flatten(-2))
+    tensors = [x, *ours.parameters()]
+    torch.testing.assert_close(ours(x), expected)
+    checkpointed = torch.utils.checkpoint.checkpoint(ours, x, use_reentrant=False)
+    found = torch.autograd.grad(checkpointed.sum(), tensors)
+    torch.testing.assert_close(found, torch.autograd.grad(expected.sum(), tensors))
+
+
+def test_rotary_positions_turn_queries_and_keys():
+    torch.manual_seed(0)
+    layer, x = weft.nn.Attention(8, heads=2), torch.randn(1, 3, 8)
+    angles = torch.rand(3, 2)
+    assert not torch.allclose(layer(x, angles.cos(), angles.sin()), layer(x))
+    torch.testing.assert_close(layer(x, torch.ones(3, 2), torch.zeros(3, 2)), layer(x))
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = weft.nn.Embedding(11, 8)
+        self.norm = weft.nn.RMSNorm(8)
+        self.attention = weft.nn.Attention(8, heads=2)
+        self.mlp = weft.nn.SwiGLU(8, 12)
+        self.head = weft.nn.Linear(8, 11, bias=False, activation="relu")
+        self.loss = weft.nn.CrossEntropyLoss()
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        x = x + self.attention(self.norm(x))
+        x = x + self.mlp(x)
+        return self.loss(self.head(x)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def test_a_model_is_one_graph_a_pickle_and_a_copy():
+    torch.manual_seed(0)
+    model, tokens = Model(), torch.randint(0, 11, (2, 6))
+    loss = model(tokens)
+    loss.backward()
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other(tokens), loss)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    grads = [one.grad.clone() for one in model.parameters()]
+    model.zero_grad()
+    compiled(tokens).backward()
+    torch.testing.assert_close([one.grad for one in model.parameters()], grads)
+
+
+def test_misuse_is_named():
+    with pytest.raises(
+        ValueError, match=r"RMSNorm: the input has shape \(2, 3\), expected \(..., 4\)"
+    ):
+        weft.nn.RMSNorm(4, elementwise_affine=False)(torch.ones(2, 3))
+    with pytest.raises(TypeError, match=r"activation is .* expected a name"):
+        weft.nn.Linear(2, 2, activation=torch.relu)
+    with pytest.raises(ValueError, match="key_heads is 3, expected a divisor of heads, 4"):
+        weft.nn.Attention(8, 4, 3)
+    with pytest.raises(ValueError, match="dim is 9, expected a multiple of heads, 4"):
+        weft.nn.Attention(9, 4)
