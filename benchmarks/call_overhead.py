@@ -351,6 +351,10 @@ def direct_calls(makers: Mapping[str, Any], repeats: int) -> Iterator[Figure]:
             if call in {"f(a, b)", "f(a, b, c)"}:
                 compiled = given["f"].specializations[-1]
                 candidates["the compiled function"] = (call, {"f": compiled, **names})
+                if "default" not in title:
+                    theirs = compiled.as_tvm_ffi()
+                    theirs.release_gil = False
+                    candidates["tvm_ffi, GIL held"] = (call, {"f": theirs, **names})
                 if importlib.util.find_spec("numba") is not None and call == "f(a, b, c)":
                     import numba
 

@@ -20,6 +20,7 @@ namespace weft {
 namespace {
 
 enum LayoutClass : uint8_t { kContiguous = 0, kInner = 1, kStrided = 2 };
+constexpr uint8_t kSmallInt[] = {static_cast<uint8_t>(Kind::kInt), 0};  // an int that is not wide
 constexpr const char* kLayoutNames[] = {"contiguous", "inner", "strided"};
 
 struct TensorFacts {
@@ -134,7 +135,23 @@ int add_items(PyObject* items, Scratch& scratch, Key& key) {
   return failed;
 }
 
+// Sizes, such as a launch's grid: whether all items are ints, whose part of the key is then added.
+bool add_small_ints(PyObject* tuple, Key& key) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(tuple);
+  for (Py_ssize_t index = 0; index < count; ++index) {
+    PyObject* item = PyTuple_GET_ITEM(tuple, index);
+    if (!PyLong_CheckExact(item) || !is_small_int(item)) return false;
+  }
+  for (Py_ssize_t index = 0; index < count; ++index) key.add_bytes(kSmallInt, sizeof(kSmallInt));
+  return true;
+}
+
 int add_sequence(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key& key) {
+  if (PyTuple_CheckExact(object)) {
+    key.add_value(entry.serial);
+    key.add_value(static_cast<uint32_t>(PyTuple_GET_SIZE(object)));
+    return add_small_ints(object, key) ? 0 : add_items(object, scratch, key);
+  }
   Reference items(PySequence_Tuple(object));
   if (!items) return -1;
   key.add_value(entry.serial);  // a named tuple is not a tuple
@@ -168,8 +185,7 @@ int add_adapted(PyObject* object, const TypeEntry& entry, Scratch& scratch, Key&
 
 int add_argument(PyObject* object, Scratch& scratch, Key& key) {
   if (PyLong_CheckExact(object) && is_small_int(object)) {
-    constexpr uint8_t kBytes[] = {static_cast<uint8_t>(Kind::kInt), 0};
-    key.add_bytes(kBytes, sizeof(kBytes));
+    key.add_bytes(kSmallInt, sizeof(kSmallInt));
     return 0;
   }
   const TypeEntry* entry = find_type(object);
