@@ -271,3 +271,78 @@ def test_a_view_of_a_swizzled_array_is_swizzled_alike(swizzle):
     assert (b == -a).all() and (c == b.view(np.uint8)).all()
     ptx = weft.compile(host, a, b, c, options="--gpu-arch sm_90a").ptx
     assert "st.shared.b32" in ptx or "st.shared.u32" in ptx
+
+
+@weft.kernel
+def stale_kernel(a: weft.Tensor, out: weft.Tensor, swizzle: weft.Constexpr):
+    i = weft.thread_idx.x
+    tile = weft.shared((8, 64), weft.f16, swizzle)
+    for row in range(8):
+        tile[row, i] = a[i]
+    weft.sync_threads()
+    x = tile[3, 63 - i]
+    weft.sync_threads()
+    new = weft.shared((8, 64), weft.f16, swizzle, reuse=tile)
+    out[0, i] = new[i % 8, i]  # nothing has written it
+    new[i % 8, i] = x
+    weft.sync_threads()
+    out[1, i] = new[i % 8, i]
+    for step in range(out.shape[0]):
+        weft.sync_threads()
+        kept = weft.shared(64, weft.f32, reuse=new)
+        if step == 0:
+            kept[i] = 0.0
+        kept[i] += 1.0
+        out[2, i] = weft.f16(kept[i])
+
+
+@weft.jit
+def stale(a: weft.Tensor, out: weft.Tensor, swizzle: weft.Constexpr):
+    stale_kernel(a, out, swizzle).launch(grid=2, block=64)
+
+
+@pytest.mark.parametrize("swizzle", [None, 128])
+def test_on_the_cpu_old_elements_are_nan_where_memory_is_used_again(swizzle):
+    a, out = np.arange(64).astype(np.float16), np.zeros((3, 64), np.float16)
+    stale(a, out, swizzle)
+    assert np.isnan(out[0]).all() and (out[1] == a[::-1]).all()
+    assert (out[2] == 3).all()  # the iterations of a loop have one array
+    cpu, gpu = (weft.compile(stale, a, out, swizzle, options=o) for o in ("", "--gpu-arch sm_90a"))
+    assert str(cpu.ir_module).count("simt.barrier") == str(gpu.ir_module).count("simt.barrier") + 1
+
+
+@weft.kernel
+def sent_kernel(a: weft.Tensor, out: weft.Tensor):
+    i = weft.thread_idx.x
+    tile = weft.shared(64, weft.f32)
+    tile[i] = a[i]
+    weft.fence_proxy()
+    weft.sync_threads()
+    if i == 0:
+        weft.bulk_copy(out[:64], tile)
+    weft.sync_threads()
+    new = weft.shared(64, weft.f32, reuse=tile)  # the copy may still read it
+    if i == 0:
+        weft.tma.wait(read=True)
+    weft.sync_threads()
+    new[i] = a[i] + 1.0
+    weft.sync_threads()
+    out[64 + i] = new[63 - i]
+    if i == 0:
+        weft.tma.wait()
+
+
+@weft.jit
+def sent(a: weft.Tensor[weft.f32, (64,)], out: weft.Tensor[weft.f32, (128,)]):
+    sent_kernel(a, out).launch(grid=1, block=64)
+
+
+def test_a_copy_in_flight_reads_the_old_array():
+    a, out = aligned_floats(64), aligned_floats(128)
+    a[:] = np.arange(64)
+    sent(a, out)
+    assert (out[:64] == a).all() and (out[64:] == a[::-1] + 1).all()
+
+
+def aligned_floats(count: int) -> np.ndarray:
+    return np.frombuffer(weft.empty(count, weft.f32), np.float32)

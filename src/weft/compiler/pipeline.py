@@ -170,6 +170,7 @@ def lower(
             architecture=architecture or backend.default_architecture or backend.name,
             marks_signed="overflow" in checks,
             tells_events="trace" in checks,
+            undefines_reused=not {"trace", "uninit", "all"} & set(checks),
         )
     module = traced.module
     with artifacts.stage("keep IR"):

@@ -122,6 +122,7 @@ class Session:
         marks_signed: whether kernels mark sums of signed integers, see `Builder`.
         architecture: of the target; ``"cpu"``.
         tells_events: whether kernels trace a thread's events, see `weft.frontend.events`.
+        undefines_reused: whether the elements of an array in reused memory begin with all bits set.
     """
 
     def __init__(self, program: str, texts: SourceTexts, inline: Callable[..., Any]) -> None:
@@ -130,6 +131,7 @@ class Session:
         self.inline = inline
         self.marks_signed = False
         self.tells_events = False
+        self.undefines_reused = False
         self.architecture = "cpu"
         self.captures = Captures()
         self.failed_at: SourceLocation | None = None

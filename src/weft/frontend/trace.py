@@ -80,6 +80,7 @@ def trace(
     architecture: str = "cpu",
     marks_signed: bool = False,
     tells_events: bool = False,
+    undefines_reused: bool = True,
 ) -> TracedModule:
     """Traces a host function and the kernels that it launches.
 
@@ -89,6 +90,8 @@ def trace(
         architecture: of the target, such as ``"sm_90a"``.
         marks_signed: whether sums of signed integers in kernels are marked, see `Builder`.
         tells_events: whether threads tell what they do, see `weft.frontend.events`.
+        undefines_reused: whether on the CPU elements in reused memory begin with all bits set.
+
     Raises:
         CompileError: if the function cannot be compiled; with the place in its source.
         InternalCompilerError: for a defect of weft, with the place reached.
@@ -97,6 +100,7 @@ def trace(
     session.marks_signed = marks_signed
     session.tells_events = tells_events
     session.architecture = architecture
+    session.undefines_reused = undefines_reused and architecture == "cpu"
     session.captures.read_code(source.function)
     block = Block()
     builder = Builder(block)

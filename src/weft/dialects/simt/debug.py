@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
     from weft.dialects.definition import Flag, Integer, Operands, String
 
+UNDEFINES: Final = "weft.undefines"
+"""Attribute of the stores, and their barrier, by which the CPU shows that the elements of an array are undefined."""
+
 
 @operation_definition
 class PrintfOp(BaseOperation):

@@ -17,7 +17,12 @@ from collections.abc import ItemsView, ValuesView
 from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.traits import Pure
+
 from weft.arguments.records import is_dataclass
+from weft.dialects.simt.debug import UNDEFINES
+from weft.dialects.simt.threads import BarrierOp
 from weft.driver import memory
 from weft.errors import CompileError, NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
@@ -41,7 +46,7 @@ from weft.language.functions import (
     MarkedFunction,
     TunedFunction,
 )
-from weft.language.memory import arrays
+from weft.language.memory import arrays, undefined
 from weft.language.memory.access import attribute_names
 from weft.language.numbers.complex import Conjugate
 from weft.language.numbers.convert import accumulator, convert
@@ -188,10 +193,37 @@ def _emitted(
     if callee.takes_cpu_function and callable(keywords.get("cpu")):
         keywords = {**keywords, "cpu": _inlined(visitor, node, keywords["cpu"])}
     made = callee.emit(frame.builder, *arguments, **keywords)
+    if callee is arrays.shared and keywords.get("reuse") is not None:
+        _undefine(frame, made)
     if callee is arrays.scratch and keywords.get("zeroed"):
         zero = cast("Any", resolve("Tensor.zero_"))
         frame.inline(zero.function, [made], {"stream": keywords.get("stream")})
     return made
+
+
+def _undefine(frame: Frame, array: Tensor) -> None:
+    """Sets the bits of an array in reused memory on the CPU, where that is made after a barrier, outside loops.
+
+    Elsewhere a thread may still read the old array. `_keep_undefined` removes the stores from kernels whose reads
+    outlast barriers; the sanitizer reports unwritten elements by itself.
+    """
+    session, last = frame.context.session, frame.builder.block.last_op
+    while last is not None and last.has_trait(Pure):
+        last = last.prev_op
+    word = undefined.word_of(array)
+    if not session.undefines_reused or not isinstance(last, BarrierOp) or word is None:
+        return
+    if (
+        frame.builder.loops
+    ):  # its iterations have the same array, and may leave elements to each other
+        return
+    before = frame.builder.block.last_op
+    frame.inline(undefined.undefine, [array, word])
+    made = frame.builder.block.last_op
+    while made is not None and made is not before:
+        if not made.has_trait(Pure):
+            made.attributes[UNDEFINES] = UnitAttr()
+        made = made.prev_op
 
 
 _NEW_TENSORS: Final = (memory.empty, memory.full, memory.zeros)

@@ -25,8 +25,10 @@ from xdsl.ir import Block, Region
 from weft._native import constant_key
 from weft.arguments.records import is_dataclass
 from weft.arguments.scalar import numpy_scalar_dtype
+from weft.dialects.access import StartsAsync, trait_of
 from weft.dialects.builder import Builder, constant_integer, name_value
 from weft.dialects.flow import walk
+from weft.dialects.simt.debug import UNDEFINES
 from weft.dialects.simt.kernel import (
     KernelOp,
     LaunchExOp,
@@ -322,6 +324,7 @@ class KernelTable:
             Statements(frame).function_body(source.tree)
         builder.location = frame.locate(source.tree)
         builder.emit(ReturnOp())
+        _keep_undefined(block, cluster)
         operation = KernelOp(
             self._symbol(source.name),
             Region(block),
@@ -361,6 +364,19 @@ def _element_types(
         for leaf in leaves
     ]
     return [dtype for dtype in (*found, *asked) if isinstance(dtype, DType)]
+
+
+def _keep_undefined(block: Block, cluster: tuple[int, ...] | None) -> None:
+    """Removes stores that show undefined elements from a kernel whose barriers are not all that its reads end with.
+
+    Asynchronous copies and other blocks of a cluster may read the old array after a barrier of the block.
+    """
+    operations = list(walk(block))
+    outlast = cluster is not None or any(trait_of(op, StartsAsync) is not None for op in operations)
+    for op in operations:
+        if op.attributes.pop(UNDEFINES, None) is not None and outlast and op.parent is not None:
+            op.detach()
+            op.erase()
 
 
 def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:
