@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.conformance.harness import NUMPY_TYPES
+from tests.conformance.harness import NUMPY_TYPES, Exported
 from weft.dialects.simt.memory import LOAD_CACHES, STORE_CACHES
 
 HINTS = [(load, load if load in STORE_CACHES else None) for load in LOAD_CACHES]
@@ -77,3 +77,56 @@ def test_an_architecture_without_a_hint_leaves_it_out():
     fn = weft.compile(copier("evict_first", "streaming"), *examples, options="--gpu-arch sm_75")
     assert "ld.global.v4.b32" in fn.ptx
     assert "st.global.cs.v4.b32" in fn.ptx
+
+
+WIDE = {weft.f32: 8, weft.f64: 4, weft.bf16: 16, weft.u8: 32, weft.bool_: 32, weft.i64: 4}
+
+
+def reverser(dtype, cache=None):
+    """Each thread reverses 32 bytes."""
+    count = WIDE[dtype]
+    size = weft.sym("n", divisibility=count)
+    tensor = weft.fake_tensor(dtype, (size,), alignment_bytes=32)
+
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        place = count * weft.grid(1)
+        values = weft.load_vector(a, place, count, cache=cache)
+        weft.store_vector(out, place, values[::-1], cache=cache)
+
+    @weft.jit
+    def host(a: tensor, out: tensor):
+        kernel(a, out).launch(grid=a.shape[0] // (4 * count), block=4)
+
+    return host
+
+
+@pytest.mark.parametrize("cache", [None, "streaming"])
+@pytest.mark.parametrize("dtype", WIDE, ids=str)
+def test_32_bytes_are_read_and_written_at_once(dtype, cache):
+    memory = np.zeros((2, 12 * 32 + 32), np.uint8)
+    parts = [row[-row.ctypes.data % 32 :][: 12 * 32] for row in memory]
+    parts[0][:] = np.random.default_rng(0).integers(0, 2 if dtype.is_bool else 120, 12 * 32)
+    a, out = (part.view(NUMPY_TYPES[dtype]) for part in parts)
+    reverser(dtype, cache)(Exported(a), Exported(out))
+    expected = a.reshape(12, -1)[:, ::-1].reshape(-1)
+    assert out.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("architecture", "version", "instructions"),
+    [
+        ("sm_90a", "8.4", ["LDG.E.128", "LDG.E.128", "STG.E.128", "STG.E.128"]),
+        ("sm_100a", "8.8", ["LDG.E.ENL2.256", "STG.E.ENL2.256"]),
+        ("sm_120", "8.8", ["LDG.E.ENL2.256", "STG.E.ENL2.256"]),
+    ],
+)
+@pytest.mark.parametrize("dtype", [weft.f64, weft.bf16], ids=str)
+def test_32_bytes_are_one_instruction_where_there_is_one(
+    dtype, architecture, version, instructions
+):
+    found = weft.compile(reverser(dtype), options=f"--gpu-arch {architecture}")
+    assert re.findall(r"(?:LDG|STG)\S+", found.sass) == instructions
+    assert f".version {version}\n" in found.ptx
+    hinted = weft.compile(reverser(dtype, "streaming"), options=f"--gpu-arch {architecture}")
+    assert len(re.findall(r"(?:ld|st)\.global\.cs\.v", hinted.ptx)) == 4

@@ -48,7 +48,8 @@ def test_an_unknown_alignment_is_checked_in_the_kernel(shape):
     [
         ({"count": 3}, ValueRangeError, "VECTOR_COUNT"),
         ({"count": True}, ValueRangeError, "VECTOR_COUNT"),
-        ({"count": 8}, ValueRangeError, "VECTOR_COUNT"),
+        ({"count": 16}, ValueRangeError, "VECTOR_COUNT"),
+        ({"count": 8}, TypeMismatchError, "VECTOR_ALIGNMENT"),
         ({"alignment_bytes": 8}, TypeMismatchError, "VECTOR_ALIGNMENT"),
         ({"index": 2}, ValueRangeError, "VECTOR_INDEX"),
         ({"index": (0, 0), "shape": (4, 6)}, ValueRangeError, "VECTOR_INDEX"),

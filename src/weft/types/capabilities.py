@@ -95,6 +95,7 @@ FEATURES: Final = {
     ),
     "tensormap": Feature(90, "edits of tensor maps on the device", is_specific=True, on_cpu=True),
     "tma": Feature(90, "copies of tensor boxes by the TMA unit", on_cpu=True),
+    "vectors_32": Feature(100, "loads and stores of 32 bytes of global memory"),
     "wgmma": Feature(90, "warpgroup MMA", is_specific=True, numbers=(90,), on_cpu=True),
 }
 """Name → the architectures that have it; also the fields of `Capabilities`."""

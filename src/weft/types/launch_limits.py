@@ -16,7 +16,7 @@ from weft.errors import brief
 
 _MOST_GRID, _MOST_BLOCK, MOST_THREADS, MOST_SHARED_BYTES, WARP_SIZE, _MOST_CLUSTER = LAUNCH_LIMITS
 VECTOR_BYTES: Final = 16
-"""Bytes of a thread's largest access, and its alignment."""
+"""Bytes of a thread's largest access but for wide ones to global memory, and its alignment."""
 
 # The least of a size, the most along x, y and z, and the most of all three together.
 GRID: Final = 0, _MOST_GRID, math.prod(_MOST_GRID)  # of no blocks: nothing is launched

@@ -104,6 +104,9 @@ _HALVES: Final = re.compile(
 )
 
 
+_WIDE: Final = re.compile(r"\b(?:load|store) .*\bptr addrspace\(1\).*, align 32\b")
+
+
 def emit_ptx(text: str, machine: CudaMachine, level: int) -> str:
     """PTX of kernels in LLVM text; of f16 and bf16, two that stand side by side are computed at once."""
     module = parse(text, "kernels")
@@ -113,7 +116,8 @@ def emit_ptx(text: str, machine: CudaMachine, level: int) -> str:
     kept = keep_wide_counts(optimized)
     if kept != optimized:
         module = parse(kept, "optimized kernels")
-    ptx = place_wide_products(emit_assembly(module, machine.machine))
+    target = machine.wide_machine if _WIDE.search(optimized) else machine.machine
+    ptx = place_wide_products(emit_assembly(module, target))
     return raise_version(join_masks(wrap_negations(ptx)))
 
 

@@ -8,6 +8,7 @@ limit of registers.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import llvmlite.binding as llvm
@@ -115,6 +116,9 @@ INTRINSICS: Final = frozenset(
 )
 
 
+_WIDE_VERSION: Final = 88
+
+
 class CudaMachine:
     """One architecture.
 
@@ -138,6 +142,7 @@ class CudaMachine:
         self.machine: TargetMachine = llvm.Target.from_triple(TRIPLE).create_target_machine(
             cpu=architecture, features=f"+ptx{version}", opt=3
         )
+        self._version = version
         self.target = Target(
             name=architecture,
             triple=TRIPLE,
@@ -150,6 +155,18 @@ class CudaMachine:
             sync_scopes={"block": "block", "device": "device", "system": ""},
             capabilities=capabilities(architecture),
         )
+
+    @cached_property
+    def wide_machine(self) -> TargetMachine:
+        """LLVM's target machine for kernels with accesses of 32 bytes.
+
+        They need PTX 8.8; other kernels have their architecture's version, for older drivers and assemblers.
+        """
+        if not capabilities(self.architecture).vectors_32 or self._version >= _WIDE_VERSION:
+            return self.machine
+        target = llvm.Target.from_triple(TRIPLE)
+        features = f"+ptx{_WIDE_VERSION}"
+        return target.create_target_machine(cpu=self.architecture, features=features, opt=3)
 
 
 @kept

@@ -632,7 +632,7 @@ def check_vector(
 ) -> TensorType:
     """The tensor's type, once an access may have as many values."""
     tensor_type = check_indices(tensor, indices)
-    if len(values) not in (2, 4, 8, 16):
+    if len(values) not in (2, 4, 8, 16, 32):
         raise VerifyException(f"a vector of {len(values)} elements")
     if any(value.type != tensor_type.element_type for value in values):
         raise VerifyException("the values' type differs from the elements'")

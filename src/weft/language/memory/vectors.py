@@ -2,8 +2,9 @@
 """Loads and stores of several adjacent elements in one access, and with a hint for the caches.
 
 In: for ``load_vector`` and ``store_vector`` a tensor of known alignment, and the index of the first element. Out: a
-tuple of scalars, read or written in one access of up to 16 bytes. In: for ``load_element`` and ``store_element`` a
-tensor in global memory, an index, a hint. Out: a load or a store with the hint. ``prefetch`` is a hint alone.
+tuple of scalars, read or written in one access of up to 16 bytes, of global memory 32. In: for ``load_element`` and
+``store_element`` a tensor in global memory, an index, a hint. Out: a load or a store with the hint. ``prefetch`` is a
+hint alone.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
 
 
 _COUNTS: Final = (2, 4, 8, 16)
-_PACKED_COUNTS: Final = (*_COUNTS, 32)
+_MOST_BYTES: Final = (
+    2 * VECTOR_BYTES
+)  # of global memory; one instruction from sm_100 on, two before
 
 
 @operation(packed=True, takes_complex=True)
@@ -60,7 +63,8 @@ def load_vector(
             ``weft.fake_tensor(weft.f32, ("n",), alignment_bytes=16)``, which each call checks.
         index: of the first element: an integer, or a tuple with one per dimension; the last is a multiple of
             `count`.
-        count: 2, 4, 8 or 16, of packed elements 32, too; a constant. At most 16 bytes in all.
+        count: 2, 4, 8, 16 or 32; a constant. At most 16 bytes in all, of global memory 32, for which GPUs have one
+            instruction from sm_100 on, and two before; of packed elements 16.
         cache: as for `load`.
 
     Returns:
@@ -69,12 +73,14 @@ def load_vector(
     Raises:
         TypeMismatchError: for a non-tensor, a wrong number of indices, a layout whose last stride is not 1, or too
             little known alignment.
-        ValueRangeError: for another count, more than 16 bytes, an unaligned constant index, or another `cache`.
+        ValueRangeError: for another count, more bytes, an unaligned constant index, or another `cache`.
 
     Example:
         ``x, y, z, w = weft.load_vector(points, 4 * i, 4)``
     """
-    found, places, number = vector_place(builder, "load_vector", tensor, index, count)
+    found, places, number = vector_place(
+        builder, "load_vector", tensor, index, count, _most(tensor)
+    )
     hint = _hint("load_vector", found, cache, LOAD_CACHES)
     if found.dtype.is_packed:
         return load_elements(builder, found, places, number, hint)
@@ -91,8 +97,8 @@ def store_vector(
     Args:
         tensor: as for `load_vector`.
         index: as for `load_vector`.
-        values: a tuple of 2, 4, 8 or 16 numbers, of packed elements also 32; each must convert to the element
-            type without loss.
+        values: a tuple of 2, 4, 8, 16 or 32 numbers, as for `load_vector`; each must convert to the element type
+            without loss.
         cache: as for `store`.
 
     Raises:
@@ -109,7 +115,8 @@ def store_vector(
             hint="write store_vector(tensor, index, (x, y, z, w))",
         )
     items = cast("tuple[object, ...]", values)
-    found, places, _ = vector_place(builder, "store_vector", tensor, index, len(items))
+    count = len(items)
+    found, places, _ = vector_place(builder, "store_vector", tensor, index, count, _most(tensor))
     elements = [
         vector_element(builder, "store_vector", found, number, item)
         for number, item in enumerate(items)
@@ -138,15 +145,20 @@ def vector_element(
 
 
 def vector_place(
-    builder: Builder, name: str, tensor: object, index: object, count: object
+    builder: Builder,
+    name: str,
+    tensor: object,
+    index: object,
+    count: object,
+    most: int = VECTOR_BYTES,
 ) -> tuple[Tensor, list[SSAValue], int]:
-    """The checked tensor, indices of the first element, and number of elements."""
+    """The checked tensor, indices of the first element, and number of elements, of at most `most` bytes."""
     if not isinstance(tensor, Tensor):
         raise TypeMismatchError(
             "VECTOR_TENSOR",
             f"{name}: the first argument must be a tensor, received {describe(tensor)}",
         )
-    number = _count(name, tensor, count)
+    number = _count(name, tensor, count, most)
     return tensor, adjacent_place(builder, name, tensor, index, number), number
 
 
@@ -204,9 +216,21 @@ def _alignment_hint(tensor: Tensor, number: int, size: int) -> str:
     )
 
 
-def _count(name: str, tensor: Tensor, count: object) -> int:
+def _most(tensor: object) -> int:
+    """The most bytes of a load or a store."""
+    if (
+        not isinstance(tensor, Tensor)
+        or tensor.type.space.data != "global"
+        or tensor.dtype.is_packed
+    ):
+        return VECTOR_BYTES
+    return _MOST_BYTES
+
+
+def _count(name: str, tensor: Tensor, count: object, most: int) -> int:
     dtype = tensor.dtype
-    allowed = _PACKED_COUNTS if dtype.is_packed else _COUNTS
+    is_wide = dtype.is_packed or (most > VECTOR_BYTES and dtype.bits == 8)
+    allowed = (*_COUNTS, 32) if is_wide else _COUNTS
     if count not in allowed or isinstance(count, bool | float):
         listed = f"{', '.join(map(str, allowed[:-1]))} or {allowed[-1]}"
         raise ValueRangeError(
@@ -214,12 +238,12 @@ def _count(name: str, tensor: Tensor, count: object) -> int:
             f"{name}: the number of elements is {describe(count)}; expected {listed}, a constant",
         )
     number = cast("int", count)
-    if dtype.storage_bytes(number) > VECTOR_BYTES:
+    if dtype.storage_bytes(number) > most:
         raise ValueRangeError(
             "VECTOR_COUNT",
             f"{name}: {number} {dtype} take {dtype.storage_bytes(number)} bytes; "
-            f"one access has at most {VECTOR_BYTES}",
-            hint=f"access {8 * VECTOR_BYTES // dtype.bits} at a time",
+            f"one access has at most {most}",
+            hint=f"access {8 * most // dtype.bits} at a time",
         )
     return number
 

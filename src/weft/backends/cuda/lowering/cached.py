@@ -21,6 +21,7 @@ from weft.codegen.operations.memory import (
     print_vector,
 )
 from weft.dialects.simt.memory import LoadOp, LoadVectorOp, ReinterpretOp, StoreOp, StoreVectorOp
+from weft.types.launch_limits import VECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,9 +181,24 @@ def _print_load_vector(printer: FunctionPrinter, op: LoadVectorOp) -> None:
         return
 
     def load(printer: FunctionPrinter, kind: str, place: str, size: int) -> str:
-        return _load(printer, op, modifier, kind, place, size)
+        if size <= VECTOR_BYTES:
+            return _load(printer, op, modifier, kind, place, size)
+        count = len(op.elements)
+        half = f"<{count // 2} x {kind.rsplit(maxsplit=1)[-1]}"
+        parts = [
+            _load(printer, op, modifier, half, one, VECTOR_BYTES) for one in _halves(printer, place)
+        ]
+        order = ", ".join(f"i32 {number}" for number in range(count))
+        both = ", ".join(f"{half} {part}" for part in parts)
+        return printer.let(f"shufflevector {both}, <{count} x i32> <{order}>")
 
     print_load_vector(printer, op, load)
+
+
+def _halves(printer: FunctionPrinter, place: str) -> tuple[str, str]:
+    """The addresses, with their type, of both halves of 32 bytes: hints are for accesses of 16."""
+    space = place.rsplit(maxsplit=1)[0]
+    return place, f"{space} {printer.let(f'getelementptr i8, {place}, i64 {VECTOR_BYTES}')}"
 
 
 def _keep_words(printer: FunctionPrinter, op: LoadVectorOp) -> None:
@@ -201,7 +217,17 @@ def _print_store_vector(printer: FunctionPrinter, op: StoreVectorOp) -> None:
         print_store_vector(printer, op)
         return
     vector, place, size = print_vector(printer, op)
-    _store(printer, op, modifier, place, vector, size, size // len(op.elements))
+    count = len(op.elements)
+    if size <= VECTOR_BYTES:
+        _store(printer, op, modifier, place, vector, size, size // count)
+        return
+    kind = vector.rsplit(" ", 1)[0]
+    half = f"<{count // 2} x {kind.rsplit(maxsplit=1)[-1]}"
+    for number, one in enumerate(_halves(printer, place)):
+        order = ", ".join(f"i32 {count // 2 * number + lane}" for lane in range(count // 2))
+        mask = f"<{count // 2} x i32> <{order}>"
+        part = printer.let(f"shufflevector {vector}, {kind} poison, {mask}")
+        _store(printer, op, modifier, one, f"{half} {part}", VECTOR_BYTES, size // count)
 
 
 CACHED: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
