@@ -245,7 +245,11 @@ def test_attention_is_by_kernels_where_there_is_no_mask(llama, monkeypatch):
     [
         ("gemma2", {}, "gemma2: weft's attention has no softcap; the model's own code computes it"),
         ("llama", {"attention_dropout": 0.5}, "LlamaAttention: weft's attention has no dropout"),
-        ("llama", {"hidden_act": "relu"}, "LlamaMLP: its activation ReLU() is not one of weft's"),
+        (
+            "llama",
+            {"hidden_act": "relu"},
+            "LlamaMLP: its activation ReLU() is none that kernels compute",
+        ),
     ],
 )
 def test_what_kernels_lack_is_said_once(name, options, sentence, caplog):

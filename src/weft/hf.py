@@ -244,7 +244,7 @@ class _MLP(_Layer):
         (x,) = (*arguments, *keywords.values())
         if kind is None:
             _say(
-                f"{type(self).__name__}: its activation {function} is not one of weft's; it runs its own code"
+                f"{type(self).__name__}: its activation {function} is none that kernels compute; it runs its own code"
             )
             return self.own_class.forward(self, x)
         if hasattr(self, "fc1"):
@@ -275,7 +275,7 @@ class _Experts(_Layer):
         kind = _ACTIVATIONS.get(type(self.act_fn))
         if kind is None or not _is_plain(hidden_states, self.gate_up_proj, self.down_proj):
             _say(
-                f"{type(self).__name__}: its activation or types are not weft's; it runs its own code"
+                f"{type(self).__name__}: its activation or types are none that kernels compute; it runs its own code"
             )
             return self.own_class.forward(self, hidden_states, top_k_index, top_k_weights)
         experts, order = top_k_index.flatten().sort(stable=True)
@@ -314,20 +314,20 @@ def _rotary(own: Callable[..., Any]) -> Any:
             return own(q, k, cos, sin, unsqueeze_dim)
         pairs = cos.shape[-1] // 2
         cos, sin = cos[..., :pairs], sin[..., :pairs]
-        return _turned(q, cos, sin), _turned(k, cos, sin)
+        return _rotated(q, cos, sin), _rotated(k, cos, sin)
 
     apply_rotary_pos_emb.weft_own = own  # type: ignore[attr-defined]
     return apply_rotary_pos_emb
 
 
-def _turned(x: Any, cos: Any, sin: Any) -> Any:
-    """Heads (batch, heads, tokens, hdim), turned by angles (batch or 1, tokens, pairs)."""
+def _rotated(x: Any, cos: Any, sin: Any) -> Any:
+    """Heads (batch, heads, tokens, hdim), rotated by angles (batch or 1, tokens, pairs)."""
     tokens = x.transpose(1, 2)
     if cos.shape[0] == 1:
         return kernels.rope(tokens, cos[0], sin[0]).transpose(1, 2)
     rows = tokens.flatten(0, 1)
-    turned = kernels.rope(rows, cos.flatten(0, 1), sin.flatten(0, 1))
-    return turned.unflatten(0, tokens.shape[:2]).transpose(1, 2)
+    rotated = kernels.rope(rows, cos.flatten(0, 1), sin.flatten(0, 1))
+    return rotated.unflatten(0, tokens.shape[:2]).transpose(1, 2)
 
 
 # Attention, in transformers' table of functions.
@@ -362,7 +362,7 @@ def attention(
 ) -> tuple[Any, None]:
     """The attention of transformers' interface: heads (batch, heads, tokens, hdim) to (batch, tokens, heads, hdim).
 
-    Without a mask, or for packed sequences whose bounds are given (`cu_seq_lens_q`), by kernels; else by torch's.
+    Without a mask, or for packed sequences whose bounds are given (`cu_seq_lens_q`), by kernels; else by torch.
     """
     reason = _lacks(query, key, value, dropout, options)
     packed = options.get("cu_seq_lens_q")
@@ -389,7 +389,7 @@ def attention(
 
 
 def _lacks(query: Any, key: Any, value: Any, dropout: float, options: dict[str, Any]) -> str | None:
-    """What kernels lack for a call; None: nothing."""
+    """A feature of a call that kernels lack, or None."""
     if options.get("s_aux") is not None or options.get("softcap") is not None:
         raise ValueError("weft's attention has no sinks and no softcap: weft.hf.restore(model)")
     if dropout:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers of torch over ``weft.kernels``: subclasses of torch's, with their parameters, names and options.
+"""Layers of torch over ``weft.kernels``: subclasses of torch's layers, with their parameters, names and options.
 
 In: arguments of torch's layers. Out: modules that load their state dicts, are pickled and compiled
 (``torch.compile(fullgraph=True)``). An option that no kernel has runs torch's own code.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What autograd keeps of a call of `weft.kernels`, and what it copies."""
+"""Tensors that autograd keeps and copies for calls of `weft.kernels`."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_a_number_that_requires_a_gradient_is_refused():
         kernels.rms_norm(x, None, eps)
 
 
-def test_a_gradient_that_another_function_leaves_away_is_no_gradient():
+def test_a_missing_gradient_of_another_function_is_none():
     class Cut(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):

@@ -150,7 +150,7 @@ def _by_angles(gradient: Array, x: Array, cos: Array, style: str) -> tuple[Array
 
 
 def _saved(needed: Sequence[bool], *_: Any) -> frozenset[str]:
-    """Of x the derivatives by angles alone read elements."""
+    """The arguments whose elements the derivative reads: x for that by the angles alone."""
     return frozenset({"x", "cos", "sin"} if needed[1] or needed[2] else {"cos", "sin"})
 
 
