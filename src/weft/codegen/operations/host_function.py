@@ -194,7 +194,10 @@ def _print_argument_number(printer: FunctionPrinter, op: ArgumentNumberOp) -> No
 
 
 def _print_check_distinct(printer: FunctionPrinter, op: CheckDistinctOp) -> None:
-    """Leaves the host function if the bytes from the first to the last of one tensor meet those of the other."""
+    """Leaves the host function if the bytes from the first to the last of one tensor meet those of the other.
+
+    Not where these interleave, such as the left and the right half of a matrix.
+    """
     (low, end, filled), (other_low, other_end, other_filled) = (
         _print_extent(printer, printer.tensors[tensor]) for tensor in op.operands
     )
@@ -208,6 +211,10 @@ def _print_check_distinct(printer: FunctionPrinter, op: CheckDistinctOp) -> None
     bad, good = printer.new_label("overlaps"), printer.new_label("distinct")
     printer.branch_if(meets, bad, good, UNLIKELY)
     printer.start(bad)
+    if apart := _print_interleaved(printer, op):
+        bad = printer.new_label("shared")
+        printer.branch_if(apart, good, bad)
+        printer.start(bad)
     where = source_location(op.location)
     launch = f"{where.function} ({where}), " if where is not None else ""
     place = f"{launch}kernel '{op.kernel.data}': argument '{op.argument.data}'"
@@ -215,6 +222,54 @@ def _print_check_distinct(printer: FunctionPrinter, op: CheckDistinctOp) -> None
         printer, "overlap", place, f"'{op.other.data}', and one of them is written", low, other_low
     )
     printer.start(good)
+
+
+def _print_interleaved(printer: FunctionPrinter, op: CheckDistinctOp) -> str:
+    """Whether two tensors take different bytes of each period, one of the first tensor's strides; i1, or empty.
+
+    Dims whose strides are multiples of the period stay at one place in it; the others span a window from there on.
+    """
+    tensors = [printer.tensors[tensor] for tensor in op.operands]
+    if any(elements_in_a_byte(tensor.type.element_type) > 1 for tensor in tensors):
+        return ""
+    sizes = [array_bytes((), tensor.type.element_type) for tensor in tensors]
+    starts = [printer.let(f"ptrtoint ptr {tensor.pointer} to i64") for tensor in tensors]
+    distance = printer.let(f"sub i64 {starts[1]}, {starts[0]}")
+    found = ""
+    for number in range(tensors[0].type.rank):
+        stride = printer.let(f"mul i64 {tensors[0].stride(printer, number)}, {sizes[0]}")
+        is_positive = printer.let(f"icmp sgt i64 {stride}, 0")
+        period = printer.let(f"select i1 {is_positive}, i64 {stride}, i64 1")
+        remainder = printer.let(f"srem i64 {distance}, {period}")
+        shifted = printer.let(f"add i64 {remainder}, {period}")
+        place = printer.let(f"srem i64 {shifted}, {period}")
+        left = printer.let(f"sub i64 {period}, {place}")
+        windows = [
+            _print_window(printer, tensor, size, period)
+            for tensor, size in zip(tensors, sizes, strict=True)
+        ]
+        apart = printer.let(f"icmp uge i64 {place}, {windows[0]}")
+        fits = printer.let(f"icmp uge i64 {left}, {windows[1]}")
+        both = printer.let(f"and i1 {apart}, {fits}")
+        found = printer.let(f"or i1 {found}, {both}") if found else both
+    return found
+
+
+def _print_window(printer: FunctionPrinter, tensor: TensorValue, size: int, period: str) -> str:
+    """The bytes that a tensor spans in a period from its first element on; more than any where one goes backwards."""
+    window = str(size)
+    for number in range(tensor.type.rank):
+        stride = printer.let(f"mul i64 {tensor.stride(printer, number)}, {size}")
+        rest = printer.let(f"srem i64 {stride}, {period}")
+        is_fixed = printer.let(f"icmp eq i64 {rest}, 0")
+        dim = widened(printer, tensor.dim(number), tensor.type.dim_bits.data, 64)
+        last = printer.let(f"sub i64 {dim}, 1")
+        reach = printer.let(f"mul i64 {last}, {stride}")
+        reach = printer.let(f"select i1 {is_fixed}, i64 0, i64 {reach}")
+        is_backwards = printer.let(f"icmp slt i64 {reach}, 0")
+        wider = printer.let(f"add i64 {window}, {reach}")
+        window = printer.let(f"select i1 {is_backwards}, i64 {1 << 62}, i64 {wider}")
+    return window
 
 
 def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
