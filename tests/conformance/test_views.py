@@ -248,8 +248,14 @@ def test_a_promised_alignment_is_checked():
     assert np.array_equal(out, a.sum(axis=1))
     with pytest.raises(AssertionError, match=r"a\[i\] begins at a multiple of 16 bytes"):
         host(memory[first + 1 : first + 33].reshape(8, 4), out)
-    ptx = weft.compile(host, a, out, options="--gpu-arch sm_80").ptx
-    assert "ld.global.v4" in ptx and "trap" not in ptx
+    for options, is_checked in (
+        ("", False),
+        ("--sanitize=bounds", True),
+        ("--enable-assertions", True),
+    ):
+        found = weft.compile(host, a, out, options=f"--gpu-arch sm_80 {options}")
+        assert "ld.global.v4" in found.ptx
+        assert ("begins at a multiple of 16 bytes" in found.llvm_ir) == is_checked
 
 
 def test_an_index_between_vectors_fails_an_assertion():

@@ -63,6 +63,7 @@ TEXT = f"""builtin.module {{
     simt.assert %c, "c holds"
     simt.assume %c
     simt.assume checked %c
+    simt.assume %c, "c holds"
     simt.check %c, "out_of_bounds" "" "read" 1 values(%n, %s)
     simt.exit
     simt.return

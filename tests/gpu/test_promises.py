@@ -108,6 +108,9 @@ def test_rows_are_loaded_by_vectors_as_they_are_assumed_to_be_aligned():
     single = whole.as_strided((1, 4), (3, 1), 8)  # the stride of one row is of no matter
     row_sums_kernel[1, 1](single, out)
     assert out[0] == single.sum()
+    with weft.sanitize(), pytest.raises(AssertionError, match="begins at a multiple of 16 bytes"):
+        row_sums_kernel[1, 32](whole[:, 1:], out)
+        weft.synchronize()
 
 
 @weft.kernel

@@ -279,7 +279,7 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
 
 def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
     """Leaves the host function with an error where the condition does not hold."""
-    _print_promise(printer, op, "weft.assume, which promises this")
+    _print_promise(printer, op, op.message)
 
 
 def _print_promise(printer: FunctionPrinter, op: AssertOp | AssumeOp, sentence: str) -> None:

@@ -33,6 +33,7 @@ from weft.dialects.definition import (
     operands,
     operation_definition,
     opt_operand,
+    opt_string,
     string,
 )
 from weft.dialects.simt.types import TensorType
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from xdsl.ir import SSAValue
     from xdsl.irdl import Operand, OptOperand
 
-    from weft.dialects.definition import Flag, Integer, Operands, String
+    from weft.dialects.definition import Flag, Integer, Operands, OptString, String
 
 UNDEFINES: Final = "weft.undefines"
 """Attribute of the stores, and their barrier, by which the CPU shows that the elements of an array are undefined."""
@@ -75,20 +76,29 @@ class AssertOp(BaseOperation):
     assembly_format = "$condition `,` $text attr-dict"
 
 
+PROMISE: Final = "weft.assume, which promises this"
+
+
 @operation_definition
 class AssumeOp(BaseOperation):
     """Promises that `condition` holds here: on a GPU code is made for that case alone, unless it is `checked` there.
 
-    The CPU and host functions check it always.
+    The CPU and host functions check it always. `text` is that of the error, if it is not `PROMISE`.
     """
 
     name = "simt.assume"
 
     condition: Operand = operand(i1)
+    text: OptString = opt_string(default=None)
     checked: Flag = flag(default=False)
 
     traits = traits_def(MemoryWriteEffect())
-    assembly_format = "(`checked` $checked^)? $condition attr-dict"
+    assembly_format = "(`checked` $checked^)? $condition (`,` $text^)? attr-dict"
+
+    @property
+    def message(self) -> str:
+        """The text of the error where it does not hold."""
+        return PROMISE if self.text is None else self.text.data
 
 
 CHECKS: Final = _native.CHECK_KINDS

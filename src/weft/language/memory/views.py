@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32, i64
 
+from weft.dialects.simt.debug import AssumeOp
 from weft.dialects.simt.memory import AddressOp, ReshapeOp, ViewOp
 from weft.dialects.simt.types import DYNAMIC, UNBOUNDED, TensorType
 from weft.errors import TypeMismatchError, UnsupportedSyntaxError, ValueRangeError
@@ -38,6 +39,7 @@ from weft.language.numbers.convert import (
     expect_scalar,
     index_dtype,
     to_common,
+    truth,
 )
 from weft.language.numbers.operators import binary, compare
 from weft.language.numbers.promises import dim_divisor, offset_multiple, stride_factor
@@ -171,8 +173,8 @@ def view(builder: Builder, tensor: Tensor, indices: object) -> Tensor:
 def assume_aligned(builder: Builder, tensor: object, nbytes: object) -> Tensor:
     """Promises that a tensor begins at a multiple of `nbytes`, and returns it with this alignment, for `load_vector`.
 
-    The promise is checked like an `assert`: always on the CPU, on a GPU with ``--enable-assertions``. It adds nothing
-    where the alignment is known.
+    The promise is checked as that of `assume`: always on the CPU, on a GPU under the sanitizer or with
+    ``--enable-assertions``. It adds nothing where the alignment is known.
 
     Args:
         tensor: an argument or a view, such as a row.
@@ -208,7 +210,8 @@ def assume_aligned(builder: Builder, tensor: object, nbytes: object) -> Tensor:
     address = Scalar(builder.emit(AddressOp(tensor.ssa, first)).result, types.i64)
     rest = binary(builder, "&", address, wanted - 1)
     text = f"assume_aligned: {tensor.name} begins at a multiple of {wanted} bytes"
-    emit_assert(builder, compare(builder, "==", rest, 0), text)
+    condition = truth(builder, compare(builder, "==", rest, 0))
+    builder.emit(AssumeOp(condition.ssa, text))
     kind = tensor.type
     made = ir_tensor_type(
         tensor.dtype,

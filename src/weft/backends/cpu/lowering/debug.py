@@ -45,7 +45,7 @@ def _print_assert(printer: FunctionPrinter, op: AssertOp) -> None:
 
 def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
     """Checks an assumption of a GPU, since here a wrong one can be reported."""
-    print_check(printer, op, printer.values[op.condition], "weft.assume, which promises this")
+    print_check(printer, op, printer.values[op.condition], op.message)
 
 
 def print_check(printer: FunctionPrinter, op: Operation, condition: str, text: str) -> None:

@@ -60,8 +60,10 @@ def _print_printf(printer: FunctionPrinter, op: PrintfOp) -> None:
 
 def _print_assume(printer: FunctionPrinter, op: AssumeOp) -> None:
     if op.checked is not None or printer.module.enable_assertions:
-        print_check(printer, op, op.condition, "weft.assume, which promises this")
+        print_check(printer, op, op.condition, op.message)
         return
+    if op.text is not None:
+        return  # an alignment, which the tensor's type has, so that LLVM need not carry its terms along
     callee = printer.module.declare("llvm.assume", "void (i1)")
     printer.line(f"call void {callee}(i1 {printer.values[op.condition]})")
 
