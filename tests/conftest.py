@@ -87,7 +87,7 @@ def cases_of(test: Any) -> list[dict[str, object]] | None:
 
 
 def joined(test: Any, cases: list[dict[str, object]], fixtures: list[str]) -> Any:
-    """A test that runs all cases and reports all that fail: pytest takes 5 ms for a test of its own."""
+    """A test that runs all cases and reports all that fail: a test of its own costs pytest and xdist 2.5 ms."""
 
     def run(**given: object) -> None:
         failures: dict[str, BaseException] = {}

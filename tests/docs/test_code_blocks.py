@@ -16,8 +16,17 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PROGRAMS = {str(page.relative_to(ROOT)): program(page) for page in PAGES}
 
 
+# Pages whose programs take over five seconds.
+SLOW = {"docs/arguments.md", "docs/kernels.md", "docs/torch.md"}
+
+
 def page(name: str, text: str) -> object:
-    return pytest.param(name, marks=marks_of(text))
+    marks = [*marks_of(text), pytest.mark.slow] if name in SLOW else marks_of(text)
+    return pytest.param(name, marks=marks)
+
+
+def test_slow_pages_are_pages():
+    assert set(PROGRAMS) >= SLOW
 
 
 @pytest.mark.parametrize("page", [page(name, text) for name, text in PROGRAMS.items() if text])
