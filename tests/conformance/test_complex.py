@@ -93,7 +93,6 @@ def test_ptx_computes_the_same(dtype):
     close(out, wanted_of(a, b))
 
 
-@pytest.mark.joined
 @BOTH
 @pytest.mark.parametrize("sign", OPERATORS)
 @pytest.mark.parametrize("real", (np.int32, np.int8, np.bool_, np.float16, np.float32, np.float64))

@@ -142,6 +142,7 @@ def backwards(value: Any) -> Any:
     return view
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_reversed_strided_arrays_give_the_same_results(name: str):
     function, arguments = getattr(kernels, name), CALLS[name].arguments

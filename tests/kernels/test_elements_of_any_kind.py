@@ -175,7 +175,6 @@ def with_out():
     ]
 
 
-@pytest.mark.joined
 @pytest.mark.parametrize("name", with_out())
 def test_an_output_whose_elements_share_memory_is_refused(name):
     function, call = getattr(weft.kernels, name), CALLS[name]

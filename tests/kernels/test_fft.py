@@ -141,6 +141,7 @@ def test_complex_tensors_of_torch():
         assert torch.allclose(*grads, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.jax
 def test_complex_arrays_of_jax():
     jax: Any = pytest.importorskip("jax")
@@ -231,6 +232,7 @@ def test_points_stay_in_registers():
         assert found.kernels["pass_kernel"].spill_load_bytes == 0
 
 
+@pytest.mark.slow
 def test_bluestein_programs_serve_all_lengths_padded_alike():
     x = weft.fake_tensor(weft.f32, (weft.sym("rows"), weft.sym("n"), 2), alignment_bytes=8)
     for few, many in ((449, 479), (4099, 5003)):
