@@ -815,15 +815,25 @@ def test_what_lies_outside_of_a_tensor_is_loaded_as_zero(dtype, place):
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("shape", [(16, 16), (48, 32)])
-def test_a_result_is_the_right_operand_of_the_next_product(shape, transposed):
+@pytest.mark.parametrize(
+    ("shape", "dtype", "sums"),
+    [
+        ((16, 16), weft.bf16, weft.f32),
+        ((48, 32), weft.bf16, weft.f32),
+        ((32, 64), weft.i8, weft.i32),
+        ((96, 32), weft.f8e4m3, weft.f32),
+    ],
+    ids=str,
+)
+def test_a_result_is_the_right_operand_of_the_next_product(shape, dtype, sums, transposed):
     depth, columns = shape[::-1] if transposed else shape
 
     @weft.kernel
     def kernel(a: weft.Tensor, c: weft.Tensor, out: weft.Tensor):
-        left = weft.mma.from_values((16, depth), lambda i, j: a[i, j], weft.bf16, "a")
-        right = weft.mma.zeros(shape).load(c).to(weft.bf16).as_operand_b(transposed=transposed)
-        weft.mma.mma(left, right, weft.mma.zeros((16, columns))).store(out)
+        left = weft.mma.from_values((16, depth), lambda i, j: dtype(a[i, j]), dtype, "a")
+        right = weft.mma.zeros(shape).load(c).to(dtype).as_operand_b(transposed=transposed)
+        found = weft.mma.mma(left, right, weft.mma.zeros((16, columns), sums))
+        found.to(weft.f32).store(out)
 
     @weft.jit
     def host(a: weft.Tensor, c: weft.Tensor, out: weft.Tensor):

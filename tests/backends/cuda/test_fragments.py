@@ -174,6 +174,22 @@ def test_a_function_of_numbers_is_one_instruction_for_each_register(name, dtype)
     assert found["LOP3"] < 16
 
 
+def test_a_right_operand_of_bytes_takes_four_shuffles_for_each_register():
+    @weft.kernel
+    def kernel(a: weft.Tensor, out: weft.Tensor):
+        words = tuple(a[weft.lane_id(), i] for i in weft.static_range(8))
+        right = weft.mma.from_values((32, 32), words, weft.i8, "c").as_operand_b()
+        for i in weft.static_range(8):
+            out[weft.lane_id(), i] = right.registers[i]
+
+    @weft.jit
+    def host(a: weft.Tensor[weft.u32, (32, 8)], out: weft.Tensor[weft.u32, (32, 8)]):
+        kernel(a, out).launch(grid=1, block=32)
+
+    found = instructions(compiled(host).sass)
+    assert (found["SHFL"], found["PRMT"]) == (32, 24)
+
+
 def test_pairs_are_converted_together():
     @weft.kernel
     def kernel(a: weft.Tensor, out: weft.Tensor):

@@ -181,6 +181,11 @@ def fragments(writer: Writer) -> Case:
         body += (_SYNC, f"f.as_operand_b({turn}).store(b, {place})", _SYNC)
     if dtype in ("i8", "f8e4m3", "f8e5m2") and shape[1] % 32 == 0 and writer.likely(0.5):
         body += (_SYNC, f"f.as_operand_a().store(b, {place})", _SYNC)
+    if dtype in ("i8", "f8e4m3", "f8e5m2") and block == 32 and writer.likely(0.5):
+        turns = [turn for turn in (0, 1) if shape[turn] % 32 == 0]
+        if turns:
+            turn = "transposed=True" if writer.choose(turns) else ""
+            body += (_SYNC, f"f.as_operand_b({turn}).store(b, {place})", _SYNC)
     if dtype in (*SMALL_FLOATS, "f32") and writer.likely(0.4):
         body.append(f"({_formula(writer, dtype)}).to(weft.{dtype}).store(b, {place})")
     if writer.likely(0.4):

@@ -37,6 +37,7 @@ from weft.language import LANGUAGE, resolve
 from weft.language.ir_types import ir_type
 from weft.language.numbers.convert import constant, convert, named_dtype, narrowed, operand
 from weft.language.numbers.operators import COMPARISONS, binary, compare, mark_product, unary
+from weft.language.numbers.words import prmt
 from weft.language.operation import operation
 from weft.language.threads.warp import lane_id, shfl_idx, warp_id
 from weft.language.values import Fragment, Scalar, Tensor, describe
@@ -256,8 +257,16 @@ def as_operand_a(builder: Builder, fragment: Fragment) -> Fragment:
     if bits == 16:
         return Fragment(builder.emit(FragmentPartOp(fragment.ssa, result)).result, fragment.dtype)
     words = cast("tuple[Scalar, ...]", attribute(builder, fragment, "registers"))
-    # A register has two columns of a row and of the row 8 below; two of adjacent blocks of 8 columns become one of each
-    # row with four columns.
+    held = [word.ssa for word in _words_of_rows(builder, words)]
+    return Fragment(builder.emit(FragmentOfOp(held, result)).result, fragment.dtype)
+
+
+def _words_of_rows(builder: Builder, words: Sequence[Scalar]) -> list[Scalar]:
+    """Registers of four columns of a row, of sums of 8 bits, by one shuffle for each.
+
+    A register has two columns of a row and of the row 8 below; two of adjacent blocks of 8 columns become one of each
+    row with four columns.
+    """
     lane = lane_id.emit(builder)
     is_odd = compare(builder, "!=", binary(builder, "&", lane, 1), 0)
     is_upper = compare(builder, "!=", binary(builder, "&", lane, 2), 0)
@@ -270,27 +279,27 @@ def as_operand_a(builder: Builder, fragment: Fragment) -> Fragment:
         select = arith.SelectOp(condition.ssa, one.ssa, two.ssa)
         return Scalar(builder.emit(select).result, types.u32)
 
-    held: list[SSAValue] = []
+    held: list[Scalar] = []
     for one, two in zip(words[::2], words[1::2], strict=True):
         first = shfl_idx.emit(builder, chosen(is_odd, two, one), source)
         second = shfl_idx.emit(builder, chosen(is_odd, one, two), other)
         low, high = chosen(is_upper, second, first), chosen(is_upper, first, second)
         upper, lower = binary(builder, "<<", high, 16), binary(builder, ">>", low, 16)
-        held.append(binary(builder, "|", binary(builder, "&", low, 0xFFFF), upper).ssa)
-        held.append(binary(builder, "|", lower, binary(builder, "&", high, 0xFFFF0000)).ssa)
-    return Fragment(builder.emit(FragmentOfOp(held, result)).result, fragment.dtype)
+        held.append(binary(builder, "|", binary(builder, "&", low, 0xFFFF), upper))
+        held.append(binary(builder, "|", lower, binary(builder, "&", high, 0xFFFF0000)))
+    return held
 
 
 @operation(name="Fragment.as_operand_b")
 def as_operand_b(builder: Builder, fragment: Fragment, *, transposed: bool = False) -> Fragment:
     """The result of an MMA as the right operand of another one, K x N, of a warp.
 
-    All lanes of the warp call it together: they exchange elements by two shuffles for each register. The transpose
-    takes none.
+    All lanes of the warp call it together: they exchange elements by two shuffles for each register of 16-bit elements,
+    by four of 8-bit ones. The transpose takes none, or one.
 
     Args:
-        fragment: of 16-bit elements; its rows are the operand's K, a multiple of 16.
-        transposed: whether its columns are K, a multiple of 16, and its rows N.
+        fragment: of 16-bit or 8-bit elements; its rows are the operand's K, a multiple of 16, of 8-bit elements of 32.
+        transposed: whether its columns are K, and its rows N.
 
     Raises:
         TypeMismatchError: for elements of another size; for a warpgroup's fragment, whose right operands are tiles.
@@ -300,17 +309,21 @@ def as_operand_b(builder: Builder, fragment: Fragment, *, transposed: bool = Fal
     """
     expect_fragment(fragment, "as_operand_b")
     kind = fragment.type
-    if (kind.unit.data, kind.role.data) != ("mma", "c") or fragment.dtype.bits != 16:
+    bits = fragment.dtype.bits
+    if (kind.unit.data, kind.role.data) != ("mma", "c") or bits not in (8, 16):
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
-            f"as_operand_b takes the result of a warp's MMA, with 16-bit elements, received {describe(fragment)}",
+            "as_operand_b takes the result of a warp's MMA, with elements of 16 or 8 bits, received "
+            f"{describe(fragment)}",
             hint="store it to a tile in shared memory, and load that",
         )
     rows, columns = kind.dims
-    if transposed and columns % 16:
+    depth, step = columns if transposed else rows, 256 // bits
+    if depth % step:
         raise TypeMismatchError(
             "FRAGMENT_LAYOUT",
-            f"as_operand_b: K is a multiple of 16, and {describe(fragment)} has {columns} columns",
+            f"as_operand_b: K is a multiple of {step}, and {describe(fragment)} has {depth} "
+            f"{'columns' if transposed else 'rows'}",
         )
     dims = (columns, rows) if transposed else (rows, columns)
     result = FragmentType.get(dims, kind.element_type, "mma", "b")
@@ -321,13 +334,46 @@ def as_operand_b(builder: Builder, fragment: Fragment, *, transposed: bool = Fal
         """The register of a block of 8 x 8."""
         return words[2 * (row // 2 * across + column) + row % 2]
 
-    if transposed:
+    if bits == 8 and transposed:
+        of_rows, across = _words_of_rows(builder, words), columns // 16
+        found = [
+            of_rows[2 * (row // 2 * across + column) + row % 2]
+            for row in range(down)
+            for column in range(across)
+        ]
+    elif bits == 8:
+        tiles = [
+            words[row * across + column] for column in range(across) for row in range(rows // 16)
+        ]
+        found = _transposed_bytes(builder, tiles)
+    elif transposed:
         found = [word(row, column) for row in range(down) for column in range(across)]
     else:
         blocks = [word(row, column) for column in range(across) for row in range(down)]
         found = _transposed_blocks(builder, blocks)
     made = FragmentOfOp([one.ssa for one in found], result)
     return Fragment(builder.emit(made).result, fragment.dtype)
+
+
+def _transposed_bytes(builder: Builder, words: Sequence[Scalar]) -> list[Scalar]:
+    """The registers of transposed tiles of 16 rows and 8 columns of bytes.
+
+    A lane holds columns 2t and 2t + 1 of rows g and g + 8, and gets rows 4t to 4t + 3 of column g, a byte of what each
+    of four lanes holds.
+    """
+    lane = lane_id.emit(builder)
+    group, rank = binary(builder, ">>", lane, 2), binary(builder, "&", lane, 3)
+    first = binary(builder, "<<", binary(builder, "&", rank, 1), 4)
+    first = binary(builder, "|", first, binary(builder, ">>", group, 1))
+    place = binary(builder, "|", binary(builder, "&", rank, 2), binary(builder, "&", group, 1))
+    selector = binary(builder, "|", place, binary(builder, "<<", binary(builder, "|", place, 4), 4))
+    sources = [binary(builder, "|", first, 4 * row) for row in range(4)]
+    found: list[Scalar] = []
+    for one in words:
+        held = [shfl_idx.emit(builder, one, source) for source in sources]
+        low, high = (prmt.emit(builder, *held[two : two + 2], selector) for two in (0, 2))
+        found.append(prmt.emit(builder, low, high, 0x5410))
+    return found
 
 
 def _transposed_blocks(builder: Builder, words: Sequence[Scalar]) -> list[Scalar]:

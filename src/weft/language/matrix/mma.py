@@ -322,7 +322,9 @@ def _check_rows(tile: Tensor, rows: int, name: str) -> None:
         "MMA_TILE",
         f"{name}: {tile.name} is known to begin at a multiple of {kind.alignment_bytes.data} bytes, its rows are "
         f"{between}; expected multiples of {_ROW_BYTES}",
-        hint=f"begin parts at multiples of {_ROW_BYTES // tile.dtype.itemsize} elements, and pad rows to such",
+        hint=f"begin parts at multiples of {_ROW_BYTES // tile.dtype.itemsize} elements, and pad rows to such; or read "
+        "each element by itself: weft.mma.from_values(shape, lambda row, column: tile[row, column], "
+        f'weft.{tile.dtype}, "{name[-1]}")',
     )
 
 
