@@ -95,6 +95,23 @@ def doubled(a: weft.Tensor[weft.f32, ("n",)], rows: weft.i32):
     return out
 
 
+@weft.kernel(restrict=True)
+def accumulate_kernel(a: weft.Tensor, b: weft.Tensor, z: weft.c64):
+    for i in weft.each(a.shape[0]):
+        b[i] += a[i] * z
+
+
+@weft.jit
+def accumulate(
+    a: weft.fake_tensor(weft.c64, (weft.sym("n", divisibility=2),), alignment_bytes=16),
+    b: weft.fake_tensor(weft.c64, ("m",), alignment_bytes=16),
+    z: weft.c64,
+):
+    """b += a * z, of arrays apart."""
+    weft.assume(b.shape[0] >= a.shape[0])
+    accumulate_kernel(a, b, z).launch(over=a.shape[0])
+
+
 @functools.cache
 def compiled(name: str, options: str = "") -> Any:
     """A function of this file."""

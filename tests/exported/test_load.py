@@ -224,3 +224,21 @@ def test_an_exported_function_launches_without_python():
         assert len(fake.launches()) == 1
 
     in_child(call)
+
+
+def test_complex_numbers_and_promises_hold_in_a_file(tmp_path):
+    library, header = compiled("accumulate").export(tmp_path / "accumulate.so")
+    assert "arguments[2]: z: c64, an ffi.Array of two floats" in header.read_text()
+    accumulate = weft.load(library)
+    a, b = weft.full(4, 1j, weft.c64), weft.zeros(6, weft.c64)
+    accumulate(a, b, 2 + 1j)
+    assert b.tolist() == [-1 + 2j] * 4 + [0, 0]
+    with pytest.raises(AssertionError, match=r"^accumulate: weft\.assume, which promises this"):
+        accumulate(a, weft.zeros(2, weft.c64), 1j)
+    with pytest.raises(ValueError, match="its memory, from"):
+        accumulate(a, a, 1j)
+    with pytest.raises(ValueError, match="expected a multiple of 2"):
+        accumulate(weft.zeros(3, weft.c64), b, 1j)
+    odd = np.frombuffer(weft.zeros(9, weft.c64), np.complex64)[1:7]
+    with pytest.raises(ValueError, match="expected an address divisible by 16"):
+        accumulate(odd, b, 1j)

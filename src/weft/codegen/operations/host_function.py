@@ -287,9 +287,17 @@ def _print_promise(printer: FunctionPrinter, op: AssertOp | AssumeOp, sentence: 
     printer.branch_if(printer.values[op.condition], good, bad, LIKELY)
     printer.start(bad)
     where = source_location(op.location)
-    place = "" if where is None else f"{where.function} ({where})"
+    place = _name_of_host(op) if where is None else f"{where.function} ({where})"
     print_failure(printer, "assumption", place, sentence)
     printer.start(good)
+
+
+def _name_of_host(op: Operation) -> str:
+    """The host function's name, of an operation without a place in its source, as in a file's second compilation."""
+    above = op.parent_op()
+    while above is not None and not isinstance(above, func.FuncOp):
+        above = above.parent_op()
+    return "" if above is None else above.sym_name.data
 
 
 def print_failure(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from weft import __version__, _native
 from weft.arguments.base import MISSING
+from weft.arguments.complex import ComplexKind
 from weft.backends.base import Job
 from weft.backends.host import away_from_signals, machine_of
 from weft.backends.registry import find_backend
@@ -373,6 +374,8 @@ def _contract(details: CompiledDetails) -> str:
             for path in details.calling.written
         )
         note = ", written" if written else ""
+        if isinstance(parameter.kind, ComplexKind):
+            note = ", an ffi.Array of two floats"
         lines.append(f"arguments[{position}]: {parameter.text}{default}{note}")
     return "\n *".join(f" {line}".replace("*/", "* /").rstrip() for line in lines).lstrip()
 
