@@ -35,6 +35,20 @@ class M(type):
 class P(metaclass=M):
     pass
 """
+# The class P's attributes are found by `find`, which is put in place later.
+FOUND = """
+def find(self, name):
+    if name == "K": return 4
+    if name == "f": return lambda x: x + 9
+    return object.__getattribute__(self, name)
+"""
+# A class P whose metaclass has nothing yet.
+PLAIN_METACLASS = """
+class M(type): pass
+class P(metaclass=M):
+    K = 3
+    def f(x): return x + 3
+"""
 # What changes: the program, the value of the kernel (a[0] is 2), the change, and the values before and after it.
 ROWS = {
     "a helper's code": (
@@ -233,6 +247,63 @@ ROWS = {
         "VALUES = {'K': 3}\nclass P:\n    def __getattr__(self, name):\n        return VALUES[name]\nA = P()",
         "A.K",
         "VALUES['K'] = 4",
+        3,
+        4,
+    ),
+    "a class's __getattribute__ for a value": (
+        CLASS + FOUND + "A = P()",
+        "A.K",
+        "P.__getattribute__ = find",
+        3,
+        4,
+    ),
+    "a class's __getattribute__ for a method": (
+        CLASS + FOUND + "A = P()",
+        "A.f(a[0])",
+        "P.__getattribute__ = find",
+        5,
+        11,
+    ),
+    "a class's __getattribute__ for an object's own value": (
+        CLASS + FOUND + "A = P()\nA.K = 3",
+        "A.K",
+        "P.__getattribute__ = find",
+        3,
+        4,
+    ),
+    "a base class's __getattribute__": (
+        CLASS + FOUND + "class Q(P):\n    pass\nA = Q()",
+        "A.K",
+        "P.__getattribute__ = find",
+        3,
+        4,
+    ),
+    "a metaclass's property": (
+        PLAIN_METACLASS,
+        "P.K",
+        "M.K = property(lambda cls: 4)",
+        3,
+        4,
+    ),
+    "a metaclass's property for a function": (
+        PLAIN_METACLASS + "def g(x):\n    return x + 9",
+        "P.f(a[0])",
+        "M.f = property(lambda cls: g)",
+        5,
+        11,
+    ),
+    "a metaclass's __getattribute__": (
+        PLAIN_METACLASS
+        + "def find(cls, name):\n    return 4 if name == 'K' else type.__getattribute__(cls, name)",
+        "P.K",
+        "M.__getattribute__ = find",
+        3,
+        4,
+    ),
+    "a class's class": (
+        PLAIN_METACLASS + "class N(M):\n    @property\n    def K(cls):\n        return 4",
+        "P.K",
+        "P.__class__ = N",
         3,
         4,
     ),

@@ -42,6 +42,7 @@ _OF_A_KERNEL: Final = (
 _ITEM, _CELL, _FUNCTION, _ATTRIBUTE, _MEMBER = range(5)
 Place = tuple[Any, ...]
 _OWN: Final = "weft."
+_FINDS: Final = "__getattribute__"
 _MUTABLE: Final = (list, dict, set)
 # Objects of these types are immutable and compare by value.
 _SCALARS: Final = frozenset((bool, int, float, complex, str, bytes, type(None)))
@@ -226,14 +227,18 @@ class Captures:
         if is_of_weft(kind):
             return
         raw = class_attribute(kind, name, NOTHING)
-        places: list[Place] = [(_MEMBER, kind, name, raw)]
-        if kind is not owner:
-            places.append((_ATTRIBUTE, owner, "__class__", kind))
+        finder: type = type(owner)
+        finds = class_attribute(finder, _FINDS)  # any attribute, before what is read here
+        places: list[Place] = [(_MEMBER, kind, name, raw), (_MEMBER, finder, _FINDS, finds)]
+        if finder is not type:  # of whose classes Python allows no other
+            places.append((_ATTRIBUTE, owner, "__class__", finder))
         own = _own_attributes(owner)
         if own is not None:
             places += (_ATTRIBUTE, owner, "__dict__", own), (_ITEM, own, name)
 
         def read() -> Any:
+            if class_attribute(type(owner), _FINDS) is not finds:
+                return _GONE
             own = _own_attributes(owner)
             if own is not None and name in own:
                 return own[name]
@@ -267,6 +272,7 @@ class Captures:
         for name, member in [pair for base in bases for pair in vars(base).items()]:
             if name[:2] != "__" or isinstance(member, FunctionType):
                 self.read_member(kind, name, f"{kind.__qualname__}.{name}")
+        self.read_member(kind, _FINDS, f"{kind.__qualname__}.{_FINDS}")
 
     def read_names(self, item: Any) -> None:
         """Records which attributes an object itself has."""
