@@ -366,3 +366,63 @@ def test_sparse_matvec():
     matrix, x = dense.to_sparse_csr(), numbers(2000)
     found = kernels.sparse_matvec(matrix.crow_indices(), matrix.col_indices(), matrix.values(), x)
     check(found, dense.double() @ x.double(), 1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_halves_of_rows(dtype: Any):
+    functional = torch.nn.functional
+    packed = numbers(500, 2 * 4096, dtype=dtype).requires_grad_()
+    wide = packed.detach().double().requires_grad_()
+    gate, up = wide.chunk(2, -1)
+    found, expected = kernels.silu_mul(packed), functional.silu(gate) * up
+    gradient = numbers(500, 4096, dtype=dtype)
+    found.backward(gradient)
+    expected.backward(gradient.double())
+    check(found, expected)
+    check(packed.grad, wide.grad, 2 * ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16), ids=str)
+def test_a_weights_gradient_has_the_weights_layout(dtype: Any):
+    x, weight = numbers(2048, 1024, dtype=dtype), numbers(768, 1024, dtype=dtype)
+    weight.requires_grad_()
+    gradient = numbers(2048, 768, dtype=dtype)
+    kernels.gemm(x, weight.T).backward(gradient)
+    assert weight.grad.stride() == weight.stride()
+    expected = gradient.double().T @ x.double()
+    assert (weight.grad - expected).norm() < ROUNDING[dtype] * expected.norm()
+
+
+@pytest.mark.parametrize("name", ["LlamaConfig", "Qwen3MoeConfig"])
+def test_a_model_of_transformers(name: str):
+    transformers = pytest.importorskip("transformers", reason="needs transformers")
+    import weft.hf
+
+    torch.manual_seed(0)
+    experts = {"num_experts": 8, "moe_intermediate_size": 256} if "Moe" in name else {}
+    config = getattr(transformers, name)(
+        vocab_size=1000,
+        hidden_size=512,
+        intermediate_size=1024,
+        num_hidden_layers=2,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        head_dim=64,
+        **experts,
+    )
+    # In 16 bits a token near the border of two experts may go to the other one.
+    dtype = torch.float32 if experts else torch.bfloat16
+    model = transformers.AutoModelForCausalLM.from_config(config).cuda().to(dtype)
+    tokens = torch.randint(0, 1000, (2, 256), device="cuda")
+
+    def trained() -> Any:
+        model.zero_grad()
+        result = model(tokens, labels=tokens)
+        result.loss.backward()
+        return result.loss.detach(), model.model.embed_tokens.weight.grad.float()
+
+    expected_loss, expected = trained()
+    weft.hf.apply(model)
+    loss, grad = trained()
+    assert torch.allclose(loss, expected_loss, rtol=1e-2)
+    assert (grad - expected).norm() < 0.1 * expected.norm()
