@@ -170,7 +170,7 @@ def lower(
             architecture=architecture or backend.default_architecture or backend.name,
             marks_signed="overflow" in checks,
             tells_events="trace" in checks,
-            undefines_reused=not {"trace", "uninit", "all"} & set(checks),
+            undefines_reused=_undefines_reused(artifacts.options),
         )
     module = traced.module
     with artifacts.stage("keep IR"):
@@ -238,6 +238,11 @@ def passes_for(
     return {getattr(row, "func", row).__name__: row for row in rows}
 
 
+def _undefines_reused(options: CompileOptions) -> bool:
+    """Whether elements in reused memory begin with all bits set: not where a check reports that they are unwritten."""
+    return not {"trace", "uninit", "all"} & set(options.sanitize.split(","))
+
+
 @deep_recursion()
 def lower_again(signature: Signature, artifacts: Artifacts) -> dict[str, str]:
     """The module's text after each change, recomputed on demand from its trace."""
@@ -258,7 +263,8 @@ def placed_stages(
 
     In: a function that has been compiled for this signature and architecture, with these options.
     """
-    module = trace(source, signature, architecture=architecture).module
+    undefines = _undefines_reused(options)
+    module = trace(source, signature, architecture=architecture, undefines_reused=undefines).module
     stages = {"trace": placed_lines(module)}
     for name, change in _passes_of(signature, options).items():
         change(module)
