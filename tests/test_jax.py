@@ -161,7 +161,7 @@ def test_a_derivative_is_the_users_to_define():
     assert jax.grad(lambda a: with_derivative(a).sum())(jnp.ones(2)).tolist() == [3, 3]
 
 
-def test_a_failing_check_of_the_function_is_an_error_of_xlas_program():
+def test_a_failing_check_of_a_function_fails_xlas_program():
     shorter = lambda a, factor: jax.ShapeDtypeStruct((a.shape[0] - 1,), a.dtype)
     program = jax.jit(weft.jax.function(scale, outputs={"out": shorter}))
     message = "INVALID_ARGUMENT: ValueError: scale.*'out': shape.0. is 4, expected 5 to match"

@@ -102,7 +102,7 @@ def test_every_native_source_is_built_or_is_a_test():
     assert [source for source in sources if source not in cmake] == []
 
 
-def test_a_file_of_kernels_has_them_before_the_functions_that_launch_them():
+def test_kernels_precede_the_functions_that_launch_them():
     """Kernels and host functions precede the public functions, whose decorator registers or dispatches them."""
     places: list[str] = []
     for path in python_modules():

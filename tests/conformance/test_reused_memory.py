@@ -302,7 +302,7 @@ def stale(a: weft.Tensor, out: weft.Tensor, swizzle: weft.Constexpr):
 
 
 @pytest.mark.parametrize("swizzle", [None, 128])
-def test_on_the_cpu_old_elements_are_nan_where_memory_is_used_again(swizzle):
+def test_reused_memory_holds_nan_on_the_cpu(swizzle):
     a, out = np.arange(64).astype(np.float16), np.zeros((3, 64), np.float16)
     stale(a, out, swizzle)
     assert np.isnan(out[0]).all() and (out[1] == a[::-1]).all()

@@ -99,7 +99,7 @@ def row_sums_kernel(a: weft.Tensor, out: weft.Tensor):
     out[weft.thread_idx.x] = sum(weft.load_vector(row, 0, 4))
 
 
-def test_rows_are_loaded_by_vectors_as_they_are_assumed_to_be_aligned():
+def test_rows_are_loaded_by_vectors_of_the_assumed_alignment():
     torch = pytest.importorskip("torch", reason="needs torch")
     whole = torch.arange(32.0 * 12, device="cuda").reshape(32, 12)
     out = torch.zeros(32, device="cuda")

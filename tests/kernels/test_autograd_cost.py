@@ -20,7 +20,7 @@ def copies(run) -> int:
 
 
 @pytest.mark.parametrize("function", ["gemm", "matmul"])
-def test_a_weights_gradient_has_the_weights_layout_and_is_not_copied(function):
+def test_a_weights_gradient_has_its_layout_without_a_copy(function):
     x, weight = torch.randn(6, 4), torch.nn.Parameter(torch.randn(3, 4))
     result = getattr(kernels, function)(x, weight.T)
     seen = []
@@ -31,7 +31,7 @@ def test_a_weights_gradient_has_the_weights_layout_and_is_not_copied(function):
     torch.testing.assert_close(weight.grad, torch.ones(3, 6) @ x)
 
 
-def test_gradients_of_a_transposed_left_operand_and_of_stacks_have_their_layouts():
+def test_gradients_keep_layouts_of_transposed_operands_and_stacks():
     a, b = torch.randn(4, 6, requires_grad=True), torch.randn(2, 3, 4, requires_grad=True)
     kernels.matmul(a.T, b.mT).backward(torch.ones(2, 6, 3))
     assert (a.grad.stride(), b.grad.stride()) == (a.stride(), b.stride())
@@ -155,7 +155,7 @@ def test_rope_keeps_x_for_the_derivative_by_angles_alone():
     assert saved[2:] == [(4, 1, 4), (4, 2), (4, 2)]
 
 
-def test_checkpointing_and_a_counter_in_the_backward_agree_on_what_is_saved():
+def test_checkpointing_and_counters_agree_on_saved_values():
     from torch.utils.flop_counter import FlopCounterMode
 
     x, weight = torch.randn(4, 8, requires_grad=True), torch.randn(8, requires_grad=True)

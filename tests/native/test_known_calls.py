@@ -198,7 +198,7 @@ def test_a_change_after_known_calls_is_noticed(name, by_thread):
         assert [result_of(program, form) for _ in range(3)] == [4, 4, 4], title
 
 
-def test_other_changes_of_the_same_module_and_class_recompile_nothing():
+def test_unrelated_changes_of_a_module_or_class_recompile_nothing():
     text = "K = 3\nclass P:\n    L = 0\n    other = 0\nA = P()"
     program = load(PROGRAM.format(before=text, value="K + A.L + P.L"))
     for number in range(5):
@@ -231,7 +231,7 @@ def test_a_known_call_runs_no_python(name):
     assert set(python_functions_in(lambda: FORMS[name](program, a))) <= set(OWN)
 
 
-def test_a_function_that_is_replaced_or_whose_code_is_runs_as_it_is():
+def test_a_function_replaced_or_with_new_code_runs_as_it_is_now():
     @weft.jit
     def run(a: weft.i32):
         return a + 1
@@ -451,7 +451,7 @@ class Mutable:
         return self.k == other.k
 
 
-def test_a_constant_whose_class_defines_equality_is_looked_up_by_python():
+def test_a_constant_with_its_own_equality_is_looked_up_by_python():
     @weft.jit
     def run(k: weft.Constexpr):
         return k.k

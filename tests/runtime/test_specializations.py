@@ -137,7 +137,7 @@ def test_a_waiting_thread_compiles_nothing_twice():
     assert len(compilations) == 1
 
 
-def test_threads_after_a_failure_wait_for_the_one_that_compiles_again():
+def test_after_a_failure_threads_wait_for_the_next_compilation():
     waiting, failing, compiling, go_on = (threading.Event() for _ in range(4))
     running, at_once = [], []
 

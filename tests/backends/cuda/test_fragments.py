@@ -156,7 +156,7 @@ ELEMENTWISE = {
 
 
 @pytest.mark.parametrize(("name", "dtype"), ELEMENTWISE, ids=str)
-def test_a_function_of_numbers_is_one_instruction_for_each_register(name, dtype):
+def test_a_function_of_numbers_is_one_instruction_per_register(name, dtype):
     function, expected = ELEMENTWISE[name, dtype]
     tensor = weft.fake_tensor(dtype, (32, 64), alignment_bytes=16)
 
