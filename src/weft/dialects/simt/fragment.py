@@ -234,7 +234,7 @@ class FragmentPartOp(BaseOperation):
 
 @operation_definition
 class FragmentYieldOp(BaseOperation):
-    """The end of a region that is run for an element, or a pair of them, with what it makes, if anything."""
+    """The end of a region that is run for an element, or a pair of them, with its results, if any."""
 
     name = "simt.fragment_yield"
 

@@ -289,7 +289,7 @@ def _packed_operation(
 
 
 def _narrowed(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp) -> list[SSAValue]:
-    """What a function converts to small floats at its end, if the machine converts pairs."""
+    """The floats that end a function by a conversion to small ones, if the machine converts pairs."""
     kind = type(yielded(op.body.block).type)
     if kind not in _NATIVE_PAIRS and not (kind in _BYTE_PAIRS and has(printer, "cvt_f8")):
         return []
