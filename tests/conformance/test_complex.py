@@ -486,3 +486,18 @@ def test_ptx_computes_functions():
         functions, *fakes, weft.fake_tensor(weft.f32, ("n",)), options="--gpu-arch sm_90a"
     )
     assert "st.global" in compiled.ptx and "call.uni" not in compiled.ptx
+
+
+@weft.jit
+def filled(n: weft.i32):
+    return weft.zeros(n, weft.c128), weft.full(n, 2, weft.c128)
+
+
+def test_numbers_of_16_bytes_are_aligned_among_a_launchs_arguments():
+    compiled = weft.compile(filled, 5)
+    assert "align 16" in next(
+        one for one in compiled.host_llvm_ir.splitlines() if "%parameters" in one
+    )
+    zeros, twos = compiled(5)
+    assert zeros.tolist() == [0] * 5
+    assert twos.tolist() == [2] * 5

@@ -107,7 +107,7 @@ def print_parameter_buffer(
     """
     parameters = kernel_parameters(kernel)
     size = max(parameter_bytes(parameters), 1)
-    alignment = MAP_ALIGNMENT if any(one.part == MAP for one in parameters) else 8
+    alignment = max([8, *map(_alignment, parameters)])
     buffer = printer.alloca(f"[{size} x i8]", alignment, "parameters")
     own: dict[SSAValue, str | TensorValue] = dict(
         zip(kernel.scratch_arguments, scratch, strict=True)
@@ -122,6 +122,11 @@ def print_parameter_buffer(
         at_map = f", align {MAP_ALIGNMENT}" if parameter.part == MAP else ""
         _store(printer, parameter.llvm_type, text, buffer, parameter.offset_bytes, at_map)
     return buffer, parameters
+
+
+def _alignment(parameter: KernelParameter) -> int:
+    """The alignment that a parameter's loads and stores presume, such as 16 bytes of a c128."""
+    return MAP_ALIGNMENT if parameter.part == MAP else size_in_bytes(parameter.llvm_type)
 
 
 def _argument_text(
