@@ -214,3 +214,14 @@ def test_second_derivatives_of_recorded_calls(name):
         inputs = [torch.randn(3, 4, dtype=torch.float64), torch.randn(4, dtype=torch.float64)]
     inputs = [one.requires_grad_() for one in inputs]
     assert torch.autograd.gradgradcheck(getattr(kernels, name), inputs)
+
+
+def test_gradients_of_a_bias_and_of_a_shared_matrix_come_in_batches():
+    torch.manual_seed(0)
+    inputs = [torch.randn(shape, requires_grad=True) for shape in [(3, 4), (2, 4, 5), (5,)]]
+    result = kernels.gemm(*inputs[:2], bias=inputs[2])
+    gradients = torch.randn(2, *result.shape)
+    found = torch.autograd.grad(result, inputs, gradients, retain_graph=True, is_grads_batched=True)
+    for number, gradient in enumerate(gradients):
+        expected = torch.autograd.grad(result, inputs, gradient, retain_graph=True)
+        torch.testing.assert_close([one[number] for one in found], list(expected))

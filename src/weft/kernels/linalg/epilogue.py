@@ -84,7 +84,11 @@ class Bias(NamedTuple):
     @staticmethod
     def backward(gradient: Array, bias: Array) -> Array:
         """The gradient summed over rows."""
-        return gradient.flatten(0, -2).sum(0, dtype=accumulator_type(gradient)).to(bias.dtype)
+        return (
+            gradient.reshape(-1, gradient.shape[-1])
+            .sum(0, dtype=accumulator_type(gradient))
+            .to(bias.dtype)
+        )
 
 
 class Pointwise(NamedTuple):

@@ -104,7 +104,7 @@ def _operand_gradients(
     if a.requires_grad:
         grad_a = _product(gradient, _wide_operand(b).mT, alpha, a)
         if a.ndim < grad_a.ndim:
-            grad_a = grad_a.flatten(0, -3).sum(0)
+            grad_a = grad_a.reshape(-1, *grad_a.shape[-2:]).sum(0)
     if b.requires_grad:
         left = _wide_operand(a)
         if b.ndim < gradient.ndim:  # one matrix: all rows of A at once
