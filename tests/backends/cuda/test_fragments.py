@@ -194,8 +194,8 @@ def test_pairs_are_converted_together():
     @weft.kernel
     def kernel(a: weft.Tensor, out: weft.Tensor):
         f = weft.mma.zeros((32, 64)).load(a)
-        turned = f.map(lambda x, y: (weft.bf16(x - y), weft.bf16(x + y)), pairs=True)
-        turned.store(out)
+        paired = f.map(lambda x, y: (weft.bf16(x - y), weft.bf16(x + y)), pairs=True)
+        paired.store(out)
 
     of_f32, of_bf16 = (
         weft.fake_tensor(dtype, (32, 64), alignment_bytes=16) for dtype in (weft.f32, weft.bf16)
