@@ -174,7 +174,7 @@ def test_a_function_of_numbers_is_one_instruction_per_register(name, dtype):
     assert found["LOP3"] < 16
 
 
-def test_a_right_operand_of_bytes_takes_four_shuffles_for_each_register():
+def test_a_right_operand_of_bytes_takes_four_shuffles_a_register():
     @weft.kernel
     def kernel(a: weft.Tensor, out: weft.Tensor):
         words = tuple(a[weft.lane_id(), i] for i in weft.static_range(8))
