@@ -531,13 +531,15 @@ def compare(frame: Frame, sign: str, left: Any, right: Any) -> Any:
 def call(frame: Frame, owner: Any, name: str, *arguments: Any) -> Any:
     """``owner.name(*arguments)``, inlined if the class is the user's and a value is staged."""
     function = find(owner, name)
+    kind = cast("type[Any]", type(owner))
+    if kind.__flags__ & _HEAP_TYPE:  # also without the method, which the class may get later
+        frame.context.session.captures.read_member(kind, name, name)
     if function is None:
         return NONE
     if not holds_kernel_object((owner, *arguments)) and not needs_tracing(
         function, owner, *arguments
     ):
         return NONE
-    frame.context.session.captures.read_member(cast("Any", type(owner)), name, name)
     return frame.inline(function, (owner, *arguments), {})
 
 

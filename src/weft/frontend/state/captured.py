@@ -43,6 +43,11 @@ _ITEM, _CELL, _FUNCTION, _ATTRIBUTE, _MEMBER = range(5)
 Place = tuple[Any, ...]
 _OWN: Final = "weft."
 _FINDS: Final = "__getattribute__"
+# Methods of classes that Python does without, until they get them.
+_ASKED: Final = (
+    *(_FINDS, "__bool__", "__len__", "__contains__", "__iter__"),
+    *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"),
+)
 _MUTABLE: Final = (list, dict, set)
 # Objects of these types are immutable and compare by value.
 _SCALARS: Final = frozenset((bool, int, float, complex, str, bytes, type(None)))
@@ -229,7 +234,8 @@ class Captures:
         raw = class_attribute(kind, name, NOTHING)
         finder: type = type(owner)
         finds = class_attribute(finder, _FINDS)  # any attribute, before what is read here
-        places: list[Place] = [(_MEMBER, kind, name, raw), (_MEMBER, finder, _FINDS, finds)]
+        member = (_MEMBER, kind, name) if raw is NOTHING else (_MEMBER, kind, name, raw)
+        places: list[Place] = [member, (_MEMBER, finder, _FINDS, finds)]
         if finder is not type:  # of whose classes Python allows no other
             places.append((_ATTRIBUTE, owner, "__class__", finder))
         own = _own_attributes(owner)
@@ -272,7 +278,8 @@ class Captures:
         for name, member in [pair for base in bases for pair in vars(base).items()]:
             if name[:2] != "__" or isinstance(member, FunctionType):
                 self.read_member(kind, name, f"{kind.__qualname__}.{name}")
-        self.read_member(kind, _FINDS, f"{kind.__qualname__}.{_FINDS}")
+        for name in _ASKED:
+            self.read_member(kind, name, f"{kind.__qualname__}.{name}")
 
     def read_names(self, item: Any) -> None:
         """Records which attributes an object itself has."""
