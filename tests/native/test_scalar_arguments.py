@@ -149,9 +149,11 @@ def test_an_unknown_type_is_refused_with_its_name_and_place():
     )
 
 
-def test_complex_numpy_scalars_are_refused():
-    with pytest.raises(TypeError, match="complex64"):
-        planned("record", "a")(np.complex64(1))
+@pytest.mark.parametrize("value", [1j, np.complex64(1), np.complex128(1 + 2j)])
+def test_complex_numbers_are_arrays_of_their_parts_and_come_back_from_functions_of_others(value):
+    (received,) = seen(value)
+    assert received.type_index == ARRAY
+    assert foreign("echo")(value) is value
 
 
 def test_a_registered_type_is_passed_as_what_its_adapter_gives():

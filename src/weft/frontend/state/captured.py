@@ -233,7 +233,7 @@ class Captures:
             return
         raw = class_attribute(kind, name, NOTHING)
         finder: type = type(owner)
-        finds = class_attribute(finder, _FINDS)  # any attribute, before what is read here
+        finds = class_attribute(finder, _FINDS)  # any attribute, before the places below
         member = (_MEMBER, kind, name) if raw is NOTHING else (_MEMBER, kind, name, raw)
         places: list[Place] = [member, (_MEMBER, finder, _FINDS, finds)]
         if finder is not type:  # of whose classes Python allows no other
