@@ -39,6 +39,7 @@ class CallPlan:
         foreign: bool = False,
         items: tuple[object, ...] | None = None,
         result: tuple[object, ...] | None = None,
+        read_mask: int = 0,
     ) -> CallPlan: ...
     @property
     def name(self) -> str: ...

@@ -174,9 +174,9 @@ class _Layer:
 
 def _made(kind: Any, own: Any) -> Any:
     """An empty layer, for pickles and copies."""
-    family = own.__module__.split(".")[-2]
-    if family in _FAMILIES.values():
-        _patch_rope(family)
+    for family in set(_FAMILIES.values()):
+        if own.__module__.endswith(f".modeling_{family}"):
+            _patch_rope(family)
     made = _applied(kind, own)
     return made.__new__(made)
 

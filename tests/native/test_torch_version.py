@@ -212,3 +212,103 @@ def test_what_shares_memory_by_numpy_is_not_known():
     scale(np.ones(4, np.float32), y.numpy())
     assert y.tolist() == [2.0] * 4
     assert y._version == 0
+
+
+@weft.jit
+def scaled(a: VECTOR, factor: weft.f32 = 2.0):
+    out = weft.empty_like(a)
+    scale_kernel(a, out, factor).launch(over=a.shape[0])
+    return out
+
+
+@weft.jit
+def scaled_pair(pair: tuple[VECTOR, VECTOR]):
+    out = weft.empty_like(pair[1])
+    scale_kernel(pair[1], out, 2.0).launch(over=out.shape[0])
+    return pair[0], out
+
+
+def by_prepared_new(a):
+    return compiled_new().prepare(a, 2.0)()
+
+
+@cache
+def compiled_new():
+    return weft.compile(scaled, torch.zeros(4), 2.0, options="--target cpu")
+
+
+MAKERS = {
+    "direct": scaled,
+    "keywords": lambda a: scaled(factor=2.0, a=a),
+    "compiled": lambda a: compiled_new()(a, 2.0),
+    "prepared": by_prepared_new,
+    "a tuple's item": lambda a: scaled_pair((torch.zeros(4), a))[1],
+}
+
+
+@pytest.mark.parametrize("way", MAKERS)
+def test_no_new_tensor_is_made_of_one_whose_derivatives_are_recorded(way, rung):
+    make = MAKERS[way]
+    a = torch.ones(4)
+    for leaf in (a.clone().requires_grad_(), a.clone().requires_grad_().exp()):
+        for _ in range(2):  # the later call is known
+            assert make(a).tolist() == [2.0] * 4
+            with pytest.raises(ValueError, match="the result is a new tensor without a derivative"):
+                make(leaf)
+        before = leaf._version
+        with torch.no_grad():
+            assert make(leaf).tolist() == (2 * leaf).tolist()
+        assert leaf._version == before
+
+
+def test_an_autograd_forward_makes_tensors():
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return scaled(a)
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    x = torch.ones(4, requires_grad=True)
+    Scaled.apply(x).sum().backward()
+    assert x.grad.tolist() == [2.0] * 4
+
+
+def _by_jit(program, a):
+    return torch.jit.trace(program, (a,), check_trace=False)
+
+
+def _by_make_fx(program, a):
+    return torch.fx.experimental.proxy_tensor.make_fx(program)(a)
+
+
+@pytest.mark.parametrize("trace", [_by_jit, _by_make_fx])
+@pytest.mark.parametrize("way", [*WAYS, *MAKERS])
+def test_a_trace_that_would_miss_the_call_is_refused(way, trace, rung):
+    def writes(a):
+        out = torch.zeros(4)
+        WAYS[way](a, out)
+        return out
+
+    def makes(a):
+        return MAKERS[way](a)
+
+    for program in [writes] * (way in WAYS) + [makes] * (way in MAKERS):
+        program(torch.ones(4))
+        with pytest.raises((ValueError, TypeError), match=r"nothing traces|no place in a graph"):
+            trace(program, torch.ones(4))
+        program(torch.ones(4))  # and is a plain call afterwards
+
+
+def test_other_modes_of_torch_see_plain_calls():
+    class Watching(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            return function(*args, **(kwargs or {}))
+
+    a, out = torch.ones(4), torch.zeros(4)
+    with Watching():
+        scale(a, out)
+        assert scaled(a).tolist() == [2.0] * 4
+    assert out.tolist() == [2.0] * 4

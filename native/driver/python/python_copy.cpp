@@ -348,8 +348,8 @@ int write_array(PyObject* target) {
   const TypeEntry* entry = find_type(target);
   if (entry == nullptr) return -1;
   if (entry->family != Family::kTorch) return 0;
-  const WrittenTensor written{target, entry, nullptr};
-  return check_written(target, *entry) != 0 ? -1 : count_writes(&written);
+  const WrittenTensor written{target, entry, nullptr, true};
+  return check_written(target, *entry, true) != 0 ? -1 : count_writes(&written);
 }
 
 PyObject* copy_tensor(PyObject*, PyObject* arguments) {

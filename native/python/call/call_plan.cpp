@@ -163,17 +163,17 @@ int set_result(CallPlan* plan, PyObject* result) {
 
 PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   static const char* kNames[] = {
-      "name",        "signature_text", "parameters",    "positional_count",      "defaults", "written_mask",
-      "stream_mask", "release_gil",    "owned_tensors", "positional_only_count", "foreign",  "items",
-      "result",      nullptr};
+      "name",         "signature_text", "parameters",  "positional_count", "defaults",
+      "written_mask", "stream_mask",    "release_gil", "owned_tensors",    "positional_only_count",
+      "foreign",      "items",          "result",      "read_mask",        nullptr};
   PyObject *name, *signature, *parameters, *positional = Py_None, *defaults = nullptr;
-  PyObject *written = nullptr, *streams = nullptr, *items = nullptr, *result = nullptr;
+  PyObject *written = nullptr, *streams = nullptr, *items = nullptr, *result = nullptr, *read = nullptr;
   int release_gil = 0, owned_tensors = 0, foreign = 0;
   Py_ssize_t positional_only = 0;
-  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UUO|OOOOppnpOO:CallPlan", const_cast<char**>(kNames),
-                                   &name, &signature, &parameters, &positional, &defaults, &written, &streams,
-                                   &release_gil, &owned_tensors, &positional_only, &foreign, &items,
-                                   &result)) {
+  if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UUO|OOOOppnpOOO:CallPlan",
+                                   const_cast<char**>(kNames), &name, &signature, &parameters, &positional,
+                                   &defaults, &written, &streams, &release_gil, &owned_tensors,
+                                   &positional_only, &foreign, &items, &result, &read)) {
     return nullptr;
   }
   Reference self(type->tp_alloc(type, 0));
@@ -201,7 +201,8 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
   plan->owned_tensors = owned_tensors != 0;
   plan->foreign = foreign != 0;
   if (set_defaults(plan, defaults) != 0 || set_mask(plan, written, kArgumentWritten, "written_mask") != 0 ||
-      set_mask(plan, streams, kArgumentStream, "stream_mask") != 0 || set_items(plan, items) != 0 ||
+      set_mask(plan, streams, kArgumentStream, "stream_mask") != 0 ||
+      set_mask(plan, read, kArgumentRead, "read_mask") != 0 || set_items(plan, items) != 0 ||
       set_result(plan, result) != 0) {
     return nullptr;
   }
@@ -254,12 +255,14 @@ PyGetSetDef kProperties[] = {
 const char kDoc[] =
     "CallPlan(name, signature_text, parameters, positional_count=None, defaults=None, written_mask=0,\n"
     "         stream_mask=0, release_gil=False, owned_tensors=False, positional_only_count=0,\n"
-    "         foreign=False, items=None, result=None)\n\n"
+    "         foreign=False, items=None, result=None, read_mask=0)\n\n"
     "How a function is called: its parameters and policies, as plain data.\n\n"
     "`defaults` is a dict by name, or a tuple for the last positional parameters. Bit i of `written_mask`\n"
-    "means that kernels write through argument i, bit i of `stream_mask` that it is a stream.\n"
+    "means that kernels write through argument i, bit i of `stream_mask` that it is a stream, bit i of\n"
+    "`read_mask` that new tensors are made of it.\n"
     "`items` holds None per parameter, or (children, constants) for a container: a child is the flags of an\n"
-    "item (1: written, 2: a stream) or such a pair, constants are the required values of its compile-time "
+    "item (1: written, 2: a stream, 8: read) or such a pair, constants are the required values of its "
+    "compile-time "
     "fields.\n"
     "`result` converts a returned tuple: a callable that receives it, or None, and the same for\n"
     "each of its items; None leaves it unchanged.\n"

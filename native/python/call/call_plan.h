@@ -13,6 +13,7 @@ enum ArgumentFlag : uint8_t {
   kArgumentWritten = 1,  // a kernel writes through it: read-only memory is refused
   kArgumentStream = 2,   // passed as an opaque pointer
   kArgumentItems = 4,    // a container whose items differ: see CallPlan::items
+  kArgumentRead = 8,     // new tensors are made of it: derivatives of torch would be lost
 };
 
 struct CallPlan {

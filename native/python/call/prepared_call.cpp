@@ -136,7 +136,7 @@ int write_tensors(const Function* function, const Block* block, const CallFrame&
   for (Py_ssize_t index = 0; index < block->count; ++index) {
     const WrittenTensor* first = block->slots[index]->frame.written;
     for (const WrittenTensor* written = first; written != nullptr; written = written->next) {
-      if (WEFT_LIKELY(check_written(written->tensor, *written->entry) == 0)) continue;
+      if (WEFT_LIKELY(check_written(written->tensor, *written->entry, written->counts) == 0)) continue;
       blame_argument(function, index, frame);
       return -1;
     }

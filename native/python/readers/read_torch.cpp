@@ -35,6 +35,8 @@ struct TorchShim {
   void (*bump_version)(TensorHandle);
   bool (*requires_grad)(const void* implementation);  // c10::TensorImpl, which the handle points to
   bool (*grad_mode)();
+  const void* const* (*tracing_state)();  // a std::shared_ptr, whose first word is the pointer
+  bool (*any_modes)(bool skip_infra);     // of __torch_dispatch__
 };
 
 struct Symbol {
@@ -57,6 +59,8 @@ constexpr Symbol kSymbols[] = {
     {"_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE", offsetof(TorchShim, bump_version)},
     {"_ZNK3c1010TensorImpl13requires_gradEv", offsetof(TorchShim, requires_grad)},
     {"aoti_torch_grad_mode_is_enabled", offsetof(TorchShim, grad_mode)},
+    {"_ZN5torch3jit6tracer15getTracingStateEv", offsetof(TorchShim, tracing_state)},
+    {"_ZN3c104impl20TorchDispatchModeTLS13any_modes_setEb", offsetof(TorchShim, any_modes)},
 };
 
 struct DtypeSymbol {
@@ -267,6 +271,8 @@ void bump_version(PyObject* tensor) {
   TensorHandle handle = handle_of(tensor);
   if (WEFT_LIKELY(!g_shim.is_inference(handle))) g_shim.bump_version(handle);
 }
+
+bool may_be_traced() { return *g_shim.tracing_state() != nullptr || g_shim.any_modes(false); }
 
 bool is_followed(PyObject* tensor) { return requires_grad(tensor) && g_shim.grad_mode(); }
 

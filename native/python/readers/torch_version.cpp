@@ -44,23 +44,49 @@ int bump_by_python(PyObject* tensor) {
   return done ? 0 : -1;
 }
 
-WEFT_COLD int refuse_followed() {
+WEFT_COLD int refuse_followed(bool counts) {
   if (is_below_autograd()) return 0;
   return refuse(PyExc_ValueError,
-                "expected a tensor whose derivatives torch does not record, because a kernel writes to it, "
+                "expected a tensor whose derivatives torch does not record, because %s, "
                 "received one that requires a gradient; call it under torch.no_grad(), pass tensor.detach(), "
-                "or call it in the forward() of a torch.autograd.Function");
+                "or call it in the forward() of a torch.autograd.Function",
+                counts ? "a kernel writes to it" : "the result is a new tensor without a derivative");
+}
+
+// Whether a torch.jit.trace, or a make_fx of real tensors, records torch's operators and nothing else.
+WEFT_COLD bool is_traced() {
+  Reference tracing(imported_attribute("torch._C", "_get_tracing_state"));
+  Reference state(tracing ? PyObject_CallNoArgs(tracing.get()) : nullptr);
+  bool traced = state && state.get() != Py_None;
+  if (!traced) {
+    PyErr_Clear();
+    Reference proxy(imported_attribute("torch.fx.experimental.proxy_tensor", "get_proxy_mode"));
+    Reference mode(proxy ? PyObject_CallNoArgs(proxy.get()) : nullptr);
+    traced = mode && mode.get() != Py_None;
+  }
+  PyErr_Clear();
+  return traced;
+}
+
+WEFT_COLD int refuse_traced() {
+  return refuse(PyExc_ValueError,
+                "expected a call that nothing traces, because torch.jit.trace and make_fx record torch's "
+                "operators alone; make the function an operator by weft.torch.custom_op");
 }
 
 }  // namespace
 
-int check_written(PyObject* tensor, const TypeEntry& entry) {
-  const bool followed = entry.read == read_torch ? is_followed(tensor) : is_followed_by_python(tensor);
-  return WEFT_LIKELY(!followed) ? 0 : refuse_followed();
+int check_written(PyObject* tensor, const TypeEntry& entry, bool counts) {
+  const bool shim = entry.read == read_torch;
+  const bool traced = shim ? may_be_traced() : true;
+  if (WEFT_UNLIKELY(traced) && is_traced()) return refuse_traced();
+  const bool followed = shim ? is_followed(tensor) : is_followed_by_python(tensor);
+  return WEFT_LIKELY(!followed) ? 0 : refuse_followed(counts);
 }
 
 int count_writes(const WrittenTensor* first) {
   for (const WrittenTensor* written = first; written != nullptr; written = written->next) {
+    if (!written->counts) continue;
     if (WEFT_LIKELY(written->entry->read == read_torch)) {
       bump_version(written->tensor);
     } else if (bump_by_python(written->tensor) != 0) {

@@ -10,21 +10,23 @@
 
 namespace weft {
 
-// A tensor that the call writes into, in the call's scratch. The tensor is borrowed from the call's
-// arguments, or from an object that the scratch keeps until its end.
+// A tensor that the call writes into or makes tensors of, in the call's scratch. The tensor is borrowed from
+// the call's arguments, or from an object that the scratch keeps until its end.
 struct WrittenTensor {
   PyObject* tensor;
   const TypeEntry* entry;
   WrittenTensor* next;
+  bool counts;  // false: it is only read, and new tensors are made of it
 };
 
 // read_torch.cpp: through the shim, for entries that it reads.
 void bump_version(PyObject* tensor);
 bool is_followed(PyObject* tensor);  // it requires a gradient, and derivatives are recorded
+bool may_be_traced();                // torch.jit.trace, or a mode which may be that of make_fx
 
-// Refuses a tensor whose derivatives autograd records: it would go on as if nothing was written. 0, or -1
-// with ValueError.
-int check_written(PyObject* tensor, const TypeEntry& entry);
+// Refuses a tensor whose derivatives autograd records, and a call inside of a trace: torch would go on as if
+// nothing was written, or as if the new tensors were constants. 0, or -1 with ValueError.
+int check_written(PyObject* tensor, const TypeEntry& entry, bool counts);
 
 // Counts a write into each of these tensors. 0, or -1 with torch's exception.
 int count_writes(const WrittenTensor* first);

@@ -226,7 +226,7 @@ def _load(
     debuggable = options.generate_line_info and backend.runs_on_host
     load = functools.partial(link_object, debuggable=debuggable)
     image = link(stored.code, load, executor.load_policy)
-    calling = Calling(stored.written, stored.returns_objects, stored.result)
+    calling = Calling(stored.written, stored.returns_objects, stored.result, stored.returns_new)
     return make_compiled_function(
         CompiledDetails(
             image=image,
@@ -252,7 +252,15 @@ _OURS: Final = b"weft\0"
 _FACTS: Final = frozenset(
     (
         *("steps", "kernels", "remarks", "scratch", "entry_symbols", "target", "architecture"),
-        *("device_type", "written", "returns_objects", "result", "modules", "refused"),
+        *(
+            "device_type",
+            "written",
+            "returns_objects",
+            "returns_new",
+            "result",
+            "modules",
+            "refused",
+        ),
     )
 )
 _PLAIN: Final = frozenset((bool, int, float, str, type(None)))
@@ -267,6 +275,7 @@ class Stored(NamedTuple):
         written: paths of the arguments that kernels write to.
         returns_objects: whether it returns an argument tensor.
         result: the conversion of a returned tuple; see `weft.frontend.functions.interface`.
+        returns_new: whether it returns a tensor that it makes.
         modules: names of the module's stages.
         texts: the stages' texts, compressed, or why there is none.
     """
@@ -276,6 +285,7 @@ class Stored(NamedTuple):
     written: tuple[str, ...]
     returns_objects: bool
     result: Any
+    returns_new: bool
     modules: tuple[str, ...]
     texts: Mapping[str, bytes | WeftError]
 
@@ -308,6 +318,7 @@ def to_sections(stored: Stored, manifest: Manifest, files: Mapping[str, str]) ->
         "device_type": code.device_type,
         "written": stored.written,
         "returns_objects": stored.returns_objects,
+        "returns_new": stored.returns_new,
         "result": _result(stored.result, manifest.values),
         "modules": stored.modules,
         "refused": {
@@ -373,6 +384,7 @@ def from_sections(
         facts["written"],
         facts["returns_objects"],
         _restored(facts["result"], values),
+        facts["returns_new"],
         facts["modules"],
         texts,
     )

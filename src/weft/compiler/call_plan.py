@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _WRITTEN: Final = 1
 _STREAM: Final = 2
+_READ: Final = 8
 
 # The plan of a container's items: (children, constants), where a child is flags or such a pair.
 ItemPlan = tuple[tuple[Any, ...], tuple[Any, ...]]
@@ -36,6 +37,7 @@ class Calling(NamedTuple):
     written: tuple[str, ...]
     returns_objects: bool
     result: RestoredResult | None = None
+    returns_new: bool = False
 
 
 def make_call_plan(
@@ -43,6 +45,7 @@ def make_call_plan(
     written_arguments: Container[str],
     returns_objects: bool,
     result: RestoredResult | None = None,
+    returns_new: bool = False,
 ) -> _native.CallPlan:
     """The plan for a compiled function.
 
@@ -52,6 +55,8 @@ def make_call_plan(
             are refused there.
         returns_objects: whether it returns an argument tensor, so that tensors must arrive as counted objects.
         result: the conversion of a returned tuple and its items; see `weft.frontend.functions.interface`.
+        returns_new: whether it returns a tensor that it makes, which has no derivative in torch; it refuses arguments
+            whose derivatives torch records.
     """
     passed = signature.passed
     defaults: dict[str, Any] = {p.name: p.default for p in passed if p.default is not MISSING}
@@ -66,19 +71,24 @@ def make_call_plan(
         stream_mask=_mask(isinstance(parameter.kind, StreamKind) for parameter in passed),
         owned_tensors=returns_objects,
         items=tuple(
-            item_plan(p.kind, p.name, written_arguments) if p.kind.parts else None for p in passed
+            item_plan(p.kind, p.name, written_arguments, returns_new) if p.kind.parts else None
+            for p in passed
         ),
         result=result,
+        read_mask=_mask(returns_new for _ in passed),
     )
 
 
-def item_plan(kind: ArgumentKind, path: str, written: Container[str]) -> ItemPlan:
+def item_plan(
+    kind: ArgumentKind, path: str, written: Container[str], returns_new: bool = False
+) -> ItemPlan:
     """The plan of a container's items: which are written, which are streams.
 
     Args:
         kind: of the container.
         path: its name.
         written: paths of the tensors that kernels write to.
+        returns_new: whether the function returns a tensor that it makes.
     """
     children: list[Any] = []
     constants: list[Any] = []
@@ -86,10 +96,11 @@ def item_plan(kind: ArgumentKind, path: str, written: Container[str]) -> ItemPla
         if isinstance(part, ConstantKind):
             constants.append(part.value)
         elif part.parts:
-            children.append(item_plan(part, path + label, written))
+            children.append(item_plan(part, path + label, written, returns_new))
         else:
-            is_written = _WRITTEN if path + label in written else 0
-            children.append(is_written | (_STREAM if isinstance(part, StreamKind) else 0))
+            flags = _WRITTEN if path + label in written else 0
+            flags |= _STREAM if isinstance(part, StreamKind) else 0
+            children.append(flags | (_READ if returns_new else 0))
     return tuple(children), tuple(constants)
 
 

@@ -142,7 +142,7 @@ def _calling(signature: Signature, traced: TracedModule) -> Calling:
     """The arguments that kernels write to, and how results are returned."""
     paths = [argument.path for argument in signature.host_arguments()]
     written = tuple(paths[index] for index in written_arguments(traced.module))
-    return Calling(written, traced.returns_objects, traced.restored_result)
+    return Calling(written, traced.returns_objects, traced.restored_result, traced.returns_new)
 
 
 @deep_recursion()

@@ -61,6 +61,7 @@ class TracedModule:
         result: the host function's result, as described in `weft.dialects.ffi`; also its attribute `weft.result`.
         restored_result: its conversion in Python.
         returns_objects: whether it returns an argument tensor.
+        returns_new: whether it returns a tensor that it makes.
     """
 
     module: ModuleOp
@@ -71,6 +72,7 @@ class TracedModule:
     result: Attribute
     restored_result: RestoredResult | None
     returns_objects: bool
+    returns_new: bool
 
 
 def trace(
@@ -203,6 +205,7 @@ def _trace(
         tree,
         restored,
         results.has_tensors,
+        results.has_new,
     )
 
 

@@ -252,11 +252,12 @@ int encode_any_value(PyObject* object, const TypeEntry& entry, uint8_t flags, Ca
 }
 
 // A prepared call asks at each call whether the tensor's derivatives are recorded.
-int note_written(PyObject* tensor, const TypeEntry& entry, CallFrame& frame) {
-  if (WEFT_LIKELY(frame.prepared == nullptr) && check_written(tensor, entry) != 0) return -1;
+int note_written(PyObject* tensor, const TypeEntry& entry, uint8_t flags, CallFrame& frame) {
+  const bool counts = (flags & kArgumentWritten) != 0;
+  if (WEFT_LIKELY(frame.prepared == nullptr) && check_written(tensor, entry, counts) != 0) return -1;
   auto* written = static_cast<WrittenTensor*>(frame.scratch.take(sizeof(WrittenTensor)));
   if (WEFT_UNLIKELY(written == nullptr)) return -1;
-  *written = {tensor, &entry, frame.written};
+  *written = {tensor, &entry, frame.written, counts};
   frame.written = written;
   return 0;
 }
@@ -271,8 +272,8 @@ int encode_tensor(PyObject* object, const TypeEntry& entry, uint8_t flags, CallF
   if (WEFT_UNLIKELY(view->read_only || view->copied) && check_array_memory(*view, entry, flags, frame) != 0) {
     return -1;
   }
-  if ((flags & kArgumentWritten) != 0 && entry.family == Family::kTorch &&
-      note_written(object, entry, frame) != 0) {
+  if ((flags & (kArgumentWritten | kArgumentRead)) != 0 && entry.family == Family::kTorch &&
+      note_written(object, entry, flags, frame) != 0) {
     return -1;
   }
   PyObject* source = object;

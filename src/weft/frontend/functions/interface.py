@@ -152,15 +152,16 @@ class Results:
     Attributes:
         values: of `func.return`, scalars only.
         has_tensors: whether an argument may be returned, which must then be passed as an object.
+        has_new: whether a tensor may be returned that the call has made.
     """
 
-    __slots__ = ("_builder", "_names", "has_tensors", "values")
+    __slots__ = ("_builder", "_names", "has_new", "has_tensors", "values")
 
     def __init__(self, builder: Builder, signature: Signature) -> None:
         self._builder = builder
         self._names = [leaf.path for leaf in signature.host_arguments()]
         self.values: list[SSAValue] = []
-        self.has_tensors = False
+        self.has_tensors = self.has_new = False
 
     def describe(self, value: Any) -> tuple[Attribute, RestoredResult | None]:
         """The description of a returned value, whose scalars are added to `values`, and its conversion in Python.
@@ -195,6 +196,7 @@ class Results:
         indices = sorted(one.index for one in chosen if isinstance(one, BlockArgument))
         is_new = any(not isinstance(one, BlockArgument) for one in chosen)
         self.has_tensors |= bool(indices)
+        self.has_new |= is_new
         if len(indices) == 1 and not is_new:
             return argument_result(self._names[indices[0]])
         self.values.append(self._builder.emit(ArgumentNumberOp(tensor)).result)
