@@ -15,8 +15,8 @@ namespace {
 
 // Below are PTX's tables for wgmma: which elements of a fragment a thread of the warpgroup holds.
 
-// Calls `visit` with the number of each element in the thread's and in the matrix's order. The thread's: blocks
-// of 64 rows, then of 8 columns, halves of 8 rows, adjacent elements.
+// Calls `visit` with the number of each element in the thread's and in the matrix's order. The thread's:
+// blocks of 64 rows, then of 8 columns, halves of 8 rows, adjacent elements.
 template <typename Visit>
 void for_each_sum(int thread, int m, int n, Visit visit) {
   const int across = n / 8;
@@ -118,7 +118,8 @@ void decode_b(const weft_wgmma_shape& shape, const char* tile, float* to) {
   decode(shape.b, tile, shape.n, shape.k, to, 1, shape.n);
 }
 
-// sums[m][n] += a[m][k] * b[k][n], each sum in the order of k; rounded to f16 after each `rounded` steps, unless 0.
+// sums[m][n] += a[m][k] * b[k][n], each sum in the order of k; rounded to f16 after each `rounded` steps,
+// unless 0.
 template <typename Sum>
 void multiply(const weft_wgmma_shape& shape, const float* a, const float* b, Sum* sums, int rounded = 0) {
   for (int row = 0; row < shape.m; ++row) {

@@ -98,6 +98,9 @@ def apply(model: Any) -> Any:
 def restore(model: Any) -> Any:
     """Gives a model of `apply` its own code again; others stay as they are.
 
+    Args:
+        model: as of `apply`.
+
     Returns:
         The model.
 

@@ -47,7 +47,7 @@ def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weft.kernels.host.dispatch_cache.known_call", lambda call, values: None)
 
 
-BY_TRUTH = {"causal", "descending", "exclusive", "inverse", "largest"}
+BY_TRUTH = {"causal", "descending", "deterministic", "exclusive", "inverse", "largest"}
 ANY_TYPE = {("sort", "values"), ("compress", "x"), ("partition", "x")}
 COMPLEX = {("fft", "x"), ("irfft", "x")}
 MOVED = {("copy", "x"), ("transpose", "x")}  # of any type

@@ -100,7 +100,7 @@ def empty_like(a: Any, dtype: Any = None) -> Any:
         dtype: of the new elements; by default those of `a`.
 
     Example:
-        ``out = weft.empty_like(a); kernel(a, out).launch(over=len(a)); return out``
+        ``out = weft.empty_like(a); kernel(out).launch(grid=1, block=32); return out``
     """
     return weft.empty(a.shape, a.dtype if dtype is None else dtype)
 
@@ -113,7 +113,7 @@ def zeros_like(a: Any, dtype: Any = None) -> Any:
         a, dtype: as of `weft.empty_like`.
 
     Example:
-        ``counts = weft.zeros_like(labels, weft.i32)``
+        ``bins = weft.zeros_like(a, weft.i32); kernel(bins).launch(grid=1, block=32); return bins``
     """
     return weft.zeros(a.shape, a.dtype if dtype is None else dtype)
 
@@ -127,6 +127,6 @@ def full_like(a: Any, value: Any, dtype: Any = None) -> Any:
         value: as of `Tensor.fill_`.
 
     Example:
-        ``best = weft.full_like(a, -weft.math.inf)``
+        ``best = weft.full_like(a, -1.0); kernel(best).launch(grid=1, block=32); return best``
     """
     return weft.full(a.shape, value, a.dtype if dtype is None else dtype)

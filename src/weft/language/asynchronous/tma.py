@@ -650,7 +650,7 @@ def bulk_reduce(
         UnavailableError: before sm_90.
 
     Example:
-        ``weft.bulk_reduce(sums.tile(256, 0), part); weft.tma.wait()``
+        ``weft.bulk_reduce(a.tile(32, 0), tile); weft.tma.wait()``
     """
     kind = _reduction("bulk_reduce", op)
     target, origin = (_checked("bulk_reduce", one) for one in (to, source))

@@ -370,10 +370,10 @@ def angle(builder: Builder, z: Number) -> Result:
     """The angle of a complex number, from −π to π: ``atan2(z.imag, z.real)``; of a real number 0 or π.
 
     Example:
-        ``phase[i] = weft.math.angle(z[i])``
+        ``a[i] = weft.math.angle(x + y * 1j)``
     """
     if not is_complex(z):
-        return atan2.emit(builder, 0.0, z)
+        return emit_float(builder, "angle", math.Atan2Op, python.atan2, 0.0, z)
     if not isinstance(z, Scalar):
         return python.atan2(cast("complex", z).imag, cast("complex", z).real)
     real, imaginary = parts(builder, z)
