@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+from tests.sampling import sampled
+
 torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
 transformers = pytest.importorskip("transformers", reason="needs transformers: make test TORCH=1")
 import weft.hf  # noqa: E402  # it needs both
@@ -53,7 +55,7 @@ def model_of(name, **options):
     return transformers.AutoModelForCausalLM.from_config(config).eval()
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=sampled(MODELS, 4))
 def model(request):
     made = model_of(request.param)
     yield made

@@ -35,6 +35,7 @@ def make_array() -> tuple[DeviceArray, int]:
 
 
 @on_fake()
+@pytest.mark.slow
 def test_every_way_to_launch_is_measured(fake: FakeCuda):
     options = "--gpu-arch sm_90"
     found = list(figures(make_array, 1, driver=str(fake.path), options=options, launches=2))

@@ -17,6 +17,7 @@ from benchmarks.ready.case import Case
 from benchmarks.ready.tensor_cores import attention_case, product_case
 from benchmarks.ready_kernels import KINDS, Measured, difference, figure, mean_ratio, measured
 from docs import generate_performance
+from tests.sampling import sampled
 
 pytestmark = pytest.mark.torch
 SCALE = 256
@@ -36,7 +37,7 @@ class Watch:
         return measure
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", sampled(KINDS, 3))
 def test_each_row_has_arguments_for_its_peers(kind, monkeypatch):
     import torch
 

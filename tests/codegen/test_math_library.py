@@ -12,6 +12,7 @@ import pytest
 
 from tests.codegen.kernel_runner import CpuKernel, apply, elementwise, parse_module
 from tests.codegen.special_units import RCP, fast_kernel
+from tests.sampling import sampled
 from tools.sweep_math import REFERENCES, promised, sweep
 from weft.backends.cuda.stages import emit_ptx, print_kernels
 from weft.backends.cuda.target import cuda_machine
@@ -109,7 +110,7 @@ def kernel_of(name: str, kind: str) -> CpuKernel:
     return CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind))
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize(("name", "kind"), sampled(CASES, 3, several=True))
 def test_error_is_within_the_bound(name: str, kind: str):
     reference, where = REFERENCES[name].exact, FUNCTIONS[name]
     arguments = samples(where, kind)
@@ -209,7 +210,7 @@ def test_ptx_of_every_function_needs_no_other_library():
     assert "__nv_" not in ptx
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", sampled(FUNCTIONS, 3))
 def test_f32_error_is_within_the_bound_at_every_magnitude(name: str):
     worst, argument = sweep(name, stride=20_011)
     assert worst <= bound_of(name, "f32"), argument

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.sampling import sampled
 from tools.fuzz.gpu.arrays import Array
 from tools.fuzz.gpu.cases import Case
 from tools.fuzz.gpu.compare import compared, on_cpu
@@ -79,7 +80,7 @@ def host({parameters}):
     return Case(0, "sums", source, tuple(arrays))
 
 
-@pytest.mark.parametrize("operator", ["<<", ">>"])
+@pytest.mark.parametrize("operator", sampled(["<<", ">>"], 3))
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_a_count_of_any_type_and_size_gives_what_python_gives(dtype: str, operator: str):
     case = case_of(dtype, operator)
@@ -103,7 +104,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", sampled(FORMS, 3))
 @pytest.mark.parametrize("dtype", ["u8", "u16", "u32", "u64", "i32"])
 @pytest.mark.parametrize("count", ["u64", "i64"])
 def test_a_programs_own_comparison_keeps_the_high_half_of_a_count(form, dtype, count):

@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import pytest
 
+from tests.sampling import sampled
 from weft.cache import store
 from weft.config import override
 
@@ -477,7 +478,7 @@ def change_program(module, change):
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["compiled", "found on disk"])
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", sampled(ROWS, 3))
 def test_a_change_in_place_is_noticed(name, kept, tmp_path, monkeypatch):
     text, value, change, before, after = ROWS[name]
     program = PROGRAM.replace("@@", text, 1).replace("@@", value)
@@ -497,7 +498,7 @@ def test_a_change_in_place_is_noticed(name, kept, tmp_path, monkeypatch):
     assert len(module.run.specializations) == compiled
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", sampled(ROWS, 3))
 def test_a_change_in_place_is_never_answered_from_disk(name, tmp_path, monkeypatch):
     text, value, change, before, after = ROWS[name]
     program = PROGRAM.replace("@@", text, 1).replace("@@", value)

@@ -20,6 +20,7 @@ from tests.conformance.harness import (
     define,
     run_threads,
 )
+from tests.sampling import sampled
 
 NARROW_INTEGERS = (weft.i8, weft.i16, weft.u8, weft.u16)
 FLOATS = NARROW_FLOATS + EIGHT_BIT_FLOATS
@@ -163,7 +164,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("dtype", NARROW, ids=str)
+@pytest.mark.parametrize("dtype", sampled(NARROW, 3), ids=str)
 def test_sum_from_a_literal_is_wide(dtype):
     helper = define(
         f"""

@@ -13,6 +13,7 @@ import weft
 import weft.ffi
 from tests.conformance.test_packed import aligned, emulated
 from tests.conformance.test_results import WAYS
+from tests.sampling import sampled
 from weft.types.dtype import COMPLEX_DTYPES
 
 KINDS = {weft.c64: (np.complex64, np.float32), weft.c128: (np.complex128, np.float64)}
@@ -94,7 +95,7 @@ def test_ptx_computes_the_same(dtype):
 
 
 @BOTH
-@pytest.mark.parametrize("sign", OPERATORS)
+@pytest.mark.parametrize("sign", sampled(OPERATORS, 3))
 @pytest.mark.parametrize("real", (np.int32, np.int8, np.bool_, np.float16, np.float32, np.float64))
 @pytest.mark.parametrize("order", ("left", "right"))
 def test_real_operands_of_every_kind(dtype, sign, real, order):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 
 NAN = float("nan")
 
@@ -53,7 +54,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("nan", [False, True])
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", sampled(LEVELS, 3))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_a_number_wins_unless_nan_is_wanted(level, nan, dtype):
     function = LEVELS[level]

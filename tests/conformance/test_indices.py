@@ -15,6 +15,7 @@ import pytest
 import weft
 from tests.conformance.harness import INTEGERS, NUMPY_TYPES, define
 from tests.conformance.test_cuda import why_no_cuda
+from tests.sampling import sampled
 
 # Instructions of PTX: 64-bit products and sums, loads of elements.
 COUNTED = (
@@ -83,7 +84,7 @@ def forms_of(rank: int) -> list[str]:
     return [", ".join(FORMS[(n + 5 * d) % count] for d in range(rank)) for n in range(count)]
 
 
-@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+@pytest.mark.parametrize("dtype", sampled(INTEGERS, 3), ids=str)
 def test_every_form_of_every_type(dtype: weft.DType):
     check(array(1), list(FORMS), dtype)
 

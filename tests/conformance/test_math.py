@@ -30,6 +30,7 @@ from tests.conformance.model import (
     pairs,
     wrap,
 )
+from tests.sampling import sampled
 from tools.sweep_math import promised_fast
 from weft.language.functions import MATH
 
@@ -151,7 +152,7 @@ SPECIAL = {
 
 
 @KINDS
-@pytest.mark.parametrize("dtype", WIDE_FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", sampled(WIDE_FLOATS, 2), ids=str)
 def test_special_values(dtype, decorator):
     tables = {name: np.array([*rows, (NAN, NAN)]).T for name, rows in SPECIAL.items()}
     calls = {name: (f"weft.math.{name}(a)", a) for name, (a, _) in tables.items()}

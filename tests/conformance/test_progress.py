@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import weft
+from tests.sampling import sampled
 
 WAYS = {
     "atomic": """
@@ -137,19 +138,19 @@ def waiting(template, way, order):
     return template.format(other=other, condition=condition, wait=indented(WAYS[way], depth))
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", sampled(ORDERS, 3))
 @pytest.mark.parametrize("way", WAYS)
 def test_a_block_may_wait_for_any_other(way, order):
     run(waiting(ONE_THREAD, way, order))
 
 
-@pytest.mark.parametrize("cpu_threads", [1, 2, 8])
+@pytest.mark.parametrize("cpu_threads", sampled([1, 2, 8], 3))
 @pytest.mark.parametrize("template", [ONE_THREAD, ALL_THREADS, TOGETHER, EACH_OTHER])
 def test_on_any_number_of_threads_of_the_machine(template, cpu_threads):
     run(waiting(template, "atomic", "later"), cpu_threads=cpu_threads)
 
 
-@pytest.mark.parametrize("threads", [1, 256])
+@pytest.mark.parametrize("threads", sampled([1, 256], 3))
 @pytest.mark.parametrize("template", [ONE_THREAD, ALL_THREADS, TOGETHER])
 def test_in_blocks_of_any_size(template, threads):
     run(waiting(template, "plain", "later"), threads=threads, sizes=(3, 40))
@@ -163,7 +164,7 @@ LAUNCHES = {
 }
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
+@pytest.mark.parametrize("launch", sampled(LAUNCHES, 2))
 def test_in_any_launch(launch):
     run(waiting(ONE_THREAD, "atomic", "later"), launch=LAUNCHES[launch], sizes=(2, 9, 40))
 

@@ -9,6 +9,7 @@ from xdsl.dialects import scf
 
 import weft
 from tests.conformance.harness import define
+from tests.sampling import sampled
 from tools.fuzz.compare import as_coroutines
 from weft.backends.cpu import stages
 from weft.backends.cpu.lowering.fission import AROUND, interchange_loops
@@ -194,7 +195,7 @@ def outputs(host, a):
     return found
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", sampled(KERNELS, 3))
 def test_loops_and_coroutines_write_the_same_bits(name):
     statements, block = KERNELS[name]
     threads = int(np.prod(block))

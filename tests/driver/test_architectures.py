@@ -190,7 +190,7 @@ def test_without_a_driver_the_default_is_sm_90a():
     in_child(child)
 
 
-@pytest.mark.parametrize("own", [(8, 9), (9, 0), (10, 0)])
+@pytest.mark.parametrize("own", sampled([(9, 0), (8, 9), (10, 0)], 3))
 def test_a_device_of_another_architecture_is_refused(own):
     build()
 

@@ -10,11 +10,12 @@ import pytest
 
 from examples.catalog import EXAMPLES
 from examples.common import Example
+from tests.sampling import sampled
 
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", sampled(EXAMPLES, 3), ids=lambda example: example.name)
 def test_torch_agrees(example: Example):
     from tests.gpu.torch_references import check, copies_of, reference_of, tensors_of
 

@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from tests.kernels.calls import CALLS
+from tests.sampling import sampled
 from weft.kernels.host.arrays import _may_overlap_itself
 
 FLOATS = [np.float16, np.float32, np.float64, ml_dtypes.bfloat16]
@@ -56,7 +57,7 @@ def bytes_of(shape, dtype):
     return data.view(dtype).reshape(shape)
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", sampled(OTHERS, 3))
 def test_elements_of_every_type_are_copied_and_transposed(name):
     dtype = np.dtype(
         getattr(np, name)
@@ -142,7 +143,7 @@ def test_bools_are_not_added():
         weft.kernels.scatter_add(np.zeros(3, bool), np.array([0]), np.array([True]))
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", sampled([np.float16, np.float32, np.float64], 3))
 @pytest.mark.parametrize("shape", [(2, 3, 4), (70, 64, 64), (3, 4096, 5)])
 def test_a_residual_is_not_read_where_beta_is_zero(dtype, shape):
     m, k, n = shape
@@ -175,7 +176,7 @@ def with_out():
     ]
 
 
-@pytest.mark.parametrize("name", with_out())
+@pytest.mark.parametrize("name", sampled(with_out(), 3))
 def test_an_output_whose_elements_share_memory_is_refused(name):
     function, call = getattr(weft.kernels, name), CALLS[name]
     result = function(*call.arguments)

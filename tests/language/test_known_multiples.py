@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft.errors import TypeMismatchError
 
 DIVISIBILITIES = (2, 8, 24, 48)
@@ -172,8 +173,7 @@ def early(m, n):
 """
 
 
-@pytest.mark.joined
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", sampled(PATHS, 4))
 def test_paths_that_meet_keep_what_divides_all(path):
     code, divisor = PATHS[path]
     for d in (1, 2, 4, 8, 16, 32, 64, 128):

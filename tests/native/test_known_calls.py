@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft import _native
 from weft.config import override
 
@@ -187,7 +188,7 @@ def in_a_thread(change, program):
 
 
 @pytest.mark.parametrize("by_thread", [False, True], ids=["here", "by another thread"])
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", sampled(CHANGES, 3))
 def test_a_change_after_known_calls_is_noticed(name, by_thread):
     before, value, change = CHANGES[name]
     program = load(PROGRAM.format(before=before, value=value), SETTINGS=SETTINGS)

@@ -18,6 +18,7 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 import weft
+from tests.sampling import sampled
 from weft.cli.functions import numpy_type
 from weft.types.dtype import DTYPES
 
@@ -103,7 +104,7 @@ def expected(dtype, value):
     return ("bool", bool(value)) if dtype.is_bool else ("int", int(value))
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", sampled(DTYPES, 3), ids=str)
 def test_a_number_has_one_value_whichever_way_it_is_passed(dtype):
     ways = ways_to_pass(dtype)
     cases = [(way, value) for value in VALUES for way in ways]
@@ -272,7 +273,7 @@ def refusals(ways, tensor):
     return {way: outcome(call, tensor) == "refused" for way, call in ways.items()}
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", sampled(DTYPES, 3), ids=str)
 def test_an_aligned_address_is_accepted_on_every_path(dtype):
     fixed, direct = ways_to_pass_tensors(
         weft.Tensor[dtype, ("n",)], weft.fake_tensor(dtype, ("n",))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft.errors import CompileError
 
 
@@ -129,7 +130,7 @@ def test_sums_that_no_path_has_begun_are_refused_at_every_use(way, use):
     assert caught.value.code == "FRAGMENT_EMPTY" and caught.value.location is not None
 
 
-@pytest.mark.parametrize("way", [some_iterations, two_iterations, one_path, while_loop])
+@pytest.mark.parametrize("way", sampled([some_iterations, two_iterations, one_path, while_loop], 2))
 def test_sums_that_some_path_has_begun_are_nan_on_the_others(way):
     kernel = kernel_of(way, USES["store"])
     kernel[1, 128](2, out := np.zeros((64, 64), np.float32))
