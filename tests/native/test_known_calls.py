@@ -585,3 +585,42 @@ def test_guards_refuse_other_tuples():
         _native.Guards([])
     with pytest.raises(TypeError, match="expected a subclass of StagedFunction"):
         _native.call_natively(int)
+
+
+class Interrupting:
+    """Its value is read again where the global has changed, and raises once what the global holds."""
+
+    @property
+    def value(self):
+        global ONCE
+        raised, ONCE = ONCE, None
+        if raised is not None:
+            raise raised
+        return 3
+
+
+ONCE = None
+INTERRUPTING = Interrupting()
+
+
+@weft.kernel
+def interrupted_kernel(out: weft.Tensor):
+    out[0] = INTERRUPTING.value
+
+
+@weft.jit
+def interrupted(out: weft.Tensor):
+    interrupted_kernel(out).launch(grid=1, block=1)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+@pytest.mark.parametrize("call", [interrupted, interrupted_kernel[1, 1]])
+def test_an_interrupt_while_a_change_is_looked_for_ends_the_call(call, raised, monkeypatch):
+    out = np.zeros(1, np.float32)
+    call(out)
+    call(out)
+    monkeypatch.setitem(globals(), "ONCE", raised)
+    with pytest.raises(type(raised)):
+        call(out)
+    call(out)
+    assert out[0] == 3

@@ -252,6 +252,17 @@ WEFT_COLD void leave_the_users_frames() {
   PyErr_Restore(type, value, PyException_GetTraceback(value));
 }
 
+// After guards that do not hold: whether what they looked at ended the call, as an interrupt does. The
+// compilation meets any other exception again.
+WEFT_COLD bool is_interrupted(PyObject** result) {
+  if (PyErr_Occurred() != nullptr && !PyErr_ExceptionMatches(PyExc_Exception)) {
+    *result = nullptr;
+    return true;
+  }
+  PyErr_Clear();
+  return false;
+}
+
 // Calls with the arguments that are not compile-time constants.
 PyObject* call_compiled(const CallTable* table, Function* function, PyObject* const* arguments) {
   if (WEFT_LIKELY(table->constants == 0)) return call_in_order(function, arguments, table->count);
@@ -286,10 +297,7 @@ bool call_bound(CallTable* table, PyObject* const* arguments, PyObject** result)
     if (known->guards != nullptr) {
       Reference guards(Py_NewRef(known->guards));
       const int current = are_guards_current(reinterpret_cast<Guards*>(guards.get()));
-      if (WEFT_UNLIKELY(current != 1)) {
-        PyErr_Clear();  // the compilation meets it again
-        return false;
-      }
+      if (WEFT_UNLIKELY(current != 1)) return is_interrupted(result);
     }
   }
   auto* function = reinterpret_cast<Function*>(compiled.get());
@@ -620,10 +628,7 @@ bool call_generated(StagedFunction* staged, int kind, PyObject* const* arguments
   Reference guards(Py_NewRef(generated.guards));
   Reference bare(Py_NewRef(generated.bare));
   const int current = are_guards_current(reinterpret_cast<Guards*>(guards.get()));
-  if (WEFT_UNLIKELY(current != 1)) {
-    PyErr_Clear();
-    return false;
-  }
+  if (WEFT_UNLIKELY(current != 1)) return is_interrupted(result);
   if (!call_known(as_staged(host.get()), arguments, positional, keywords, result)) return false;
   if (WEFT_UNLIKELY(*result == nullptr)) place_error(bare.get());
   return true;
