@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import weft
 from tests.conformance.test_results import WAYS
 from tests.conformance.test_scratch import kilobytes
+
+torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
+pytestmark = pytest.mark.torch
 
 
 @weft.kernel

@@ -315,14 +315,17 @@ def test_kernels_assemble_for_gpus():
         options="--gpu-arch sm_90a",
     )
     assert "LDG.E.128" in split.sass
-    asynchronous = weft.compile(
-        *(gemm_simt.gemm_f32, whole, whole, whole, IDENTITY, gemm_simt.SQUARE, True, True),
-        options="--gpu-arch sm_90a",
-    )
-    assert asynchronous.kernels["gemm_f32_kernel"].registers <= 128
-    arguments = half, half, half, IDENTITY, True, False
-    sm80 = weft.compile(gemm_sm80.gemm, *arguments, options="--gpu-arch sm_80")
-    assert "mma.sync" in sm80.ptx
+    for k_major, vector in ((True, 1), (False, 4)):
+        asynchronous = weft.compile(
+            *(gemm_simt.gemm_f32, whole, whole, whole, IDENTITY, gemm_simt.SQUARE),
+            *(k_major, True, vector),
+            options="--gpu-arch sm_90a",
+        )
+        assert asynchronous.kernels["gemm_f32_kernel"].registers <= 128
+    for copies in (False, True):
+        arguments = half, half, half, IDENTITY, True, False, copies
+        sm80 = weft.compile(gemm_sm80.gemm, *arguments, options="--gpu-arch sm_80")
+        assert "mma.sync" in sm80.ptx and ("cp.async.c" in sm80.ptx) == copies
 
 
 def test_bad_input_is_refused_by_name():

@@ -318,6 +318,7 @@ def inner() -> dict[str, tuple[Any, ...]]:
     return {
         "_activation_backward": (torch.randn(4, 4), x, y.mT, "silu"),
         "_gemm_grouped_k": (a, torch.randn(4, 2), offsets),
+        "_packed_silu_mul_backward": (torch.randn(4, 3), torch.randn(4, 6)),
     }
 
 
