@@ -325,7 +325,7 @@ def test_kernels_assemble_for_gpus():
     for copies in (False, True):
         arguments = half, half, half, IDENTITY, True, False, copies
         sm80 = weft.compile(gemm_sm80.gemm, *arguments, options="--gpu-arch sm_80")
-        assert "mma.sync" in sm80.ptx and ("cp.async.c" in sm80.ptx) == copies
+        assert "mma.sync" in sm80.ptx and ("cp.async.cg" in sm80.ptx) == copies
 
 
 def test_bad_input_is_refused_by_name():
