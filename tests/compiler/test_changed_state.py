@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import pytest
 
+import weft
 from tests.sampling import sampled
 from weft.cache import store
 from weft.config import override
@@ -552,3 +553,83 @@ def test_a_host_function_notices_other_parameters_and_defaults(tmp_path, monkeyp
     change_program(module, "run.function.__kwdefaults__['y'] = 3.0")
     module.run(a)
     assert a[0] == 11
+
+
+class Inner:
+    def __init__(self):
+        self.deep = 0
+
+
+class Base:
+    K = 3
+
+    def __init__(self):
+        self.own, self.inner = 1, Inner()
+
+    @classmethod
+    def of_class(cls):
+        return cls.K
+
+    @staticmethod
+    def named():
+        return Base.K
+
+    @property
+    def property(self):
+        return self.own + self.K
+
+    def method(self):
+        return self.property + self.inner.deep + len(self.others())
+
+    def others(self):
+        return getattr(self, "table", ())
+
+
+class Derived(Base):
+    pass
+
+
+OBJECT = Derived()
+
+
+def free():
+    return Derived.K + OBJECT.own
+
+
+RUN_BY_PYTHON = {
+    "a class method": (Derived.of_class, "base derived"),
+    "a class method of an object": (OBJECT.of_class, "base derived"),
+    "a static method": (Derived.named, "base"),
+    "a property": (lambda: OBJECT.property, "base derived own"),
+    "a method": (OBJECT.method, "base derived own deep table covered"),
+    "a function": (free, "base derived own"),
+}
+
+
+@pytest.mark.parametrize("way", RUN_BY_PYTHON)
+def test_attributes_that_python_reads_at_compile_time_are_noticed(way, monkeypatch):
+    value, changes = RUN_BY_PYTHON[way]
+
+    @weft.jit
+    def plus(n: weft.i32):
+        return n + value()
+
+    def one():
+        return [plus(0) for _ in range(3)]
+
+    changing = {
+        "base": lambda: monkeypatch.setattr(Base, "K", 4),
+        "derived": lambda: monkeypatch.setattr(Derived, "K", 50, raising=False),
+        "own": lambda: monkeypatch.setattr(OBJECT, "own", 700),
+        "deep": lambda: monkeypatch.setattr(OBJECT.inner, "deep", 8000),
+        "table": lambda: monkeypatch.setattr(OBJECT, "table", (1, 2), raising=False),
+        "covered": lambda: monkeypatch.setattr(OBJECT, "K", 90000, raising=False),
+    }
+    assert one() == [value()] * 3
+    for change in changes.split():
+        before = value()
+        changing[change]()
+        assert value() != before
+        assert one() == [value()] * 3
+    monkeypatch.undo()
+    assert one() == [value()] * 3

@@ -231,7 +231,7 @@ def _capture_of_class(captures: Captures, value: Any, name: str, found: Any, nod
     elif raw is not _ABSENT:
         captures.read_member(value, name, node)
         if isinstance(raw, property) and isinstance(raw.fget, FunctionType):
-            captures.read_function(raw.fget)
+            captures.read_function(raw.fget, value)
 
 
 def _of_container(frame: Frame, value: Any, name: str) -> Any:

@@ -315,7 +315,8 @@ def _python_function(
             hint="this part runs in Python at compile time",
         ) from error
     if isinstance(function, FunctionType):
-        frame.context.session.captures.read_function(function)
+        bound = (callee.__self__,) if isinstance(callee, MethodType) else ()
+        frame.context.session.captures.read_function(function, *bound)
     return value
 
 

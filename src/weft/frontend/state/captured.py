@@ -10,7 +10,7 @@ import builtins
 import functools
 import marshal
 from functools import partial
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft._native import constant_key, is_unchanged
@@ -294,19 +294,25 @@ class Captures:
             if key not in self._found:
                 self._found[key] = _CapturedCode(function)
 
-    def read_function(self, function: FunctionType) -> None:
+    def read_function(self, function: FunctionType, *objects: object) -> None:
         """Records the names that a function run by Python while tracing can read, and those of its callees.
 
-        Functions of other modules are assumed constant. Reads of objects' attributes are unknown.
+        Functions of other modules are assumed constant. Attributes are those of objects and classes that the function
+        names, or is bound to, and of their attributes that it may name.
+
+        Args:
+            function: run by Python.
+            objects: that it is bound to: an instance, or a class.
         """
-        pending, seen = [function], set[int]()
+        pending: list[tuple[FunctionType, tuple[object, ...]]] = [(function, objects)]
+        seen = set[tuple[int, ...]]()
         while pending:
-            current = pending.pop()
-            if id(current) in seen:
+            current, bound = pending.pop()
+            if (key := tuple(map(id, (current, *bound)))) in seen:
                 continue
-            seen.add(id(current))
+            seen.add(key)
             namespace = current.__globals__
-            found: list[Any] = []
+            found: list[Any] = [*bound]
             for name in code_names(current.__code__):
                 if name in namespace:
                     found.append(namespace[name])
@@ -321,6 +327,7 @@ class Captures:
                     self.read_cell(cell, name, value)
             found += [*(current.__defaults__ or ()), *(current.__kwdefaults__ or {}).values()]
             self.read_code(current)
+            seen_objects = set[int]()
             while found:
                 value = found.pop()
                 if isinstance(value, tuple):
@@ -330,8 +337,42 @@ class Captures:
                 elif isinstance(value, functools.partial):
                     held = cast("Any", value)
                     found += (held.func, *held.args, *held.keywords.values())
-                elif isinstance(value, FunctionType) and value.__globals__ is namespace:
-                    pending.append(value)
+                elif isinstance(value, FunctionType):
+                    if value.__globals__ is namespace:
+                        pending.append((value, ()))
+                elif _is_users(value) and id(value) not in seen_objects:
+                    seen_objects.add(id(value))
+                    for owner, raw in self._read_object(value, current.__code__):
+                        function_of = _function_of(raw)
+                        if function_of is None:
+                            found.append(raw)
+                        elif function_of.__globals__ is namespace:
+                            pending.append((function_of, (owner,)))
+
+    def _read_object(self, owner: object, code: CodeType) -> list[tuple[object, Any]]:
+        """Records the attributes of an object or a class that code may name; each with its owner."""
+        found: list[tuple[object, Any]] = []
+        own, texts = _own_attributes(owner) or {}, frozenset(_code_texts(code))
+        for name in dict.fromkeys((*code_names(code), *texts)):
+            if name in own:
+                place = _ATTRIBUTE, owner, name, own[name]
+                self._note(
+                    owner, name, name, own[name], partial(getattr, owner, name, _GONE), place
+                )
+                found.append((owner, own[name]))
+                continue
+            raw = class_attribute(_class_of(owner), name, NOTHING)
+            if isinstance(raw, MemberDescriptorType) and not isinstance(owner, type):
+                value = getattr(owner, name, _GONE)
+                place = _ATTRIBUTE, owner, name, value
+                self._note(owner, name, name, value, partial(getattr, owner, name, _GONE), place)
+                found.append((owner, value))
+            elif raw is not NOTHING:
+                self.read_member(owner, name, name)
+                found.append((owner, raw))
+            elif name in texts:
+                self.read_presence(owner, name, hasattr(owner, name))
+        return found
 
     def _read_module(self, module: ModuleType, code: CodeType) -> None:
         """Records the attributes of a module that code may read, and those that it may look for."""
@@ -356,6 +397,21 @@ class Captures:
         key = (id(owner), name)  # `read` keeps the owner alive, so its id stays its own
         if key not in self._found:
             self._found[key] = CapturedValue(_text_of(said), value, read, places)
+
+
+def _is_users(value: object) -> bool:
+    """Whether it is a user's class, or an object of one."""
+    kind = value if isinstance(value, type) else type(value)
+    return bool(kind.__flags__ & _HEAP_TYPE) and not is_of_weft(kind)
+
+
+def _function_of(definition: object) -> FunctionType | None:
+    """The function of a method, property or plain definition; None for other values."""
+    if isinstance(definition, property):
+        definition = definition.fget
+    elif isinstance(definition, classmethod | staticmethod):
+        definition = cast("Any", definition).__func__
+    return definition if isinstance(definition, FunctionType) else None
 
 
 def _is_weft(value: object) -> bool:
