@@ -17,7 +17,10 @@ PROGRAMS = {str(page.relative_to(ROOT)): program(page) for page in PAGES}
 
 
 # Pages whose programs take over five seconds.
-SLOW = {"docs/arguments.md", "docs/kernels.md", "docs/torch.md"}
+SLOW = {
+    *("docs/arguments.md", "docs/fused-op.md", "docs/huggingface.md"),
+    *("docs/kernels.md", "docs/torch.md"),
+}
 
 
 def page(name: str, text: str) -> object:

@@ -370,7 +370,7 @@ class Captures:
             elif raw is not NOTHING:
                 self.read_member(owner, name, name)
                 found.append((owner, raw))
-            elif name in texts:
+            elif name in texts:  # as of `getattr` with a default
                 self.read_presence(owner, name, hasattr(owner, name))
         return found
 
