@@ -16,7 +16,7 @@ from weft.kernels.algorithms.scan import zero_state_kernel
 from weft.kernels.annotations import Arguments, Array, Bool, Function, Int, Number, Numbers
 from weft.kernels.device.lookback import before_part, slots_of, words_of
 from weft.kernels.device.row import aligned, elements
-from weft.kernels.host.arrays import ArrayInfo, describe, output, output_like
+from weft.kernels.host.arrays import ArrayInfo, check_shape, describe, output, output_like
 from weft.kernels.host.autograd import differentiable, function_of, name_of_function
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.types.launch_limits import WARP_SIZE
@@ -322,10 +322,7 @@ def _checked(x: Array, condition: Array) -> tuple[ArrayInfo, Any, Callable[[Any]
         if callable(condition):
             return source, None, condition
         raise TypeError(f"condition is {brief(condition)}, expected a mask or a function") from None
-    if mask.shape != source.shape:
-        raise ValueError(f"condition has shape {mask.shape}, expected {source.shape}")
-    if mask.device != source.device:
-        raise ValueError(f"condition is on {mask.device}, expected {source.device}")
+    check_shape(mask, "condition", source, source.shape)
     if mask.dtype.is_float:
         raise TypeError(f"condition has elements of {mask.type_name}, expected bools or integers")
     return source, condition, None

@@ -15,7 +15,7 @@ from weft.kernels.algorithms.radix_sort import sort_config, sort_long
 from weft.kernels.algorithms.topk import is_small_k, launch_topk
 from weft.kernels.annotations import Arguments, Array, Int, Numbers
 from weft.kernels.device.row import row_count, row_of, threads_for
-from weft.kernels.host.arrays import ArrayInfo, describe, integer, output, output_like
+from weft.kernels.host.arrays import ArrayInfo, check_shape, describe, integer, output, output_like
 from weft.kernels.host.autograd import differentiable
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.primitives.items import striped
@@ -186,10 +186,7 @@ def sort(x: Array, values: Array = None, descending: bool = False, out: Array = 
     if values is None:
         return _sorted(source, None, out, None, descending, out)
     with_keys = describe(values, "values")
-    if with_keys.shape != source.shape:
-        raise ValueError(f"values has shape {with_keys.shape}, expected {source.shape}")
-    if with_keys.device != source.device:
-        raise ValueError(f"values is on {with_keys.device}, expected {source.device}")
+    check_shape(with_keys, "values", source, source.shape)
     moved = output_like(with_keys)
     return _sorted(source, values, out, moved, descending, (out, moved))
 

@@ -25,8 +25,11 @@ from weft.kernels.flash_attention import (
 )
 from weft.kernels.host.arrays import (
     ArrayInfo,
+    check_device,
+    check_shape,
     checked_output,
     describe,
+    describe_alike,
     integer_from,
     number,
     output,
@@ -36,7 +39,6 @@ from weft.kernels.host.arrays import (
 from weft.kernels.host.autograd import NARROW, composite_backward, differentiable, upcast, vjp
 from weft.kernels.host.devices import capabilities
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.kernels.nn.activation import check_alike
 
 MAX_HDIM: Final = 1024
 _SM90_HDIMS: Final = (64, 128)
@@ -299,16 +301,16 @@ def attention_backward(
         [[1.0, 1.0], [1.0, 1.0]]
     """
     problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k)
-    check_alike(problem.q, gradient, "gradient")
+    upstream = describe_alike(problem.q, gradient, "gradient")
     if (result is None) != (lse is None):
         raise ValueError("result and lse: expected both or neither")
     if result is not None:
-        check_alike(problem.q, result, "result")
+        describe_alike(problem.q, result, "result")
         _check_lse(problem, lse)
     grads = output_like(problem.q), output_like(problem.k), output_like(problem.v)
     if 0 in problem.q.shape[:-3]:
         return grads
-    call = _backward_call(problem, describe(gradient, "gradient"), result, lse, grads)
+    call = _backward_call(problem, upstream, result, lse, grads)
     return cast("Any", call)
 
 
@@ -352,8 +354,7 @@ def _keys(queries: ArrayInfo, array: object, name: str, rank: int) -> ArrayInfo:
     keys = describe(array, name)
     if keys.dtype is not queries.dtype:
         raise TypeError(f"{name} has elements of {keys.type_name}, expected {queries.type_name}")
-    if keys.device != queries.device:
-        raise ValueError(f"{name} is on {keys.device}, expected {queries.device}")
+    check_device(keys, name, queries)
     if len(keys.shape) != rank:
         raise ValueError(f"{name} has shape {keys.shape}, expected {rank} dimensions")
     return keys
@@ -368,8 +369,7 @@ def _check_cu_seqlens(queries: ArrayInfo, cu_seqlens_q: object, cu_seqlens_k: ob
     for name, lengths in (("cu_seqlens_q", first), ("cu_seqlens_k", second)):
         if lengths.dtype is not weft.i32:
             raise TypeError(f"{name} has elements of {lengths.type_name}, expected int32")
-        if lengths.device != queries.device:
-            raise ValueError(f"{name} is on {lengths.device}, expected {queries.device}")
+        check_device(lengths, name, queries)
         if len(lengths.shape) != 1 or lengths.shape != first.shape or lengths.shape[0] < 2:
             raise ValueError(
                 f"{name} has shape {lengths.shape}, expected shape (batch + 1,), batch ≥ 1, equal for q and k"
@@ -380,10 +380,7 @@ def _check_lse(problem: Problem, lse: object) -> None:
     found, (shape, dtype, name) = describe(lse, "lse"), _lse_like(problem.q)
     if found.dtype is not dtype:
         raise TypeError(f"lse has elements of {found.type_name}, expected {name}")
-    if found.shape != shape:
-        raise ValueError(f"lse has shape {found.shape}, expected {shape}")
-    if found.device != problem.q.device:
-        raise ValueError(f"lse is on {found.device}, expected {problem.q.device}")
+    check_shape(found, "lse", problem.q, shape)
 
 
 def _forward(problem: Problem, out: Array, lse: Array, max_seqlen_q: int) -> Call:

@@ -239,11 +239,44 @@ def describe_vector(source: ArrayInfo, name: str, vector: object) -> ArrayInfo:
         ValueError: if it has another length or device.
     """
     found = describe(vector, name, is_float=True)
-    if found.shape != source.shape[-1:]:
-        raise ValueError(f"{name} has shape {found.shape}, expected {source.shape[-1:]}")
-    if found.device != source.device:
-        raise ValueError(f"{name} is on {found.device}, expected {source.device}")
+    check_shape(found, name, source, source.shape[-1:])
     return found
+
+
+def describe_alike(
+    source: ArrayInfo, array: object, name: str, shape: tuple[int, ...] | None = None
+) -> ArrayInfo:
+    """Validates an array of the shape (or another one), type and device of another one, and describes it.
+
+    Raises:
+        TypeError: if it is not an array, or has other elements.
+        ValueError: if it has another shape or device.
+    """
+    found = describe(array, name)
+    if found.dtype is not source.dtype:
+        raise TypeError(f"{name} has elements of {found.type_name}, expected {source.type_name}")
+    check_shape(found, name, source, source.shape if shape is None else shape)
+    return found
+
+
+def check_shape(
+    found: ArrayInfo | weft.ffi.Tensor,
+    name: str,
+    like: ArrayInfo,
+    shape: tuple[int, ...],
+    reason: str = "",
+) -> None:
+    """Raises a ValueError unless an array has this shape, for a reason, and the device of another one."""
+    if found.shape != shape:
+        why = f": {reason}" if reason else ""
+        raise ValueError(f"{name} has shape {found.shape}, expected {shape}{why}")
+    check_device(found, name, like)
+
+
+def check_device(found: ArrayInfo | weft.ffi.Tensor, name: str, like: ArrayInfo) -> None:
+    """Raises a ValueError unless an array is on the device of another one."""
+    if found.device != like.device:
+        raise ValueError(f"{name} is on {found.device}, expected {like.device}")
 
 
 def output(
@@ -368,10 +401,7 @@ def checked_output(
     tensor = tensor_of(out, name)
     if element_type(tensor.dtype)[0] is not dtype:
         raise TypeError(f"{name} has elements of {tensor.dtype}, expected {type_name}")
-    if tensor.shape != tuple(shape):
-        raise ValueError(f"{name} has shape {tensor.shape}, expected {tuple(shape)}")
-    if tensor.device != like.device:
-        raise ValueError(f"{name} is on {tensor.device}, expected {like.device}")
+    check_shape(tensor, name, like, tuple(shape))
     if tensor.read_only:
         raise ValueError(f"{name} is read-only, expected writable memory")
     if _may_overlap_itself(tensor.shape, tensor.strides):

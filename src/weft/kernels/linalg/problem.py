@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 import weft
 from weft.errors import brief
 from weft.kernels.annotations import Array, ElementType, Number
-from weft.kernels.host.arrays import ArrayInfo, describe, element_type, output
+from weft.kernels.host.arrays import (
+    ArrayInfo,
+    check_device,
+    check_shape,
+    describe,
+    element_type,
+    output,
+)
 from weft.kernels.linalg.epilogue import IDENTITY, Activation, Epilogue, epilogue_of
 from weft.kernels.linalg.operands import SCALE_BLOCK, UNSCALED, Scales, operand
 
@@ -94,8 +101,7 @@ def _check_operands(left: ArrayInfo, right: ArrayInfo, *, is_grouped: bool) -> N
             raise ValueError(f"b has shape {right.shape}, expected a stack of matrices")
     if left.dtype is not right.dtype and not (left.dtype.is_float8 and right.dtype.is_float8):
         raise TypeError(f"b has elements of {right.type_name}, expected {left.type_name} as a")
-    if left.device != right.device:
-        raise ValueError(f"b is on {right.device}, expected {left.device}")
+    check_device(right, "b", left)
     if left.shape[-1] != right.shape[-2]:
         raise ValueError(
             f"b has shape {right.shape}, expected {left.shape[-1]} rows, as a has columns"
@@ -120,11 +126,7 @@ def _expect(
     if dtype is not None and found.dtype is not dtype:
         expected = "int32" if dtype is weft.i32 else "float32"
         raise TypeError(f"{name} has elements of {found.type_name}, expected {expected}")
-    if found.shape != shape:
-        why = f": {reason}" if reason else ""
-        raise ValueError(f"{name} has shape {found.shape}, expected {shape}{why}")
-    if found.device != like.device:
-        raise ValueError(f"{name} is on {found.device}, expected {like.device}")
+    check_shape(found, name, like, shape, reason)
 
 
 def result_type(left: ArrayInfo, dtype: ElementType, out: Array) -> tuple[weft.DType, str]:

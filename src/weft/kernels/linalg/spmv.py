@@ -13,7 +13,7 @@ from typing import Final
 import weft
 from weft.kernels.annotations import Array
 from weft.kernels.device.row import sum_type
-from weft.kernels.host.arrays import ArrayInfo, describe, output
+from weft.kernels.host.arrays import ArrayInfo, check_device, describe, output
 from weft.kernels.host.autograd import composite_backward, differentiable, upcast
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.types.launch_limits import WARP_SIZE
@@ -88,8 +88,7 @@ def _vector(source: ArrayInfo, array: object, name: str) -> ArrayInfo:
         raise TypeError(f"{name} has elements of {found.type_name}, expected integers")
     if len(found.shape) != 1:
         raise ValueError(f"{name} has shape {found.shape}, expected a vector")
-    if found.device != source.device:
-        raise ValueError(f"{name} is on {found.device}, expected {source.device}")
+    check_device(found, name, source)
     return found
 
 

@@ -16,7 +16,7 @@ import weft
 from weft.errors import brief
 from weft.kernels.annotations import Array, Constant, ElementType, Number
 from weft.kernels.device.row import sum_type
-from weft.kernels.host.arrays import ArrayInfo, describe, output, output_like
+from weft.kernels.host.arrays import ArrayInfo, describe, describe_alike, output, output_like
 from weft.kernels.host.autograd import (
     WIDEST,
     composite_backward,
@@ -263,19 +263,6 @@ def _silu_mul_backward_by_torch(gradient: Array, gate: Array, up: Array) -> Arra
     return vjp(own, gradient, gate, up)
 
 
-def check_alike(
-    source: ArrayInfo, array: object, name: str, shape: tuple[int, ...] | None = None
-) -> None:
-    """Raises an error unless an array has the shape (or another one), type and device of another one."""
-    found, shape = describe(array, name), source.shape if shape is None else shape
-    if found.dtype is not source.dtype:
-        raise TypeError(f"{name} has elements of {found.type_name}, expected {source.type_name}")
-    if found.shape != shape:
-        raise ValueError(f"{name} has shape {found.shape}, expected {shape}")
-    if found.device != source.device:
-        raise ValueError(f"{name} is on {found.device}, expected {source.device}")
-
-
 def _tail(size: Any) -> Array:
     """Φ(−size), from 0 to 9 within 2⁻¹³ in relative terms, and beyond to 0."""
     power = size.dtype(_LOG2_TAIL[0])
@@ -346,7 +333,7 @@ def gelu_backward(gradient: Array, x: Array, approximate: str = "none", out: Arr
     """
     source = describe(x, "x", is_float=True)
     derivative = _form(approximate, source.dtype)[1]
-    check_alike(source, gradient, "gradient")
+    describe_alike(source, gradient, "gradient")
     out = output_like(source, out, ("gradient", "x"), gradient=gradient, x=x)
     return Call(_map_2, (derivative, gradient, x, out), out)
 
@@ -389,7 +376,7 @@ def silu_mul(gate: Array, up: Array = None, out: Array = None) -> Array:
         out = output(source, shape, source.dtype, source.type_name, out, gate=gate)
         function = short_gated if is_short_float(source.dtype) else gated
         return Call(_map_halves, (function, gate, out), out)
-    check_alike(source, up, "up")
+    describe_alike(source, up, "up")
     out = output_like(source, out, ("gate", "up"), gate=gate, up=up)
     function = short_gated if is_short_float(source.dtype) else gated
     return Call(_map_2, (function, gate, up, out), out)
@@ -423,8 +410,8 @@ def silu_mul_backward(gradient: Array, gate: Array, up: Array) -> tuple[Array, A
         (0.5, 0.0)
     """
     source = describe(gate, "gate", is_float=True)
-    check_alike(source, up, "up")
-    check_alike(source, gradient, "gradient")
+    describe_alike(source, up, "up")
+    describe_alike(source, gradient, "gradient")
     results = output_like(source), output_like(source)
     return Call(_gated_backward, (gradient, gate, up, *results), results)  # type: ignore[return-value]
 
@@ -459,6 +446,6 @@ def _packed_by_torch(gradient: Array, packed: Array) -> Array:
 def _packed_silu_mul_backward(gradient: Array, packed: Array) -> Array:
     """The derivative of `silu_mul` by an array that holds both halves."""
     source = describe(packed, "packed", is_float=True)
-    check_alike(source, gradient, "gradient", _packed_shape(source))
+    describe_alike(source, gradient, "gradient", _packed_shape(source))
     result = output_like(source)
     return Call(_packed_backward, (gradient, packed, result), result)

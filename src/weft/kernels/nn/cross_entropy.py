@@ -39,6 +39,7 @@ from weft.kernels.device.row_mapping import (
 )
 from weft.kernels.host.arrays import (
     ArrayInfo,
+    check_shape,
     common_width,
     describe,
     element_type,
@@ -236,10 +237,7 @@ def _given(logits: Array, target: Array) -> tuple[ArrayInfo, tuple[int, ...]]:
         raise ValueError(f"logits has shape {source.shape}, expected (..., classes)")
     if not found.dtype.is_integer:
         raise TypeError(f"target has elements of {found.type_name}, expected integers")
-    if found.shape != source.shape[:-1]:
-        raise ValueError(f"target has shape {found.shape}, expected {source.shape[:-1]}")
-    if found.device != source.device:
-        raise ValueError(f"target is on {found.device}, expected {source.device}")
+    check_shape(found, "target", source, source.shape[:-1])
     return source, found.shape
 
 

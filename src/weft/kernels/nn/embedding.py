@@ -26,8 +26,10 @@ from weft.kernels.device.row import (
 )
 from weft.kernels.host.arrays import (
     ArrayInfo,
+    check_device,
     common_width,
     describe,
+    describe_alike,
     integer_from,
     output,
     output_like,
@@ -291,8 +293,7 @@ def _indices(source: ArrayInfo, indices: object) -> ArrayInfo:
     found = describe(indices, "indices")
     if not found.dtype.is_integer:
         raise TypeError(f"indices has elements of {found.type_name}, expected integers")
-    if found.device != source.device:
-        raise ValueError(f"indices is on {found.device}, expected {source.device}")
+    check_device(found, "indices", source)
     return found
 
 
@@ -467,11 +468,7 @@ def scatter_add(
         raise TypeError("x has elements of bool, expected numbers that can be added")
     axis = _axis(source, axis)
     places = _along(source, indices, axis)
-    added = describe(values, "values")
-    if added.dtype is not source.dtype:
-        raise TypeError(f"values has elements of {added.type_name}, expected {source.type_name}")
-    if added.shape != places.shape:
-        raise ValueError(f"values has shape {added.shape}, expected {places.shape}")
+    describe_alike(source, values, "values", places.shape)
     out = output_like(source, out, ("x",), x=x, indices=indices, values=values)
     if out is not x:
         copy(x, out)

@@ -52,6 +52,7 @@ from weft.kernels.device.row_pipeline import (
 from weft.kernels.host.arrays import (
     common_width,
     describe,
+    describe_alike,
     describe_vector,
     number,
     output,
@@ -66,7 +67,6 @@ from weft.kernels.host.autograd import (
     vjp,
 )
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.kernels.nn.activation import check_alike
 from weft.types.launch_limits import VECTOR_BYTES, WARP_SIZE
 
 _LIMITS: Final = RowLimits(items=32, threads=1024, streams_from=32768, arrays=1)
@@ -568,7 +568,7 @@ def _norm_gradients(
 ) -> Array:
     """The call that computes the derivatives by x, weight and, if rows are centered, bias; or empty ones."""
     source, eps = describe(x, "x", is_float=True), number(eps, "eps")
-    check_alike(source, gradient, "gradient")
+    upstream = describe_alike(source, gradient, "gradient")
     of_vectors = source if weight is None else describe_vector(source, "weight", weight)
     dx = output_like(source)
     columns = source.shape[-1:]
@@ -579,8 +579,7 @@ def _norm_gradients(
     results = dx, dweight, *dbias
     if not columns[0]:
         return results
-    arrays = [source, describe(gradient, "gradient"), describe(dx, "x")]
-    width = common_width(*arrays)
+    width = common_width(source, upstream, describe(dx, "x"))
     mapping = row_mapping_for(columns[0], width, source.dtype, source.device, _BACKWARD_LIMITS)
     function = _backward_in_registers if mapping.items else _backward_from_memory
     written = dx, dweight, dbias[0] if dbias else None

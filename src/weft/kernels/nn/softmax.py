@@ -36,7 +36,7 @@ from weft.kernels.device.row_mapping import (
     store_row,
 )
 from weft.kernels.device.row_pipeline import load_async, prefetch, row_buffers, row_step, wait
-from weft.kernels.host.arrays import common_width, describe, output_like
+from weft.kernels.host.arrays import common_width, describe, describe_alike, output_like
 from weft.kernels.host.autograd import (
     WIDE_ON_GPUS,
     composite_backward,
@@ -46,7 +46,6 @@ from weft.kernels.host.autograd import (
     upcast,
 )
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.kernels.nn.activation import check_alike
 from weft.types.launch_limits import WARP_SIZE
 
 _LIMITS: Final = RowLimits(items=32, threads=1024, streams_from=32768, arrays=1)
@@ -327,10 +326,10 @@ def _log_backward_by_torch(gradient: Array, y: Array) -> Array:
 
 def _softmax_gradient(gradient: Array, y: Array, out: Array, is_log: bool) -> Array:
     source = describe(y, "y", is_float=True)
-    check_alike(source, gradient, "gradient")
+    upstream = describe_alike(source, gradient, "gradient")
     out = output_like(source, out, ("gradient", "y"), gradient=gradient, y=y)
     if source.rows and source.shape[-1]:
-        width = common_width(source, describe(gradient, "gradient"), describe(out, "out"))
+        width = common_width(source, upstream, describe(out, "out"))
         mapping = row_mapping_for(
             source.shape[-1], width, source.dtype, source.device, _BACKWARD_LIMITS
         )
