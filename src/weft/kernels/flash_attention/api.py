@@ -83,27 +83,13 @@ def _like(q: Array, *_: object) -> Array:
     return q.new_empty(q.shape), lse if q.dtype.itemsize == 8 else lse.float()
 
 
-def _backward(
-    gradient: Array,
-    results: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    causal: bool,
-    scale: float | None,
-    cu_seqlens_q: Array,
-    cu_seqlens_k: Array,
-    max_seqlen_q: int | None,
-) -> Array:
-    grads = attention_backward(
-        gradient, q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, *results
-    )
-    return *grads, None, None, None, None, None
+def _backward(gradient: Array, results: Array, *inputs: Any) -> Array:
+    *given, _ = inputs  # all but max_seqlen_q
+    return *attention_backward(gradient, *given, *results), None, None, None, None, None
 
 
-def _new_lse(q: Array, *_: object) -> Array:
-    queries = describe(q, "q", is_float=True)
-    return output(queries, *_lse_like(queries))
+def _new_lse(q: ArrayInfo) -> Array:
+    return output(q, *_lse_like(q))
 
 
 def _flops(out: Array, q: Array, k: Array, v: Array, *options: Any) -> int:
@@ -122,10 +108,9 @@ def _attention_and_lse(
     max_seqlen_q: int | None = None,
 ) -> Any:
     """`attention` and a new array of its `lse`."""
-    lse = _new_lse(q)
-    call = _attention_call(
-        q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, None, lse
-    )
+    problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k)
+    lse = _new_lse(problem.q)
+    call = _attention_call(problem, max_seqlen_q, None, lse)
     return call._replace(result=(call.result, lse)) if isinstance(call, Call) else (call, lse)
 
 
@@ -179,43 +164,28 @@ def attention(
         >>> weft.kernels.attention(q, q, v, causal=True)[0, :, 0].tolist()
         [[1.0, 3.0], [2.0, 4.0]]
     """
-    return _attention_call(
-        q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, out, lse
-    )
-
-
-def _attention_call(
-    q: Array,
-    k: Array,
-    v: Array,
-    causal: bool,
-    scale: float | None,
-    cu_seqlens_q: Array,
-    cu_seqlens_k: Array,
-    max_seqlen_q: int | None,
-    out: Array,
-    lse: Array,
-) -> Any:
-    """The call that computes `attention`, or an empty result."""
     problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k)
+    return _attention_call(problem, max_seqlen_q, out, lse)
+
+
+def _attention_call(problem: Problem, max_seqlen_q: int | None, out: Array, lse: Array) -> Any:
+    """The call that computes `attention`, or an empty result."""
+    q, k, v, cu_seqlens_q, cu_seqlens_k, *_ = problem
     if max_seqlen_q is None:
-        most = problem.q.shape[-3]
+        most = q.shape[-3]
     else:
         most = integer_from(max_seqlen_q, "max_seqlen_q", 1, 1 << 31)
         if cu_seqlens_q is None:
             raise ValueError(
                 f"max_seqlen_q is {max_seqlen_q}, expected None without cu_seqlens_q and cu_seqlens_k"
             )
-    inputs = {"q": q, "k": k, "v": v}
-    out = output_like(
-        problem.q, out, **inputs, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k
-    )
+    inputs = {"q": q.array, "k": k.array, "v": v.array}
+    out = output_like(q, out, **inputs, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
     if lse is not None:
-        target = checked_output(problem.q, *_lse_like(problem.q), lse, "lse")
-        for name, array in {**inputs, "out": out}.items():
-            source = describe(array, name)
+        target = checked_output(q, *_lse_like(q), lse, "lse")
+        for name, source in {"q": q, "k": k, "v": v, "out": describe(out, "out")}.items():
             refuse_overlap(source, target, may_be_same=False, name=name, target_name="lse")
-    return out if 0 in problem.q.shape else _forward(problem, out, lse, most)
+    return out if 0 in q.shape else _forward(problem, out, lse, most)
 
 
 def _like_inputs(
@@ -411,7 +381,7 @@ def _backward_call(
         arguments = *inputs, *grads, *options, fwd_simt.padded(hdim)
         return Call(bwd_simt.attention_backward, arguments, grads, unread=(out, lse))
     if out is None:
-        out, lse = output_like(q), output(q, *_lse_like(q))
+        out, lse = output_like(q), _new_lse(q)
         forward = _forward(problem, out, lse, q.shape[-3])
         forward.function(*forward.arguments)
     arrays = *inputs, out, lse, *grads, *options
