@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
-from weft.kernels.annotations import Bool, Int, Number, Numbers, Shape
+from weft.kernels.annotations import Arguments, Bool, Function, Int, Number, Numbers, Shape
 from weft.kernels.device import row as rows
 from weft.kernels.device.row import SHORT, elements, put_elements, row_count, threads_for
 from weft.kernels.host.devices import capabilities, multiprocessors_of
@@ -130,6 +130,22 @@ def block_of(mapping: RowMapping) -> Shape:
 def cluster_of(mapping: RowMapping) -> Int:
     """The blocks of a cluster; None without one."""
     return mapping.blocks if mapping.blocks > 1 else None
+
+
+def launch_rows(
+    kernel: Function,
+    stream_kernel: Function,
+    shape: Shape,
+    mapping: RowMapping,
+    arguments: Arguments,
+) -> None:
+    """Launches a kernel for the rows of an array, that of rows that stream where they do; traced in host functions."""
+    block, cluster = block_of(mapping), cluster_of(mapping)
+    if mapping.stages:
+        groups = min(row_count(shape), stream_kernel.max_clusters(mapping.blocks))
+        stream_kernel(*arguments).launch(grid=groups * mapping.blocks, block=block, cluster=cluster)
+    else:
+        kernel(*arguments).launch(grid=grid_of(shape, mapping), block=block, cluster=cluster)
 
 
 def row_number(mapping: RowMapping) -> Int:

@@ -30,10 +30,10 @@ from weft.kernels.device.row_mapping import (
     block_of,
     cluster_of,
     first_column,
-    grid_of,
     in_bounds,
     is_past_end,
     iterations,
+    launch_rows,
     load_row,
     part_of,
     places,
@@ -421,16 +421,7 @@ def _normalize(
     is_centered: Constant,
 ) -> None:
     arguments = x, weight, bias, eps, out, mapping, is_centered
-    block, cluster = block_of(mapping), cluster_of(mapping)
-    if mapping.stages:
-        groups = min(row_count(x.shape), normalize_stream_kernel.max_clusters(mapping.blocks))
-        normalize_stream_kernel(*arguments).launch(
-            grid=groups * mapping.blocks, block=block, cluster=cluster
-        )
-    else:
-        normalize_kernel(*arguments).launch(
-            grid=grid_of(x.shape, mapping), block=block, cluster=cluster
-        )
+    launch_rows(normalize_kernel, normalize_stream_kernel, x.shape, mapping, arguments)
 
 
 @weft.jit

@@ -24,11 +24,9 @@ from weft.kernels.device.row import elements, put_elements, row_count, row_of, s
 from weft.kernels.device.row_mapping import (
     RowLimits,
     RowMapping,
-    block_of,
-    cluster_of,
-    grid_of,
     is_past_end,
     iterations,
+    launch_rows,
     load_row,
     part_of,
     row_mapping_for,
@@ -235,39 +233,17 @@ def _gradients(
 
 @weft.jit
 def _softmax(x: Array, out: Array, mapping: Constant, is_log: Constant) -> None:
-    block, cluster = block_of(mapping), cluster_of(mapping)
-    if mapping.stages:
-        groups = min(row_count(x.shape), softmax_stream_kernel.max_clusters(mapping.blocks))
-        softmax_stream_kernel(x, out, mapping, is_log).launch(
-            grid=groups * mapping.blocks, block=block, cluster=cluster
-        )
-    else:
-        call = narrow_softmax_kernel if x.dtype.itemsize == 2 else softmax_kernel
-        call(x, out, mapping, is_log).launch(
-            grid=grid_of(x.shape, mapping), block=block, cluster=cluster
-        )
+    kernel = narrow_softmax_kernel if x.dtype.itemsize == 2 else softmax_kernel
+    launch_rows(kernel, softmax_stream_kernel, x.shape, mapping, (x, out, mapping, is_log))
 
 
 @weft.jit
 def _softmax_backward_rows(
     gradient: Array, y: Array, out: Array, mapping: Constant, is_log: Constant
 ) -> None:
-    arguments, block, cluster = (
-        (gradient, y, out, mapping, is_log),
-        block_of(mapping),
-        cluster_of(mapping),
-    )
-    if mapping.stages:
-        groups = min(
-            row_count(y.shape), softmax_backward_stream_kernel.max_clusters(mapping.blocks)
-        )
-        softmax_backward_stream_kernel(*arguments).launch(
-            grid=groups * mapping.blocks, block=block, cluster=cluster
-        )
-    else:
-        softmax_backward_kernel(*arguments).launch(
-            grid=grid_of(y.shape, mapping), block=block, cluster=cluster
-        )
+    arguments = gradient, y, out, mapping, is_log
+    kernel, stream_kernel = softmax_backward_kernel, softmax_backward_stream_kernel
+    launch_rows(kernel, stream_kernel, y.shape, mapping, arguments)
 
 
 def _softmax_derivative(gradient: Array, y: Array, _: object) -> Array:
