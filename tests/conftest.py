@@ -87,26 +87,32 @@ def cases_of(test: Any) -> list[dict[str, object]] | None:
 
 
 def joined(test: Any, cases: list[dict[str, object]], fixtures: list[str]) -> Any:
-    """A test that runs all cases and reports all that fail: a test of its own costs pytest and xdist 2.5 ms."""
+    """A test that runs all cases and reports all that fail: a test of its own costs pytest and xdist 2.5 ms.
+
+    Where none fails but one is skipped, the test is skipped, after all others have run.
+    """
 
     def run(**given: object) -> None:
-        failures: dict[str, BaseException] = {}
+        failures: list[tuple[str, BaseException]] = []
+        skipped: list[BaseException] = []
         for case in cases:
             try:
                 test(**case, **given)
+            except pytest.skip.Exception as skip:
+                skipped.append(skip)
             except (Exception, pytest.fail.Exception) as failure:
-                failures[", ".join(f"{name}={value!r:.60}" for name, value in case.items())] = (
-                    failure
-                )
+                name = ", ".join(f"{name}={value!r:.60}" for name, value in case.items())
+                failures.append((name, failure))
         if failures:
             lines = [
-                f"{case}: {type(f).__name__}: {f}".partition("\n")[0]
-                for case, f in failures.items()
+                f"{case}: {type(failure).__name__}: {failure}".partition("\n")[0]
+                for case, failure in failures
             ]
-            first = next(iter(failures.values()))
             raise AssertionError(
                 f"{len(failures)} of {len(cases)} cases:\n" + "\n".join(lines)
-            ) from first
+            ) from failures[0][1]
+        if skipped:
+            raise skipped[0]
 
     run.__name__ = test.__name__
     run.__doc__ = test.__doc__
