@@ -7,6 +7,8 @@ and loses the high half of the count.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -80,8 +82,9 @@ def host({parameters}):
     return Case(0, "sums", source, tuple(arrays))
 
 
-@pytest.mark.parametrize("operator", sampled(["<<", ">>"], 3))
-@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize(
+    ("dtype", "operator"), sampled(itertools.product(INTEGERS, ["<<", ">>"]), 3, several=True)
+)
 def test_a_count_of_any_type_and_size_gives_what_python_gives(dtype: str, operator: str):
     case = case_of(dtype, operator)
     numbers, *rest = (array for array in case.arguments if isinstance(array, Array))
@@ -104,8 +107,10 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", sampled(FORMS, 3))
-@pytest.mark.parametrize("dtype", ["u8", "u16", "u32", "u64", "i32"])
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    sampled(itertools.product(FORMS, ["u8", "u16", "u32", "u64", "i32"]), 3, several=True),
+)
 @pytest.mark.parametrize("count", ["u64", "i64"])
 def test_a_programs_own_comparison_keeps_the_high_half_of_a_count(form, dtype, count):
     bits = int(dtype[1:])

@@ -89,7 +89,7 @@ def test_addresses_may_be_aligned_alike_differently_or_not_at_all(dtype):
         assert (result == 0).all()
 
 
-@pytest.mark.parametrize("columns", sampled([1, 37], 2))
+@pytest.mark.parametrize("columns", sampled([37, 1], 2))
 def test_rows_may_be_aligned_differently_from_each_other(columns):
     @weft.kernel
     def copy_kernel(a, b):
