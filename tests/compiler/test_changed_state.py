@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A direct call runs the program as it is now, whatever has changed in place since it was compiled or kept on disk."""
 
+import dataclasses
 import importlib.util
 import sys
 from array import array
@@ -9,6 +10,7 @@ from textwrap import dedent
 import pytest
 
 import weft
+import weft.frontend.trace
 from tests.sampling import sampled
 from weft.cache import store
 from weft.config import override
@@ -553,6 +555,234 @@ def test_a_host_function_notices_other_parameters_and_defaults(tmp_path, monkeyp
     change_program(module, "run.function.__kwdefaults__['y'] = 3.0")
     module.run(a)
     assert a[0] == 11
+
+
+# Classes, objects and functions, which Python runs at compile time; `settings` is another module.
+RUN = """
+class B:
+    K = 3
+    def m(self): return self.K
+    @classmethod
+    def c(cls): return cls.K
+    @staticmethod
+    def s(): return B.K
+    def __call__(self): return self.K
+    def __len__(self): return self.K
+    def __int__(self): return self.K
+    def __getitem__(self, i): return self.K + i
+    def __add__(self, o): return self.K + o
+    def __str__(self): return str(self.K)
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+    def __iter__(self): return iter((self.K,))
+class P(B):
+    def over(self): return super().m()
+class Q(P):
+    def m(self): return super().m()
+class I:
+    def __init__(self): self.k = B.K
+class N:
+    def __new__(cls):
+        made = object.__new__(cls)
+        made.k = B.K
+        return made
+class M(type):
+    @property
+    def size(cls): return cls.K
+class T(metaclass=M):
+    K = 3
+class D:
+    def __get__(self, item, kind): return B.K
+class W:
+    x = D()
+class G:
+    def __getattr__(self, name): return B.K
+@dataclasses.dataclass
+class R:
+    k: int = 3
+class S:
+    __slots__ = ("k",)
+    def f(self): return self.k
+A, q, w, g, r, s = P(), Q(), W(), G(), R(), S()
+s.k = 3
+config = types.SimpleNamespace(K=3, inner=types.SimpleNamespace(K=3))
+objects, table = [types.SimpleNamespace(K=3)], {"a": types.SimpleNamespace(K=3)}
+late = types.SimpleNamespace()
+bound = A.m
+def arg(o): return o.K
+def arg2(o): return arg(o)
+def local():
+    o = config
+    return o.K
+def get(): return config
+def default(o=config): return o.K
+def around(f):
+    @functools.wraps(f)
+    def inner(): return f()
+    return inner
+@around
+def wrapped(): return config.K
+def own(): return own.K
+own.K = 3
+def missing():
+    try: return late.K
+    except AttributeError: return 3
+def matched():
+    match config:
+        case types.SimpleNamespace(K=k): return k
+def record():
+    match r:
+        case R(k): return k
+def by_with():
+    with A as a: return a.m()
+def equal(): return 3 if r == R(3) else 4
+part = functools.partial(arg, config)
+settings.config = types.SimpleNamespace(K=3)
+def there(): return settings.config.K
+def imported():
+    from settings_s import config as found
+    return found.K
+"""
+# The expression, what changes it from 3 to 4.
+RUN_ROWS = [
+    *(
+        (value, change)
+        for value in (
+            *("P.c()", "A.c()", "A.m()", "A.over()", "B.m(A)", "P().m()", "P().K", "P().c()"),
+            *("A()", "len(A)", "int(A)", "A[0]", "A + 0", "int(str(A))", "int(f'{A}')", "sum(A)"),
+            *("bound()", "by_with()", "arg(A)", "arg(P)", "functools.partial(arg, A)()"),
+            *("(lambda: A + 0)()", "(lambda: len(A))()", "(lambda: P().m())()"),
+        )
+        for change in ("B.K = 4", "P.K = 4")
+    ),
+    *((value, "B.K = 4") for value in ("P.s()", "I().k", "N().k", "w.x", "g.x", "q.m()")),
+    *((f"(lambda: {value})()", "B.K = 4") for value in ("I().k", "w.x", "g.x", "arg(B)")),
+    ("q.m()", "B.m = lambda self: 4"),
+    ("A.m()", "P.K = property(lambda self: 4)"),
+    ("T.size", "T.K = 4"),
+    *(
+        (value, "config.K = 4")
+        for value in (
+            *("arg(config)", "arg(o=config)", "arg2(config)", "local()", "arg(get())", "default()"),
+            *("wrapped()", "matched()", "part()", "(lambda: get().K)()"),
+            "(lambda: getattr(config, 'K'))()",
+            "(lambda name: getattr(config, name))('K')",
+            "(lambda: vars(config)['K'])()",
+        )
+    ),
+    ("arg(config.inner)", "config.inner.K = 4"),
+    ("(lambda: config.inner.K)()", "config.inner = types.SimpleNamespace(K=4)"),
+    *((value, "objects[0].K = 4") for value in ("arg(objects[0])", "list(map(arg, objects))[0]")),
+    *(
+        (f"(lambda: {value})()", "objects[0].K = 4")
+        for value in ("objects[0].K", "sum(o.K for o in objects)")
+    ),
+    ("max(objects, key=arg).K", "objects[0].K = 4"),
+    ("(lambda: table['a'].K)()", "table['a'].K = 4"),
+    ("own()", "own.K = 4"),
+    ("A.m()", "A.K = 4"),
+    ("(lambda: A + 0)()", "A.K = 4"),
+    ("missing()", "late.K = 4"),
+    ("(lambda: getattr(late, 'K', 3))()", "late.K = 4"),
+    ("record()", "r.k = 4"),
+    ("equal()", "r.k = 4"),
+    ("3 if r == R(3) else 4", "r.k = 4"),
+    ("s.f()", "s.k = 4"),
+    ("there()", "settings.config.K = 4"),
+    ("there()", "settings.config = types.SimpleNamespace(K=4)"),
+    ("imported()", "settings.config.K = 4"),
+    ("imported()", "settings.config = types.SimpleNamespace(K=4)"),
+]
+RUN_BY_NAME = {f"{value} after {change}": (value, change) for value, change in RUN_ROWS}
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["compiled", "found on disk"])
+@pytest.mark.parametrize("name", sampled(RUN_BY_NAME, 3))
+def test_a_change_that_python_reads_at_compile_time_is_noticed(name, kept, tmp_path, monkeypatch):
+    value, change = RUN_BY_NAME[name]
+    program = PROGRAM.replace("@@", RUN, 1).replace("@@", value)
+    store._is_trusted.cache_clear()
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("WEFT_NO_CACHE", str(int(not kept)))
+    if kept:
+        assert result_of(load(tmp_path / "one", program, monkeypatch)) == 3
+    module = load(tmp_path / "other", program, monkeypatch)
+    traces = count_traces(monkeypatch)
+    assert [result_of(module) for _ in range(3)] == [3] * 3
+    assert len(traces) <= 1
+    change_program(module, change)
+    assert [result_of(module) for _ in range(3)] == [4] * 3
+    assert len(traces) <= 2
+
+
+def count_traces(monkeypatch):
+    traces, trace = [], weft.frontend.trace._trace
+
+    def counted(*arguments, **keywords):
+        traces.append(arguments)
+        return trace(*arguments, **keywords)
+
+    monkeypatch.setattr(weft.frontend.trace, "_trace", counted)
+    return traces
+
+
+# State that Python itself changes while it runs at compile time, and objects of the compiled function's own.
+KEPT = """
+class Memo:
+    def __init__(self): self.kept, self.calls = {}, 0
+    def get(self, key):
+        self.calls += 1
+        if key not in self.kept: self.kept[key] = key
+        return self.kept[key]
+memo = Memo()
+class P:
+    K = 3
+    def m(self): return self.K
+    @functools.cached_property
+    def once(self): return self.__class__.K
+A = P()
+def made(a):
+    item = P()
+    item.x = 1
+    k = item.m()
+    item.x = 2
+    return k + item.m() - item.x - 1
+"""
+
+
+@pytest.mark.parametrize("value", ["memo.get(1) + memo.get(2)", "made(a)", "A.once", "A.m()"])
+def test_state_that_a_trace_itself_changes_is_compiled_once(value, tmp_path, monkeypatch):
+    monkeypatch.setenv("WEFT_NO_CACHE", "1")
+    program = PROGRAM.replace("@@", KEPT, 1).replace("@@", value)
+    module, traces = load(tmp_path, program, monkeypatch), count_traces(monkeypatch)
+    assert [result_of(module) for _ in range(3)] == [3] * 3
+    assert len(traces) == 1
+
+
+def test_an_array_of_an_object_whose_number_is_read_is_not_compared(monkeypatch):
+    numpy = pytest.importorskip("numpy", reason="needs another package: numpy")
+
+    @dataclasses.dataclass
+    class Settings:
+        size: int
+        table: object
+
+        def positive(self):
+            return self.size if self.size > 0 else 1
+
+    settings = Settings(3, numpy.ones(4, numpy.float32))
+
+    @weft.jit
+    def plus(n: weft.i32):
+        return n + settings.positive()
+
+    traces = count_traces(monkeypatch)
+    assert plus(0) == 3
+    settings.table[0] = 2
+    assert plus(0) == 3
+    assert len(traces) == 1
+    settings.size = 4
+    assert plus(0) == 4
 
 
 class Inner:

@@ -190,7 +190,7 @@ class Context:
         self.call_kernel = call_kernel
         self.configure = configure
         self.max_clusters = max_clusters
-        self.state = State(session.program, session.captures.refuse)
+        self.state = State(session.program, session.captures)
         self.calls: list[tuple[object, int]] = []
 
     @property

@@ -207,10 +207,14 @@ def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.AST) -> 
     """Records the read if a later call could find another value."""
     kind = cast("type[Any]", type(value))
     is_module = isinstance(value, ModuleType)
-    if is_of_weft(value if is_module else kind) or frame.state.is_made(value):
+    if is_of_weft(value if is_module else kind):
         return
     captures = frame.context.session.captures
     own: Any = getattr(value, "__dict__", ())
+    if frame.state.is_made(value):  # whose class may change, but no attributes of its own
+        if name not in own and kind.__flags__ & _HEAP_TYPE and not isinstance(value, type):
+            captures.read_member(kind, name, node)
+        return
     if is_module or name in own:
         is_frozen = not is_module and is_dataclass(kind, frozen=True)
         if not (is_frozen and name in kind.__dataclass_fields__ and is_constant(found)):
@@ -231,7 +235,7 @@ def _capture_of_class(captures: Captures, value: Any, name: str, found: Any, nod
     elif raw is not _ABSENT:
         captures.read_member(value, name, node)
         if isinstance(raw, property) and isinstance(raw.fget, FunctionType):
-            captures.read_function(raw.fget, value)
+            captures.read_function(raw.fget)
 
 
 def _of_container(frame: Frame, value: Any, name: str) -> Any:

@@ -315,8 +315,7 @@ def _python_function(
             hint="this part runs in Python at compile time",
         ) from error
     if isinstance(function, FunctionType):
-        bound = (callee.__self__,) if isinstance(callee, MethodType) else ()
-        frame.context.session.captures.read_function(function, *bound)
+        frame.context.session.captures.read_function(function)
     return value
 
 

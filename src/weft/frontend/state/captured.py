@@ -9,12 +9,21 @@ from __future__ import annotations
 import builtins
 import functools
 import marshal
+import opcode
+import sys
 from functools import partial
-from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft._native import constant_key, is_unchanged
-from weft.blame import is_of_weft
+from weft.blame import is_of_weft, top_package
 from weft.language.functions import KernelFunction
 
 if TYPE_CHECKING:
@@ -23,6 +32,8 @@ if TYPE_CHECKING:
     from types import CellType
 
 _GONE: Final = object()
+_IMPORT: Final = opcode.opmap["IMPORT_NAME"]
+_MATCH: Final = opcode.opmap["MATCH_CLASS"]
 _HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
 NOTHING: Final = object()
 """Stands for a variable without a value, or an attribute that is not there."""
@@ -49,6 +60,14 @@ _ASKED: Final = (
     *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"),
 )
 _MUTABLE: Final = (list, dict, set)
+# Names in code that finds attributes by other means than their names.
+_LOOKING: Final = frozenset(("getattr", "hasattr"))
+_WHOLE: Final = frozenset(("vars", "__dict__", "attrgetter", "asdict", "astuple", "fields"))
+_KINDS: Final = frozenset(("type", "__class__"))
+_CATCHING: Final = frozenset(("AttributeError", "Exception"))
+_MAKING: Final = frozenset(("__init__", "__new__", "__post_init__"))
+_NOT_CALLED: Final = _MAKING | {"__init_subclass__", "__class_getitem__", "__del__", "__set_name__"}
+_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 # Objects of these types are immutable and compare by value.
 _SCALARS: Final = frozenset((bool, int, float, complex, str, bytes, type(None)))
 
@@ -168,10 +187,11 @@ class Captures:
         unknown: why other state may have been read, or an empty string.
     """
 
-    __slots__ = ("_found", "reads", "unknown")
+    __slots__ = ("_found", "_runs", "reads", "unknown")
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, str], CapturedValue] = {}
+        self._runs: dict[tuple[int, ...], tuple[tuple[Any, ...], Callable[[object], bool]]] = {}
         self.reads: dict[tuple[int, str], Read] = {}
         self.unknown = ""
 
@@ -180,7 +200,14 @@ class Captures:
         self.unknown = self.unknown or reason
 
     def values(self) -> tuple[CapturedValue, ...]:
-        """The values read, in order."""
+        """The values read, in order; those that Python may have read are last."""
+        reads = (
+            self.reads.copy()
+        )  # of a cache that outlives this process, which takes no such calls
+        while self._runs:
+            roots, is_made = self._runs.pop(next(iter(self._runs)))
+            _Run(self, is_made).read(roots)
+        self.reads = reads
         return tuple(self._found.values())
 
     def read_global(self, namespace: Mapping[str, Any], name: str, value: object) -> None:
@@ -281,6 +308,12 @@ class Captures:
         for name in _ASKED:
             self.read_member(kind, name, f"{kind.__qualname__}.{name}")
 
+    def read_function_attributes(self, function: FunctionType) -> None:
+        """Records the attributes that a program has given to a function."""
+        if not _is_own(function.__globals__):
+            for name, value in tuple(vars(function).items()):
+                self.note_attribute(function, name, value)
+
     def read_names(self, item: Any) -> None:
         """Records which attributes an object itself has."""
         own = cast("dict[str, Any]", item.__dict__)
@@ -294,96 +327,93 @@ class Captures:
             if key not in self._found:
                 self._found[key] = _CapturedCode(function)
 
-    def read_function(self, function: FunctionType, *objects: object) -> None:
+    def read_function(self, function: FunctionType) -> None:
         """Records the names that a function run by Python while tracing can read, and those of its callees.
 
-        Functions of other modules are assumed constant. Attributes are those of objects and classes that the function
-        names, or is bound to, and of their attributes that it may name.
+        Functions of other modules, and attributes of objects, are those of `read_run`.
+        """
+        pending, seen = [function], set[int]()
+        while pending:
+            current = pending.pop()
+            if id(current) in seen:
+                continue
+            seen.add(id(current))
+            namespace = current.__globals__
+            for value in self.read_variables(current):
+                if isinstance(value, FunctionType) and value.__globals__ is namespace:
+                    pending.append(value)
+
+    def read_variables(self, function: FunctionType) -> list[Any]:
+        """Records a function's code, its free variables and the globals that it names.
+
+        Returns:
+            Their values, also of defaults, and what modules, tuples and partial objects among them hold.
+        """
+        namespace, code = function.__globals__, function.__code__
+        self.read_code(function)
+        found: list[Any] = []
+        imported = sys.modules if has_imports(code) else {}
+        for name in code_names(code):
+            if isinstance(module := imported.get(name), ModuleType):
+                found.append(module)
+            if name in namespace:
+                found.append(namespace[name])
+                self.read_global(namespace, name, namespace[name])
+            elif name in vars(builtins):
+                self.read_builtin(namespace, name, vars(builtins)[name])
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            for value in cell_contents(cell) or [NOTHING]:
+                found.append(value)
+                self.read_cell(cell, name, value)
+        found += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        values: list[Any] = []
+        modules: list[ModuleType] = []
+        while found:
+            value = found.pop()
+            if isinstance(value, ModuleType):
+                if value not in modules:
+                    modules.append(value)
+                    held = self._read_module(value, code)
+                    found += () if is_of_weft(value) else held
+                continue
+            values.append(value)
+            if isinstance(value, tuple):
+                found += cast("tuple[Any, ...]", value)
+            elif isinstance(value, functools.partial):
+                made = cast("Any", value)
+                found += (made.func, *made.args, *made.keywords.values())
+        return values
+
+    def read_run(self, roots: tuple[Any, ...], is_made: Callable[[object], bool]) -> None:
+        """Records what Python can read in a call, as it is at the end of the trace.
 
         Args:
-            function: run by Python.
-            objects: that it is bound to: an instance, or a class.
+            roots: the callable and its arguments.
+            is_made: tells objects that traced code made; their attributes belong to the trace, not to the program.
         """
-        pending: list[tuple[FunctionType, tuple[object, ...]]] = [(function, objects)]
-        seen = set[tuple[int, ...]]()
-        while pending:
-            current, bound = pending.pop()
-            if (key := tuple(map(id, (current, *bound)))) in seen:
-                continue
-            seen.add(key)
-            namespace = current.__globals__
-            found: list[Any] = [*bound]
-            for name in code_names(current.__code__):
-                if name in namespace:
-                    found.append(namespace[name])
-                    self.read_global(namespace, name, namespace[name])
-                elif hasattr(builtins, name):
-                    self.read_builtin(namespace, name, getattr(builtins, name))
-            for name, cell in zip(
-                current.__code__.co_freevars, current.__closure__ or (), strict=True
-            ):
-                for value in cell_contents(cell) or [NOTHING]:
-                    found.append(value)
-                    self.read_cell(cell, name, value)
-            found += [*(current.__defaults__ or ()), *(current.__kwdefaults__ or {}).values()]
-            self.read_code(current)
-            seen_objects = set[int]()
-            while found:
-                value = found.pop()
-                if isinstance(value, tuple):
-                    found += cast("tuple[Any, ...]", value)
-                elif isinstance(value, ModuleType):
-                    self._read_module(value, current.__code__)
-                elif isinstance(value, functools.partial):
-                    held = cast("Any", value)
-                    found += (held.func, *held.args, *held.keywords.values())
-                elif isinstance(value, FunctionType):
-                    if value.__globals__ is namespace:
-                        pending.append((value, ()))
-                elif _is_users(value) and id(value) not in seen_objects:
-                    seen_objects.add(id(value))
-                    for owner, raw in self._read_object(value, current.__code__):
-                        function_of = _function_of(raw)
-                        if function_of is None:
-                            found.append(raw)
-                        elif function_of.__globals__ is namespace:
-                            pending.append((function_of, (owner,)))
+        kept = tuple(
+            root
+            for root in roots
+            if type(root) not in _SCALARS or (isinstance(root, str) and root.isidentifier())
+        )
+        self._runs.setdefault(tuple(map(id, kept)), (kept, is_made))
 
-    def _read_object(self, owner: object, code: CodeType) -> list[tuple[object, Any]]:
-        """Records the attributes of an object or a class that code may name; each with its owner."""
-        found: list[tuple[object, Any]] = []
-        own, texts = _own_attributes(owner) or {}, frozenset(_code_texts(code))
+    def _read_module(self, module: ModuleType, code: CodeType) -> list[Any]:
+        """Records the attributes of a module that code may read, and those that it may look for; returns them."""
+        found: list[Any] = []
+        texts = set(_code_texts(code))
         for name in dict.fromkeys((*code_names(code), *texts)):
-            if name in own:
-                place = _ATTRIBUTE, owner, name, own[name]
-                self._note(
-                    owner, name, name, own[name], partial(getattr, owner, name, _GONE), place
-                )
-                found.append((owner, own[name]))
-                continue
-            raw = class_attribute(_class_of(owner), name, NOTHING)
-            if isinstance(raw, MemberDescriptorType) and not isinstance(owner, type):
-                value = getattr(owner, name, _GONE)
-                place = _ATTRIBUTE, owner, name, value
-                self._note(owner, name, name, value, partial(getattr, owner, name, _GONE), place)
-                found.append((owner, value))
-            elif raw is not NOTHING:
-                self.read_member(owner, name, name)
-                found.append((owner, raw))
-            elif name in texts:  # as of `getattr` with a default
-                self.read_presence(owner, name, hasattr(owner, name))
+            if name in vars(module):
+                self.read_attribute(module, name, vars(module)[name], name)
+                found.append(vars(module)[name])
+            elif name in texts:
+                self.read_presence(module, name, hasattr(module, name))
         return found
 
-    def _read_module(self, module: ModuleType, code: CodeType) -> None:
-        """Records the attributes of a module that code may read, and those that it may look for."""
-        for name in code_names(code):
-            if name in vars(module):
-                self.read_attribute(module, name, vars(module)[name], name)
-        for name in _code_texts(code):
-            if name in vars(module):
-                self.read_attribute(module, name, vars(module)[name], name)
-            else:
-                self.read_presence(module, name, hasattr(module, name))
+    def note_attribute(self, owner: object, name: str, value: object) -> None:
+        """Records an attribute of an object's own that Python may have read."""
+        place = _ATTRIBUTE, owner, name, value
+        self._note(owner, name, name, value, partial(getattr, owner, name, _GONE), place)
 
     def _note(
         self,
@@ -399,19 +429,171 @@ class Captures:
             self._found[key] = CapturedValue(_text_of(said), value, read, places)
 
 
-def _is_users(value: object) -> bool:
-    """Whether it is a user's class, or an object of one."""
-    kind = value if isinstance(value, type) else type(value)
-    return bool(kind.__flags__ & _HEAP_TYPE) and not is_of_weft(kind)
+class _Run:
+    """State that a call run by Python can read: objects reached by the names in the code reached.
+
+    Args:
+        captures: where reads are recorded.
+        is_made: whether traced code made an object.
+    """
+
+    def __init__(self, captures: Captures, is_made: Callable[[object], bool]) -> None:
+        self._captures = captures
+        self._is_made = is_made
+        self._names: dict[str, None] = {}
+        self._texts: dict[str, None] = {}  # of getattr and hasattr
+        self._fields: dict[str, None] = {}  # that methods of dataclasses compare and print
+        self._functions: list[FunctionType] = []
+        self._objects: list[Any] = []
+        self._met: dict[int, object] = {}
+
+    def read(self, roots: tuple[Any, ...]) -> None:
+        """Records all reads of a call of the first root with the others."""
+        for root in roots:
+            if isinstance(root, str):
+                self._names[root] = None
+            elif isinstance(root, FunctionType) and not is_of_weft(root):
+                self._met[id(root)] = root
+                self._functions.append(root)
+                self._objects.append(root)
+            else:
+                if isinstance(root, BuiltinFunctionType):
+                    self._names[root.__name__] = None
+                self._meet(root)
+        given = [root for root in roots if isinstance(root, str)]
+        looked: dict[int, tuple[int, ...]] = {}
+        before = None
+        while before != (before := self._extent()):
+            while self._functions:
+                self._read_function(self._functions.pop())
+            if not _LOOKING.isdisjoint(self._names):
+                self._texts.update(dict.fromkeys(given))
+            extent = self._extent()[:-1]
+            for item in tuple(self._objects):
+                if looked.get(id(item)) != extent:
+                    looked[id(item)] = extent
+                    self._read_object(item)
+
+    def _extent(self) -> tuple[int, ...]:
+        """Counts what is known so far."""
+        return tuple(map(len, (self._names, self._texts, self._fields, self._objects)))
+
+    def _read_function(self, function: FunctionType) -> None:
+        self._names.update(dict.fromkeys(code_names(function.__code__)))
+        self._texts.update(dict.fromkeys(_code_texts(function.__code__)))
+        self._names.update(dict.fromkeys(_matched(function.__code__)))
+        for value in self._captures.read_variables(function):
+            self._meet(value)
+
+    def _meet(self, value: Any) -> None:
+        """Adds an object, and those that it holds."""
+        pending = [value]
+        while pending:
+            value = pending.pop()
+            kind = cast("type[Any]", type(value))
+            if kind in _SCALARS or id(value) in self._met:
+                continue
+            self._met[id(value)] = value
+            if isinstance(value, FunctionType):
+                if _is_followed(value):
+                    self._functions.append(value)
+                pending.append(getattr(value, "__wrapped__", None))
+            elif isinstance(value, MethodType):
+                pending += (value.__func__, value.__self__)
+            elif isinstance(value, BuiltinFunctionType):
+                pending.append(value.__self__)
+            elif isinstance(value, property):
+                pending.append(value.fget)
+            elif isinstance(value, classmethod | staticmethod):
+                pending.append(cast("Any", value).__func__)
+            elif isinstance(value, functools.partial):
+                made = cast("Any", value)
+                pending += (made.func, *made.args, *made.keywords.values())
+            elif isinstance(value, functools.cached_property):
+                pending.append(cast("Any", value).func)
+            elif isinstance(value, tuple | list | set | frozenset):
+                pending += cast("Iterable[Any]", value)
+            elif isinstance(value, dict):
+                pending += [part for pair in cast("dict[Any, Any]", value).items() for part in pair]
+            held = cast("Any", value)
+            if not (kind is ModuleType or is_of_weft(_class_of(held))):
+                is_users = bool(_class_of(held).__flags__ & _HEAP_TYPE)
+                if is_users or _own_attributes(held) is not None:
+                    self._objects.append(held)
+
+    def _read_object(self, owner: Any) -> None:
+        """Records the attributes of an object or a class that the code may name."""
+        kind, is_made = _class_of(owner), self._is_made(owner)
+        own = _own_attributes(owner) or {}
+        if "__match_args__" in self._names:
+            matched = class_attribute(kind, "__match_args__", ())
+            self._names.update(dict.fromkeys(cast("tuple[str, ...]", matched)))
+        metaclass = cast("Any", type(owner))
+        said = kind if is_made else owner
+        self._read_members(said, kind, _is_called if kind is not owner else _MAKING.__contains__)
+        if kind is owner and metaclass is not type:
+            self._read_members(metaclass, metaclass, _is_called)
+        whole = not _WHOLE.isdisjoint(self._names)
+        some = "getattr" in self._names
+        for name, value in tuple(own.items()):
+            is_compared = name in self._fields and not hasattr(value, "tobytes")
+            is_found = whole or is_compared or (some and is_constant(value))
+            if is_found or name in self._names or name in self._texts:
+                if not is_made:
+                    self._captures.note_attribute(owner, name, value)
+                self._meet(value)
+        if not _KINDS.isdisjoint(self._names):
+            self._meet(type(owner))
+        if not _CATCHING.isdisjoint(self._names):
+            self._texts.update(self._names)
+        for name in () if is_made else tuple(self._texts):
+            found = name in own or class_attribute(kind, name, NOTHING) is not NOTHING
+            if not found and name[:2] != "__":
+                self._captures.read_presence(owner, name, hasattr(owner, name))
+
+    def _read_members(self, owner: Any, kind: type, is_called: Callable[[str], bool]) -> None:
+        """Records the members of a class that the code may name, and methods that Python calls by itself."""
+        bases = [base for base in kind.__mro__ if base.__flags__ & _HEAP_TYPE]
+        first = dict.fromkeys(_own_attributes(owner) or (), owner)  # which cover those of the class
+        for base in bases:
+            for name, raw in tuple(vars(base).items()):
+                if name not in self._names and name not in self._texts:
+                    is_bound = isinstance(raw, staticmethod | classmethod)
+                    function = cast("Any", raw).__func__ if is_bound else raw
+                    is_python = isinstance(function, FunctionType) and _is_followed(function)
+                    if not (is_called(name) and is_python):
+                        continue
+                    function = cast("Any", getattr(function, "__wrapped__", function))
+                    if _is_made_by_python(kind, function):
+                        self._fields.update(dict.fromkeys(code_names(function.__code__)))
+                        continue
+                if isinstance(raw, MemberDescriptorType) and owner is not kind:
+                    value = getattr(owner, name, _GONE)
+                    self._captures.note_attribute(owner, name, value)
+                    self._meet(value)
+                elif first.setdefault(name, base) is base:
+                    self._captures.read_member(owner, name, name)
+                else:
+                    self._captures.read_member(base, name, name)  # of super(), or by its name
+                self._meet(raw)
 
 
-def _function_of(definition: object) -> FunctionType | None:
-    """The function of a method, property or plain definition; None for other values."""
-    if isinstance(definition, property):
-        definition = definition.fget
-    elif isinstance(definition, classmethod | staticmethod):
-        definition = cast("Any", definition).__func__
-    return definition if isinstance(definition, FunctionType) else None
+def _is_called(name: str) -> bool:
+    """Whether Python may call a method of an object without that code names it."""
+    return name[:2] == "__" and name not in _NOT_CALLED
+
+
+def _is_made_by_python(kind: type, function: FunctionType) -> bool:
+    """Whether it is a method that `dataclasses` made."""
+    return hasattr(kind, "__dataclass_fields__") and function.__code__.co_filename == "<string>"
+
+
+def _is_followed(function: FunctionType) -> bool:
+    """Whether a program may change a function: it is neither weft's, nor Python's, nor installed."""
+    top = top_package(function.__module__)
+    if top == "weft" or (top in sys.stdlib_module_names and top != "__main__"):
+        return False
+    return not any(part in function.__code__.co_filename for part in _INSTALLED)
 
 
 def _is_weft(value: object) -> bool:
@@ -463,6 +645,23 @@ def _code_texts(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, str) and constant.isidentifier():
             yield constant
+
+
+def _matched(code: CodeType) -> Iterator[str]:
+    """The attributes that the class patterns of a function and nested ones look for."""
+    if _MATCH in code.co_code[::2]:
+        yield "__match_args__"
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _matched(constant)
+        elif isinstance(constant, tuple) and _MATCH in code.co_code[::2]:
+            yield from (name for name in cast("tuple[Any, ...]", constant) if isinstance(name, str))
+
+
+def has_imports(code: CodeType) -> bool:
+    """Whether a function or a nested one has an import statement."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return _IMPORT in code.co_code[::2] or any(map(has_imports, inner))
 
 
 def is_constant(value: object) -> bool:

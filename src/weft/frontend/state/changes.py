@@ -44,6 +44,8 @@ from weft.types.dtype import DType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from weft.frontend.state.captured import Captures
+
 _CONTAINERS: Final = (list, dict, set, deque)
 _PLAIN_KINDS: Final = (type, DType)
 
@@ -79,14 +81,14 @@ class State:
 
     Args:
         program: name of the compiled module, whose package's globals are examined.
-        refuse: called with the reason when Python runs code that may read any state.
+        captures: where calls that Python runs are recorded, and refused for the disk if they may read any state.
 
     Attributes:
         regions: the regions of staged control flow being traced, outermost first.
     """
 
-    def __init__(self, program: str, refuse: Callable[[str], None]) -> None:
-        self._refuse = refuse
+    def __init__(self, program: str, captures: Captures) -> None:
+        self._captures = captures
         self.regions: list[object] = []
         # For each region, what slots of objects made around it held before their first change in it.
         self._before: list[dict[Slot, Any]] = []
@@ -223,7 +225,8 @@ class State:
             and not (is_of_weft(function) and holds_foreign_code(roots[1:]))
         )
         if not is_known:
-            self._refuse(f"{what} runs in Python while it is compiled")
+            self._captures.refuse(f"{what} runs in Python while it is compiled")
+        self._captures.read_run(roots, self.is_made)
         for value in roots:
             if is_iterator(value) and self._is_lost(value):
                 raise _refusal(value, what)
@@ -242,7 +245,8 @@ class State:
         if all(map(is_inert, arguments)):
             is_item = function is operator.getitem and type(arguments[0]) in (list, tuple)
             if not is_item and not all(map(is_plain_data, arguments)):
-                self._refuse(f"{what} runs in Python while it is compiled")
+                self._captures.refuse(f"{what} runs in Python while it is compiled")
+                self._captures.read_run(arguments, self.is_made)
             return constants.python(what, function, *arguments)
         return self.run(what, function, *arguments)
 

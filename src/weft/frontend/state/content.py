@@ -410,6 +410,7 @@ def _note_reached(captures: Captures, source: FunctionSource, content: Content) 
     captures.read_code(source.function)
     for function in content.functions.values():
         captures.read_code(function)
+        captures.read_function_attributes(function)
     for kernel in content.kernels:
         captures.read_staged(kernel)
     for kind in content.classes:

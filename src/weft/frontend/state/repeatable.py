@@ -10,14 +10,13 @@ import builtins
 import enum
 import functools
 import math
-import opcode
 import operator
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_record
 from weft.blame import is_of_weft, package_of
-from weft.frontend.state.captured import cell_contents, code_names
+from weft.frontend.state.captured import cell_contents, code_names, has_imports
 from weft.language import LanguageName
 from weft.types.dtype import DType
 
@@ -35,7 +34,6 @@ _UNREPEATABLE: Final = frozenset(
     )
 )
 _RECEIVERS: Final = (tuple, list, dict, set, frozenset, str, bytes, int, float)
-_IMPORT: Final = opcode.opmap["IMPORT_NAME"]
 _CONTAINERS: Final = frozenset((list, tuple, dict, set, frozenset))
 _PLAIN_ITEMS: Final = frozenset(
     (bool, int, float, complex, str, bytes, type(None), type(...), range, slice)
@@ -90,7 +88,7 @@ def _is_repeatable(function: Any, seen: set[int]) -> bool:
         return False
     if is_of_weft(function):
         return _reads_nothing(function, set())
-    if _imports(function.__code__):
+    if has_imports(function.__code__):
         return False
     return all(_is_known(value, function, seen) for value in _named(function))
 
@@ -105,7 +103,7 @@ def _reads_nothing(value: Any, seen: set[int]) -> bool:
             return value.__module__ in _STANDARD
         return (
             value.__module__.startswith(_OWN)
-            and not _imports(value.__code__)
+            and not has_imports(value.__code__)
             and all(_reads_nothing(one, seen) for one in _named_by_own(value))
         )
     if isinstance(value, ModuleType):  # names used from it are examined separately
@@ -165,12 +163,6 @@ def holds_foreign_code(values: Any) -> bool:
             fields: dict[str, Any] = getattr(value, "__dataclass_fields__", {})
             pending += [getattr(value, name, None) for name in fields]
     return False
-
-
-def _imports(code: CodeType) -> bool:
-    """Whether a function or a nested one has an import statement."""
-    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return _IMPORT in code.co_code[::2] or any(map(_imports, inner))
 
 
 def is_plain_data(value: object) -> bool:
