@@ -54,8 +54,8 @@ $(stamps)/group-%: pyproject.toml tools/requirements.py | $(stamps)/created
 	@$(pip) --requirement $(stamps)/$*.txt $(if $(WHEELS),$(if $(filter cuda,$*),|| echo "no wheels for $*: the CUDA toolkit on the search path serves" >&2))
 	@touch $@
 
-# Once: registers src/ with the environment. The extension itself is rebuilt by `make native`.
-$(stamps)/package: pyproject.toml | $(stamps)/group-build $(stamps)/group-run $(stamps)/native
+# Once: registers src/ and the command `weft` with the environment. The extension itself is rebuilt by `make native`.
+$(stamps)/package: pyproject.toml tools/register_source.py | $(stamps)/group-build $(stamps)/group-run $(stamps)/native
 	@$(bin)/python tools/register_source.py
 	@touch $@
 
