@@ -475,7 +475,7 @@ class _Run:
                     self._read_object(item)
 
     def _extent(self) -> tuple[int, ...]:
-        """Counts what is known so far."""
+        """Counts the names, texts, fields and objects found so far."""
         return tuple(map(len, (self._names, self._texts, self._fields, self._objects)))
 
     def _read_function(self, function: FunctionType) -> None:
