@@ -87,10 +87,14 @@ class Declaration(NamedTuple):
     flops: Callable[..., int] | None = None
     saves: frozenset[str] | Callable[..., frozenset[str]] | None = None
 
-    def filled(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    def filled(
+        self, arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None
+    ) -> tuple[Any, ...]:
         """All arguments: torch leaves those away that are as by default."""
         rest = self.parameters[len(arguments) :]
-        return (*arguments, *[default for _, default in rest])
+        if not keywords:  # in each call from a graph
+            return (*arguments, *[default for _, default in rest])
+        return (*arguments, *[keywords.get(name, default) for name, default in rest])
 
 
 class Unsaved:
@@ -180,9 +184,7 @@ def _counted(declared: Declaration) -> Callable[..., int]:
     count: Any = declared.flops
 
     def flops(*arguments: Any, out_val: Any = None, **named: Any) -> int:
-        rest = declared.parameters[len(arguments) :]
-        values = [named.get(name, default) for name, default in rest]
-        return count(_tupled(out_val)[0], *arguments, *values)
+        return count(_tupled(out_val)[0], *declared.filled(arguments, named))
 
     return flops
 
@@ -249,11 +251,9 @@ def recorder(declared: Declaration) -> Callable[..., Any]:
         return found
 
     def backward(ctx: Any, *gradients: Any) -> Any:
-        own = gradients if len(gradients) == 1 else [gradients[place] for place in ctx.own]
-        if own[0] is None:
+        if gradients[ctx.own[0]] is None:
             return (None,) * count
-        output, inputs = _saved(ctx)
-        return _derived(declared, own, output, inputs)
+        return _input_gradients(declared, ctx, gradients)
 
     methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return cast("Any", type(f"weft_{declared.name}", (torch.autograd.Function,), methods)).apply
@@ -262,8 +262,7 @@ def recorder(declared: Declaration) -> Callable[..., Any]:
 def transformed(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Calls an operator under `torch.func`: a node with a rule for each transformation."""
     declared, node = _NODES[name]
-    rest = declared.parameters[len(arguments) :]
-    values = [*arguments, *[keywords.get(one, default) for one, default in rest]]
+    values = declared.filled(arguments, keywords)
     formula = getattr(declared.backward, "formula", None)
     if formula is not None and _PLACE.is_pushing:
         return formula(*values)
@@ -324,9 +323,7 @@ def _methods(torch: Any, operator: Any, declared: Declaration) -> dict[str, Any]
         return forward_mode.unpack_dual(value).primal
 
     def backward(ctx: Any, *gradients: Any) -> Any:
-        output, inputs = _saved(ctx)
-        own = [gradients[place] for place in ctx.own]
-        return None, *_derived(declared, own, output, inputs)
+        return None, *_input_gradients(declared, ctx, gradients)
 
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
         if ctx.is_inner and level._functorch.peek_interpreter_stack() is not None:
@@ -380,14 +377,17 @@ def _save(
 _SAVED: Final = object()
 
 
-def _saved(ctx: Any) -> tuple[Any, list[Any]]:
-    """The results of a node, or None, and its arguments."""
+def _input_gradients(
+    declared: Declaration, ctx: Any, gradients: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The gradients of a node's arguments, from those of all its results."""
     tensors = iter(ctx.saved_tensors)
     output: Any = None
     if ctx.reads_result:
         count = ctx.outputs
         output = tuple([next(tensors) for _ in range(count)]) if count > 1 else next(tensors)
-    return output, [next(tensors) if one is _SAVED else one for one in ctx.inputs]
+    inputs = [next(tensors) if one is _SAVED else one for one in ctx.inputs]
+    return _derived(declared, [gradients[place] for place in ctx.own], output, inputs)
 
 
 def differentiate(operator: Any, declared: Declaration) -> None:
@@ -407,9 +407,7 @@ def differentiate(operator: Any, declared: Declaration) -> None:
         ctx.by_position = len(inputs)
 
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-        output, inputs = _saved(ctx)
-        own = [gradients[place] for place in ctx.own]
-        return _derived(declared, own, output, inputs)[: ctx.by_position]
+        return _input_gradients(declared, ctx, gradients)[: ctx.by_position]
 
     operator.register_autograd(backward, setup_context=setup_context)
 

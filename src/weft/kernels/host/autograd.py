@@ -115,12 +115,13 @@ def make_operators() -> bool:
             for module in dict.fromkeys(package._MODULES.values()):
                 import_module(f"weft.kernels.{module}")
             _LIBRARY.append(cast("Any", import_module("torch")).library.Library("weft", "FRAGMENT"))
-        for name in _DECLARED.keys() - _MADE.keys():
-            _MADE[name] = make_operator(_LIBRARY[0], _DECLARED[name])
+        if len(_MADE) < len(_DECLARED):  # each call of an operator asks
+            for name in _DECLARED.keys() - _MADE.keys():
+                _MADE[name] = make_operator(_LIBRARY[0], _DECLARED[name])
             is_new = True
         if is_new:
             update_flop_counters(sys.modules["torch"], _MADE)
-        if _SHARDED != _MADE.keys() and "torch.distributed.tensor" in sys.modules:
+        if len(_SHARDED) < len(_MADE) and "torch.distributed.tensor" in sys.modules:
             for name in _MADE.keys() - _SHARDED:
                 if has_strategy(_DECLARED[name]):
                     register_strategy(_DECLARED[name], _MADE[name])
@@ -181,11 +182,7 @@ def differentiable(
         if backward is None and accepted is not None:
             plain = _without_derivative(name, plain)
         through = _with_plain_numbers(name, parameters, numbers, plain)
-        record = (
-            None
-            if backward is None
-            else _Recorded(operator, function, rules.get("run", function), written, accepted, end)
-        )
+        record = None if backward is None else _Recorded(operator, function, accepted, end)
 
         @wraps(function)
         def call(*arguments: Any, **keywords: Any) -> Array:
@@ -238,16 +235,15 @@ class _Recorded:
         self,
         declared: Declaration,
         function: Callable[..., Any],
-        run: Callable[..., Any],
-        written: list[str],
         accepted: Callable[..., tuple[Any, ...]] | None,
         result: Callable[..., Any] | None,
     ) -> None:
         self._signature = signature(function)
-        parameters = signature(accepted or run).parameters
-        self._defaults = {k: p.default for k, p in parameters.items() if k not in written}
+        self._defaults = dict(declared.parameters)
+        if accepted is not None:
+            self._defaults = {k: p.default for k, p in signature(accepted).parameters.items()}
         self._names = list(self._defaults)
-        own = signature(run).parameters
+        own = signature(declared.run).parameters
         # Numbers and names: of other kinds they are the operator's to refuse or to convert.
         names = [name for name, _ in declared.parameters]
         self._others = [k for k, one in enumerate(names) if own[one].annotation in _TYPES]
