@@ -355,7 +355,9 @@ def direct_calls(makers: Mapping[str, Any], repeats: int) -> Iterator[Figure]:
                     theirs = compiled.as_tvm_ffi()
                     theirs.release_gil = False
                     candidates["tvm_ffi, GIL held"] = (call, {"f": theirs, **names})
-                if importlib.util.find_spec("numba") is not None and call == "f(a, b, c)":
+                # Numba has types of NumPy's arrays only.
+                has_numba = kind == "numpy" and importlib.util.find_spec("numba") is not None
+                if has_numba and call == "f(a, b, c)":
                     import numba
 
                     candidates["numba.njit"] = (
