@@ -28,6 +28,7 @@ BENCHMARKS = (
     "gpu_kernels",
     "each_bandwidth",
     "ready_kernels",
+    "model",
 )
 
 

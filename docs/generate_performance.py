@@ -71,6 +71,9 @@ Written by `make performance` on one GPU: each kernel beside the library calls t
 * Further columns are another library's time over weft's: **more than 1 means that weft is faster**. The last column names
   the fastest library where it is faster than weft. "–": no such call was measured.
 
+`python -m benchmarks.model` measures whole models: a training step of four of Llama 3 8B's layers with its vocabulary, with the peak of
+memory, and steps of decoding at batch 1 to 64 and 1 k to 32 k keys, with and without CUDA graphs, beside torch, `torch.compile` and Liger.
+
 [kernels.md](kernels.md) describes the functions; the [notes](../notes/README.md) list the experiments.
 """
 

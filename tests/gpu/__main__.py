@@ -30,6 +30,7 @@ BENCHMARKS: Final = (
     "gpu_kernels",
     "each_bandwidth",
     "ready_kernels",
+    "model",
 )
 
 
