@@ -161,7 +161,7 @@ OPERATIONS = {
     "cp_async": (copies_by_threads, FROM_80),
     "mbarrier": (waits, FROM_90),
     "tma.load": (loads, FROM_90),
-    "tma.load to several": (loads_into_several, FROM_90),
+    "tma.load to several": (loads_into_several, ("sm_90", "sm_90a", "sm_100a")),
     "tma.store": (stores, FROM_90),
     "tma.reduce": (reduces, FROM_90),
     "tma.copy_map": (copies_maps, SPECIFIC),
@@ -226,10 +226,36 @@ def test_each_operation_is_refused_by_name_where_a_gpu_lacks_it(name):
         assert compiled(host, architecture).cubin
 
 
+# The architectures that devices are compiled for, from the first with TMA on.
+NEWEST = ("sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a")
+# Copies into shared memory: PTX's name of the instruction on sm_90a, and on all later ones.
+INTO_A_BLOCK = {
+    "tma.load": "cp.async.bulk.tensor.2d.shared::{}.global.tile.mbarrier::complete_tx::bytes",
+    "bulk_copy into shared memory": "cp.async.bulk.shared::{}.global.mbarrier::complete_tx::bytes",
+}
+
+
 def having(name: str) -> list[str]:
-    """Of the newest architectures those that have an operation; only sm_90a multiplies by warpgroup."""
-    newest = ["sm_90a", "sm_100a", "sm_120a", "sm_121a"]
-    return newest[:1] if name.startswith("wgmma") else newest
+    """Of the newest architectures those that have an operation."""
+    lacking = {"wgmma": NEWEST[1:], "tma.load to several": NEWEST[4:]}
+    listed = next((lacking[stem] for stem in lacking if name.startswith(stem)), ())
+    return [one for one in NEWEST if one not in listed]
+
+
+def test_a_copy_to_several_blocks_says_which_gpus_have_it():
+    with pytest.raises(UnavailableError) as caught:
+        compiled(host_of("tma.load to several"), "sm_121a")
+    assert (
+        "tma.load(multicast=) needs sm_90, sm_100, sm_101, sm_103, sm_110" in caught.value.message
+    )
+
+
+@pytest.mark.parametrize("name", INTO_A_BLOCK)
+def test_copies_into_a_block_have_the_form_of_each_architecture(name):
+    for architecture in NEWEST:
+        form = "cluster" if architecture == "sm_90a" else "cta"
+        text = compiled(host_of(name), architecture).ptx
+        assert INTO_A_BLOCK[name].format(form) in text, architecture
 
 
 @pytest.mark.parametrize(
@@ -237,8 +263,6 @@ def having(name: str) -> list[str]:
 )
 def test_no_operation_is_a_call_that_keeps_a_stack(name, architecture):
     found = compiled(host_of(name), architecture)
-    # What ptxas warns of: sm_120 has no copy into several blocks.
-    calls = name == "tma.load to several" and architecture.startswith("sm_12")
-    assert [kernel.stack_bytes > 0 for kernel in found.kernels.values()] == [calls]
+    assert [kernel.stack_bytes for kernel in found.kernels.values()] == [0]
     if name not in CLUSTERS and architecture != "sm_90a":
         assert "shared::cluster" not in found.ptx

@@ -47,6 +47,26 @@ def test_a_tiled_descriptors_dims_are_reversed(fake: FakeCuda):
     assert descriptor.address % 128 == 0
 
 
+# Bytes from the first element to the end of the last one, and whether drivers before 13.2 encode them wrongly.
+REACHES = {
+    (513, 64, 128): False,
+    (512, 64, 128): True,
+    (8, 64, 32768): False,
+    (2, 8, 131072): False,
+}
+
+
+@pytest.mark.parametrize("version", [13010, 13020])
+def test_a_small_tensors_bit_is_mended_for_old_drivers(version: int):
+    @on_fake(version=version)
+    def check(fake: FakeCuda):
+        for (rows, columns, stride), is_small in REACHES.items():
+            found = tiled(shape=(rows, columns), strides=(stride, 1), box=(1, 8))
+            assert words(found)[1] >> 21 & 1 == (not is_small or version > 13010), rows
+
+    check()
+
+
 @on_fake()
 def test_a_descriptor_shows_its_arguments(fake: FakeCuda):
     descriptor = tiled()
@@ -146,7 +166,7 @@ def test_an_im2col_descriptor_has_corners_pixels_and_channels(fake: FakeCuda):
         swizzle="128B",
     )
     encoded = words(descriptor)
-    assert encoded[1:7] == (9 << 32 | 4, 0x10000, 64, 28, 14, 8)
+    assert encoded[1:7] == (9 << 32 | 1 << 21 | 4, 0x10000, 64, 28, 14, 8)
     assert encoded[8:10] == (0xFFFFFFFE << 32 | 2, 0xFFFFFFFF << 32 | 1)
     assert encoded[12] == 64 << 32 | 128
 

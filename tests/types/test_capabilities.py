@@ -23,6 +23,9 @@ WITH = {
     "setmaxnreg": {name for name in CURRENT if name[-1] in "af"},
     "tensormap": {name for name in CURRENT if name[-1] in "af"},
     "tma": {name for name in CURRENT if capabilities(name).number >= 90},
+    "tma_multicast": {
+        name for name in CURRENT if capabilities(name).number in (90, 100, 101, 103, 110)
+    },
     "clusters": {name for name in CURRENT if capabilities(name).number >= 90},
     "packed_f32x2": {name for name in CURRENT if capabilities(name).number >= 100},
     "cp_async": set(CURRENT) - {"sm_75"},

@@ -95,6 +95,9 @@ FEATURES: Final = {
     ),
     "tensormap": Feature(90, "edits of tensor maps on the device", is_specific=True, on_cpu=True),
     "tma": Feature(90, "copies of tensor boxes by the TMA unit", on_cpu=True),
+    "tma_multicast": Feature(
+        90, "copies of a box to several blocks", numbers=(90, 100, 101, 103, 110), on_cpu=True
+    ),
     "vectors_32": Feature(100, "loads and stores of 32 bytes of global memory"),
     "wgmma": Feature(90, "warpgroup MMA", is_specific=True, numbers=(90,), on_cpu=True),
 }

@@ -314,7 +314,7 @@ CUresult cuPointerGetAttribute(void* value, int32_t attribute, CUdeviceptr addre
 
 // The descriptor holds what was asked for, so that a test can read it: a mark,
 // data type, rank, address, dims, then box and the rest folded into the last
-// words.
+// words. Beside data type and rank is the bit that is wrong for small tensors.
 CUresult cuTensorMapEncodeTiled(CUtensorMap* map, int32_t data_type, uint32_t rank, void* address,
                                 const uint64_t* dims, const uint64_t* strides, const uint32_t* box,
                                 const uint32_t* element_strides, int32_t interleave, int32_t swizzle,
@@ -329,7 +329,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, int32_t data_type, uint32_t ra
   }
   memset(map, 0, sizeof(*map));
   map->opaque[0] = 0x7469;
-  map->opaque[1] = static_cast<uint64_t>(data_type) << 32 | rank;
+  map->opaque[1] = static_cast<uint64_t>(data_type) << 32 | 1 << 21 | rank;
   map->opaque[2] = reinterpret_cast<uint64_t>(address);
   for (uint32_t index = 0; index < rank; ++index) map->opaque[3 + index] = dims[index];
   for (uint32_t index = 0; index + 1 < rank; ++index) map->opaque[8 + index] = strides[index];
@@ -354,7 +354,7 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, int32_t data_type, uint32_t r
   FAKE_CHECK(channels >= 1 && channels <= 256 && pixels >= 1 && pixels <= 1024, CUDA_ERROR_INVALID_VALUE);
   memset(map, 0, sizeof(*map));
   map->opaque[0] = 0x696d;
-  map->opaque[1] = static_cast<uint64_t>(data_type) << 32 | rank;
+  map->opaque[1] = static_cast<uint64_t>(data_type) << 32 | 1 << 21 | rank;
   map->opaque[2] = reinterpret_cast<uint64_t>(address);
   for (uint32_t index = 0; index < rank; ++index) map->opaque[3 + index] = dims[index];
   for (uint32_t index = 0; index + 2 < rank; ++index) {

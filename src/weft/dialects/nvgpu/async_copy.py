@@ -363,6 +363,13 @@ class TmaLoadOp(BaseOperation):
         "(`ranks` $ranks^)? (`cache` $cache^)? attr-dict `:` type($tensor_map) `,` type($tile) `,` type($words)"
     )
 
+    @property
+    def requirement(self) -> Requires | None:
+        """Requirement of a copy to several blocks."""
+        if not self.ranks:
+            return None
+        return Requires("tma_multicast", "tma.load(multicast=)", "load a box in each block there")
+
     def verify_(self) -> None:
         _check_tile(self.tensor_map, self.indices, self.tile)
         check_cache(self.cache)

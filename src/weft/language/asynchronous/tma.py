@@ -154,7 +154,7 @@ def load(
         ValueRangeError: for a tile that does not begin at a multiple of 128 bytes, or where its swizzle repeats; a
             constant index that is not a multiple of 16 bytes along the last dimension; a constant rank that no block
             has; another `cache`.
-        UnavailableError: before sm_90.
+        UnavailableError: before sm_90; `multicast` on sm_120 and sm_121.
 
     Example:
         ``full[0].arrive(expect_bytes=part.nbytes); weft.tma.load(source, (0, 0), part, full[0])``
