@@ -29,6 +29,7 @@ from benchmarks.gpu_kernels import MOST_SETS, ROTATED, Stopwatch
 from benchmarks.gpu_launch import gpu_missing
 from benchmarks.harness import Figure, interleave, medians, reason_of, report
 from benchmarks.ready import (
+    attention,
     device_wide,
     elementwise,
     gemm,
@@ -53,6 +54,7 @@ KINDS: dict[str, Cases] = {
     "moves": moves.cases,
     "transforms": transforms.cases,
     "gemm": gemm.cases,
+    "attention": attention.cases,
     "tensor_cores": tensor_cores.cases,
 }
 """Each kind's cases; adding one is a module of `benchmarks.ready` and a line here."""

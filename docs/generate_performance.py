@@ -48,6 +48,11 @@ KINDS: Final = {
         "calls cuBLAS and its own choice for attention. The peer of `scaled_gemm` converts its operands to bfloat16 first. "
         "`sparse_matvec` has 2 M rows of 16 nonzeros on average, in random columns.",
     ),
+    "attention": (
+        "Attention",
+        "Forward, and forward with backward, of 16384 tokens with 2048 elements each, by the length of sequences and the size of "
+        "heads. torch takes its own choice.",
+    ),
     "tensor_cores": (
         "Tensor-core examples",
         "[hopper_gemm](../examples/hopper_gemm.py) by m x n x k and [attention](../examples/attention.py) by the length of "

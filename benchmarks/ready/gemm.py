@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GEMM and attention of `weft.kernels`, beside torch's, which call cuBLAS and its fastest attention."""
+"""GEMM of `weft.kernels`, beside torch's, which calls cuBLAS."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 GEMM_SIZES = ((4096, 4096, 4096), (8192, 8192, 1024), (1024, 8192, 8192), (16, 8192, 8192))
-TOKENS, HEADS, HDIM = 8192, 16, 128
+TOKENS = 8192
 WIDTH, GROUPS = 4096, 8
 BLOCK = 128  # elements of a scale
 ROWS, ENTRIES = 1 << 21, 16  # of a sparse matrix; mean entries of a row
 
 
 def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
-    """GEMM with and without an epilogue, attention, then grouped, scaled and sparse products."""
+    """GEMM with and without an epilogue, then grouped, scaled and sparse products."""
     for name in TOLERANCE:
         for m, n, k in GEMM_SIZES:
             yield from _gemm(torch, name, max(m // scale, 16), n // scale, k // scale)
-    for causal in (False, True):
-        yield _attention(torch, TOKENS // scale, causal)
-        yield _attention_backward(torch, TOKENS // scale, causal)
     yield _grouped(torch, TOKENS // scale, WIDTH // scale)
     yield _scaled(torch, TOKENS // scale, WIDTH // scale)
     yield _sparse(torch, ROWS // scale)
@@ -66,49 +63,6 @@ def _gemm(torch: Any, name: str, m: int, n: int, k: int) -> Iterator[Case]:
         work,
         "TFLOP/s",
         tolerance,
-    )
-
-
-def _attention(torch: Any, tokens: int, causal: bool) -> Case:
-    def make(seed: int) -> list[Any]:
-        return [normal(torch, "bfloat16", seed + k, 2, tokens, HEADS, HDIM) for k in range(3)]
-
-    def theirs(q: Any, k: Any, v: Any) -> Any:
-        views = (one.transpose(1, 2) for one in (q, k, v))
-        call = torch.nn.functional.scaled_dot_product_attention
-        return call(*views, is_causal=causal).transpose(1, 2)
-
-    return Case(
-        f"attention/bfloat16/{tokens}{' causal' if causal else ''}",
-        make,
-        lambda q, k, v: kernels.attention(q, k, v, causal),
-        {"torch": theirs},
-        8.0 * HEADS * tokens * tokens * HDIM * (0.5 if causal else 1),
-        "TFLOP/s",
-        1e-2,
-    )
-
-
-def _attention_backward(torch: Any, tokens: int, causal: bool) -> Case:
-    """With the forward pass, two GEMMs of seven: weft's returns the logsumexp, torch's a graph."""
-
-    def make(seed: int) -> list[Any]:
-        return [normal(torch, "bfloat16", seed + k, 2, tokens, HEADS, HDIM) for k in range(4)]
-
-    def theirs(gradient: Any, q: Any, k: Any, v: Any) -> Any:
-        views = [one.transpose(1, 2).detach().requires_grad_() for one in (q, k, v)]
-        call = torch.nn.functional.scaled_dot_product_attention
-        call(*views, is_causal=causal).backward(gradient.transpose(1, 2))
-        return tuple(one.grad.transpose(1, 2) for one in views)
-
-    return Case(
-        f"attention_backward/bfloat16/{tokens}{' causal' if causal else ''}",
-        make,
-        lambda gradient, q, k, v: kernels.attention_backward(gradient, q, k, v, causal),
-        {"torch": theirs},
-        28.0 * HEADS * tokens * tokens * HDIM * (0.5 if causal else 1),
-        "TFLOP/s",
-        2e-2,
     )
 
 

@@ -226,7 +226,10 @@ def test_gemm_with_block_scales(size: tuple[int, int, int]):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "hdim"),
-    [(torch.bfloat16, 128), (torch.float16, 64), (torch.bfloat16, 80), (torch.float32, 80)],
+    [
+        *((torch.bfloat16, hdim) for hdim in (128, 80, 32, 96, 192, 250, 256)),
+        *((torch.float16, 64), (torch.float16, 256), (torch.float32, 80)),
+    ],
     ids=str,
 )
 def test_attention_of_batches(dtype: Any, hdim: int, causal: bool):

@@ -12,7 +12,7 @@ from tests.kernels.counting import like_ampere, like_hopper
 from tests.sampling import sampled
 from weft import kernels
 from weft.kernels.device.row_mapping import RowMapping
-from weft.kernels.flash_attention import bwd_sm90, fwd_simt, fwd_sm90
+from weft.kernels.flash_attention import bwd_sm90, fwd_simt, fwd_sm80, fwd_sm90
 from weft.kernels.nn import cross_entropy
 
 RANDOM = np.random.default_rng(4)
@@ -95,6 +95,16 @@ def test_hopper_kernel_of_packed_sequences(packed, hdim, causal, monkeypatch):
     kernels.attention(*given, causal, scale, *cu_seqlens, max_seqlen_q=max(queries), out=out)
     expected = of_sequences(q, k, v, *cu_seqlens, causal, scale)
     assert np.allclose(out, expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("like", [like_hopper, like_ampere])
+@pytest.mark.parametrize("hdim", sampled([256, 24, 32, 72, 96, 112, 160, 192, 200, 250], 2))
+def test_heads_of_each_size_by_tensor_cores(hdim, like, monkeypatch):
+    q, k, v = (numbers(1, n, h, hdim, dtype=np.float16) for n, h in ((70, 2), (131, 1), (131, 1)))
+    like(monkeypatch)
+    for causal in (False, True):
+        found = kernels.attention(*map(aligned, (q, k, v)), causal)
+        assert np.allclose(found, of_batches(q, k, v, causal, hdim**-0.5), atol=2e-3)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -247,7 +257,17 @@ def test_each_kernel_assembles_for_a_gpu():
     indices = weft.fake_tensor(weft.i64, ("k",))
     for function, *arguments in (
         (fwd_simt.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, 128),
-        (fwd_sm90.attention, *[aligned] * 4, sums, None, None, 7, 1.0, True, 64),
+        (
+            fwd_sm90.attention,
+            *[aligned] * 4,
+            sums,
+            None,
+            None,
+            7,
+            1.0,
+            True,
+            fwd_sm90.config_for(64, 64),
+        ),
         (
             cross_entropy._cross_entropy_backward,
             of_rows,
@@ -271,6 +291,20 @@ def test_sm80_kernel_agrees_with_the_simt_kernel(monkeypatch):
     given, out = [aligned(one) for one in (q, k, v)], q * 0 + 7
     kernels.attention(*given, True, 0.2, *starts, lse=lse, out=out)
     assert np.allclose(out, exact, atol=2e-3) and np.allclose(lse, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("hdim", fwd_sm90.HDIMS)
+def test_heads_of_each_size_stay_in_registers(hdim, causal):
+    tokens = weft.fake_tensor(weft.bf16, ("b", "n", "h", hdim), alignment_bytes=16)
+    arguments = *[tokens] * 4, weft.fake_tensor(weft.f32, ("b", "h", "n")), None, None
+    config = fwd_sm90.config_for(hdim, hdim)
+    given = fwd_sm90.attention, *arguments, 7, 0.1, causal, config
+    assert weft.compile(*given, options="--gpu-arch sm_90a").remarks == ()
+    config, hdims = fwd_sm80.config_for(hdim), fwd_sm80.padded(hdim, hdim)
+    given = fwd_sm80.attention, *arguments, 0.1, causal, hdims, config, True
+    assert weft.compile(*given, options="--gpu-arch sm_80").remarks == ()
 
 
 @pytest.mark.slow

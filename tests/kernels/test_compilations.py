@@ -91,7 +91,7 @@ def of_heads(dtype: Any) -> dict[str, Any]:
         f"batches {name}": (2, FEWER, lambda n: call(batches=n)),
         f"heads {name}": (2, FEWER, lambda n: call(count=n, shared=n)),
         f"group {name}": (2, FEWER, lambda n: call(count=n, shared=1)),
-        f"hdim {name}": (20, HEADS, lambda n: call(hdim=n)),
+        f"hdim {name}": (32, HEADS, lambda n: call(hdim=n)),
         f"scale {name}": (2, FACTORS, lambda x: call(scale=x)),
         f"max_seqlen_q {name}": (2, FEWER, packed),
     }

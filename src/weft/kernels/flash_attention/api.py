@@ -41,7 +41,6 @@ from weft.kernels.host.devices import capabilities
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 
 MAX_HDIM: Final = 1024
-_SM90_HDIMS: Final = (64, 128)
 _CHUNK_BYTES: Final = 16  # alignment of rows for TMA and cp.async
 
 
@@ -361,9 +360,9 @@ def _forward(problem: Problem, out: Array, lse: Array, max_seqlen_q: int) -> Cal
     # Tensor cores: with a scale of 0 or less, the largest score is not the largest weight.
     if k.shape[-3] and scale > 0 and _has_tensor_cores(q):
         if _suits_sm90(q, k, v):
-            arguments = *arrays, max_seqlen_q, scale, causal, _sm90_hdim(hdim)
-            return Call(fwd_sm90.attention, arguments, out)
-        arguments = *arrays, scale, causal, fwd_sm80.padded(hdim), fwd_sm80.config_for(hdim)
+            config = fwd_sm90.config_for(hdim, hdim)
+            return Call(fwd_sm90.attention, (*arrays, max_seqlen_q, scale, causal, config), out)
+        arguments = *arrays, scale, causal, fwd_sm80.padded(hdim, hdim), fwd_sm80.config_for(hdim)
         return Call(fwd_sm80.attention, (*arguments, _is_aligned(q, k, v)), out)
     group_size = q.shape[-2] // max(k.shape[-2], 1)
     arguments = *arrays, max_seqlen_q, group_size, scale, causal, fwd_simt.padded(hdim)
@@ -377,7 +376,7 @@ def _backward_call(
     q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale = problem
     inputs, hdim = (gradient.array, q.array, k.array, v.array), problem.hdim
     options = cu_seqlens_q, cu_seqlens_k, scale, causal
-    if not _has_tensor_cores(q) or 0 in (q.size, k.size):
+    if not _has_tensor_cores(q) or hdim > bwd_sm80.MAX_HDIM or 0 in (q.size, k.size):
         arguments = *inputs, *grads, *options, fwd_simt.padded(hdim)
         return Call(bwd_simt.attention_backward, arguments, grads, unread=(out, lse))
     if out is None:
@@ -386,16 +385,11 @@ def _backward_call(
         forward.function(*forward.arguments)
     arrays = *inputs, out, lse, *grads, *options
     if _suits_sm90(gradient, q, k, v):
-        columns = _sm90_hdim(hdim)
+        columns = bwd_sm90.columns_for(hdim)
         configs = bwd_sm90.configs_for(columns)
         return Call(bwd_sm90.attention_backward, (*arrays, columns, configs), grads)
-    arguments = *arrays, fwd_sm80.padded(hdim), bwd_sm80.configs_for(hdim)
+    arguments = *arrays, fwd_sm80.padded(hdim, hdim), bwd_sm80.configs_for(hdim)
     return Call(bwd_sm80.attention_backward, (*arguments, _is_aligned(gradient, q, k, v)), grads)
-
-
-def _sm90_hdim(hdim: int) -> int:
-    """Columns of a tile on Hopper."""
-    return next(columns for columns in _SM90_HDIMS if hdim <= columns)
 
 
 def _has_tensor_cores(q: ArrayInfo) -> bool:

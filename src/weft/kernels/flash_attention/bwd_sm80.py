@@ -13,6 +13,7 @@ matmuls instead of five. cp.async loads rings of tiles ahead; a block's own rows
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import weft
 from weft.kernels.flash_attention.bwd_preprocess import preprocess
@@ -34,6 +35,8 @@ from weft.kernels.flash_attention.softmax import (
     score_gradient,
 )
 from weft.kernels.flash_attention.varlen import num_tiles, query_tile, tile_at, zero_padding
+
+MAX_HDIM: Final = 128
 
 
 def configs_for(hdim: int) -> tuple[AttentionConfig, AttentionConfig]:
@@ -90,7 +93,7 @@ def dq_kernel(
     batch, q_start, queries, k_start, keys = sequence
     if first >= queries:
         return
-    k_ring, v_ring = ring(q.dtype, config, heads), ring(q.dtype, config, heads)
+    k_ring, v_ring = ring(q.dtype, config, heads.hdim), ring(q.dtype, config, heads.hdim_v)
     ahead, own = keys - queries, first + config.warp_m * weft.warp_id()
     q_own, do_own = load_operands_a(
         (k_ring, v_ring),
@@ -166,7 +169,7 @@ def dkdv_kernel(
     batch, k_start, keys, q_start, queries = sequence
     if first >= keys:
         return
-    q_ring, do_ring = ring(dtype, config, heads), ring(dtype, config, heads)
+    q_ring, do_ring = ring(dtype, config, heads.hdim), ring(dtype, config, heads.hdim_v)
     lse_ring = weft.shared((stages, tile_n), weft.f32)
     delta_ring = weft.shared((stages, tile_n), weft.f32)
     ahead, own = keys - queries, first + config.warp_m * weft.warp_id()
@@ -207,7 +210,7 @@ def dkdv_kernel(
     for iteration in weft.static_range(stages - 1):
         load_queries(iteration)
     dk_acc = weft.mma.zeros((config.warp_m, heads.hdim), weft.f32)
-    dv_acc = weft.mma.zeros((config.warp_m, heads.hdim), weft.f32)
+    dv_acc = weft.mma.zeros((config.warp_m, heads.hdim_v), weft.f32)
     for iteration in range(iterations):
         weft.cp_async.wait(pending=stages - 2)
         weft.sync_threads()  # this tile is there for all, and the one before it is free
@@ -246,12 +249,12 @@ def attention_backward(
     cu_seqlens_k: weft.Tensor | None,
     scale: weft.f64,
     causal: weft.Constexpr[bool],
-    hdim: weft.Constexpr[tuple[int, bool]],
+    hdims: weft.Constexpr[tuple[int, int, bool]],
     configs: weft.Constexpr[tuple[AttentionConfig, AttentionConfig]],
     aligned: weft.Constexpr[bool],
 ) -> None:
-    """dQ, dK and dV of arrays with any strides; `hdim` as `fwd_sm80.padded` says, `aligned` as `HeadConfig`."""
-    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned)
+    """dQ, dK and dV of arrays with any strides; `hdims` as `fwd_sm80.padded` says, `aligned` as `HeadConfig`."""
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdims, causal, aligned)
     cu_seqlens, batch = (cu_seqlens_q, cu_seqlens_k), q.shape[0] if q.ndim == 4 else 1
     scale = weft.f32(scale)
     lse_log2, delta = preprocess(grad_out, out, lse)

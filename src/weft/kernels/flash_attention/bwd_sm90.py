@@ -68,6 +68,11 @@ class HeadConfig(NamedTuple):
     causal: weft.Constexpr[bool]
 
 
+def columns_for(hdim: int) -> int:
+    """Columns of a tile for heads of that size."""
+    return 64 if hdim <= 64 else 128
+
+
 def configs_for(hdim: int) -> tuple[AttentionConfig, AttentionConfig]:
     """Configurations that were fastest, for dQ, and for dK and dV."""
     config = AttentionConfig(3 if hdim == 64 else 2, 2)

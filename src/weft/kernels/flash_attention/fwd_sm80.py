@@ -5,12 +5,13 @@ Computes O = softmax(scale · Q Kᵀ) V and lse = logsumexp(scale · Q Kᵀ) of 
 sequence and head, by online softmax over blocks of keys (Dao, 2023, arXiv:2307.08691).
 
 A block has queries of a head, in registers as operands A, and walks through K and V, which are loaded into rings of
-tiles. Q comes through the same rings first.
+tiles. Q comes through the same rings first; for heads above 192, whose sums need the registers, it stays in shared
+memory.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import weft
 from weft.kernels.flash_attention.softmax import (
@@ -25,7 +26,7 @@ from weft.kernels.flash_attention.softmax import (
 from weft.kernels.flash_attention.varlen import num_tiles, query_tile, zero_padding
 
 CHUNK: Final = 8  # elements per cp.async: 16 bytes
-MAX_HDIM: Final = 128
+MAX_HDIM: Final = 256
 
 
 class AttentionConfig(NamedTuple):
@@ -36,7 +37,8 @@ class AttentionConfig(NamedTuple):
         warp_m: rows per warp: queries, or keys for dK and dV.
         tile_n: rows of a stage of the ring.
         step_n: columns of a fragment of scores, which divide `tile_n`.
-        stages: of the ring; together they have as many rows as a block, warps · warp_m.
+        stages: of the ring; together they have as many rows as a block, warps · warp_m, unless `keeps_rows`.
+        keeps_rows: whether a block's own rows stay in shared memory, and come to registers 16 columns at a time.
     """
 
     warps: weft.Constexpr[int]
@@ -44,6 +46,7 @@ class AttentionConfig(NamedTuple):
     tile_n: weft.Constexpr[int]
     step_n: weft.Constexpr[int]
     stages: weft.Constexpr[int]
+    keeps_rows: weft.Constexpr[bool] = False
 
     @property
     def tile_m(self) -> int:
@@ -56,7 +59,7 @@ class HeadConfig(NamedTuple):
 
     Attributes:
         group_size: heads per key head.
-        hdim: columns of tiles: hdim rounded up to 16.
+        hdim, hdim_v: columns of tiles of Q and K, and of V: rounded up to 16.
         is_padded: whether that adds columns, which are zeros.
         causal: whether a query sees the keys up to its own alone.
         aligned: whether rows are whole chunks of 16 bytes, for cp.async.
@@ -64,26 +67,36 @@ class HeadConfig(NamedTuple):
 
     group_size: weft.i32
     hdim: weft.Constexpr[int]
+    hdim_v: weft.Constexpr[int]
     is_padded: weft.Constexpr[bool]
     causal: weft.Constexpr[bool]
     aligned: weft.Constexpr[bool]
 
 
 def config_for(hdim: int) -> AttentionConfig:
-    """Tile sizes that were fastest."""
-    return AttentionConfig(4, 32, 64, 32, 2) if hdim <= 64 else AttentionConfig(8, 16, 64, 64, 2)
+    """Tile sizes that were fastest up to 128; above, those that fit into registers and 99 KiB of shared memory."""
+    if hdim <= 64:
+        return AttentionConfig(4, 32, 64, 32, 2)
+    if hdim <= 192:
+        return AttentionConfig(8, 16, 64, 64, 2)
+    return AttentionConfig(4, 16, 32, 32, 2, keeps_rows=True)
 
 
-def padded(hdim: int) -> tuple[int, bool]:
-    """`HeadConfig.hdim` and `HeadConfig.is_padded`."""
-    return -(-hdim // 16) * 16, hdim % 16 != 0
+def padded(hdim: int, hdim_v: int) -> tuple[int, int, bool]:
+    """`HeadConfig.hdim`, `HeadConfig.hdim_v` and `HeadConfig.is_padded`."""
+    return -(-hdim // 16) * 16, -(-hdim_v // 16) * 16, hdim % 16 != 0 or hdim_v % 16 != 0
 
 
 @weft.device
-def ring(dtype: weft.DType, config: AttentionConfig, heads: HeadConfig) -> weft.Tensor:
-    """Shared memory of (stages, tile_n, hdim), in the widest swizzle that rows are a multiple of."""
-    swizzle = 128 if heads.hdim % 64 == 0 else 64 if heads.hdim % 32 == 0 else 32
-    return weft.shared((config.stages, config.tile_n, heads.hdim), dtype, swizzle=swizzle)
+def ring(dtype: weft.DType, config: AttentionConfig, columns: int) -> weft.Tensor:
+    """Shared memory of (stages, tile_n, columns), in the widest swizzle that rows are a multiple of."""
+    return _tiles((config.stages, config.tile_n, columns), dtype)
+
+
+def _tiles(shape: tuple[int, ...], dtype: weft.DType) -> weft.Tensor:
+    columns = shape[-1]
+    swizzle = 128 if columns % 64 == 0 else 64 if columns % 32 == 0 else 32
+    return weft.shared(shape, dtype, swizzle=swizzle)
 
 
 @weft.device
@@ -116,6 +129,31 @@ def load_tile(
 
 
 @weft.device
+def load_own_rows(
+    stages: weft.Tensor,
+    source: weft.Tensor,
+    batch: tuple[weft.i32, ...],
+    first: weft.i32,
+    end: weft.i32,
+    head: weft.i32,
+    heads: HeadConfig,
+    config: AttentionConfig,
+) -> Any:
+    """This warp's rows of a block's, for `matmul_transposed`: through a ring, which is free afterwards, or kept."""
+    if config.keeps_rows:
+        tile = _tiles((config.tile_m, stages.shape[-1]), source.dtype)
+        load_tile(tile, source, batch, first, end, head, heads, config.warps)
+        return tile.tile((config.warp_m, tile.shape[1]), (weft.warp_id(), 0))
+    load_block(stages, source, batch, first, end, head, heads, config)
+    weft.cp_async.commit()
+    weft.cp_async.wait(pending=0)
+    weft.sync_threads()
+    own = load_operand_a(stages, config)
+    weft.sync_threads()  # the ring is free
+    return own
+
+
+@weft.device
 def load_operand_a(stages: weft.Tensor, config: AttentionConfig) -> weft.Fragment:
     """This warp's rows of those that a ring holds, as operand A."""
     warps_per_stage = config.tile_n // config.warp_m
@@ -143,14 +181,18 @@ def load_block(
 
 @weft.device
 def matmul_transposed(
-    a: weft.Fragment, tile: weft.Tensor, step: int, config: AttentionConfig
+    a: Any, tile: weft.Tensor, step: int, config: AttentionConfig
 ) -> weft.Fragment:
-    """A · Bᵀ, B `step_n` rows of a tile."""
+    """A · Bᵀ, B `step_n` rows of a tile; A in shared memory if `keeps_rows`."""
     acc = weft.mma.zeros((config.warp_m, config.step_n), weft.f32)
     b = tile.tile((config.step_n, tile.shape[1]), (step, 0)).T
     for k in weft.static_range(tile.shape[1] // 16):
         operand = weft.mma.load_b(b.tile((16, config.step_n), (k, 0)))
-        acc = weft.mma.mma(a[:, 16 * k : 16 * k + 16], operand, acc)
+        if config.keeps_rows:
+            part = weft.mma.load_a(a.tile((config.warp_m, 16), (0, k)))
+        else:
+            part = a[:, 16 * k : 16 * k + 16]
+        acc = weft.mma.mma(part, operand, acc)
     return acc
 
 
@@ -191,14 +233,9 @@ def attention_kernel(
     batch, q_start, queries, k_start, keys = sequence
     if first >= queries:
         return
-    k_ring, v_ring = ring(q.dtype, config, heads), ring(q.dtype, config, heads)
+    k_ring, v_ring = ring(q.dtype, config, heads.hdim), ring(q.dtype, config, heads.hdim_v)
     ahead, own = keys - queries, first + config.warp_m * weft.warp_id()
-    load_block(k_ring, q, batch, q_start + first, q_start + queries, head, heads, config)
-    weft.cp_async.commit()
-    weft.cp_async.wait(pending=0)
-    weft.sync_threads()
-    q_own = load_operand_a(k_ring, config)
-    weft.sync_threads()  # the ring is free
+    q_own = load_own_rows(k_ring, q, batch, q_start + first, q_start + queries, head, heads, config)
 
     def load_keys(block: weft.i32) -> None:
         row, end, k_head = k_start + tile_n * block, k_start + keys, head // heads.group_size
@@ -209,7 +246,7 @@ def attention_kernel(
     visible = min(keys, first + config.tile_m + ahead) if heads.causal else keys
     for block in weft.static_range(stages - 1):
         load_keys(block)
-    acc = weft.mma.zeros((config.warp_m, heads.hdim), weft.f32)
+    acc = weft.mma.zeros((config.warp_m, heads.hdim_v), weft.f32)
     row_max, row_sum = acc.rows(HIDDEN), acc.rows(0.0)
     for block in range(weft.ceil_div(visible, tile_n)):
         weft.cp_async.wait(pending=stages - 2)
@@ -242,12 +279,12 @@ def attention(
     cu_seqlens_k: weft.Tensor | None,
     scale: weft.f64,
     causal: weft.Constexpr[bool],
-    hdim: weft.Constexpr[tuple[int, bool]],
+    hdims: weft.Constexpr[tuple[int, int, bool]],
     config: weft.Constexpr[AttentionConfig],
     aligned: weft.Constexpr[bool],
 ) -> None:
-    """O and, unless None, lse, of arrays with any strides; `hdim` as `padded` says, `aligned` as `HeadConfig`."""
-    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdim, causal, aligned)
+    """O and, unless None, lse, of arrays with any strides; `hdims` as `padded` says, `aligned` as `HeadConfig`."""
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdims, causal, aligned)
     attention_kernel(
         q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, weft.f32(scale * LOG2_E), heads, config
     ).launch(

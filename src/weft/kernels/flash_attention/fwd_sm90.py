@@ -4,15 +4,16 @@
 Computes O = softmax(scale · Q Kᵀ) V and lse = logsumexp(scale · Q Kᵀ), for each sequence and head, by online softmax
 over blocks of keys, last to first (Shah et al., 2024, arXiv:2407.08608).
 
-A producer warpgroup loads Q, and K and V into double buffers, by TMA. Consumer warpgroups compute 64 queries each: two
-for hdim 128, three for hdim 64, which needs fewer registers. Q·Kᵀ of the next block is issued together with P·V of this
-one, and its softmax runs between the two waits. TMA fills columns beyond hdim with zeros. Rows of V after the last key
-of a sequence are read and multiplied by 0: they may not be infinite.
+A producer warpgroup loads Q, and K and V into double buffers, by TMA. Consumer warpgroups compute 64 queries each:
+three up to heads of 96, which need fewer registers, else two. Q·Kᵀ of the next block is issued together with P·V of
+this one, and its softmax runs between the two waits. Up to heads of 128 the consumers issue in turn (ping-pong), so
+that softmax of one overlaps with MMAs of another. TMA fills columns beyond a head with zeros. Rows of V after the last
+key of a sequence are read and multiplied by 0: they may not be infinite.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import weft
 from weft.kernels.flash_attention.softmax import (
@@ -26,8 +27,54 @@ from weft.kernels.flash_attention.softmax import (
 )
 from weft.kernels.flash_attention.varlen import sequence_at, zero_padding_around
 
-BLOCK_N: Final = 128
+HDIMS: Final = (32, 64, 96, 128, 192, 256)
+"""Columns of tiles; other heads have the next larger ones."""
 STAGES: Final = 2
+
+
+class AttentionConfig(NamedTuple):
+    """Tiles and warpgroups of a block, known at compile time.
+
+    Attributes:
+        hdim, hdim_v: columns of tiles of Q and K, and of V.
+        consumers: warpgroups that multiply, 64 queries each.
+        tile_n: keys of a stage.
+        in_turn: whether consumers issue their MMAs one after the other.
+    """
+
+    hdim: weft.Constexpr[int]
+    hdim_v: weft.Constexpr[int]
+    consumers: weft.Constexpr[int]
+    tile_n: weft.Constexpr[int]
+    in_turn: weft.Constexpr[bool]
+
+    @property
+    def tile_m(self) -> int:
+        """Queries per block."""
+        return 64 * self.consumers
+
+
+def config_for(hdim: int, hdim_v: int) -> AttentionConfig:
+    """Tiles that fit into registers and shared memory, of heads up to 256."""
+    hdim, hdim_v = columns_for(hdim), columns_for(hdim_v)
+    largest = max(hdim, hdim_v)
+    if largest <= 96:
+        return AttentionConfig(hdim, hdim_v, 3, 128 if largest <= 64 else 112, True)
+    if largest <= 128:
+        return AttentionConfig(hdim, hdim_v, 2, 128, True)
+    if largest <= 192:
+        return AttentionConfig(hdim, hdim_v, 2, 128 if hdim_v <= 128 else 112, False)
+    return AttentionConfig(hdim, hdim_v, 2, 80, False)
+
+
+def columns_for(hdim: int) -> int:
+    """Columns of a tile for heads of that size."""
+    return next(columns for columns in HDIMS if hdim <= columns)
+
+
+def swizzle_for(columns: int) -> int:
+    """The widest swizzle that rows of 16-bit elements are a multiple of."""
+    return 128 if columns % 64 == 0 else 64
 
 
 @weft.kernel
@@ -42,22 +89,23 @@ def attention_kernel(
     keys: weft.i32,
     group_size: weft.i32,
     scale: weft.f32,
-    hdim: weft.Constexpr[int],
     causal: weft.Constexpr[bool],
-    consumers: weft.Constexpr[int],
+    config: AttentionConfig,
     profiled: weft.Constexpr[bool] = False,
 ) -> None:
     """A block: a head's next 64 queries for each consumer; `keys` counts where `cu_seqlens` are None."""
-    block_m, dtype, head = 64 * consumers, out.dtype, weft.block_idx.y
+    hdim, hdim_v, consumers, tile_n, in_turn = config
+    block_m, dtype, head = config.tile_m, out.dtype, weft.block_idx.y
     groups = ("copy", *(f"multiply {i}" for i in range(consumers)))
     p = weft.profiler.Profiler(groups=groups, enabled=profiled)
-    q_tile = weft.shared((block_m, hdim), dtype, swizzle=128)
-    k_ring = weft.shared((STAGES, BLOCK_N, hdim), dtype, swizzle=128)
-    v_ring = weft.shared((STAGES, BLOCK_N, hdim), dtype, swizzle=128)
+    q_tile = weft.shared((block_m, hdim), dtype, swizzle=q.swizzle)
+    k_ring = weft.shared((STAGES, tile_n, hdim), dtype, swizzle=k.swizzle)
+    v_ring = weft.shared((STAGES, tile_n, hdim_v), dtype, swizzle=v.swizzle)
     q_full = weft.mbarrier(1, arrivals=1)
     k_full, v_full = weft.mbarrier(STAGES, arrivals=1), weft.mbarrier(STAGES, arrivals=1)
     k_empty = weft.mbarrier(STAGES, arrivals=4 * consumers)
     v_empty = weft.mbarrier(STAGES, arrivals=4 * consumers)
+    turn = weft.named_barrier(consumers, threads=256) if in_turn else None
     batch, q_start, queries, k_start, keys = sequence_at(
         weft.block_idx.z, cu_seqlens_q, cu_seqlens_k, out.shape[-3], keys
     )
@@ -69,7 +117,7 @@ def attention_kernel(
     if first >= queries:
         return
     visible = min(keys, first + block_m + ahead) if causal else keys
-    blocks = max(weft.ceil_div(visible, BLOCK_N), 1)
+    blocks = max(weft.ceil_div(visible, tile_n), 1)
     if role == 0:  # producer
         weft.setmaxnreg(24 if consumers == 2 else 32)
         if leader:
@@ -78,7 +126,7 @@ def attention_kernel(
             weft.tma.load(q, (*batch, q_start + first, head, 0), q_tile, q_full[0])
             stage = weft.PipelineState(STAGES, producer=True)
             for block in range(blocks - 1, -1, -1):
-                at = (*batch, k_start + BLOCK_N * block, k_head, 0)
+                at = (*batch, k_start + tile_n * block, k_head, 0)
                 with p.range("wait"):
                     k_empty[stage].wait()
                 with p.range("load"):
@@ -93,28 +141,40 @@ def attention_kernel(
     else:  # consumer
         weft.setmaxnreg(240 if consumers == 2 else 160)
         consumer, first_query = role - 1, first + 64 * (role - 1)
-        full_blocks = (first_query + ahead) // BLOCK_N if causal else keys // BLOCK_N  # unmasked
+        full_blocks = (first_query + ahead) // tile_n if causal else keys // tile_n  # unmasked
         q_own, stage = q_tile.tile((64, hdim), (consumer, 0)), weft.PipelineState(STAGES)
+        following_turn = weft.where(consumer == consumers - 1, 0, consumer + 1)
+        if turn is not None and consumer == consumers - 1:
+            turn[0].arrive()
         q_full[0].wait(0)
         k_full[stage].wait()
-        s = weft.wgmma.wait(weft.wgmma.mma(q_own, k_ring[stage].T), pending=0)
+        if turn is not None:
+            turn[consumer].sync()
+        s = weft.wgmma.mma(q_own, k_ring[stage].T)
+        if turn is not None:
+            turn[following_turn].arrive()
+        s = weft.wgmma.wait(s, pending=0)
         k_empty[stage].release()
-        s = mask_scores(s, first_query, BLOCK_N * (blocks - 1), queries, keys, causal)
+        s = mask_scores(s, first_query, tile_n * (blocks - 1), queries, keys, causal)
         row_max, row_sum = s.rows(HIDDEN), s.rows(0.0)
         weights, row_max, row_sum, _ = online_softmax(s, row_max, row_sum, scale, p)
         weights = weights.to(dtype).as_operand_a()
-        o = weft.wgmma.accumulator((64, hdim), weft.f32)
+        o = weft.wgmma.accumulator((64, hdim_v), weft.f32)
         for block in range(blocks - 2, -1, -1):
             following = stage.next()
             k_full[following].wait()
+            if turn is not None:
+                turn[consumer].sync()
             s = weft.wgmma.mma(q_own, k_ring[following].T)
             v_full[stage].wait()
             p.begin_async("P·V", consumer)
             o = weft.wgmma.mma(weights, v_ring[stage], o, accumulate=block < blocks - 2)
+            if turn is not None:
+                turn[following_turn].arrive()
             s = weft.wgmma.wait(s, pending=1)  # P·V still runs
             k_empty[following].release()
             if block >= full_blocks:
-                s = mask_scores(s, first_query, BLOCK_N * block, queries, keys, causal)
+                s = mask_scores(s, first_query, tile_n * block, queries, keys, causal)
             weights, row_max, row_sum, alpha = online_softmax(s, row_max, row_sum, scale, p)
             o = weft.wgmma.wait(o, pending=0)
             p.end_async("P·V", consumer)
@@ -125,6 +185,8 @@ def attention_kernel(
         v_full[stage].wait()
         o = weft.wgmma.mma(weights, v_ring[stage], o, accumulate=blocks > 1)
         o = weft.wgmma.wait(o, pending=0)
+        if turn is not None and consumer == 0:
+            turn[0].sync()  # the last arrival
         with p.range("store"):
             row_sum = row_sum.quad_sum()
             rows = out[*batch, q_start + first : q_start + queries, head]
@@ -146,15 +208,15 @@ def attention(
     max_seqlen_q: weft.i32,
     scale: weft.f64,
     causal: weft.Constexpr[bool],
-    hdim: weft.Constexpr[int],
+    config: weft.Constexpr[AttentionConfig],
 ) -> None:
-    """O and, unless None, lse; `hdim`: 64 or 128 columns of a tile."""
-    consumers = 2 if hdim == 128 else 3
-    batch = (1,) * (q.ndim - 3)
+    """O and, unless None, lse."""
+    batch, hdim, hdim_v = (1,) * (q.ndim - 3), config.hdim, config.hdim_v
+    swizzle, swizzle_v = swizzle_for(hdim), swizzle_for(hdim_v)
     attention_kernel(
-        weft.tensor_map(q, box=(*batch, 64 * consumers, 1, hdim), swizzle=128),
-        weft.tensor_map(k, box=(*batch, BLOCK_N, 1, hdim), swizzle=128),
-        weft.tensor_map(v, box=(*batch, BLOCK_N, 1, hdim), swizzle=128),
+        weft.tensor_map(q, box=(*batch, config.tile_m, 1, hdim), swizzle=swizzle),
+        weft.tensor_map(k, box=(*batch, config.tile_n, 1, hdim), swizzle=swizzle),
+        weft.tensor_map(v, box=(*batch, config.tile_n, 1, hdim_v), swizzle=swizzle_v),
         out,
         lse,
         cu_seqlens_q,
@@ -162,14 +224,13 @@ def attention(
         k.shape[-3],
         q.shape[-2] // k.shape[-2],
         weft.f32(scale * LOG2_E),
-        hdim,
         causal,
-        consumers,
+        config,
     ).launch(
         grid=(
-            weft.ceil_div(max_seqlen_q, 64 * consumers),
+            weft.ceil_div(max_seqlen_q, config.tile_m),
             q.shape[-2],
             q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1,
         ),
-        block=128 * (consumers + 1),
+        block=128 * (config.consumers + 1),
     )
