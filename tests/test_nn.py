@@ -147,6 +147,86 @@ def test_a_model_is_one_graph_a_pickle_and_a_copy():
     torch.testing.assert_close([one.grad for one in model.parameters()], grads)
 
 
+MAIN_GRADS = {
+    "f32": lambda weight: torch.ones(weight.shape),
+    "of columns": lambda weight: torch.ones(weight.T.shape, dtype=torch.float64).T,
+    "of a buffer": lambda weight: torch.ones(2, 3 * weight.numel())[
+        1, 1 : 1 + weight.numel()
+    ].view_as(weight),
+}
+
+
+@pytest.mark.parametrize("activation", [None, "silu"])
+@pytest.mark.parametrize("kind", MAIN_GRADS)
+def test_a_weights_gradient_is_added_to_main_grad(kind, activation):
+    torch.manual_seed(0)
+    layer = weft.nn.Linear(6, 4, dtype=torch.bfloat16, activation=activation)
+    x = torch.randn(3, 5, 6, dtype=torch.bfloat16, requires_grad=True)
+    gradient = torch.randn(3, 5, 4, dtype=torch.bfloat16)
+    tensors = [x, layer.weight, layer.bias]
+    expected = torch.autograd.grad(layer(x), tensors, gradient)
+    x.grad = layer.bias.grad = None
+    main = layer.weight.main_grad = MAIN_GRADS[kind](layer.weight)
+    for _ in range(2):
+        layer(x).backward(gradient)
+    assert layer.weight.main_grad is main and layer.weight.grad is None
+    torch.testing.assert_close([x.grad, layer.bias.grad], [2 * expected[0], 2 * expected[2]])
+    if activation is None:
+        rows = gradient.flatten(0, 1).to(main.dtype).T
+        wide = 1 + 2 * rows @ x.detach().flatten(0, 1).to(main.dtype)
+        torch.testing.assert_close(main, wide, rtol=2e-6, atol=2e-6)  # more digits than bf16 has
+    else:
+        near = 1 + 2 * expected[1].to(main.dtype)
+        torch.testing.assert_close(main, near, rtol=0.02, atol=0.05)
+    # Gradients that are asked for by name are returned.
+    kept = main.clone()
+    torch.testing.assert_close(torch.autograd.grad(layer(x), tensors, gradient), expected)
+    torch.testing.assert_close(torch.autograd.grad(layer(x), x, gradient)[0], expected[0])
+    layer(x).backward(gradient, inputs=[x])
+    assert torch.equal(main, kept)
+
+
+def test_a_trainer_knows_which_gradients_are_in_main_grad():
+    layer, x = weft.nn.Linear(3, 2, bias=False), torch.ones(4, 3)
+    weight, seen = layer.weight, list[bool]()
+    weight.main_grad, weight.grad_added_to_main_grad = torch.zeros(2, 3), False
+    weight.register_post_accumulate_grad_hook(lambda one: seen.append(one.grad_added_to_main_grad))
+    checkpointed = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
+    (checkpointed.sum() + layer(x[0]).sum()).backward()
+    assert seen == [True] and not weight.grad.any()
+    assert weight.main_grad.tolist() == [[5.0] * 3] * 2
+    with torch.no_grad():
+        layer(x)
+    with torch.autocast("cpu"):
+        assert layer(x).dtype == torch.bfloat16
+        layer(x).sum().backward()
+    assert weight.main_grad.tolist() == [[9.0] * 3] * 2
+    other = torch.func.grad(lambda p: torch.func.functional_call(layer, p, x).sum())
+    assert other({"weight": weight})["weight"].tolist() == [[4.0] * 3] * 2
+    assert weight.main_grad.tolist() == [[9.0] * 3] * 2
+    # Graphs write to no main_grad: the layer is left to Python.
+    torch.compile(lambda x: 2 * layer(x), backend="aot_eager")(x).sum().backward()
+    assert weight.main_grad.tolist() == [[17.0] * 3] * 2
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="the backward of a weight with main_grad writes to it"):
+        torch.compile(layer, backend="aot_eager", fullgraph=True)(x)
+    grad = torch.autograd.grad(layer(x).sum(), weight, create_graph=False)[0]
+    assert grad.tolist() == [[4.0] * 3] * 2
+    with pytest.raises(RuntimeError, match="main_grad has no second derivative"):
+        torch.autograd.grad(layer(x).sum(), weight, create_graph=True)
+    for wrong, said in (
+        (torch.zeros(3, 2), r"main_grad has shape \(3, 2\) on cpu, expected \(2, 3\) on cpu"),
+        (
+            torch.zeros(2, 3, dtype=torch.int32),
+            r"main_grad is torch.int32, expected a tensor of floats",
+        ),
+        ("f32", "main_grad is str, expected a tensor of floats"),
+    ):
+        weight.main_grad = wrong
+        with pytest.raises((TypeError, ValueError), match=said):
+            layer(x)
+
+
 def test_misuse_is_named():
     with pytest.raises(
         ValueError, match=r"RMSNorm: the input has shape \(2, 3\), expected \(..., 4\)"

@@ -194,6 +194,18 @@ def test_its_name_is_made_of_the_module_and_the_function():
     assert op._qualname == f"{__name__.replace('.', '_')}::scale"
 
 
+def test_a_graph_after_a_direct_call_has_operators_of_kernels():
+    x = torch.zeros(3)
+
+    def program(x):
+        scale(x, x)  # left to Python, with all that is below it
+        return x + 1
+
+    torch._dynamo.reset()
+    assert torch.compile(program, backend="aot_eager")(x).tolist() == [1, 1, 1]
+    assert whole(lambda x: weft.kernels.softmax(x) * 3)(x).tolist() == [1, 1, 1]
+
+
 @weft.jit
 def takes_a_pair(a: VECTOR, pair: tuple[weft.f32, weft.f32]):
     scale_kernel(a, a, pair[0]).launch(over=a.shape[0])

@@ -7,13 +7,19 @@ that it is to leave to Python. torch is not imported.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
     _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+# Their functions become operators and layers of a graph.
+_TRACED: Final = frozenset(
+    f"weft.{name}" for name in ("errors", "hf", "kernels", "nn", "torch_operators")
+)
 
 
 class _Told:
@@ -24,19 +30,25 @@ class _Told:
 
     def __bool__(self) -> bool:
         from importlib import import_module
+        from pkgutil import iter_modules
 
-        cast("Any", import_module("torch._dynamo.trace_rules")).add("weft")
+        rules = cast("Any", import_module("torch._dynamo.trace_rules"))
+        package = cast("Any", import_module("weft"))
+        for module in iter_modules(package.__path__, "weft."):
+            if module.name not in _TRACED:
+                rules.add(module.name)
         return True
 
 
 _TOLD = _Told()
 
 
-def left_to_python(function: _F) -> _F:
+def left_to_python(
+    function: _F,
+    reason: str = "weft compiles its functions itself; make it an operator of torch with weft.torch.custom_op",
+) -> _F:
     """Marks a function that users call; where the graph has to be whole, the reason is in torch's error."""
     marked = cast("Any", function)
     marked._torchdynamo_disable = _TOLD
-    marked._torchdynamo_disable_msg = (
-        "weft compiles its functions itself; make it an operator of torch with weft.torch.custom_op"
-    )
+    marked._torchdynamo_disable_msg = reason
     return function

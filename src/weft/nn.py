@@ -7,11 +7,15 @@ In: arguments of torch's layers. Out: modules that load their state dicts, are p
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from weft import kernels
+from weft.dynamo import left_to_python
 from weft.errors import UnavailableError, brief
+from weft.kernels.linalg.gemm import linear_gradients
+from weft.torch_operators import is_transformed
 
 if TYPE_CHECKING:
 
@@ -37,6 +41,9 @@ if TYPE_CHECKING:
 
     class SoftmaxBase(Module): ...
 
+    class Function(Module):
+        apply: Any
+
     torch: Any = None
 else:
     try:
@@ -54,13 +61,13 @@ else:
                     hint="install torch",
                 )
 
-        LinearBase = RMSNormBase = LayerNormBase = EmbeddingBase = Module
+        LinearBase = RMSNormBase = LayerNormBase = EmbeddingBase = Function = Module
         GELUBase = SoftmaxBase = CrossEntropyBase = Module
     else:
         Module, LinearBase, RMSNormBase = torch.nn.Module, torch.nn.Linear, torch.nn.RMSNorm
         LayerNormBase, EmbeddingBase = torch.nn.LayerNorm, torch.nn.Embedding
         GELUBase, SoftmaxBase = torch.nn.GELU, torch.nn.Softmax
-        CrossEntropyBase = torch.nn.CrossEntropyLoss
+        CrossEntropyBase, Function = torch.nn.CrossEntropyLoss, torch.autograd.Function
 
 __all__ = (
     "GELU",
@@ -72,6 +79,7 @@ __all__ = (
     "RMSNorm",
     "Softmax",
     "SwiGLU",
+    "linear",
 )
 
 
@@ -107,17 +115,124 @@ class Linear(LinearBase):
 
     def forward(self, input: Any) -> Any:
         """``activation(input @ weight.T + bias)``, of an input of any rank."""
-        return _linear(input, self.weight, self.bias, self.activation)
+        return linear(input, self.weight, self.bias, self.activation)
 
     def extra_repr(self) -> str:
         own = "" if self.activation is None else f", activation={self.activation!r}"
         return super().extra_repr() + own
 
 
-def _linear(x: Any, weight: Any, bias: Any, activation: Any = None) -> Any:
+def linear(x: Any, weight: Any, bias: Any = None, activation: Any = None) -> Any:
+    """``activation(x @ weight.T + bias)``, as `torch.nn.functional.linear`.
+
+    If the weight has an attribute `main_grad`, a tensor of floats of its shape, the backward adds the weight's gradient
+    to that in the epilogue of its GEMM, in main_grad's type, and `weight.grad` stays None. If it has the attribute
+    `grad_added_to_main_grad`, this becomes True, and the gradient that autograd gets for the weight is zeros.
+
+    Args:
+        x: the input, (..., in_features).
+        weight: (out_features, in_features).
+        bias: (out_features,); None: 0.
+        activation: a name, as that of `weft.kernels.gemm`; None: the identity.
+
+    Raises:
+        TypeError: for a main_grad that holds no floats, or is a `DTensor`.
+        ValueError: for a main_grad of another shape or on another device.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> weight = torch.nn.Parameter(torch.zeros(1, 2))
+        >>> weight.main_grad = torch.ones(1, 2)
+        >>> weft.nn.linear(torch.tensor([3.0, 4.0]), weight).backward()
+        >>> weight.main_grad.tolist(), weight.grad
+        ([[4.0, 5.0]], None)
+    """
     if x.dim() == 1:
-        return kernels.gemm(x[None], weight.T, bias, activation)[0]
-    return kernels.gemm(x, weight.T, bias, activation)
+        return linear(x[None], weight, bias, activation)[0]
+    main_grad = getattr(weight, "main_grad", None)
+    if main_grad is None or not weight.requires_grad or not torch.is_grad_enabled():
+        return kernels.gemm(x, weight.T, bias, activation)
+    return _outside_of_graphs(x, weight, bias, activation)
+
+
+_UNTRACED: Final[list[Any]] = []
+
+
+def _outside_of_graphs(*arguments: Any) -> Any:
+    """Calls `_with_main_grad`, and keeps torch's tracer, where it is there, from looking at it."""
+    if "torch._dynamo" not in sys.modules:
+        return _with_main_grad(*arguments)
+    if not _UNTRACED:
+        _UNTRACED.append(torch.compiler.disable(_with_main_grad))
+    return _UNTRACED[0](*arguments)
+
+
+left_to_python(
+    _outside_of_graphs, "the backward of a weight with main_grad writes to it, which no graph does"
+)
+
+
+def _with_main_grad(x: Any, weight: Any, bias: Any, activation: Any) -> Any:
+    """`linear` of a weight that has `main_grad`."""
+    if is_transformed(torch):  # which has gradients of its own
+        return kernels.gemm(x, weight.T, bias, activation)
+    main_grad = weight.main_grad
+    if not isinstance(main_grad, torch.Tensor) or not main_grad.is_floating_point():
+        kind = getattr(main_grad, "dtype", type(main_grad).__name__)
+        raise TypeError(f"weight.main_grad is {kind}, expected a tensor of floats")
+    if (
+        type(weight) not in (torch.Tensor, torch.nn.Parameter)
+        or type(main_grad) is not torch.Tensor
+    ):
+        names = f"{type(weight).__name__} with a main_grad of {type(main_grad).__name__}"
+        raise TypeError(f"weight is a {names}, expected plain tensors; pass weight.to_local()")
+    expected, found = ((tuple(one.shape), one.device) for one in (weight, main_grad))
+    if found != expected:
+        raise ValueError(
+            f"weight.main_grad has shape {found[0]} on {found[1]}, expected {expected[0]} on {expected[1]}"
+        )
+    return _LinearWithMainGrad.apply(x, weight, bias, activation)
+
+
+class _LinearWithMainGrad(Function):
+    """A linear layer whose backward adds the weight's gradient to `weight.main_grad`, as Megatron's."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, weight: Any, bias: Any, activation: Any) -> Any:
+        kind = x.device.type
+        if torch.is_autocast_enabled(kind) and x.itemsize in (2, 4):
+            x = x.to(torch.get_autocast_dtype(kind))
+        ctx.save_for_backward(x, weight, bias)
+        ctx.activation, ctx.weight = (
+            activation,
+            weight,
+        )  # checkpointing saves tensors without attributes
+        with torch.autocast(kind, enabled=False):
+            return kernels.gemm(x, weight.to(x.dtype).T, bias, activation)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "a weight with main_grad has no second derivative; delete main_grad, or leave create_graph= away"
+            )
+        x, value, bias = ctx.saved_tensors
+        weight: Any = ctx.weight
+        needed, into = list(ctx.needs_input_grad[:3]), weight.main_grad
+        try:
+            # `torch.autograd.grad` and `backward(inputs=...)` of other tensors leave the weight out.
+            node = torch.autograd.graph.get_gradient_edge(weight).node
+            needed[1] = torch._C._will_engine_execute_node(node)
+        except RuntimeError:  # `torch.autograd.grad` of the weight returns its gradient
+            into = None
+        found = linear_gradients(gradient, x, value, bias, ctx.activation, needed, into)
+        grad_x, grad_weight, grad_bias = found
+        if needed[1] and into is not None:
+            grad_weight = None
+            if hasattr(weight, "grad_added_to_main_grad"):
+                weight.grad_added_to_main_grad = True
+                grad_weight = torch.zeros_like(weight)
+        return grad_x, grad_weight, grad_bias, None
 
 
 class RMSNorm(RMSNormBase):

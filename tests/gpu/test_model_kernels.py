@@ -169,6 +169,28 @@ def test_a_layer_is_differentiated(dtype: Any):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("size", [(8192, 1024, 2048), (30_000, 64, 96), (1001, 513, 255)], ids=str)
+def test_weight_gradients_are_added_to_main_grad(dtype: Any, size: tuple[int, int, int]):
+    """Of many tiles, of few with split-K, and of sizes that no vector divides; equal calls give equal bits."""
+    from weft import nn
+
+    rows, inputs, outputs = size
+    weight = torch.nn.Parameter(numbers(outputs, inputs, dtype=dtype))
+    x, gradient = numbers(rows, inputs, dtype=dtype), numbers(rows, outputs, dtype=dtype)
+    start = numbers(outputs, inputs)
+    expected = start.double() + gradient.double().T @ x.double()
+    found = list[Any]()
+    for _ in range(2):
+        weight.main_grad = start.clone()
+        nn.linear(x, weight).backward(gradient)
+        assert weight.grad is None
+        found.append(weight.main_grad)
+    scale = rows**0.5
+    check(found[0] / scale, expected / scale, 2e-5)
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("k", [1024, 1001])
 def test_groups_of_rows(dtype: Any, k: int):
     sizes = [0, 1, 700, 128, 0, 64, 2000, 129, 0]

@@ -217,6 +217,38 @@ def _gemm_backward(
     return *grads, grad_bias, None, grad_residual, None, None, None
 
 
+def linear_gradients(
+    gradient: Array,
+    x: Array,
+    weight: Array,
+    bias: Array,
+    activation: str | None,
+    needed: Sequence[bool],
+    into: Array = None,
+) -> tuple[Array, Array, Array]:
+    """The gradients of ``activation(x @ weight.T + bias)`` by x, the weight and the bias, of those that are needed.
+
+    The weight's is added to `into`, which it is then, in the epilogue of its GEMM.
+    """
+    grad_x = grad_weight = grad_bias = None
+    weight = weight.to(x.dtype)
+    gradient = widest(gradient, x)
+    if activation is not None:
+        gradient = _activation_backward(
+            gradient, x, weight.T, activation_text(activation) or "", bias
+        )
+    if needed[2]:
+        grad_bias = Bias.backward(gradient, bias)
+    x, weight = _wide_operand(x), _wide_operand(weight)
+    gradient = gradient.to(x.dtype)
+    if needed[0]:
+        grad_x = gemm(gradient, weight)
+    if needed[1]:
+        rows = gradient.reshape(-1, gradient.shape[-1])
+        grad_weight = gemm(rows.mT, x.reshape(-1, x.shape[-1]), residual=into, out=into)
+    return grad_x, grad_weight, grad_bias
+
+
 def _like_gradient(gradient: Array, *_: object) -> Array:
     return gradient.new_empty(gradient.shape)
 
