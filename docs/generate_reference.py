@@ -106,9 +106,9 @@ PAGES = (
     ),
     Page(
         "types.md",
-        "Element types",
-        "As annotations they declare scalars and elements; inside a kernel a call converts: `weft.f32(x)`.",
-        ("weft.types.dtype",),
+        "Element types and limits",
+        "As annotations element types declare scalars and elements; inside a kernel a call converts: `weft.f32(x)`.",
+        ("weft.types.dtype", "weft.types.launch_limits"),
     ),
     Page(
         "driver.md",
@@ -216,6 +216,8 @@ def documentation(name: str, value: object) -> str:
     """
     if isinstance(value, weft.DType):
         return f"{KINDS[value.kind]} of {value.bits} bits.\n\nExample:\n    ``x = weft.{value.name}(a[i])``"
+    if isinstance(value, int):
+        return text_below(weft._MODULE_OF[name], name)
     text = inspect.cleandoc(value.__doc__ or "")
     if not text:
         raise ValueError(f"weft.{name} has no docstring")
@@ -246,6 +248,17 @@ def profiler_page() -> str:
     return "\n".join(lines) + FOOT
 
 
+def text_below(module: str, name: str) -> str:
+    """The text after the annotated assignment of a name in a module; empty without one."""
+    body = ast.parse(inspect.getsource(importlib.import_module(module))).body
+    for node, following in itertools.pairwise(body):
+        if not isinstance(node, ast.AnnAssign) or not isinstance(following, ast.Expr):
+            continue
+        if ast.unparse(node.target) == name and isinstance(following.value, ast.Constant):
+            return inspect.cleandoc(str(following.value.value))
+    return ""
+
+
 def ffi_documentation(name: str) -> str:
     """The docstring of a public name of `weft.ffi`.
 
@@ -254,14 +267,7 @@ def ffi_documentation(name: str) -> str:
     Raises:
         ValueError: if it has none.
     """
-    module = importlib.import_module(weft.ffi._MODULE_OF[name])
-    body = ast.parse(inspect.getsource(module)).body
-    for node, following in itertools.pairwise(body):
-        if not isinstance(node, ast.AnnAssign) or not isinstance(following, ast.Expr):
-            continue
-        if ast.unparse(node.target) == name and isinstance(following.value, ast.Constant):
-            return inspect.cleandoc(str(following.value.value))
-    text = getattr(weft.ffi, name).__doc__
+    text = text_below(weft.ffi._MODULE_OF[name], name) or getattr(weft.ffi, name).__doc__
     if not isinstance(text, str) or not text:
         raise ValueError(f"weft.ffi.{name} has no docstring")
     return inspect.cleandoc(text)

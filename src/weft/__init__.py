@@ -54,6 +54,7 @@ _PUBLIC = {
     "weft.arguments.shape": ("Shape",),
     "weft.arguments.stream": ("Stream", "environment_stream"),
     "weft.types.dims": ("sym",),
+    "weft.types.launch_limits": ("MAX_THREADS", "VECTOR_BYTES", "WARP_SIZE"),
     "weft.types.dtype": (
         "DType",
         "bf16",

@@ -194,6 +194,9 @@ from weft.sanitizer.report import ReportPlace as ReportPlace
 from weft.sanitizer.report import SanitizerError as SanitizerError
 from weft.types.dims import sym as sym
 from weft.types.dtype import DType as DType
+from weft.types.launch_limits import MAX_THREADS as MAX_THREADS
+from weft.types.launch_limits import VECTOR_BYTES as VECTOR_BYTES
+from weft.types.launch_limits import WARP_SIZE as WARP_SIZE
 
 from weft.language.matrix import mma as mma  # isort: skip
 from weft.language.asynchronous import cp_async as cp_async  # isort: skip

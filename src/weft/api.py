@@ -25,7 +25,7 @@ from weft.language.functions import (
     Parameters,
 )
 from weft.tracebacks import leave_the_users_frames, named, one_frame
-from weft.types.launch_limits import CLUSTER, MOST_THREADS, as_sizes
+from weft.types.launch_limits import CLUSTER, MAX_THREADS, as_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -289,7 +289,7 @@ def kernel(
         >>> double
         <weft kernel double>
     """
-    check_bound("max_threads", max_threads, 1, MOST_THREADS)
+    check_bound("max_threads", max_threads, 1, MAX_THREADS)
     check_bound("min_blocks", min_blocks, 1, 32)
     check_bound("max_registers", max_registers, 16, 255)
     if not isinstance(fp_contract, bool | None):

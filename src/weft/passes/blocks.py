@@ -21,7 +21,7 @@ from weft.dialects.simt.memory import DynamicSharedOp, SharedOp
 from weft.dialects.simt.threads import MaxClustersOp
 from weft.dialects.simt.types import array_bytes
 from weft.errors import CompileError, ValueRangeError
-from weft.types.launch_limits import BLOCK, MOST_SHARED_BYTES, MOST_THREADS
+from weft.types.launch_limits import BLOCK, MAX_THREADS, MOST_SHARED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +75,7 @@ def _constant_block(launch: LaunchExOp) -> tuple[int, ...]:
 
 def _fits(kernel: KernelOp, block: tuple[int, ...]) -> bool:
     within = all(1 <= size <= most for size, most in zip(block, BLOCK[1], strict=True))
-    return within and prod(block) <= (kernel.max_threads or MOST_THREADS)
+    return within and prod(block) <= (kernel.max_threads or MAX_THREADS)
 
 
 _SMALLER: Final = "use smaller tiles or fewer of them"
@@ -181,7 +181,7 @@ def _used_bytes(kernel: KernelOp, array: SharedOp) -> int:
     tensor_type = array.result.type
     dims = tensor_type.dims
     if array.per_thread is not None:
-        most = kernel.max_threads or MOST_THREADS
+        most = kernel.max_threads or MAX_THREADS
         threads = most if kernel.block_size is None else prod(kernel.block_size)
         dims = (array.per_thread.value.data * threads,)
     return array_bytes(dims, tensor_type.element_type)

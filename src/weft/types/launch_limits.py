@@ -14,13 +14,30 @@ from typing import Any, Final
 from weft._native import LAUNCH_LIMITS
 from weft.errors import brief
 
-_MOST_GRID, _MOST_BLOCK, MOST_THREADS, MOST_SHARED_BYTES, WARP_SIZE, _MOST_CLUSTER = LAUNCH_LIMITS
+_MOST_GRID, _MOST_BLOCK, _MAX_THREADS, MOST_SHARED_BYTES, _WARP_SIZE, _MOST_CLUSTER = LAUNCH_LIMITS
+
+MAX_THREADS: Final[int] = _MAX_THREADS
+"""The most threads of a block: 1024 on every target.
+
+Example:
+    ``threads = min(weft.MAX_THREADS, 512)``
+"""
 VECTOR_BYTES: Final = 16
-"""Bytes of a thread's largest access but for wide ones to global memory, and its alignment."""
+"""Bytes of a thread's largest access, and its alignment: 16; GPUs from sm_100 on have loads of 32 bytes beside it.
+
+Example:
+    ``width = weft.VECTOR_BYTES // a.dtype.itemsize``
+"""
+WARP_SIZE: Final[int] = _WARP_SIZE
+"""The threads of a warp: 32 on every target.
+
+Example:
+    ``warps = weft.block_dim.x // weft.WARP_SIZE``
+"""
 
 # The least of a size, the most along x, y and z, and the most of all three together.
 GRID: Final = 0, _MOST_GRID, math.prod(_MOST_GRID)  # of no blocks: nothing is launched
-BLOCK: Final = 1, _MOST_BLOCK, MOST_THREADS
+BLOCK: Final = 1, _MOST_BLOCK, MAX_THREADS
 CLUSTER: Final = 1, (_MOST_CLUSTER,) * 3, _MOST_CLUSTER
 
 

@@ -40,7 +40,7 @@ from weft.dialects.builder import source_location
 from weft.dialects.ffi.function import ENTRY_PREFIX
 from weft.dialects.simt.kernel import KernelOp
 from weft.runtime.code_image import ObjectCode, Remark
-from weft.types.launch_limits import MOST_THREADS
+from weft.types.launch_limits import MAX_THREADS
 
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef
@@ -136,7 +136,7 @@ def compile_job(backend: Backend, job: Job) -> ObjectCode:
         host_object=data,
         device_code=b"",
         kernels=tuple(
-            kernel_info(kernel, max_threads=kernel.max_threads or MOST_THREADS)
+            kernel_info(kernel, max_threads=kernel.max_threads or MAX_THREADS)
             for kernel in kernels_of(job.module)
         ),
         entry_symbols=entry_symbols(job.module),

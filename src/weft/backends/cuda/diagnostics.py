@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.codegen.llvm.debug_info import path_in_ptx
 from weft.runtime.code_image import Remark
-from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
+from weft.types.launch_limits import MAX_THREADS, WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,11 +143,11 @@ class KernelResources:
 
     def max_threads(self, bound: int | None) -> int:
         """Most threads of a block: the kernel's declared maximum, or the limit of its registers."""
-        by_registers = MOST_THREADS
+        by_registers = MAX_THREADS
         if self.registers:
             per_warp = -(-self.registers * WARP_SIZE // _REGISTER_UNIT) * _REGISTER_UNIT
             by_registers = _REGISTER_FILE // per_warp // 4 * 4 * WARP_SIZE
-        return min(MOST_THREADS, by_registers, bound or MOST_THREADS)
+        return min(MAX_THREADS, by_registers, bound or MAX_THREADS)
 
 
 def read_resources(log: str, cubin: bytes = b"") -> dict[str, KernelResources]:

@@ -32,7 +32,7 @@ from weft.dialects.definition import (
 )
 from weft.dialects.simt.memory import check_indices
 from weft.dialects.simt.types import TensorType
-from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
+from weft.types.launch_limits import MAX_THREADS, WARP_SIZE
 
 if TYPE_CHECKING:
     from xdsl.ir import OpResult
@@ -176,7 +176,7 @@ MOST_BARRIERS: Final = 7
 
 
 def _check_threads(threads: int) -> None:
-    if not 1 <= threads <= MOST_THREADS or threads % WARP_SIZE:
+    if not 1 <= threads <= MAX_THREADS or threads % WARP_SIZE:
         raise VerifyException(f"{threads} threads are not a number of whole warps of a block")
 
 

@@ -38,7 +38,7 @@ from weft.language.numbers.operators import binary
 from weft.language.values import Scalar, Stream, describe
 from weft.types import dtype as types
 from weft.types.dtype import i64 as i64_dtype
-from weft.types.launch_limits import BLOCK, CLUSTER, GRID, MOST_THREADS, padded
+from weft.types.launch_limits import BLOCK, CLUSTER, GRID, MAX_THREADS, padded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -380,7 +380,7 @@ def _check_block(kernel: TracedKernel, block: Sequence[int | Scalar]) -> None:
     if len(sizes) < 3:
         return
     threads = math.prod(sizes)
-    allowed = kernel.function.max_threads or MOST_THREADS
+    allowed = kernel.function.max_threads or MAX_THREADS
     if threads > allowed:
         declared = kernel.function.max_threads is not None
         who = (

@@ -10,23 +10,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import weft
-from weft.errors import brief
 from weft.kernels.algorithms.operators import add
 from weft.kernels.algorithms.scan import zero_state_kernel
 from weft.kernels.annotations import Arguments, Array, Bool, Function, Int, Number, Numbers
 from weft.kernels.device.lookback import before_part, slots_of, words_of
 from weft.kernels.device.row import aligned, elements
-from weft.kernels.host.arrays import ArrayInfo, check_shape, describe, output, output_like
+from weft.kernels.host.arrays import (
+    ArrayInfo,
+    check_shape,
+    describe,
+    output,
+    output_like,
+    unexpected,
+)
 from weft.kernels.host.autograd import differentiable, function_of, name_of_function
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 _THREADS: Final = 256
-_WARPS: Final = _THREADS // WARP_SIZE
+_WARPS: Final = _THREADS // weft.WARP_SIZE
 _ITEMS: Final = 16
 _PART: Final = _THREADS * _ITEMS  # elements of a block
 
@@ -157,14 +162,14 @@ def run_length_kernel(
 
 def _offsets() -> Int:
     """The indices of a thread's elements in its part: each warp has adjacent elements, striped over its lanes."""
-    first = weft.warp_id() * (_ITEMS * WARP_SIZE) + weft.lane_id()
-    return [first + k * WARP_SIZE for k in weft.static_range(_ITEMS)]
+    first = weft.warp_id() * (_ITEMS * weft.WARP_SIZE) + weft.lane_id()
+    return [first + k * weft.WARP_SIZE for k in weft.static_range(_ITEMS)]
 
 
 def _vector_offsets(width: Int) -> Int:
     """The first indices of a thread's loads of `width` elements, likewise."""
-    first = weft.warp_id() * (_ITEMS * WARP_SIZE) + weft.lane_id() * width
-    return [first + k * WARP_SIZE for k in weft.static_range(0, _ITEMS, width)]
+    first = weft.warp_id() * (_ITEMS * weft.WARP_SIZE) + weft.lane_id() * width
+    return [first + k * weft.WARP_SIZE for k in weft.static_range(0, _ITEMS, width)]
 
 
 def _lower_lanes() -> Int:
@@ -321,7 +326,7 @@ def _checked(x: Array, condition: Array) -> tuple[ArrayInfo, Any, Callable[[Any]
     except TypeError:
         if callable(condition):
             return source, None, condition
-        raise TypeError(f"condition is {brief(condition)}, expected a mask or a function") from None
+        raise TypeError(unexpected("condition", condition, "a mask or a function")) from None
     check_shape(mask, "condition", source, source.shape)
     if mask.dtype.is_float:
         raise TypeError(f"condition has elements of {mask.type_name}, expected bools or integers")

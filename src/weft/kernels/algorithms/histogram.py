@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 import weft
-from weft.errors import brief
 from weft.kernels.annotations import Array, Bool, Int, Number
 from weft.kernels.device.row import aligned, elements, index_of
-from weft.kernels.host.arrays import describe, output
+from weft.kernels.host.arrays import describe, output, unexpected
 from weft.kernels.host.autograd import differentiable
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 
@@ -154,14 +153,14 @@ def histogram(
     """
     source = describe(x, "x")
     if not isinstance(bins, int) or not 1 <= bins < 1 << 31:
-        raise ValueError(f"bins is {brief(bins)}, expected a number of bins, at least 1")
+        raise ValueError(unexpected("bins", bins, "a number of bins, at least 1"))
     low = high = 0.0
     if range is not None:
         if not (isinstance(range, tuple | list) and len(range) == 2):
-            raise TypeError(f"range is {brief(range)}, expected a start and an end")
+            raise TypeError(unexpected("range", range, "a start and an end"))
         low, high = map(float, range)
         if not low < high:
-            raise ValueError(f"range is {brief(range)}, expected a start below its end")
+            raise ValueError(unexpected("range", range, "a start below its end"))
     elif source.dtype.is_float:
         raise TypeError(f"x has elements of {source.type_name}: bins of floats need a range")
     out = output(source, (bins,), weft.i64, "int64", out, x=x)

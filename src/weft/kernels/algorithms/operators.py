@@ -101,6 +101,19 @@ def finalize(op: Reduction, acc: Number, count: Int, dtype: ElementType) -> Numb
     return dtype(acc)
 
 
+@weft.device
+def of_one_type(function: Function, one: Number, other: Number) -> Number:
+    """The value that a user's function makes of two numbers, checked to be of their type; literals are converted."""
+    found = function(one, other)
+    if not hasattr(found, "dtype"):
+        return one.dtype(found)
+    weft.static_assert(
+        found.dtype is one.dtype,
+        f"the function makes {found.dtype} of two values that are {one.dtype}: convert its result",
+    )
+    return found
+
+
 def add(one: Number, other: Number) -> Number:
     """The sum of two values."""
     return one + other

@@ -20,7 +20,6 @@ from weft.kernels.annotations import Bool, ElementType, Int, Number
 from weft.kernels.device.row import elements, row_count, row_of
 from weft.kernels.host.arrays import ArrayInfo
 from weft.primitives.sorting import UNSIGNED, code_of, key_of, last_code, rank_of
-from weft.types.launch_limits import WARP_SIZE
 
 _DIGITS: Final = 256
 _COUNT_THREADS: Final = 256  # threads of `count_kernel`
@@ -149,13 +148,14 @@ def _scatter_keys(
     present = weft.i32(min(weft.i64(x.shape[-1]) - first, weft.i64(count * threads)))
     begin = begins[row, number, thread] if thread < _DIGITS else wide(0)
     slots = [
-        weft.warp_id() * (WARP_SIZE * count) + k * WARP_SIZE + weft.lane_id() for k in range(count)
+        weft.warp_id() * (weft.WARP_SIZE * count) + k * weft.WARP_SIZE + weft.lane_id()
+        for k in range(count)
     ]
     own = row_of(source, row)[first:]
     codes = [_code(own, i, present, dtype, is_first, config.descending) for i in slots]
     ranks = [rank_of(code, dtype, config.descending) for code in codes]
     counts, offsets = (
-        weft.shared((threads // WARP_SIZE, _DIGITS), weft.i32),
+        weft.shared((threads // weft.WARP_SIZE, _DIGITS), weft.i32),
         weft.shared(_DIGITS, wide),
     )
     _count(counts, [_digit(rank, shift, bits) for rank in ranks])
@@ -205,8 +205,8 @@ def _code(
 def _count(counts: weft.Tensor, digits: Any) -> None:
     """Counts each warp's keys by digit."""
     warp = weft.warp_id()
-    for k in weft.static_range(_DIGITS // WARP_SIZE):
-        counts[warp, k * WARP_SIZE + weft.lane_id()] = 0
+    for k in weft.static_range(_DIGITS // weft.WARP_SIZE):
+        counts[warp, k * weft.WARP_SIZE + weft.lane_id()] = 0
     weft.sync_warp()
     for digit in digits:
         weft.atomic_add(counts, (warp, digit), 1, scope="block")

@@ -11,7 +11,6 @@ import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import weft
-from weft.errors import brief
 from weft.kernels.algorithms.operators import (
     INDEX_KINDS,
     Reduction,
@@ -37,7 +36,7 @@ from weft.kernels.device.row import (
     row_of,
     threads_for,
 )
-from weft.kernels.host.arrays import ArrayInfo, describe, integer, number_of, output
+from weft.kernels.host.arrays import ArrayInfo, describe, integer, number_of, output, unexpected
 from weft.kernels.host.autograd import (
     WIDE_ON_GPUS,
     differentiable,
@@ -46,7 +45,6 @@ from weft.kernels.host.autograd import (
     name_of_function,
 )
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.types.launch_limits import WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -212,9 +210,7 @@ def _like_one(x: Array, axis: int | None = None) -> Array:
     if axis is None:
         return x.new_empty(())
     if not -rank <= axis < rank:
-        raise ValueError(
-            f"axis is {brief(axis)}, expected None or an integer from {-rank} to {rank - 1}"
-        )
+        raise ValueError(unexpected("axis", axis, f"None or an integer from {-rank} to {rank - 1}"))
     return x.new_empty((*x.shape[: axis % rank], *x.shape[axis % rank + 1 :]))
 
 
@@ -274,9 +270,7 @@ def _reduced(
     rank, shape = len(source.shape), source.shape
     place = integer(axis)
     if axis is not None and (place is None or not -rank <= place < rank):
-        raise ValueError(
-            f"axis is {brief(axis)}, expected None or an integer from {-rank} to {rank - 1}"
-        )
+        raise ValueError(unexpected("axis", axis, f"None or an integer from {-rank} to {rank - 1}"))
     along = None if place is None else place % rank
     dtype, name = _result(source, kind)
     count = source.size if along is None else shape[along]
@@ -298,7 +292,7 @@ def _of_rows(source: ArrayInfo, out: Array, count: int, is_whole: bool, op: Redu
     is_flat = is_whole and (source.is_contiguous or not count)
     rows, columns = (1, count) if is_flat else (source.rows, source.shape[-1])
     width = source.flat_width if is_flat else source.width
-    threads = WARP_SIZE
+    threads = weft.WARP_SIZE
     if columns > SHORT:
         threads = threads_for(columns, 2 * width if width > 1 else _IN_FLIGHT)
         threads = threads if threads < _MOST_THREADS else _MOST_THREADS
@@ -472,6 +466,6 @@ def reduce(
         [6, 20]
     """
     if not callable(function):
-        raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
+        raise TypeError(unexpected("function", function, "a function of two numbers"))
     unchanged = number_of(identity, "identity", describe(x, "x").dtype)
     return _reduced(x, axis, out, "function", function, unchanged)

@@ -23,11 +23,9 @@ from weft.kernels.algorithms.operators import (
 )
 from weft.kernels.annotations import Int, Number, Numbers
 from weft.kernels.device.row import aligned, elements, index_of
+from weft.kernels.device.values import map_numbers, put, shared_values, take
 from weft.kernels.host.arrays import ArrayInfo
 from weft.kernels.host.devices import capabilities, multiprocessors_of
-from weft.primitives.trees import ALL
-from weft.primitives.values import moved, partials, put, take
-from weft.types.launch_limits import WARP_SIZE
 
 _THREADS: Final = (1024, 512, 256)
 """Sizes of a block; the smallest where the grid takes more than one wave."""
@@ -148,13 +146,15 @@ def _reduce_lines(acc: Number, config: ColumnReduceConfig, op: Reduction) -> tup
         in the block.
     """
     lanes, width = config.lanes, config.width
-    group = WARP_SIZE // lanes  # threads of a column in a warp
+    group = weft.WARP_SIZE // lanes  # threads of a column in a warp
     for step in _distances(lanes):
-        acc = tuple([combine_function(op)(one, moved("xor", one, step, ALL)) for one in acc])
+        others = [map_numbers(lambda one, step=step: weft.shfl_xor(one, step), one) for one in acc]
+        pairs = zip(acc, others, strict=True)
+        acc = tuple([combine_function(op)(one, other) for one, other in pairs])
     lane, line, lines = weft.thread_idx.x, weft.thread_idx.y, config.lines // group
     # Padded, so that adjacent threads read from different banks.
     pitch = lanes + weft.ceil_div(lanes, width)
-    values = partials(acc[0], lines * width * pitch)
+    values = shared_values(acc[0], lines * width * pitch)
     for k, one in enumerate(acc):
         if line % group == 0:
             put(values, (line // group * width + k) * pitch + lane, one)
@@ -171,7 +171,7 @@ def _reduce_lines(acc: Number, config: ColumnReduceConfig, op: Reduction) -> tup
 
 def _distances(lanes: int) -> list[int]:
     """Lane distances between the threads of a column in one warp; computed when compiling."""
-    return [1 << k for k in range(WARP_SIZE.bit_length()) if lanes <= 1 << k < WARP_SIZE]
+    return [1 << k for k in range(weft.WARP_SIZE.bit_length()) if lanes <= 1 << k < weft.WARP_SIZE]
 
 
 @weft.jit
@@ -193,7 +193,7 @@ def reduce_columns(
             block=(config.lanes, config.lines),
         )
         x, indices, axis = values, out_indices, 0
-        config = config._replace(lanes=WARP_SIZE, lines=_LAST_THREADS, width=1, is_split=False)
+        config = config._replace(lanes=weft.WARP_SIZE, lines=_LAST_THREADS, width=1, is_split=False)
     columns_kernel(x, indices, out, None, count, axis, config, op).launch(
         grid=weft.ceil_div(columns, config.lanes * config.width),
         block=(config.lanes, config.lines),
@@ -209,7 +209,7 @@ def column_config(
     while width * acc_bytes(op, source.dtype) > _ACC_BYTES:
         width //= 2
     places = multiprocessors_of(source.device) or _ON_CPU
-    lanes = WARP_SIZE
+    lanes = weft.WARP_SIZE
     while lanes > 1 and lanes // 2 * width >= columns:
         lanes //= 2
     blocks, lines, parts, most = -(-columns // (lanes * width)), 1, 1, 1

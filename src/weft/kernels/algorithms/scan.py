@@ -7,11 +7,11 @@ out[i] = x[0] ∘ … ∘ x[i]. A block scans a part of a row and gets the prefi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import weft
-from weft.errors import brief
-from weft.kernels.algorithms.operators import add
+from weft.kernels.algorithms.operators import add, of_one_type
 from weft.kernels.annotations import (
     Arguments,
     Array,
@@ -33,7 +33,7 @@ from weft.kernels.device.row import (
     sum_type,
     threads_for,
 )
-from weft.kernels.host.arrays import ArrayInfo, Scalar, describe, number_of, output
+from weft.kernels.host.arrays import ArrayInfo, Scalar, describe, number_of, output, unexpected
 from weft.kernels.host.autograd import (
     WIDE_ON_GPUS,
     differentiable,
@@ -42,10 +42,6 @@ from weft.kernels.host.autograd import (
     name_of_function,
 )
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.primitives.items import running
-from weft.primitives.trees import ALL, combined, scanned
-from weft.primitives.values import moved, partials, put, take, thread_partials
-from weft.types.launch_limits import VECTOR_BYTES, WARP_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,9 +96,11 @@ def scan_kernel(
     number, part = weft.block_idx.x, 0
     if words is not None:
         number, part = divmod(weft.block_idx.x, parts)
-    combine, wide = (add, sum_type(x.dtype)) if function is None else (function, x.dtype)
+    combine, wide = add, sum_type(x.dtype)
+    if function is not None:
+        combine, wide = partial(of_one_type, function), x.dtype
     source = row_of(x, number, width)
-    target = row_of(out, number, VECTOR_BYTES // out.dtype.itemsize if width > 1 else 1)
+    target = row_of(out, number, weft.VECTOR_BYTES // out.dtype.itemsize if width > 1 else 1)
     first = source.shape[0].dtype(part) * (items * weft.block_dim.x)
     base = (initial is not None, wide(0) if initial is None else initial.of(wide))
     at: Any = ()
@@ -115,11 +113,11 @@ def scan_kernel(
         own = weft.block.to_blocked([wide(value) for value in own])
         through, total = weft.block.scan(own, combine, with_total=True)
     if words is not None:
-        on = partials(total, 1)
+        prefix = weft.shared(1, total.dtype)
         if weft.warp_id() == 0:
-            put(on, 0, before_part(total, part, parts, words[number], combine))
+            prefix[0] = before_part(total, part, parts, words[number], combine)
         weft.sync_threads()
-        base = _combine_optional(combine, base, (part > 0, take(on, 0)))
+        base = _combine_optional(combine, base, (part > 0, prefix[0]))
     if width > 1:
         for place, vector, earlier in zip(at, through, before, strict=True):
             if place < len(target):
@@ -154,24 +152,32 @@ def _scan_vectors(vectors: Numbers, combine: Function) -> Numbers:
         The inclusive scan of each vector; the exclusive prefix of each, with whether it exists; and the total. All
         iterations together have at most 32 warps.
     """
-    through: Any = [running(vector, combine, "scan") for vector in vectors]
-    lane, warp, warps = weft.lane_id(), weft.warp_id(), weft.block_dim.x // WARP_SIZE
-    of_warps: Any = partials(through[0][-1], WARP_SIZE)
+    through: Any = [_running(vector, combine) for vector in vectors]
+    lane, warp, warps = weft.lane_id(), weft.warp_id(), weft.block_dim.x // weft.WARP_SIZE
+    of_warps = weft.shared(weft.WARP_SIZE, through[0][-1].dtype)
     within: Any = []
     for k, vector in enumerate(through):
-        value = scanned(vector[-1], combine, WARP_SIZE, "scan")
-        within.append(moved("up", value, 1, ALL))
-        if lane == WARP_SIZE - 1:
-            put(of_warps, k * warps + warp, value)
+        value = weft.warp.scan(vector[-1], combine)
+        within.append(weft.shfl_up(value, 1))
+        if lane == weft.WARP_SIZE - 1:
+            of_warps[k * warps + warp] = value
     weft.sync_threads()
     # Every warp scans the totals itself, which saves a barrier.
-    sums = scanned(take(of_warps, lane), combine, WARP_SIZE, "scan")
+    sums = weft.warp.scan(of_warps[lane], combine)
     before: Any = []
     for k, value in enumerate(within):
         entry = k * warps + warp
-        earlier = moved("idx", sums, weft.where(entry > 0, entry - 1, 0), ALL)
+        earlier = weft.shfl_idx(sums, weft.where(entry > 0, entry - 1, 0))
         before.append(_combine_optional(combine, (entry > 0, earlier), (lane > 0, value)))
-    return through, before, moved("idx", sums, len(through) * warps - 1, ALL)
+    return through, before, weft.shfl_idx(sums, len(through) * warps - 1)
+
+
+def _running(items: Numbers, combine: Function) -> Numbers:
+    """The inclusive scan of a thread's items."""
+    found = [items[0]]
+    for item in items[1:]:
+        found.append(combine(found[-1], item))
+    return found
 
 
 def _combine_optional(combine: Function, one: Number, other: Number) -> Number:
@@ -179,7 +185,7 @@ def _combine_optional(combine: Function, one: Number, other: Number) -> Number:
     (has_one, value), (has_other, other_value) = one, other
     if has_one:
         if has_other:
-            value = combined(combine, value, other_value, "scan")
+            value = combine(value, other_value)
     else:
         value = other_value
     return has_one | has_other, value
@@ -189,13 +195,13 @@ def _with_prefix(earlier: Numbers, through: Numbers, combine: Function, exclusiv
     """Applies a prefix, if it exists, to scan results; for an exclusive scan it does."""
     has, value = earlier
     if exclusive:
-        return [value, *(combined(combine, value, one, "scan") for one in through[:-1])]
-    return [combined(combine, value, one, "scan") if has else one for one in through]
+        return [value, *(combine(value, one) for one in through[:-1])]
+    return [combine(value, one) if has else one for one in through]
 
 
 def _store(row: weft.Tensor, place: Int, values: Numbers) -> None:
     """Stores adjacent elements, 16 bytes at a time."""
-    step = VECTOR_BYTES // row.dtype.itemsize
+    step = weft.VECTOR_BYTES // row.dtype.itemsize
     if step >= len(values):
         put_elements(row, place, values)
     else:
@@ -205,13 +211,13 @@ def _store(row: weft.Tensor, place: Int, values: Numbers) -> None:
 
 def _exclusive(through: Numbers, base: Int, combine: Function) -> Number:
     """The exclusive results: `base` combined with those of the block's items before each."""
-    on = thread_partials(through[0], 1)
-    put(on, weft.thread_idx.x, through[-1])
+    totals = weft.shared(_MOST_THREADS, through[0].dtype)
+    totals[weft.thread_idx.x] = through[-1]
     weft.sync_threads()
     first = base
     if weft.thread_idx.x > 0:
-        first = combined(combine, base, take(on, weft.thread_idx.x - 1), "scan")
-    return [first, *(combined(combine, base, value, "scan") for value in through[:-1])]
+        first = combine(base, totals[weft.thread_idx.x - 1])
+    return [first, *(combine(base, value) for value in through[:-1])]
 
 
 @weft.jit
@@ -260,7 +266,7 @@ def _operator_arguments(
 def _scanned(x: Array, function: Function, exclusive: bool, initial: Number, out: Array) -> Array:
     source = describe(x, "x")
     if function is not None and not callable(function):
-        raise TypeError(f"function is {brief(function)}, expected a function of two numbers")
+        raise TypeError(unexpected("function", function, "a function of two numbers"))
     if exclusive and initial is None:
         if function is not None:
             raise ValueError("initial is None: an exclusive scan with a function needs a number")
@@ -287,7 +293,7 @@ def _scanned(x: Array, function: Function, exclusive: bool, initial: Number, out
 
 def _is_aligned(array: ArrayInfo) -> bool:
     """Whether its rows take 16-byte accesses."""
-    return array.width * array.dtype.itemsize == VECTOR_BYTES
+    return array.width * array.dtype.itemsize == weft.VECTOR_BYTES
 
 
 def _block_shape(columns: int, item_bytes: int) -> tuple[int, int]:

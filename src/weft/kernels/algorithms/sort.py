@@ -10,15 +10,21 @@ from __future__ import annotations
 from typing import Any, Final
 
 import weft
-from weft.errors import brief
 from weft.kernels.algorithms.radix_sort import sort_config, sort_long
 from weft.kernels.algorithms.topk import is_small_k, launch_topk
 from weft.kernels.annotations import Arguments, Array, Int, Numbers
 from weft.kernels.device.row import row_count, row_of, threads_for
-from weft.kernels.host.arrays import ArrayInfo, check_shape, describe, integer, output, output_like
+from weft.kernels.host.arrays import (
+    ArrayInfo,
+    check_shape,
+    describe,
+    integer,
+    output,
+    output_like,
+    unexpected,
+)
 from weft.kernels.host.autograd import differentiable
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.primitives.items import striped
 
 _SHORT: Final = 2048  # elements of the longest row that one block sorts
 _ITEMS: Final = 8
@@ -45,7 +51,7 @@ def row_kernel(
         descending: whether the largest comes first.
     """
     row = row_of(x, weft.block_idx.x)
-    n, places = len(row), striped(items)
+    n, places = len(row), [weft.thread_idx.x + k * weft.block_dim.x for k in range(items)]
     keys = weft.block.to_blocked([row[i] if i < n else row.dtype(0) for i in places])
     found = None
     if moved is not None:
@@ -247,7 +253,7 @@ def top_k(x: Array, k: int, largest: bool = True) -> tuple[Array, Array]:
     source = describe(x, "x")
     count = integer(k)
     if count is None or not 0 <= count <= source.shape[-1]:
-        raise ValueError(f"k is {brief(k)}, expected 0 to {source.shape[-1]}")
+        raise ValueError(unexpected("k", k, f"0 to {source.shape[-1]}"))
     shape = (*source.shape[:-1], count)
     values = output(source, shape, source.dtype, source.type_name)
     indices = output(source, shape, weft.i64, "int64")

@@ -18,11 +18,10 @@ from weft.kernels.annotations import Array, ElementType, Int, Number, Numbers
 from weft.kernels.device.row import aligned, elements, places, row_count, row_of
 from weft.kernels.host.arrays import ArrayInfo
 from weft.primitives.sorting import code_of, last_code, rank_of
-from weft.types.launch_limits import MOST_THREADS
 
 _ITEMS: Final = 16  # elements of a thread
 _THREADS: Final = 256
-_MOST: Final = MOST_THREADS // 2  # the largest k; a block has at least 2k threads
+_MOST: Final = weft.MAX_THREADS // 2  # the largest k; a block has at least 2k threads
 _SHORTEST: Final = 256  # elements of a row; shorter ones are sorted
 
 
@@ -46,7 +45,7 @@ class TopkConfig(NamedTuple):
     largest: bool
 
 
-@weft.kernel(max_threads=MOST_THREADS)
+@weft.kernel(max_threads=weft.MAX_THREADS)
 def topk_kernel(
     x: weft.Tensor,
     source: weft.Tensor | None,

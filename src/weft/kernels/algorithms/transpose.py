@@ -11,15 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import weft
-from weft.errors import brief
 from weft.kernels.annotations import Array, ElementType, Int, Numbers, Shape
 from weft.kernels.device.row import aligned, elements, index_of, put_elements, row_count
-from weft.kernels.host.arrays import ArrayInfo, describe, integer, output, output_like
+from weft.kernels.host.arrays import ArrayInfo, describe, integer, output, output_like, unexpected
 from weft.kernels.host.autograd import differentiable, like_first
 from weft.kernels.host.devices import capabilities
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 from weft.kernels.host.words import Words, words_of
-from weft.types.launch_limits import VECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,7 +148,7 @@ def transpose_vectors_kernel(
     column: weft.Constexpr[int],
 ) -> None:
     """A block transposes a tile with 16-byte loads and stores; shared memory holds 4-byte words of a row of x."""
-    row, size, width = out.ndim - 1, tile_side(x.dtype), VECTOR_BYTES // x.dtype.itemsize
+    row, size, width = out.ndim - 1, tile_side(x.dtype), weft.VECTOR_BYTES // x.dtype.itemsize
     word, accesses = max(1, 4 // x.dtype.itemsize), size // width
     tile = weft.shared((size, size + word), x.dtype)
     corner = _corner(out, row, column, size)
@@ -311,7 +309,7 @@ def _order(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
         return (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
     found = [integer(axis) for axis in axes] if isinstance(axes, tuple | list) else [None]
     if None in found:
-        raise TypeError(f"axes is {brief(axes)}, expected a tuple of integers")
+        raise TypeError(unexpected("axes", axes, "a tuple of integers"))
     order = tuple(axis + rank if axis < 0 else axis for axis in found if axis is not None)
     if sorted(order) != list(range(rank)):
         raise ValueError(f"axes is {tuple(axes)}, expected each of {tuple(range(rank))} once")
@@ -349,7 +347,7 @@ def _permute(x: Array, out: Array, axes: tuple[int, ...]) -> Array:
 
 def _has_whole_accesses(source: ArrayInfo, target: ArrayInfo, row: int, along: int) -> bool:
     """Whether all rows of both arrays take 16-byte accesses along their last dimensions."""
-    last, whole = len(target.shape) - 1, VECTOR_BYTES // source.dtype.itemsize
+    last, whole = len(target.shape) - 1, weft.VECTOR_BYTES // source.dtype.itemsize
     return row == along == last and source.width == target.width == whole
 
 

@@ -11,8 +11,6 @@ from typing import Any
 import weft
 from weft.kernels.annotations import Function, Int, Number, Numbers
 from weft.kernels.device.row_mapping import RowMapping
-from weft.primitives.items import is_list
-from weft.types.launch_limits import WARP_SIZE
 
 
 def cluster_barriers(mapping: RowMapping, count: Int) -> Any:
@@ -36,7 +34,7 @@ def reduce_row(
         phase: the number of the row in the block's loop, from 0.
     """
     value = _over_warp(kind)(fold(kind, value))
-    if mapping.threads == WARP_SIZE:
+    if mapping.threads == weft.WARP_SIZE:
         return value
     if isinstance(value, tuple):
         partials = warp_partials(value, mapping, barrier, phase)
@@ -52,7 +50,7 @@ def _over_warp(kind: str) -> Function:
 def fold(kind: str, value: Number) -> Number:
     """Reduces a thread's list as a tree; another value stays as it is."""
     values: Any = value
-    if not is_list(values):
+    if not isinstance(values, list):
         return values
     while len(values) > 1:
         pairs = zip(values[::2], values[1::2], strict=False)
@@ -68,7 +66,7 @@ def warp_partials(
 
     Double-buffered: a buffer is written again two phases later, when all have given the next phase's values.
     """
-    warps, side = mapping.threads // WARP_SIZE, phase & 1
+    warps, side = mapping.threads // weft.WARP_SIZE, phase & 1
     partials = [weft.shared((2, warps * mapping.blocks), value.dtype) for value in values]
     lane, warp = weft.lane_id(), weft.warp_id()
     if mapping.blocks > 1:
@@ -90,12 +88,12 @@ def warp_partials(
 def lane_partials(partial: Number) -> Numbers:
     """Loads the partials of this lane's number, of 32 more and so on; several lanes share those of few warps."""
     warps = len(partial)
-    if warps < WARP_SIZE:
+    if warps < weft.WARP_SIZE:
         return [partial[weft.lane_id() & (warps - 1)]]
-    return [partial[weft.lane_id() + k] for k in range(0, warps, WARP_SIZE)]
+    return [partial[weft.lane_id() + k] for k in range(0, warps, weft.WARP_SIZE)]
 
 
 def reduce_lanes(kind: str, values: Numbers, mapping: RowMapping) -> Any:
     """Reduces the lanes' values, as `lane_partials` gives them, by ``"sum"`` or ``"max"``."""
-    warps = mapping.blocks * mapping.threads // WARP_SIZE
-    return _over_warp(kind)(fold(kind, values), width=min(warps, WARP_SIZE))
+    warps = mapping.blocks * mapping.threads // weft.WARP_SIZE
+    return _over_warp(kind)(fold(kind, values), width=min(warps, weft.WARP_SIZE))

@@ -16,10 +16,7 @@ from typing import Any, Final
 
 import weft
 from weft.kernels.annotations import ElementType, Function, Int, Number, Numbers
-from weft.primitives import trees
-from weft.primitives.trees import ALL
-from weft.primitives.values import moved
-from weft.types.launch_limits import WARP_SIZE
+from weft.kernels.device.values import map_numbers
 
 _UNSIGNED: Final = {8: weft.u8, 16: weft.u16, 32: weft.u32, 64: weft.u64}
 _SET: Final = 1 << 32
@@ -32,8 +29,8 @@ def words_of(*dtypes: Any) -> int:
 
 def slots_of(parts: Int) -> Int:
     """Values that a row of that many parts publishes; traced in host functions."""
-    groups = weft.ceil_div(weft.i64(parts), WARP_SIZE)
-    return parts + groups + weft.ceil_div(groups, WARP_SIZE) + 1
+    groups = weft.ceil_div(weft.i64(parts), weft.WARP_SIZE)
+    return parts + groups + weft.ceil_div(groups, weft.WARP_SIZE) + 1
 
 
 def before_part(
@@ -48,9 +45,13 @@ def before_part(
         words: memory of u64 for the row's `slots_of` values, `words_of` for each, which was zero.
         function: combines two values, the earlier one first.
     """
-    lane, group = weft.lane_id(), part // WARP_SIZE
-    groups, own, other = weft.ceil_div(parts, WARP_SIZE), part % WARP_SIZE, group % WARP_SIZE
-    above = group // WARP_SIZE
+    lane, group = weft.lane_id(), part // weft.WARP_SIZE
+    groups, own, other = (
+        weft.ceil_div(parts, weft.WARP_SIZE),
+        part % weft.WARP_SIZE,
+        group % weft.WARP_SIZE,
+    )
+    above = group // weft.WARP_SIZE
     if lane == 0:
         publish(words, part, total)
     # All loads are in flight before the first one is looked at; lanes beyond the last ask for a value that is not used.
@@ -63,18 +64,18 @@ def before_part(
     found = total
     if own > 0:
         found = _first(words, slots[0], of_parts, own, total, function)
-    if own == WARP_SIZE - 1:
+    if own == weft.WARP_SIZE - 1:
         if lane == 0:
-            publish(words, parts + group, _joined(function, found, total))
+            publish(words, parts + group, function(found, total))
     if other > 0:
         earlier = _first(words, slots[1], of_groups, other, total, function)
-        found = _joined(function, earlier, found) if own > 0 else earlier
+        found = function(earlier, found) if own > 0 else earlier
     if above > 0:
         earlier = arrived(words, slots[2], of_all, total)
-        found = _joined(function, earlier, found) if own + other > 0 else earlier
-    if (own == WARP_SIZE - 1) & (other == WARP_SIZE - 1):
+        found = function(earlier, found) if own + other > 0 else earlier
+    if (own == weft.WARP_SIZE - 1) & (other == weft.WARP_SIZE - 1):
         if lane == 0:
-            publish(words, parts + groups + above + 1, _joined(function, found, total))
+            publish(words, parts + groups + above + 1, function(found, total))
     return found
 
 
@@ -85,12 +86,11 @@ def _first(
     value = like
     if weft.lane_id() < count:
         value = arrived(words, slot, asked_for, like)
-    value = trees.reduced(value, function, count, WARP_SIZE, "scan")
-    return moved("idx", value, 0, ALL)
-
-
-def _joined(function: Function, one: Number, other: Number) -> Number:
-    return trees.combined(function, one, other, "scan")
+    for step in (1, 2, 4, 8, 16):
+        other = map_numbers(lambda one, step=step: weft.shfl_down(one, step), value)
+        if weft.lane_id() + step < count:
+            value = function(value, other)
+    return weft.warp.shuffle(value, 0)
 
 
 def publish(words: weft.Tensor, slot: Int, value: Number) -> None:

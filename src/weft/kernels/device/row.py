@@ -10,7 +10,6 @@ from typing import Final
 
 import weft
 from weft.kernels.annotations import Array, ElementType, Function, Int, Number, Numbers, Shape
-from weft.types.launch_limits import MOST_THREADS, VECTOR_BYTES, WARP_SIZE
 
 SHORT: Final = 1024
 """Elements of the longest row that a warp takes."""
@@ -67,8 +66,8 @@ def result_name(dtype: ElementType, type_name: str) -> Array:
 
 def threads_for(columns: int, items: int) -> int:
     """Threads for a row, a power of two, with about that many elements each."""
-    threads = WARP_SIZE
-    while threads < MOST_THREADS and threads * items < columns:
+    threads = weft.WARP_SIZE
+    while threads < weft.MAX_THREADS and threads * items < columns:
         threads *= 2
     return threads
 
@@ -76,24 +75,28 @@ def threads_for(columns: int, items: int) -> int:
 def grid_of(shape: Shape, threads: Int) -> Shape:
     """Blocks for the rows of an array: short rows share one. Traced in host functions."""
     rows = row_count(shape)
-    return weft.ceil_div(rows, ROWS) if threads == WARP_SIZE else rows
+    return weft.ceil_div(rows, ROWS) if threads == weft.WARP_SIZE else rows
 
 
 def block_of(threads: Int) -> Shape:
     """The shape of a block whose rows have that many threads."""
-    return (threads, ROWS) if threads == WARP_SIZE else threads
+    return (threads, ROWS) if threads == weft.WARP_SIZE else threads
 
 
 def row_number(threads: Int) -> Int:
     """The number of this thread's row, which may be beyond the last one; traced in kernels."""
-    return weft.block_idx.x * ROWS + weft.thread_idx.y if threads == WARP_SIZE else weft.block_idx.x
+    return (
+        weft.block_idx.x * ROWS + weft.thread_idx.y
+        if threads == weft.WARP_SIZE
+        else weft.block_idx.x
+    )
 
 
 def reduced_row(value: Number, function: Function, threads: Int) -> Number:
     """Reduces the values of a row's threads by a function."""
     return (
         weft.block.reduce(value, function)
-        if threads > WARP_SIZE
+        if threads > weft.WARP_SIZE
         else weft.warp.reduce(value, function)
     )
 
@@ -107,7 +110,7 @@ def elements(row: weft.Tensor, place: Int, width: Int) -> Numbers:
     """Loads `width` consecutive elements (unchecked)."""
     if width == 1:
         return [row[place]]
-    most = min(width, VECTOR_BYTES // row.dtype.itemsize)
+    most = min(width, weft.VECTOR_BYTES // row.dtype.itemsize)
     parts = [weft.load_vector(row, place + k, most) for k in range(0, width, most)]
     return [value for part in parts for value in part]
 

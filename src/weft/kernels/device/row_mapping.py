@@ -14,7 +14,6 @@ from weft.kernels.annotations import Arguments, Bool, Function, Int, Number, Num
 from weft.kernels.device import row as rows
 from weft.kernels.device.row import SHORT, elements, put_elements, row_count, threads_for
 from weft.kernels.host.devices import capabilities, multiprocessors_of
-from weft.types.launch_limits import MOST_THREADS, VECTOR_BYTES, WARP_SIZE
 
 _WHOLE: Final = 64  # multiprocessors; parts of a GPU have fewer
 _BLOCK: Final = 256  # threads of a block whose rows stream
@@ -85,9 +84,13 @@ def row_mapping_for(
     most = most_blocks(device)
     items = limits.items * 4 // max(dtype.itemsize, 4)
     if columns <= SHORT:
-        return mapping(1, WARP_SIZE, SHORT // WARP_SIZE)
+        return mapping(1, weft.WARP_SIZE, SHORT // weft.WARP_SIZE)
     is_streamed = limits.arrays and most > 1 and capabilities(device).clusters_16
-    if is_streamed and columns > limits.streams_from and width * dtype.itemsize == VECTOR_BYTES:
+    if (
+        is_streamed
+        and columns > limits.streams_from
+        and width * dtype.itemsize == weft.VECTOR_BYTES
+    ):
         if columns <= _BLOCK * items:
             items = max(items // 2, width)
             return mapping(1, threads_for(columns, items), items, 2)
@@ -99,7 +102,7 @@ def row_mapping_for(
     if columns <= limits.threads * items or most == 1:
         return mapping(1, min(threads_for(columns, items), limits.threads), items)
     threads = min(
-        2 * _BLOCK if columns <= most * 2 * _BLOCK * items else MOST_THREADS, limits.threads
+        2 * _BLOCK if columns <= most * 2 * _BLOCK * items else weft.MAX_THREADS, limits.threads
     )
     return mapping(min(_power(columns, threads * items), most), threads, items)
 
@@ -155,7 +158,7 @@ def row_number(mapping: RowMapping) -> Int:
 
 def is_past_end(number: Int, shape: Shape, mapping: RowMapping) -> Bool:
     """Whether there is no row of that number, where the last block may have more warps than there are rows."""
-    return number >= row_count(shape) if mapping.threads == WARP_SIZE else False
+    return number >= row_count(shape) if mapping.threads == weft.WARP_SIZE else False
 
 
 def part_of(row: weft.Tensor, mapping: RowMapping) -> weft.Tensor:

@@ -29,7 +29,6 @@ from weft.kernels.fourier.stockham import (
     smem_for,
 )
 from weft.kernels.host.devices import device_info
-from weft.types.launch_limits import MOST_SHARED_BYTES
 
 
 class BluesteinArgs(NamedTuple):
@@ -125,7 +124,7 @@ def factors_of(length: int, itemsize: int, most: int) -> tuple[int, ...] | None:
 
 def most_points(device: Any, itemsize: int) -> int:
     """Points of a block: the power of two that fits shared memory with its padding."""
-    size = device_info(device).shared_bytes or MOST_SHARED_BYTES
+    size = device_info(device).shared_bytes
     return 1 << (size * 7 // 8 // (2 * itemsize)).bit_length() - 1
 
 

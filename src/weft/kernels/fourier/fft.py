@@ -12,12 +12,18 @@ from typing import Any, Final
 
 import weft
 from weft import _native
-from weft.errors import brief
 from weft.kernels.annotations import Array, Function
 from weft.kernels.fourier.bluestein import BluesteinArgs, FFTConfig, fft_config, transform
 from weft.kernels.fourier.io import IOFormat
 from weft.kernels.fourier.rfft import rfft_even
-from weft.kernels.host.arrays import ArrayInfo, describe, integer_from, output, output_like
+from weft.kernels.host.arrays import (
+    ArrayInfo,
+    describe,
+    integer_from,
+    output,
+    output_like,
+    unexpected,
+)
 from weft.kernels.host.autograd import differentiable, like_first
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 
@@ -81,9 +87,7 @@ def _irfft_backward(gradient: Array, _: object, x: Array, n: int | None, norm: s
 
 def _check_norm(norm: object) -> None:
     if norm not in _OPPOSITE:
-        raise ValueError(
-            f"norm is {brief(norm)}, expected one of {', '.join(map(repr, _OPPOSITE))}"
-        )
+        raise ValueError(unexpected("norm", norm, f"one of {', '.join(map(repr, _OPPOSITE))}"))
 
 
 def _scale(n: int, norm: str, *, is_inverse: bool) -> float:
@@ -102,7 +106,7 @@ def _on_pairs(function: Function, x: Array, out: Array, *arguments: Any) -> Arra
         return _complex_of(function(pairs, *arguments))
     target = _pairs_of(out, "out")
     if target is None:
-        raise TypeError(f"out is {brief(out)}, expected an array of {x.dtype} as x")
+        raise TypeError(unexpected("out", out, f"an array of {x.dtype} as x"))
     function(pairs, *arguments, target)
     return out
 

@@ -28,7 +28,6 @@ from weft.kernels.fourier.butterfly import (
     small_dft,
 )
 from weft.kernels.fourier.io import IOFormat, read_point, rows_of, write_point
-from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
 
 _THREAD_BYTES: Final = 128  # bytes of a thread's points
 _REGISTERS: Final = 65536  # of a block's threads
@@ -42,6 +41,7 @@ _TILE: Final = 1 << 15
 SHORT_SEGMENT: Final = 64
 """The least of them, for long pencils."""
 _SECTOR: Final = 32  # bytes of a memory transaction
+_BLOCK_SIZES: Final = range(weft.WARP_SIZE, weft.MAX_THREADS + 1, weft.WARP_SIZE)  # whole warps
 _BANK_BYTES: Final = 128  # of shared memory's banks
 
 
@@ -154,11 +154,11 @@ def block_shape(plan: Pass) -> tuple[int, int]:
     found: list[tuple[float, float, int, int]] = []
     for pencils_per_block in choices:
         points = pencils_per_block * factor
-        for threads in range(WARP_SIZE, MOST_THREADS + 1, WARP_SIZE):
+        for threads in _BLOCK_SIZES:
             each = [-(-points // (radix * threads)) * radix for radix in plan.radices]
             registers = max(each) * size // 4 + _OTHER_REGISTERS
             lacking = max(0, registers - min(_REGISTERS // threads, _MOST_REGISTERS))
-            cost = sum(each) * threads / (points * len(each)) + lacking / WARP_SIZE
+            cost = sum(each) * threads / (points * len(each)) + lacking / _BLOCK_SIZES.step
             distance = abs(math.log2(points / _POINTS))
             found.append((round(cost, 2), round(distance, 2), threads, pencils_per_block))
     _, _, threads, pencils_per_block = min(found)

@@ -18,7 +18,6 @@ from weft.errors import brief
 from weft.kernels.annotations import Array, ElementType, Float64, Int64, Number
 from weft.runtime.warmup import running
 from weft.types.dims import MAX_RANK
-from weft.types.launch_limits import VECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -76,13 +75,13 @@ class ArrayInfo(NamedTuple):
     @property
     def flat_width(self) -> int:
         """`width` of all elements as one row, if it is contiguous."""
-        bits = self.address | VECTOR_BYTES | self.size * self.dtype.itemsize
+        bits = self.address | weft.VECTOR_BYTES | self.size * self.dtype.itemsize
         return (bits & -bits) // self.dtype.itemsize or 1
 
     @property
     def has_chunks(self) -> bool:
         """Whether rows take 16-byte accesses."""
-        return self.width * self.dtype.itemsize == VECTOR_BYTES
+        return self.width * self.dtype.itemsize == weft.VECTOR_BYTES
 
     @property
     def width(self) -> int:
@@ -90,7 +89,7 @@ class ArrayInfo(NamedTuple):
         if self.strides[-1] != 1:
             return 1
         size = self.dtype.itemsize
-        bits = self.address | VECTOR_BYTES
+        bits = self.address | weft.VECTOR_BYTES
         for length, stride in zip(self.shape[:-1], self.strides, strict=False):
             if length != 1:
                 bits |= stride * size
@@ -126,6 +125,16 @@ class Scalar(NamedTuple):
         return dtype(self.bits if self.real is None else self.real)
 
 
+def unexpected(name: str, value: object, expected: str) -> str:
+    """The message that refuses an argument: received and expected.
+
+    Example:
+        >>> unexpected("style", "full", "'half' or 'interleaved'")
+        "style is 'full', expected 'half' or 'interleaved'"
+    """
+    return f"{name} is {brief(value)}, expected {expected}"
+
+
 def number_of(value: object, name: str, dtype: weft.DType) -> Scalar:
     """Validates a number for elements of a type.
 
@@ -134,11 +143,11 @@ def number_of(value: object, name: str, dtype: weft.DType) -> Scalar:
         ValueError: for an integer that is too large or too small.
     """
     if not isinstance(value, int | float):
-        raise TypeError(f"{name} is {brief(value)}, expected a number")
+        raise TypeError(unexpected(name, value, "a number"))
     if dtype.is_float:
         return Scalar(real=float(value))
     if isinstance(value, float):
-        raise TypeError(f"{name} is {brief(value)}, expected an integer for elements of {dtype}")
+        raise TypeError(unexpected(name, value, f"an integer for elements of {dtype}"))
     least, most = int(dtype.minimum), int(dtype.maximum)
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}, expected an integer from {least} to {most}")
@@ -156,7 +165,7 @@ def integer_from(value: object, name: str, least: int, beyond: int) -> int:
     if found is None or not least <= found < beyond:
         wanted = f"an integer from {least} to {beyond - 1}"
         error = TypeError if found is None else ValueError
-        raise error(f"{name} is {brief(value)}, expected {wanted}")
+        raise error(unexpected(name, value, wanted))
     return found
 
 
@@ -171,7 +180,7 @@ def number(value: object, name: str) -> float:
             return float(cast("SupportsFloat", value))
         except (TypeError, ValueError):
             pass
-    raise TypeError(f"{name} is {brief(value)}, expected a number")
+    raise TypeError(unexpected(name, value, "a number"))
 
 
 @cache
@@ -192,7 +201,7 @@ def tensor_of(array: object, name: str) -> weft.ffi.Tensor:
     except (TypeError, ValueError) as error:
         reason = str(error)
         if reason.startswith("from_dlpack: "):
-            raise TypeError(f"{name} is {brief(array)}, expected an array") from None
+            raise TypeError(unexpected(name, array, "an array")) from None
         raise type(error)(f"{name}: {reason}") from None
 
 

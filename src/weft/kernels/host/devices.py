@@ -12,6 +12,7 @@ from weft.driver.device import device_properties
 from weft.runtime.warmup import running
 from weft.types.capabilities import capabilities as known_capabilities
 from weft.types.capabilities import capabilities_of
+from weft.types.launch_limits import MOST_SHARED_BYTES
 
 if TYPE_CHECKING:
     from weft.types.capabilities import Capabilities
@@ -21,7 +22,7 @@ _WITHOUT_FEATURES: Final = known_capabilities("")
 
 
 class DeviceInfo(NamedTuple):
-    """Facts by which kernels are chosen; those of the CPU are 0.
+    """Facts by which kernels are chosen; the CPU's capability and multiprocessors are 0.
 
     Attributes:
         capability: compute capability.
@@ -45,7 +46,7 @@ def device_info(device: weft.ffi.Device) -> DeviceInfo:
 @cache
 def _known(device: weft.ffi.Device) -> DeviceInfo:
     if device.type != "cuda":
-        return DeviceInfo((0, 0), 0, 0)
+        return DeviceInfo((0, 0), 0, MOST_SHARED_BYTES)
     found = device_properties(device.index)
     return DeviceInfo(
         found.compute_capability,

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import weft
-from weft.errors import brief
 from weft.kernels.annotations import Array, ElementType, Int, Number, Numbers, Shape
-from weft.kernels.host.arrays import number
+from weft.kernels.host.arrays import number, unexpected
 from weft.kernels.nn.activation import (
     gelu_erf,
     gelu_erf_backward,
@@ -323,14 +322,14 @@ def parse_activation(activation: Any) -> tuple[ActivationKind, tuple[float, ...]
         return ActivationKind(activation), ()
     name, *parameters = _parts(activation)
     if not isinstance(name, str):
-        raise TypeError(f"activation is {brief(activation)}, expected a name or a function")
+        raise TypeError(unexpected("activation", activation, "a name or a function"))
     if name not in ACTIVATIONS:
         names = ", ".join(map(repr, ACTIVATIONS))
         raise ValueError(f"activation is {name!r}, expected one of {names}, or a function")
     found = ACTIVATIONS[name]
     if len(parameters) != len(found.parameters):
         expected = repr((name, *found.parameters)) if found.parameters else repr(name)
-        raise ValueError(f"activation is {brief(activation)}, expected {expected}")
+        raise ValueError(unexpected("activation", activation, expected))
     numbers = zip(parameters, found.parameters, strict=True)
     return found, tuple(number(value, f"{one} of {name}") for value, one in numbers)
 

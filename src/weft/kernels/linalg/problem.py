@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import weft
-from weft.errors import brief
 from weft.kernels.annotations import Array, ElementType, Number
 from weft.kernels.host.arrays import (
     ArrayInfo,
@@ -19,6 +18,7 @@ from weft.kernels.host.arrays import (
     describe,
     element_type,
     output,
+    unexpected,
 )
 from weft.kernels.linalg.epilogue import IDENTITY, Activation, Epilogue, epilogue_of
 from weft.kernels.linalg.operands import SCALE_BLOCK, UNSCALED, Scales, operand
@@ -149,7 +149,7 @@ def named_type(dtype: ElementType) -> tuple[weft.DType, str]:
             weft.ffi.DataType(dtype if isinstance(dtype, weft.DType) else name)
         )
     except (TypeError, ValueError):
-        raise TypeError(f"dtype is {brief(dtype)}, expected a type of floats") from None
+        raise TypeError(unexpected("dtype", dtype, "a type of floats")) from None
     if kind is None or not kind.is_float or kind.is_float8:
-        raise TypeError(f"dtype is {brief(dtype)}, expected 16, 32 or 64-bit floats")
+        raise TypeError(unexpected("dtype", dtype, "16, 32 or 64-bit floats"))
     return kind, name

@@ -16,7 +16,6 @@ from weft.kernels.device.row import aligned, index_of, row_count, sum_type
 from weft.kernels.linalg.epilogue import Epilogue
 
 THREADS: Final = 256
-VECTOR_BYTES: Final = 16  # of partial sums that a thread reduces at a time
 GROUP_BLOCKS: Final = 33  # the first lists row tiles, the others zero rows outside of all groups
 GROUP, ROW, ROW_END = range(3)  # the columns of `Split.row_tiles`
 
@@ -84,7 +83,7 @@ def split_work(
     if num_splits is not None:
         k_per_split = bk * weft.ceil_div(weft.ceil_div(k, bk), num_splits)
         accumulator = sum_type(dtype)
-        vector = VECTOR_BYTES // accumulator.itemsize
+        vector = weft.VECTOR_BYTES // accumulator.itemsize
         columns = vector * weft.ceil_div(c.shape[-1], vector)
         shape = weft.ceil_div(k, k_per_split), *c.shape[:-1], columns
         return weft.scratch(shape, accumulator), Split(k_per_split)
@@ -149,7 +148,7 @@ def _list_row_tiles(offsets: weft.Tensor, row_tiles: weft.Tensor, count: Int, bm
 def reduce_splits(partials: weft.Tensor, c: weft.Tensor, epilogue: Epilogue) -> None:
     """Adds up the partial sums of all splits, then applies the epilogue; traced in host functions."""
     vectors = row_count(c.shape) * weft.ceil_div(
-        c.shape[-1], VECTOR_BYTES // partials.dtype.itemsize
+        c.shape[-1], weft.VECTOR_BYTES // partials.dtype.itemsize
     )
     reduce_splits_kernel(partials, c, epilogue).launch(
         grid=weft.ceil_div(vectors, THREADS), block=THREADS
@@ -159,7 +158,7 @@ def reduce_splits(partials: weft.Tensor, c: weft.Tensor, epilogue: Epilogue) -> 
 @weft.kernel(max_threads=THREADS)
 def reduce_splits_kernel(partials: weft.Tensor, c: weft.Tensor, epilogue: Epilogue) -> None:
     """A thread reduces one vector of a row."""
-    vector = VECTOR_BYTES // partials.dtype.itemsize
+    vector = weft.VECTOR_BYTES // partials.dtype.itemsize
     row, number = divmod(
         weft.block_idx.x * THREADS + weft.thread_idx.x, weft.ceil_div(c.shape[-1], vector)
     )

@@ -16,7 +16,6 @@ from weft.kernels.device.row import sum_type
 from weft.kernels.host.arrays import ArrayInfo, check_device, describe, output
 from weft.kernels.host.autograd import composite_backward, differentiable, upcast
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.types.launch_limits import WARP_SIZE
 
 _THREADS: Final = 128
 
@@ -95,7 +94,7 @@ def _vector(source: ArrayInfo, array: object, name: str) -> ArrayInfo:
 def _lanes(entries: float) -> int:
     """The lanes of a row with that many entries on average, a power of two."""
     lanes = 2
-    while lanes < WARP_SIZE and lanes < entries:
+    while lanes < weft.WARP_SIZE and lanes < entries:
         lanes *= 2
     return lanes
 

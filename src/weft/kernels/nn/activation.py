@@ -13,10 +13,16 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import weft
-from weft.errors import brief
 from weft.kernels.annotations import Array, Constant, ElementType, Number
 from weft.kernels.device.row import sum_type
-from weft.kernels.host.arrays import ArrayInfo, describe, describe_alike, output, output_like
+from weft.kernels.host.arrays import (
+    ArrayInfo,
+    describe,
+    describe_alike,
+    output,
+    output_like,
+    unexpected,
+)
 from weft.kernels.host.autograd import (
     WIDEST,
     composite_backward,
@@ -274,7 +280,7 @@ def _tail(size: Any) -> Array:
 def _form(approximate: str, dtype: weft.DType) -> tuple[Array, Array]:
     """The function and its derivative."""
     if approximate not in _FORMS:
-        raise ValueError(f"approximate is {brief(approximate)}, expected 'none' or 'tanh'")
+        raise ValueError(unexpected("approximate", approximate, "'none' or 'tanh'"))
     return _FORMS[approximate][is_short_float(dtype)]
 
 

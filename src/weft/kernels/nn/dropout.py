@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import weft
-from weft.errors import brief
 from weft.kernels.annotations import (
     Arguments,
     Array,
@@ -32,11 +31,10 @@ from weft.kernels.host.arrays import (
     integer_from,
     number,
     output_like,
+    unexpected,
 )
 from weft.kernels.host.autograd import differentiable, like_first
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch_except
-from weft.primitives.philox import words
-from weft.types.launch_limits import VECTOR_BYTES
 
 if TYPE_CHECKING:
     Seed = Any
@@ -99,7 +97,7 @@ def _drawn(seed: Number, offset: Int, first: Int, count: Int) -> Number:
     """Draws 16 random bits for each of `count` elements, from a multiple of `count` on."""
     number = first // _DRAWN
     counter = weft.u32(number), weft.u32(number >> 32), weft.u32(offset), weft.u32(offset >> 32)
-    found = words(counter, (weft.u32(seed), weft.u32(seed >> 32)))
+    found = weft.random.philox.words(counter, (weft.u32(seed), weft.u32(seed >> 32)))
     parts = [(word & 0xFFFF, word >> 16) for word in found]
     parts = [part for pair in parts for part in pair]
     # Of fewer elements, those of the words that are theirs.
@@ -151,7 +149,7 @@ def _dropout_backward(
 
 def _width_of(source: ArrayInfo, target: ArrayInfo) -> int:
     """Elements per access to flat arrays of any length."""
-    bits = source.address | target.address | VECTOR_BYTES
+    bits = source.address | target.address | weft.VECTOR_BYTES
     return (bits & -bits) // source.dtype.itemsize or 1
 
 
@@ -187,7 +185,7 @@ def dropout(x: Array, p: float, seed: int, offset: int = 0, out: Array = None) -
     source = describe(x, "x", is_float=True)
     share = number(p, "p")
     if not 0 <= share <= 1:
-        raise ValueError(f"p is {brief(p)}, expected a probability from 0 to 1")
+        raise ValueError(unexpected("p", p, "a probability from 0 to 1"))
     for name, value in (("seed", seed), ("offset", offset)):
         integer_from(value, name, 0, _BEYOND)
     out = output_like(source, out, ("x",), x=x)

@@ -67,7 +67,6 @@ from weft.kernels.host.autograd import (
     vjp,
 )
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.types.launch_limits import VECTOR_BYTES, WARP_SIZE
 
 _LIMITS: Final = RowLimits(items=32, threads=1024, streams_from=32768, arrays=1)
 
@@ -132,7 +131,7 @@ def normalize_kernel(
 
 def _aligned(vector: weft.Tensor, width: Int) -> weft.Tensor:
     """Views a vector as aligned to loads of `width` elements, of at most 16 bytes."""
-    return aligned(vector, min(width, VECTOR_BYTES // vector.dtype.itemsize))
+    return aligned(vector, min(width, weft.VECTOR_BYTES // vector.dtype.itemsize))
 
 
 def _standardized(
@@ -436,7 +435,7 @@ def _backward_in_registers(
     mapping: Constant,
     is_centered: Constant,
 ) -> None:
-    lines = ROWS if mapping.threads == WARP_SIZE else 1
+    lines = ROWS if mapping.threads == weft.WARP_SIZE else 1
     at_once = (
         weft.multiprocessors() * (_MOST_THREADS // (mapping.threads * lines)) // mapping.blocks
     )

@@ -11,10 +11,9 @@ import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import weft
-from weft.errors import brief
 from weft.kernels.annotations import Array, Constant, Int, Numbers, Shape
 from weft.kernels.device.row import aligned, elements, put_elements, sum_type
-from weft.kernels.host.arrays import ArrayInfo, common_width, describe, output_like
+from weft.kernels.host.arrays import ArrayInfo, common_width, describe, output_like, unexpected
 from weft.kernels.host.autograd import differentiable, like_first, upcast
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 
@@ -198,7 +197,7 @@ def rope(
     """
     source = describe(x, "x", is_float=True)
     if style not in _STYLES:
-        raise ValueError(f"style is {brief(style)}, expected 'half' or 'interleaved'")
+        raise ValueError(unexpected("style", style, "'half' or 'interleaved'"))
     if len(source.shape) < 3:
         raise ValueError(f"x has shape {source.shape}, expected (..., tokens, heads, hdim)")
     tokens, hdim = source.shape[-3], source.shape[-1]

@@ -44,7 +44,6 @@ from weft.kernels.host.autograd import (
     upcast,
 )
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
-from weft.types.launch_limits import WARP_SIZE
 
 _LIMITS: Final = RowLimits(items=32, threads=1024, streams_from=32768, arrays=1)
 
@@ -142,7 +141,7 @@ def reduce_max_sum(
     largest: Number, total: Number, mapping: RowMapping, barrier: Any, phase: Int = 0
 ) -> Any:
     """Combines the warps' maxima and sums of exponentials into those of the row."""
-    if mapping.threads == WARP_SIZE:
+    if mapping.threads == weft.WARP_SIZE:
         return largest, total
     maxima, totals = (
         lane_partials(partial)

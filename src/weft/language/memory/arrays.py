@@ -44,7 +44,7 @@ from weft.language.values import Scalar, Stream, Tensor, describe, item_text
 from weft.types import dtype as types
 from weft.types.dims import MAX_RANK
 from weft.types.dtype import DType
-from weft.types.launch_limits import MOST_SHARED_BYTES, MOST_THREADS, VECTOR_BYTES
+from weft.types.launch_limits import MAX_THREADS, MOST_SHARED_BYTES, VECTOR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -360,7 +360,7 @@ def shared_per_thread(builder: Builder, element: DType, count: int) -> Tensor:
     made = SharedOp(
         ir_tensor_type(
             element,
-            (count * MOST_THREADS,),
+            (count * MAX_THREADS,),
             space="shared",
             offset_bits=32,
             alignment_bytes=VECTOR_BYTES,

@@ -33,7 +33,7 @@ from weft.language.numbers.convert import convert, expect_scalar, truth
 from weft.language.operation import operation
 from weft.language.values import Scalar, StagedNamespace, StagedSequence, describe
 from weft.types import dtype as types
-from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
+from weft.types.launch_limits import MAX_THREADS, WARP_SIZE
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
@@ -322,10 +322,10 @@ def named_barrier(builder: Builder, count: object, threads: object) -> NamedBarr
             "named_barrier: the whole kernel has the barriers, but this is inside a branch or loop, or after a return",
             hint="move it to the kernel's beginning",
         )
-    if not WARP_SIZE <= threads <= MOST_THREADS or threads % WARP_SIZE:
+    if not WARP_SIZE <= threads <= MAX_THREADS or threads % WARP_SIZE:
         raise ValueRangeError(
             "NAMED_BARRIER",
-            f"named_barrier: {threads} threads; expected a multiple of {WARP_SIZE} up to {MOST_THREADS}",
+            f"named_barrier: {threads} threads; expected a multiple of {WARP_SIZE} up to {MAX_THREADS}",
         )
     first = max((op.end for op in builder.entry.ops if isinstance(op, NamedBarriersOp)), default=1)
     if count < 1 or first + count > MOST_BARRIERS + 1:

@@ -43,7 +43,7 @@ from weft.dialects.simt.threads import (
     WarpIdOp,
 )
 from weft.errors import UnavailableError
-from weft.types.launch_limits import MOST_THREADS
+from weft.types.launch_limits import MAX_THREADS
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -65,7 +65,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp) -> None:
     if kernel.cluster is not None or kernel.min_blocks is not None:
         word = "cluster" if kernel.cluster is not None else "min_blocks"
         raise _unavailable(kernel, f"a kernel with {word}=")
-    threads = f"1,{kernel.max_threads or MOST_THREADS}"
+    threads = f"1,{kernel.max_threads or MAX_THREADS}"
     if kernel.block_size is not None:
         threads = "{0},{0}".format(math.prod(kernel.block_size))
     attributes = {"amdgpu-flat-work-group-size": threads, "uniform-work-group-size": "true"}

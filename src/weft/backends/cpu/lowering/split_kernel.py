@@ -38,7 +38,7 @@ from weft.dialects.simt.kernel import KernelOp, ReturnOp
 from weft.dialects.simt.memory import SharedOp
 from weft.passes.blocks import overlapping_arrays
 from weft.passes.instrument_memory import reaches_others
-from weft.types.launch_limits import MOST_THREADS, WARP_SIZE
+from weft.types.launch_limits import MAX_THREADS, WARP_SIZE
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -181,7 +181,7 @@ def _print_scratch_bytes(
 ) -> None:
     """Prints the scratch size of a launch; beyond the limits, which are refused later, it just does not overflow."""
     printer = FunctionPrinter(module)
-    most = kernel.max_threads or MOST_THREADS
+    most = kernel.max_threads or MAX_THREADS
     if kernel.block_size:
         threads = str(prod(kernel.block_size))
     else:
