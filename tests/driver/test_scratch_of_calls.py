@@ -17,6 +17,7 @@ from tests.native.fake_cuda.fake import FakeCuda, build, on_fake
 from weft import _native
 from weft.driver.memory import empty, set_allocator
 from weft.errors import CudaError
+from weft.kernels.nn import embedding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +63,7 @@ def everything_is_compiled_before_the_first_fork():
     compiled(twice)
     compiled(twice, "context")
     compiled(in_a_loop)
+    embedding_gradient()
 
 
 def numbers(count: int) -> tuple[_native.Object, np.ndarray]:
@@ -99,6 +101,39 @@ def test_launches_share_arrays_allocated_between_them(fake: FakeCuda, executor: 
     assert [int(text.partition("(")[2].partition(",")[0]) for text in asked] == [96, 32]
     assert all(f"{stream:x})" in text for text in [*asked, *fake.calls("cuMemFreeAsync")])
     assert fake.live("allocation") == 1  # the tensor
+
+
+@functools.cache
+def embedding_gradient() -> Compiled:
+    rows = weft.fake_tensor(weft.f16, ("n", "m"))
+    indices, table = weft.fake_tensor(weft.i64, ("n",)), weft.fake_tensor(weft.f16, ("v", "m"))
+    return Compiled(embedding._embed_backward_sorted, rows, indices, table, 1, 0, None)
+
+
+@on_fake()
+def test_an_embeddings_gradient_takes_no_memory_of_the_tables_size(fake: FakeCuda):
+    function = embedding_gradient().register(fake)
+    uses, columns, vocabulary = 100, 4, 5000
+    gradient, indices = empty((uses, columns), weft.f16, 0), empty(uses, weft.i64, 0)
+    out = empty((vocabulary, columns), weft.f16, 0)
+    views = [
+        np.frombuffer((ctypes.c_char * size).from_address(found.data), kind)
+        for one, size, kind in (
+            (gradient, 2 * uses * columns, np.float16),
+            (indices, 8 * uses, np.int64),
+            (out, 2 * vocabulary * columns, np.float16),
+        )
+        if (found := _native.tensor_info(one)) is not None
+    ]
+    views[0][:], views[1][:], views[2][:] = 1, np.arange(uses) // 50 * 4999, 7
+    fake.forget_calls()
+    function(gradient, indices, out, 0)
+    expected = np.zeros((vocabulary, columns))
+    expected[[0, 4999]] = 50
+    assert np.array_equal(views[2].reshape(expected.shape), expected)
+    asked = fake.calls("cuMemAllocAsync")
+    sizes = [int(text.partition("(")[2].partition(",")[0]) for text in asked]
+    assert sizes and sum(sizes) < 4 * vocabulary  # less than a column of sums in f32
 
 
 @on_fake()

@@ -91,10 +91,18 @@ def test_embeddings(dtype: Any):
     sums = torch.zeros(50_257, 768, device="cuda", dtype=torch.float64)
     sums.index_add_(0, indices.flatten(), gradient.double().flatten(0, 1))
     check(kernels.embedding_backward(gradient, indices, 50_257), sums, 2 * ROUNDING[dtype])
-    ordered = kernels.embedding_backward(gradient, indices, 50_257, deterministic=True)
-    check(ordered, sums, 2 * ROUNDING[dtype])
-    again = kernels.embedding_backward(gradient, indices, 50_257, deterministic=True)
-    assert torch.equal(ordered, again)
+    for uses in (
+        indices,
+        indices % 3,
+        indices[:, :100],
+    ):  # 8192 of many rows, of few, and what one block sorts
+        rows = gradient[:, : uses.shape[1]]
+        sums = torch.zeros(50_257, 768, device="cuda", dtype=torch.float64)
+        sums.index_add_(0, uses.flatten(), rows.double().flatten(0, 1))
+        ordered = kernels.embedding_backward(rows, uses, 50_257, deterministic=True)
+        check(ordered / 64, sums / 64, 2 * ROUNDING[dtype])
+        again = kernels.embedding_backward(rows, uses, 50_257, deterministic=True)
+        assert torch.equal(ordered, again)
     places = torch.randint(0, 768, (5000, 1000), device="cuda")
     assert torch.equal(kernels.gather(table[:5000], places), table[:5000].gather(1, places))
     values = numbers(5000, 1000, dtype=dtype)

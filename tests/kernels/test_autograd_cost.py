@@ -79,17 +79,30 @@ def test_rows_of_an_odd_length_have_no_halves():
         kernels.silu_mul(torch.ones(2, 4), out=torch.ones(2, 4))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("shape", [(50,), (5, 10)])
-def test_a_deterministic_embedding_adds_in_order(shape, dtype):
+# Of one run within a chunk, of runs over several chunks, of keys that one block sorts and of more.
+SORTED = ((50, 7, 6), (0, 7, 6), (300, 1, 5), (700, 3, 16), (3000, 5, 8), (3000, 700, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("size", SORTED, ids=str)
+def test_an_embeddings_gradient_adds_sorted_uses(size, dtype):
     torch.manual_seed(0)
-    indices, gradient = torch.randint(0, 7, shape), torch.randn(*shape, 6).to(dtype)
-    found = kernels.embedding_backward(gradient, indices, 9, deterministic=True)
-    wide = torch.float64 if dtype is torch.float64 else torch.float32
-    expected = torch.zeros(9, 6, dtype=wide)
-    for index, row in zip(indices.flatten(), gradient.reshape(-1, 6), strict=True):
-        expected[index] += row.to(wide)
-    assert torch.equal(found, expected.to(dtype))
+    uses, rows, columns = size
+    indices = torch.randint(0, rows, (2, uses // 2))
+    gradient = torch.randn(2, uses // 2, columns).to(dtype)
+    expected = torch.zeros(rows + 300, columns, dtype=torch.float64)
+    expected.index_add_(0, indices.flatten(), gradient.double().flatten(0, 1))
+    for given in (gradient, gradient.mT.contiguous().mT):
+        # Of 16 bits it is the default.
+        found = kernels.embedding_backward(
+            given, indices, rows + 300, deterministic=dtype is not torch.bfloat16
+        )
+        # Rounded once: to half of the last place of bf16.
+        tolerance = {torch.bfloat16: 2**-8, torch.float32: 1e-5}.get(dtype, 1e-12)
+        torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance / 2)
+    if uses:
+        with pytest.raises(AssertionError, match="an index of embedding_backward is out of range"):
+            kernels.embedding_backward(gradient, indices - 1, rows, deterministic=True)
 
 
 def test_torchs_deterministic_algorithms_are_asked_for(monkeypatch):

@@ -146,8 +146,12 @@ def _sorted(
     if moved is not None:
         moved_bytes = describe(values, "values").dtype.itemsize if values is not None else 4
     config = sort_config(source, moved_bytes, bool(descending))
-    blocks = min(-(-_BLOCKS // rows), -(-columns // _SHORT))
-    return Call(sort_long, (source.array, values, out, moved, blocks, config), result)
+    return Call(sort_long, (source.array, values, out, moved, count_blocks(source), config), result)
+
+
+def count_blocks(source: ArrayInfo) -> int:
+    """The blocks that count the digits of each row."""
+    return min(-(-_BLOCKS // source.rows), -(-source.shape[-1] // _SHORT))
 
 
 @differentiable(

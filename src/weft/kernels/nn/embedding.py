@@ -12,9 +12,10 @@ import sys
 from typing import Any, Final
 
 import weft
-from weft.kernels.algorithms.sort import argsort
+from weft.kernels.algorithms.radix_sort import sort_config, sort_long
+from weft.kernels.algorithms.sort import count_blocks, row_kernel
 from weft.kernels.algorithms.transpose import copy, row_copy_config
-from weft.kernels.annotations import Array, Constant, Int, Number, Shape
+from weft.kernels.annotations import Array, Constant, Int, Int32, Number, Shape
 from weft.kernels.device.row import (
     aligned,
     elements,
@@ -40,6 +41,8 @@ from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 
 _THREADS: Final = 256
 _IN_FLIGHT: Final = 4  # loads of a thread in flight
+_ITEMS: Final = 8  # keys of a thread, where one block sorts all
+_CHUNK: Final = 32  # sorted uses that a thread adds
 _SECTOR: Final = 32  # bytes that a GPU reads for an element
 _LONG: Final = 4096  # bytes of a row that the first cache does not keep for some blocks at once
 _KEPT_BYTES: Final = 1 << 15  # of a row in shared memory; six blocks then run at once
@@ -80,10 +83,10 @@ def embed_rows_kernel(table: Array, indices: Array, out: Array, config: Constant
 
 
 @weft.kernel
-def fill_kernel(out: Array) -> None:
-    """An iteration: a zero."""
-    for place in weft.each(out.shape):
-        out[place] = out.dtype(0)
+def fill_kernel(out: Array, width: Constant) -> None:
+    """An iteration: `width` adjacent zeros of a row."""
+    for row, line in weft.each((out.shape[0], out.shape[1] // width)):
+        put_elements(row_of(out, row, width), line * width, (out.dtype(0),) * width)
 
 
 @weft.kernel
@@ -98,23 +101,70 @@ def add_rows_kernel(gradient: Array, indices: Array, sums: Array) -> None:
 
 
 @weft.kernel
-def add_in_order_kernel(gradient: Array, rows: Array, order: Array, out: Array) -> None:
-    """An iteration: a column of a row of the table, where its first use is; the sort keeps the order of equal ones."""
-    wide, count = sum_type(out.dtype), len(rows)
-    for place in weft.each((len(rows), out.shape[1])):
-        first, column = place
-        index = rows[order[first]]
-        inside = 0 <= index < len(out)
+def keys_kernel(indices: Array, keys: Array, num_embeddings: Int) -> None:
+    """An iteration: an index as a key; one that is out of range is the last."""
+    for place in weft.each(indices.shape):
+        index, number = indices[place], weft.i64(0)
+        for at, size in zip(place, indices.shape, strict=True):
+            number = number * size + at
+        inside = 0 <= index < num_embeddings
         assert inside, "an index of embedding_backward is out of range"
-        is_first = first == 0 or rows[order[max(first - 1, 0)]] != index
-        if inside and is_first:
-            total, at, is_same = wide(0.0), first, True
-            while is_same:
-                use = order[at]
-                total += wide(gradient[(*index_of(use, gradient.shape[:-1]), column)])
-                at += 1
-                is_same = at < count and rows[order[min(at, count - 1)]] == index
-            out[index, column] = out.dtype(total)
+        keys[number] = weft.u32(index) if inside else weft.u32(num_embeddings)
+
+
+@weft.kernel
+def add_runs_kernel(
+    gradient: Array, keys: Array, order: Array, partial: Array, out: Array, width: Constant
+) -> None:
+    """An iteration: `width` columns of a chunk of sorted uses.
+
+    A run of equal keys within the chunk is a row of `out`. Sums of a run that began in an earlier chunk, or that goes
+    on in the next one, are `partial[chunk, 0]` and `partial[chunk, 1]`.
+    """
+    wide, count = sum_type(out.dtype), len(keys)
+    for chunk, line in weft.each((partial.shape[0], out.shape[1] // width)):
+        first, column = weft.i64(chunk) * _CHUNK, line * width
+        end = min(first + _CHUNK, count)
+        key, total = keys[first], (wide(0.0),) * width
+        goes_on = first > 0 and keys[max(first - 1, 0)] == key
+        for at in range(first, end):
+            values = elements(row_of(gradient, order[at], width), column, width)
+            total = tuple([one + wide(value) for one, value in zip(total, values, strict=True)])
+            following = keys[min(at + 1, count - 1)]
+            is_last = at + 1 == count or following != key
+            if is_last or at + 1 == end:
+                if goes_on:
+                    put_elements(aligned(partial[chunk, 0], width), column, total)
+                elif not is_last:
+                    put_elements(aligned(partial[chunk, 1], width), column, total)
+                elif key < len(out):
+                    found = [out.dtype(one) for one in total]
+                    put_elements(row_of(out, key, width), column, found)
+                key, goes_on, total = following, False, (wide(0.0),) * width
+
+
+@weft.kernel
+def add_chunks_kernel(keys: Array, partial: Array, out: Array, width: Constant) -> None:
+    """An iteration: `width` columns of the row whose run begins in a chunk and goes on in the next one."""
+    count = len(keys)
+    for chunk, line in weft.each((partial.shape[0], out.shape[1] // width)):
+        first, column = weft.i64(chunk) * _CHUNK, line * width
+        end = min(first + _CHUNK, count)
+        key = keys[end - 1]
+        is_earlier = first > 0 and keys[max(first - 1, 0)] == key
+        if end < count and keys[min(end, count - 1)] == key and not is_earlier and key < len(out):
+            low, high = end, count  # the end of the run is in (low, high]
+            while high - low > 1:
+                middle = (low + high) // 2
+                if keys[middle] == key:
+                    low = middle
+                else:
+                    high = middle
+            total = tuple(elements(aligned(partial[chunk, 1], width), column, width))
+            for other in weft.unroll(range(chunk + 1, low // _CHUNK + 1), _IN_FLIGHT):
+                values = elements(aligned(partial[other, 0], width), column, width)
+                total = tuple([one + value for one, value in zip(total, values, strict=True)])
+            put_elements(row_of(out, key, width), column, [out.dtype(one) for one in total])
 
 
 @weft.kernel
@@ -197,21 +247,28 @@ def _embed_rows(table: Array, indices: Array, out: Array, config: Constant) -> N
 
 
 @weft.jit
-def _embed_backward(gradient: Array, indices: Array, out: Array) -> None:
-    if out.dtype is weft.f32 or out.dtype is weft.f64:
-        fill_kernel(out).launch(over=out.shape)
-        add_rows_kernel(gradient, indices, out).launch(over=gradient.shape)
-    else:
-        sums = weft.scratch(out.shape, weft.f32)
-        fill_kernel(sums).launch(over=sums.shape)
-        add_rows_kernel(gradient, indices, sums).launch(over=gradient.shape)
-        convert_kernel(sums, out).launch(over=out.shape)
+def _embed_backward(gradient: Array, indices: Array, out: Array, width: Constant) -> None:
+    fill_kernel(out, width).launch(over=(out.shape[0], out.shape[1] // width))
+    add_rows_kernel(gradient, indices, out).launch(over=gradient.shape)
 
 
 @weft.jit
-def _embed_backward_in_order(gradient: Array, rows: Array, order: Array, out: Array) -> None:
-    fill_kernel(out).launch(over=out.shape)
-    add_in_order_kernel(gradient, rows, order, out).launch(over=(len(rows), out.shape[1]))
+def _embed_backward_sorted(
+    gradient: Array, indices: Array, out: Array, width: Constant, blocks: Int32, config: Constant
+) -> None:
+    count = indices.size
+    keys, sorted_keys = (weft.scratch(count, weft.u32) for _ in range(2))
+    order = weft.scratch(count, weft.i64)
+    keys_kernel(indices, keys, len(out)).launch(over=indices.shape)
+    if config is None:
+        row_kernel(keys, None, sorted_keys, order, _ITEMS, False).launch(grid=1, block=_THREADS)
+    else:
+        sort_long(keys, None, sorted_keys, order, blocks, config)
+    shape = weft.ceil_div(count, _CHUNK), out.shape[1] // width
+    partial = weft.scratch((shape[0], 2, out.shape[1]), sum_type(out.dtype))
+    fill_kernel(out, width).launch(over=(out.shape[0], shape[1]))
+    add_runs_kernel(gradient, sorted_keys, order, partial, out, width).launch(over=shape)
+    add_chunks_kernel(sorted_keys, partial, out, width).launch(over=shape)
 
 
 @weft.jit
@@ -360,16 +417,16 @@ def embedding_backward(
 ) -> Array:
     """The derivative of `embedding` by its table: each row is the sum of the gradients of its uses.
 
-    Sums are in f32, or f64 for f64, in any order: the last bits may differ between calls on a GPU, unless
-    `deterministic` says otherwise.
+    Sums are in f32, or f64 for f64. Those of 8- and 16-bit floats, and with `deterministic` all, are of uses sorted by
+    their rows, which takes memory for a share of the gradient, none of the table's size, and gives equal bits in equal
+    calls. Others are in any order: their last bits may differ between calls on a GPU.
 
     Args:
         gradient: of the result, an array of floats of the shape of `indices` with the table's columns, any layout.
         indices: as in `embedding`.
         num_embeddings: rows of the table.
-        deterministic: whether a row is the sum in the order of its uses, so that equal calls give equal bits. The
-            indices are sorted first; there is no table of sums in f32 then. The derivative that torch computes is so
-            under `torch.use_deterministic_algorithms`.
+        deterministic: whether equal calls give equal bits for 32- and 64-bit floats, too. The derivative that torch
+            computes is so under `torch.use_deterministic_algorithms`.
         out: a matrix of num_embeddings rows, of gradient's type; None: a new one of its library.
 
     Returns:
@@ -393,10 +450,16 @@ def embedding_backward(
     num_embeddings = integer_from(num_embeddings, "num_embeddings", 0, 1 << 31)
     shape, inputs = (num_embeddings, source.shape[-1]), {"gradient": gradient, "indices": indices}
     out = output(source, shape, source.dtype, source.type_name, out, **inputs)
-    if deterministic and places.size:
-        rows = indices.reshape(-1)
-        return Call(_embed_backward_in_order, (gradient, rows, argsort(rows), out), out)
-    return Call(_embed_backward, (gradient, indices, out), out)
+    target = describe(out, "out")
+    if not deterministic and source.dtype.itemsize >= 4:
+        return Call(_embed_backward, (gradient, indices, out, target.width), out)
+    width, config, blocks = common_width(source, target), None, 0
+    if places.size > _THREADS * _ITEMS:
+        keys = ArrayInfo(None, (places.size,), weft.u32, "uint32", source.device, (1,), 0)
+        config = sort_config(keys, 4, descending=False)
+        passes = max(2, -(-num_embeddings.bit_length() // 8))
+        config, blocks = config._replace(digits=config.digits[:passes]), count_blocks(keys)
+    return Call(_embed_backward_sorted, (gradient, indices, out, width, blocks, config), out)
 
 
 @differentiable(_like_gathered, _gather_backward)
