@@ -21,6 +21,9 @@ import pytest
 
 # Tests compile; those of the cache have folders of their own.
 os.environ.setdefault("WEFT_NO_CACHE", "1")
+# Read when JAX opens a GPU, which several workers share: what a test needs, not three quarters of the card in each.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.15")
 
 CI = os.environ.get("CI", "") not in ("", "0", "false")
 WITH_TORCH = os.environ.get("WEFT_TEST_TORCH", "") not in ("", "0")

@@ -55,6 +55,10 @@ def jit_for(target: str) -> Any:
 if TARGET:
     # Before the test modules are imported, which is when they decorate their functions.
     weft.jit = api.jit = jit_for(TARGET)
+if TARGET == "cuda":
+    from tests.conformance.on_cuda import direct_launches_on_cuda
+
+    direct_launches_on_cuda()
 
 
 EVERYTHING = "test_every_kernel_of_these_tests_assembles"

@@ -59,7 +59,7 @@ def adder(count, place="global"):
     return host
 
 
-def parts(dtype, count, device="cpu"):
+def parts(dtype, count, device=None):
     return [
         weft.fake_tensor(dtype, (name, count), alignment_bytes=16, device=device) for name in "mn"
     ]

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared by every test on a GPU: how much memory a process may hold, and the quick selection.
 
-Four processes share a card of 80 GB: torch fails a test that takes more than its part, JAX takes what it needs instead
-of three quarters of the card, and what a test leaves in a library's pool is given back.
+Four processes share a card of 80 GB: torch fails a test that takes more than its part, and what a test leaves in a
+library's pool is given back.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
-import os
 import sys
 from typing import Any, Final
 
@@ -18,10 +17,6 @@ import pytest
 MOST_BYTES: Final = 16 << 30  # of a process
 _KEPT_BYTES: Final = 1 << 30  # of torch's pool from one test to the next
 _QUICK_CASES: Final = 3  # of a parametrized test
-
-# Read when JAX opens the device.
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.15")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
