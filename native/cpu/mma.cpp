@@ -70,19 +70,52 @@ struct Operands {
   Value row[kMostElements];
 };
 
+// Columns of A as the lanes hold it.
+int columns_of_a(const weft_mma_shape& shape) { return shape.is_sparse != 0 ? shape.depth / 2 : shape.depth; }
+
+// Four bits of metadata for a chunk, which has two of four adjacent elements, or of tf32 one of two.
+uint32_t chunk_metadata(const Warp& warp, const weft_mma_shape& shape, int row, int chunk) {
+  const int block = row / 16;
+  const int is_lower = row % 16 / 8;
+  int lane = row % 8 * 4;
+  int index, shift;
+  if (pack_of(shape.a) == 4) {
+    // A lane has 8 chunks of one row.
+    lane += chunk / 8 % 2 * 2 + is_lower;
+    index = block * (shape.depth / 64) + chunk / 16;
+    shift = chunk % 8 * 4;
+  } else {
+    // A lane has 4 chunks of each of two rows; the lanes of a row serve two instructions.
+    const int chunks = pack_of(shape.a) == 2 ? shape.depth / 4 : shape.depth / 2;
+    lane += chunk / 4 % 4;
+    index = block * ((chunks + 15) / 16) + chunk / 16;
+    shift = is_lower * 16 + chunk % 4 * 4;
+  }
+  return operands_of(warp, lane).metadata[index] >> shift & 15U;
+}
+
+// The row of B that a column of A is multiplied by.
+int row_of_b(const Warp& warp, const weft_mma_shape& shape, int row, int k) {
+  if (shape.is_sparse == 0) return k;
+  if (pack_of(shape.a) == 1) return 2 * k + static_cast<int>(chunk_metadata(warp, shape, row, k) >> 3);
+  const uint32_t bits = chunk_metadata(warp, shape, row, k / 2);
+  return k / 2 * 4 + static_cast<int>(bits >> k % 2 * 2 & 3U);
+}
+
 // Copies A to rows of K, 16 rows of tiles at a time, and B to rows of N.
 template <typename Value>
 void gather(const Warp& warp, const weft_mma_shape& shape, Operands<Value>& operands) {
   const int pack = pack_of(shape.a);
+  const int depth = columns_of_a(shape);
   const int across = shape.depth / (4 * pack);
   with_reader<Value>(shape.a, [&](auto element) {
     for (int lane = 0; lane < kWarpSize; ++lane) {
       const void* own = operands_of(warp, lane).a;
       int index = 0;
       for (int down = 0; down < shape.rows; down += 16) {
-        for (int block = 0; block < across; ++block) {
+        for (int block = 0; block < depth / (4 * pack); ++block) {
           for (int row = down + lane / 4; row < down + 16; row += 8) {
-            Value* to = operands.a + row * shape.depth + (4 * block + lane % 4) * pack;
+            Value* to = operands.a + row * depth + (4 * block + lane % 4) * pack;
             for (int next = 0; next < pack; ++next) to[next] = element(own, index++);
           }
         }
@@ -148,7 +181,8 @@ void round_to_f16(float* values, int count) {
 
 template <typename Value>
 void multiply(const Warp& warp, const weft_mma_shape& shape) {
-  // Sums in f16 are rounded after each instruction, of 32 bytes of K.
+  // Sums in f16 are rounded after each instruction, of 32 bytes of a row of A.
+  const int terms = columns_of_a(shape);
   const int rounded = shape.c == WEFT_MMA_f16 ? 8 * pack_of(shape.a) : 0;
   static thread_local const auto kMemory = std::make_unique<Operands<Value>>();
   Operands<Value>& operands = *kMemory;
@@ -159,9 +193,10 @@ void multiply(const Warp& warp, const weft_mma_shape& shape) {
         const void* own = operands_of(warp, lane).c;
         for (int next = 0; next < 2; ++next) operands.row[column + next] = element(own, index + next);
       });
-      const Value* a = operands.a + row * shape.depth;
-      for (int k = 0; k < shape.depth; ++k) {
-        add_multiple(operands.row, a[k], operands.b + k * shape.columns, shape.columns);
+      const Value* a = operands.a + row * terms;
+      for (int k = 0; k < terms; ++k) {
+        const Value* b = operands.b + row_of_b(warp, shape, row, k) * shape.columns;
+        add_multiple(operands.row, a[k], b, shape.columns);
         if constexpr (std::is_same_v<Value, float>) {
           if (rounded != 0 && (k + 1) % rounded == 0) round_to_f16(operands.row, shape.columns);
         }
@@ -175,6 +210,19 @@ void multiply(const Warp& warp, const weft_mma_shape& shape) {
 }
 
 }  // namespace
+
+bool has_ordered_metadata(const Warp& warp) {
+  const weft_mma_shape& shape = *operands_of(warp, 0).shape;
+  if (shape.is_sparse == 0) return true;
+  const bool is_single = pack_of(shape.a) == 1;
+  for (int row = 0; row < shape.rows; ++row) {
+    for (int chunk = 0; chunk < shape.depth / (is_single ? 2 : 4); ++chunk) {
+      const uint32_t bits = chunk_metadata(warp, shape, row, chunk);
+      if (is_single ? bits != 4 && bits != 14 : (bits & 3U) >= bits >> 2) return false;
+    }
+  }
+  return true;
+}
 
 void multiply_fragments(const Warp& warp) {
   const weft_mma_shape& shape = *operands_of(warp, 0).shape;

@@ -12,6 +12,9 @@ namespace weft {
 // k.
 void multiply_fragments(const Warp& warp);
 
+// Whether the metadata of a sparse A, if it is one, gives ascending places in each chunk.
+bool has_ordered_metadata(const Warp& warp);
+
 }  // namespace weft
 
 #endif  // WEFT_CPU_MMA_NATIVE_H_

@@ -20,6 +20,7 @@
 #include "cpu/deadlock.h"
 #include "cpu/in_order.h"
 #include "cpu/launch.h"
+#include "cpu/mma.h"
 #include "cpu/order.h"
 #include "cpu/overlap.h"
 #include "cpu/pool.h"
@@ -326,6 +327,10 @@ class Block {
         if (arrived != mask) continue;
         const Warp warp(slots_ + first * stride_, stride_);
         const weft_cooperative_site& site = kernel_.sites[slot(first + lane).site];
+        if (site.operation == WEFT_COOPERATIVE_mma && !has_ordered_metadata(warp)) {
+          deadlock("a warp multiplies with metadata that gives no ascending places in a chunk of a row");
+          return false;
+        }
         compute_collective(warp, mask, site);
         if (launch_->detector != nullptr && site.operation == WEFT_COOPERATIVE_warp_barrier) {
           detector_of(launch_)->meet_lanes(block_.linear, first, mask | exited);

@@ -12,6 +12,8 @@ TILE = "!simt.tensor<bf16, [16, 16], contiguous, shared, dims 32, offsets 32, al
 A = "!simt.fragment<[16, 16], bf16, mma a>"
 B = "!simt.fragment<[16, 16], bf16, mma b>"
 C = "!simt.fragment<[16, 16], f32, mma c>"
+HALF = "!simt.fragment<[16, 8], f32, mma a>"
+WIDE = "!simt.fragment<[16, 16], f32, mma b>"
 TEXT = f"""builtin.module {{
   simt.kernel @k(%x: f32 {{weft.name = "x"}}) attributes {{shared_memory_bytes = 512 : i64}} {{
     %t = simt.shared : {TILE}
@@ -27,7 +29,10 @@ TEXT = f"""builtin.module {{
       simt.fragment_yield %5 : bf16
     }}
     %c = simt.fragment_fill %x : f32 -> {C}
+    %w = simt.fragment_fill %x : f32 -> {WIDE}
     %d = nvgpu.mma "bf16 bf16" %a, %b, %c : {A}, {B} -> {C}
+    %h = simt.fragment_fill %x : f32 -> {HALF}
+    %e = nvgpu.mma "f32 f32" %h, %w, %c sparse(%l) : {HALF}, {WIDE} -> {C}
     simt.return
   }}
 }}"""
@@ -46,6 +51,8 @@ def test_the_generic_form_parses_to_the_same():
     [
         (f'"bf16 bf16" %a, %b, %c : {A}, {B}', f'"bf16 bf16" %b, %a, %c : {B}, {A}', "a, b and c"),
         ("[16, 16], f32, mma c", "[16, 8], f32, mma c", "do not fit"),
+        ("sparse(%l)", "sparse(%l, %l)", "2 registers of metadata instead of 1"),
+        (" sparse(%l)", "", "do not fit"),
         ("^bb0(%0: i32, %1: i32)", "^bb0(%0: i32, %1: i32, %9: i32)", "a row and a column"),
     ],
 )

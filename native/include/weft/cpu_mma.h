@@ -26,6 +26,7 @@ enum weft_mma_type {
 typedef struct weft_mma_shape {
   int32_t rows, columns, depth;
   int32_t a, b, c;  // enum weft_mma_type
+  int32_t is_sparse;  // A has `depth` / 2 columns, and metadata says where they are
 } weft_mma_shape;
 
 // One lane's elements, in the order of weft/types/fragment_layout.py. D may be C.
@@ -35,6 +36,7 @@ typedef struct weft_mma_operands {
   const void* b;
   const void* c;
   void* d;
+  const uint32_t* metadata;  // of a sparse A
 } weft_mma_operands;
 
 #ifdef __cplusplus

@@ -151,6 +151,7 @@ LANGUAGE: Final[dict[str, str]] = {
     "Fragment.store": "matrix.fragment_memory",
     "Fragment.load": "matrix.fragment_memory",
     "Fragment.red_add": "matrix.fragment_memory",
+    "mma.compress": "matrix.mma",
     "mma.from_values": "matrix.mma",
     "mma.full": "matrix.mma",
     "mma.layout": "matrix.mma",
@@ -238,6 +239,10 @@ def _packed(array: Any, dtype: object) -> object:
     return imported("weft.ffi.tensor").packed(array, dtype)
 
 
+def _mma_compress(dense: Any) -> object:
+    return imported("weft.language.matrix.sparse").compressed(dense)
+
+
 def _mma_layout(*arguments: Any, **keywords: Any) -> object:
     return imported("weft.language.matrix.mma").layout_of("mma", *arguments, **keywords)
 
@@ -249,6 +254,7 @@ def _wgmma_layout(*arguments: Any, **keywords: Any) -> object:
 # Names that Python can also call: sizes of buffers and of grids of bare launches, arguments, orders of weights.
 _IN_PYTHON: Final[dict[str, Callable[..., object]]] = {
     "ceil_div": _ceil_div,
+    "mma.compress": _mma_compress,
     "mma.layout": _mma_layout,
     "packed": _packed,
     "wgmma.layout": _wgmma_layout,

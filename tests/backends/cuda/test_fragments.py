@@ -270,3 +270,42 @@ def test_a_tile_of_bytes_is_transposed_by_matrices_of_pairs():
 
     found = instructions(compiled(host).sass)
     assert (found["LDSM"], found["STSM"], found["SHFL"], found["PRMT"]) == (2, 2, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "types", "name"),
+    [
+        ("sm_80", (weft.f16, weft.f16), "HMMA.SP.16832.F16"),
+        ("sm_80", (weft.bf16, weft.f32), "HMMA.SP.16832.F32.BF16"),
+        ("sm_80", (weft.i8, weft.i32), "IMMA.SP.16864.S8.S8"),
+        ("sm_90a", (weft.f32, weft.f32), "HMMA.SP.16816.F32.TF32"),
+        ("sm_90a", (weft.u8, weft.i32), "IMMA.SP.16864.U8.U8"),
+        ("sm_100a", (weft.f16, weft.f32), "HMMA.SP.16832.F32"),
+        ("sm_120a", (weft.f8e4m3, weft.f32), "QMMA.SP.16864.F32.E4M3.E4M3"),
+    ],
+    ids=str,
+)
+def test_a_sparse_operand_takes_one_instruction_for_64_bytes(architecture, types, name):
+    element, sums = types
+    depth = 128 // element.itemsize
+    parts = 2 if element.itemsize == 1 else 1
+
+    @weft.kernel
+    def kernel(metadata: weft.Tensor, out: weft.Tensor):
+        left, right = weft.shared((16, depth // 2), element), weft.shared((8, depth), element)
+        words = tuple(metadata[i, weft.lane_id()] for i in range(parts))
+        a, b = weft.mma.load_a(left), weft.mma.load_b(right.T)
+        weft.mma.mma(a, b, weft.mma.zeros((16, 8), sums), metadata=words).store(out)
+
+    @weft.jit(options=f"--gpu-arch {architecture}")
+    def host(metadata: weft.Tensor[weft.u32, (parts, 32)], out: weft.Tensor[sums, (16, 8)]):
+        kernel(metadata, out).launch(grid=1, block=32)
+
+    function = weft.compile(
+        host,
+        weft.fake_tensor(weft.u32, (parts, 32), device="cuda"),
+        weft.fake_tensor(sums, (16, 8), device="cuda"),
+    )
+    selectors = re.findall(r"mma\.sp::ordered_metadata.*, (\d);", function.ptx)
+    assert selectors == (["0", "0"] if element.itemsize == 1 else ["0", "1"])
+    assert len(re.findall(rf"{name} .*", function.sass)) == 2

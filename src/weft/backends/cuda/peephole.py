@@ -93,11 +93,14 @@ def wrap_negations(ptx: str) -> str:
 
 _F16_SUMS_OF_BYTES: Final = re.compile(r"\bmma\.sync\.[\w.]*\.f16\.e[45]m[23]\.")
 _VERSION: Final = re.compile(r"^\.version 8\.[0-6]$", re.MULTILINE)
+_OLD_VERSION: Final = re.compile(r"^\.version 8\.[0-4]$", re.MULTILINE)
 
 
 def raise_version(ptx: str) -> str:
     """PTX with the version that its instructions need."""
-    return _VERSION.sub(".version 8.7", ptx, 1) if _F16_SUMS_OF_BYTES.search(ptx) else ptx
+    if _F16_SUMS_OF_BYTES.search(ptx):
+        return _VERSION.sub(".version 8.7", ptx, 1)
+    return _OLD_VERSION.sub(".version 8.5", ptx, 1) if "mma.sp::ordered_metadata" in ptx else ptx
 
 
 _MASKED: Final = re.compile(

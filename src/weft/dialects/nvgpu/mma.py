@@ -52,12 +52,24 @@ if TYPE_CHECKING:
 _HINT: Final = "weft.mma multiplies on all from sm_80 on"
 
 
+def sparse_step(itemsize: int) -> int:
+    """Terms along K of an instruction of a sparse A, whose elements have `itemsize` bytes."""
+    return 64 // itemsize
+
+
+def metadata_registers(rows: int, depth: int, itemsize: int) -> int:
+    """Each thread's registers of metadata of a sparse A; of 16 and 32 bits a register serves two instructions."""
+    steps = depth // sparse_step(itemsize)
+    return rows // 16 * (steps if itemsize == 1 else -(-steps // 2))
+
+
 @operation_definition
 class MmaOp(BaseOperation):
     """MMA of fragments: `a` · `b` + `c`, by all 32 lanes of a warp.
 
     `kinds` names the elements of `a` and `b` as users do, since the IR's integers have no sign: "i8 u8". Floats of 32
-    bits are read as tf32.
+    bits are read as tf32. With `metadata`, each thread's registers of it in order of rows and K, `a` is sparse: it
+    has the nonzero half of its columns.
     """
 
     name = "nvgpu.mma"
@@ -67,6 +79,7 @@ class MmaOp(BaseOperation):
     a: Operand = operand(FragmentType)
     b: Operand = operand(FragmentType)
     c: Operand = operand(T)
+    metadata: Operands = operands(i32, default=())
     result: OpResult = result_of("c", T)
 
     # Lanes meet in it: it is neither removed nor moved.
@@ -78,7 +91,8 @@ class MmaOp(BaseOperation):
         Requires("mma"),
     )
     assembly_format = (
-        "$kinds $a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
+        "$kinds $a `,` $b `,` $c (`sparse` `(` $metadata^ `)`)? attr-dict `:` type($a) `,` type($b) "
+        "`->` type($result)"
     )
 
     @property
@@ -88,15 +102,22 @@ class MmaOp(BaseOperation):
         return Requires("mma_f8", f"mma.mma of {kind}") if kind.startswith("f8") else None
 
     def verify_(self) -> None:
-        a, b, c = (value.type for value in self.operands)
+        a, b, c = (value.type for value in (self.a, self.b, self.c))
         assert isinstance(a, FragmentType)
         assert isinstance(b, FragmentType)
         assert isinstance(c, FragmentType)
         roles = "".join(kind.role.data for kind in (a, b, c))
         if roles != "abc" or any(kind.unit.data != "mma" for kind in (a, b, c)):
             raise VerifyException("the operands are not mma fragments a, b and c")
-        if (a.dims[0], a.dims[1], b.dims[1]) != (c.dims[0], b.dims[0], c.dims[1]):
+        depth = b.dims[0] // 2 if self.metadata else b.dims[0]
+        if (a.dims[0], a.dims[1], b.dims[1]) != (c.dims[0], depth, c.dims[1]):
             raise VerifyException(f"shapes {a.dims}, {b.dims} and {c.dims} do not fit")
+        if self.metadata:
+            count = metadata_registers(a.dims[0], b.dims[0], a.layout.itemsize)
+            if len(self.metadata) != count:
+                raise VerifyException(
+                    f"{len(self.metadata)} registers of metadata instead of {count}"
+                )
 
 
 @operation_definition

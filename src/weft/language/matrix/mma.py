@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block
 
-from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp
+from weft.dialects.nvgpu.mma import LoadMatrixOp, MmaOp, metadata_registers
 from weft.dialects.simt.fragment import FragmentType, FragmentYieldOp
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.ir_types import ir_type
 from weft.language.matrix.fragment import filled, mapped, of_values, origin
+from weft.language.matrix.sparse import compressed
 from weft.language.memory.access import load
 from weft.language.memory.views import contiguous_dimension, known_stride
 from weft.language.numbers.convert import named_dtype
@@ -134,6 +135,31 @@ def layout(
     return layout_of("mma", shape, dtype, role)
 
 
+@operation(name="mma.compress", on_host=True, in_kernels=False)
+def compress(builder: Builder, dense: Any) -> tuple[Any, Any]:
+    """The nonzero half of a 2:4 sparse matrix A, and its metadata for ``weft.mma.mma``; Python calls it.
+
+    Of 4 adjacent elements of a row at most two are nonzero, of f32 at most one of 2. -0 counts as zero, NaN does not.
+
+    Args:
+        dense: M x K, of NumPy or torch, on any device: bf16, f16, f32, i8, u8, f8e4m3 or f8e5m2; M is a multiple
+            of 16, K of 64 bytes.
+
+    Returns:
+        The values, M x K / 2, and the metadata, u32 of shape M / 16 x parts x 32, where a part is 64 elements along
+        K, of f32 32: in a kernel, lane l of a warp needs ``metadata[i, j, l]`` for the 16 rows from 16 i on and part j.
+
+    Raises:
+        TypeMismatchError: if it is not a matrix, or of another type.
+        ValueRangeError: for another shape, or too many nonzero elements; the message has their place.
+
+    Example:
+        ``values, metadata = weft.mma.compress(pruned)``
+    """
+    del builder
+    return compressed(dense)
+
+
 def layout_of(unit: str, shape: object, dtype: DType, role: str = "c") -> FragmentLayout:
     """The layout of a fragment of `unit`, as `layout`."""
     checked = checked_values(f"{unit}.layout", shape, dtype, role, unit)
@@ -214,7 +240,9 @@ def load_b(builder: Builder, tile: Tensor) -> Fragment:
 
 
 @operation(name="mma.mma")
-def mma(builder: Builder, a: Fragment, b: Fragment, acc: Fragment) -> Fragment:
+def mma(
+    builder: Builder, a: Fragment, b: Fragment, acc: Fragment, metadata: object = None
+) -> Fragment:
     """``a · b + acc``, computed by all 32 lanes of a warp with tensor cores.
 
     Operands are bf16, f16, f8e4m3, f8e5m2 (also one of each), f32 or f64, with sums in f32; f16 and 8-bit floats also
@@ -222,10 +250,15 @@ def mma(builder: Builder, a: Fragment, b: Fragment, acc: Fragment) -> Fragment:
     i32, which wrap. Of f32 the tensor cores read 10 bits of the fraction (tf32). Sums are added in the order of K on
     the CPU, in the machine's order on a GPU. It needs sm_80, of 8-bit floats sm_89.
 
+    With metadata, A is sparse: of 4 adjacent elements along K two are nonzero, of f32 one of 2, and `a` has only
+    these. The others are not multiplied, even by infinities. K is a multiple of 64 bytes.
+
     Args:
-        a: M x K, from `load_a` or ``f.as_operand_a()``.
+        a: M x K, or M x K / 2, from `load_a` or ``f.as_operand_a()``.
         b: K x N, from `load_b`.
         acc: M x N.
+        metadata: this thread's registers of a sparse A, a tuple of u32 for each 16 rows and, within them, each 64
+            elements along K, of f32 each 32: those of `weft.mma.compress`.
 
     Raises:
         TypeMismatchError: for types or shapes that do not fit.
@@ -249,6 +282,8 @@ def mma(builder: Builder, a: Fragment, b: Fragment, acc: Fragment) -> Fragment:
             f"mma.mma: tensor cores do not multiply {a.dtype} by {b.dtype} into {acc.dtype}",
             hint="sums are f32, of f16 and 8-bit floats also f16, of f64 f64, of i8 and u8 i32",
         )
+    if metadata is not None:
+        return _sparse(builder, a, b, acc, metadata)
     (rows, depth), (other, columns) = a.type.dims, b.type.dims
     if depth != other or acc.type.dims != (rows, columns):
         raise TypeMismatchError(
@@ -256,6 +291,42 @@ def mma(builder: Builder, a: Fragment, b: Fragment, acc: Fragment) -> Fragment:
             f"mma.mma: {rows} x {depth} times {other} x {columns} does not add to a sum of shape {acc.type.dims}",
         )
     made = builder.emit(MmaOp(f"{a.dtype} {b.dtype}", a.ssa, b.ssa, acc.ssa))
+    return Fragment(made.result, acc.dtype)
+
+
+def _sparse(
+    builder: Builder, a: Fragment, b: Fragment, acc: Fragment, metadata: object
+) -> Fragment:
+    """`mma` with metadata, of operands whose types fit."""
+    size = a.dtype.itemsize
+    if size == 8 or (size == 1 and acc.dtype is types.f16):
+        raise TypeMismatchError(
+            "MMA_TYPE",
+            f"mma.mma: tensor cores do not multiply a sparse {a.dtype} by {b.dtype} into {acc.dtype}",
+            hint="a sparse operand is bf16, f16, f32 or an 8-bit float, with f32 sums, f16 also with f16 sums, or i8 "
+            "or u8, with i32 sums",
+        )
+    (rows, half), (depth, columns) = a.type.dims, b.type.dims
+    if 2 * half != depth or acc.type.dims != (rows, columns):
+        raise TypeMismatchError(
+            "MMA_SHAPE",
+            f"mma.mma: a sparse {rows} x {2 * half} operand, of which {rows} x {half} elements are given, times "
+            f"{depth} x {columns} does not add to a sum of shape {acc.type.dims}",
+        )
+    count = metadata_registers(rows, depth, size)
+    words = cast("tuple[object, ...]", metadata) if isinstance(metadata, tuple) else ()
+    if len(words) != count or any(
+        not isinstance(word, Scalar) or word.dtype is not types.u32 for word in words
+    ):
+        raise TypeMismatchError(
+            "MMA_METADATA",
+            f"mma.mma: the metadata of a sparse {rows} x {depth} operand of {a.dtype} is a tuple of {count} u32, "
+            f"received {describe(cast('object', metadata))}",
+            hint="values, metadata = weft.mma.compress(dense) in Python; in the kernel metadata[i, j, weft.lane_id()] "
+            "of each 16 rows i and each part j of K",
+        )
+    registers = [cast("Scalar", word).ssa for word in words]
+    made = builder.emit(MmaOp(f"{a.dtype} {b.dtype}", a.ssa, b.ssa, acc.ssa, registers))
     return Fragment(made.result, acc.dtype)
 
 

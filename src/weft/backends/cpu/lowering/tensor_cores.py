@@ -330,24 +330,32 @@ FRAGMENTS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] 
 
 
 _TYPES: Final = {name: code for code, name in enumerate(_native.MMA_TYPES)}
-_OPERANDS: Final = "{ ptr, ptr, ptr, ptr, ptr }"  # weft_mma_operands
+_OPERANDS: Final = "{ ptr, ptr, ptr, ptr, ptr, ptr }"  # weft_mma_operands
 
 
 def _print_mma(printer: CoroutinePrinter, op: MmaOp) -> None:
-    kinds: Any = [value.type for value in op.operands]
-    (rows, depth), (_, columns), _ = (kind.dims for kind in kinds)
+    operands = (op.a, op.b, op.c)
+    kinds: Any = [value.type for value in operands]
+    (rows, _), (depth, columns), _ = (kind.dims for kind in kinds)
     sums = FLOAT_NAMES.get(type(cast("Attribute", kinds[2].element_type)), "i32")
     names = [*("tf32" if name == "f32" else name for name in op.kinds.data.split()), sums]
     numbers = ", ".join(
-        f"i32 {n}" for n in (rows, columns, depth, *(_TYPES[name] for name in names))
+        f"i32 {n}"
+        for n in (rows, columns, depth, *(_TYPES[name] for name in names), int(bool(op.metadata)))
     )
     shape = printer.module.add_global(
-        f"private unnamed_addr constant {{ {', '.join(['i32'] * 6)} }} {{ {numbers} }}, align 4",
+        f"private unnamed_addr constant {{ {', '.join(['i32'] * 7)} }} {{ {numbers} }}, align 4",
         "mma",
     )
-    pointers = [stored_elements(printer, value) for value in op.operands]
+    pointers = [stored_elements(printer, value) for value in operands]
+    metadata = "null"
+    if op.metadata:
+        metadata = printer.alloca(f"[{len(op.metadata)} x i32]", 4, "metadata")
+        for place, word in enumerate(op.metadata):
+            at = printer.let(f"getelementptr i32, ptr {metadata}, i32 {place}")
+            printer.line(f"store {printer.typed(word)}, ptr {at}, align 4")
     block = printer.alloca(_OPERANDS, 8, "operands")
-    for place, pointer in enumerate((shape, *pointers, pointers[2])):
+    for place, pointer in enumerate((shape, *pointers, pointers[2], metadata)):
         at = printer.let(f"getelementptr {_OPERANDS}, ptr {block}, i32 0, i32 {place}")
         printer.line(f"store ptr {pointer}, ptr {at}, align 8")
     printer.post(mask="-1", pointer=block)

@@ -48,21 +48,34 @@ _MMA_LETTERS: Final = {"float": "f", "double": "d", "i32": "r"}
 
 def _print_mma(printer: FunctionPrinter, op: MmaOp) -> None:
     kinds = op.kinds.data.split()
-    types: Any = [value.type for value in op.operands]
-    a, b, sums = (registers(printer, value) for value in op.operands)
+    operands = (op.a, op.b, op.c)
+    types: Any = [value.type for value in operands]
+    a, b, sums = (registers(printer, value) for value in operands)
     (rows, depth), (_, columns), _ = (kind.dims for kind in types)
     blocks = depth // (4 * types[0].layout.pack)
+    sparse = 2 if op.metadata else 1
+    words = len(op.metadata) // (rows // 16)
     text = fragment_registers(types[2])[0]
     instruction = _Instruction(printer, kinds, types[2], text)
     own = len(sums) // (rows // 16 * (columns // 8))
     for block in range(0, blocks, 2):
         for down in range(rows // 16):
             first = (down * blocks + block) * 2
+            metadata = None
+            if op.metadata:
+                # Of 16 and 32 bits two lanes of four have an instruction's, which the selector names.
+                number, selector = (
+                    divmod(block // 2, 2) if instruction.size > 1 else (block // 2, 0)
+                )
+                metadata = printer.values[op.metadata[down * words + number]], selector
             for across in range(columns // 8):
-                other = across * blocks + block
+                other = sparse * (across * blocks + block)
                 place = (down * (columns // 8) + across) * own
                 sums[place : place + own] = instruction.print(
-                    a[first : first + 4], b[other : other + 2], sums[place : place + own]
+                    a[first : first + 4],
+                    b[other : other + 2 * sparse],
+                    sums[place : place + own],
+                    metadata,
                 )
     define_registers(printer, op.result, sums)
 
@@ -80,8 +93,16 @@ class _Instruction:
         self.size = INFO[kinds[0]].storage_bytes(1)
         self.emulates = self.a[0] == "e" and has(printer, "mma_f8_as_f16")
 
-    def print(self, a: Sequence[str], b: Sequence[str], sums: Sequence[str]) -> list[str]:
-        """The sums' registers after it."""
+    def print(
+        self,
+        a: Sequence[str],
+        b: Sequence[str],
+        sums: Sequence[str],
+        metadata: tuple[str, int] | None = None,
+    ) -> list[str]:
+        """The sums' registers after it; `metadata` of a sparse A is the register and the selector of its lanes."""
+        if metadata is not None:
+            return self._emit(f"m16n8k{64 // self.size}", a, b, sums, metadata=metadata)
         if self.size == 8:
             # The smallest instruction has 8 rows and 4 steps along K.
             halves = list(sums)
@@ -129,6 +150,7 @@ class _Instruction:
         sums: Sequence[str],
         kind_a: str = "",
         kind_b: str = "",
+        metadata: tuple[str, int] | None = None,
     ) -> list[str]:
         printer, text = self.printer, self.text
         operand = "double" if self.size == 8 else "float" if self.a == "tf32" else "i32"
@@ -150,9 +172,15 @@ class _Instruction:
             + [_MMA_LETTERS[text]] * groups[3]
         )
         values = [f"{operand} {one}" for one in (*a, *b)] + [f"{text} {one}" for one in sums]
+        name = "mma"
+        if metadata is not None:
+            name = "mma.sp::ordered_metadata"
+            values.append(f"i32 {metadata[0]}")
+            constraints += ",r"
+            listed += [f"${number}", str(metadata[1])]
         result = f"{{ {', '.join([text] * groups[0])} }}"
         whole = printer.let(
-            f'call {result} asm "mma.sync.aligned.{shape}.row.col.{types} {", ".join(listed)};", '
+            f'call {result} asm "{name}.sync.aligned.{shape}.row.col.{types} {", ".join(listed)};", '
             f'"{constraints}"({", ".join(values)}) convergent nounwind memory(none)',
             "mma",
         )
