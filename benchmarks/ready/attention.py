@@ -14,25 +14,36 @@ if TYPE_CHECKING:
 TOKENS = 16384  # of all sequences together
 WIDTH = 2048  # heads times elements of each
 LENGTHS = (4096, 16384)
-HDIMS = (64, 128, 256, 96, 192)
+HDIMS = (64, 64), (128, 128), (256, 256), (96, 96), (192, 192), (192, 128)  # of q and k, and of v
 
 
 def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
     """Forward, and forward and backward, by the size of heads, causal or not, and the length of sequences."""
-    for hdim in HDIMS:
-        for length in LENGTHS[: 2 if hdim in (64, 128, 256) else 1]:
+    for hdims in HDIMS:
+        for length in LENGTHS[: 2 if hdims in HDIMS[:3] else 1]:
             for causal in (True, False):
                 for case in (_attention, _attention_backward):
-                    yield case(torch, hdim, length // scale, causal, TOKENS // scale)
+                    yield case(torch, hdims, length // scale, causal, TOKENS // scale)
 
 
-def _heads(torch: Any, seed: int, hdim: int, length: int, tokens: int) -> Any:
-    return normal(torch, "bfloat16", seed, tokens // length, length, WIDTH // hdim, hdim)
+def _heads(torch: Any, seed: int, hdims: tuple[int, int], length: int, tokens: int) -> list[Any]:
+    """q, k, v and a gradient of the result."""
+    shape = tokens // length, length, WIDTH // hdims[0]
+    columns = (hdims[0], *hdims, hdims[1])
+    return [normal(torch, "bfloat16", seed + k, *shape, columns[k]) for k in range(4)]
 
 
-def _scores(hdim: int, length: int, causal: bool, tokens: int) -> float:
-    """Elements of all matrices of scores that are computed, times 2 · hdim: the FLOPs of a matmul."""
-    return 2.0 * tokens * (WIDTH // hdim) * length * hdim * (0.5 if causal else 1.0)
+def _flops(
+    hdims: tuple[int, int], length: int, causal: bool, tokens: int, products: tuple[int, int]
+) -> float:
+    """FLOPs of so many matmuls with Q or K, and with V, of the scores that are computed."""
+    scores = tokens * (WIDTH // hdims[0]) * length * (0.5 if causal else 1.0)
+    return 2.0 * scores * sum(x * y for x, y in zip(hdims, products, strict=True))
+
+
+def _title(hdims: tuple[int, int], length: int, causal: bool) -> str:
+    heads = f"{hdims[0]}" if hdims[0] == hdims[1] else f"{hdims[0]} and {hdims[1]}"
+    return f"bfloat16/{length}, heads of {heads}{', causal' if causal else ''}"
 
 
 def _by_cudnn(torch: Any, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,38 +59,40 @@ def _by_cudnn(torch: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _attention(torch: Any, hdim: int, length: int, causal: bool, tokens: int) -> Case:
+def _attention(torch: Any, hdims: tuple[int, int], length: int, causal: bool, tokens: int) -> Case:
     def theirs(q: Any, k: Any, v: Any) -> Any:
         views = (one.transpose(1, 2) for one in (q, k, v))
         call = torch.nn.functional.scaled_dot_product_attention
         return call(*views, is_causal=causal).transpose(1, 2)
 
     return Case(
-        f"attention/bfloat16/{length}, heads of {hdim}{', causal' if causal else ''}",
-        lambda seed: [_heads(torch, seed + one, hdim, length, tokens) for one in range(3)],
+        f"attention/{_title(hdims, length, causal)}",
+        lambda seed: _heads(torch, seed, hdims, length, tokens)[:3],
         lambda q, k, v: kernels.attention(q, k, v, causal),
         {"torch": theirs, "cuDNN": _by_cudnn(torch, theirs)},
-        2 * _scores(hdim, length, causal, tokens),
+        _flops(hdims, length, causal, tokens, (1, 1)),
         "TFLOP/s",
         1e-2,
     )
 
 
-def _attention_backward(torch: Any, hdim: int, length: int, causal: bool, tokens: int) -> Case:
+def _attention_backward(
+    torch: Any, hdims: tuple[int, int], length: int, causal: bool, tokens: int
+) -> Case:
     """With the forward pass, two matmuls of seven: weft's returns the logsumexp, torch's a graph."""
 
-    def theirs(gradient: Any, q: Any, k: Any, v: Any) -> Any:
+    def theirs(q: Any, k: Any, v: Any, gradient: Any) -> Any:
         views = [one.transpose(1, 2).detach().requires_grad_() for one in (q, k, v)]
         call = torch.nn.functional.scaled_dot_product_attention
         call(*views, is_causal=causal).backward(gradient.transpose(1, 2))
         return tuple(one.grad.transpose(1, 2) for one in views)
 
     return Case(
-        f"attention_backward/bfloat16/{length}, heads of {hdim}{', causal' if causal else ''}",
-        lambda seed: [_heads(torch, seed + one, hdim, length, tokens) for one in range(4)],
-        lambda gradient, q, k, v: kernels.attention_backward(gradient, q, k, v, causal),
+        f"attention_backward/{_title(hdims, length, causal)}",
+        lambda seed: _heads(torch, seed, hdims, length, tokens),
+        lambda q, k, v, gradient: kernels.attention_backward(gradient, q, k, v, causal),
         {"torch": theirs, "cuDNN": _by_cudnn(torch, theirs)},
-        7 * _scores(hdim, length, causal, tokens),
+        _flops(hdims, length, causal, tokens, (4, 3)),
         "TFLOP/s",
         2e-2,
     )

@@ -308,7 +308,7 @@ def test_derivatives_of_norms(dtype: Any, shape: tuple[int, int]):
 @pytest.mark.parametrize(
     ("dtype", "hdim"),
     [
-        *((torch.bfloat16, hdim) for hdim in (64, 75, 80, 128, 136)),
+        *((torch.bfloat16, hdim) for hdim in (32, 64, 75, 80, 96, 128, 192, 250, 256)),
         (torch.float16, 64),
         (torch.float32, 64),
     ],
@@ -338,6 +338,24 @@ def test_derivatives_of_attention(dtype: Any, hdim: int, causal: bool):
             4 * ROUNDING[dtype],
         )
         assert torch.equal(rows, same)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("hdim", "hdim_v"), [(192, 128), (64, 256), (40, 90)])
+def test_attention_with_values_of_another_size(hdim: int, hdim_v: int, causal: bool):
+    columns = (8, hdim), (2, hdim), (2, hdim_v)
+    inputs = [numbers(2, 700, *one, dtype=torch.bfloat16).requires_grad_() for one in columns]
+    gradient = numbers(2, 700, 8, hdim_v, dtype=torch.bfloat16)
+    wide = [one.detach().double().requires_grad_() for one in inputs]
+    call = torch.nn.functional.scaled_dot_product_attention
+    expected = call(*(one.transpose(1, 2) for one in wide), is_causal=causal, enable_gqa=True)
+    found = kernels.attention(*inputs, causal)
+    check(found, expected.transpose(1, 2), 2 * ROUNDING[torch.bfloat16])
+    grads = torch.autograd.grad(found, inputs, gradient)
+    others = torch.autograd.grad(expected.transpose(1, 2), wide, gradient.double())
+    for one, other in zip(grads, others, strict=True):
+        scale = float(other.abs().max())
+        check(one / scale, other / scale, 4 * ROUNDING[torch.bfloat16])
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -107,6 +107,27 @@ def test_heads_of_each_size_by_tensor_cores(hdim, like, monkeypatch):
         assert np.allclose(found, of_batches(q, k, v, causal, hdim**-0.5), atol=2e-3)
 
 
+@pytest.mark.parametrize("like", [like_hopper, like_ampere])
+@pytest.mark.parametrize(
+    ("hdim", "hdim_v"), sampled([(256, 256), (192, 128), (32, 96), (40, 250)], 2, several=True)
+)
+def test_gradients_of_heads_of_each_size_by_tensor_cores(hdim, hdim_v, like, monkeypatch):
+    """Key heads that serve two, values of another size, and causal queries that see no key."""
+    q, gradient = (numbers(1, 70, 2, columns, dtype=np.float16) for columns in (hdim, hdim_v))
+    k, v = (numbers(1, 67, 1, columns, dtype=np.float16) for columns in (hdim, hdim_v))
+    wide = [one.astype(np.float64) for one in (gradient, q, k, v)]
+    exact = kernels.attention_backward(*wide, True)
+    for one, other in zip(exact, grads_of(*(a[0] for a in wide), True, hdim**-0.5), strict=True):
+        assert np.allclose(one[0], other)
+    like(monkeypatch)
+    given = [aligned(one) for one in (gradient, q, k, v)]
+    out = kernels.attention(*given[1:], True)
+    assert np.allclose(out, of_batches(q, k, v, True, hdim**-0.5), atol=3e-3)
+    found = kernels.attention_backward(*given, True)
+    for one, other in zip(found, exact, strict=True):
+        assert np.allclose(one, other, atol=3e-3 * np.abs(other).max())
+
+
 @pytest.mark.parametrize("causal", [False, True])
 def test_hopper_kernel_of_batches(causal, monkeypatch):
     q, k, v = (numbers(2, n, h, 40, dtype=np.float16) for n, h in ((130, 2), (200, 1), (200, 1)))
@@ -256,7 +277,7 @@ def test_each_kernel_assembles_for_a_gpu():
     sums = weft.fake_tensor(weft.f32, ("b", "h", "n"))
     indices = weft.fake_tensor(weft.i64, ("k",))
     for function, *arguments in (
-        (fwd_simt.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, 128),
+        (fwd_simt.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, (128, 128)),
         (
             fwd_sm90.attention,
             *[aligned] * 4,
@@ -308,14 +329,15 @@ def test_heads_of_each_size_stay_in_registers(hdim, causal):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hdim", [64, 128])
+@pytest.mark.parametrize("hdim", fwd_sm90.HDIMS)
 def test_hopper_gradients_stay_in_registers(hdim):
     tokens = weft.fake_tensor(weft.bf16, ("b", "n", "h", hdim), alignment_bytes=16)
     sums = weft.fake_tensor(weft.f32, ("b", "h", "n"))
-    arrays, configs = (*[tokens] * 5, sums, *[tokens] * 3), bwd_sm90.configs_for(hdim)
-    arguments = *arrays, None, None, 0.1, True, hdim, configs
-    found = weft.compile(bwd_sm90.attention_backward, *arguments, options="--gpu-arch sm_90a")
-    assert found.remarks == ()
+    arrays = *[tokens] * 5, sums, *[tokens] * 3
+    for causal in (False, True):
+        arguments = *arrays, None, None, 0.1, causal, bwd_sm90.configs_for(hdim, hdim)
+        found = weft.compile(bwd_sm90.attention_backward, *arguments, options="--gpu-arch sm_90a")
+        assert found.remarks == ()
 
 
 def test_bad_input_is_refused_by_name():
@@ -324,6 +346,7 @@ def test_bad_input_is_refused_by_name():
     for error, text, call in (
         (TypeError, "k has elements of float32", lambda: kernels.attention(q, q.astype("f"), q)),
         (ValueError, "v has shape", lambda: kernels.attention(q, q, q[:, :2])),
+        (ValueError, "hdim of v is 0", lambda: kernels.attention(q, q, q[..., :0])),
         (
             ValueError,
             "k has 3 heads, expected a divisor of q's 4",

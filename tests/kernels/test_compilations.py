@@ -114,7 +114,7 @@ def of_heads_backward(dtype: Any) -> dict[str, Any]:
         f"keys {name}": (4, FEWER, lambda n: call(1, n)),
         f"heads {name}": (4, FEWER, lambda n: call(count=n, shared=n)),
         f"group {name}": (4, FEWER, lambda n: call(count=n, shared=1)),
-        f"hdim {name}": (40, HEADS, lambda n: call(hdim=n)),
+        f"hdim {name}": (64, HEADS, lambda n: call(hdim=n)),
         f"scale {name}": (4, FACTORS, scaled),
     }
 

@@ -56,6 +56,10 @@ CASES: dict[str, Any] = {
         numbers(1, 4, 1, 2),
         numbers(1, 4, 1, 2),
     ),
+    "attention, values of another size": lambda: (
+        kernels.attention,
+        *(numbers(1, 3, 2, 2), numbers(1, 4, 1, 2), numbers(1, 4, 1, 3)),
+    ),
     "attention, causal": lambda: (
         lambda q, k, v: kernels.attention(q, k, v, True, 0.3),
         *(numbers(2, 3, 2, 2), numbers(2, 2, 2, 2), numbers(2, 2, 2, 2)),

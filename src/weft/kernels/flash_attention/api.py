@@ -37,7 +37,7 @@ from weft.kernels.host.arrays import (
     refuse_overlap,
 )
 from weft.kernels.host.autograd import NARROW, composite_backward, differentiable, upcast, vjp
-from weft.kernels.host.devices import capabilities
+from weft.kernels.host.devices import capabilities, device_info
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 
 MAX_HDIM: Final = 1024
@@ -63,9 +63,19 @@ class Problem(NamedTuple):
     scale: float
 
     @property
-    def hdim(self) -> int:
-        """Elements per head."""
-        return self.q.shape[-1]
+    def hdims(self) -> tuple[int, int]:
+        """Elements per head, of q and k, and of v."""
+        return self.q.shape[-1], self.v.shape[-1]
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the result."""
+        return (*self.q.shape[:-1], self.v.shape[-1])
+
+    def new_out(self, out: Array = None, **inputs: object) -> Array:
+        """The user's array for the result, validated, or a new one."""
+        q = self.q
+        return output(q, self.out_shape, q.dtype, q.type_name, out, (), **inputs)
 
 
 def _lse_like(q: ArrayInfo) -> tuple[tuple[int, ...], weft.DType, str]:
@@ -76,10 +86,10 @@ def _lse_like(q: ArrayInfo) -> tuple[tuple[int, ...], weft.DType, str]:
     return (*q.shape[:-3], heads, tokens), dtype, name
 
 
-def _like(q: Array, *_: object) -> Array:
+def _like(q: Array, _: Array, v: Array, *__: object) -> Array:
     *batch, tokens, heads, _ = q.shape
     lse = q.new_empty((*batch, heads, tokens))
-    return q.new_empty(q.shape), lse if q.dtype.itemsize == 8 else lse.float()
+    return q.new_empty((*q.shape[:-1], v.shape[-1])), lse if q.dtype.itemsize == 8 else lse.float()
 
 
 def _backward(gradient: Array, results: Array, *inputs: Any) -> Array:
@@ -92,7 +102,7 @@ def _new_lse(q: ArrayInfo) -> Array:
 
 
 def _flops(out: Array, q: Array, k: Array, v: Array, *options: Any) -> int:
-    return _matmul_flops(out, k, *options[2:4])
+    return sum(_matmul_flops(out, k, *options[2:4]))
 
 
 @cached_dispatch
@@ -135,13 +145,14 @@ def attention(
             rounded to q's type if that has 16 bits.
         k: (batch, keys, key heads, hdim), or with `cu_seqlens_k` (keys, key heads, hdim), of q's type. Key heads divide
             heads (GQA, MQA).
-        v: same shape and type as k.
+        v: (batch, keys, key heads, hdim of values), of k's type: of k's shape but for the last dimension.
         causal: hide keys after a query's own; the last query of a sequence sees all keys.
         scale: multiplies the scores; None: 1 / √hdim.
         cu_seqlens_q: packed sequences: cumulative lengths of q's, int32, shape (batch + 1,); None: a batch dimension.
         cu_seqlens_k: cumulative lengths of k's, int32, shape (batch + 1,).
         max_seqlen_q: longest sequence of q, for `cu_seqlens_q` alone; None: q.shape[0], which launches empty blocks.
-        out: written, of q's shape and type, without overlap with q, k or v; None: a new array of q's library.
+        out: written, (batch, tokens, heads, hdim of values), of q's type, without overlap with q, k or v; None: a new
+            array of q's library.
         lse: written, logsumexp of the scaled scores, f32 (f64 for f64), (batch, heads, tokens), or with `cu_seqlens_q`
             (heads, tokens): an input of `attention_backward`; None: not computed.
 
@@ -179,12 +190,12 @@ def _attention_call(problem: Problem, max_seqlen_q: int | None, out: Array, lse:
                 f"max_seqlen_q is {max_seqlen_q}, expected None without cu_seqlens_q and cu_seqlens_k"
             )
     inputs = {"q": q.array, "k": k.array, "v": v.array}
-    out = output_like(q, out, **inputs, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    out = problem.new_out(out, **inputs, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
     if lse is not None:
         target = checked_output(q, *_lse_like(q), lse, "lse")
         for name, source in {"q": q, "k": k, "v": v, "out": describe(out, "out")}.items():
             refuse_overlap(source, target, may_be_same=False, name=name, target_name="lse")
-    return out if 0 in q.shape else _forward(problem, out, lse, most)
+    return out if 0 in q.shape[:-1] else _forward(problem, out, lse, most)
 
 
 def _like_inputs(
@@ -194,7 +205,8 @@ def _like_inputs(
 
 
 def _backward_flops(_: object, gradient: Array, q: Array, k: Array, v: Array, *options: Any) -> int:
-    return _matmul_flops(gradient, k, *options[2:4]) * 5 // 2
+    of_q, of_v = _matmul_flops(gradient, k, *options[2:4])
+    return 3 * of_q + 2 * of_v
 
 
 def _backward_by_torch(
@@ -239,11 +251,11 @@ def attention_backward(
 ) -> tuple[Array, Array, Array]:
     """Gradients of `attention` with respect to q, k and v: P is recomputed from the scores and `lse`.
 
-    Deterministic: every sum has one order, without atomics. Tensor cores compute 16-bit floats of hdim up to 128 on
+    Deterministic: every sum has one order, without atomics. Tensor cores compute 16-bit floats of hdim up to 256 on
     GPUs from sm_80 on.
 
     Args:
-        gradient: gradient of the result, of q's shape and type.
+        gradient: gradient of the result, of its shape and q's type.
         q: as in `attention`.
         k: as in `attention`.
         v: as in `attention`.
@@ -270,11 +282,11 @@ def attention_backward(
         [[1.0, 1.0], [1.0, 1.0]]
     """
     problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k)
-    upstream = describe_alike(problem.q, gradient, "gradient")
+    upstream = describe_alike(problem.q, gradient, "gradient", problem.out_shape)
     if (result is None) != (lse is None):
         raise ValueError("result and lse: expected both or neither")
     if result is not None:
-        describe_alike(problem.q, result, "result")
+        describe_alike(problem.q, result, "result", problem.out_shape)
         _check_lse(problem, lse)
     grads = output_like(problem.q), output_like(problem.k), output_like(problem.v)
     if 0 in problem.q.shape[:-3]:
@@ -303,8 +315,10 @@ def _validate(
     keys, values = _keys(queries, k, "k", rank), _keys(queries, v, "v", rank)
     if len(queries.shape) != rank:
         raise ValueError(f"q has shape {queries.shape}, expected {rank} dimensions")
-    if values.shape != keys.shape:
-        raise ValueError(f"v has shape {values.shape}, expected {keys.shape} as k")
+    if values.shape[:-1] != keys.shape[:-1]:
+        raise ValueError(
+            f"v has shape {values.shape}, expected that of k, {keys.shape}, but for the last dimension"
+        )
     if queries.shape[:-3] != keys.shape[:-3] or queries.shape[-1] != keys.shape[-1]:
         raise ValueError(
             f"k has shape {keys.shape}, expected the batches and the hdim of q, {queries.shape}"
@@ -312,8 +326,9 @@ def _validate(
     heads, key_heads, hdim = queries.shape[-2], keys.shape[-2], queries.shape[-1]
     if key_heads == 0 or heads % key_heads:
         raise ValueError(f"k has {key_heads} heads, expected a divisor of q's {heads}")
-    if not 0 < hdim <= MAX_HDIM:
-        raise ValueError(f"hdim is {hdim}, expected 1 to {MAX_HDIM}")
+    for name, columns in (("hdim", hdim), ("hdim of v", values.shape[-1])):
+        if not 0 < columns <= MAX_HDIM:
+            raise ValueError(f"{name} is {columns}, expected 1 to {MAX_HDIM}")
     factor = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
     return Problem(queries, keys, values, cu_seqlens_q, cu_seqlens_k, bool(causal), factor)
 
@@ -356,16 +371,17 @@ def _forward(problem: Problem, out: Array, lse: Array, max_seqlen_q: int) -> Cal
     """Dispatch `attention`."""
     q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale = problem
     arrays = q.array, k.array, v.array, out, lse, cu_seqlens_q, cu_seqlens_k
-    hdim = problem.hdim
+    hdims = problem.hdims
     # Tensor cores: with a scale of 0 or less, the largest score is not the largest weight.
-    if k.shape[-3] and scale > 0 and _has_tensor_cores(q):
+    if k.shape[-3] and scale > 0 and _has_tensor_cores(problem):
         if _suits_sm90(q, k, v):
-            config = fwd_sm90.config_for(hdim, hdim)
+            config = fwd_sm90.config_for(*hdims)
             return Call(fwd_sm90.attention, (*arrays, max_seqlen_q, scale, causal, config), out)
-        arguments = *arrays, scale, causal, fwd_sm80.padded(hdim, hdim), fwd_sm80.config_for(hdim)
+        config = fwd_sm80.config_for(max(hdims))
+        arguments = *arrays, scale, causal, fwd_sm80.padded(*hdims), config
         return Call(fwd_sm80.attention, (*arguments, _is_aligned(q, k, v)), out)
     group_size = q.shape[-2] // max(k.shape[-2], 1)
-    arguments = *arrays, max_seqlen_q, group_size, scale, causal, fwd_simt.padded(hdim)
+    arguments = *arrays, max_seqlen_q, group_size, scale, causal, fwd_simt.padded(*hdims)
     return Call(fwd_simt.attention, arguments, out)
 
 
@@ -374,26 +390,28 @@ def _backward_call(
 ) -> Call:
     """Dispatch `attention_backward`; `out` and `lse` are recomputed if they are None and needed."""
     q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale = problem
-    inputs, hdim = (gradient.array, q.array, k.array, v.array), problem.hdim
+    inputs, hdims = (gradient.array, q.array, k.array, v.array), problem.hdims
     options = cu_seqlens_q, cu_seqlens_k, scale, causal
-    if not _has_tensor_cores(q) or hdim > bwd_sm80.MAX_HDIM or 0 in (q.size, k.size):
-        arguments = *inputs, *grads, *options, fwd_simt.padded(hdim)
+    if not _has_tensor_cores(problem) or 0 in (q.size, k.size):
+        arguments = *inputs, *grads, *options, fwd_simt.padded(*hdims)
         return Call(bwd_simt.attention_backward, arguments, grads, unread=(out, lse))
     if out is None:
-        out, lse = output_like(q), _new_lse(q)
+        out, lse = problem.new_out(), _new_lse(q)
         forward = _forward(problem, out, lse, q.shape[-3])
         forward.function(*forward.arguments)
     arrays = *inputs, out, lse, *grads, *options
     if _suits_sm90(gradient, q, k, v):
-        columns = bwd_sm90.columns_for(hdim)
-        configs = bwd_sm90.configs_for(columns)
-        return Call(bwd_sm90.attention_backward, (*arrays, columns, configs), grads)
-    arguments = *arrays, fwd_sm80.padded(hdim, hdim), bwd_sm80.configs_for(hdim)
+        configs = bwd_sm90.configs_for(*hdims)
+        return Call(bwd_sm90.attention_backward, (*arrays, configs), grads)
+    configs = bwd_sm80.configs_for(max(hdims), device_info(q.device).shared_bytes)
+    arguments = *arrays, fwd_sm80.padded(*hdims), configs
     return Call(bwd_sm80.attention_backward, (*arguments, _is_aligned(gradient, q, k, v)), grads)
 
 
-def _has_tensor_cores(q: ArrayInfo) -> bool:
-    return capabilities(q.device).mma and q.dtype.itemsize == 2 and q.shape[-1] <= fwd_sm80.MAX_HDIM
+def _has_tensor_cores(problem: Problem) -> bool:
+    q = problem.q
+    is_narrow = q.dtype.itemsize == 2 and max(problem.hdims) <= fwd_sm80.MAX_HDIM
+    return is_narrow and capabilities(q.device).mma
 
 
 def _suits_sm90(*arrays: ArrayInfo) -> bool:
@@ -412,13 +430,17 @@ def _is_aligned(*arrays: ArrayInfo) -> bool:
     )
 
 
-def _matmul_flops(out: Array, k: Array, cu_seqlens_q: Array, cu_seqlens_k: Array) -> int:
-    """FLOPs of Q·Kᵀ and P·V without a mask, as torch's FlopCounterMode counts; of tensors of torch."""
-    *batch, tokens, heads, hdim = out.shape
+def _matmul_flops(
+    out: Array, k: Array, cu_seqlens_q: Array, cu_seqlens_k: Array
+) -> tuple[int, int]:
+    """FLOPs of Q·Kᵀ and of P·V without a mask, as torch's FlopCounterMode counts; of tensors of torch."""
+    *batch, tokens, heads, hdim_v = out.shape
     if cu_seqlens_q is None:
-        return 4 * math.prod(batch) * heads * hdim * tokens * k.shape[-3]
-    lengths = cu_seqlens_q.diff() * (cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k).diff()
-    return 4 * heads * hdim * int(lengths.sum())
+        scores = math.prod(batch) * tokens * k.shape[-3]
+    else:
+        others = cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k
+        scores = int((cu_seqlens_q.diff() * others.diff()).sum())
+    return 2 * heads * k.shape[-1] * scores, 2 * heads * hdim_v * scores
 
 
 def _visible(q: Array, k: Array, causal: bool, cu_seqlens_q: Array, cu_seqlens_k: Array) -> Array:

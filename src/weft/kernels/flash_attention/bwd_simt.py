@@ -56,12 +56,13 @@ def dq_kernel(
     group_size: weft.i32,
     scale: weft.f64,
     causal: weft.Constexpr[bool],
-    padded_hdim: weft.Constexpr[int],
+    padded_hdims: weft.Constexpr[tuple[int, int]],
 ) -> None:
     """A block: a query of a head. Each thread takes a key for dS, then elements of hdim for dQ."""
     if weft.block_idx.x >= q.shape[-3] or weft.block_idx.y >= q.shape[-2]:
         return
-    hdim, acc_type, thread = q.shape[-1], lse.dtype, weft.thread_idx.x
+    acc_type, thread, (padded_hdim, padded_hdim_v) = lse.dtype, weft.thread_idx.x, padded_hdims
+    hdim, hdim_v = q.shape[-1], v.shape[-1]
     token, head = weft.block_idx.x, weft.block_idx.y
     batch = (weft.block_idx.z,) if cu_seqlens_q is None else ()
     q_start, q_end, k_start, k_end = sequence_of(
@@ -69,7 +70,7 @@ def dq_kernel(
     )
     if causal:
         k_end = min(k_end, k_start + token - q_start + 1 + (k_end - k_start) - (q_end - q_start))
-    q_row, do_row = weft.shared(padded_hdim, acc_type), weft.shared(padded_hdim, acc_type)
+    q_row, do_row = weft.shared(padded_hdim, acc_type), weft.shared(padded_hdim_v, acc_type)
     ds = weft.shared(THREADS, acc_type)
     load_row(q_row, q, (*batch, token, head), scale)
     load_row(do_row, grad_out, (*batch, token, head))
@@ -78,7 +79,7 @@ def dq_kernel(
     maximum, total, weighted = acc_type(-math.inf), acc_type(0.0), acc_type(0.0)
     for key in range(k_start + thread, k_end, THREADS):
         at = (*batch, key, head // group_size)
-        score, dp = dot(q_row, k, at, hdim), dot(do_row, v, at, hdim)
+        score, dp = dot(q_row, k, at, hdim), dot(do_row, v, at, hdim_v)
         new = max(maximum, score)
         base = acc_type(0.0) if new == -math.inf else new
         alpha, weight = weft.math.exp(maximum - base), weft.math.exp(score - base)
@@ -98,7 +99,7 @@ def dq_kernel(
         weft.sync_threads()
         if key < k_end:
             at = (*batch, key, head // group_size)
-            score, dp = dot(q_row, k, at, hdim), dot(do_row, v, at, hdim)
+            score, dp = dot(q_row, k, at, hdim), dot(do_row, v, at, hdim_v)
             ds[thread] = weft.math.exp(score - logsumexp) * (dp - row_delta)
         weft.sync_threads()
         for j in range(min(THREADS, k_end - first)):
@@ -127,12 +128,13 @@ def dkdv_kernel(
     group_size: weft.i32,
     scale: weft.f64,
     causal: weft.Constexpr[bool],
-    padded_hdim: weft.Constexpr[int],
+    padded_hdims: weft.Constexpr[tuple[int, int]],
 ) -> None:
     """A block: a key of a key head. Each thread takes a query for P and dS, then elements of hdim for dK and dV."""
     if weft.block_idx.x >= k.shape[-3]:
         return
-    hdim, acc_type, thread = q.shape[-1], lse.dtype, weft.thread_idx.x
+    acc_type, thread, (padded_hdim, padded_hdim_v) = lse.dtype, weft.thread_idx.x, padded_hdims
+    hdim, hdim_v = q.shape[-1], v.shape[-1]
     token, k_head = weft.block_idx.x, weft.block_idx.y
     batch = (weft.block_idx.z,) if cu_seqlens_q is None else ()
     k_start, k_end, q_start, q_end = sequence_of(
@@ -140,12 +142,12 @@ def dkdv_kernel(
     )
     if causal:
         q_start = max(q_start, q_start + token - k_start + (q_end - q_start) - (k_end - k_start))
-    k_row, v_row = weft.shared(padded_hdim, acc_type), weft.shared(padded_hdim, acc_type)
+    k_row, v_row = weft.shared(padded_hdim, acc_type), weft.shared(padded_hdim_v, acc_type)
     p, ds = weft.shared(THREADS, acc_type), weft.shared(THREADS, acc_type)
     load_row(k_row, k, (*batch, token, k_head), scale)
     load_row(v_row, v, (*batch, token, k_head))
-    columns = columns_of(padded_hdim)
-    dk_sums, dv_sums = [acc_type(0.0) for _ in columns], [acc_type(0.0) for _ in columns]
+    columns, columns_v = columns_of(padded_hdim), columns_of(padded_hdim_v)
+    dk_sums, dv_sums = [acc_type(0.0) for _ in columns], [acc_type(0.0) for _ in columns_v]
     for member in range(group_size):
         head = k_head * group_size + member
         for first in range(q_start, q_end, THREADS):
@@ -155,17 +157,20 @@ def dkdv_kernel(
                 at = (*batch, query, head)
                 weight = weft.math.exp(dot(k_row, q, at, hdim) - lse[at])
                 p[thread] = weight
-                ds[thread] = weight * (dot(v_row, grad_out, at, hdim) - delta[at])
+                ds[thread] = weight * (dot(v_row, grad_out, at, hdim_v) - delta[at])
             weft.sync_threads()
             for j in range(min(THREADS, q_end - first)):
                 for i, d in enumerate(columns):
                     if d < hdim:
-                        at = (*batch, first + j, head, d)
-                        dk_sums[i] += ds[j] * acc_type(q[at])
-                        dv_sums[i] += p[j] * acc_type(grad_out[at])
+                        dk_sums[i] += ds[j] * acc_type(q[*batch, first + j, head, d])
+                for i, d in enumerate(columns_v):
+                    if d < hdim_v:
+                        dv_sums[i] += p[j] * acc_type(grad_out[*batch, first + j, head, d])
     for i, d in enumerate(columns):
         if d < hdim:
             dk[*batch, token, k_head, d] = k.dtype(dk_sums[i] * acc_type(scale))
+    for i, d in enumerate(columns_v):
+        if d < hdim_v:
             dv[*batch, token, k_head, d] = v.dtype(dv_sums[i])
 
 
@@ -182,17 +187,17 @@ def attention_backward(
     cu_seqlens_k: weft.Tensor | None,
     scale: weft.f64,
     causal: weft.Constexpr[bool],
-    padded_hdim: weft.Constexpr[int],
+    padded_hdims: weft.Constexpr[tuple[int, int]],
 ) -> None:
-    """dQ, dK and dV; `padded_hdim` as `fwd_simt.padded` says."""
+    """dQ, dK and dV; `padded_hdims` as `fwd_simt.padded` says."""
     batch = q.shape[0] if cu_seqlens_q is None else 1
     acc_type, group_size = sum_type(q.dtype), q.shape[-2] // k.shape[-2]
     lse = weft.scratch(q.shape[:-1], acc_type)
     delta = weft.scratch(q.shape[:-1], acc_type)
     cu_seqlens = cu_seqlens_q, cu_seqlens_k
     dq_kernel(
-        grad_out, q, k, v, dq, lse, delta, *cu_seqlens, group_size, scale, causal, padded_hdim
+        grad_out, q, k, v, dq, lse, delta, *cu_seqlens, group_size, scale, causal, padded_hdims
     ).launch(grid=(max(q.shape[-3], 1), max(q.shape[-2], 1), batch), block=THREADS)
     dkdv_kernel(
-        grad_out, q, k, v, dk, dv, lse, delta, *cu_seqlens, group_size, scale, causal, padded_hdim
+        grad_out, q, k, v, dk, dv, lse, delta, *cu_seqlens, group_size, scale, causal, padded_hdims
     ).launch(grid=(max(k.shape[-3], 1), k.shape[-2], batch), block=THREADS)

@@ -7,7 +7,8 @@ With P = exp(scale · Q Kᵀ - lse), dP = dO Vᵀ and delta = rowsum(dO ∘ O) (
 
 Both kernels recompute P. One has queries of a block in registers and walks through the keys, the other has keys and
 values and walks through the queries: no sum is over several blocks, so none needs atomics, at the price of seven
-matmuls instead of five. cp.async loads rings of tiles ahead; a block's own rows come through them first.
+matmuls instead of five. cp.async loads rings of tiles ahead; a block's own rows come through them first. For heads
+above 128 these stay in shared memory, and two warps share keys: one computes P and dV, the other dS and dK.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from weft.kernels.flash_attention.bwd_preprocess import preprocess
 from weft.kernels.flash_attention.fwd_sm80 import (
     AttentionConfig,
     HeadConfig,
-    load_block,
-    load_operand_a,
+    load_own_rows,
     load_tile,
     matmul_add,
     matmul_transposed,
@@ -36,36 +36,25 @@ from weft.kernels.flash_attention.softmax import (
 )
 from weft.kernels.flash_attention.varlen import num_tiles, query_tile, tile_at, zero_padding
 
-MAX_HDIM: Final = 128
+_SMALL_SHARED_BYTES: Final = 99 << 10  # of a block of sm_86 and sm_89
 
 
-def configs_for(hdim: int) -> tuple[AttentionConfig, AttentionConfig]:
-    """Tile sizes that were fastest, for dQ, and for dK and dV."""
+def configs_for(hdim: int, shared_bytes: int) -> tuple[AttentionConfig, AttentionConfig]:
+    """Tile sizes for dQ, and for dK and dV: up to 128 those that were fastest, above those that fit.
+
+    Args:
+        hdim: the larger one of Q's and V's.
+        shared_bytes: the most of a block.
+    """
     if hdim <= 64:
         return AttentionConfig(4, 32, 64, 32, 2), AttentionConfig(8, 32, 128, 16, 2)
-    return AttentionConfig(8, 16, 64, 64, 2), AttentionConfig(8, 16, 32, 16, 4)
-
-
-@weft.device
-def load_operands_a(
-    rings: tuple[weft.Tensor, weft.Tensor],
-    sources: tuple[weft.Tensor, weft.Tensor],
-    batch: tuple[weft.i32, ...],
-    first: weft.i32,
-    end: weft.i32,
-    head: weft.i32,
-    heads: HeadConfig,
-    config: AttentionConfig,
-) -> list[weft.Fragment]:
-    """This warp's rows of two arrays, through the rings, which are free afterwards."""
-    for stages, source in zip(rings, sources, strict=True):
-        load_block(stages, source, batch, first, end, head, heads, config)
-    weft.cp_async.commit()
-    weft.cp_async.wait(pending=0)
-    weft.sync_threads()
-    operands = [load_operand_a(stages, config) for stages in rings]
-    weft.sync_threads()
-    return operands
+    if hdim <= 128:
+        return AttentionConfig(8, 16, 64, 64, 2), AttentionConfig(8, 16, 32, 16, 4)
+    dq_config = AttentionConfig(4, 16, 16, 16, 2, keeps_rows=True)
+    dkdv_config = dq_config._replace(warps=8, is_split=True)
+    if shared_bytes > _SMALL_SHARED_BYTES:
+        return dq_config._replace(stages=4), dkdv_config._replace(tile_n=32, step_n=32)
+    return dq_config, dkdv_config
 
 
 @weft.kernel
@@ -95,7 +84,7 @@ def dq_kernel(
         return
     k_ring, v_ring = ring(q.dtype, config, heads.hdim), ring(q.dtype, config, heads.hdim_v)
     ahead, own = keys - queries, first + config.warp_m * weft.warp_id()
-    q_own, do_own = load_operands_a(
+    q_own, do_own = load_own_rows(
         (k_ring, v_ring),
         (q, grad_out),
         batch,
@@ -161,6 +150,7 @@ def dkdv_kernel(
 ) -> None:
     """A block: dK and dV of `tile_m` keys of a key head."""
     k_head, dtype, tile_n, stages = weft.block_idx.y, q.dtype, config.tile_n, config.stages
+    turn = weft.named_barrier(1, threads=32 * config.warps) if config.is_split else None
     zero_padding(dk, cu_seqlens_k)
     zero_padding(dv, cu_seqlens_k)
     sequence, first = tile_at(
@@ -172,8 +162,9 @@ def dkdv_kernel(
     q_ring, do_ring = ring(dtype, config, heads.hdim), ring(dtype, config, heads.hdim_v)
     lse_ring = weft.shared((stages, tile_n), weft.f32)
     delta_ring = weft.shared((stages, tile_n), weft.f32)
-    ahead, own = keys - queries, first + config.warp_m * weft.warp_id()
-    k_own, v_own = load_operands_a(
+    row_warps = config.tile_m // config.warp_m
+    ahead, own = keys - queries, first + config.warp_m * (weft.warp_id() % row_warps)
+    k_own, v_own = load_own_rows(
         (q_ring, do_ring),
         (k, v),
         batch,
@@ -206,32 +197,72 @@ def dkdv_kernel(
 
         return x.cols(value_of)
 
-    scale_log2 = scale * LOG2_E
+    def probabilities(iteration: weft.i32, step: int) -> weft.Fragment:
+        stage, block = iteration % stages, iteration % max(blocks, 1)
+        query = first_query + tile_n * block + config.step_n * step
+        s = matmul_transposed(k_own, q_ring[stage], step, config)
+        p = s.map(probability, per_column(s, lse_ring[stage], step), scale * LOG2_E)
+        is_edge = query + config.step_n > queries
+        if heads.causal:
+            is_edge = is_edge or query + ahead < own + config.warp_m - 1
+        if is_edge:
+            p = mask_gradients(p, query, own, queries, keys, heads.causal, transposed=True)
+        return p
+
+    def gradients(p: weft.Fragment, dp: weft.Fragment, stage: weft.i32, step: int) -> weft.Fragment:
+        return p.map(score_gradient, dp, per_column(p, delta_ring[stage], step))
+
     for iteration in weft.static_range(stages - 1):
         load_queries(iteration)
-    dk_acc = weft.mma.zeros((config.warp_m, heads.hdim), weft.f32)
-    dv_acc = weft.mma.zeros((config.warp_m, heads.hdim_v), weft.f32)
-    for iteration in range(iterations):
-        weft.cp_async.wait(pending=stages - 2)
-        weft.sync_threads()  # this tile is there for all, and the one before it is free
-        load_queries(iteration + stages - 1)
-        stage = iteration % stages
-        for step in weft.static_range(tile_n // config.step_n):
-            block = iteration % max(blocks, 1)
-            query = first_query + tile_n * block + config.step_n * step
-            s = matmul_transposed(k_own, q_ring[stage], step, config)
-            p = s.map(probability, per_column(s, lse_ring[stage], step), scale_log2)
-            dp = matmul_transposed(v_own, do_ring[stage], step, config)
-            is_edge = query + config.step_n > queries
-            if heads.causal:
-                is_edge = is_edge or query + ahead < own + config.warp_m - 1
-            if is_edge:
-                p = mask_gradients(p, query, own, queries, keys, heads.causal, transposed=True)
-            ds = p.map(score_gradient, dp, per_column(s, delta_ring[stage], step))
-            dv_acc = matmul_add(dv_acc, p, do_ring[stage], step, config)
-            dk_acc = matmul_add(dk_acc, ds, q_ring[stage], step, config)
-    dk_acc.map(multiply, scale).store(dk[*batch, k_start : k_start + keys, k_head], (own, 0))
-    dv_acc.store(dv[*batch, k_start : k_start + keys, k_head], (own, 0))
+
+    def rows_of(target: weft.Tensor) -> weft.Tensor:
+        return target[*batch, k_start : k_start + keys, k_head]
+
+    if turn is not None:
+        handed = weft.shared((config.step_n // 4, 16 * config.warps), weft.u32)
+        thread = weft.thread_idx.x % (16 * config.warps)
+        if weft.warp_id() < row_warps:
+            dv_acc = weft.mma.zeros((config.warp_m, heads.hdim_v), weft.f32)
+            for iteration in range(iterations):
+                weft.cp_async.wait(pending=stages - 2)
+                turn[0].sync()  # this tile is there for all, and the one before it is free
+                load_queries(iteration + stages - 1)
+                p = probabilities(iteration, 0)
+                for i, register in enumerate(p.to(dtype).registers):
+                    handed[i, thread] = register
+                turn[0].sync()
+                dv_acc = matmul_add(dv_acc, p, do_ring[iteration % stages], 0, config)
+            dv_acc.store(rows_of(dv), (own, 0))
+        else:
+            dk_acc = weft.mma.zeros((config.warp_m, heads.hdim), weft.f32)
+            for iteration in range(iterations):
+                weft.cp_async.wait(pending=stages - 2)
+                turn[0].sync()
+                load_queries(iteration + stages - 1)
+                stage = iteration % stages
+                dp = matmul_transposed(v_own, do_ring[stage], 0, config)
+                turn[0].sync()
+                registers = tuple(handed[i, thread] for i in weft.static_range(handed.shape[0]))
+                p = weft.mma.from_values(dp.shape, registers, dtype, "c").to(weft.f32)
+                ds = gradients(p, dp, stage, 0)
+                dk_acc = matmul_add(dk_acc, ds, q_ring[stage], 0, config)
+            dk_acc.map(multiply, scale).store(rows_of(dk), (own, 0))
+    else:
+        dk_acc = weft.mma.zeros((config.warp_m, heads.hdim), weft.f32)
+        dv_acc = weft.mma.zeros((config.warp_m, heads.hdim_v), weft.f32)
+        for iteration in range(iterations):
+            weft.cp_async.wait(pending=stages - 2)
+            weft.sync_threads()  # this tile is there for all, and the one before it is free
+            load_queries(iteration + stages - 1)
+            stage = iteration % stages
+            for step in weft.static_range(tile_n // config.step_n):
+                p = probabilities(iteration, step)
+                dp = matmul_transposed(v_own, do_ring[stage], step, config)
+                ds = gradients(p, dp, stage, step)
+                dv_acc = matmul_add(dv_acc, p, do_ring[stage], step, config)
+                dk_acc = matmul_add(dk_acc, ds, q_ring[stage], step, config)
+        dk_acc.map(multiply, scale).store(rows_of(dk), (own, 0))
+        dv_acc.store(rows_of(dv), (own, 0))
 
 
 @weft.jit

@@ -9,6 +9,9 @@ Both kernels recompute P, so that no sum is over several blocks and none needs a
 TMA, which fills columns beyond hdim with zeros; consumer warpgroups have 64 rows of a block each. The tensor cores work
 for one while others compute P: issuing the next scores of the same one early was slower. The last rows of a tile may be
 another sequence's: P is 0 there, and they may not be infinite.
+
+Sums of dK and dV of heads above 128 need the registers of two warpgroups: one computes P and dV, and hands P, rounded
+to 16 bits, to the other, which computes dS and dK.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import weft
 from weft.kernels.flash_attention.bwd_preprocess import preprocess
+from weft.kernels.flash_attention.fwd_sm90 import columns_for, swizzle_for
 from weft.kernels.flash_attention.softmax import (
     LOG2_E,
     mask_gradients,
@@ -31,24 +35,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WARPGROUP_M: Final = 64  # rows of a consumer
-TILE_N: Final = 64  # rows of a stage of the rings
 
 
 class AttentionConfig(NamedTuple):
     """Warpgroups and stages of a block, known at compile time.
 
     Attributes:
-        consumers: warpgroups that multiply.
+        hdim, hdim_v: columns of tiles of Q, K and their gradients, and of V and dO.
+        consumers: warpgroups that multiply, each for rows of its own.
+        tile_n: rows of a stage of the rings.
         stages: of the rings.
+        is_split: whether two warpgroups share the rows, one for dV, one for dK.
     """
 
+    hdim: weft.Constexpr[int]
+    hdim_v: weft.Constexpr[int]
     consumers: weft.Constexpr[int]
+    tile_n: weft.Constexpr[int]
     stages: weft.Constexpr[int]
+    is_split: weft.Constexpr[bool] = False
 
     @property
     def tile_m(self) -> int:
         """Rows per block."""
-        return WARPGROUP_M * self.consumers
+        return WARPGROUP_M * (1 if self.is_split else self.consumers)
 
 
 class HeadConfig(NamedTuple):
@@ -57,26 +67,23 @@ class HeadConfig(NamedTuple):
     Attributes:
         group_size: heads per key head.
         queries, keys: tokens of a batch, or of all packed sequences.
-        hdim: columns of a tile, 64 or 128.
         causal: whether a query sees the keys up to its own alone.
     """
 
     group_size: weft.i32
     queries: weft.i32
     keys: weft.i32
-    hdim: weft.Constexpr[int]
     causal: weft.Constexpr[bool]
 
 
-def columns_for(hdim: int) -> int:
-    """Columns of a tile for heads of that size."""
-    return 64 if hdim <= 64 else 128
-
-
-def configs_for(hdim: int) -> tuple[AttentionConfig, AttentionConfig]:
-    """Configurations that were fastest, for dQ, and for dK and dV."""
-    config = AttentionConfig(3 if hdim == 64 else 2, 2)
-    return config, config
+def configs_for(hdim: int, hdim_v: int) -> tuple[AttentionConfig, AttentionConfig]:
+    """Configurations for dQ, and for dK and dV, of heads up to 256; those of 64 and 128 were fastest."""
+    hdim, hdim_v = columns_for(hdim), columns_for(hdim_v)
+    largest = max(hdim, hdim_v)
+    both = AttentionConfig(hdim, hdim_v, 3 if largest <= 64 else 2, 64, 2)
+    if largest <= 128:
+        return both, both
+    return both._replace(tile_n=64 if largest <= 192 else 48), both._replace(is_split=True)
 
 
 @weft.device
@@ -87,7 +94,7 @@ def load_pair(
     barrier: weft.Mbarrier,
 ) -> None:
     """Start to load a tile of two arrays, in one thread."""
-    barrier.arrive(expect_bytes=2 * tiles[0].nbytes)
+    barrier.arrive(expect_bytes=tiles[0].nbytes + tiles[1].nbytes)
     for source, tile in zip(maps, tiles, strict=True):
         weft.tma.load(source, at, tile, barrier)
 
@@ -98,6 +105,17 @@ def zero_tile(target: weft.Tensor, first: weft.i32) -> None:
     for row in range(first, min(first + WARPGROUP_M, target.shape[0])):
         for d in range(weft.thread_idx.x % 128, target.shape[1], 128):
             target[row, d] = target.dtype(0.0)
+
+
+@weft.device
+def store_or_zero(
+    acc: weft.Fragment, target: weft.Tensor, first: weft.i32, iterations: weft.i32
+) -> None:
+    """Store a warpgroup's sums; zeros if there were no iterations."""
+    if iterations > 0:
+        acc.store(target, (first, 0))
+    else:
+        zero_tile(target, first)
 
 
 @weft.device
@@ -148,14 +166,15 @@ def dq_kernel(
     config: AttentionConfig,
 ) -> None:
     """A block: dQ of `tile_m` queries of a head."""
-    head, dtype, stages, hdim = weft.block_idx.y, dq.dtype, config.stages, heads.hdim
+    head, dtype = weft.block_idx.y, dq.dtype
+    hdim, hdim_v, consumers, tile_n, stages, _ = config
     k_head = head // heads.group_size
-    q_tile = weft.shared((config.tile_m, hdim), dtype, swizzle=128)
-    do_tile = weft.shared((config.tile_m, hdim), dtype, swizzle=128)
-    k_ring = weft.shared((stages, TILE_N, hdim), dtype, swizzle=128)
-    v_ring = weft.shared((stages, TILE_N, hdim), dtype, swizzle=128)
+    q_tile = weft.shared((config.tile_m, hdim), dtype, swizzle=q_map.swizzle)
+    do_tile = weft.shared((config.tile_m, hdim_v), dtype, swizzle=do_map.swizzle)
+    k_ring = weft.shared((stages, tile_n, hdim), dtype, swizzle=k_map.swizzle)
+    v_ring = weft.shared((stages, tile_n, hdim_v), dtype, swizzle=v_map.swizzle)
     own_full, full = weft.mbarrier(1, arrivals=1), weft.mbarrier(stages, arrivals=1)
-    empty = weft.mbarrier(stages, arrivals=4 * config.consumers)
+    empty = weft.mbarrier(stages, arrivals=4 * consumers)
     zero_padding(dq, cu_seqlens_q)
     sequence, first = query_tile(
         config.tile_m, cu_seqlens_q, cu_seqlens_k, heads.queries, heads.keys
@@ -165,23 +184,23 @@ def dq_kernel(
         return
     ahead, role, leader = keys - queries, weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
     visible = min(keys, first + config.tile_m + ahead) if heads.causal else keys
-    blocks = weft.ceil_div(visible, TILE_N)
+    blocks = weft.ceil_div(visible, tile_n)
     if role == 0:  # producer
-        weft.setmaxnreg(24 if config.consumers == 2 else 32)
+        weft.setmaxnreg(24 if consumers == 2 else 32)
         if leader:
             at = (*batch, q_start + first, head, 0)
             load_pair((q_map, do_map), at, (q_tile, do_tile), own_full[0])
             stage = weft.PipelineState(stages, producer=True)
             for block in range(blocks):
                 empty[stage].wait()
-                at = (*batch, k_start + TILE_N * block, k_head, 0)
+                at = (*batch, k_start + tile_n * block, k_head, 0)
                 load_pair((k_map, v_map), at, (k_ring[stage], v_ring[stage]), full[stage])
                 stage = stage.next()
     else:  # consumer
-        weft.setmaxnreg(240 if config.consumers == 2 else 160)
+        weft.setmaxnreg(240 if consumers == 2 else 160)
         own = first + WARPGROUP_M * (role - 1)
         q_own = q_tile.tile((WARPGROUP_M, hdim), (role - 1, 0))
-        do_own = do_tile.tile((WARPGROUP_M, hdim), (role - 1, 0))
+        do_own = do_tile.tile((WARPGROUP_M, hdim_v), (role - 1, 0))
         own_full[0].wait(0)
         row = own + 16 * (weft.warp_id() % 4) + weft.lane_id() // 4
         lse_of = row_values(lse_log2[*batch, head], q_start, row, queries, math.inf)
@@ -195,10 +214,10 @@ def dq_kernel(
             s, dp = weft.wgmma.wait(s, dp, pending=0)
             p = s.map(probability, s.rows(lse_of), scale * LOG2_E)
             ds = p.map(score_gradient, dp, s.rows(delta_of))
-            key, last = TILE_N * block, keys
+            key, last = tile_n * block, keys
             if heads.causal:
                 last = min(last, own + keys - queries + 1)
-            if key + TILE_N > last:
+            if key + tile_n > last:
                 ds = mask_gradients(ds, own, key, queries, keys, heads.causal, transposed=False)
             ds = ds.to(dtype).as_operand_a()
             acc = weft.wgmma.mma(ds, k_ring[stage], acc, accumulate=block > 0)
@@ -206,10 +225,174 @@ def dq_kernel(
             empty[stage].release()
             stage = stage.next()
         target = dq[*batch, q_start : q_start + queries, head]
-        if blocks > 0:
-            acc.map(multiply, scale).store(target, (own, 0))
-        else:
-            zero_tile(target, own)
+        store_or_zero(acc.map(multiply, scale), target, own, blocks)
+
+
+class Rings(NamedTuple):
+    """Stages that a block of keys walks through: tiles of queries, with their lse and delta.
+
+    Attributes:
+        q, do, lse, delta: (stages, tile_n, columns), or (stages, tile_n).
+        full, empty: barriers of the stages.
+    """
+
+    q: weft.Tensor
+    do: weft.Tensor
+    lse: weft.Tensor
+    delta: weft.Tensor
+    full: weft.Mbarrier
+    empty: weft.Mbarrier
+
+
+class Walk(NamedTuple):
+    """Iterations of a block of keys over queries of each head of its group.
+
+    Attributes:
+        keys, queries: lengths of the sequence.
+        first_query: the first one that sees a key of the block.
+        blocks: tiles of queries per head.
+        iterations: of all heads.
+    """
+
+    keys: weft.i32
+    queries: weft.i32
+    first_query: weft.i32
+    blocks: weft.i32
+    iterations: weft.i32
+
+
+@weft.device
+def probabilities(
+    s: weft.Fragment,
+    lse: weft.Tensor,
+    i: weft.i32,
+    own: weft.i32,
+    walk: Walk,
+    scale: weft.f32,
+    causal: bool,
+) -> weft.Fragment:
+    """Pᵀ of iteration `i`, of scores of the keys from `own` on."""
+    tile_n = s.shape[1]
+    p = s.map(probability, s.cols(column_values(lse)), scale * LOG2_E)
+    query = walk.first_query + tile_n * (i % max(walk.blocks, 1))
+    is_edge = query + tile_n > walk.queries
+    if causal:
+        is_edge = is_edge or query + walk.keys - walk.queries < own + WARPGROUP_M - 1
+    if is_edge:
+        p = mask_gradients(p, query, own, walk.queries, walk.keys, causal, transposed=True)
+    return p
+
+
+@weft.device
+def sum_dk_and_dv(
+    k_own: weft.Tensor,
+    v_own: weft.Tensor,
+    own: weft.i32,
+    rings: Rings,
+    walk: Walk,
+    scale: weft.f32,
+    causal: bool,
+) -> tuple[weft.Fragment, weft.Fragment]:
+    """dK and dV of the keys from `own` on, by one warpgroup."""
+    dtype, stage = k_own.dtype, weft.PipelineState(rings.q.shape[0])
+    dk = weft.wgmma.accumulator(k_own.shape, weft.f32)
+    dv = weft.wgmma.accumulator(v_own.shape, weft.f32)
+    for i in range(walk.iterations):
+        rings.full[stage].wait()
+        s = weft.wgmma.mma(k_own, rings.q[stage].T)
+        dp = weft.wgmma.mma(v_own, rings.do[stage].T)
+        s = weft.wgmma.wait(s, pending=1)
+        p = probabilities(s, rings.lse[stage], i, own, walk, scale, causal)
+        a = p.to(dtype).as_operand_a()
+        dv = weft.wgmma.mma(a, rings.do[stage], dv, accumulate=i > 0)
+        dp = weft.wgmma.wait(dp, pending=1)
+        ds = p.map(score_gradient, dp, p.cols(column_values(rings.delta[stage])))
+        a = ds.to(dtype).as_operand_a()
+        dk = weft.wgmma.mma(a, rings.q[stage], dk, accumulate=i > 0)
+        dv, dk = weft.wgmma.wait(dv, dk, pending=0)
+        rings.empty[stage].release()
+        stage = stage.next()
+    return dk, dv
+
+
+class Exchange(NamedTuple):
+    """Pᵀ in shared memory, from the warpgroup of dV to the one of dK: the registers of each thread.
+
+    Attributes:
+        registers: (buffers, registers of a thread, threads), u32.
+        full, empty: barriers of the buffers.
+    """
+
+    registers: weft.Tensor
+    full: weft.Mbarrier
+    empty: weft.Mbarrier
+
+
+@weft.device
+def new_exchange(config: AttentionConfig) -> Exchange | None:
+    """Double-buffered, if `is_split`."""
+    if not config.is_split:
+        return None
+    registers = weft.shared((2, config.tile_n // 4, 128), weft.u32)
+    return Exchange(registers, weft.mbarrier(2, arrivals=4), weft.mbarrier(2, arrivals=4))
+
+
+@weft.device
+def sum_dv(
+    k_tile: weft.Tensor,
+    own: weft.i32,
+    exchange: Exchange,
+    rings: Rings,
+    walk: Walk,
+    scale: weft.f32,
+    causal: bool,
+) -> weft.Fragment:
+    """dV of the keys from `own` on; hands on P."""
+    dtype, stage = k_tile.dtype, weft.PipelineState(rings.q.shape[0])
+    buffer = weft.PipelineState(exchange.registers.shape[0], producer=True)
+    dv = weft.wgmma.accumulator((WARPGROUP_M, rings.do.shape[2]), weft.f32)
+    for i in range(walk.iterations):
+        rings.full[stage].wait()
+        s = weft.wgmma.wait(weft.wgmma.mma(k_tile, rings.q[stage].T), pending=0)
+        p = probabilities(s, rings.lse[stage], i, own, walk, scale, causal).to(dtype)
+        exchange.empty[buffer].wait()
+        for r, register in enumerate(p.registers):
+            exchange.registers[buffer, r, weft.thread_idx.x % 128] = register
+        exchange.full[buffer].release()
+        dv = weft.wgmma.mma(p.as_operand_a(), rings.do[stage], dv, accumulate=i > 0)
+        dv = weft.wgmma.wait(dv, pending=0)
+        rings.empty[stage].release()
+        stage, buffer = stage.next(), buffer.next()
+    return dv
+
+
+@weft.device
+def sum_dk(
+    v_tile: weft.Tensor,
+    exchange: Exchange,
+    rings: Rings,
+    walk: Walk,
+) -> weft.Fragment:
+    """dK of the same keys, from the P of `sum_dv`."""
+    dtype, stage = v_tile.dtype, weft.PipelineState(rings.q.shape[0])
+    buffers, count, _ = exchange.registers.shape
+    buffer = weft.PipelineState(buffers)
+    dk = weft.wgmma.accumulator((WARPGROUP_M, rings.q.shape[2]), weft.f32)
+    for i in range(walk.iterations):
+        rings.full[stage].wait()
+        dp = weft.wgmma.wait(weft.wgmma.mma(v_tile, rings.do[stage].T), pending=0)
+        exchange.full[buffer].wait()
+        thread = weft.thread_idx.x % 128
+        registers = tuple(exchange.registers[buffer, r, thread] for r in weft.static_range(count))
+        exchange.empty[buffer].release()
+        p = weft.wgmma.from_values(dp.shape, registers, dtype, "c").to(weft.f32)
+        ds = p.map(score_gradient, dp, p.cols(column_values(rings.delta[stage])))
+        a = ds.to(dtype).as_operand_a()
+        dk = weft.wgmma.mma(a, rings.q[stage], dk, accumulate=i > 0)
+        dk = weft.wgmma.wait(dk, pending=0)
+        rings.empty[stage].release()
+        stage, buffer = stage.next(), buffer.next()
+    return dk
 
 
 @weft.kernel
@@ -229,15 +412,19 @@ def dkdv_kernel(
     config: AttentionConfig,
 ) -> None:
     """A block: dK and dV of `tile_m` keys of a key head."""
-    k_head, dtype, stages, hdim = weft.block_idx.y, dk.dtype, config.stages, heads.hdim
-    k_tile = weft.shared((config.tile_m, hdim), dtype, swizzle=128)
-    v_tile = weft.shared((config.tile_m, hdim), dtype, swizzle=128)
-    q_ring = weft.shared((stages, TILE_N, hdim), dtype, swizzle=128)
-    do_ring = weft.shared((stages, TILE_N, hdim), dtype, swizzle=128)
-    lse_ring = weft.shared((stages, TILE_N), weft.f32)
-    delta_ring = weft.shared((stages, TILE_N), weft.f32)
-    own_full, full = weft.mbarrier(1, arrivals=1), weft.mbarrier(stages, arrivals=2)
-    empty = weft.mbarrier(stages, arrivals=4 * config.consumers)
+    k_head, dtype = weft.block_idx.y, dk.dtype
+    hdim, hdim_v, consumers, tile_n, stages, _ = config
+    k_tile = weft.shared((config.tile_m, hdim), dtype, swizzle=k_map.swizzle)
+    v_tile = weft.shared((config.tile_m, hdim_v), dtype, swizzle=v_map.swizzle)
+    rings = Rings(
+        weft.shared((stages, tile_n, hdim), dtype, swizzle=q_map.swizzle),
+        weft.shared((stages, tile_n, hdim_v), dtype, swizzle=do_map.swizzle),
+        weft.shared((stages, tile_n), weft.f32),
+        weft.shared((stages, tile_n), weft.f32),
+        weft.mbarrier(stages, arrivals=2),
+        weft.mbarrier(stages, arrivals=4 * consumers),
+    )
+    own_full, exchange = weft.mbarrier(1, arrivals=1), new_exchange(config)
     zero_padding(dk, cu_seqlens_k)
     zero_padding(dv, cu_seqlens_k)
     sequence, first = tile_at(
@@ -248,72 +435,68 @@ def dkdv_kernel(
         return
     ahead, role, leader = keys - queries, weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
     first_query = max(first - ahead, 0) if heads.causal else 0  # that sees a key of this block
-    blocks = weft.ceil_div(max(queries - first_query, 0), TILE_N)  # per head
+    blocks = weft.ceil_div(max(queries - first_query, 0), tile_n)  # per head
     iterations, divisor = heads.group_size * blocks, max(blocks, 1)
+    walk = Walk(keys, queries, first_query, blocks, iterations)
     if role == 0:  # producer: a thread loads tiles, a warp lse and delta
-        weft.setmaxnreg(24 if config.consumers == 2 else 32)
+        weft.setmaxnreg(40 if config.is_split else 24 if consumers == 2 else 32)
         stage = weft.PipelineState(stages, producer=True)
         if leader:
             at = (*batch, k_start + first, k_head, 0)
             load_pair((k_map, v_map), at, (k_tile, v_tile), own_full[0])
             for i in range(iterations):
                 head = heads.group_size * k_head + i // divisor
-                query = first_query + TILE_N * (i % divisor)
-                empty[stage].wait()
+                query = first_query + tile_n * (i % divisor)
+                rings.empty[stage].wait()
                 at = (*batch, q_start + query, head, 0)
-                load_pair((q_map, do_map), at, (q_ring[stage], do_ring[stage]), full[stage])
+                tiles = rings.q[stage], rings.do[stage]
+                load_pair((q_map, do_map), at, tiles, rings.full[stage])
                 stage = stage.next()
         elif weft.warp_id() == 1:
             for i in range(iterations):
                 head = heads.group_size * k_head + i // divisor
-                query = first_query + TILE_N * (i % divisor)
-                empty[stage].wait()
-                for row in range(weft.lane_id(), TILE_N, 32):
+                query = first_query + tile_n * (i % divisor)
+                rings.empty[stage].wait()
+                for row in range(weft.lane_id(), tile_n, 32):
                     at = (*batch, head, q_start + query + row)
                     inside = query + row < queries
-                    lse_ring[stage, row] = lse_log2[at] if inside else weft.f32(math.inf)
-                    delta_ring[stage, row] = delta[at] if inside else weft.f32(0.0)
-                full[stage].release()
+                    rings.lse[stage, row] = lse_log2[at] if inside else weft.f32(math.inf)
+                    rings.delta[stage, row] = delta[at] if inside else weft.f32(0.0)
+                rings.full[stage].release()
                 stage = stage.next()
     else:  # consumer
-        weft.setmaxnreg(240 if config.consumers == 2 else 160)
-        own = first + WARPGROUP_M * (role - 1)
-        k_own = k_tile.tile((WARPGROUP_M, hdim), (role - 1, 0))
-        v_own = v_tile.tile((WARPGROUP_M, hdim), (role - 1, 0))
+        weft.setmaxnreg(232 if config.is_split else 240 if consumers == 2 else 160)
+
+        def rows_of(target: weft.Tensor) -> weft.Tensor:
+            return target[*batch, k_start : k_start + keys, k_head]
+
         own_full[0].wait(0)
-        stage = weft.PipelineState(stages)
-        dk_acc = weft.wgmma.accumulator((WARPGROUP_M, hdim), weft.f32)
-        dv_acc = weft.wgmma.accumulator((WARPGROUP_M, hdim), weft.f32)
-        for i in range(iterations):
-            full[stage].wait()
-            s = weft.wgmma.mma(k_own, q_ring[stage].T)
-            dp = weft.wgmma.mma(v_own, do_ring[stage].T)
-            s = weft.wgmma.wait(s, pending=1)
-            lse_columns = s.cols(column_values(lse_ring[stage]))
-            p = s.map(probability, lse_columns, scale * LOG2_E)
-            query = first_query + TILE_N * (i % divisor)
-            is_edge = query + TILE_N > queries
-            if heads.causal:
-                is_edge = is_edge or query + keys - queries < own + WARPGROUP_M - 1
-            if is_edge:
-                p = mask_gradients(p, query, own, queries, keys, heads.causal, transposed=True)
-            a = p.to(dtype).as_operand_a()
-            dv_acc = weft.wgmma.mma(a, do_ring[stage], dv_acc, accumulate=i > 0)
-            dp = weft.wgmma.wait(dp, pending=1)
-            ds = p.map(score_gradient, dp, p.cols(column_values(delta_ring[stage])))
-            a = ds.to(dtype).as_operand_a()
-            dk_acc = weft.wgmma.mma(a, q_ring[stage], dk_acc, accumulate=i > 0)
-            dv_acc, dk_acc = weft.wgmma.wait(dv_acc, dk_acc, pending=0)
-            empty[stage].release()
-            stage = stage.next()
-        dk_rows = dk[*batch, k_start : k_start + keys, k_head]
-        dv_rows = dv[*batch, k_start : k_start + keys, k_head]
-        if iterations > 0:
-            dk_acc.map(multiply, scale).store(dk_rows, (own, 0))
-            dv_acc.store(dv_rows, (own, 0))
+        if exchange is not None:
+            if role == 1:
+                dv_acc = sum_dv(k_tile, first, exchange, rings, walk, scale, heads.causal)
+                store_or_zero(dv_acc, rows_of(dv), first, iterations)
+            else:
+                dk_acc = sum_dk(v_tile, exchange, rings, walk)
+                store_or_zero(dk_acc.map(multiply, scale), rows_of(dk), first, iterations)
         else:
-            zero_tile(dk_rows, own)
-            zero_tile(dv_rows, own)
+            own = first + WARPGROUP_M * (role - 1)
+            k_own = k_tile.tile((WARPGROUP_M, hdim), (role - 1, 0))
+            v_own = v_tile.tile((WARPGROUP_M, hdim_v), (role - 1, 0))
+            dk_acc, dv_acc = sum_dk_and_dv(k_own, v_own, own, rings, walk, scale, heads.causal)
+            store_or_zero(dk_acc.map(multiply, scale), rows_of(dk), own, iterations)
+            store_or_zero(dv_acc, rows_of(dv), own, iterations)
+
+
+def _maps(
+    arrays: tuple[weft.Tensor, weft.Tensor], rows: int, config: AttentionConfig
+) -> list[weft.TensorMap]:
+    """Maps of a pair of arrays with the columns of Q and of V, whose boxes are `rows` of a head."""
+    return [
+        weft.tensor_map(
+            array, box=(*(1,) * (array.ndim - 3), rows, 1, columns), swizzle=swizzle_for(columns)
+        )
+        for array, columns in zip(arrays, (config.hdim, config.hdim_v), strict=True)
+    ]
 
 
 @weft.jit
@@ -331,21 +514,16 @@ def attention_backward(
     cu_seqlens_k: weft.Tensor | None,
     scale: weft.f64,
     causal: weft.Constexpr[bool],
-    hdim: weft.Constexpr[int],
     configs: weft.Constexpr[tuple[AttentionConfig, AttentionConfig]],
 ) -> None:
-    """dQ, dK and dV; `hdim`: 64 or 128 columns of a tile."""
+    """dQ, dK and dV."""
     lse_log2, delta = preprocess(grad_out, out, lse)
-    heads = HeadConfig(q.shape[-2] // k.shape[-2], q.shape[-3], k.shape[-3], hdim, causal)
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], q.shape[-3], k.shape[-3], causal)
     batch, scale = q.shape[0] if cu_seqlens_q is None else 1, weft.f32(scale)
     dq_config, dkdv_config = configs
-    own = (*(1,) * (q.ndim - 3), dq_config.tile_m, 1, hdim)
-    other = (*(1,) * (q.ndim - 3), TILE_N, 1, hdim)
     dq_kernel(
-        weft.tensor_map(q, box=own, swizzle=128),
-        weft.tensor_map(grad_out, box=own, swizzle=128),
-        weft.tensor_map(k, box=other, swizzle=128),
-        weft.tensor_map(v, box=other, swizzle=128),
+        *_maps((q, grad_out), dq_config.tile_m, dq_config),
+        *_maps((k, v), dq_config.tile_n, dq_config),
         dq,
         lse_log2,
         delta,
@@ -358,12 +536,9 @@ def attention_backward(
         grid=(num_tiles(q.shape[-3], dq_config.tile_m, cu_seqlens_q), q.shape[-2], batch),
         block=128 * (dq_config.consumers + 1),
     )
-    own = (*(1,) * (q.ndim - 3), dkdv_config.tile_m, 1, hdim)
     dkdv_kernel(
-        weft.tensor_map(k, box=own, swizzle=128),
-        weft.tensor_map(v, box=own, swizzle=128),
-        weft.tensor_map(q, box=other, swizzle=128),
-        weft.tensor_map(grad_out, box=other, swizzle=128),
+        *_maps((k, v), dkdv_config.tile_m, dkdv_config),
+        *_maps((q, grad_out), dkdv_config.tile_n, dkdv_config),
         dk,
         dv,
         lse_log2,

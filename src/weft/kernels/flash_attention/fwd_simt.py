@@ -17,9 +17,9 @@ from weft.kernels.flash_attention.varlen import sequence_at, zero_padding_around
 THREADS: Final = 128
 
 
-def padded(hdim: int) -> int:
-    """hdim rounded up to a multiple of a block's threads."""
-    return -(-hdim // THREADS) * THREADS
+def padded(hdim: int, hdim_v: int) -> tuple[int, int]:
+    """Elements per head of q and k, and of v, rounded up to a multiple of a block's threads."""
+    return -(-hdim // THREADS) * THREADS, -(-hdim_v // THREADS) * THREADS
 
 
 @weft.kernel
@@ -34,10 +34,11 @@ def attention_kernel(
     group_size: weft.i32,
     scale: weft.f64,
     causal: weft.Constexpr[bool],
-    padded_hdim: weft.Constexpr[int],
+    padded_hdims: weft.Constexpr[tuple[int, int]],
 ) -> None:
     """A block: a query of a head. Each thread takes a key for the scores, then elements of hdim for O."""
-    acc_type, hdim = sum_type(q.dtype), q.shape[-1]
+    acc_type, (padded_hdim, padded_hdim_v) = sum_type(q.dtype), padded_hdims
+    hdim, hdim_v = q.shape[-1], v.shape[-1]
     query, head, thread = weft.block_idx.x, weft.block_idx.y, weft.thread_idx.x
     batch, q_start, queries, k_start, keys = sequence_at(
         weft.block_idx.z, cu_seqlens_q, cu_seqlens_k, q.shape[-3], k.shape[-3]
@@ -59,7 +60,7 @@ def attention_kernel(
         q_row[d] = acc_type(q[*batch, q_start + query, head, d]) * acc_type(scale)
     visible = min(keys, query + 1 + keys - queries) if causal else keys
     row_max, row_sum = acc_type(-math.inf), acc_type(0.0)
-    columns = weft.static_range(padded_hdim // THREADS)
+    columns = weft.static_range(padded_hdim_v // THREADS)
     o = [acc_type(0.0) for _ in columns]
     for first in range(0, visible, THREADS):
         weft.sync_threads()
@@ -80,12 +81,12 @@ def attention_kernel(
         for j in range(min(THREADS, visible - first)):
             for i in columns:
                 d = thread + THREADS * i
-                if d < hdim:
+                if d < hdim_v:
                     at = (*batch, k_start + first + j, head // group_size, d)
                     o[i] += weights[j] * acc_type(v[at])
     for i in columns:
         d = thread + THREADS * i
-        if d < hdim:
+        if d < hdim_v:
             result = o[i] / row_sum if row_sum != 0 else acc_type(0.0)
             out[*batch, q_start + query, head, d] = q.dtype(result)
     if lse is not None and thread == 0:
@@ -106,10 +107,10 @@ def attention(
     group_size: weft.i32,
     scale: weft.f64,
     causal: weft.Constexpr[bool],
-    padded_hdim: weft.Constexpr[int],
+    padded_hdims: weft.Constexpr[tuple[int, int]],
 ) -> None:
     """O and, unless None, lse."""
     batch = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
     attention_kernel(
-        q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, group_size, scale, causal, padded_hdim
+        q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, group_size, scale, causal, padded_hdims
     ).launch(grid=(max_seqlen_q, q.shape[-2], batch), block=THREADS)

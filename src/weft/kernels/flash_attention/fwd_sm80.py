@@ -39,6 +39,7 @@ class AttentionConfig(NamedTuple):
         step_n: columns of a fragment of scores, which divide `tile_n`.
         stages: of the ring; together they have as many rows as a block, warps · warp_m, unless `keeps_rows`.
         keeps_rows: whether a block's own rows stay in shared memory, and come to registers 16 columns at a time.
+        is_split: whether two warps share rows, one for dV, one for dK.
     """
 
     warps: weft.Constexpr[int]
@@ -47,11 +48,12 @@ class AttentionConfig(NamedTuple):
     step_n: weft.Constexpr[int]
     stages: weft.Constexpr[int]
     keeps_rows: weft.Constexpr[bool] = False
+    is_split: weft.Constexpr[bool] = False
 
     @property
     def tile_m(self) -> int:
         """Rows per block."""
-        return self.warps * self.warp_m
+        return self.warps * self.warp_m // (2 if self.is_split else 1)
 
 
 class HeadConfig(NamedTuple):
@@ -130,27 +132,47 @@ def load_tile(
 
 @weft.device
 def load_own_rows(
-    stages: weft.Tensor,
-    source: weft.Tensor,
+    rings: tuple[weft.Tensor, ...],
+    sources: tuple[weft.Tensor, ...],
     batch: tuple[weft.i32, ...],
     first: weft.i32,
     end: weft.i32,
     head: weft.i32,
     heads: HeadConfig,
     config: AttentionConfig,
-) -> Any:
-    """This warp's rows of a block's, for `matmul_transposed`: through a ring, which is free afterwards, or kept."""
+) -> list[Any]:
+    """This warp's rows of arrays, for `matmul_transposed`: through the rings, which are free afterwards, or kept."""
     if config.keeps_rows:
-        tile = _tiles((config.tile_m, stages.shape[-1]), source.dtype)
-        load_tile(tile, source, batch, first, end, head, heads, config.warps)
-        return tile.tile((config.warp_m, tile.shape[1]), (weft.warp_id(), 0))
-    load_block(stages, source, batch, first, end, head, heads, config)
+        return [
+            keep_rows(source, stages.shape[2], batch, first, end, head, heads, config)
+            for stages, source in zip(rings, sources, strict=True)
+        ]
+    for stages, source in zip(rings, sources, strict=True):
+        load_block(stages, source, batch, first, end, head, heads, config)
     weft.cp_async.commit()
     weft.cp_async.wait(pending=0)
     weft.sync_threads()
-    own = load_operand_a(stages, config)
-    weft.sync_threads()  # the ring is free
-    return own
+    operands = [load_operand_a(stages, config) for stages in rings]
+    weft.sync_threads()  # the rings are free
+    return operands
+
+
+@weft.device
+def keep_rows(
+    source: weft.Tensor,
+    columns: int,
+    batch: tuple[weft.i32, ...],
+    first: weft.i32,
+    end: weft.i32,
+    head: weft.i32,
+    heads: HeadConfig,
+    config: AttentionConfig,
+) -> weft.Tensor:
+    """Start to load a block's own rows into a tile of their own; this warp's."""
+    tile = _tiles((config.tile_m, columns), source.dtype)
+    load_tile(tile, source, batch, first, end, head, heads, config.warps)
+    warp = weft.warp_id() % (config.tile_m // config.warp_m)
+    return tile.tile((config.warp_m, columns), (warp, 0))
 
 
 @weft.device
@@ -235,7 +257,9 @@ def attention_kernel(
         return
     k_ring, v_ring = ring(q.dtype, config, heads.hdim), ring(q.dtype, config, heads.hdim_v)
     ahead, own = keys - queries, first + config.warp_m * weft.warp_id()
-    q_own = load_own_rows(k_ring, q, batch, q_start + first, q_start + queries, head, heads, config)
+    (q_own,) = load_own_rows(
+        (k_ring,), (q,), batch, q_start + first, q_start + queries, head, heads, config
+    )
 
     def load_keys(block: weft.i32) -> None:
         row, end, k_head = k_start + tile_n * block, k_start + keys, head // heads.group_size
