@@ -84,6 +84,21 @@ def test_a_layer_is_torchs(name):
     assert repr(ours) == repr(theirs)
 
 
+def test_dropout_is_of_torchs_generator():
+    layer, x = weft.nn.Dropout(0.25), torch.ones(10_000, requires_grad=True)
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    for one in (layer, compiled):
+        torch.manual_seed(0)
+        found = one(x)
+        (gradient,) = torch.autograd.grad(found.sum(), x)
+        torch.manual_seed(0)
+        assert torch.equal(found, gradient) and torch.equal(one(x), found)
+        assert not torch.equal(one(x), found)
+        assert abs(float((found == 0).float().mean()) - 0.25) < 0.02
+    inplace = weft.nn.Dropout(1.0, inplace=True)(torch.ones(3))
+    assert torch.equal(layer.eval()(x), x) and not inplace.any()
+
+
 @pytest.mark.parametrize("kind", ["SwiGLU", "Attention"])
 def test_a_block_computes_what_its_layers_say(kind):
     torch.manual_seed(0)

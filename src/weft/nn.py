@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     class CrossEntropyBase(Module): ...
 
+    class DropoutBase(Module): ...
+
     class EmbeddingBase(Module): ...
 
     class GELUBase(Module): ...
@@ -62,17 +64,19 @@ else:
                 )
 
         LinearBase = RMSNormBase = LayerNormBase = EmbeddingBase = Function = Module
-        GELUBase = SoftmaxBase = CrossEntropyBase = Module
+        GELUBase = SoftmaxBase = CrossEntropyBase = DropoutBase = Module
     else:
         Module, LinearBase, RMSNormBase = torch.nn.Module, torch.nn.Linear, torch.nn.RMSNorm
         LayerNormBase, EmbeddingBase = torch.nn.LayerNorm, torch.nn.Embedding
         GELUBase, SoftmaxBase = torch.nn.GELU, torch.nn.Softmax
+        DropoutBase = torch.nn.Dropout
         CrossEntropyBase, Function = torch.nn.CrossEntropyLoss, torch.autograd.Function
 
 __all__ = (
     "GELU",
     "Attention",
     "CrossEntropyLoss",
+    "Dropout",
     "Embedding",
     "LayerNorm",
     "Linear",
@@ -324,6 +328,30 @@ class Softmax(SoftmaxBase):
         if input.dim() == 0 or self.dim not in (-1, input.dim() - 1):
             return super().forward(input)
         return kernels.softmax(input)
+
+
+_SEEDS: Final = (1 << 63) - 1
+
+
+class Dropout(DropoutBase):
+    """`torch.nn.Dropout`, by `weft.kernels.dropout` with a seed of torch's generator, which `torch.manual_seed` sets.
+
+    The seed stays on the device, so that replays of a CUDA graph drop other elements, and no mask is kept for the
+    derivative. With ``inplace=True`` it is torch's own code.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> weft.nn.Dropout(0.5).eval()(torch.ones(2)).tolist()
+        [1.0, 1.0]
+    """
+
+    def forward(self, input: Any) -> Any:
+        """In training each element is 0 with probability p, else divided by 1 − p."""
+        is_plain = self.training and self.p and not self.inplace
+        if not is_plain or input.dim() == 0 or not input.is_floating_point():
+            return super().forward(input)
+        seed = torch.randint(_SEEDS, (1,), device=input.device)
+        return kernels.dropout(input, self.p, seed)
 
 
 class SwiGLU(Module):

@@ -15,6 +15,7 @@ from tests.native.fake_cuda.cpu_builds import Compiled
 from tests.native.fake_cuda.fake import FakeCuda, build, on_fake
 from weft import _native
 from weft.driver.memory import empty
+from weft.kernels.nn import dropout
 
 EXECUTORS = ("context", "library")
 UPDATE_FAILURE = 910
@@ -48,12 +49,20 @@ def compiled(executor: str, twice: bool = False) -> Compiled:
     return Compiled(function, vector, vector, 1.0, weft.Stream(0), options=f"--executor {executor}")
 
 
+@functools.cache
+def dropped() -> Compiled:
+    """`weft.kernels.dropout` with its offset on the device."""
+    x, offset = weft.fake_tensor(weft.f32, ("n",)), weft.fake_tensor(weft.f32, (1,))
+    return Compiled(dropout._dropout, x, x, 1 << 15, 2.0, 7, 0, 1, False, None, offset)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def everything_is_compiled_before_the_first_fork():
     build()
     for executor in EXECUTORS:
         compiled(executor)
     compiled("library", twice=True)
+    dropped()
 
 
 def vector(size: int) -> tuple[_native.Object, np.ndarray]:
@@ -64,6 +73,31 @@ def vector(size: int) -> tuple[_native.Object, np.ndarray]:
     memory = np.frombuffer((ctypes.c_char * (4 * size)).from_address(info.data), np.float32)
     memory[:] = np.arange(size)
     return tensor, memory
+
+
+@on_fake()
+def test_each_replay_drops_by_the_offset_on_the_device(fake: FakeCuda):
+    function = dropped().register(fake)
+    stream = fake.create_stream(fake.retain_primary(0))
+    x, ones = vector(64)
+    out, found = vector(64)
+    offset, number = vector(1)
+    ones[:], found[:], number[:] = 1, -1, 0
+    function.preload(0)
+    fake.begin_capture(stream)
+    with weft.ffi.use_stream(stream, "cuda:0"):
+        function(x, out, 1 << 15, 2.0, 7, 0, None, offset)
+    graph = fake.end_capture(stream)
+    assert (found == -1).all()
+    executable = fake.instantiate(graph)
+    expected = [weft.kernels.dropout(np.ones(64, np.float32), 0.5, 7, k) for k in range(3)]
+    assert not np.array_equal(expected[0], expected[1])
+    for k in (0, 1, 2, 0):
+        number[:] = k
+        fake.launch_graph(executable, stream)
+        assert np.array_equal(found, expected[k])
+    fake.destroy_graph(graph)
+    fake.destroy_executable(executable)
 
 
 @on_fake()

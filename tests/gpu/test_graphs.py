@@ -7,7 +7,7 @@ In: compiled functions and prepared calls, called under capture. Out: what the g
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -152,3 +152,34 @@ def test_torch_captures_and_replays():
         graph.replay()
     torch.cuda.synchronize()
     assert bool((a == 11).all())
+
+
+def test_replays_of_dropout_differ():
+    torch = pytest.importorskip("torch", reason="needs torch")
+
+    layer, x = weft.nn.Dropout(0.5), torch.ones(4096, device="cuda", requires_grad=True)
+    offset = torch.zeros(1, dtype=torch.int64, device="cuda")
+
+    def step() -> Any:
+        found = layer(x)
+        (gradient,) = torch.autograd.grad(found.sum(), x)
+        counted = weft.kernels.dropout(x.detach(), 0.5, 7, offset)
+        offset.add_(1)
+        return found, gradient, counted
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.current_stream().wait_stream(side)
+    offset.zero_()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found, gradient, counted = step()
+    seen = list[Any]()
+    for k in range(3):
+        graph.replay()
+        assert torch.equal(found, gradient)
+        same = weft.kernels.dropout(torch.ones(4096), 0.5, 7, k)
+        assert torch.equal(counted.cpu(), same)
+        seen.append(found.clone())
+    assert not torch.equal(seen[0], seen[1]) and not torch.equal(seen[1], seen[2])

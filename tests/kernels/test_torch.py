@@ -362,6 +362,39 @@ def test_dropout_takes_any_seed_under_operators(seed, offset):
     assert torch.equal(program(x, 0.5, seed, offset), expected)
 
 
+@pytest.mark.parametrize("seed", [7, -1])
+def test_dropout_takes_its_numbers_from_the_device(seed):
+    x, offset = torch.ones(64), torch.tensor([3])
+    expected = kernels.dropout(x, 0.5, seed % 2**64, 3)
+    number = torch.tensor([seed])
+    for _ in range(4):  # cached from the third on, but not its elements
+        number += 1
+        assert not torch.equal(kernels.dropout(x, 0.5, number, offset), expected)
+        number -= 1
+        assert torch.equal(kernels.dropout(x, 0.5, number, offset), expected)
+    tracked = x.clone().requires_grad_()
+    found = kernels.dropout(tracked, 0.5, number, 3)
+    (gradient,) = torch.autograd.grad(found.sum(), tracked)
+    assert torch.equal(found, expected) and torch.equal(gradient, expected)
+    torch._dynamo.reset()
+    program = torch.compile(kernels.dropout, backend="aot_eager", fullgraph=True)
+    assert torch.equal(program(x, 0.5, number, offset), expected)
+    # Numbers that change between forward and backward would be another mask.
+    found = kernels.dropout(tracked, 0.5, 7, offset)
+    offset += 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        found.sum().backward()
+    for wrong, said in (
+        (torch.tensor([1, 2]), r"seed has shape \(2,\) of int64, expected a number or one integer"),
+        (
+            torch.tensor([1.0]),
+            r"seed has shape \(1,\) of float32, expected a number or one integer",
+        ),
+    ):
+        with pytest.raises(ValueError, match=said):
+            kernels.dropout(tracked, 0.5, wrong)
+
+
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_a_seed_beyond_64_bits_is_refused_everywhere(seed):
     for is_tracked in (False, True):

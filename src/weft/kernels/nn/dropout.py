@@ -9,9 +9,11 @@ each.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import weft
+from weft import _native
 from weft.kernels.annotations import (
     Arguments,
     Array,
@@ -26,6 +28,7 @@ from weft.kernels.annotations import (
 from weft.kernels.device.row import aligned, elements, put_elements, sum_type
 from weft.kernels.host.arrays import (
     ArrayInfo,
+    check_device,
     common_width,
     describe,
     integer_from,
@@ -55,9 +58,15 @@ def dropout_kernel(
     seed: Seed,
     offset: Seed,
     width: Constant,
+    seed_array: weft.Tensor | None,
+    offset_array: weft.Tensor | None,
 ) -> None:
     """An iteration: `width` adjacent elements, a power of two up to 8; fewer at the end of a vector."""
     wide, columns = sum_type(x.dtype), x.shape[-1]
+    if seed_array is not None:
+        seed = weft.u64(seed_array[0])
+    if offset_array is not None:
+        offset = weft.u64(offset_array[0])
     factor = wide(scale)
     for place in weft.each((*x.shape[:-1], weft.ceil_div(columns, width))):
         first = weft.i64(0)  # the number of the first element
@@ -119,16 +128,27 @@ def _dropout(
     offset: Seed,
     width: Constant,
     is_flat: Constant,
+    seed_array: weft.Tensor | None = None,
+    offset_array: weft.Tensor | None = None,
 ) -> None:
     if is_flat:
         x, out = x.reshape(x.size), out.reshape(out.size)
     shape = (*x.shape[:-1], weft.ceil_div(x.shape[-1], width))
-    dropout_kernel(x, out, dropped, scale, seed, offset, width).launch(over=shape)
+    arrays = seed_array, offset_array
+    dropout_kernel(x, out, dropped, scale, seed, offset, width, *arrays).launch(over=shape)
 
 
-def _signed(x: Array, p: float, seed: int, offset: int = 0) -> Arguments:
-    """The operator's arguments: torch's integers are signed."""
-    return x, p, _signed_number(seed, "seed"), _signed_number(offset, "offset")
+def _signed(x: Array, p: float, seed: Any, offset: Any = 0) -> Arguments:
+    """The operator's arguments: torch's integers are signed, and arrays have parameters of their own."""
+    torch: Any = sys.modules["torch"]
+    given = (("seed", seed), ("offset", offset))
+    # torch's tracer follows this.
+    arrays = [one if isinstance(one, torch.Tensor) and one.ndim else None for _, one in given]
+    numbers = [
+        _signed_number(0 if array is not None else one, name)
+        for (name, one), array in zip(given, arrays, strict=True)
+    ]
+    return x, p, *numbers, *arrays
 
 
 def _signed_number(value: int, name: str) -> int:
@@ -137,14 +157,34 @@ def _signed_number(value: int, name: str) -> int:
     return value - _BEYOND if value >= _BEYOND >> 1 else value
 
 
-def _dropout_of_signed(x: Array, p: float, seed: int, offset: int = 0) -> Array:
-    return dropout(x, p, *[n + _BEYOND if n < 0 else n for n in (seed, offset)])
-
-
-def _dropout_backward(
-    gradient: Array, _: object, x: Array, p: float, seed: int, offset: int
+def _dropout_of_signed(
+    x: Array,
+    p: float,
+    seed: int,
+    offset: int = 0,
+    seed_array: Array = None,
+    offset_array: Array = None,
 ) -> Array:
-    return _dropout_of_signed(gradient, p, seed, offset), None, None, None
+    numbers = [n + _BEYOND if n < 0 else n for n in (seed, offset)]
+    arrays = seed_array, offset_array
+    return dropout(x, p, *[n if a is None else a for n, a in zip(numbers, arrays, strict=True)])
+
+
+def _dropout_backward(gradient: Array, _: object, __: Array, *arguments: Any) -> Array:
+    return _dropout_of_signed(gradient, *arguments), None, None, None, None, None
+
+
+def _flat_number(source: ArrayInfo, value: object, name: str) -> ArrayInfo | None:
+    """Describes a number that is an array of one integer; None for a plain number."""
+    if _native.describe(value)[0] != "tensor" or not getattr(value, "ndim", 1):
+        return None
+    found = describe(value, name)
+    if found.size != 1 or len(found.shape) != 1 or not found.dtype.is_integer:
+        raise ValueError(
+            f"{name} has shape {found.shape} of {found.type_name}, expected a number or one integer, (1,)"
+        )
+    check_device(found, name, source)
+    return found
 
 
 def _width_of(source: ArrayInfo, target: ArrayInfo) -> int:
@@ -153,9 +193,17 @@ def _width_of(source: ArrayInfo, target: ArrayInfo) -> int:
     return (bits & -bits) // source.dtype.itemsize or 1
 
 
-@differentiable(like_first, _dropout_backward, _signed, run=_dropout_of_signed, saves=frozenset())
+@differentiable(
+    like_first,
+    _dropout_backward,
+    _signed,
+    run=_dropout_of_signed,
+    saves=frozenset({"seed_array", "offset_array"}),
+)
 @cached_dispatch_except("seed", "offset")
-def dropout(x: Array, p: float, seed: int, offset: int = 0, out: Array = None) -> Array:
+def dropout(
+    x: Array, p: float, seed: int | Array, offset: int | Array = 0, out: Array = None
+) -> Array:
     """Each element is 0 with probability p, else x / (1 − p).
 
     Which ones are dropped is a function of the seed, the offset and each element's number, counted row by row: the same
@@ -165,7 +213,8 @@ def dropout(x: Array, p: float, seed: int, offset: int = 0, out: Array = None) -
     Args:
         x: an array of 16, 32 or 64-bit floats of any rank from 1 on and any layout. Computed in f32, or f64 for f64.
         p: the probability, from 0 to 1, in steps of 2⁻¹⁶.
-        seed: an integer from 0 below 2⁶⁴; each gives other elements.
+        seed: an integer from 0 below 2⁶⁴; each gives other elements. Or an array of one integer, (1,), on x's device,
+            modulo 2⁶⁴: the kernel reads it, so that each replay of a CUDA graph drops by its element then.
         offset: like the seed, a second number: the layer's number, for example.
         out: an array of x's shape and type, which may be `x` itself; None: a new one of x's library.
 
@@ -186,8 +235,12 @@ def dropout(x: Array, p: float, seed: int, offset: int = 0, out: Array = None) -
     share = number(p, "p")
     if not 0 <= share <= 1:
         raise ValueError(unexpected("p", p, "a probability from 0 to 1"))
+    numbers, arrays = list[Any](), list[Any]()
     for name, value in (("seed", seed), ("offset", offset)):
-        integer_from(value, name, 0, _BEYOND)
+        found = _flat_number(source, value, name)
+        plain = 0 if found is not None else integer_from(value, name, 0, _BEYOND)
+        numbers.append(value if isinstance(value, int) else plain)
+        arrays.append(None if found is None else found.array)
     out = output_like(source, out, ("x",), x=x)
     if source.size:
         dropped = round(share * _STEPS)
@@ -195,6 +248,6 @@ def dropout(x: Array, p: float, seed: int, offset: int = 0, out: Array = None) -
         target = describe(out, "out")
         is_flat = source.is_contiguous and target.is_contiguous
         together = _width_of(source, target) if is_flat else common_width(source, target)
-        numbers = dropped, scale, seed, offset
-        return Call(_dropout, (x, out, *numbers, min(together, _DRAWN), is_flat), out)
+        width = min(together, _DRAWN)
+        return Call(_dropout, (x, out, dropped, scale, *numbers, width, is_flat, *arrays), out)
     return out
