@@ -163,7 +163,7 @@ def test_values_are_rebuilt_without_running_the_class():
             "argument 'a[0]': environment_stream() cannot be an item",
         ),
         (MISSING, Unresolved(1), "the annotations of class Unresolved cannot be resolved"),
-        (MISSING, (1 << 40,), "argument 'a[0]': it is 1099511627776, expected -2147483648"),
+        (MISSING, (1 << 40,), "argument 'a[0]': value is 1099511627776, expected -2147483648"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_path_to_it(annotation, value, words: str):

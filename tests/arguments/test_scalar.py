@@ -54,7 +54,7 @@ def test_a_value_never_is_part_of_the_kind():
 
 def test_an_int_beyond_i32_says_what_to_annotate():
     text = refused(MISSING, args=(1 << 31,))
-    assert "it is 2147483648, expected -2147483648 to 2147483647 (i32)" in text
+    assert "value is 2147483648, expected -2147483648 to 2147483647 (i32)" in text
     assert "hint: annotate a: weft.i64" in text
     assert "weft.u64" in refused(int, args=(1 << 63,))
 
@@ -63,4 +63,4 @@ def test_numbers_of_the_wrong_kind():
     assert "it is annotated i32, received a Python float 1.5" in refused(types.i32, args=(1.5,))
     assert "it is annotated bool, received a Python int 1" in refused(bool, args=(1,))
     assert "expected f32, received 9223372036854775808" in refused(types.f32, args=(1 << 63,))
-    assert "it is -1, expected 0 to 255 (u8)" in refused(types.u8, args=(-1,))
+    assert "value is -1, expected 0 to 255 (u8)" in refused(types.u8, args=(-1,))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -354,3 +355,55 @@ def test_numpy_and_torch_mix_in_one_call():
     a, b, out = np.arange(5, dtype=np.float32), torch.ones(5), np.zeros(5, np.float32)
     add(a, b, out)
     np.testing.assert_array_equal(out, a + 1)
+
+
+class Byte(NamedTuple):
+    value: weft.u8
+
+
+@pytest.mark.parametrize(
+    ("annotation", "number", "wrong"),
+    [
+        *((dtype, 1, int(dtype.maximum) + 1) for dtype in (*INTEGERS, weft.bool_)),
+        *((dtype, 1, int(dtype.minimum) - 1) for dtype in INTEGERS),
+        *((weft.u8, 1, np.int32(-7)), (int, 1, 1 << 40), (weft.i32, 1, 1 << 100)),
+        *(
+            (weft.sym("n", divisibility=8), 8, 9),
+            (weft.sym("n"), 8, -1),
+            (weft.sym("n"), 8, 1 << 80),
+        ),
+        *(
+            (weft.Shape, (4,), (-4,)),
+            (weft.Pointer[weft.f32], 4, -4),
+            (weft.Pointer[weft.f32], 4, 6),
+        ),
+        *((tuple[weft.u8, weft.i32], (1, 2), (256, 2)), (Byte, Byte(1), Byte(-1))),
+    ],
+    ids=str,
+)
+def test_a_wrong_number_has_one_wording_at_the_first_call_and_later(annotation, number, wrong):
+    def function(n):
+        pass
+
+    function.__annotations__ = {"n": annotation}
+    words = []
+    host = weft.jit(function)
+    for _ in range(2):
+        with pytest.raises(ValueError) as caught:
+            host(wrong)
+        words.append((type(caught.value), str(caught.value)))
+        host(number)
+    assert words[0] == words[1]
+    text = str(wrong[0] if isinstance(wrong, tuple) else wrong)
+    assert text in words[0][1] or hex(int(text)) in words[0][1]
+
+
+def test_a_number_beyond_every_type_has_no_advice_to_annotate_one():
+    @weft.jit
+    def function(n):
+        pass
+
+    for number, hint in ((1 << 40, "weft.i64"), (1 << 63, "weft.u64"), (1 << 64, "")):
+        with pytest.raises(ValueError, match=f"value is {number}") as caught:
+            function(number)
+        assert ("hint" in str(caught.value)) == bool(hint) and hint in str(caught.value)

@@ -254,6 +254,10 @@ class Symbols:
         self._fixed: dict[str, int] = {}
         self._divisors: dict[str, int] = {}
 
+    def is_refused_by_the_call(self, number: int) -> bool:
+        """Whether an annotated number of a wrong value compiles, so that the first call's error is the later ones'."""
+        return self.has_addresses and -(1 << 63) <= number < 1 << 64
+
     def infer(self, annotation: object, value: object, place: Place) -> ArgumentKind:
         """The kind of an item of a container."""
         return self._infer(annotation, value, place, self)

@@ -154,11 +154,13 @@ class PointerKind(ArgumentKind):
             )
         kind = cls(declared.dtype, declared.space, declared.alignment_bytes)
         if value is not MISSING and given is None:
-            _check_address(kind, annotation, value, place)
+            _check_address(kind, annotation, value, place, symbols)
         return kind
 
 
-def _check_address(kind: PointerKind, annotation: object, value: object, place: Place) -> None:
+def _check_address(
+    kind: PointerKind, annotation: object, value: object, place: Place, symbols: Symbols
+) -> None:
     address = value
     if is_c_pointer(value):
         address = cast("Any", value).value
@@ -172,6 +174,8 @@ def _check_address(kind: PointerKind, annotation: object, value: object, place: 
             f"it is annotated {annotation_text(annotation)}, received {describe(value)}",
             hint="pass an address such as tensor.data_ptr(), or annotate weft.Tensor",
         )
+    if symbols.is_refused_by_the_call(address):
+        return
     if not 0 <= address < 1 << 64:
         raise place.value_error(
             "ARGUMENT_OUT_OF_RANGE", f"it is {address}, expected an address of 64 bits"

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.arguments.base import MISSING, ArgumentKind, annotation_text, describe
-from weft.types.dtype import DType, bool_, dtype_of_numpy, f32, i32
+from weft.types.dtype import DType, bool_, dtype_of_numpy, f32, i32, i64, u64
 
 if TYPE_CHECKING:
     from weft.arguments.base import Place, Symbols
@@ -78,7 +78,7 @@ class ScalarKind(ArgumentKind):
         else:
             dtype = _PYTHON_TYPES[annotation]  # pyright: ignore[reportArgumentType]
         if value is not MISSING:
-            check_scalar(dtype, value, annotation, place)
+            check_scalar(dtype, value, annotation, place, symbols)
         is_weak = not isinstance(annotation, DType) and dtype is f32
         if is_weak and (value is MISSING or numpy_scalar_dtype(value) is None):
             return PythonFloatKind(dtype)
@@ -120,7 +120,9 @@ def _kind_error(annotation: object, value: object, place: Place) -> Exception:
     )
 
 
-def check_scalar(dtype: DType, value: Any, annotation: object, place: Place) -> None:
+def check_scalar(
+    dtype: DType, value: Any, annotation: object, place: Place, symbols: Symbols
+) -> None:
     """Checks that an example is a number that `dtype` holds.
 
     Raises:
@@ -141,10 +143,12 @@ def check_scalar(dtype: DType, value: Any, annotation: object, place: Place) -> 
             )
         return
     if not dtype.minimum <= number <= dtype.maximum:
-        wider = "weft.i64" if -(1 << 63) <= number < 1 << 63 else "weft.u64"
-        unannotated = annotation is MISSING or not isinstance(annotation, DType)
+        is_annotated = isinstance(annotation, DType)
+        if is_annotated and symbols.is_refused_by_the_call(number):
+            return
+        wider = next((one for one in (i64, u64) if one.minimum <= number <= one.maximum), None)
         raise place.value_error(
             "ARGUMENT_OUT_OF_RANGE",
-            f"it is {number}, expected {dtype.minimum} to {dtype.maximum} ({dtype.name})",
-            hint=f"annotate {place.name}: {wider}" if unannotated else "",
+            f"value is {number}, expected {dtype.minimum} to {dtype.maximum} ({dtype.name})",
+            hint="" if is_annotated or wider is None else f"annotate {place.name}: weft.{wider}",
         )

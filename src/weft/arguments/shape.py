@@ -148,6 +148,9 @@ def _sizes(annotation: object, value: object, place: Place) -> tuple[int, ...]:
 
 def _observed(dim: int | Dim, size: int, index: int, place: Place, symbols: Symbols) -> int | Dim:
     what = f"{place.name}[{index}]"
+    if size < 0 and isinstance(dim, Dim) and symbols.is_refused_by_the_call(size):
+        symbols.declare(dim, place)
+        return dim
     if not 0 <= size < 1 << 63:
         raise place.value_error(
             "ARGUMENT_OUT_OF_RANGE", f"shape[{index}] is {size}, expected a size of at least 0"
@@ -218,6 +221,9 @@ class SizeKind(ArgumentKind):
                 "ARGUMENT_NOT_SIZE", f"it is annotated {declared!r}, received {describe(value)}"
             )
         size = int(value)  # pyright: ignore[reportArgumentType]
+        if (size < 0 or size % declared.divisibility) and symbols.is_refused_by_the_call(size):
+            symbols.declare(declared, place)
+            return cls(declared)
         if not 0 <= size < 1 << 63:
             raise place.value_error(
                 "ARGUMENT_OUT_OF_RANGE", f"it is {size}, expected a size of at least 0"
