@@ -192,3 +192,56 @@ def test_a_direct_call_follows_arrays_and_what_helpers_read(monkeypatch):
     monkeypatch.setitem(globals(), "COUNT", [2.0])
     weight_kernel[1, 1](out)
     assert out[0] == 12
+
+
+class Sized(type):
+    def count(cls):
+        return cls.SIZE
+
+
+class Table(metaclass=Sized):
+    SIZE = 8
+
+    def own(self):
+        return self.SIZE
+
+    @classmethod
+    def of_class(cls):
+        return cls.SIZE
+
+
+class Derived(Table):
+    pass
+
+
+TABLE_OBJECT = Derived()
+
+
+def change_class(monkeypatch):
+    monkeypatch.setattr(Table, "of_class", classmethod(lambda cls: 5), raising=False)
+    monkeypatch.setattr(Table, "own", lambda self: 5)
+    monkeypatch.setattr(Sized, "count", lambda cls: 5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        change_class,
+        lambda patch: patch.setattr(Table, "SIZE", 5),
+        lambda patch: patch.setattr(Derived, "SIZE", 5, raising=False),
+    ],
+    ids=["methods", "attribute", "attribute of the derived class"],
+)
+def test_methods_of_classes_are_found_by_the_class_and_change_with_it(change, monkeypatch):
+    @weft.jit
+    def sizes(a):
+        return Derived.of_class(), TABLE_OBJECT.of_class(), TABLE_OBJECT.own(), Derived.count()
+
+    a = np.zeros(1, np.float32)
+    assert sizes(a) == (8,) * 4
+    # All are compared by the identity of an object, in native code.
+    assert all(value.places for value in sizes.specializations[-1].captured)
+    change(monkeypatch)
+    assert sizes(a) == (5,) * 4
+    monkeypatch.undo()
+    assert sizes(a) == (8,) * 4

@@ -239,7 +239,10 @@ class Captures:
     def read_attribute(self, owner: object, name: str, value: object, said: str | ast.AST) -> None:
         """Records that an attribute was read that an object or its class has, or its ``__getattr__`` makes."""
         self.reads.setdefault((id(owner), name), Read(owner, "attribute", name, value))
-        if not (isinstance(owner, ModuleType) and _is_own(vars(owner))):
+        if isinstance(value, MethodType) and _defines(owner, name, value):
+            # Each read makes another method: the class's function is the same object.
+            self.read_member(owner, name, said)
+        elif not (isinstance(owner, ModuleType) and _is_own(vars(owner))):
             place = _ATTRIBUTE, owner, name, value
             if isinstance(owner, ModuleType) and name in vars(owner):
                 place = _ITEM, vars(owner), name, value
@@ -604,6 +607,12 @@ def _is_weft(value: object) -> bool:
 def class_attribute(kind: type, name: str, default: object = None) -> Any:
     """The definition of a name in a class or its bases, without running descriptors."""
     return next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), default)
+
+
+def _defines(owner: object, name: str, method: MethodType) -> bool:
+    """Whether a class's own function or class method, and no other descriptor, made a method."""
+    raw: Any = class_attribute(_class_of(owner), name)
+    return (raw.__func__ if type(raw) is classmethod else raw) is method.__func__
 
 
 def _is_own(namespace: Mapping[str, Any]) -> bool:
