@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`@weft.kernel(restrict=)`: results, overlaps refused on every way to call, machine code of loads and stores."""
 
+import functools
 import itertools
 import pickle
 import re
@@ -12,6 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import weft
 from tests.conformance.harness import define
+from tests.sampling import sampled
 
 
 @weft.kernel(restrict=True)
@@ -33,6 +35,11 @@ def arrays(count=64):
     )
 
 
+# The names of `ways`, whose functions are compiled by the first test that calls one.
+WAYS = ("direct", "compiled", "context", "tvm-ffi", "prepared", "pickled", "kernel", "sanitized")
+
+
+@functools.cache
 def ways():
     compiled = weft.compile(axpy, *[weft.fake_tensor(weft.f32, ("n",))] * 3)
     return {
@@ -56,7 +63,11 @@ def sanitized(*given):
         axpy(*given)
 
 
-@pytest.mark.parametrize("name", list(ways()))
+def test_each_way_has_its_name():
+    assert tuple(ways()) == WAYS
+
+
+@pytest.mark.parametrize("name", WAYS)
 def test_an_overlap_with_what_is_written_is_refused_on_every_path(name):
     call = ways()[name]
     a, b, out = arrays()
@@ -187,20 +198,24 @@ def test_loads_come_before_stores_in_sass():
 
 @pytest.mark.parametrize(
     ("restrict", "body", "before", "constant"),
-    [
-        (True, SUMS, "pass", 8),
-        (("a",), SUMS, "pass", 4),
-        (("out",), SUMS, "pass", 0),
-        (True, "out[i] += a[i] + b[i]", "pass", 8),
-        (True, "a[i] = a[i] + b[i]", "pass", 4),
-        (True, "weft.atomic_add(b, i, a[i])", "pass", 4),
-        (True, SUMS, "weft.grid_dependency_wait()", 0),
-        (("a", "b"), SUMS, "a = a if out.shape[0] > 3 else b", 8),
-        (("a",), SUMS, "a = a if out.shape[0] > 3 else b", 0),
-        (("a",), "out[i] = a[1:][i]", "pass", 4),
-        (("a",), "out[i] = a.reshape(-1, 2)[i, 0]", "pass", 4),
-        (("a",), "a.reshape(-1, 2)[i, 0] = b[i]", "pass", 0),
-    ],
+    sampled(
+        [
+            (True, SUMS, "pass", 8),
+            (("a",), SUMS, "pass", 4),
+            (("out",), SUMS, "pass", 0),
+            (True, "out[i] += a[i] + b[i]", "pass", 8),
+            (True, "a[i] = a[i] + b[i]", "pass", 4),
+            (True, "weft.atomic_add(b, i, a[i])", "pass", 4),
+            (True, SUMS, "weft.grid_dependency_wait()", 0),
+            (("a", "b"), SUMS, "a = a if out.shape[0] > 3 else b", 8),
+            (("a",), SUMS, "a = a if out.shape[0] > 3 else b", 0),
+            (("a",), "out[i] = a[1:][i]", "pass", 4),
+            (("a",), "out[i] = a.reshape(-1, 2)[i, 0]", "pass", 4),
+            (("a",), "a.reshape(-1, 2)[i, 0] = b[i]", "pass", 0),
+        ],
+        2,
+        several=True,
+    ),
 )
 def test_only_what_nothing_writes_is_loaded_as_constant(restrict, body, before, constant):
     ptx, _ = accesses(restrict, body, before)
