@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft.errors import SignatureError
 
 jax = pytest.importorskip("jax", reason="needs jax: make test JAX=1")
@@ -86,14 +87,17 @@ def test_one_compilation_serves_all_shapes(count: int):
 
 @pytest.mark.parametrize(
     "dtype",
-    [
-        *("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"),
-        "float16",
-        "bfloat16",
-        "float32",
-        "float8_e4m3fn",
-        "float8_e5m2",
-    ],
+    sampled(
+        [
+            *("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"),
+            "float16",
+            "bfloat16",
+            "float32",
+            "float8_e4m3fn",
+            "float8_e5m2",
+        ],
+        3,
+    ),
 )
 def test_element_types(dtype: str):
     a = jnp.array([0, 1, 2, 3], dtype=dtype)

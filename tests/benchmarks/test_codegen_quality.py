@@ -115,7 +115,7 @@ COMPUTED: dict[str, tuple[tuple[int, int, int], list[Any], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", sampled(CASES, 2))
+@pytest.mark.parametrize("name", sampled(CASES, 4))
 def test_a_counted_kernel_computes_what_its_name_says(name: str):
     grid, arguments, expected = COMPUTED[name]
     stand_ins = getattr(kernels, name), CASES[name].block, (1, 1, 1), CASES[name].arguments
@@ -194,7 +194,7 @@ def test_work_is_counted_in_bytes_or_instructions(instruction: str, kind: str, a
             ("transpose", 18, 64),
             ("gelu", 39, 64),
         ],
-        2,
+        4,
         several=True,
     ),
 )

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from benchmarks import profiler_gpu as measured
+from tests.sampling import sampled
 
 MODES = [pytest.param(mode, id=mode.name) for mode in measured.MODES]
 UNMARKED = pytest.param(None, id="unmarked")
 
 
-@pytest.mark.parametrize("mode", [UNMARKED, *MODES])
+@pytest.mark.parametrize("mode", sampled([UNMARKED, *MODES], 3))
 def test_the_pipelined_gemm_is_right_and_records_every_step(mode):
     size, tiles = 64, 4
     random = np.random.default_rng(0)

@@ -142,7 +142,7 @@ def edges(where: str | dict[str, tuple[float, float]], kind: str) -> np.ndarray:
     return both[both > 0] if where == POSITIVE else both
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize(("name", "kind"), sampled(CASES, 2, several=True))
 def test_error_is_within_the_bound_for_extreme_floats(name: str, kind: str):
     reference, where = REFERENCES[name].exact, FUNCTIONS[name]
     arguments = edges(where, kind)
@@ -173,7 +173,7 @@ def test_special_values_are_those_of_c(name: str, kind: str):
     assert (np.signbit(got[zeros]) == np.signbit(expected[zeros])).all()
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.parametrize(("name", "kind"), sampled(CASES, 3, several=True))
 def test_loops_over_it_vectorize(name: str, kind: str):
     machine = machine_of("x86-64-v4", "+avx512f,+avx512dq,+avx512bw,+avx512vl,+fma,+f16c")
     kernel = CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind), machine)

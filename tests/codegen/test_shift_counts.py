@@ -83,7 +83,7 @@ def host({parameters}):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "operator"), sampled(itertools.product(INTEGERS, ["<<", ">>"]), 3, several=True)
+    ("dtype", "operator"), sampled(itertools.product(INTEGERS, ["<<", ">>"]), 6, several=True)
 )
 def test_a_count_of_any_type_and_size_gives_what_python_gives(dtype: str, operator: str):
     case = case_of(dtype, operator)
@@ -109,7 +109,7 @@ FORMS = {
 
 @pytest.mark.parametrize(
     ("form", "dtype"),
-    sampled(itertools.product(FORMS, ["u8", "u16", "u32", "u64", "i32"]), 3, several=True),
+    sampled(itertools.product(FORMS, ["u8", "u16", "u32", "u64", "i32"]), 6, several=True),
 )
 @pytest.mark.parametrize("count", ["u64", "i64"])
 def test_a_programs_own_comparison_keeps_the_high_half_of_a_count(form, dtype, count):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.architecture.source_tree import ROOT
+from tests.sampling import sampled
 
 # What runs during a compilation, or before one.
 ROOMS = ("api.py", "compiler", "backends", "frontend", "passes", "codegen", "autotuner")
@@ -48,7 +49,7 @@ def test_neither_is_one_that_a_function_found_in_the_cache_needs(tmp_path: Path)
     assert 0 < len(warm["names"]) < len(cold["names"])
 
 
-@pytest.mark.parametrize("name", ["signaled", "forked"])
+@pytest.mark.parametrize("name", sampled(["signaled", "forked"], 2))
 def test_signals_and_forks_at_any_import_let_all_processes_compile(name: str):
     assert run(name, 3) == {}
 

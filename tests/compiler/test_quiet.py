@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.sampling import sampled
+
 PROGRAM = """
 import numpy, weft, sys
 
@@ -47,7 +49,16 @@ for wrong in (None, numpy.ones(3)):
 
 @pytest.mark.parametrize(
     ("target", "options"),
-    [("cpu", ""), ("cuda", "--gpu-arch sm_90a"), ("cuda", "--gpu-arch sm_70"), ("cpu", "--verify")],
+    sampled(
+        [
+            ("cpu", ""),
+            ("cuda", "--gpu-arch sm_90a"),
+            ("cuda", "--gpu-arch sm_70"),
+            ("cpu", "--verify"),
+        ],
+        3,
+        several=True,
+    ),
 )
 def test_a_program_that_compiles_and_calls_prints_nothing(target, options, tmp_path):
     script = tmp_path / "program.py"

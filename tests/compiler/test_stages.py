@@ -35,7 +35,7 @@ def fill(a: weft.Tensor[weft.f32, ("n",)]):
 
 @pytest.mark.parametrize(
     ("example", "target"),
-    sampled(zip(EXAMPLES, itertools.cycle(("cpu", "cuda"))), 3, several=True),
+    sampled(zip(EXAMPLES, itertools.cycle(("cpu", "cuda"))), 6, several=True),
     ids=lambda one: getattr(one, "name", one),
 )
 def test_the_module_that_is_shown_is_the_one_that_was_compiled(example, target):

@@ -63,7 +63,7 @@ def test_a_block_whose_size_only_the_launch_knows(size: int):
     check(size, collect)
 
 
-@pytest.mark.parametrize("block", sampled([1, 32, 33, 256, (5, 3, 3), (8, 4, 2)], 2))
+@pytest.mark.parametrize("block", sampled([1, 32, 33, 256, (5, 3, 3), (8, 4, 2)], 4))
 def test_a_block_of_constant_size(block):
     @weft.jit
     def host(values: weft.Tensor, lines: weft.Tensor, out: weft.Tensor):

@@ -144,7 +144,7 @@ def test_every_block_combines_its_elements_with_the_tensor(op, dtype):
     np.testing.assert_array_equal(target.astype(object), expected.astype(object))
 
 
-@pytest.mark.parametrize(("op", "dtype"), sampled(REDUCTIONS, 3, several=True), ids=str)
+@pytest.mark.parametrize(("op", "dtype"), sampled(REDUCTIONS, 6, several=True), ids=str)
 def test_a_reduction_is_one_instruction(op, dtype):
     found = weft.compile(reducer(op, dtype, "evict_last"), options="--gpu-arch sm_90a")
     assert found.remarks == ()

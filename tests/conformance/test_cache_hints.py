@@ -10,6 +10,7 @@ import pytest
 
 import weft
 from tests.conformance.harness import NUMPY_TYPES, Exported
+from tests.sampling import sampled
 from weft.dialects.simt.memory import LOAD_CACHES, STORE_CACHES
 
 HINTS = [(load, load if load in STORE_CACHES else None) for load in LOAD_CACHES]
@@ -121,7 +122,7 @@ def test_32_bytes_are_read_and_written_at_once(dtype, cache):
         ("sm_120", "8.8", ["LDG.E.ENL2.256", "STG.E.ENL2.256"]),
     ],
 )
-@pytest.mark.parametrize("dtype", [weft.f64, weft.bf16], ids=str)
+@pytest.mark.parametrize("dtype", sampled([weft.f64, weft.bf16], 2), ids=str)
 def test_32_bytes_are_one_instruction_where_there_is_one(
     dtype, architecture, version, instructions
 ):

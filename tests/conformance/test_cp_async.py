@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 
 DTYPES = {"u8": np.uint8, "f16": np.float16, "i32": np.int32, "f64": np.float64}
 THREADS = 32
@@ -50,7 +51,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize("swizzle", [None, 64, 128])
-@pytest.mark.parametrize(("dtype", "count"), SIZES)
+@pytest.mark.parametrize(("dtype", "count"), sampled(SIZES, 3, several=True))
 def test_elements_of_every_size_arrive(dtype, count, swizzle):
     host, shape = reversing(dtype, count, swizzle)
     numbers = np.arange(np.prod(shape)).reshape(shape) % 251

@@ -89,7 +89,7 @@ def test_addresses_may_be_aligned_alike_differently_or_not_at_all(dtype):
         assert (result == 0).all()
 
 
-@pytest.mark.parametrize("columns", sampled([37, 1], 2))
+@pytest.mark.parametrize("columns", sampled([37, 1], 4))
 def test_rows_may_be_aligned_differently_from_each_other(columns):
     @weft.kernel
     def copy_kernel(a, b):
@@ -133,7 +133,7 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("source", "target"), sampled(PAIRS, 3, several=True), ids=str)
+@pytest.mark.parametrize(("source", "target"), sampled(PAIRS, 6, several=True), ids=str)
 def test_arrays_may_have_any_types(source, target):
     @weft.kernel
     def convert_kernel(a, b, c, kind: weft.Constexpr):

@@ -413,7 +413,7 @@ RELU = {
     ),
     ids=str,
 )
-@pytest.mark.parametrize("name", RELU)
+@pytest.mark.parametrize("name", sampled(RELU, 2))
 def test_functions_of_numbers_are_computed_at_each_place(name, dtype, unit):
     shape = (32, 24) if unit == "mma" else (64, 24)
     a = np.random.default_rng(4).integers(-6, 7, shape).astype(np.float32)
@@ -749,7 +749,7 @@ def test_a_warpgroups_rows_and_columns_are_reduced():
     np.testing.assert_array_equal(numbers, np.arange(24))
 
 
-@pytest.mark.parametrize("columns", [8, 24, 136])
+@pytest.mark.parametrize("columns", sampled([8, 24, 136], 2))
 @pytest.mark.parametrize("name", [name for name in REDUCTIONS if name.startswith("col")])
 def test_the_columns_of_warpgroups_are_reduced_through_scratch(name, columns):
     """Two warpgroups, each through its own part of an array, twice."""

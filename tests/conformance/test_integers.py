@@ -63,7 +63,7 @@ def test_operators_wrap_and_floor_like_python(dtype):
         assert_same(got[name], integers(sign, a, b, dtype), a, b)
 
 
-@pytest.mark.parametrize(("left", "right"), sampled(MIXED, 2, several=True), ids=str)
+@pytest.mark.parametrize(("left", "right"), sampled(MIXED, 6, several=True), ids=str)
 def test_mixed_operands_meet_in_the_common_type(left, right):
     common = common_type(left, right)
     a, b = pairs(interesting_integers(left), interesting_integers(right))

@@ -138,14 +138,14 @@ def waiting(template, way, order):
     return template.format(other=other, condition=condition, wait=indented(WAYS[way], depth))
 
 
-@pytest.mark.parametrize("order", sampled(ORDERS, 3))
+@pytest.mark.parametrize("order", sampled(ORDERS, 6))
 @pytest.mark.parametrize("way", WAYS)
 def test_a_block_may_wait_for_any_other(way, order):
     run(waiting(ONE_THREAD, way, order))
 
 
 @pytest.mark.parametrize("cpu_threads", sampled([1, 2, 8], 3))
-@pytest.mark.parametrize("template", [ONE_THREAD, ALL_THREADS, TOGETHER, EACH_OTHER])
+@pytest.mark.parametrize("template", sampled([ONE_THREAD, ALL_THREADS, TOGETHER, EACH_OTHER], 3))
 def test_on_any_number_of_threads_of_the_machine(template, cpu_threads):
     run(waiting(template, "atomic", "later"), cpu_threads=cpu_threads)
 
@@ -173,7 +173,7 @@ def test_under_the_sanitizer_beyond_what_it_keeps_alive():
     run(waiting(ONE_THREAD, "atomic", "last"), launch=LAUNCHES["sanitized"], sizes=(1500,))
 
 
-@pytest.mark.parametrize("cpu_threads", [1, 4])
+@pytest.mark.parametrize("cpu_threads", sampled([1, 4], 2))
 def test_over_a_domain(cpu_threads):
     """The first block waits for the last one before its iterations."""
     body = """
@@ -232,7 +232,7 @@ def test_iterations_that_wait_for_others_are_refused(options):
     compiled(swapping_kernel)
 
 
-@pytest.mark.parametrize("cpu_threads", [1, 4])
+@pytest.mark.parametrize("cpu_threads", sampled([1, 4], 2))
 def test_clusters_wait_for_later_clusters(cpu_threads):
     body = """
     if weft.cluster_rank() == 0 and weft.thread_idx.x == 0 and block + 2 <= last:

@@ -75,7 +75,7 @@ def body_of(arguments: str, leave: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "leave"), sampled(itertools.product(INTEGERS, EXITS), 3, several=True), ids=str
+    ("dtype", "leave"), sampled(itertools.product(INTEGERS, EXITS), 6, several=True), ids=str
 )
 def test_a_range_known_at_run_time_runs_pythons_iterations(dtype, leave):
     fitting = [c for c in courses(dtype) if dtype.minimum <= c[2] <= dtype.maximum]
@@ -118,7 +118,7 @@ TYPES = (weft.u8, weft.i32, weft.u32, weft.i64, weft.u64)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "constants"), sampled(itertools.product(TYPES, CONSTANTS), 2, several=True), ids=str
+    ("dtype", "constants"), sampled(itertools.product(TYPES, CONSTANTS), 4, several=True), ids=str
 )
 def test_a_range_with_constants_runs_pythons_iterations(dtype, constants):
     form = CONSTANTS[constants]

@@ -12,6 +12,7 @@ import pytest
 
 import weft
 from tests.conformance.harness import NUMPY_TYPES, Exported, define
+from tests.sampling import sampled
 from weft import _native
 
 CELLS = 7  # not a whole number of words
@@ -104,7 +105,7 @@ def run(kinds, dtype: weft.DType, values: np.ndarray, start: np.ndarray, space: 
 
 @pytest.mark.usefixtures("three_threads")
 @pytest.mark.parametrize("space", ["global", "shared"])
-@pytest.mark.parametrize("dtype", SMALL, ids=str)
+@pytest.mark.parametrize("dtype", sampled(SMALL, 2), ids=str)
 def test_integers_of_one_word_do_not_disturb_each_other(dtype, space):
     random = np.random.default_rng(5)
     limits = np.iinfo(NUMPY_TYPES[dtype])
@@ -117,7 +118,7 @@ def test_integers_of_one_word_do_not_disturb_each_other(dtype, space):
             assert left[cell] == expected, (kind, cell)
 
 
-@pytest.mark.parametrize("dtype", SMALL, ids=str)
+@pytest.mark.parametrize("dtype", sampled(SMALL, 2), ids=str)
 def test_constant_elements_of_shared_arrays_change_alone(dtype):
     random = np.random.default_rng(7)
     limits = np.iinfo(NUMPY_TYPES[dtype])
@@ -140,7 +141,7 @@ def test_constant_elements_of_shared_arrays_change_alone(dtype):
 
 @pytest.mark.usefixtures("three_threads")
 @pytest.mark.parametrize("space", ["global", "shared"])
-@pytest.mark.parametrize("dtype", SMALL_FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", sampled(SMALL_FLOATS, 2), ids=str)
 def test_floats_of_one_word_do_not_disturb_each_other(dtype, space):
     random = np.random.default_rng(6)
     values = (random.standard_normal(BLOCKS * THREADS) * 8).astype(NUMPY_TYPES[dtype])

@@ -329,13 +329,13 @@ def test_a_variable_is_the_tensor_that_it_is_in_python(function):
     check(host_of(function), function)
 
 
-@pytest.mark.parametrize("function", sampled(OFTEN, 3), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", sampled(OFTEN, 6), ids=lambda f: f.__name__)
 @pytest.mark.parametrize("space", SPACES)
 def test_tensors_of_each_address_space_are_values(function, space):
     check(host_of(function, SPACES[space]), function)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", sampled(DTYPES, 3), ids=str)
 @pytest.mark.parametrize(
     "function", [swap_in_while, choose_by_expression], ids=lambda f: f.__name__
 )
@@ -350,7 +350,7 @@ def every_other(array):
     return wide[::2]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", sampled(FUNCTIONS, 3), ids=lambda f: f.__name__)
 def test_strided_tensors_are_values(function):
     if function is not strided_views:
         check(host_of(function, "function(a, b, n)"), function, layout=every_other)
@@ -362,7 +362,7 @@ def test_they_are_in_a_kernel_whose_threads_wait_for_each_other(function):
     check(host_of(function, body), function)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", sampled(FUNCTIONS, 3), ids=lambda f: f.__name__)
 def test_tensors_that_overlap_are_values(function):
     host = host_of(function)
     for n in COUNTS:
@@ -513,7 +513,7 @@ HOSTS.remove((step_through_scratch, 2))
 
 @pytest.mark.parametrize(
     ("host", "apart", "way"),
-    sampled([(*host, way) for host in HOSTS for way in WAYS], 3, several=True),
+    sampled([(*host, way) for host in HOSTS for way in WAYS], 6, several=True),
 )
 def test_a_host_function_launches_with_a_variables_tensor(host, apart, way):
     for n in range(5):

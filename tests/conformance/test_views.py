@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import weft
 from tests.conformance.harness import NUMPY_TYPES, define, run_threads
+from tests.sampling import sampled
 
 N = 7
 
@@ -69,7 +70,7 @@ SLICED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("layout", ["contiguous", "inner", "strided"])
+@pytest.mark.parametrize("layout", sampled(["contiguous", "inner", "strided"], 2))
 def test_slices_have_the_shapes_and_the_elements_that_numpy_says(layout):
     a = {
         "contiguous": MATRIX,

@@ -176,7 +176,7 @@ def test_sums_in_f16_of_a_fragment(role):
 
 @pytest.mark.parametrize(
     ("a_is_transposed", "b_is_transposed", "swizzle"),
-    sampled(itertools.product([False, True], [False, True], [32, 64, 128]), 2, several=True),
+    sampled(itertools.product([False, True], [False, True], [32, 64, 128]), 4, several=True),
 )
 def test_16_bit_operands_have_either_order(swizzle, a_is_transposed, b_is_transposed):
     rng = np.random.default_rng(3)

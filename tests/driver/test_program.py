@@ -15,6 +15,7 @@ import pytest
 
 from tests.native.fake_cuda.code import ADD_ONE, EMPTY, SHARED, assemble
 from tests.native.fake_cuda.fake import ROOT, FakeCuda, build, in_child, on_fake, start
+from tests.sampling import sampled
 from weft import _native
 from weft.driver.binary import load_binary, unload
 from weft.driver.kernel_launch import launch_ex
@@ -85,7 +86,7 @@ def test_each_function_that_is_optional_may_be_missing(fake: FakeCuda, function:
     assert fake.count(function) == 0
 
 
-@pytest.mark.parametrize("function", functions(optional=False))
+@pytest.mark.parametrize("function", sampled(functions(optional=False), 3))
 def test_each_function_that_is_needed_is_named_where_it_is_missing(function: str):
     def run() -> None:
         fake = start()

@@ -70,7 +70,7 @@ ENDS = {
 @pytest.mark.parametrize(
     ("end", "executor"),
     sampled(
-        [("held by the module", "context"), *((end, "library") for end in ENDS)], 2, several=True
+        [("held by the module", "context"), *((end, "library") for end in ENDS)], 4, several=True
     ),
 )
 def test_a_process_ends_quietly_whatever_it_still_holds(end: str, executor: str, tmp_path: Path):

@@ -13,6 +13,7 @@ import weft
 from examples.attention import attention_for, attention_kernel, mask, online_softmax
 from examples.checks.attention import EXAMPLE, fake_arguments, reference
 from tests.examples.lines import code_lines
+from tests.sampling import sampled
 from weft.kernels.flash_attention import fwd_sm90
 
 # Queries, keys, heads, key heads.
@@ -31,7 +32,7 @@ def function_for(hdim: int):
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("hdim", [64, 128])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", sampled(SHAPES, 2))
 def test_every_shape_is_right(shape, hdim, causal):
     queries, keys, heads, k_heads = SHAPES[shape]
     random = np.random.default_rng(8)
@@ -62,10 +63,17 @@ def compiled(hdim, causal, of):
 
 ALL = pytest.mark.parametrize(
     ("hdim", "causal", "of"),
-    [
-        *((hdim, causal, "example") for hdim, causal in ((64, False), (128, False), (128, True))),
-        *((hdim, causal, "kernels") for hdim, causal in ((64, False), (128, True))),
-    ],
+    sampled(
+        [
+            *(
+                (hdim, causal, "example")
+                for hdim, causal in ((64, False), (128, False), (128, True))
+            ),
+            *((hdim, causal, "kernels") for hdim, causal in ((64, False), (128, True))),
+        ],
+        2,
+        several=True,
+    ),
 )
 
 

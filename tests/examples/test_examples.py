@@ -72,7 +72,7 @@ def test_ptx_has_the_expected_instructions(example: Example):
             assert kernel.spill_store_bytes == kernel.spill_load_bytes == kernel.stack_bytes == 0
 
 
-@pytest.mark.parametrize("example", sampled(EXAMPLES, 6), ids=lambda example: example.name)
+@pytest.mark.parametrize("example", sampled(EXAMPLES, 12), ids=lambda example: example.name)
 def test_sass_is_not_empty(example: Example):
     assert re.search(r"\bEXIT\b", compiled_for_gpu(example.name).sass)
 

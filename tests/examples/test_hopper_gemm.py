@@ -15,6 +15,7 @@ import weft
 from examples.checks.hopper_gemm import EXAMPLE, fake_arguments
 from examples.hopper_gemm import gemm, gemm_kernel, tile_coord
 from tests.examples.lines import code_lines
+from tests.sampling import sampled
 from weft.errors import UnavailableError
 
 
@@ -36,7 +37,7 @@ NARROW = {
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 16), (129, 264, 272)])
-@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("name", sampled(NARROW, 2))
 def test_narrow_types_accumulate_in_f32(name, shape):
     m, n, k = shape
     random = np.random.default_rng(9)
@@ -46,7 +47,9 @@ def test_narrow_types_accumulate_in_f32(name, shape):
     np.testing.assert_allclose(c.astype(np.float64), expected, rtol=2**-8, atol=1e-3 * np.sqrt(k))
 
 
-DTYPES = pytest.mark.parametrize("dtype", [weft.bf16, weft.f16, weft.f8e4m3, weft.f8e5m2], ids=str)
+DTYPES = pytest.mark.parametrize(
+    "dtype", sampled([weft.bf16, weft.f16, weft.f8e4m3, weft.f8e5m2], 2), ids=str
+)
 
 
 @functools.cache

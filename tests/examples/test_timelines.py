@@ -8,9 +8,12 @@ import pytest
 import weft
 from docs.generate_timelines import found
 from examples.common import largest_error
+from tests.sampling import sampled
 from weft.profiler import capture
 
-SHOWN = pytest.mark.parametrize("example", found().values(), ids=lambda example: example.name)
+SHOWN = pytest.mark.parametrize(
+    "example", sampled(found().values(), 2), ids=lambda example: example.name
+)
 
 
 @SHOWN

@@ -50,9 +50,21 @@ def check(path: Path, prefix: str, output: str) -> None:
 CASES = [(path, run) for path in FILES for run in RUN.findall(path.read_text())]
 
 
-@pytest.mark.parametrize(
-    ("path", "run"), CASES, ids=[f"{path.relative_to(FOLDER)}:{run}" for path, run in CASES]
-)
+def cases() -> list[object]:
+    """Each with its name; of machine code, whose disassembler takes 0.4 s to start, every fourth is not slow."""
+    of_sass = [case for case in CASES if case[1] == "sass"]
+    slow = {*of_sass} - {*of_sass[::4]}
+    return [
+        pytest.param(
+            *case,
+            id=f"{case[0].relative_to(FOLDER)}:{case[1]}",
+            marks=[pytest.mark.slow] if case in slow else [],
+        )
+        for case in CASES
+    ]
+
+
+@pytest.mark.parametrize(("path", "run"), cases())
 def test_run_gives_what_is_checked(path: Path, run: str):
     check(path, run.upper(), RUNS[run](parse(path.read_text())))
 

@@ -15,6 +15,7 @@ import pytest
 
 import weft
 from tests.architecture.source_tree import PACKAGE
+from tests.sampling import sampled
 from weft.config import override
 from weft.errors import CompileError, WeftError
 from weft.frontend.source import read_source
@@ -97,7 +98,7 @@ def call_pickled(made):
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES, ids=str)
-@pytest.mark.parametrize("use", [call, call_compiled, launch, call_pickled])
+@pytest.mark.parametrize("use", sampled([call, call_compiled, launch, call_pickled], 2))
 @pytest.mark.usefixtures("cache")
 def test_functions_of_any_namespace_are_compiled(namespace, use):
     assert use(executed(PROGRAM, dict(namespace))).tolist() == RESULT

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.counting import compilations, count_only, like_hopper
+from tests.sampling import sampled
 from weft import kernels
 
 SIZES = (*range(1, 300), *(2**k + d for k in range(9, 17) for d in (-1, 0, 1, 4, 16)))
@@ -326,7 +327,7 @@ AXES |= {
 
 
 @pytest.mark.parametrize("device", ["cpu", "hopper"])
-@pytest.mark.parametrize("name", AXES)
+@pytest.mark.parametrize("name", sampled(AXES, 2))
 def test_values_and_sizes_need_few_programs(name, device, monkeypatch):
     count_only(monkeypatch)
     if device == "hopper":

@@ -176,7 +176,7 @@ def with_out():
     ]
 
 
-@pytest.mark.parametrize("name", sampled(with_out(), 3))
+@pytest.mark.parametrize("name", sampled(with_out(), 6))
 def test_an_output_whose_elements_share_memory_is_refused(name):
     function, call = getattr(weft.kernels, name), CALLS[name]
     result = function(*call.arguments)

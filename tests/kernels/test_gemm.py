@@ -12,6 +12,7 @@ import pytest
 
 import weft
 from tests.kernels.counting import like_ampere, like_hopper
+from tests.sampling import sampled
 from weft import kernels
 from weft.kernels.host import devices
 from weft.kernels.host.arrays import describe
@@ -71,7 +72,7 @@ def test_epilogue_of_bias_activation_and_residual():
     assert np.allclose(memory[:, 10:], a @ b)
 
 
-def sampled(name: str) -> Any:
+def with_numbers(name: str) -> Any:
     """An activation with parameters, if it has some."""
     numbers = (-0.5, 0.75, 2.0)[: len(ACTIVATIONS[name].parameters)]
     return (name, *numbers) if numbers else name
@@ -86,7 +87,8 @@ def test_activations_and_their_gradients_are_those_of_torch(name):
     torch.manual_seed(3)
     a, b, bias = (torch.randn(s, dtype=torch.float64) for s in ((5, 4), (4, 3), 3))
     inputs = [one.requires_grad_() for one in (a, b, bias)]
-    activation, numbers = sampled(name), sampled(name)[1:] if name != sampled(name) else ()
+    activation = with_numbers(name)
+    numbers = activation[1:] if name != activation else ()
     found = kernels.gemm(a, b, bias, activation, alpha=0.5)
     expected = ACTIVATIONS[name].by_torch(torch.nn.functional, 0.5 * a @ b + bias, *numbers)
     assert torch.allclose(found, expected)
@@ -103,12 +105,16 @@ SPLIT = {"bm": 64, "bn": 64, "cluster_k": 4, "pending": 1, "tma_store": False}
 
 @pytest.mark.parametrize(
     ("a_k_major", "b_k_major", "tile"),
-    [
-        (True, True, {}),
-        (False, True, NARROW),
-        (True, False, SPLIT),
-        (False, False, {"bn": 64, "cluster_m": 2}),
-    ],
+    sampled(
+        [
+            (True, True, {}),
+            (False, True, NARROW),
+            (True, False, SPLIT),
+            (False, False, {"bn": 64, "cluster_m": 2}),
+        ],
+        3,
+        several=True,
+    ),
 )
 def test_tensor_core_kernels_take_either_layout(a_k_major, b_k_major, tile, monkeypatch):
     a, b = numbers(2, 72, 72, dtype=np.float16), numbers(72, 136, dtype=np.float16)
@@ -130,7 +136,7 @@ def test_tensor_core_kernels_take_either_layout(a_k_major, b_k_major, tile, monk
 
 @pytest.mark.parametrize(
     ("a_k_major", "b_k_major", "num_splits"),
-    [(True, True, None), (False, False, 2), (True, False, 3)],
+    sampled([(True, True, None), (False, False, 2), (True, False, 3)], 2, several=True),
 )
 def test_f32_by_asynchronous_copies(a_k_major, b_k_major, num_splits):
     own, config = gemm_simt, gemm_simt.SimtConfig(64, 64, 16, 4, 4, 4)
@@ -169,7 +175,7 @@ def test_split_k_with_an_epilogue():
         assert np.allclose(c, np.maximum(sums, 0) + 2 * residual, atol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(3, 200), (200, 3), (130, 129)])
+@pytest.mark.parametrize("shape", sampled([(3, 200), (200, 3), (130, 129)], 3))
 def test_each_simt_tile(shape):
     m, n = shape
     a, b = numbers(m, 40, dtype=np.float32), numbers(40, n, dtype=np.float32)
@@ -209,7 +215,9 @@ def test_tilings_for_sm90():
     assert choose((128, 128), 100_000, 2, 132, choices(128, True, False)).num_splits
 
 
-@pytest.mark.parametrize("shape", [(5, 200, 1000), (2, 3, 72, 128), (33, 72, 72), (72, 24, 600)])
+@pytest.mark.parametrize(
+    "shape", sampled([(5, 200, 1000), (2, 3, 72, 128), (33, 72, 72), (72, 24, 600)], 2)
+)
 def test_small_m_or_n_on_sm90(shape, sm90):
     *stack, m, n, k = shape
     a, b = numbers(*stack, m, k, dtype=np.float16), numbers(n, k, dtype=np.float16)

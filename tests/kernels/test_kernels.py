@@ -45,7 +45,7 @@ def rms_norm(x: np.ndarray, weight=1) -> np.ndarray:
 SHAPES = [(1,), (2, 3, 500), (2, 40_000)]
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", sampled(SHAPES, 2), ids=str)
 def test_rows_of_any_length_are_normalized(shape):
     x = numbers(*shape)
     weight, bias = numbers(shape[-1]), numbers(shape[-1]) + 1

@@ -12,6 +12,7 @@ import weft
 from tests.kernels.counting import like_device
 from tests.kernels.test_kernels import layer_norm, rms_norm, softmax
 from tests.kernels.test_norm_backward import reference
+from tests.sampling import sampled
 from weft.kernels.device import row_mapping
 from weft.kernels.device.row_mapping import RowMapping
 from weft.kernels.nn import cross_entropy, norm
@@ -27,7 +28,7 @@ MAPPINGS = [  # a row for each cluster, in registers, read again, and pipelined
 ]
 
 
-@pytest.mark.parametrize("mapping", MAPPINGS, ids=str)
+@pytest.mark.parametrize("mapping", sampled(MAPPINGS, 2), ids=str)
 def test_softmax_with_a_cluster_per_row(mapping):
     x = (RANDOM.standard_normal((9, COLUMNS)) * 3 + 1).astype(np.float32)
     special = np.full((5, COLUMNS), -np.inf, np.float32)
@@ -50,7 +51,7 @@ def test_softmax_with_a_cluster_per_row(mapping):
         assert np.allclose(y, dx, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("mapping", MAPPINGS, ids=str)
+@pytest.mark.parametrize("mapping", sampled(MAPPINGS, 2), ids=str)
 def test_norms_with_a_cluster_per_row(mapping):
     x = (RANDOM.standard_normal((9, COLUMNS)) * 3 + 1).astype(np.float32)
     weight, bias = RANDOM.standard_normal((2, COLUMNS)).astype(np.float32)
@@ -61,7 +62,7 @@ def test_norms_with_a_cluster_per_row(mapping):
     assert np.allclose(y, rms_norm(x, weight), rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("mapping", MAPPINGS[:2], ids=str)
+@pytest.mark.parametrize("mapping", sampled(MAPPINGS[:2], 2), ids=str)
 def test_cross_entropy_with_a_cluster_per_row(mapping):
     x = RANDOM.standard_normal((3, COLUMNS)).astype(np.float32)
     classes, factors = np.array([4, -100, COLUMNS - 1]), np.array([2, 3, 4], np.float32)
@@ -78,7 +79,11 @@ def test_cross_entropy_with_a_cluster_per_row(mapping):
 # Each cluster takes several rows, one after the other.
 @pytest.mark.parametrize(
     ("mapping", "is_centered"),
-    [(MAPPINGS[2], True), (RowMapping(2, 64, 16, 1), False), (MAPPINGS[1], True)],
+    sampled(
+        [(MAPPINGS[2], True), (RowMapping(2, 64, 16, 1), False), (MAPPINGS[1], True)],
+        2,
+        several=True,
+    ),
     ids=str,
 )
 def test_norm_backward_with_clusters(mapping, is_centered, monkeypatch):

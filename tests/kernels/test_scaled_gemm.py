@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from tests.kernels.counting import like_ampere, like_hopper
+from tests.sampling import sampled
 from weft import kernels
 from weft.kernels.linalg import gemm_simt, gemm_sm90
 from weft.kernels.linalg.epilogue import IDENTITY
@@ -44,7 +45,7 @@ def aligned(a: np.ndarray) -> weft.ffi.Tensor:
     return weft.copy(weft.empty(a.shape, weft.f8e4m3), np.ascontiguousarray(a))
 
 
-@pytest.mark.parametrize("dtype", [E4M3, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize("dtype", sampled([E4M3, ml_dtypes.float8_e5m2], 2))
 def test_each_block_has_its_scale(dtype):
     m, n, k = 5, 140, 300
     a, weight = numbers(m, k, dtype=dtype), numbers(n, k)
@@ -79,7 +80,7 @@ def test_kernels_that_a_gpu_runs(like, monkeypatch):
     assert np.allclose(found, expected, 1e-5, 1e-3)
 
 
-@pytest.mark.parametrize("num_splits", [None, 3])
+@pytest.mark.parametrize("num_splits", sampled([None, 3], 2))
 def test_gpu_kernels_with_split_k(num_splits):
     m, n, k = 150, 136, 400
     a, weight = numbers(2, m, k), numbers(n, k)

@@ -58,7 +58,7 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("number", sampled(NUMBERS, 4))
+@pytest.mark.parametrize("number", sampled(NUMBERS, 8))
 @pytest.mark.parametrize("k", DIVISIBILITIES)
 def test_a_remainder_is_0_exactly_where_the_divisor_divides(number, k):
     text, kind, assumed = NUMBERS[number]
@@ -172,7 +172,7 @@ def early(m, n):
 """
 
 
-@pytest.mark.parametrize("path", sampled(PATHS, 4))
+@pytest.mark.parametrize("path", sampled(PATHS, 8))
 def test_paths_that_meet_keep_what_divides_all(path):
     code, divisor = PATHS[path]
     for d in (1, 2, 4, 8, 16, 32, 64, 128):

@@ -219,7 +219,7 @@ def run_python(program, **environment):
 
 @pytest.mark.parametrize(
     ("value", "printed"),
-    sampled([("3", "3"), ("1", "1"), ("0", None), ("", None)], 2, several=True),
+    sampled([("3", "3"), ("1", "1"), ("0", None), ("", None)], 4, several=True),
 )
 def test_the_environment_chooses_the_number_of_threads(value, printed):
     program = "a = np.ones(8, np.float32); work(a, a); print(_native.cpu_threads())"
@@ -227,7 +227,7 @@ def test_the_environment_chooses_the_number_of_threads(value, printed):
     assert ran.stdout.strip() == (printed or str(len(os.sched_getaffinity(0)))), ran.stderr
 
 
-@pytest.mark.parametrize("value", sampled(["many", "-1", "1025", "1.5", "0x2"], 2))
+@pytest.mark.parametrize("value", sampled(["many", "-1", "1025", "1.5", "0x2"], 3))
 def test_a_wrong_thread_count_names_the_variable(value):
     ran = run_python("a = np.ones(8, np.float32); work(a, a)", WEFT_NUM_THREADS=value)
     assert ran.returncode == 1
@@ -298,7 +298,7 @@ def uneven(out: weft.Tensor[weft.i32, ("n",)], n: weft.i32):
 
 @pytest.mark.parametrize(
     ("count", "blocks"),
-    sampled(itertools.product([2, 3, 8], [2, 3, 65, 1000, 70_001]), 2, several=True),
+    sampled(itertools.product([2, 3, 8], [2, 3, 65, 1000, 70_001]), 4, several=True),
 )
 def test_every_block_runs_once_however_long_the_others_take(threads, count, blocks):
     iterations = 2_000_000 // blocks**2 + 1

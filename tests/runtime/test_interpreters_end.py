@@ -79,7 +79,7 @@ def end_of(program: str, *arguments: str) -> tuple[int, str, str]:
             "callback_runs",
             "argument_is_read",
         ],
-        2,
+        4,
     ),
 )
 def test_a_daemon_thread_at_exit_does_no_harm(where: str):

@@ -13,6 +13,7 @@ import pytest
 import weft
 from examples.catalog import EXAMPLES, HOPPER_EXAMPLES
 from examples.common import largest_error
+from tests.sampling import sampled
 
 SIZES = {
     "block_reduction": 3000,
@@ -27,7 +28,7 @@ SIZES = {
 BY_NAME = {example.name: example for example in (*EXAMPLES, *HOPPER_EXAMPLES)}
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", sampled(SIZES, 3))
 def test_an_example_without_a_defect_is_silent(name):
     example = BY_NAME[name]
     arguments = example.make_arguments(SIZES[name])

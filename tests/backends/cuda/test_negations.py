@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft.backends.cuda.peephole import wrap_negations
 
 
@@ -31,7 +32,7 @@ def test_the_least_integer_is_its_own_negation(dtype):
 
 
 @pytest.mark.parametrize("dtype", [weft.i8, weft.i16])
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_120a"])
+@pytest.mark.parametrize("architecture", sampled(["sm_80", "sm_90a", "sm_120a"], 2))
 def test_no_16_bit_integer_is_negated_but_by_a_product(dtype, architecture):
     arrays = [weft.fake_tensor(one, (weft.sym("n"),), device="cuda") for one in (dtype, weft.i32)]
     function = weft.compile(negate, *arrays, options=f"--gpu-arch {architecture}")

@@ -81,7 +81,9 @@ def products(function):
 
 # Each type and each swizzle, not each pair: they meet in no instruction.
 @pytest.mark.parametrize(
-    ("dtype", "swizzle"), [*zip(STEP, itertools.cycle([32, 64, 128]))], ids=str
+    ("dtype", "swizzle"),
+    sampled([*zip(STEP, itertools.cycle([32, 64, 128]))], 3, several=True),
+    ids=str,
 )
 def test_a_product_has_one_instruction_for_each_step(dtype, swizzle):
     found, remarks = products(compiled(dtype, 64, 64, 128, swizzle))
@@ -105,12 +107,16 @@ def test_integers_of_other_widths_are_two_products(columns):
 
 @pytest.mark.parametrize(
     ("dtype", "swizzle", "a_t", "b_t"),
-    [
-        (weft.bf16, 32, True, True),
-        (weft.bf16, 64, False, False),
-        (weft.bf16, 128, True, False),
-        (weft.f16, 128, False, False),
-    ],
+    sampled(
+        [
+            (weft.bf16, 32, True, True),
+            (weft.bf16, 64, False, False),
+            (weft.bf16, 128, True, False),
+            (weft.f16, 128, False, False),
+        ],
+        3,
+        several=True,
+    ),
 )
 def test_16_bit_operands_have_either_order(dtype, swizzle, a_t, b_t):
     function = compiled(dtype, 128, 64, 64, swizzle, a_t=a_t, b_t=b_t)
@@ -120,11 +126,15 @@ def test_16_bit_operands_have_either_order(dtype, swizzle, a_t, b_t):
 
 @pytest.mark.parametrize(
     ("left", "right", "name"),
-    [
-        (weft.f8e4m3, weft.f8e5m2, "E4M3.E5M2"),
-        (weft.i8, weft.u8, "S8.U8"),
-        (weft.u8, weft.i8, "U8.S8"),
-    ],
+    sampled(
+        [
+            (weft.f8e4m3, weft.f8e5m2, "E4M3.E5M2"),
+            (weft.i8, weft.u8, "S8.U8"),
+            (weft.u8, weft.i8, "U8.S8"),
+        ],
+        3,
+        several=True,
+    ),
 )
 def test_8_bit_types_mix(left, right, name):
     found, _ = products(compiled(left, 64, 64, 64, 64, other=right))
@@ -132,7 +142,7 @@ def test_8_bit_types_mix(left, right, name):
     assert all(one.endswith(name) for one in found)
 
 
-@pytest.mark.parametrize("dtype", [weft.f16, weft.f8e4m3, weft.f8e5m2], ids=str)
+@pytest.mark.parametrize("dtype", sampled([weft.f16, weft.f8e4m3, weft.f8e5m2], 3), ids=str)
 def test_sums_in_f16_take_half_the_registers(dtype):
     function = compiled(dtype, 128, 192, 128, sums=weft.f16)
     name = NAMES[dtype].replace("F32", "F16").format(192)
