@@ -346,3 +346,112 @@ def test_a_copy_in_flight_reads_the_old_array():
 
 def aligned_floats(count: int) -> np.ndarray:
     return np.frombuffer(weft.empty(count, weft.f32), np.float32)
+
+
+def both_halves(i, total, ring):
+    """Two arrays in the memory of one, which a helper makes and returns."""
+    pool = weft.shared(12 * THREADS, weft.u8, reuse=ring)
+    sums = pool[: 4 * THREADS].view(weft.f32)
+    places = pool[4 * THREADS : 12 * THREADS].view(weft.i32).reshape(2, THREADS)
+    sums[i], places[0, i], places[1, i] = total, i, -i
+    return pool, sums, places
+
+
+PHASES = """
+@weft.kernel
+def phases_kernel(a: weft.Tensor, out: weft.Tensor):
+    i = weft.thread_idx.x
+    ring = weft.shared((4, THREADS), weft.f32)
+    for stage in range(4):
+        ring[stage, i] = a[i] + stage
+    weft.sync_threads()
+    total = ring[0, THREADS - 1 - i] + ring[3, i]
+    {barrier}
+    pool, sums, places = both_halves(i, total, ring)
+    weft.sync_threads()
+    value, place = sums[THREADS - 1 - i], places[1, THREADS - 1 - i]
+    weft.sync_threads()
+    wide = weft.shared(THREADS, weft.f64, reuse=pool)
+    wide[i] = value + place
+    weft.sync_threads()
+    out[i] = wide[THREADS - 1 - i] + weft.f64({late})
+
+@weft.jit
+def host(a: weft.Tensor, out: weft.Tensor):
+    phases_kernel(a, out).launch(grid=1, block=THREADS)
+"""
+
+
+def phases(barrier="weft.sync_threads()", late="0"):
+    text = PHASES.format(barrier=barrier, late=late)
+    return define(text, THREADS=THREADS, both_halves=both_halves)["host"]
+
+
+def test_several_arrays_take_the_memory_of_one_and_others_theirs():
+    a, out = numbers(THREADS), np.zeros(THREADS)
+    host = phases()
+    host(a, out)
+    expected = a + a[::-1] + 3 - np.arange(THREADS)
+    assert (out == expected).all()
+    out[:] = 0
+    with weft.sanitize("all"):
+        host(a, out)
+    assert (out == expected).all()
+    for options in ("", "--gpu-arch sm_90a"):
+        kernels = weft.compile(host, *parts(a, out), options=options).kernels
+        assert kernels["phases_kernel"].shared_memory_bytes == 16 * THREADS
+
+
+def parts(*arrays):
+    return [weft.fake_tensor(a.dtype, (None,)) for a in arrays]
+
+
+@pytest.mark.parametrize(
+    ("changed", "check", "words"),
+    [
+        ({"barrier": "pass"}, "races", r"RACE.*ring"),
+        ({"late": "sums[i]"}, "uninit", r"UNINITIALIZED.*sums"),
+        ({"late": "ring[0, i]"}, "uninit", r"UNINITIALIZED.*ring"),
+    ],
+    ids=["barrier", "view", "first"],
+)
+def test_the_sanitizer_follows_memory_at_any_depth(changed, check, words):
+    a, out = numbers(THREADS), np.zeros(THREADS)
+    with weft.sanitize(check), pytest.raises(weft.SanitizerError) as caught:
+        phases(**changed)(a, out)
+    assert re.search(words, str(caught.value), re.DOTALL)
+
+
+TURNS = """
+@weft.kernel
+def turns_kernel(a: weft.Tensor, out: weft.Tensor):
+    i, n = weft.thread_idx.x, a.shape[0]
+    keys = weft.dynamic_shared(n, weft.f32)
+    keys[i] = a[i]
+    weft.sync_threads()
+    x = keys[n - 1 - i]
+    {barrier}
+    ranks = weft.dynamic_shared((2, n // 2), weft.i32)
+    ranks[i // 32, i % 32] = weft.i32(x)
+    weft.sync_threads()
+    out[i] = ranks[1 - i // 32, i % 32]
+
+@weft.jit
+def host(a: weft.Tensor, out: weft.Tensor):
+    turns_kernel(a, out).launch(grid=1, block=THREADS, shared_memory_bytes=4 * a.shape[0])
+"""
+
+
+def test_dynamic_arrays_take_turns_by_their_offsets():
+    a, out = numbers(THREADS), np.zeros(THREADS, np.float32)
+    host = define(TURNS.format(barrier="weft.sync_threads()"), THREADS=THREADS)["host"]
+    with weft.sanitize("races"):
+        host(a, out)
+    assert out.tolist() == np.roll(a[::-1], THREADS // 2).tolist()
+
+
+def test_the_sanitizer_misses_the_barrier_between_dynamic_arrays():
+    a, out = numbers(THREADS), np.zeros(THREADS, np.float32)
+    host = define(TURNS.format(barrier="pass"), THREADS=THREADS)["host"]
+    with weft.sanitize("races"), pytest.raises(weft.SanitizerError, match=r"RACE[^$]*keys"):
+        host(a, out)

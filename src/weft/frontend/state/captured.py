@@ -612,7 +612,8 @@ def class_attribute(kind: type, name: str, default: object = None) -> Any:
 def _defines(owner: object, name: str, method: MethodType) -> bool:
     """Whether a class's own function or class method, and no other descriptor, made a method."""
     raw: Any = class_attribute(_class_of(owner), name)
-    return (raw.__func__ if type(raw) is classmethod else raw) is method.__func__
+    made = cast("Any", raw).__func__ if type(raw) is classmethod else raw
+    return made is method.__func__
 
 
 def _is_own(namespace: Mapping[str, Any]) -> bool:
