@@ -196,7 +196,7 @@ def test_what_cannot_be_compressed_is_refused(dense, message):
         weft.mma.compress(dense)
 
 
-def test_the_place_of_too_many_elements_is_reported():
+def test_an_error_says_which_chunk_has_too_many_elements():
     dense = np.zeros((32, 64), np.int8)
     dense[19, 41:44] = 1
     with pytest.raises(ValueError, match="row 19 has 3 nonzero elements in the columns 40 to 43"):

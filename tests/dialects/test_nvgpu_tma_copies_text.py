@@ -67,3 +67,39 @@ def test_a_tile_without_a_swizzle_is_whole():
     outside = outside.replace(f"    %tile = simt.shared : {PLAIN}\n", "").replace(PLAIN, kind)
     with pytest.raises(VerifyException, match="a contiguous tile"):
         parsed(outside).verify()
+
+
+ROW_MAP = "!nvgpu.tensor_map<f16, [1, 64], swizzle 0>"
+ROW_TILE = "!simt.tensor<f16, [4, 64], contiguous, shared, dims 32, offsets 32, align 128>"
+FOUR = "%i, %i, %i, %i, %i : i32, i32, i32, i32, i32"
+ROWS = f"""builtin.module {{
+  simt.kernel @k(%m: {ROW_MAP} {{weft.name = "m"}}, %i: i32 {{weft.name = "i"}}) {{
+    %tile = simt.shared : {ROW_TILE}
+    %full = simt.shared : {WORDS}
+    nvgpu.tma_load %m[{FOUR}] to %tile for %full[%i] : {ROW_MAP}, {ROW_TILE}, {WORDS}
+    nvgpu.watch_box "reads async phase" "" "read" %m[{FOUR}] with %tile for %full[%i] : {WORDS} : {ROW_MAP}, {ROW_TILE}
+    nvgpu.tma_store %m[{FOUR}] from %tile : {ROW_MAP}, {ROW_TILE}
+    simt.return
+  }}
+}}"""
+
+
+def test_rows_with_an_index_each_print_and_parse():
+    assert str(parsed(ROWS)) == ROWS
+    assert str(parsed(generic(parsed(ROWS)))) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (FOUR, "%i, %i, %i, %i : i32, i32, i32, i32", "4 indices for"),
+        ("[1, 64], swizzle", "[4, 64], swizzle", "5 indices for"),
+        ("[4, 64], contiguous", "[8, 64], contiguous", "is not the tile"),
+        ("%full[%i] : {ROW_MAP}", "%full[%i] ranks %i : {ROW_MAP}", "come into one block"),
+        ("tma_store", 'tma_reduce "add"', "a reduction of rows"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(old, new, message):
+    old, new = (text.replace("{ROW_MAP}", ROW_MAP) for text in (old, new))
+    with pytest.raises(VerifyException, match=message):
+        parsed(ROWS.replace(old, new)).verify()

@@ -63,6 +63,7 @@ HOPPER: Final = (
     *("max_clusters", "mbarriers", "named_barriers", "red_add", "reused_memory", "st_async"),
     *("tma", "tma_multicast", "tma_reductions", "warpgroups", "wgmma"),
 )
+BLACKWELL: Final = ("tma_gather",)
 ABOUT_ERRORS: Final = (
     *("error", "report", "refus", "wrong", "never", "cpu", "python", "limit", "instruction"),
     "needs_all_lanes",
@@ -113,12 +114,12 @@ def conformance_files() -> list[str]:
 
 def results() -> list[str]:
     """The files that run without their tests about errors, on any GPU."""
-    named = {*LEFT_OUT, *WITH_ERRORS, *HOPPER}
+    named = {*LEFT_OUT, *WITH_ERRORS, *HOPPER, *BLACKWELL}
     return [name for name in conformance_files() if name not in named]
 
 
 def test_every_file_runs_on_a_gpu_or_has_a_reason():
-    named = [*LEFT_OUT, *WITH_ERRORS, *HOPPER]
+    named = [*LEFT_OUT, *WITH_ERRORS, *HOPPER, *BLACKWELL]
     assert len(named) == len(set(named))
     assert set(named) <= set(conformance_files())
     assert len(results()) > PARTS
@@ -175,3 +176,11 @@ def test_kernels_of_hopper_give_what_they_give_on_the_cpu(chosen):
     if version != (9, 0):
         pytest.skip(f"needs a GPU of compute capability 9.0, found {version}")
     assert passed_on_the_gpu(HOPPER, chosen, ABOUT_ERRORS) > 100
+
+
+@pytest.mark.gpu
+def test_rows_by_index_come_as_on_the_cpu(chosen):
+    version = device_properties(0).compute_capability
+    if version[0] not in (10, 11):
+        pytest.skip(f"needs a GPU of compute capability 10 or 11, found {version}")
+    assert passed_on_the_gpu(BLACKWELL, chosen, ABOUT_ERRORS) > 8

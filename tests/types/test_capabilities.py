@@ -26,6 +26,7 @@ WITH = {
     "tma_multicast": {
         name for name in CURRENT if capabilities(name).number in (90, 100, 101, 103, 110)
     },
+    "tma_gather": {name for name in CURRENT if capabilities(name).number >= 100},
     "clusters": {name for name in CURRENT if capabilities(name).number >= 90},
     "packed_f32x2": {name for name in CURRENT if capabilities(name).number >= 100},
     "cp_async": set(CURRENT) - {"sm_75"},

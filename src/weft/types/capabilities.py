@@ -95,6 +95,14 @@ FEATURES: Final = {
     ),
     "tensormap": Feature(90, "edits of tensor maps on the device", is_specific=True, on_cpu=True),
     "tma": Feature(90, "copies of tensor boxes by the TMA unit", on_cpu=True),
+    "tma_gather": Feature(100, "loads of rows by index by the TMA unit", on_cpu=True),
+    "tma_scatter": Feature(
+        100,
+        "stores of rows by index by the TMA unit",
+        is_specific=True,
+        numbers=_TCGEN05,
+        on_cpu=True,
+    ),
     "tma_multicast": Feature(
         90, "copies of a box to several blocks", numbers=(90, 100, 101, 103, 110), on_cpu=True
     ),

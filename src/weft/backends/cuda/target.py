@@ -77,6 +77,8 @@ _COPIES: Final = (
         )
         for rank in range(1, 6)
     ),
+    "cp.async.bulk.tensor.g2s.cta.tile.gather4.2d",
+    "cp.async.bulk.tensor.s2g.tile.scatter4.2d",
     *(
         f"cp.async.bulk.tensor.{form}.im2col.{rank}d"
         for form in ("g2s", "g2s.cta")

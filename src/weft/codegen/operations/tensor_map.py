@@ -108,6 +108,11 @@ def piece_places(kind: TensorMapType, tile: TensorType) -> Iterator[tuple[int, t
         yield offset * kind.itemsize, start
 
 
+def gathered_row_bytes(kind: TensorMapType, tile: TensorType) -> int:
+    """Bytes from a row of a tile to the next, of rows with an index each."""
+    return _atoms(kind, tile)[0] * kind.itemsize
+
+
 def tile_constant(kind: TensorMapType, tile: TensorType) -> str:
     """A constant `weft_tma_tile` (native/include/weft/tensor_map.h)."""
     width, atom_stride = _atoms(kind, tile)

@@ -279,9 +279,20 @@ def check_cache(cache: StringAttr | None) -> None:
 def _check_place(tensor_map: SSAValue, indices: Sequence[SSAValue]) -> TensorMapType:
     kind = tensor_map.type
     assert isinstance(kind, TensorMapType)
-    if len(indices) != kind.rank:
+    if len(indices) != kind.rank and not gathered_rows(kind, indices):
         raise VerifyException(f"{len(indices)} indices for {kind}")
     return kind
+
+
+GATHERED_ROWS: Final = 4
+"""Rows of one instruction that takes an index of each."""
+
+
+def gathered_rows(kind: TensorMapType, indices: Sequence[SSAValue]) -> int:
+    """Number of rows with an index each, before the column; 0 of a box."""
+    rows = len(indices) - 1
+    is_gather = kind.rank == 2 and kind.box[0] == 1 and not kind.is_im2col and rows > 1
+    return rows if is_gather and rows % GATHERED_ROWS == 0 else 0
 
 
 @operation_definition
@@ -312,7 +323,8 @@ class TmaPrefetchOp(BaseOperation):
 def _check_tile(tensor_map: SSAValue, indices: Sequence[SSAValue], tile: SSAValue) -> None:
     kind, of = _check_place(tensor_map, indices), tile.type
     assert isinstance(of, TensorType)
-    dims = tuple(size for size in kind.box if size != 1)
+    rows = gathered_rows(kind, indices)
+    dims = tuple(size for size in ((rows, kind.box[1]) if rows else kind.box) if size != 1)
     if tuple(size for size in of.dims if size != 1) != dims or of.element_type != kind.element_type:
         raise VerifyException(f"a box of {kind} is not the tile {of}")
     swizzle = of.swizzle_atoms.row_bytes.data if of.swizzle_atoms is not None else 0
@@ -326,7 +338,8 @@ def _check_tile(tensor_map: SSAValue, indices: Sequence[SSAValue], tile: SSAValu
 class TmaLoadOp(BaseOperation):
     """Begins to copy a box into a tile; its bytes complete at a barrier. Elements outside of the tensor are filled.
 
-    One thread executes it. The box's size in bytes counts in full. With `ranks` it is copied into the tile at the same
+    One thread executes it. The box's size in bytes counts in full. Of a map of single rows there may be an index for
+    each row of the tile, a multiple of four, before the column's. With `ranks` it is copied into the tile at the same
     place of each of these blocks, and its bytes come to the barrier there. Of an im2col map, `offsets` say which
     element of the kernel, one number for each spatial dimension.
     """
@@ -365,7 +378,12 @@ class TmaLoadOp(BaseOperation):
 
     @property
     def requirement(self) -> Requires | None:
-        """Requirement of a copy to several blocks."""
+        """Requirement of a copy to several blocks, or of rows with an index each."""
+        kind = self.tensor_map.type
+        if isinstance(kind, TensorMapType) and gathered_rows(kind, self.indices):
+            return Requires(
+                "tma_gather", "tma.load of rows by index", "load each row by itself there"
+            )
         if not self.ranks:
             return None
         return Requires("tma_multicast", "tma.load(multicast=)", "load a box in each block there")
@@ -377,6 +395,8 @@ class TmaLoadOp(BaseOperation):
         assert isinstance(kind, TensorMapType)
         if len(self.offsets) != (kind.rank - 2 if kind.is_im2col else 0):
             raise VerifyException(f"{len(self.offsets)} offsets for {kind}")
+        if self.ranks and gathered_rows(kind, self.indices):
+            raise VerifyException("rows with an index each come into one block")
 
 
 class _OutOp(BaseOperation):
@@ -399,7 +419,10 @@ class _OutOp(BaseOperation):
 
 @operation_definition
 class TmaStoreOp(_OutOp):
-    """Begins to copy a tile into a box, as a group of its own; elements outside of the tensor are not written."""
+    """Begins to copy a tile into a box, as a group of its own; elements outside of the tensor are not written.
+
+    Rows may have an index each, as of `nvgpu.tma_load`.
+    """
 
     name = "nvgpu.tma_store"
     traits = traits_def(
@@ -410,6 +433,16 @@ class TmaStoreOp(_OutOp):
         CalledAs("tma.store"),
         Requires("tma"),
     )
+
+    @property
+    def requirement(self) -> Requires | None:
+        """Requirement of rows with an index each."""
+        kind = self.tensor_map.type
+        if isinstance(kind, TensorMapType) and gathered_rows(kind, self.indices):
+            return Requires(
+                "tma_scatter", "tma.store of rows by index", "store each row by itself there"
+            )
+        return None
 
     assembly_format = (
         "$tensor_map `[` $indices `:` type($indices) `]` `from` $tile (`cache` $cache^)? attr-dict `:` "
@@ -445,6 +478,9 @@ class TmaReduceOp(_OutOp):
         super().verify_()
         if self.kind.data not in REDUCTIONS:
             raise VerifyException(f"{self.kind.data} is not one of {REDUCTIONS}")
+        kind = self.tensor_map.type
+        if isinstance(kind, TensorMapType) and gathered_rows(kind, self.indices):
+            raise VerifyException("a reduction of rows with an index each")
 
 
 @operation_definition

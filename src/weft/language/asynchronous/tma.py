@@ -15,6 +15,7 @@ from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.async_copy import (
     BULK_BYTES,
     CACHES,
+    GATHERED_ROWS,
     BulkLoadOp,
     BulkReduceOp,
     BulkStoreOp,
@@ -24,6 +25,7 @@ from weft.dialects.nvgpu.async_copy import (
     TmaReduceOp,
     TmaStoreOp,
     TmaWaitOp,
+    gathered_rows,
 )
 from weft.dialects.simt.types import TILE_ALIGNMENT
 from weft.errors import TypeMismatchError, ValueRangeError
@@ -136,7 +138,9 @@ def load(
         index: of the box's first element, in elements: an integer, or a tuple with one per dimension. It may be
             negative, or beyond the end. Along the last dimension it is a multiple of 16 bytes: a GPU ends a kernel
             whose box begins elsewhere with an illegal instruction. What does not show it is checked like an `assert`:
-            always on the CPU, on a GPU with ``--enable-assertions``.
+            always on the CPU, on a GPU with ``--enable-assertions``. Of a map whose box is one row of a matrix it may
+            be ``((r0, r1, r2, r3), column)``: four rows or a multiple, wherever they are (`gather4`, sm_100); a row
+            outside of the tensor is zeros.
         tile: an array in shared memory with the map's element type, swizzle, and the shape of its box, in which
             dimensions of 1 are left out: a swizzled matrix, or an array of any rank without gaps.
         barrier: of `mbarrier`: ``full[state]``.
@@ -154,16 +158,22 @@ def load(
         ValueRangeError: for a tile that does not begin at a multiple of 128 bytes, or where its swizzle repeats; a
             constant index that is not a multiple of 16 bytes along the last dimension; a constant rank that no block
             has; another `cache`.
-        UnavailableError: before sm_90; `multicast` on sm_120 and sm_121.
+        UnavailableError: before sm_90; `multicast` on sm_120 and sm_121; rows by index before sm_100.
 
     Example:
         ``full[0].arrive(expect_bytes=part.nbytes); weft.tma.load(source, (0, 0), part, full[0])``
     """
     place = box_place(builder, "load", tensor_map, index)
-    target = checked_tile("load", place[0], tile)
+    target = checked_tile("load", place[0], tile, place[1])
     words = barrier_words("tma.load", barrier)
     further = map_offsets(builder, place[0], offsets)
     ranks = multicast_ranks(builder, "tma.load", multicast)
+    if ranks and gathered_rows(place[0].type, place[1]):
+        raise TypeMismatchError(
+            "TMA_GATHER",
+            f"tma.load: rows by index come into the block's own memory, and multicast is {describe(multicast)}",
+            hint="load them in each block",
+        )
     policy = cache_policy("tma.load", cache)
     made = TmaLoadOp(place[0].ssa, target.ssa, *words, place[1], further, ranks, policy)
     builder.emit(made)
@@ -182,6 +192,7 @@ def store(
     Args:
         tensor_map, tile, cache: as for `tma.load`.
         index: as for `tma.load`, but from 0 up: a GPU ends a kernel that writes a box that begins before the tensor.
+            Rows by index (`scatter4`) need sm_100a, 103a or 110a; of a row that is given twice one is kept, whichever.
 
     Raises:
         TypeMismatchError, ValueRangeError, UnavailableError: as `tma.load`.
@@ -190,7 +201,7 @@ def store(
         ``weft.tma.store(target, (0, 0), part); weft.tma.wait()``
     """
     found, indices = box_place(builder, "store", tensor_map, index)
-    source = checked_tile("store", found, tile)
+    source = checked_tile("store", found, tile, indices)
     builder.emit(TmaStoreOp(found.ssa, source.ssa, indices, cache_policy("tma.store", cache)))
 
 
@@ -432,8 +443,10 @@ def _check_not_before(
     builder: Builder, name: str, tensor_map: TensorMap, indices: Sequence[SSAValue]
 ) -> None:
     """Checks that a box that is written begins at no negative index: a GPU ends the kernel there."""
-    for dimension, index in enumerate(indices):
-        known = constant_integer(index)
+    for place, index in enumerate(indices):
+        known, dimension = constant_integer(index), place
+        if len(indices) > tensor_map.type.rank:  # rows, and a column
+            dimension = int(place == len(indices) - 1)
         expected = f"0 or more along dimension {dimension}"
         if known is not None and known < 0:
             raise ValueRangeError(
@@ -446,8 +459,10 @@ def _check_not_before(
             emit_assert(builder, compare(builder, ">=", Scalar(index, types.i32), 0), text)
 
 
-def checked_tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
-    """The tile, checked against the map.
+def checked_tile(
+    name: str, tensor_map: TensorMap, tile: object, indices: Sequence[SSAValue] = ()
+) -> Tensor:
+    """The tile, checked against the map; with `indices` of rows, if there are some.
 
     Raises:
         TypeMismatchError, ValueRangeError: as `tma.load`.
@@ -464,15 +479,20 @@ def checked_tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
             f"tma.{name}: the tile is {describe(tile)}; expected an array in shared memory",
         )
     kind, swizzle = tensor_map.type, tile.type.swizzle_atoms
-    box = tuple(size for size in kind.box if size != 1)
+    rows = gathered_rows(kind, indices)
+    whole = (rows, kind.box[1]) if rows else kind.box
+    box = tuple(size for size in whole if size != 1)
     dims = tuple(size for size in tile.type.dims if size != 1)
     width = swizzle.row_bytes.data if swizzle else None
     if dims != box or tile.dtype != tensor_map.dtype or width != (kind.swizzle or None):
         raise TypeMismatchError(
             "TMA_TILE",
-            f"tma.{name}: {tensor_text(tile, tile.name)} with swizzle={width} is not a box of {tensor_map.name}, "
-            f"{kind.box} of {tensor_map.dtype} with swizzle={kind.swizzle or None}",
-            hint="make box=, swizzle= and the array's shape, dtype and swizzle= the same",
+            f"tma.{name}: {tensor_text(tile, tile.name)} with swizzle={width} is not "
+            f"{f'{rows} rows' if rows else 'a box'} of {tensor_map.name}, {whole} of {tensor_map.dtype} with "
+            f"swizzle={kind.swizzle or None}",
+            hint="give the array a row for each index, and the map's dtype and swizzle="
+            if rows
+            else "make box=, swizzle= and the array's shape, dtype and swizzle= the same",
         )
     wrong = _as_it_lies(tile)
     if wrong:
@@ -480,6 +500,14 @@ def checked_tile(name: str, tensor_map: TensorMap, tile: object) -> Tensor:
             "TMA_TILE",
             f"tma.{name}: {tensor_text(tile, tile.name)} {wrong}",
             hint="copy a whole array of weft.shared, or an item of one: not its .T, nor some of its columns",
+        )
+    step = GATHERED_ROWS * kind.box[-1] * kind.itemsize
+    if rows > GATHERED_ROWS and swizzle is None and step % TILE_ALIGNMENT:
+        raise ValueRangeError(
+            "TMA_GATHER",
+            f"tma.{name}: {GATHERED_ROWS} rows of {tile.name} take {step} bytes; expected a multiple of "
+            f"{TILE_ALIGNMENT}, where the next {GATHERED_ROWS} begin",
+            hint=f"copy {GATHERED_ROWS} rows into each array",
         )
     needed = swizzle.alignment_bytes if swizzle else TILE_ALIGNMENT
     if tile.type.alignment_bytes.data % needed:
@@ -514,7 +542,9 @@ def box_index(builder: Builder, name: str, tensor_map: TensorMap, index: object)
     """
     parts = _parts(index)
     rank = tensor_map.type.rank
-    if len(parts) != rank:
+    if any(isinstance(part, tuple) for part in parts):
+        parts = _gathered_parts(name, tensor_map, parts)
+    elif len(parts) != rank:
         raise TypeMismatchError(
             "TMA_INDEX",
             f"tma.{name}: {tensor_map.name} has rank {rank}, received "
@@ -524,6 +554,38 @@ def box_index(builder: Builder, name: str, tensor_map: TensorMap, index: object)
     indices = [_index(builder, name, part) for part in parts]
     _check_start(builder, name, tensor_map, indices[-1])
     return indices
+
+
+def _gathered_parts(
+    name: str, tensor_map: TensorMap, parts: tuple[object, ...]
+) -> tuple[object, ...]:
+    """The indices of rows, and that of their first column."""
+    kind = tensor_map.type
+    if name not in ("load", "store"):
+        raise TypeMismatchError(
+            "TMA_GATHER", f"tma.{name} takes no indices of rows; tma.load and tma.store do"
+        )
+    if kind.is_im2col or kind.rank != 2 or kind.box[0] != 1:
+        raise TypeMismatchError(
+            "TMA_GATHER",
+            f"tma.{name}: rows by index are of a map of two dimensions whose box is one row; {tensor_map.name} has "
+            f"boxes of {kind.box}",
+            hint="make it with weft.tensor_map(a, box=(1, columns), ...)",
+        )
+    if len(parts) != 2 or not isinstance(parts[0], tuple):
+        raise TypeMismatchError(
+            "TMA_GATHER",
+            f"tma.{name}: the index is {describe(parts)}; expected the rows and a column",
+            hint="write ((r0, r1, r2, r3), column)",
+        )
+    rows = cast("tuple[object, ...]", parts[0])
+    if not rows or len(rows) % GATHERED_ROWS:
+        raise TypeMismatchError(
+            "TMA_GATHER",
+            f"tma.{name}: received {len(rows)} rows; expected a multiple of {GATHERED_ROWS}",
+            hint="repeat the last one, or give a row beyond the end, which is zeros",
+        )
+    return *rows, parts[1]
 
 
 def _check_start(builder: Builder, name: str, tensor_map: TensorMap, start: SSAValue) -> None:

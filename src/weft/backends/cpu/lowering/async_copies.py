@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.backends.cpu.lowering.barriers import map_shared
 from weft.backends.cpu.lowering.debug import linear_thread, print_check
 from weft.codegen.llvm.function_printer import widened
-from weft.codegen.operations.tensor_map import tile_constant
+from weft.codegen.operations.tensor_map import gathered_row_bytes, tile_constant
 from weft.codegen.runtime_abi import call_row
 from weft.dialects.nvgpu.async_copy import (
     REDUCTIONS,
@@ -29,14 +29,15 @@ from weft.dialects.nvgpu.async_copy import (
     TmaReduceOp,
     TmaStoreOp,
     TmaWaitOp,
+    gathered_rows,
 )
 from weft.dialects.nvgpu.tensor_map import MAP_BYTES, MOST_RANK, CopyMapOp, EditMapOp, MapAtOp
 from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
-    from xdsl.ir import Operation
+    from xdsl.ir import Operation, SSAValue
 
     from weft.backends.cpu.lowering.coroutine_printer import CoroutinePrinter
     from weft.codegen.llvm.function_printer import FunctionPrinter
@@ -81,8 +82,8 @@ _ELEMENTS_FOUND: Final = 104
 """Bytes from a `weft_cpu_tensor_map` to `elements_found`."""
 
 
-def _box(printer: CoroutinePrinter, op: Any) -> tuple[str, ...]:
-    """The arguments that say where a box is, after a check that the tensor has elements."""
+def _boxes(printer: CoroutinePrinter, op: Any) -> list[tuple[tuple[str, ...], str]]:
+    """As `boxes`, after a check that the tensor has elements."""
     place = printer.let(
         f"getelementptr i8, ptr {printer.values[op.tensor_map]}, i64 {_ELEMENTS_FOUND}"
     )
@@ -90,12 +91,27 @@ def _box(printer: CoroutinePrinter, op: Any) -> tuple[str, ...]:
     name = op.tensor_map.name_hint or "the map"
     text = f"the tensor of {name} has elements; a GPU has no map of one without"
     print_check(printer, op, printer.let(f"icmp ne i64 {found}, 0"), text)
-    return box_arguments(printer, op)
+    return boxes(printer, op)
 
 
-def box_arguments(printer: FunctionPrinter, op: Any) -> tuple[str, ...]:
-    """The arguments that say where a box is, in its tensor and in a tile."""
-    places = [*op.indices, *getattr(op, "offsets", ())]
+def boxes(printer: FunctionPrinter, op: Any) -> list[tuple[tuple[str, ...], str]]:
+    """The arguments that say where a box is, in its tensor and in a tile, and the tile; of each row with an index."""
+    kind = cast("TensorMapType", op.tensor_map.type)
+    tile, rows = printer.tensors[op.tile], gathered_rows(kind, op.indices)
+    if not rows:
+        return [(_box(printer, op, op.indices), tile.pointer)]
+    pitch = gathered_row_bytes(kind, tile.type)
+    return [
+        (
+            _box(printer, op, (op.indices[row], op.indices[-1])),
+            printer.let(f"getelementptr i8, ptr {tile.pointer}, i64 {row * pitch}"),
+        )
+        for row in range(rows)
+    ]
+
+
+def _box(printer: FunctionPrinter, op: Any, first: Sequence[SSAValue]) -> tuple[str, ...]:
+    places = [*first, *getattr(op, "offsets", ())]
     indices = printer.alloca(f"[{len(places)} x i32]", 4, "indices")
     for number, index in enumerate(places):
         slot = printer.let(f"getelementptr i32, ptr {indices}, i64 {number}")
@@ -113,24 +129,23 @@ def queue(printer: CoroutinePrinter, row: str, *arguments: str) -> None:
 
 
 def _print_tma_load(printer: CoroutinePrinter, op: TmaLoadOp) -> None:
-    box = _box(printer, op)
-    tile = printer.tensors[op.tile].pointer
     word = printer.tensors[op.words].address(printer, [op.index])
-    if not op.ranks:
-        queue(printer, "tma_load", *box, f"ptr {tile}", f"ptr {word}")
-    for rank in op.ranks:
-        there = [f"ptr {map_shared(printer, op, place, rank)}" for place in (tile, word)]
-        queue(printer, "tma_send", *box, *there)
+    for box, tile in _boxes(printer, op):
+        if not op.ranks:
+            queue(printer, "tma_load", *box, f"ptr {tile}", f"ptr {word}")
+        for rank in op.ranks:
+            there = [f"ptr {map_shared(printer, op, place, rank)}" for place in (tile, word)]
+            queue(printer, "tma_send", *box, *there)
 
 
 def _print_out(printer: CoroutinePrinter, op: TmaStoreOp | TmaReduceOp) -> None:
-    box = _box(printer, op)
+    places = _boxes(printer, op)
     thread = printer.let(f"trunc i64 {linear_thread(printer)} to i32")
     row, last = "tma_store", ()
     if isinstance(op, TmaReduceOp):
         row, last = "tma_reduce", (f"i32 {1 + REDUCTIONS.index(op.kind.data)}",)
-    place = f"ptr {printer.tensors[op.tile].pointer}"
-    queue(printer, row, *box, place, f"i32 {thread}", *last)
+    for box, tile in places:
+        queue(printer, row, *box, f"ptr {tile}", f"i32 {thread}", *last)
 
 
 def _print_tma_wait(printer: CoroutinePrinter, op: TmaWaitOp) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xdsl.dialects import scf
 
 from weft import _native
-from weft.backends.cpu.lowering.async_copies import box_arguments
+from weft.backends.cpu.lowering.async_copies import boxes
 from weft.backends.cpu.lowering.debug import linear_thread
 from weft.codegen.check_texts import array_text, places_text
 from weft.codegen.llvm.types import llvm_type, memory_type, size_in_bytes
@@ -215,9 +215,11 @@ def _print_watch_box(printer: FunctionPrinter, op: WatchBoxOp) -> None:
     word = "null"
     if op.words is not None and op.index is not None:
         word = printer.tensors[op.words].address(printer, [op.index])
-    box = *box_arguments(printer, op), f"ptr {word}"
-    code = _call(printer, "sanitizer_box", f"ptr {text}", *_thread(printer), *box)
-    _print_found(printer, op, text, code)
+    for box, _ in boxes(printer, op):
+        code = _call(
+            printer, "sanitizer_box", f"ptr {text}", *_thread(printer), *box, f"ptr {word}"
+        )
+        _print_found(printer, op, text, code)
 
 
 def _print_found(printer: FunctionPrinter, op: Operation, text: str, code: str) -> None:

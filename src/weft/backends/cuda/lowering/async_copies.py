@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from weft.backends.cuda.lowering.cached import print_policy
 from weft.backends.cuda.lowering.convergent import call_convergent, has
 from weft.codegen.llvm.function_printer import widened
-from weft.codegen.operations.tensor_map import piece_places
+from weft.codegen.operations.tensor_map import gathered_row_bytes, piece_places
 from weft.dialects.builder import constant_integer
 from weft.dialects.nvgpu.async_copy import (
+    GATHERED_ROWS,
     BulkLoadOp,
     BulkReduceOp,
     BulkStoreOp,
@@ -29,6 +30,7 @@ from weft.dialects.nvgpu.async_copy import (
     TmaReduceOp,
     TmaStoreOp,
     TmaWaitOp,
+    gathered_rows,
 )
 from weft.dialects.nvgpu.tensor_map import MAP_BYTES, CopyMapOp, EditMapOp, MapAtOp
 from weft.types.dtype import INFO
@@ -115,6 +117,20 @@ def _pieces(printer: FunctionPrinter, op: Any) -> Iterator[tuple[str, list[str]]
     """Each copy of the machine: the address of its part of the tile, and its coordinates, fastest first."""
     tile = printer.tensors[op.tile]
     space = printer.module.target.pointer("shared")
+    rows = gathered_rows(op.tensor_map.type, op.indices)
+    if rows:
+        numbers = [printer.typed(row) for row in op.indices[:-1]]
+        column, pitch = (
+            printer.values[op.indices[-1]],
+            gathered_row_bytes(op.tensor_map.type, tile.type),
+        )
+        for offset, (_, start) in piece_places(op.tensor_map.type, tile.type):
+            first = printer.let(f"add i32 {column}, {start}") if start else column
+            for row in range(0, rows, GATHERED_ROWS):
+                distance = offset + row * pitch
+                place = printer.let(f"getelementptr i8, {space} {tile.pointer}, i32 {distance}")
+                yield f"{space} {place}", [f"i32 {first}", *numbers[row : row + GATHERED_ROWS]]
+        return
     for offset, starts in piece_places(op.tensor_map.type, tile.type):
         place = tile.pointer
         if offset:
@@ -151,20 +167,25 @@ def _print_tma_load(printer: FunctionPrinter, op: TmaLoadOp) -> None:
         mask, has_mask = block_mask(printer, op.ranks)
         form, last = "g2s", (mask, policy, has_mask, has_policy, "i32 0")
     mode = "im2col" if offsets else "tile"
+    kind: Any = op.tensor_map.type
+    if gathered_rows(kind, op.indices):
+        mode = "tile.gather4"
     for place, coordinates in _pieces(printer, op):
         to = place
         if form == "g2s":
             cluster = printer.module.target.pointer("cluster")
             to = f"{cluster} {printer.let(f'addrspacecast {place} to {cluster}')}"
-        name = f"cp.async.bulk.tensor.{form}.{mode}.{len(coordinates)}d"
+        name = f"cp.async.bulk.tensor.{form}.{mode}.{kind.rank}d"
         pointer = f"ptr {printer.values[op.tensor_map]}"
         call_convergent(printer, "void", name, to, word, pointer, *coordinates, *offsets, *last)
 
 
 def _print_out(printer: FunctionPrinter, op: TmaStoreOp | TmaReduceOp, form: str) -> None:
     policy = policy_arguments(printer, op.cache)
+    kind: Any = op.tensor_map.type
+    mode = "tile.scatter4" if gathered_rows(kind, op.indices) else "tile"
     for place, coordinates in _pieces(printer, op):
-        name = f"cp.async.bulk.tensor.{form}.tile.{len(coordinates)}d"
+        name = f"cp.async.bulk.tensor.{form}.{mode}.{kind.rank}d"
         pointer = f"ptr {printer.values[op.tensor_map]}"
         call_convergent(printer, "void", name, place, pointer, *coordinates, *policy)
     call_convergent(printer, "void", "cp.async.bulk.commit.group")
