@@ -340,3 +340,24 @@ def test_a_function_of_the_language_is_a_value_like_any_other():
     x, y = np.array([4.0, 16.0], np.float32), np.zeros(2, np.float32)
     apply_kernel[1, 2](x, y, weft.math.sqrt)
     assert y.tolist() == [2.5, 4.25]
+
+
+def smallest_share(n):
+    shares = []
+    for threads in range(weft.WARP_SIZE, weft.MAX_THREADS + 1, weft.WARP_SIZE):
+        shares.append(round(n / threads, 2))  # no constants if the loop were traced
+    return min(shares)
+
+
+def test_a_helper_that_takes_numbers_of_the_package_alone_runs_in_python():
+    @weft.kernel
+    def kernel(out: weft.Tensor):
+        out[0] = smallest_share(1000)
+
+    @weft.jit
+    def host(out: weft.Tensor):
+        kernel(out).launch(grid=1, block=1)
+
+    out = np.zeros(1)
+    host(out)
+    assert out[0] == smallest_share(1000)

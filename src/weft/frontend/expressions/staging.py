@@ -8,8 +8,10 @@ only in a kernel.
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
+import itertools
 import sys
 from enum import Enum
 from opcode import opname
@@ -195,7 +197,8 @@ class _Search:
             for value in named
             if function is self._first or not isinstance(value, HostFunction)
         ]
-        if any(map(_is_language, called)):
+        takes_numbers = _takes_numbers_alone(function)
+        if any(_is_language(one) for one in called if not (takes_numbers and one is _package())):
             return True
         self._pending += named
         self._names.update(code_names(function.__code__))
@@ -300,6 +303,35 @@ def _is_language(value: object) -> bool:
     if isinstance(value, ModuleType):
         return value.__name__ == "weft" or value.__name__.startswith("weft.primitives.")
     return isinstance(value, _LANGUAGE)
+
+
+# The numbers among weft's names: a function that takes no others from the package is plain Python.
+_NUMBERS: Final = frozenset(("MAX_THREADS", "VECTOR_BYTES", "WARP_SIZE"))
+_LOADS: Final = ("LOAD_GLOBAL", "LOAD_NAME")
+
+
+def _package() -> ModuleType:
+    return sys.modules["weft"]
+
+
+def _takes_numbers_alone(function: FunctionType) -> bool:
+    """Whether a function names the package for its numbers, such as `weft.WARP_SIZE`, alone."""
+    code, own = function.__code__, function.__globals__
+    if _NUMBERS.isdisjoint(code_names(code)):
+        return False
+    if any(one is _package() for cell in function.__closure__ or () for one in cell_contents(cell)):
+        return False
+    names = {name for name in code_names(code) if own.get(name) is _package()}
+    return bool(names) and _takes_numbers(code, names)
+
+
+def _takes_numbers(code: CodeType, names: set[str]) -> bool:
+    instructions = [one for one in dis.get_instructions(code) if one.opname != "CACHE"]
+    for one, following in itertools.pairwise(instructions):
+        if one.opname in _LOADS and one.argval in names and following.argval not in _NUMBERS:
+            return False
+    nested = [one for one in code.co_consts if isinstance(one, CodeType)]
+    return all(_takes_numbers(one, names) for one in nested)
 
 
 def _named_values(function: FunctionType) -> Iterator[Any]:

@@ -41,7 +41,6 @@ _TILE: Final = 1 << 15
 SHORT_SEGMENT: Final = 64
 """The least of them, for long pencils."""
 _SECTOR: Final = 32  # bytes of a memory transaction
-_BLOCK_SIZES: Final = range(weft.WARP_SIZE, weft.MAX_THREADS + 1, weft.WARP_SIZE)  # whole warps
 _BANK_BYTES: Final = 128  # of shared memory's banks
 
 
@@ -154,11 +153,11 @@ def block_shape(plan: Pass) -> tuple[int, int]:
     found: list[tuple[float, float, int, int]] = []
     for pencils_per_block in choices:
         points = pencils_per_block * factor
-        for threads in _BLOCK_SIZES:
+        for threads in range(weft.WARP_SIZE, weft.MAX_THREADS + 1, weft.WARP_SIZE):
             each = [-(-points // (radix * threads)) * radix for radix in plan.radices]
             registers = max(each) * size // 4 + _OTHER_REGISTERS
             lacking = max(0, registers - min(_REGISTERS // threads, _MOST_REGISTERS))
-            cost = sum(each) * threads / (points * len(each)) + lacking / _BLOCK_SIZES.step
+            cost = sum(each) * threads / (points * len(each)) + lacking / weft.WARP_SIZE
             distance = abs(math.log2(points / _POINTS))
             found.append((round(cost, 2), round(distance, 2), threads, pencils_per_block))
     _, _, threads, pencils_per_block = min(found)
@@ -203,13 +202,15 @@ def pass_kernel(x: weft.Tensor, out: weft.Tensor, plan: weft.Constexpr[Pass]) ->
             write(out, rows, pencil, plan.results(last, place), results[number], plan)
 
 
+@weft.device
 def smem_for(dtype: ElementType, *plans: Pass) -> weft.Tensor | None:
     """Shared memory for the points of any of these passes; None for single stages."""
     size = max(smem_points(plan) for plan in plans)
     return weft.shared((size, 2), dtype) if size else None
 
 
-def run_stages(groups: Numbers, smem: weft.Tensor, plan: Pass) -> Numbers:
+@weft.device
+def run_stages(groups: Numbers, smem: weft.Tensor | None, plan: Pass) -> Numbers:
     """Runs all stages of a thread's butterflies: from the first one's points to the last one's results."""
     for stage, radix in enumerate(plan.radices):
         done = math.prod(plan.radices[:stage])
@@ -223,6 +224,7 @@ def run_stages(groups: Numbers, smem: weft.Tensor, plan: Pass) -> Numbers:
     return groups
 
 
+@weft.device
 def exchange(groups: Numbers, smem: weft.Tensor, plan: Pass, stage: Int) -> Numbers:
     """Exchanges a stage's results for the points of the next stage."""
     if stage:
@@ -242,6 +244,7 @@ def butterfly_count(plan: Pass, stage: Int) -> Int:
     return plan.pencils_per_block * plan.factor // plan.radices[stage]
 
 
+@weft.device
 def butterflies(plan: Pass, stage: Int) -> Int:
     """The pencils and first indices of this thread's butterflies, clamped to the last one."""
     count = butterfly_count(plan, stage)
@@ -252,6 +255,7 @@ def butterflies(plan: Pass, stage: Int) -> Int:
     return [plan.at(stage, i) for i in numbers]
 
 
+@weft.device
 def is_within(plan: Pass, stage: Int, number: Int) -> Bool:
     """Whether this thread's butterfly of that number exists."""
     count = butterfly_count(plan, stage)
@@ -260,6 +264,7 @@ def is_within(plan: Pass, stage: Int, number: Int) -> Bool:
     return weft.thread_idx.x + number * plan.threads < count
 
 
+@weft.device
 def pencil_index(pencil: Int, plan: Pass) -> Int:
     """The row and the column of a pencil of the block."""
     if plan.blocks == 0:
@@ -269,6 +274,7 @@ def pencil_index(pencil: Int, plan: Pass) -> Int:
     ) // plan.blocks, weft.block_idx.x % plan.blocks * plan.pencils_per_block + pencil
 
 
+@weft.device
 def read(x: weft.Tensor, rows: Int, pencil: Int, place: Int, plan: Pass) -> Numbers:
     """Loads the points of a first-stage butterfly, with the twiddle factors of earlier passes; clamped to the array."""
     row, column = pencil_index(pencil, plan)
@@ -295,6 +301,7 @@ def read(x: weft.Tensor, rows: Int, pencil: Int, place: Int, plan: Pass) -> Numb
     return apply_twiddles(points, before, plan.done * plan.radices[0], plan.sign, first)
 
 
+@weft.device
 def write(
     out: weft.Tensor, rows: Int, pencil: Int, places: Numbers, points: Numbers, plan: Pass
 ) -> None:
@@ -309,6 +316,7 @@ def write(
             write_point(out, row, place, point, plan.io)
 
 
+@weft.device
 def load_smem(smem: weft.Tensor, pencil: Int, place: Int, plan: Pass, stage: Int) -> Numbers:
     """Loads a butterfly's points from shared memory."""
     period, gap = smem_padding(plan, stage - 1)
@@ -320,6 +328,7 @@ def load_smem(smem: weft.Tensor, pencil: Int, place: Int, plan: Pass, stage: Int
     return points
 
 
+@weft.device
 def store_smem(
     smem: weft.Tensor, pencil: Int, place: Int, points: Numbers, plan: Pass, stage: Int
 ) -> None:
