@@ -7,7 +7,7 @@ import ast
 import re
 import subprocess
 
-from tests.architecture.source_tree import ROOT, name, native_files, parsed, python_modules
+from tests.architecture.source_tree import PACKAGE, ROOT, name, native_files, parsed, python_modules
 
 MODULE_LINES = 900
 FUNCTION_LINES = 120
@@ -118,3 +118,26 @@ def test_kernels_precede_the_functions_that_launch_them():
             elif public and ("weft.kernel" in text or "weft.jit" in text):
                 places.append(f"{name(path)}:{node.lineno} {node.name} stands after {public[0]}")
     assert places == []
+
+
+# Names that work in kernels alone.
+IN_KERNELS = re.compile(
+    r"\bweft\.(thread_idx|block_idx|lane_id|warp_id|cluster_rank|shared|sync_\w+|shfl_\w+|ballot|"
+    r"load_vector|store_vector|assume_aligned|atomic_\w+|mbarrier|st_async|bulk_copy|elect_one|"
+    r"warpgroup_id|(?:warp|block|tma|mma|wgmma|cp_async)\.\w+)\b"
+)
+
+
+def test_functions_that_kernels_call_are_marked():
+    found: list[str] = []
+    for path in python_modules():
+        if PACKAGE / "kernels" not in path.parents:
+            continue
+        kernels = set(re.findall(r"= weft\.kernel(?:\([^\n]*\))?\((\w+)\)", path.read_text()))
+        found += [
+            f"{name(path)}: {node.name}"
+            for node in parsed(path).body
+            if isinstance(node, FUNCTION) and not node.decorator_list and node.name not in kernels
+            if any(IN_KERNELS.search(ast.unparse(one)) for one in node.body)
+        ]
+    assert found == []

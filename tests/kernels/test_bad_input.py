@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft
 from tests.kernels.calls import CALLS
 from weft import kernels
 from weft.api import JitFunction
@@ -150,3 +151,17 @@ def test_reversed_strided_arrays_give_the_same_results(name: str):
     found = function(*map(backwards, arguments))
     for one, other in zip(np.atleast_2d(found), np.atleast_2d(expected), strict=True):
         assert np.allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.usefixtures("without_kernels")
+@pytest.mark.parametrize("name", CALLS)
+def test_packed_elements_are_refused_by_the_arguments_name(name):
+    parameters = inspect.signature(getattr(kernels, name)).parameters
+    given = dict(zip(parameters, CALLS[name].arguments, strict=False))
+    defects = []
+    for parameter, value in given.items():
+        if isinstance(value, np.ndarray):
+            half = (*value.shape[:-1], max(value.shape[-1] // 2, 1))
+            packed = weft.packed(np.zeros(half, np.uint8), weft.i4)
+            defects.append(refusal(name, given, parameter, packed, parameter))
+    assert not [*filter(None, defects)]

@@ -180,6 +180,10 @@ def stored(a: Any, first: Any, items: Any, order: Any, scope: Any) -> None:
 def _check(a: Any, count: Any, order: Any, scope: Any) -> None:
     static_assert(a.ndim == 1, f"{scope}.load and {scope}.store take a vector")
     static_assert(
+        not a.dtype.is_packed,
+        f"{scope}.load and {scope}.store take no packed elements; take them by weft.load_vector",
+    )
+    static_assert(
         isinstance(count, int) and count >= 1,
         f"{scope}.load: the count is a constant of at least 1",
     )

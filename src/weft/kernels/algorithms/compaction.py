@@ -160,27 +160,32 @@ def run_length_kernel(
             )
 
 
+@weft.device
 def _offsets() -> Int:
     """The indices of a thread's elements in its part: each warp has adjacent elements, striped over its lanes."""
     first = weft.warp_id() * (_ITEMS * weft.WARP_SIZE) + weft.lane_id()
     return [first + k * weft.WARP_SIZE for k in weft.static_range(_ITEMS)]
 
 
+@weft.device
 def _vector_offsets(width: Int) -> Int:
     """The first indices of a thread's loads of `width` elements, likewise."""
     first = weft.warp_id() * (_ITEMS * weft.WARP_SIZE) + weft.lane_id() * width
     return [first + k * weft.WARP_SIZE for k in weft.static_range(0, _ITEMS, width)]
 
 
+@weft.device
 def _lower_lanes() -> Int:
     return (weft.u32(1) << weft.lane_id()) - 1
 
 
+@weft.device
 def _valid_count(x: weft.Tensor, first: Int) -> Int:
     """The number of elements of a part."""
     return weft.i32(min(weft.i64(x.shape[0]) - first, weft.i64(_PART)))
 
 
+@weft.device
 def _count_votes(votes: Any) -> Any:
     """The number of lanes that voted yes, in all of a warp's votes."""
     count = weft.i32(0)
@@ -189,6 +194,7 @@ def _count_votes(votes: Any) -> Any:
     return count
 
 
+@weft.device
 def _exclusive_over_warps(count: Int) -> Int:
     """The exclusive sum of a count over the block's warps, and the total."""
     counts = weft.shared(_WARPS, weft.i32)
@@ -202,11 +208,13 @@ def _exclusive_over_warps(count: Int) -> Int:
     return before, total
 
 
+@weft.device
 def _combine_runs(one: Numbers, other: Numbers) -> Number:
     """Combines two parts: the number of runs, and the start of the last one."""
     return one[0] + other[0], max(one[1], other[1])
 
 
+@weft.device
 def _run_starts(own: Numbers, before: Numbers, i: Int, first: Int, valid: Bool) -> Numbers:
     """Marks adjacent elements that begin a run; `before` precedes them."""
     is_there, is_start = i < valid, first + i == 0
@@ -216,6 +224,7 @@ def _run_starts(own: Numbers, before: Numbers, i: Int, first: Int, valid: Bool) 
     return found
 
 
+@weft.device
 def _load_with_previous(
     x: weft.Tensor, source: weft.Tensor, i: Int, first: Int, valid: Bool, width: Int
 ) -> Numbers:
@@ -228,6 +237,7 @@ def _load_with_previous(
     return own, before
 
 
+@weft.device
 def _element_at(
     source: weft.Tensor, mask: weft.Tensor | None, i: Int, valid: Bool, function: Function
 ) -> Int:

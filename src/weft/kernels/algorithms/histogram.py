@@ -74,6 +74,7 @@ def histogram_kernel(
                 weft.atomic_add(out, i, weft.i64(counts[i]))
 
 
+@weft.device
 def _count(
     counts: weft.Tensor,
     bins: Int,

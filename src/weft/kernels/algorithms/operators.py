@@ -46,6 +46,7 @@ def acc_bytes(op: Reduction, dtype: ElementType) -> int:
     return acc_type(op, dtype).itemsize + (weft.i32.itemsize if op.kind in INDEX_KINDS else 0)
 
 
+@weft.device
 def identity_acc(op: Reduction, dtype: ElementType, first: Int, end: Int) -> Number:
     """The identity as an accumulator; its index is that of a thread's first element, if there is one."""
     wide = acc_type(op, dtype)
@@ -74,6 +75,7 @@ def extreme(dtype: ElementType, is_largest: bool) -> Number:
     return dtype.maximum if is_largest else dtype.minimum
 
 
+@weft.device
 def accumulate(op: Reduction, acc: Number, value: Number, index: Int) -> Number:
     """Accumulates a later element of the same thread."""
     if op.kind in INDEX_KINDS:
@@ -91,6 +93,7 @@ def combine_function(op: Reduction) -> Function:
     return op.function if op.kind == "function" else _COMBINERS[op.kind]
 
 
+@weft.device
 def finalize(op: Reduction, acc: Number, count: Int, dtype: ElementType) -> Number:
     """The result of an accumulator, in its own type."""
     if op.kind in INDEX_KINDS:

@@ -105,6 +105,7 @@ def digit_offsets_kernel(counts: weft.Tensor) -> None:
     counts[row, number, weft.thread_idx.x] = weft.block.exclusive_scan(own)
 
 
+@weft.device
 def _digit(code: Number, shift: Int, bits: Int) -> Int:
     shift = code.dtype(shift) & (code.dtype.bits - 1)  # says that the code has this bit
     return weft.i32((code >> shift) & ((1 << bits) - 1))
@@ -192,6 +193,7 @@ keys_kernel = weft.kernel(max_threads=256, min_blocks=3)(_scatter_keys)
 pairs_kernel = weft.kernel(max_threads=384, min_blocks=2)(_scatter_keys)
 
 
+@weft.device
 def _code(
     own: weft.Tensor, i: Int, present: Bool, dtype: ElementType, is_first: Bool, descending: Bool
 ) -> Any:
@@ -202,6 +204,7 @@ def _code(
     return code
 
 
+@weft.device
 def _count(counts: weft.Tensor, digits: Any) -> None:
     """Counts each warp's keys by digit."""
     warp = weft.warp_id()
@@ -213,6 +216,7 @@ def _count(counts: weft.Tensor, digits: Any) -> None:
     weft.sync_threads()
 
 
+@weft.device
 def _publish_counts(counts: weft.Tensor, status: weft.Tensor, block: Int, tile: Int) -> Any:
     """Publishes the block's count of a thread's digit; returns it and the number of keys of smaller digits.
 
@@ -234,6 +238,7 @@ def _publish_counts(counts: weft.Tensor, status: weft.Tensor, block: Int, tile: 
     return total, before
 
 
+@weft.device
 def _rank(counts: weft.Tensor, code: Number, shift: Int, bits: Int) -> Any:
     """A key's index in the sorted block; each call ranks one key of each lane, in the order of the calls."""
     lane, warp, digit = weft.lane_id(), weft.warp_id(), _digit(code, shift, bits)
@@ -256,6 +261,7 @@ def _rank(counts: weft.Tensor, code: Number, shift: Int, bits: Int) -> Any:
     return start + upto - 1
 
 
+@weft.device
 def _look_back(status: weft.Tensor, block: Int, tile: Int, total: Number) -> Any:
     """Looks back for the number of keys of a thread's digit in earlier blocks of the row, and publishes the sum."""
     word, digit = status.dtype, weft.thread_idx.x
@@ -284,6 +290,7 @@ def _look_back(status: weft.Tensor, block: Int, tile: Int, total: Number) -> Any
     return wide(before)
 
 
+@weft.device
 def _store(row: weft.Tensor, target_index: Any, value: Number) -> None:
     """Stores a key or value at its index, if the row is that long."""
     if target_index < len(row):

@@ -142,6 +142,7 @@ def last_rows_kernel(
             out[index_of(number, out.shape)] = finalize(op, acc, count, out.dtype)
 
 
+@weft.device
 def _row(row: weft.Tensor, threads: Int, width: Int, op: Reduction) -> Any:
     """Reduces a row, in each of its threads; the index is that in the row."""
     n, first, step = weft.i32(len(row)), weft.thread_idx.x * width, threads * width
@@ -160,7 +161,10 @@ def _row(row: weft.Tensor, threads: Int, width: Int, op: Reduction) -> Any:
     return reduced_row(acc, combine_function(op), threads)
 
 
-def _with_index(acc: Number, indices: weft.Tensor, number: Int, first: Int, op: Reduction) -> Any:
+@weft.device
+def _with_index(
+    acc: Number, indices: weft.Tensor | None, number: Int, first: Int, op: Reduction
+) -> Any:
     """The accumulator with its index in the user's array, an i64."""
     if op.kind not in INDEX_KINDS:
         return acc

@@ -132,12 +132,14 @@ def columns_kernel(
             out[weft.block_idx.y, number], out_indices[weft.block_idx.y, number] = total
 
 
+@weft.device
 def _followed(op: Reduction, acc: Number, several: Numbers, index: Int) -> Any:
     """Accumulates an element of each of a thread's columns."""
     pairs = zip(acc, several, strict=True)
     return tuple([accumulate(op, one, value, weft.i32(index)) for one, value in pairs])
 
 
+@weft.device
 def _reduce_lines(acc: Number, config: ColumnReduceConfig, op: Reduction) -> tuple[Any, Any]:
     """Combines the accumulators of a block's columns through shared memory.
 

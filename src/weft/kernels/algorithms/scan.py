@@ -134,6 +134,7 @@ def scan_kernel(
         weft.block.store(target, first, results, order="striped")
 
 
+@weft.device
 def _load_vectors(row: weft.Tensor, at: Int, width: Int, wide: ElementType) -> Numbers:
     """Loads `width` elements at each place; any values beyond the end."""
     found: Any = []
@@ -145,6 +146,7 @@ def _load_vectors(row: weft.Tensor, at: Int, width: Int, wide: ElementType) -> N
     return found
 
 
+@weft.device
 def _scan_vectors(vectors: Numbers, combine: Function) -> Numbers:
     """Scans striped vectors, one of each iteration per thread, without exchanging their elements.
 
@@ -172,6 +174,7 @@ def _scan_vectors(vectors: Numbers, combine: Function) -> Numbers:
     return through, before, weft.shfl_idx(sums, len(through) * warps - 1)
 
 
+@weft.device
 def _running(items: Numbers, combine: Function) -> Numbers:
     """The inclusive scan of a thread's items."""
     found = [items[0]]
@@ -180,6 +183,7 @@ def _running(items: Numbers, combine: Function) -> Numbers:
     return found
 
 
+@weft.device
 def _combine_optional(combine: Function, one: Number, other: Number) -> Number:
     """Combines two optional values: pairs of whether it exists, and the value."""
     (has_one, value), (has_other, other_value) = one, other
@@ -191,6 +195,7 @@ def _combine_optional(combine: Function, one: Number, other: Number) -> Number:
     return has_one | has_other, value
 
 
+@weft.device
 def _with_prefix(earlier: Numbers, through: Numbers, combine: Function, exclusive: Bool) -> Number:
     """Applies a prefix, if it exists, to scan results; for an exclusive scan it does."""
     has, value = earlier
@@ -199,6 +204,7 @@ def _with_prefix(earlier: Numbers, through: Numbers, combine: Function, exclusiv
     return [combine(value, one) if has else one for one in through]
 
 
+@weft.device
 def _store(row: weft.Tensor, place: Int, values: Numbers) -> None:
     """Stores adjacent elements, 16 bytes at a time."""
     step = weft.VECTOR_BYTES // row.dtype.itemsize
@@ -209,6 +215,7 @@ def _store(row: weft.Tensor, place: Int, values: Numbers) -> None:
             put_elements(row, place + k, values[k : k + step])
 
 
+@weft.device
 def _exclusive(through: Numbers, base: Int, combine: Function) -> Number:
     """The exclusive results: `base` combined with those of the block's items before each."""
     totals = weft.shared(_MOST_THREADS, through[0].dtype)

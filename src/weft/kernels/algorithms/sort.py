@@ -69,6 +69,7 @@ def row_kernel(
         _store(row_of(moved, weft.block_idx.x), found, places, n)
 
 
+@weft.device
 def _store(row: weft.Tensor, items: Numbers, places: Numbers, n: Int) -> None:
     for value, i in zip(weft.block.to_striped(items), places, strict=True):
         if i < min(len(row), n):

@@ -100,6 +100,7 @@ def topk_kernel(
             target[number, part * k + rank] = 0
 
 
+@weft.device
 def _entries(
     x: weft.Tensor, number: Int, part: Int, index_bits: Int, config: TopkConfig
 ) -> Numbers:
@@ -123,10 +124,12 @@ def _entries(
     return found
 
 
+@weft.device
 def _low_mask(count: Int, wide: ElementType) -> Int:
     return (wide(1) << wide(count)) - 1
 
 
+@weft.device
 def _gather_candidates(
     entries: Numbers, threshold: Number, candidates: weft.Tensor, count: Int
 ) -> Any:
@@ -143,6 +146,7 @@ def _gather_candidates(
     return count[0]
 
 
+@weft.device
 def _threshold(entries: Numbers, k: Int, bits: Int) -> Any:
     """A threshold that at least k, at best few more, of the block's entries reach; 1 if it has fewer than k."""
     wide = entries[0].dtype

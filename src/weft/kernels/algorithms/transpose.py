@@ -106,6 +106,7 @@ def copy_rows_kernel(
                 put_elements(row, at, found[k * config.several + j])
 
 
+@weft.device
 def _next_index(place: Shape, sizes: Shape) -> Shape:
     """The index after `place` in an array with these sizes."""
     found, step = (), weft.i64(1)
@@ -127,15 +128,20 @@ def tile_side(dtype: ElementType) -> int:
     return {1: 128, 2: 64, 4: 64, 8: 32}[dtype.itemsize]
 
 
+def _tile_counts(shape: Shape, row: int, column: int, size: int) -> Shape:
+    """The number of tiles along each dimension; traced in kernels and host functions."""
+    return tuple(
+        weft.ceil_div(extent, size) if axis in (row, column) else extent
+        for axis, extent in enumerate(shape)
+    )
+
+
+@weft.device
 def _corner(out: weft.Tensor, row: Int, column: Int, size: Int) -> Any:
     """The index in `out` of this block's tile."""
-    sides = row, column
-    counts = tuple(
-        weft.ceil_div(extent, size) if axis in sides else extent
-        for axis, extent in enumerate(out.shape)
-    )
+    counts = _tile_counts(out.shape, row, column, size)
     return tuple(
-        place * size if axis in sides else place
+        place * size if axis in (row, column) else place
         for axis, place in enumerate(index_of(weft.block_idx.x, counts))
     )
 
@@ -266,9 +272,8 @@ def _transpose_tiles(
     row: weft.Constexpr[int],
     column: weft.Constexpr[int],
 ) -> None:
-    blocks = weft.i64(1)
-    for axis, size in enumerate(out.shape):
-        blocks *= weft.ceil_div(size, tile_size(x.dtype)) if axis in (row, column) else size
+    counts = _tile_counts(out.shape, row, column, tile_size(x.dtype))
+    blocks = row_count((*counts, 1))
     transpose_tiles_kernel(x, out, axes, row, column).launch(grid=blocks, block=_THREADS)
 
 
@@ -279,10 +284,8 @@ def _transpose_vectors(
     axes: weft.Constexpr[tuple[int, ...]],
     column: weft.Constexpr[int],
 ) -> None:
-    blocks = weft.i64(1)
-    for axis, size in enumerate(out.shape):
-        is_side = axis in (out.ndim - 1, column)
-        blocks *= weft.ceil_div(size, tile_side(x.dtype)) if is_side else size
+    counts = _tile_counts(out.shape, out.ndim - 1, column, tile_side(x.dtype))
+    blocks = row_count((*counts, 1))
     transpose_vectors_kernel(x, out, axes, column).launch(grid=blocks, block=_THREADS)
 
 

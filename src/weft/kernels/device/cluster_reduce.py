@@ -13,7 +13,8 @@ from weft.kernels.annotations import Function, Int, Number, Numbers
 from weft.kernels.device.row_mapping import RowMapping
 
 
-def cluster_barriers(mapping: RowMapping, count: Int) -> Any:
+@weft.device
+def cluster_barriers(mapping: weft.Constexpr[RowMapping], count: Int) -> Any:
     """Makes mbarriers for `count` cluster reductions per row; None without a cluster.
 
     Called at the beginning of a kernel, where the cluster synchronizes once.
@@ -21,8 +22,13 @@ def cluster_barriers(mapping: RowMapping, count: Int) -> Any:
     return [weft.mbarrier(2, arrivals=1) if mapping.blocks > 1 else None for _ in range(count)]
 
 
+@weft.device
 def reduce_row(
-    kind: str, value: Number, mapping: RowMapping, barrier: Any = None, phase: Int = 0
+    kind: weft.Constexpr[str],
+    value: Number,
+    mapping: weft.Constexpr[RowMapping],
+    barrier: Any = None,
+    phase: Int = 0,
 ) -> Number:
     """Reduces a number, a tuple of them, or a list over all threads of a row by ``"sum"`` or ``"max"``.
 
@@ -43,11 +49,13 @@ def reduce_row(
     return reduce_lanes(kind, lane_partials(partial), mapping)
 
 
+@weft.device
 def _over_warp(kind: str) -> Function:
     return weft.warp.sum if kind == "sum" else weft.warp.max
 
 
-def fold(kind: str, value: Number) -> Number:
+@weft.device
+def fold(kind: weft.Constexpr[str], value: Number) -> Number:
     """Reduces a thread's list as a tree; another value stays as it is."""
     values: Any = value
     if not isinstance(values, list):
@@ -59,8 +67,9 @@ def fold(kind: str, value: Number) -> Number:
     return values[0]
 
 
+@weft.device
 def warp_partials(
-    values: Numbers, mapping: RowMapping, barrier: Any = None, phase: Int = 0
+    values: Numbers, mapping: weft.Constexpr[RowMapping], barrier: Any = None, phase: Int = 0
 ) -> Numbers:
     """Gathers each warp's values in shared memory, through DSMEM in a cluster: per value an array, an element per warp.
 
@@ -85,6 +94,7 @@ def warp_partials(
     return [partial[side] for partial in partials]
 
 
+@weft.device
 def lane_partials(partial: Number) -> Numbers:
     """Loads the partials of this lane's number, of 32 more and so on; several lanes share those of few warps."""
     warps = len(partial)
@@ -93,7 +103,10 @@ def lane_partials(partial: Number) -> Numbers:
     return [partial[weft.lane_id() + k] for k in range(0, warps, weft.WARP_SIZE)]
 
 
-def reduce_lanes(kind: str, values: Numbers, mapping: RowMapping) -> Any:
+@weft.device
+def reduce_lanes(
+    kind: weft.Constexpr[str], values: Numbers, mapping: weft.Constexpr[RowMapping]
+) -> Any:
     """Reduces the lanes' values, as `lane_partials` gives them, by ``"sum"`` or ``"max"``."""
     warps = mapping.blocks * mapping.threads // weft.WARP_SIZE
     return _over_warp(kind)(fold(kind, values), width=min(warps, weft.WARP_SIZE))

@@ -33,6 +33,7 @@ def slots_of(parts: Int) -> Int:
     return parts + groups + weft.ceil_div(groups, weft.WARP_SIZE) + 1
 
 
+@weft.device
 def before_part(
     total: Number, part: Int, parts: Int, words: weft.Tensor, function: Function
 ) -> Any:
@@ -79,6 +80,7 @@ def before_part(
     return found
 
 
+@weft.device
 def _first(
     words: weft.Tensor, slot: Int, asked_for: Int, count: Int, like: Number, function: Function
 ) -> Any:
@@ -93,6 +95,7 @@ def _first(
     return weft.warp.shuffle(value, 0)
 
 
+@weft.device
 def publish(words: weft.Tensor, slot: Int, value: Number) -> None:
     """Makes a value known to other blocks, in words that are their own message: no fence is needed."""
     numbers = _numbers(value)
@@ -110,12 +113,14 @@ def publish(words: weft.Tensor, slot: Int, value: Number) -> None:
             at += 1
 
 
+@weft.device
 def asked(words: weft.Tensor, slot: Int, like: Number) -> Int:
     """A published value's words, which may not be there yet."""
     count = words_of(*(number.dtype for number in _numbers(like)))
     return [weft.atomic_load(words, slot * count + k) for k in weft.static_range(count)]
 
 
+@weft.device
 def arrived(words: weft.Tensor, slot: Int, asked_for: Int, like: Number) -> Int:
     """The value whose words were asked for, once it is published."""
     numbers, at = _numbers(like), slot * len(asked_for)
@@ -131,10 +136,12 @@ def arrived(words: weft.Tensor, slot: Int, asked_for: Int, like: Number) -> Int:
     return values if isinstance(like, tuple) else values[0]
 
 
+@weft.device
 def _numbers(value: Number) -> Numbers:
     return value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]
 
 
+@weft.device
 def _from_parts(parts: Int, dtype: ElementType) -> Number:
     """A number from words with 32 bits of it each."""
     bits = parts[0] if len(parts) == 1 else parts[0] | (parts[1] << 32)

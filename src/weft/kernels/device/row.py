@@ -17,11 +17,13 @@ ROWS: Final = 4
 """That a block takes of short ones, a warp each."""
 
 
-def aligned(vector: weft.Tensor, width: int) -> weft.Tensor:
+@weft.device
+def aligned(vector: weft.Tensor, width: weft.Constexpr[int]) -> weft.Tensor:
     """A vector that the host has found to begin at a multiple of that many of its elements; traced in kernels."""
     return weft.assume_aligned(vector, width * vector.dtype.itemsize)
 
 
+@weft.device
 def index_of(number: Int, sizes: Shape) -> Shape:
     """The indices of an element of an array with these sizes, from its number; traced in kernels."""
     index = ()
@@ -31,7 +33,8 @@ def index_of(number: Int, sizes: Shape) -> Shape:
     return (number, *index) if sizes else ()
 
 
-def row_of(a: weft.Tensor, number: Int, width: Int = 1) -> weft.Tensor:
+@weft.device
+def row_of(a: weft.Tensor, number: Int, width: weft.Constexpr[int] = 1) -> weft.Tensor:
     """The row of that number, the last dimension of an array; traced in kernels.
 
     Args:
@@ -83,7 +86,8 @@ def block_of(threads: Int) -> Shape:
     return (threads, ROWS) if threads == weft.WARP_SIZE else threads
 
 
-def row_number(threads: Int) -> Int:
+@weft.device
+def row_number(threads: weft.Constexpr[int]) -> Int:
     """The number of this thread's row, which may be beyond the last one; traced in kernels."""
     return (
         weft.block_idx.x * ROWS + weft.thread_idx.y
@@ -92,7 +96,8 @@ def row_number(threads: Int) -> Int:
     )
 
 
-def reduced_row(value: Number, function: Function, threads: Int) -> Number:
+@weft.device
+def reduced_row(value: Number, function: Function, threads: weft.Constexpr[int]) -> Number:
     """Reduces the values of a row's threads by a function."""
     return (
         weft.block.reduce(value, function)
@@ -101,12 +106,14 @@ def reduced_row(value: Number, function: Function, threads: Int) -> Number:
     )
 
 
-def places(items: Int, threads: Int, width: Int) -> Numbers:
+@weft.device
+def places(items: weft.Constexpr[int], threads: Int, width: weft.Constexpr[int]) -> Numbers:
     """Computes the offsets of a thread's accesses to its row, coalesced over the threads."""
     return [(weft.thread_idx.x + k * threads) * width for k in range(items // width)]
 
 
-def elements(row: weft.Tensor, place: Int, width: Int) -> Numbers:
+@weft.device
+def elements(row: weft.Tensor, place: Int, width: weft.Constexpr[int]) -> Numbers:
     """Loads `width` consecutive elements (unchecked)."""
     if width == 1:
         return [row[place]]
@@ -115,6 +122,7 @@ def elements(row: weft.Tensor, place: Int, width: Int) -> Numbers:
     return [value for part in parts for value in part]
 
 
+@weft.device
 def put_elements(row: weft.Tensor, place: Int, values: Numbers) -> None:
     """Stores consecutive elements (unchecked)."""
     if len(values) == 1:

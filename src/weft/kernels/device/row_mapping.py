@@ -151,17 +151,20 @@ def launch_rows(
         kernel(*arguments).launch(grid=grid_of(shape, mapping), block=block, cluster=cluster)
 
 
-def row_number(mapping: RowMapping) -> Int:
+@weft.device
+def row_number(mapping: weft.Constexpr[RowMapping]) -> Int:
     """The number of this thread's row; traced in kernels."""
     return rows.row_number(mapping.threads) // mapping.blocks
 
 
-def is_past_end(number: Int, shape: Shape, mapping: RowMapping) -> Bool:
+@weft.device
+def is_past_end(number: Int, shape: Shape, mapping: weft.Constexpr[RowMapping]) -> Bool:
     """Whether there is no row of that number, where the last block may have more warps than there are rows."""
     return number >= row_count(shape) if mapping.threads == weft.WARP_SIZE else False
 
 
-def part_of(row: weft.Tensor, mapping: RowMapping) -> weft.Tensor:
+@weft.device
+def part_of(row: weft.Tensor, mapping: weft.Constexpr[RowMapping]) -> weft.Tensor:
     """View of this block's part of a row."""
     if mapping.blocks == 1:
         return row
@@ -169,12 +172,14 @@ def part_of(row: weft.Tensor, mapping: RowMapping) -> weft.Tensor:
     return row[mapping.width * first : mapping.width * end]
 
 
-def first_column(columns: Int, mapping: RowMapping) -> Int:
+@weft.device
+def first_column(columns: Int, mapping: weft.Constexpr[RowMapping]) -> Int:
     """The index of the first element of a row that this block takes."""
     return mapping.width * _part(columns, mapping)[0]
 
 
-def _part(columns: Int, mapping: RowMapping) -> Numbers:
+@weft.device
+def _part(columns: Int, mapping: weft.Constexpr[RowMapping]) -> Numbers:
     """Accesses of a row by this block."""
     accesses = columns // mapping.width
     share = weft.ceil_div(accesses, mapping.blocks)
@@ -182,22 +187,26 @@ def _part(columns: Int, mapping: RowMapping) -> Numbers:
     return first, min(first + share, accesses)
 
 
-def places(mapping: RowMapping) -> Numbers:
+@weft.device
+def places(mapping: weft.Constexpr[RowMapping]) -> Numbers:
     """Offsets of a thread's accesses to its part of a row that it keeps in registers."""
     return rows.places(mapping.items, mapping.threads, mapping.width)
 
 
-def in_bounds(part: weft.Tensor, place: Int, mapping: RowMapping) -> Bool:
+@weft.device
+def in_bounds(part: weft.Tensor, place: Int, mapping: weft.Constexpr[RowMapping]) -> Bool:
     """Tells whether an access at a thread's offset lies in the block's part of a row."""
     return True if mapping.is_whole else place < len(part)
 
 
-def iterations(part: weft.Tensor, mapping: RowMapping) -> Numbers:
+@weft.device
+def iterations(part: weft.Tensor, mapping: weft.Constexpr[RowMapping]) -> Numbers:
     """Offsets of a thread's accesses to its block's part of a row, one per iteration."""
     return range(weft.thread_idx.x * mapping.width, len(part), mapping.threads * mapping.width)
 
 
-def load_row(row: weft.Tensor, mapping: RowMapping, fill: Number = 0) -> Numbers:
+@weft.device
+def load_row(row: weft.Tensor, mapping: weft.Constexpr[RowMapping], fill: Number = 0) -> Numbers:
     """A thread's elements of its block's part of a row; `fill` beyond the end."""
     found: Any = []
     for place in places(mapping):
@@ -209,7 +218,8 @@ def load_row(row: weft.Tensor, mapping: RowMapping, fill: Number = 0) -> Numbers
     return found
 
 
-def store_row(row: weft.Tensor, values: Numbers, mapping: RowMapping) -> None:
+@weft.device
+def store_row(row: weft.Tensor, values: Numbers, mapping: weft.Constexpr[RowMapping]) -> None:
     """Writes a thread's elements of a row, those that are within it."""
     width = mapping.width
     for k, place in enumerate(places(mapping)):

@@ -7,7 +7,7 @@ of their rows, in shared memory, as are vectors that all rows share.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import weft
 from weft.kernels.annotations import ElementType, Int
@@ -15,24 +15,52 @@ from weft.kernels.device.row import row_count, row_of, sum_type
 from weft.kernels.device.row_mapping import RowMapping, part_of
 
 
-def row_buffers(arrays: Any, mapping: RowMapping) -> Any:
+class RowBuffers(NamedTuple):
+    """Circular buffers in shared memory.
+
+    Attributes:
+        parts: of each array, stages x elements.
+        full: an mbarrier per stage.
+    """
+
+    parts: list[weft.Tensor]
+    full: weft.Mbarrier
+
+
+@weft.device
+def row_buffers(arrays: tuple[weft.Tensor, ...], mapping: weft.Constexpr[RowMapping]) -> RowBuffers:
     """Allocates a circular buffer per array, and an mbarrier per stage."""
     shape = mapping.stages, mapping.threads * mapping.items
-    return [weft.shared(shape, a.dtype) for a in arrays], weft.mbarrier(mapping.stages, arrivals=1)
+    parts = [weft.shared(shape, a.dtype) for a in arrays]
+    return RowBuffers(parts, weft.mbarrier(mapping.stages, arrivals=1))
 
 
-def row_step(mapping: RowMapping) -> Any:
+@weft.device
+def row_step(mapping: weft.Constexpr[RowMapping]) -> Int:
     """Computes the distance between rows of a block or a cluster."""
     return weft.grid_dim.x // mapping.blocks
 
 
-def prefetch(arrays: Any, ring: Any, number: Int, mapping: RowMapping) -> None:
+@weft.device
+def prefetch(
+    arrays: tuple[weft.Tensor, ...],
+    ring: RowBuffers,
+    number: Int,
+    mapping: weft.Constexpr[RowMapping],
+) -> None:
     """Starts copying the first rows, from that number on, into all stages."""
     for stage in weft.static_range(mapping.stages):
         load_async(arrays, ring, number + stage * row_step(mapping), stage, mapping)
 
 
-def load_async(arrays: Any, ring: Any, number: Int, state: Any, mapping: RowMapping) -> None:
+@weft.device
+def load_async(
+    arrays: tuple[weft.Tensor, ...],
+    ring: RowBuffers,
+    number: Int,
+    state: Any,
+    mapping: weft.Constexpr[RowMapping],
+) -> None:
     """Starts copying the row of that number, if it exists, into the buffers of a stage that is free."""
     buffers, full = ring
     if weft.thread_idx.x == 0 and number < row_count(arrays[0].shape):
@@ -43,15 +71,17 @@ def load_async(arrays: Any, ring: Any, number: Int, state: Any, mapping: RowMapp
                 weft.bulk_copy(buffer[state][: len(part)], part, full[state])
 
 
-def wait(ring: Any, state: Any, count: Int) -> Any:
+@weft.device
+def wait(ring: RowBuffers, state: Any, count: Int) -> list[weft.Tensor]:
     """Waits for this block's parts of a row of each array, `count` elements each."""
     buffers, full = ring
     full[state].wait()
     return [buffer[state][:count] for buffer in buffers]
 
 
+@weft.device
 def shared_vector(
-    vector: weft.Tensor | None, dtype: ElementType, mapping: RowMapping
+    vector: weft.Tensor | None, dtype: ElementType, mapping: weft.Constexpr[RowMapping]
 ) -> weft.Tensor | None:
     """Loads this block's part of a vector into shared memory, visible after the next barrier; None for None."""
     if vector is None:

@@ -21,7 +21,7 @@ def map_numbers(function: Function, value: Number) -> Number:
 
 
 @weft.device
-def shared_values(like: Number, slots: int) -> Any:
+def shared_values(like: Number, slots: weft.Constexpr[int]) -> Any:
     """Allocates shared memory of `slots` values: an array per number."""
     return map_numbers(lambda one: weft.shared(slots, one.dtype), like)
 

@@ -29,6 +29,7 @@ def dot(row: weft.Tensor, a: weft.Tensor, at: tuple[weft.i32, ...], hdim: weft.i
     return total
 
 
+@weft.device
 def load_row(
     row: weft.Tensor, a: weft.Tensor, at: tuple[weft.i32, ...], scale: weft.f64 = 1.0
 ) -> None:
@@ -37,6 +38,7 @@ def load_row(
         row[d] = row.dtype(a[*at, d]) * row.dtype(scale)
 
 
+@weft.device
 def columns_of(padded_hdim: int) -> list[weft.i32]:
     """Elements of hdim that a thread sums, some of them beyond it."""
     return [weft.thread_idx.x + first for first in weft.static_range(0, padded_hdim, THREADS)]

@@ -95,6 +95,7 @@ def ring(dtype: weft.DType, config: AttentionConfig, columns: int) -> weft.Tenso
     return _tiles((config.stages, config.tile_n, columns), dtype)
 
 
+@weft.device
 def _tiles(shape: tuple[int, ...], dtype: weft.DType) -> weft.Tensor:
     columns = shape[-1]
     swizzle = 128 if columns % 64 == 0 else 64 if columns % 32 == 0 else 32

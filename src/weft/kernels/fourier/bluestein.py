@@ -78,7 +78,7 @@ class FFTConfig(NamedTuple):
 
 
 def fft_config(
-    io: IOFormat, device: Any, itemsize: int, sign: int, scale: float
+    io: IOFormat, device: weft.ffi.Device, itemsize: int, sign: int, scale: float
 ) -> tuple[FFTConfig, BluesteinArgs | None]:
     """The plan for a device and an element size, and Bluestein's arguments where it takes that algorithm."""
     most, points = most_points(device, itemsize), io.points
@@ -122,7 +122,7 @@ def factors_of(length: int, itemsize: int, most: int) -> tuple[int, ...] | None:
     return next(found for count in counts if (found := split(length, count)) is not None)
 
 
-def most_points(device: Any, itemsize: int) -> int:
+def most_points(device: weft.ffi.Device, itemsize: int) -> int:
     """Points of a block: the power of two that fits shared memory with its padding."""
     size = device_info(device).shared_bytes
     return 1 << (size * 7 // 8 // (2 * itemsize)).bit_length() - 1
@@ -237,12 +237,14 @@ def bluestein_kernel(
                     write_point(out, row, at, scale_by(value.times(phase), plan), plan.io)
 
 
+@weft.device
 def scale_by(value: Number, plan: FFTConfig) -> Number:
     """A scaled result."""
     scale = value.real.dtype(plan.scale)
     return Complex(value.real * scale, value.imag * scale)
 
 
+@weft.device
 def phase_at(place: Int, args: Numbers, sign: Int, dtype: ElementType) -> Number:
     """w[place] = exp(sign · πi place² / n), for place < n."""
     square, period = weft.u64(place) * weft.u64(place), weft.u64(2 * args.points)

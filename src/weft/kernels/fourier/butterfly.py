@@ -14,8 +14,8 @@ from weft.kernels.annotations import ElementType, Int, Number, Numbers
 class Complex(NamedTuple):
     """A complex number."""
 
-    real: Any
-    imag: Any
+    real: Number
+    imag: Number
 
     def plus(self, other: Complex) -> Complex:
         """Their sum."""
@@ -56,6 +56,7 @@ def radices_of(length: int, most: int) -> tuple[int, ...] | None:
     return (1,) if length == 1 else split(length, most)
 
 
+@weft.device
 def apply_twiddles(
     points: Numbers, place: Int, length: Int, sign: Int, first: Int = None
 ) -> Numbers:
@@ -71,6 +72,7 @@ def apply_twiddles(
     return [points[0], *(points[k].times(powers[k]) for k in weft.static_range(1, len(points)))]
 
 
+@weft.device
 def small_dft(points: Numbers, sign: Int) -> Numbers:
     """The DFT of a few points in registers, by prime factors."""
     n = len(points)
@@ -88,6 +90,7 @@ def small_dft(points: Numbers, sign: Int) -> Numbers:
     return [column[k] for k in range(prime) for column in columns]
 
 
+@weft.device
 def prime_dft(points: Numbers, sign: Int) -> Numbers:
     """The DFT of a prime number of points: for odd n by sums and differences of points k and n − k."""
     n = len(points)
@@ -112,7 +115,8 @@ def prime_dft(points: Numbers, sign: Int) -> Numbers:
     return [total, *low, *high[::-1]]
 
 
-def rotate(point: Any, k: Int, n: Int, sign: Int) -> Number:
+@weft.device
+def rotate(point: Complex, k: Int, n: Int, sign: Int) -> Number:
     """A point times exp(sign · 2πi k / n), for constant k and n."""
     if k == 0:
         return point

@@ -6,10 +6,10 @@ In: a row's number and an index in it. Out: a complex number, loaded or stored. 
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import weft
-from weft.kernels.annotations import Int, Number
+from weft.kernels.annotations import Int, Number, Shape
 from weft.kernels.device.row import aligned, elements, index_of, put_elements, row_count
 from weft.kernels.fourier.butterfly import Complex, root_of_unity
 
@@ -34,15 +34,18 @@ class IOFormat(NamedTuple):
     source: Source = "pairs"
     target: Target = "pairs"
     widths: tuple[int, int] = (2, 2)
-    step: Any = None
+    step: Number | None = None
 
 
-def rows_of(a: weft.Tensor, form: Any) -> weft.Tensor:
+def rows_of(a: weft.Tensor, form: Source) -> Int:
     """The number of rows of an array in that format."""
     return row_count(_outer(a, form)[0])
 
 
-def read_point(x: weft.Tensor, row: Int, place: Int, io: Any, twiddle: Number = None) -> Number:
+@weft.device
+def read_point(
+    x: weft.Tensor, row: Int, place: Int, io: IOFormat, twiddle: Number = None
+) -> Number:
     """Loads a point of a row; `twiddle` is exp(πi place / points) of a folded one, if the caller has it."""
     form, width, points = io.source, io.widths[0], io.points
     index = index_of(row, _outer(x, form)[1])
@@ -66,7 +69,8 @@ def read_point(x: weft.Tensor, row: Int, place: Int, io: Any, twiddle: Number = 
     return near.plus(far).plus(Complex(-odd.imag, odd.real))
 
 
-def write_point(out: weft.Tensor, row: Int, place: Int, point: Any, io: Any) -> None:
+@weft.device
+def write_point(out: weft.Tensor, row: Int, place: Int, point: Complex, io: IOFormat) -> None:
     """Stores a point of a row, as far as its format keeps it."""
     form, width = io.target, io.widths[1]
     index = index_of(row, _outer(out, form)[1])
@@ -80,19 +84,21 @@ def write_point(out: weft.Tensor, row: Int, place: Int, point: Any, io: Any) -> 
         _put(out[(*index, place)], 0, point, width)
 
 
-def _outer(a: weft.Tensor, form: Any) -> Any:
+def _outer(a: weft.Tensor, form: Source | Target) -> tuple[Shape, Shape]:
     """The sizes of an array up to its points, and of its rows."""
     kept = a.shape if form in ("reals", "packed") else a.shape[:-1]
     return kept, kept[:-1]
 
 
+@weft.device
 def _pair(row: weft.Tensor, place: Int, width: Int) -> Number:
     if width == 2:
         return Complex(*elements(aligned(row, 2), place, 2))
     return Complex(row[place], row[place + 1])
 
 
-def _put(row: weft.Tensor, place: Int, point: Any, width: Int) -> None:
+@weft.device
+def _put(row: weft.Tensor, place: Int, point: Complex, width: Int) -> None:
     if width == 2:
         put_elements(aligned(row, 2), place, point)
     else:

@@ -7,8 +7,6 @@ where a row fits shared memory, else the FFT and `split_kernel`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft
 from weft.kernels.annotations import Int, Numbers
 from weft.kernels.device.row import elements, put_elements
@@ -69,12 +67,16 @@ def split_kernel(
         write_split(out, row, place, near, far, plan)
 
 
+@weft.device
 def conjugate_index(place: Int, points: Numbers) -> Int:
     """The index of the conjugate frequency."""
     return weft.where(place == 0, 0, points - place)
 
 
-def write_split(out: weft.Tensor, row: Int, place: Int, near: Any, far: Any, plan: Any) -> None:
+@weft.device
+def write_split(
+    out: weft.Tensor, row: Int, place: Int, near: Complex, far: Complex, plan: Pass | FFTConfig
+) -> None:
     """Stores X[k] and X[points − k] of a half spectrum, from Z[k] and Z[points − k]."""
     points, half = plan.io.points, out.dtype(plan.scale) / 2
     even = Complex((near.real + far.real) * half, (near.imag - far.imag) * half)

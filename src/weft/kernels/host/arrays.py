@@ -229,6 +229,10 @@ def describe(array: object, name: str, *, is_float: bool = False) -> ArrayInfo:
     if not 0 < len(tensor.shape) <= MAX_RANK:
         count = f"{len(tensor.shape)} dimensions" if tensor.shape else "no dimension"
         raise ValueError(f"{name} has {count}, expected 1 to {MAX_RANK}")
+    return _info(array, tensor, dtype, type_name)
+
+
+def _info(array: object, tensor: weft.ffi.Tensor, dtype: weft.DType, type_name: str) -> ArrayInfo:
     return ArrayInfo(
         array,
         tensor.shape,
@@ -418,15 +422,7 @@ def checked_output(
             f"{name} has strides {tensor.strides} for shape {tensor.shape}: several of its elements share memory, "
             "expected an element of its own for each"
         )
-    return ArrayInfo(
-        out,
-        tensor.shape,
-        dtype,
-        type_name,
-        tensor.device,
-        tensor.strides,
-        tensor.data + tensor.byte_offset,
-    )
+    return _info(out, tensor, dtype, type_name)
 
 
 def _may_overlap_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -269,12 +269,12 @@ def gradient_epilogue(gradient: Array, activation: str, bias: Array, alpha: floa
     return Epilogue((*start, PointwiseGrad(gradient, known.backward, parameters)))
 
 
-def leaky_relu(x: Number, negative_slope: Any) -> Number:
+def leaky_relu(x: Number, negative_slope: Number) -> Number:
     """The number, times `negative_slope` if it is negative."""
     return negative_slope * x if x < 0 else x
 
 
-def leaky_relu_backward(gradient: Number, x: Number, negative_slope: Any) -> Number:
+def leaky_relu_backward(gradient: Number, x: Number, negative_slope: Number) -> Number:
     """The gradient, times `negative_slope` where the number is not positive."""
     return gradient if x > 0 else negative_slope * gradient
 
@@ -311,7 +311,7 @@ ACTIVATIONS: Final = {
 }
 
 
-def parse_activation(activation: Any) -> tuple[ActivationKind, tuple[float, ...]]:
+def parse_activation(activation: Activation) -> tuple[ActivationKind, tuple[float, ...]]:
     """An activation and its parameters.
 
     Raises:
@@ -334,7 +334,7 @@ def parse_activation(activation: Any) -> tuple[ActivationKind, tuple[float, ...]
     return found, tuple(number(value, f"{one} of {name}") for value, one in numbers)
 
 
-def _parts(activation: Any) -> Array:
+def _parts(activation: Activation) -> Array:
     """The name and the parameters: a tuple, or its text."""
     if isinstance(activation, str):
         name, *parameters = activation.split(" ")
@@ -345,7 +345,7 @@ def _parts(activation: Any) -> Array:
     return activation if isinstance(activation, tuple) and activation else (activation,)
 
 
-def activation_text(activation: Any) -> str | None:
+def activation_text(activation: Activation) -> str | None:
     """An activation as torch's operators take it: its name, and its parameters after spaces.
 
     Raises:
@@ -374,7 +374,7 @@ def widest(gradient: Array, other: Array) -> Array:
     return gradient.to(other.dtype) if gradient.itemsize < other.itemsize else gradient
 
 
-def accumulator_type(tensor: Any) -> ElementType:
+def accumulator_type(tensor: Array) -> ElementType:
     """The type of torch in which elements of a tensor are summed."""
     torch: Any = sys.modules["torch"]
     return torch.float64 if tensor.itemsize == 8 else torch.float32

@@ -166,7 +166,7 @@ def _like_gemm(
     a: Array,
     b: Array,
     bias: Array = None,
-    activation: Any = None,
+    activation: Activation = None,
     residual: Array = None,
     alpha: float = 1.0,
     beta: float = 1.0,
@@ -179,7 +179,7 @@ def _accept_gemm(
     a: Array,
     b: Array,
     bias: Array = None,
-    activation: Any = None,
+    activation: Activation = None,
     residual: Array = None,
     alpha: Number = 1.0,
     beta: Number = 1.0,
@@ -355,7 +355,7 @@ def _like_grouped(
     b: Array,
     offsets: Array,
     bias: Array = None,
-    activation: Any = None,
+    activation: Activation = None,
     alpha: float = 1.0,
     dtype: str | None = None,
 ) -> Array:
@@ -367,7 +367,7 @@ def _accept_grouped(
     b: Array,
     offsets: Array,
     bias: Array = None,
-    activation: Any = None,
+    activation: Activation = None,
     alpha: Number = 1.0,
     dtype: ElementType = None,
 ) -> Arguments:
@@ -500,7 +500,7 @@ def _like_scaled(
     scale_a: Array,
     scale_b: Array,
     bias: Array = None,
-    activation: Any = None,
+    activation: Activation = None,
     residual: Array = None,
     dtype: str | None = None,
 ) -> Array:
@@ -513,7 +513,7 @@ def _accept_scaled(
     scale_a: Array,
     scale_b: Array,
     bias: Array = None,
-    activation: Any = None,
+    activation: Activation = None,
     residual: Array = None,
     dtype: ElementType = None,
 ) -> Arguments:

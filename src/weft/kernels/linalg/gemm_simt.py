@@ -140,6 +140,7 @@ def gemm_kernel(
     store(acc, c, coord, rows, columns, epilogue)
 
 
+@weft.device
 def load_places(side: Int, config: SimtConfig, k_major: Bool) -> Numbers:
     """The positions of a thread's elements in a tile, along K and along the other side."""
     places: list[Any] = []
@@ -149,12 +150,14 @@ def load_places(side: Int, config: SimtConfig, k_major: Bool) -> Numbers:
     return places
 
 
+@weft.device
 def thread_places(number: Int, side: Int, count: Int, vector: Int) -> Numbers:
     """The rows or columns of a thread: vectors, strided by those of all threads."""
     stride = vector * (side // count)
     return [stride * (i // vector) + vector * number + i % vector for i in weft.static_range(count)]
 
 
+@weft.device
 def outer_product(
     acc: Number,
     a_tile: weft.Tensor,
@@ -172,6 +175,7 @@ def outer_product(
             acc[i * config.tn + j] += x[i] * y[j]
 
 
+@weft.device
 def load_shared(tile: weft.Tensor, step: Int, places: Numbers, vector: Int) -> Numbers:
     """A thread's elements of a step."""
     if vector == 1:
@@ -182,6 +186,7 @@ def load_shared(tile: weft.Tensor, step: Int, places: Numbers, vector: Int) -> N
     return found
 
 
+@weft.device
 def store(
     acc: Number,
     c: weft.Tensor,
@@ -292,6 +297,7 @@ def gemm_f32_kernel(
     store(acc, c, coord, rows, columns, epilogue)
 
 
+@weft.device
 def load_tile(
     tile: weft.Tensor,
     source: weft.Tensor,

@@ -101,6 +101,7 @@ def gemm_kernel(
         acc.store(coord.slice_c(c), (row, column))
 
 
+@weft.device
 def stages_of(dtype: ElementType, side: int, k_major: bool) -> weft.Tensor:
     """Shared memory for the stages of an operand, in its layout."""
     if k_major:
@@ -108,6 +109,7 @@ def stages_of(dtype: ElementType, side: int, k_major: bool) -> weft.Tensor:
     return weft.shared((STAGES, BK, side), dtype, swizzle=128)
 
 
+@weft.device
 def load_tile(
     tile: weft.Tensor,
     source: weft.Tensor,

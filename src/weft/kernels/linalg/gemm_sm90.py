@@ -33,10 +33,10 @@ OUT_OF_BOUNDS: Final = 1 << 30  # beyond the columns of any matrix
 class Ring(NamedTuple):
     """The stages of a block: tiles of A and B, scales of rows, and the barriers of each stage."""
 
-    a: Any
-    b: Any
-    full: Any
-    empty: Any
+    a: weft.Tensor
+    b: weft.Tensor
+    full: weft.Mbarrier
+    empty: weft.Mbarrier
     scales: Any = None
 
 
@@ -114,12 +114,14 @@ def gemm_kernel(
         weft.sync_cluster()  # other blocks still multicast to this one and arrive at its barriers
 
 
+@weft.device
 def block_tiles(tiles: Shape, config: GemmConfig, split: Split) -> Numbers:
     """The indices of the tiles of this block; of the first one in a cluster."""
     first, step = weft.block_idx.x // config.cluster, weft.grid_dim.x // config.cluster
     return range(first, num_tiles(tiles, split), step)
 
 
+@weft.device
 def block_coord(tile: Int, tiles: Shape, config: GemmConfig, split: Split) -> TileCoord:
     """The position of this block's tile."""
     coord = tile_coord(tile, tiles, (config.cluster_m * config.bm, config.bn), split)
@@ -128,6 +130,7 @@ def block_coord(tile: Int, tiles: Shape, config: GemmConfig, split: Split) -> Ti
     return coord._replace(row=coord.row + config.bm * weft.cluster_rank())
 
 
+@weft.device
 def block_k_bounds(coord: TileCoord, k: Int, bk: Int, config: GemmConfig, split: Split) -> Numbers:
     """The range of K that this block sums; of scaled operands pairs of steps, the last maybe beyond the end."""
     step = 2 * bk if config.scaled else bk
@@ -140,6 +143,7 @@ def block_k_bounds(coord: TileCoord, k: Int, bk: Int, config: GemmConfig, split:
     return first, first + step * weft.ceil_div(end - first, step) if config.scaled else end
 
 
+@weft.device
 def k_steps(bounds: Numbers, bk: Int, config: GemmConfig, split: Split) -> Numbers:
     """The first k of each step; one step, of zeros, where a group or a split is empty."""
     first, end = bounds
@@ -147,9 +151,10 @@ def k_steps(bounds: Numbers, bk: Int, config: GemmConfig, split: Split) -> Numbe
     return range(first, max(end, first + 1) if may_be_empty else end, bk)
 
 
+@weft.device
 def load_tiles(
-    a: weft.Tensor,
-    b: weft.Tensor,
+    a: weft.TensorMap,
+    b: weft.TensorMap,
     ring: Ring,
     tiles: Shape,
     k: Int,
@@ -175,8 +180,9 @@ def load_tiles(
             stage = stage.next()
 
 
+@weft.device
 def load_b(
-    b: weft.Tensor, batch: Shape, at: Int, ring: Ring, stage: Int, config: GemmConfig
+    b: weft.TensorMap, batch: Shape, at: Int, ring: Ring, stage: Int, config: GemmConfig
 ) -> None:
     """Loads a tile of B; in a multicast cluster, this block's share of it into every block."""
     if config.cluster_m == 1:
@@ -189,6 +195,7 @@ def load_b(
     weft.tma.load(b, place, share, ring.full[stage], multicast=range(config.cluster_m))
 
 
+@weft.device
 def mainloop(
     ring: Ring, stage: Int, consumer: Int, bounds: Numbers, config: GemmConfig, split: Split, p: Any
 ) -> Any:
@@ -219,6 +226,7 @@ def mainloop(
     return acc, stage
 
 
+@weft.device
 def release(ring: Ring, stage: Int, config: GemmConfig) -> None:
     """Frees a stage for the producers of all blocks that load into it."""
     if config.cluster_m == 1:
@@ -227,6 +235,7 @@ def release(ring: Ring, stage: Int, config: GemmConfig) -> None:
         ring.empty[stage].release(ranks=range(config.cluster_m))
 
 
+@weft.device
 def zero_beyond(ring: Ring, stage: Int, consumer: Int, length: Int) -> None:
     """Zeros the rows of a stage's tiles from `length` on, which belong to the next group along K."""
     bk = ring.a.shape[1]
@@ -243,11 +252,12 @@ def zero_beyond(ring: Ring, stage: Int, consumer: Int, length: Int) -> None:
 class PartialSums(NamedTuple):
     """The DSMEM buffer for partial sums of a reducer's columns, four of each thread at a time, and its barrier."""
 
-    values: Any
-    arrived: Any
+    values: weft.Tensor
+    arrived: weft.Mbarrier
 
 
-def partial_sums(config: GemmConfig) -> Any:
+@weft.device
+def partial_sums(config: GemmConfig) -> PartialSums | None:
     """The buffer that the blocks of a cluster send partial sums to; None without split-K in clusters."""
     if config.cluster_k == 1:
         return None
@@ -256,8 +266,9 @@ def partial_sums(config: GemmConfig) -> Any:
     return PartialSums(weft.shared(shape, weft.f32), weft.mbarrier(1, arrivals=1))
 
 
+@weft.device
 def reduce_partials(
-    acc: Number, column: Int, partials: weft.Tensor, consumer: Int, config: GemmConfig
+    acc: Number, column: Int, partials: PartialSums | None, consumer: Int, config: GemmConfig
 ) -> Any:
     """The sums over the whole of K and their first column: of the tile, or of this reducer's share of its columns.
 
@@ -291,6 +302,7 @@ def reduce_partials(
     return acc[:, :width].map(total_of, coordinates=True), column
 
 
+@weft.device
 def load_scales(
     scales: Scales, ring: Ring, tiles: Shape, k: Int, config: GemmConfig, split: Split
 ) -> None:
@@ -309,6 +321,7 @@ def load_scales(
             stage = stage.next()
 
 
+@weft.device
 def scaled_mainloop(
     ring: Ring, stage: Int, consumer: Int, bounds: Numbers, config: GemmConfig
 ) -> Any:
@@ -347,19 +360,22 @@ def scaled_mainloop(
     return add(total, weft.wgmma.wait(other, pending=0), stage), stage.next()
 
 
+@weft.device
 def zero(_: object) -> Any:
     """An empty sum."""
     return 0.0
 
 
+@weft.device
 def add_scaled(total: Number, x: Number, scale: Number) -> Any:
     """Adds a scaled number."""
     return total + x * scale
 
 
+@weft.device
 def store_part(
     part: weft.Fragment,
-    c: weft.Tensor,
+    c: weft.TensorMap,
     place: Shape,
     buffer: weft.Tensor,
     leader: Bool,

@@ -12,6 +12,7 @@ import weft
 from weft.kernels.annotations import Array, Int, Number
 from weft.kernels.host.arrays import ArrayInfo, describe
 from weft.kernels.host.dispatch_cache import View
+from weft.kernels.linalg.scheduler import TileCoord
 
 _ALIGNMENT: Final = 16  # bytes; of TMA's strides, and of asynchronous copies of 16 bytes
 _MAX_TMA_RANK: Final = 5
@@ -107,19 +108,19 @@ class Scales(NamedTuple):
     a: weft.Tensor | None = None
     b: weft.Tensor | None = None
 
-    def of_a(self, coord: Any, row: Int, k: Int) -> Number:
+    def of_a(self, coord: TileCoord, row: Int, k: Int) -> Number:
         """The scale of an element of A; traced in kernels."""
         a: Any = self.a
         batch = coord.batch if a.ndim > 2 else ()
         return a[(*batch, row, k // SCALE_BLOCK)]
 
-    def of_b(self, coord: Any, k: Int, column: Int) -> Number:
+    def of_b(self, coord: TileCoord, k: Int, column: Int) -> Number:
         """The scale of an element of B; traced in kernels."""
         b: Any = self.b
         batch = coord.batch if b.ndim > 2 else ()
         return b[(*batch, k // SCALE_BLOCK, column // SCALE_BLOCK)]
 
-    def of_rows(self, coord: Any, k: Int) -> Any:
+    def of_rows(self, coord: TileCoord, k: Int) -> Any:
         """A function of a row of a tile: the scale of its sum over a block of K, 0 beyond the end of K.
 
         Traced in kernels.

@@ -7,7 +7,7 @@ within a group, so that blocks that run together share columns of B in the L2 ca
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import weft
 from weft.kernels.annotations import Int, Numbers, Shape
@@ -27,11 +27,11 @@ class TileCoord(NamedTuple):
         row_end: the end of the tile's group of rows; None without groups.
     """
 
-    batch: Any
-    c_batch: Any
-    row: Any
-    column: Any
-    row_end: Any = None
+    batch: Shape
+    c_batch: Shape
+    row: Int
+    column: Int
+    row_end: Int | None = None
 
     def slice_c(self, c: weft.Tensor) -> weft.Tensor:
         """The matrix of C that the tile belongs to, cut off at the end of its group."""
@@ -70,6 +70,7 @@ def num_tiles(tiles: Shape, split: Split = NO_SPLIT) -> Int:
     return m_tiles * n_tiles
 
 
+@weft.device
 def tile_coord(tile: Int, tiles: Shape, tile_shape: Shape, split: Split = NO_SPLIT) -> TileCoord:
     """The position of a tile.
 
@@ -96,6 +97,7 @@ def tile_coord(tile: Int, tiles: Shape, tile_shape: Shape, split: Split = NO_SPL
     return TileCoord(batch, c_batch, tile_shape[0] * row, column)
 
 
+@weft.device
 def k_bounds(coord: TileCoord, k: Int, split: Split) -> Numbers:
     """The range of K that is summed for a tile."""
     if split.k_per_split is not None:

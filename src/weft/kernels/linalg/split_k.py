@@ -96,11 +96,13 @@ def split_work(
     return c, Split(row_tiles=row_tiles)
 
 
+@weft.device
 def clamped(offset: Int, count: Int) -> Int:
     """An offset, limited to an array of `count` rows."""
     return max(min(weft.i32(offset), count), 0)
 
 
+@weft.device
 def group_bounds(offsets: weft.Tensor, group: Int, count: Int) -> Numbers:
     """The start and end of a group, limited to `count` on a GPU; the CPU asserts that they are in order."""
     begin, end = offsets[group], offsets[group + 1]
@@ -126,6 +128,7 @@ def row_tiles_kernel(
                 c[row, column] = c.dtype(0.0)
 
 
+@weft.device
 def _list_row_tiles(offsets: weft.Tensor, row_tiles: weft.Tensor, count: Int, bm: Int) -> None:
     groups, limit, before = offsets.shape[0] - 1, row_tiles.shape[0] - 1, weft.i32(0)
     for first in range(0, groups, THREADS):

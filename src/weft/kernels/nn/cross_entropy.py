@@ -69,6 +69,7 @@ _ITEMS: Final = 8  # elements of a thread's loads, at least
 _THREADS: Final = 256  # of a block, at most
 
 
+@weft.device
 def online_softmax_sum(row: weft.Tensor, threads: Int, width: Int) -> Any:
     """Reduces a row to its maximum and Σ exp(x − maximum), with one block per row."""
     wide, first, step = sum_type(row.dtype), weft.thread_idx.x * width, threads * width
@@ -84,6 +85,7 @@ def online_softmax_sum(row: weft.Tensor, threads: Int, width: Int) -> Any:
     return weft.block.reduce(carried, _merge_max_sum)
 
 
+@weft.device
 def _online_update(carried: Number, found: Number, dtype: ElementType) -> Number:
     """Updates the running maximum and sum of exponentials with more elements."""
     largest, total = carried
@@ -94,6 +96,7 @@ def _online_update(carried: Number, found: Number, dtype: ElementType) -> Number
     return new, total * exponential(largest - shift, dtype) + fold("sum", weights)
 
 
+@weft.device
 def _merge_max_sum(one: Number, other: Number) -> Number:
     """Merges two pairs of a maximum and a sum of exponentials."""
     (one_max, one_sum), (other_max, other_sum) = one, other

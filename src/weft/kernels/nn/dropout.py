@@ -90,6 +90,7 @@ def dropout_kernel(
                     )
 
 
+@weft.device
 def _scaled(
     value: Number, drawn: Number, dropped: Number, factor: Number, dtype: ElementType
 ) -> Number:
@@ -98,10 +99,12 @@ def _scaled(
     return dtype(wide(value) * factor if drawn >= weft.u32(dropped) else wide(0.0))
 
 
+@weft.device
 def _aligned_row(a: weft.Tensor, row: Shape, width: Int) -> weft.Tensor:
     return aligned(a[row] if row else a, width)
 
 
+@weft.device
 def _drawn(seed: Number, offset: Int, first: Int, count: Int) -> Number:
     """Draws 16 random bits for each of `count` elements, from a multiple of `count` on."""
     number = first // _DRAWN

@@ -174,6 +174,7 @@ def convert_kernel(source: Array, out: Array) -> None:
         out[place] = out.dtype(source[place])
 
 
+@weft.device
 def _with(place: Shape, axis: Any, index: Shape) -> Shape:
     """A place with another index along a dimension; traced in kernels."""
     return (*place[:axis], index, *place[axis + 1 :])
@@ -212,6 +213,7 @@ def gather_rows_kernel(
         put_elements(target, i, values)
 
 
+@weft.device
 def _one_of(smem: weft.Tensor, index: Int, count: Int) -> Number:
     """An element of shared memory, or 0 where the index is out of range."""
     inside = 0 <= index < count

@@ -129,11 +129,13 @@ def normalize_kernel(
         _normalize_read(source, weight, bias, n, eps, target, mapping, is_centered, barrier)
 
 
+@weft.device
 def _aligned(vector: weft.Tensor, width: Int) -> weft.Tensor:
     """Views a vector as aligned to loads of `width` elements, of at most 16 bytes."""
     return aligned(vector, min(width, weft.VECTOR_BYTES // vector.dtype.itemsize))
 
 
+@weft.device
 def _standardized(
     part: Numbers,
     n: Int,
@@ -157,6 +159,7 @@ def _standardized(
     return [value * scale for value in row]
 
 
+@weft.device
 def _put(
     target: weft.Tensor,
     row: Numbers,
@@ -171,6 +174,7 @@ def _put(
             _store(target, place, values, weight, bias)
 
 
+@weft.device
 def _normalize_read(
     source: weft.Tensor,
     weight: weft.Tensor | None,
@@ -199,11 +203,13 @@ def _normalize_read(
         _store(target, i, row, weight, bias)
 
 
+@weft.device
 def _scale(squares: Number, n: Int, eps: Number) -> Number:
     wide = squares.dtype
     return weft.math.rsqrt(squares * (1.0 / wide(n)) + wide(eps))
 
 
+@weft.device
 def _store(
     target: weft.Tensor,
     i: Int,
@@ -236,7 +242,7 @@ def norm_backward_registers_kernel(
     wide, n, width, items = sum_type(x.dtype), x.shape[-1], mapping.width, mapping.items
     for_means, for_moments = cluster_barriers(mapping, 2)
     at, first, step = places(mapping), row_number(mapping), sums.shape[1]
-    ring = row_buffers((x, gradient), mapping) if mapping.stages else None
+    ring: Any = row_buffers((x, gradient), mapping) if mapping.stages else None
     if mapping.stages:
         prefetch((x, gradient), ring, first, mapping)
     weights = [wide(1.0)] * items
@@ -287,6 +293,7 @@ def norm_backward_registers_kernel(
             put_sums(sums, first, begin_column + place, dweight[k], dbias[k], is_centered)
 
 
+@weft.device
 def put_sums(
     sums: weft.Tensor, line: Int, column: Int, dweight: Numbers, dbias: Numbers, is_centered: Bool
 ) -> None:
@@ -296,6 +303,7 @@ def put_sums(
         sums[1, line, column] = dbias
 
 
+@weft.device
 def _means(
     one: Number, other: Number, n: Int, mapping: RowMapping, barrier: Any, phase: Int = 0
 ) -> Numbers:
@@ -379,6 +387,7 @@ def column_kernel(
         put_sums(sums, slab, column, dweight, dbias, is_centered)
 
 
+@weft.device
 def reduce_lines(one: Number, other: Number) -> Number:
     """Reduces two sums over the lines of a block, for the threads of the first line."""
     smem = weft.shared((2, _LINES, _COLUMNS), one.dtype)

@@ -71,6 +71,7 @@ def rope_kernel(
             _put_pairs(out[one], first, count, rotated, others, config)
 
 
+@weft.device
 def _pairs_of(row: weft.Tensor, first: Int, count: Int, config: Any) -> tuple[Numbers, Numbers]:
     """The first and the second elements of neighboring pairs."""
     if config.is_half:
@@ -80,6 +81,7 @@ def _pairs_of(row: weft.Tensor, first: Int, count: Int, config: Any) -> tuple[Nu
     return both[::2], both[1::2]
 
 
+@weft.device
 def _put_pairs(
     row: weft.Tensor, first: Int, count: Int, p: Numbers, q: Numbers, config: Any
 ) -> None:
@@ -91,6 +93,7 @@ def _put_pairs(
         _store(row, 2 * first, both, config.width)
 
 
+@weft.device
 def _load(row: weft.Tensor, first: Int, count: Int, width: Int) -> Numbers:
     """So many elements of a row, in accesses of `width`."""
     found: Any = []
@@ -99,6 +102,7 @@ def _load(row: weft.Tensor, first: Int, count: Int, width: Int) -> Numbers:
     return found
 
 
+@weft.device
 def _store(row: weft.Tensor, first: Int, values: Numbers, width: Int) -> None:
     for k in weft.static_range(0, len(values), width):
         put_elements(aligned(row, width), first + k, values[k : k + width])

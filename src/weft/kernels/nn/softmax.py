@@ -67,6 +67,7 @@ def softmax_stream_kernel(x: Array, out: Array, mapping: Constant, is_log: Const
         state, phase = state.next(), phase + 1
 
 
+@weft.device
 def _results_in_registers(
     part: weft.Tensor, mapping: RowMapping, is_log: Bool, barrier: Any, phase: Int = 0
 ) -> Numbers:
@@ -83,6 +84,7 @@ def _results_in_registers(
     return [part.dtype(result) for result in results]
 
 
+@weft.device
 def _logarithms(row: Numbers, largest: Number, shift: Int) -> Numbers:
     return [value - largest - shift for value in row]
 
@@ -90,29 +92,24 @@ def _logarithms(row: Numbers, largest: Number, shift: Int) -> Numbers:
 # Device functions for kernels of rows.
 
 
-def max_sum(row: weft.Tensor, mapping: RowMapping, barrier: Any) -> Any:
-    """Reduces a row to its maximum and Σ exp(x − maximum)."""
-    if not mapping.items:
-        return online_max_sum(row, mapping, barrier)
-    own, weights = exponentials(load_wide(row, mapping), row.dtype)
-    return reduce_max_sum(own, weft.warp.sum(fold("sum", weights)), mapping, barrier)
-
-
+@weft.device
 def load_wide(row: weft.Tensor, mapping: RowMapping) -> Numbers:
     """Loads a thread's elements of a row in the accumulator type; −∞ past its end."""
     wide = sum_type(row.dtype)
     return [wide(value) for value in load_row(row, mapping, -float("inf"))]
 
 
-def exponentials(row: weft.Tensor, dtype: ElementType) -> Numbers:
+@weft.device
+def exponentials(row: Numbers, dtype: ElementType) -> Numbers:
     """Computes a warp's maximum, and a thread's exponentials relative to it."""
     own = weft.warp.max(fold("max", row))
     shift = _finite(own)
     return own, [exponential(value - shift, dtype) for value in row]
 
 
+@weft.device
 def online_max_sum(source: weft.Tensor, mapping: RowMapping, barrier: Any) -> Any:
-    """Computes `max_sum` of a row that does not fit into registers, in one pass."""
+    """Reduces a row that does not fit into registers to its maximum and Σ exp(x − maximum), in one pass."""
     wide, dtype = sum_type(source.dtype), source.dtype
     largest, total = wide(-float("inf")), wide(0.0)
     for i in weft.unroll(iterations(source, mapping), 4):
@@ -127,16 +124,19 @@ def online_max_sum(source: weft.Tensor, mapping: RowMapping, barrier: Any) -> An
     return reduce_max_sum(own, total, mapping, barrier)
 
 
+@weft.device
 def exponential(value: Number, dtype: ElementType) -> Number:
     """Computes exp(value ≤ 0) as exactly as elements of the type are: 16 bits take one GPU instruction, not six."""
     return weft.math.exp(value, approx=dtype.bits == 16)
 
 
+@weft.device
 def _finite(largest: Number) -> Number:
     """Replaces −∞ by 0, since −∞ − (−∞) is NaN."""
     return largest if largest != -float("inf") else largest.dtype(0.0)
 
 
+@weft.device
 def reduce_max_sum(
     largest: Number, total: Number, mapping: RowMapping, barrier: Any, phase: Int = 0
 ) -> Any:
@@ -195,6 +195,7 @@ def softmax_backward_kernel(
             put_elements(target, i, _gradients(grads, values, total, out.dtype, is_log))
 
 
+@weft.device
 def _gradients_in_registers(
     source: weft.Tensor,
     row: weft.Tensor,
@@ -209,10 +210,12 @@ def _gradients_in_registers(
     return _gradients(grads, values, total, row.dtype, is_log)
 
 
+@weft.device
 def _wide(values: Numbers) -> Numbers:
     return [sum_type(value.dtype)(value) for value in values]
 
 
+@weft.device
 def _sum_terms(grads: Numbers, values: Numbers, is_log: Bool) -> Number:
     """Computes the terms of the row's sum."""
     if is_log:
@@ -220,6 +223,7 @@ def _sum_terms(grads: Numbers, values: Numbers, is_log: Bool) -> Number:
     return [grad * value for grad, value in zip(grads, values, strict=True)]
 
 
+@weft.device
 def _gradients(
     grads: Numbers, values: Numbers, total: Number, dtype: ElementType, is_log: Bool
 ) -> Numbers:
