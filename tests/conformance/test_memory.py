@@ -256,6 +256,11 @@ def test_a_captured_array_is_a_table_of_the_code():
         a = np.zeros(8, np.float32)
         names["kernel"][1, 8](a)
         assert (a == table + np.roll(table, -1) + [100, 0] * 4).all()
+
+
+def test_the_sanitizer_knows_the_size_of_a_table():
+    table, mask = np.arange(8, dtype=np.float32), np.ones((2, 2), bool)
+    names = define(TABLES, TABLE=table, MASK=mask)
     with (
         weft.sanitize(),
         pytest.raises(weft.WeftError, match=r"TABLE\[8\] is read.*shape\[0\] is 8"),
