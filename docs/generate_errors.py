@@ -8,6 +8,7 @@ which say why and what to do. Out: the page; `python -m docs.generate_errors` wr
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -135,6 +136,7 @@ def entry_of(node: ast.AST) -> Entry | None:
             return None
 
 
+@functools.cache  # the tests of this page read every file three times
 def entries(path: Path) -> list[Entry]:
     """The errors that a file raises, in its order, each once."""
     found = (entry_of(node) for node in ast.walk(ast.parse(path.read_text())))

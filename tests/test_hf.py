@@ -55,7 +55,12 @@ def model_of(name, **options):
     return transformers.AutoModelForCausalLM.from_config(config).eval()
 
 
-@pytest.fixture(params=sampled(MODELS, 4))
+FIRST = ("llama", "gemma2")
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=[] if name in FIRST else pytest.mark.slow) for name in MODELS]
+)
 def model(request):
     made = model_of(request.param)
     yield made
@@ -126,7 +131,7 @@ def test_a_model_generates_the_same_text(model, cache):
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("name", ["llama", "gemma3"])
+@pytest.mark.parametrize("name", sampled(["llama", "gemma3"], 2))
 def test_padding_on_either_side(name, side):
     model, x, mask = model_of(name), tokens(3, 6), torch.ones(3, 6, dtype=torch.long)
     padding = slice(0, 2) if side == "left" else slice(4, 6)

@@ -118,7 +118,7 @@ def waves(a: F32, phase: weft.f32):
 KERNELS = {"add": add, "reverse": reverse, "count": count, "waves": waves}
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", sampled(KERNELS, 2))
 @every_architecture
 def test_a_kernel_becomes_assembly_and_a_relocatable_object(architecture, name, tmp_path):
     built = Built(KERNELS[name], architecture, tmp_path)
@@ -149,7 +149,7 @@ INSTRUCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", sampled(KERNELS, 2))
 @every_architecture
 def test_the_assembly_has_the_instructions_of_the_kernel_in_order(architecture, name, tmp_path):
     text = Built(KERNELS[name], architecture, tmp_path).assembly

@@ -19,7 +19,7 @@ KERNELS = {kernel.__name__: kernel for kernel in REFERENCES}
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    ("name", "kind"), sampled(itertools.product(KERNELS, TYPES), 4, several=True)
+    ("name", "kind"), sampled(itertools.product(KERNELS, TYPES), 8, several=True)
 )
 def test_every_kernel_computes_what_torch_does(name, kind):
     import torch

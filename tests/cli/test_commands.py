@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft.backends.cuda.diagnostics import ASSEMBLER_CODES
 from weft.cli import COMMANDS, doctor, main, make_parser
 from weft.cli.completion import subparsers
@@ -142,7 +143,11 @@ def test_the_module_beside_its_lines_is_the_one_that_was_compiled(
 
 @pytest.mark.parametrize(
     ("words", "unbuffered"),
-    [(["explain"], ""), (["explain"], "1"), (["--help"], ""), (["compile", "missing.py"], "")],
+    sampled(
+        [(["explain"], ""), (["explain"], "1"), (["--help"], ""), (["compile", "missing.py"], "")],
+        4,
+        several=True,
+    ),
 )
 def test_a_reader_may_stop_early(words: list[str], unbuffered: str, folder: Path):
     reading, writing = os.pipe()

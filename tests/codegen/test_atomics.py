@@ -58,7 +58,7 @@ def step(kind: str, old, value, dtype):
 @pytest.mark.parametrize(
     ("element", "kind", "order"),
     sampled(
-        [(*case, order) for case in CASES for order in ("relaxed", "seq_cst")], 3, several=True
+        [(*case, order) for case in CASES for order in ("relaxed", "seq_cst")], 6, several=True
     ),
 )
 def test_each_access_yields_the_old_element(element: str, kind: str, order: str):

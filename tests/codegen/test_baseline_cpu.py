@@ -16,6 +16,7 @@ import pytest
 import weft
 from tests.codegen.kernel_runner import lowered_module
 from tests.conformance.harness import NUMPY_TYPES, Exported, define, math_functions, run_threads
+from tests.sampling import sampled
 from weft.backends.cpu.lowering.split_kernel import waiting_operation
 from weft.backends.cpu.stages import print_kernels
 from weft.backends.host import HostMachine, machine_of
@@ -80,7 +81,7 @@ for k in range(n):
 out[i] = acc"""
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", sampled(DTYPES, 3), ids=lambda dtype: dtype.name)
 def test_values_pass_through_arguments_branches_and_loops(dtype: weft.DType):
     step = "acc != a[k]" if dtype.is_bool else f"weft.{dtype.name}(acc + a[k])"
     assert_links(CARRIED.format(test="==" if dtype.is_bool else "<", step=step), dtype)
@@ -97,7 +98,7 @@ def test_arithmetic_and_extrema(dtype: weft.DType):
     assert_links("\n".join(lines), dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", sampled(DTYPES, 3), ids=lambda dtype: dtype.name)
 def test_conversions_to_every_type_and_back(dtype: weft.DType):
     lines = [
         f"out[{index}] = weft.{dtype.name}(weft.{other.name}(x))"
@@ -106,7 +107,7 @@ def test_conversions_to_every_type_and_back(dtype: weft.DType):
     assert_links("\n".join(lines), dtype)
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", sampled(FLOATS, 3), ids=lambda dtype: dtype.name)
 def test_mathematics(dtype: weft.DType):
     expressions = [f"weft.math.{name}(x)" for name in math_functions(1)]
     expressions += [f"weft.math.{name}(x, y)" for name in math_functions(2)]
@@ -123,7 +124,7 @@ ATOMIC_TYPES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ATOMIC_TYPES, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", sampled(ATOMIC_TYPES, 3), ids=lambda dtype: dtype.name)
 def test_atomics(dtype: weft.DType):
     kinds = [kind for kind, allowed in ATOMIC_DTYPES.items() if dtype in allowed]
     given = {"cas": ", x, y", "load": ""}
@@ -134,7 +135,7 @@ def test_atomics(dtype: weft.DType):
     assert_links("\n".join(lines), dtype)
 
 
-@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", sampled(NUMBERS, 3), ids=lambda dtype: dtype.name)
 def test_warps_and_barriers(dtype: weft.DType):
     lines = [
         f"tile = weft.shared(64, weft.{dtype.name})",

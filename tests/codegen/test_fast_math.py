@@ -13,6 +13,7 @@ import pytest
 import weft
 from tests.codegen.kernel_runner import apply, elementwise
 from tests.codegen.special_units import USES, choices, fast_kernel
+from tests.sampling import sampled
 from tools.sweep_math import ARGUMENTS, REFERENCES, fast_table, units_off
 from weft.backends.cuda.fast_math import FAST
 
@@ -48,7 +49,7 @@ def test_every_fast_function_has_a_row_and_a_model():
     assert names == set(TABLE) == {OPERATIONS.get(name, name) for name in USES}
 
 
-@pytest.mark.parametrize("name", ONE_ARGUMENT)
+@pytest.mark.parametrize("name", sampled(ONE_ARGUMENT, 2))
 def test_the_error_is_as_documented_whatever_the_units_do(name: str):
     patterns = np.arange(0, ARGUMENTS, STRIDE, dtype=np.uint64).astype(np.uint32)
     x = np.concatenate([patterns.view(np.float32), SPECIAL])
@@ -173,7 +174,7 @@ def test_the_default_of_a_decorator_and_f64():
     assert "approx" not in wide.ptx
 
 
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", sampled(TABLE, 3))
 def test_the_cpu_keeps_its_bits(name: str):
     a = np.random.default_rng(1).normal(size=256).astype(np.float32)
     results = []

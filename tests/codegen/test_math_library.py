@@ -110,7 +110,7 @@ def kernel_of(name: str, kind: str) -> CpuKernel:
     return CpuKernel(elementwise(f"%r = math.{name} %v0 : {kind}", [kind], kind))
 
 
-@pytest.mark.parametrize(("name", "kind"), sampled(CASES, 3, several=True))
+@pytest.mark.parametrize(("name", "kind"), sampled(CASES, 6, several=True))
 def test_error_is_within_the_bound(name: str, kind: str):
     reference, where = REFERENCES[name].exact, FUNCTIONS[name]
     arguments = samples(where, kind)

@@ -501,7 +501,7 @@ def test_a_change_in_place_is_noticed(name, kept, tmp_path, monkeypatch):
     assert len(module.run.specializations) == compiled
 
 
-@pytest.mark.parametrize("name", sampled(ROWS, 3))
+@pytest.mark.parametrize("name", sampled(ROWS, 6))
 def test_a_change_in_place_is_never_answered_from_disk(name, tmp_path, monkeypatch):
     text, value, change, before, after = ROWS[name]
     program = PROGRAM.replace("@@", text, 1).replace("@@", value)

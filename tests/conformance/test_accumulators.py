@@ -164,7 +164,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("dtype", sampled(NARROW, 3), ids=str)
+@pytest.mark.parametrize("dtype", sampled(NARROW, 6), ids=str)
 def test_sum_from_a_literal_is_wide(dtype):
     helper = define(
         f"""

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 
 SIZE = 10
 
@@ -222,7 +223,7 @@ def test_nested_tuples(path):
 
 
 @paths
-@pytest.mark.parametrize("shift", [None, 0.5])
+@pytest.mark.parametrize("shift", sampled([None, 0.5], 2))
 def test_named_tuples_in_dataclasses_with_compile_time_fields(path, shift):
     a, out = vector() + 1, np.zeros(SIZE, np.float32)
     example = Job(Pair(a, out), Scale(1.0), None if shift is None else 1.0)

@@ -51,7 +51,7 @@ def copier(dtype, change: str = ""):
 
 
 @pytest.mark.parametrize("size", [16, 512, 1024, 5 * 512 + 48])
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("dtype", sampled(TYPES, 2), ids=str)
 def test_chunks_go_in_and_out(dtype, size):
     a = aligned((size,), np.uint8)
     a[:] = np.random.default_rng(3).integers(0, 2 if dtype.is_bool else 251, size)
@@ -126,7 +126,7 @@ def reducer(op, dtype, cache=None):
     return host
 
 
-@pytest.mark.parametrize(("op", "dtype"), REDUCTIONS, ids=str)
+@pytest.mark.parametrize(("op", "dtype"), sampled(REDUCTIONS, 3, several=True), ids=str)
 def test_every_block_combines_its_elements_with_the_tensor(op, dtype):
     random, element = np.random.default_rng(5), NUMPY_TYPES[dtype]
     shape = BLOCKS, COUNT
@@ -144,7 +144,7 @@ def test_every_block_combines_its_elements_with_the_tensor(op, dtype):
     np.testing.assert_array_equal(target.astype(object), expected.astype(object))
 
 
-@pytest.mark.parametrize(("op", "dtype"), sampled(REDUCTIONS, 6, several=True), ids=str)
+@pytest.mark.parametrize(("op", "dtype"), sampled(REDUCTIONS, 12, several=True), ids=str)
 def test_a_reduction_is_one_instruction(op, dtype):
     found = weft.compile(reducer(op, dtype, "evict_last"), options="--gpu-arch sm_90a")
     assert found.remarks == ()

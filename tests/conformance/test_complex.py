@@ -313,7 +313,7 @@ def scaled_as_passed(a, z):
 NUMBERS = (3j, 1 - 2j, np.complex64(0.5j), np.complex128(1 + 1j))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sampled(WAYS, 2))
 @pytest.mark.parametrize("value", NUMBERS, ids=str)
 def test_a_number_is_passed_at_run_time(value, way):
     a = np.ones(3, np.complex64)

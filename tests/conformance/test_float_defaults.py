@@ -13,6 +13,7 @@ import pytest
 
 import weft
 from tests.conformance.harness import INTEGERS, NARROW_FLOATS, NUMPY_TYPES, WIDE_FLOATS
+from tests.sampling import sampled
 
 FLOATS = WIDE_FLOATS + NARROW_FLOATS
 TENTH = 0.1
@@ -255,7 +256,7 @@ def test_a_float_is_not_stored_to_an_integer(source, target):
 # ---- other libraries' dtypes
 
 
-@pytest.mark.parametrize("dtype", [d for d in weft.types.dtype.DTYPES], ids=str)
+@pytest.mark.parametrize("dtype", sampled([d for d in weft.types.dtype.DTYPES], 3), ids=str)
 def test_a_dtype_of_numpy_or_torch_is_accepted(dtype):
     name = dtype.info.numpy
     scalar = getattr(np, name, None) or getattr(ml_dtypes, name)

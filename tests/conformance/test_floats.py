@@ -29,6 +29,7 @@ from tests.conformance.model import (
     interesting_integers,
     pairs,
 )
+from tests.sampling import sampled
 
 FLOATS = WIDE_FLOATS + NARROW_FLOATS
 OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
@@ -171,7 +172,7 @@ def test_mixed_floats_meet_in_the_wider_one(left, right):
         assert_same(got[name], floats(sign, a, b, common), a, b)
 
 
-@pytest.mark.parametrize("integer", INTEGERS, ids=str)
+@pytest.mark.parametrize("integer", sampled(INTEGERS, 3), ids=str)
 def test_integer_with_float_is_that_float(integer):
     for dtype in WIDE_FLOATS:
         a, b = pairs(interesting_integers(integer), np.array([0.5, -3.0], NUMPY_TYPES[dtype]))

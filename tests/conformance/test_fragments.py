@@ -204,7 +204,9 @@ def test_sums_of_narrow_elements_are_wide():
     np.testing.assert_allclose(run(body, (16, 64)), 64 * tenth, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("first", "last"), [(0, 8), (8, 24), (16, 48), (0, 48)])
+@pytest.mark.parametrize(
+    ("first", "last"), sampled([(0, 8), (8, 24), (16, 48), (0, 48)], 2, several=True)
+)
 @pytest.mark.parametrize("dtype", [weft.f32, weft.bf16, weft.i8])
 def test_columns_are_parts_of_the_fragment(first, last, dtype):
     def body(zeros):
@@ -287,7 +289,7 @@ def test_stores_and_loads_leave_out_what_the_tensor_does_not_have(shape, place, 
 
 @pytest.mark.parametrize("is_static", [False, True])
 @pytest.mark.parametrize(
-    "place", sampled([(-3, 0), (-40, 0), (0, 60), (0, -3), (-70, -50), (0, 0), (3, 8)], 3)
+    "place", sampled([(-3, 0), (-40, 0), (0, 60), (0, -3), (-70, -50), (0, 0), (3, 8)], 6)
 )
 @pytest.mark.parametrize("unit", [weft.mma, weft.wgmma])
 @pytest.mark.parametrize("way", ["store", "red_add"])
@@ -324,7 +326,7 @@ def test_constant_places_before_and_beyond_the_edges_are_left_out(is_static, pla
     ("swizzle", "dtype", "transposed"),
     sampled(
         itertools.product([None, 32, 64, 128], [weft.bf16, weft.f32], [False, True]),
-        3,
+        6,
         several=True,
     ),
 )
@@ -479,7 +481,17 @@ def test_a_mask_of_sums_is_used_after_they_are_used_up():
 @pytest.mark.parametrize("unit", ["mma", "wgmma"])
 @pytest.mark.parametrize(
     ("role", "dtype"),
-    [("c", weft.f32), ("c", weft.bf16), ("a", weft.f16), ("c", weft.f8e5m2), ("a", weft.f8e5m2)],
+    sampled(
+        [
+            ("c", weft.f32),
+            ("c", weft.bf16),
+            ("a", weft.f16),
+            ("c", weft.f8e5m2),
+            ("a", weft.f8e5m2),
+        ],
+        2,
+        several=True,
+    ),
     ids=str,
 )
 def test_pairs_of_adjacent_elements_are_mapped(role, dtype, unit):
@@ -567,7 +579,7 @@ def held(fragment, shape, dtype, role, values, block=32, rows=32):
 
 
 @pytest.mark.parametrize(("role", "shape"), [("a", (32, 32)), ("b", (32, 24)), ("c", (32, 32))])
-@pytest.mark.parametrize("dtype", [weft.bf16, weft.f8e4m3, weft.f32])
+@pytest.mark.parametrize("dtype", sampled([weft.bf16, weft.f8e4m3, weft.f32], 2))
 def test_a_fragment_of_values_and_of_registers_holds_them(role, shape, dtype):
     layout = FragmentLayout(shape, dtype.itemsize, "mma", role)
     numpy = {weft.bf16: ml_dtypes.bfloat16, weft.f8e4m3: ml_dtypes.float8_e4m3fn}.get(dtype)
@@ -788,7 +800,7 @@ def test_the_columns_of_warpgroups_are_reduced_through_scratch(name, columns):
         np.testing.assert_array_equal(scaled[128 * group :][:128], own * found)
 
 
-@pytest.mark.parametrize("shape", [(16, 32), (48, 96)])
+@pytest.mark.parametrize("shape", sampled([(16, 32), (48, 96)], 2))
 @pytest.mark.parametrize(
     ("dtype", "numpy"),
     [(weft.f8e4m3, ml_dtypes.float8_e4m3fn), (weft.i8, np.int8), (weft.bf16, ml_dtypes.bfloat16)],
@@ -807,7 +819,7 @@ def test_a_result_of_8_or_16_bits_is_a_left_operand(dtype, numpy, shape):
     np.testing.assert_array_equal(out.astype(np.float32), a.astype(numpy).astype(np.float32))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float64, np.int8])
+@pytest.mark.parametrize("dtype", sampled([np.float32, ml_dtypes.bfloat16, np.float64, np.int8], 2))
 @pytest.mark.parametrize("place", [(0, 0), (5, 8), (-3, -8), (1, 3)])
 def test_what_lies_outside_of_a_tensor_is_loaded_as_zero(dtype, place):
     @weft.kernel

@@ -8,6 +8,7 @@ import pytest
 
 import weft
 from tests.conformance.harness import define
+from tests.sampling import sampled
 from tools.fuzz.values import TYPES, multiply_add
 from weft.backends.cpu.stages import print_kernels
 from weft.backends.host import machine_of
@@ -75,7 +76,7 @@ def together(form: str, dtype: str, a: np.ndarray, b: np.ndarray, c: np.ndarray,
     return np.array([multiply_add(TYPES[dtype], *map(float, row)).number for row in rows], a.dtype)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dtype", sampled(["f32", "f64"], 2))
 @pytest.mark.parametrize("form", FORMS)
 def test_a_product_in_a_sum_is_rounded_with_it(form: str, dtype: str):
     *inputs, out = computed(form, dtype)

@@ -14,6 +14,7 @@ import pytest
 
 import weft
 from tests.conformance.test_tma import aligned
+from tests.sampling import sampled
 
 
 class Limit(NamedTuple):
@@ -238,7 +239,7 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("name", sampled(LIMITS, 2))
 def test_what_a_gpu_refuses_is_an_error_on_the_cpu(name):
     limit = LIMITS[name]
     kernel, launch = limit.kernel, limit.launch

@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from tests.conformance.test_tma import aligned
+from tests.sampling import sampled
 
 
 class Convolution(NamedTuple):
@@ -132,7 +133,11 @@ def test_a_box_has_the_pixels_that_an_element_of_the_kernel_meets(name):
 
 @pytest.mark.parametrize(
     ("architecture", "space"),
-    [("sm_90a", "shared::cluster"), ("sm_100a", "shared::cta"), ("sm_120a", "shared::cta")],
+    sampled(
+        [("sm_90a", "shared::cluster"), ("sm_100a", "shared::cta"), ("sm_120a", "shared::cta")],
+        3,
+        several=True,
+    ),
 )
 def test_each_atom_column_is_an_instruction(architecture, space):
     sizes = weft.sym("n"), weft.sym("h"), weft.sym("w"), weft.sym("c", divisibility=4)

@@ -126,7 +126,7 @@ def assert_stops(call, alarm: Alarm) -> None:
     assert time.monotonic() - start < 10, "it is heard every 50 ms, on a machine that is not busy"
 
 
-@pytest.mark.parametrize("name", sampled(LONG, 3))
+@pytest.mark.parametrize("name", sampled(LONG, 6))
 def test_a_signal_of_another_python_thread_stops_a_kernel(name, threads, alarm):
     a = np.zeros(2, np.float32)
     compiled = weft.compile(host_of(*LONG[name]), a, 1)

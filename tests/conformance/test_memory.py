@@ -12,12 +12,13 @@ import pytest
 import weft
 from tests.conformance.harness import INTEGERS, NUMPY_TYPES, WIDE_FLOATS, define, run_threads
 from tests.conformance.model import wrap
+from tests.sampling import sampled
 
 WORDS = [dtype for dtype in INTEGERS if dtype.bits >= 32]
 
 
 @pytest.mark.parametrize(
-    "dtype", INTEGERS + WIDE_FLOATS + (weft.f16, weft.bf16, weft.bool_), ids=str
+    "dtype", sampled(INTEGERS + WIDE_FLOATS + (weft.f16, weft.bf16, weft.bool_), 3), ids=str
 )
 def test_local_array_of_each_type(dtype):
     source = (np.arange(8 * 5) % 2).astype(NUMPY_TYPES[dtype]).reshape(5, 8)

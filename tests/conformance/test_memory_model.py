@@ -209,7 +209,7 @@ def test_a_chain_of_blocks_adds_up():
     ("dtype", "order", "space"),
     sampled(
         itertools.product(NUMPY_TYPES, ["relaxed", "acquire", "seq_cst"], ["global", "shared"]),
-        5,
+        10,
         several=True,
     ),
     ids=str,

@@ -16,6 +16,7 @@ import pytest
 import weft
 from tests.conformance.harness import define
 from tests.conformance.test_cuda import why_no_cuda
+from tests.sampling import sampled
 
 # A variable called `{name}` everywhere: parameters, fields, locals, arrays, sizes.
 PROGRAM = """
@@ -76,7 +77,7 @@ def test_a_variable_may_have_any_name(name):
     check(program(name))
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES.values(), 3), ids=NAMES)
 def test_a_kernel_and_its_host_function_may_have_any_name(name):
     check(program("x", kernel=f"{name}1", host=f"{name}2"))
 
@@ -95,7 +96,7 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("name", sampled(TAKEN, 3))
 def test_a_kernel_may_have_a_name_that_ptx_or_llvm_knows(name):
     check(program("x", kernel=name), architectures=("sm_80", "sm_90a", "sm_120"))
 
@@ -167,7 +168,7 @@ def host(a: weft.Tensor, n: weft.i32):
 """
 
 
-@pytest.mark.parametrize("name", ["a0", "a1", "a2", "result", "frame", "entry", "v"])
+@pytest.mark.parametrize("name", sampled(["a0", "a1", "a2", "result", "frame", "entry", "v"], 3))
 def test_a_variable_may_have_a_printers_name(name):
     for count in range(6):
         line = f"    while {name} > 100:\n        {name} -= 1\n"

@@ -106,7 +106,7 @@ def pair_of_hosts(dtype: weft.DType, result: weft.DType, count: int, *, is_store
 
 @pytest.mark.parametrize(
     ("dtype", "result", "count"),
-    sampled(itertools.product(PACKED_DTYPES, RESULTS, COUNTS), 9, several=True),
+    sampled(itertools.product(PACKED_DTYPES, RESULTS, COUNTS), 18, several=True),
     ids=str,
 )
 def test_vectors_are_loaded_and_converted(dtype, result, count):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 
 WARPS, STAGES, PAGE, DEPTH = 4, 3, 16, 128
 LOG2_E = 1.4426950408889634
@@ -152,7 +153,9 @@ def decoder(heads):
 
 @pytest.mark.parametrize(
     ("heads", "kv", "lengths", "splits"),
-    [(8, 2, [100, 1, 333, 16], 3), (1, 2, [37, 200], 1), (16, 1, [300, 0], 2)],
+    sampled(
+        [(8, 2, [100, 1, 333, 16], 3), (1, 2, [37, 200], 1), (16, 1, [300, 0], 2)], 2, several=True
+    ),
 )
 def test_queries_attend_to_the_pages_of_their_sequence(heads, kv, lengths, splits):
     random = np.random.default_rng(0)

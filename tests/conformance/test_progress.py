@@ -139,7 +139,7 @@ def waiting(template, way, order):
 
 
 @pytest.mark.parametrize("order", sampled(ORDERS, 6))
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sampled(WAYS, 2))
 def test_a_block_may_wait_for_any_other(way, order):
     run(waiting(ONE_THREAD, way, order))
 

@@ -286,7 +286,7 @@ def host(a: weft.Tensor, out: weft.Tensor):
 """
 
 
-@pytest.mark.parametrize("restrict", [False, True])
+@pytest.mark.parametrize("restrict", sampled([False, True], 2))
 def test_restricted_fragments_are_loaded_before_stores(restrict):
     matrix = weft.fake_tensor(weft.f32, (16, 64), alignment_bytes=16)
     host = define(FRAGMENT.format(restrict=restrict))["host"]

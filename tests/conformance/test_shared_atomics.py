@@ -48,7 +48,7 @@ def values_of(dtype) -> np.ndarray:
     return (random.integers(-8, 8, THREADS) / 4).astype(numpy_type)
 
 
-@pytest.mark.parametrize("dtype", sampled(DTYPES, 3), ids=str)
+@pytest.mark.parametrize("dtype", sampled(DTYPES, 6), ids=str)
 def test_each_thread_gets_what_the_one_before_left(dtype):
     kinds = [kind for kind in OPERATIONS if dtype in ATOMIC_DTYPES[kind]]
     kernels = [KERNEL.format(kind=kind, dtype=dtype, row=row) for row, kind in enumerate(kinds)]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import weft
 from tests.conformance.harness import EIGHT_BIT_FLOATS, INTEGERS, NUMPY_TYPES, compute, define
+from tests.sampling import sampled
 from weft.types.dtype import DTYPES
 
 SMALL = tuple(dtype for dtype in DTYPES if dtype.is_float and dtype.bits <= 16)
@@ -169,7 +170,7 @@ def test_every_value_converts_to_every_float(dtype):
     np.testing.assert_array_equal(got["truth"], wide(values) != 0)
 
 
-@pytest.mark.parametrize("dtype", SMALL)
+@pytest.mark.parametrize("dtype", sampled(SMALL, 2))
 def test_every_value_converts_to_every_integer(dtype):
     values = every_value(dtype)
     got = compute({str(target): (f"weft.{target}(a)", target) for target in INTEGERS}, a=values)
@@ -230,7 +231,7 @@ CONTRACTED = re.compile(r"(?:fma|mad)\.\S*\s+(.*);")
 FLOAT_OPERATION = re.compile(r"^\s+((?:add|sub|mul|div)\.\S*(?:f16|bf16|f32|f64)\S*)", re.MULTILINE)
 
 
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("architecture", sampled(["sm_75", "sm_80", "sm_90a", "sm_100a"], 2))
 @pytest.mark.parametrize("dtype", [*SMALL, weft.f32, weft.f64])
 def test_operations_are_not_fused_where_that_is_asked(dtype, architecture):
     """Every instruction says `.rn`, which also forbids the assembler to fuse it with its neighbor.

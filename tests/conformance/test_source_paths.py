@@ -15,6 +15,7 @@ import pytest
 
 import weft
 from tests.conformance.test_cuda import why_no_cuda
+from tests.sampling import sampled
 from weft.backends.cuda.diagnostics import source_line
 
 PROGRAM = """
@@ -56,7 +57,7 @@ def written(folder: Path, name: str) -> tuple[weft.JitFunction, str]:
     return names["host"], str(path)
 
 
-@pytest.mark.parametrize("options", ["", "--generate-line-info", "--verify --keep-ir"])
+@pytest.mark.parametrize("options", sampled(["", "--generate-line-info", "--verify --keep-ir"], 2))
 @pytest.mark.parametrize("name", PATHS.values(), ids=PATHS)
 def test_a_program_runs_from_a_file_of_any_name(tmp_path, name, options):
     host, path = written(tmp_path, name)

@@ -53,7 +53,11 @@ def reducer(kind, dtype, waits=True):
 
 @pytest.mark.parametrize(
     ("kind", "dtype"),
-    [(kind, dtype) for kind, (_, dtypes) in MEANINGS.items() for dtype in dtypes],
+    sampled(
+        [(kind, dtype) for kind, (_, dtypes) in MEANINGS.items() for dtype in dtypes],
+        3,
+        several=True,
+    ),
     ids=str,
 )
 def test_every_block_combines_its_tile_with_the_tensor(kind, dtype):

@@ -57,7 +57,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize(
-    ("form", "factor"), sampled(itertools.product(FORMS, FACTORS), 3, several=True)
+    ("form", "factor"), sampled(itertools.product(FORMS, FACTORS), 6, several=True)
 )
 def test_iterations_are_those_of_the_range(form: str, factor: int):
     loop = textwrap.dedent(FORMS[form]).strip()

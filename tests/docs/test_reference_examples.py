@@ -14,6 +14,7 @@ from docs import generate_reference
 from docs.generate_reference import FAMILIES
 from tests.docs.code_blocks import marks_of
 from tests.docs.reference_examples import Fragment, entries, example, run_session
+from tests.sampling import sampled
 from weft.language import LANGUAGE
 from weft.language.functions import DeviceFunction
 from weft.language.operation import Operation
@@ -55,7 +56,7 @@ def test_the_fragment_runs_on_the_cpu(name: str):
         fragment.compiled("--target cpu")(*fragment.arguments())
 
 
-@pytest.mark.parametrize("name", FRAGMENTS)
+@pytest.mark.parametrize("name", sampled(FRAGMENTS, 3))
 def test_the_fragment_compiles_for_a_gpu(name: str):
     fragment = Fragment(name, FRAGMENTS[name])
     assert fragment.compiled("--gpu-arch sm_90a").cubin

@@ -198,7 +198,7 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize(
-    ("executor", "callers"), sampled(itertools.product(EXECUTORS, CALLERS), 4, several=True)
+    ("executor", "callers"), sampled(itertools.product(EXECUTORS, CALLERS), 8, several=True)
 )
 def test_any_failed_driver_call_of_a_first_use_is_undone(
     executor: str, callers: str, tmp_path: Path

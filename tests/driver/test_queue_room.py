@@ -20,6 +20,7 @@ import pytest
 import weft
 from tests.native.fake_cuda.code import EMPTY, assemble
 from tests.native.fake_cuda.fake import FakeCuda, build, on_fake
+from tests.sampling import sampled
 from weft import _native, driver
 from weft.driver.memory import empty
 
@@ -160,7 +161,7 @@ def room_made_by_python(fake: FakeCuda, limit: int = LIMIT) -> Iterator[None]:
     fake.limit_queue(0)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sampled(WAYS, 3))
 @on_fake()
 def test_a_full_queue_lets_python_run(fake: FakeCuda, way: Callable[[], Callable[[], object]]):
     call = way()
@@ -171,7 +172,7 @@ def test_a_full_queue_lets_python_run(fake: FakeCuda, way: Callable[[], Callable
             call()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sampled(WAYS, 3))
 @on_fake()
 def test_a_queue_that_others_filled_lets_python_run(
     fake: FakeCuda, way: Callable[[], Callable[[], object]]

@@ -10,6 +10,7 @@ import pytest
 from tests.driver.test_extractors import Passer
 from tests.native.fake_cuda.code import assemble, parameter_kernel
 from tests.native.fake_cuda.fake import FakeCuda, on_fake
+from tests.sampling import sampled
 from weft import _native
 from weft.driver.binary import load_binary
 from weft.driver.kernel_launch import Launcher, launch_ex, make_kernel_signature
@@ -186,57 +187,69 @@ def test_kernels_receive_the_descriptor_by_value(fake: FakeCuda):
 @on_fake()
 @pytest.mark.parametrize(
     ("changes", "text"),
-    [
-        ({"shape": (1,) * 6, "strides": (1,) * 6, "box": (1,) * 6}, "has rank 6, expected 1 to 5"),
-        ({"shape": (), "strides": (), "box": ()}, "has rank 0, expected 1 to 5"),
-        ({"element": "i1"}, "element is 'i1', expected one of: i8"),
-        ({"address": 0x10008}, "0x10008 is not a multiple of 16 bytes"),
-        (
-            {
-                "shape": (4, 8, 64),
-                "strides": (512, 64, 1),
-                "box": (1, 1, 16),
-                "address": 0x10010,
-                "interleave": "32B",
-                "swizzle": "32B",
-            },
-            "not a multiple of 32 bytes",
-        ),
-        ({"strides": (64,)}, "are 1, expected 2 as shape"),
-        ({"strides": (64, 2)}, r"strides\[1\] is 2, expected 1"),
-        (
-            {"strides": (65, 1)},
-            r"strides\[0\] is 65 elements, 130 bytes; expected a multiple of 16",
-        ),
-        ({"strides": (-64, 1)}, r"strides\[0\] is -64"),
-        ({"strides": (2**40, 1)}, r"below 2\*\*40"),
-        ({"shape": (0, 64)}, r"shape\[0\] is 0, expected 1 to 4294967296"),
-        ({"box": (257, 16)}, r"box\[0\] is 257, expected 1 to 256"),
-        ({"box": (1, 1, 16)}, "expected 2 of each"),
-        ({"box": (32, 7)}, "7 elements wide, 14 bytes; expected a multiple of 16"),
-        ({"box": (32, 32), "swizzle": "32B"}, "64 bytes wide, the swizzle 32B allows 32"),
-        ({"element_strides": (1, 9)}, r"element_strides\[1\] is 9, expected 1 to 8"),
-        ({"swizzle": "7B"}, "swizzle is '7B', expected one of: none, 32B"),
-        ({"interleave": "x"}, "interleave is 'x'"),
-        ({"l2_promotion": "x"}, "l2_promotion is 'x'"),
-        ({"fill": "x"}, "fill is 'x', expected one of: zero, nan"),
-        (
-            {"fill": "nan", "element": "i16"},
-            "fill is 'nan', expected 'zero' for elements of type i16",
-        ),
-        ({"interleave": "16B"}, r"has rank 2, expected 3 to 5 with interleave '16B'"),
-        (
-            {"shape": (4, 8, 64), "strides": (512, 64, 1), "box": (1, 1, 16), "interleave": "32B"},
-            "swizzle is 'none', expected '32B' with the interleave '32B'",
-        ),
-        ({"box": (32, 48), "swizzle": "64B"}, "96 bytes wide, the swizzle 64B allows 64"),
-        (
-            {"box": (32, 128), "swizzle": "128B_atom_32B"},
-            "256 bytes wide, the swizzle 128B_atom_32B allows 128",
-        ),
-        ({"element_strides": (0, 1)}, r"element_strides\[0\] is 0, expected 1 to 8"),
-        ({"shape": (2**32 + 1, 64)}, r"shape\[0\] is 4294967297, expected 1 to 4294967296"),
-    ],
+    sampled(
+        [
+            (
+                {"shape": (1,) * 6, "strides": (1,) * 6, "box": (1,) * 6},
+                "has rank 6, expected 1 to 5",
+            ),
+            ({"shape": (), "strides": (), "box": ()}, "has rank 0, expected 1 to 5"),
+            ({"element": "i1"}, "element is 'i1', expected one of: i8"),
+            ({"address": 0x10008}, "0x10008 is not a multiple of 16 bytes"),
+            (
+                {
+                    "shape": (4, 8, 64),
+                    "strides": (512, 64, 1),
+                    "box": (1, 1, 16),
+                    "address": 0x10010,
+                    "interleave": "32B",
+                    "swizzle": "32B",
+                },
+                "not a multiple of 32 bytes",
+            ),
+            ({"strides": (64,)}, "are 1, expected 2 as shape"),
+            ({"strides": (64, 2)}, r"strides\[1\] is 2, expected 1"),
+            (
+                {"strides": (65, 1)},
+                r"strides\[0\] is 65 elements, 130 bytes; expected a multiple of 16",
+            ),
+            ({"strides": (-64, 1)}, r"strides\[0\] is -64"),
+            ({"strides": (2**40, 1)}, r"below 2\*\*40"),
+            ({"shape": (0, 64)}, r"shape\[0\] is 0, expected 1 to 4294967296"),
+            ({"box": (257, 16)}, r"box\[0\] is 257, expected 1 to 256"),
+            ({"box": (1, 1, 16)}, "expected 2 of each"),
+            ({"box": (32, 7)}, "7 elements wide, 14 bytes; expected a multiple of 16"),
+            ({"box": (32, 32), "swizzle": "32B"}, "64 bytes wide, the swizzle 32B allows 32"),
+            ({"element_strides": (1, 9)}, r"element_strides\[1\] is 9, expected 1 to 8"),
+            ({"swizzle": "7B"}, "swizzle is '7B', expected one of: none, 32B"),
+            ({"interleave": "x"}, "interleave is 'x'"),
+            ({"l2_promotion": "x"}, "l2_promotion is 'x'"),
+            ({"fill": "x"}, "fill is 'x', expected one of: zero, nan"),
+            (
+                {"fill": "nan", "element": "i16"},
+                "fill is 'nan', expected 'zero' for elements of type i16",
+            ),
+            ({"interleave": "16B"}, r"has rank 2, expected 3 to 5 with interleave '16B'"),
+            (
+                {
+                    "shape": (4, 8, 64),
+                    "strides": (512, 64, 1),
+                    "box": (1, 1, 16),
+                    "interleave": "32B",
+                },
+                "swizzle is 'none', expected '32B' with the interleave '32B'",
+            ),
+            ({"box": (32, 48), "swizzle": "64B"}, "96 bytes wide, the swizzle 64B allows 64"),
+            (
+                {"box": (32, 128), "swizzle": "128B_atom_32B"},
+                "256 bytes wide, the swizzle 128B_atom_32B allows 128",
+            ),
+            ({"element_strides": (0, 1)}, r"element_strides\[0\] is 0, expected 1 to 8"),
+            ({"shape": (2**32 + 1, 64)}, r"shape\[0\] is 4294967297, expected 1 to 4294967296"),
+        ],
+        3,
+        several=True,
+    ),
 )
 def test_numbers_out_of_range_are_refused_with_both(
     fake: FakeCuda, changes: dict[str, object], text: str

@@ -19,6 +19,7 @@ from examples.bulk_reduction import (
     sums_kernel,
 )
 from examples.common import run
+from tests.sampling import sampled
 from weft import _native
 
 
@@ -44,7 +45,7 @@ def test_every_length_is_right(one_multiprocessor, length):
     np.testing.assert_allclose(sums, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("architecture", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("architecture", sampled(["sm_90a", "sm_100a", "sm_120a"], 3))
 def test_a_chunk_is_one_copy_and_the_sums_ask_for_nothing_back(architecture):
     function = weft.compile(add_sums, *fake_arguments(), options=f"--gpu-arch {architecture}")
     kernel = function.kernels[sums_kernel.function.__name__]

@@ -52,7 +52,7 @@ def test_a_compiled_function_gives_what_numpy_gives_for_any_size(example: Exampl
         assert error <= example.tolerance, size
 
 
-@pytest.mark.parametrize("example", sampled(EXAMPLES, 3), ids=lambda example: example.name)
+@pytest.mark.parametrize("example", sampled(EXAMPLES, 6), ids=lambda example: example.name)
 def test_direct_call_gives_the_same(example: Example):
     error = checked(example, lambda given: example.function(**given), example.test_size)
     assert error <= example.tolerance

@@ -9,6 +9,7 @@ import pytest
 import weft
 from examples.common import run
 from examples.tma_transpose import EXAMPLE, fake_arguments, transpose, transpose_kernel
+from tests.sampling import sampled
 
 
 def test_the_example_is_right():
@@ -23,7 +24,7 @@ def test_every_shape_is_right(shape):
     np.testing.assert_array_equal(b, a.T)
 
 
-@pytest.mark.parametrize("architecture", ["sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("architecture", sampled(["sm_90a", "sm_100a", "sm_120a"], 3))
 def test_a_tile_is_two_copies_and_40_accesses(architecture):
     function = weft.compile(transpose, *fake_arguments(), options=f"--gpu-arch {architecture}")
     kernel = function.kernels[transpose_kernel.function.__name__]

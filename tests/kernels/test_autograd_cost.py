@@ -230,6 +230,7 @@ def test_second_derivatives_of_recorded_calls(name):
     assert torch.autograd.gradgradcheck(getattr(kernels, name), inputs)
 
 
+@pytest.mark.slow
 def test_gradients_of_a_bias_and_of_a_shared_matrix_come_in_batches():
     torch.manual_seed(0)
     inputs = [torch.randn(shape, requires_grad=True) for shape in [(3, 4), (2, 4, 5), (5,)]]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 from weft import kernels
 from weft.kernels.algorithms import radix_sort as radix
 from weft.kernels.host.arrays import describe
@@ -30,13 +31,16 @@ def test_chosen_elements_move_together_in_their_order(length):
 
 @pytest.mark.parametrize(
     "x",
-    [
-        np.random.default_rng(1).integers(0, 2, 70_000),
-        np.zeros(70_001),
-        np.arange(70_000) // 9000,
-        np.arange(8191),
-        np.zeros(0),
-    ],
+    sampled(
+        [
+            np.random.default_rng(1).integers(0, 2, 70_000),
+            np.zeros(70_001),
+            np.arange(70_000) // 9000,
+            np.arange(8191),
+            np.zeros(0),
+        ],
+        2,
+    ),
     ids=["short", "one", "long", "none repeated", "empty"],
 )
 def test_runs_of_equal_elements_are_encoded(x):
@@ -177,7 +181,10 @@ def few_threads_have_the_largest():
     return x
 
 
-@pytest.mark.parametrize(("k", "largest", "times"), [(60, True, 1), (70, False, 1), (300, True, 3)])
+@pytest.mark.parametrize(
+    ("k", "largest", "times"),
+    sampled([(60, True, 1), (70, False, 1), (300, True, 3)], 2, several=True),
+)
 def test_the_largest_of_long_rows_are_the_first_of_equal_ones(k, largest, times):
     few = few_threads_have_the_largest()
     mostly_nan = np.where(np.arange(16_384) % 200 == 7, few + 1, np.float32(np.nan))

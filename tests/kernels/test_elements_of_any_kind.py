@@ -57,7 +57,7 @@ def bytes_of(shape, dtype):
     return data.view(dtype).reshape(shape)
 
 
-@pytest.mark.parametrize("name", sampled(OTHERS, 3))
+@pytest.mark.parametrize("name", sampled(OTHERS, 6))
 def test_elements_of_every_type_are_copied_and_transposed(name):
     dtype = np.dtype(
         getattr(np, name)

@@ -227,6 +227,7 @@ def test_bad_input_is_refused_by_name():
             call()
 
 
+@pytest.mark.slow
 def test_points_stay_in_registers():
     for length, dtype, most in ((1 << 14, weft.f32, 1 << 14), (8 * 3 * 5 * 7, weft.f64, 1 << 13)):
         x = weft.fake_tensor(dtype, (weft.sym("rows"), length, 2), alignment_bytes=16)

@@ -81,7 +81,7 @@ def test_any_dimension_is_reduced():
     assert kernels.mean(np.full((3, 4), 1 << 62), axis=0).tolist() == [2.0**62] * 4
 
 
-@pytest.mark.parametrize("length", sampled([1, 9000, 9001, 5_000_000], 2))
+@pytest.mark.parametrize("length", sampled([1, 9000, 9001, 5_000_000], 4))
 def test_a_scan_takes_any_function_in_order(length):
     x = np.random.default_rng(0).integers(-9, 9, length).astype(np.int32)
     sums = x.cumsum(dtype=np.int64)
@@ -175,7 +175,7 @@ def test_nan_and_infinity_are_as_in_numpy():
     assert kernels.softmax(long)[0, 5] == 1 and kernels.softmax(long).sum() == 1
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float64], ids=lambda t: t.__name__)
+@pytest.mark.parametrize("dtype", sampled([np.float16, np.float64], 2), ids=lambda t: t.__name__)
 def test_other_floats(dtype):
     x = numbers(4, 300, dtype=dtype)
     tolerance = 1e-3 if dtype is np.float16 else 1e-12

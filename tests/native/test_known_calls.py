@@ -188,7 +188,7 @@ def in_a_thread(change, program):
 
 
 @pytest.mark.parametrize("by_thread", sampled([False, True], 2), ids=["here", "by another thread"])
-@pytest.mark.parametrize("name", sampled(CHANGES, 3))
+@pytest.mark.parametrize("name", sampled(CHANGES, 6))
 def test_a_change_after_known_calls_is_noticed(name, by_thread):
     before, value, change = CHANGES[name]
     program = load(PROGRAM.format(before=before, value=value), SETTINGS=SETTINGS)

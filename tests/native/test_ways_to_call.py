@@ -104,7 +104,7 @@ def expected(dtype, value):
     return ("bool", bool(value)) if dtype.is_bool else ("int", int(value))
 
 
-@pytest.mark.parametrize("dtype", sampled(DTYPES, 3), ids=str)
+@pytest.mark.parametrize("dtype", sampled(DTYPES, 6), ids=str)
 def test_a_number_has_one_value_whichever_way_it_is_passed(dtype):
     ways = ways_to_pass(dtype)
     cases = [(way, value) for value in VALUES for way in ways]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import weft
+from tests.sampling import sampled
 
 
 @weft.kernel
@@ -15,7 +16,7 @@ def add_kernel(b: weft.Tensor, a: weft.Tensor):
         b[i] += a[i]
 
 
-@pytest.mark.parametrize("threads", [1, 3, 16])
+@pytest.mark.parametrize("threads", sampled([1, 3, 16], 2))
 @pytest.mark.parametrize("distance", [-5, -1, 0, 1, 7, 8])
 def test_iterations_over_views_race_where_they_overlap(threads, distance):
     x = np.zeros(32, np.float32)

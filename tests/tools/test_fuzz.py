@@ -66,6 +66,7 @@ def test_random_programs_assemble_for_a_gpu():
     assert [unassembled(program_of(seed)) for seed in range(3)] == [None] * 3
 
 
+@pytest.mark.slow
 def test_hardly_any_program_is_outside_of_the_documentation():
     refused = 0
     for seed in range(1000, 1030):

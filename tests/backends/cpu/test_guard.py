@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.codegen.kernel_runner import CpuKernel, parse_module, tensor
+from tests.sampling import sampled
 from weft.backends.cpu.lowering.affine import RowAnalysis
 from weft.backends.cpu.lowering.rows import find_guard
 from weft.backends.host import machine_of
@@ -85,7 +86,7 @@ def run(kernel: CpuKernel, base: int, n: int, m: int = 0, wide: int = 0) -> np.n
 
 
 @pytest.mark.parametrize("predicate", PREDICATES)
-@pytest.mark.parametrize("growth", [1, 3, 1000])
+@pytest.mark.parametrize("growth", sampled([1, 3, 1000], 2))
 def test_one_comparison_splits_threads_exactly(predicate: str, growth: int):
     kernel = compiled(f"%c = arith.cmpi {predicate}, %i, %n : i32", growth)
     for base, n in itertools.product(EXTREMES, EXTREMES):

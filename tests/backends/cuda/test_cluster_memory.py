@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from tests.conformance.harness import define
+from tests.sampling import sampled
 from weft.dialects.simt.atomics import LOAD_ORDERS, MEMORY_ORDERS, MEMORY_SCOPES, STORE_ORDERS
 from weft.language.memory.atomics import ATOMIC_DTYPES
 
@@ -48,7 +49,7 @@ def accesses(dtype: weft.DType) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("architecture", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("architecture", sampled(["sm_90a", "sm_100a"], 2))
 def test_every_access_of_every_type_assembles(architecture):
     dtypes = ATOMIC_DTYPES["load"]
     source = "".join(

@@ -127,7 +127,9 @@ def test_sums_of_operators_are_fused():
     assert not found["FADD"]
 
 
-@pytest.mark.parametrize(("dtype", "loads"), [(weft.bf16, 4), (weft.f32, 8), (weft.f64, 16)])
+@pytest.mark.parametrize(
+    ("dtype", "loads"), sampled([(weft.bf16, 4), (weft.f32, 8), (weft.f64, 16)], 3, several=True)
+)
 def test_sixteen_bytes_are_loaded_at_once(dtype, loads):
     matrix = weft.fake_tensor(dtype, ("m", weft.sym("n", divisibility=8)), alignment_bytes=16)
 
