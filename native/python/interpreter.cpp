@@ -12,6 +12,8 @@
 #include "python/errors/ffi_error.h"
 #include "python/errors/foreign_error.h"
 #include "python/gil.h"
+#include "python/values/type_table.h"
+#include "runtime/failure.h"
 
 namespace weft {
 
@@ -84,6 +86,34 @@ int32_t take_from_allocator(const weft_scratch& wanted, int64_t bytes, const Scr
 }
 
 void give_back_to_allocator(void* keeper) { drop_anywhere(static_cast<PyObject*>(keeper)); }
+
+int32_t take_from_library(int64_t bytes, const ScratchPlace& place, DLManagedTensorVersioned** lent) {
+  *lent = nullptr;
+  const TypeEntry* entry = t_call == nullptr ? nullptr : t_call->tensors;
+  const DLPackExchangeAPI* api = entry == nullptr ? nullptr : entry->exchange;
+  if (api == nullptr || api->managed_tensor_allocator == nullptr || api->current_work_stream == nullptr ||
+      place.device < 0 || !interpreter_is_usable()) {
+    return 0;
+  }
+  void* current = nullptr;
+  if (api->current_work_stream(kDLCUDA, place.device, &current) != 0) {
+    HeldGil gil;
+    PyErr_Clear();  // a library without this device
+    return 0;
+  }
+  if (current != place.stream) return 0;
+  DLTensor prototype{};
+  prototype.device = {kDLCUDA, place.device};
+  prototype.ndim = 1;
+  prototype.dtype = {kDLUInt, 8, 1};
+  prototype.shape = &bytes;
+  auto refuse_memory = [](void* name, const char* kind, const char* message) {
+    raise_error(kind, std::string("scratch of ") + static_cast<const char*>(name) + ": " + message);
+  };
+  return api->managed_tensor_allocator(&prototype, lent, const_cast<char*>(place.name), refuse_memory) == 0
+             ? 0
+             : -1;
+}
 
 namespace {
 

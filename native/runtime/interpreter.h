@@ -6,6 +6,7 @@
 #ifndef WEFT_RUNTIME_INTERPRETER_H_
 #define WEFT_RUNTIME_INTERPRETER_H_
 
+#include <dlpack/dlpack.h>
 #include <tvm/ffi/c_api.h>
 #include <weft/runtime_table.h>
 
@@ -39,6 +40,12 @@ int32_t take_from_allocator(const weft_scratch& wanted, int64_t bytes, const Scr
                             void** keeper);
 // Any thread.
 void give_back_to_allocator(void* keeper);
+
+// Memory of the library whose tensors this thread's call got (torch's caching allocator), in `*lent`, owned
+// by the caller, whose deleter may run on this thread only; nullptr unless the library has an allocator and
+// `place.stream` is its current stream, in whose order it allocates and reuses. 0, or -1 with the FFI error
+// set.
+int32_t take_from_library(int64_t bytes, const ScratchPlace& place, DLManagedTensorVersioned** lent);
 
 }  // namespace weft
 

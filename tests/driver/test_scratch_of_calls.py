@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextvars
 import ctypes
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from tests.native.fake_cuda.fake import FakeCuda, build, on_fake
 from weft import _native
 from weft.driver.memory import empty, set_allocator
 from weft.errors import CudaError
+from weft.ffi.tensor import DLTensor
 from weft.kernels.nn import embedding
 
 if TYPE_CHECKING:
@@ -101,6 +102,144 @@ def test_launches_share_arrays_allocated_between_them(fake: FakeCuda, executor: 
     assert [int(text.partition("(")[2].partition(",")[0]) for text in asked] == [96, 32]
     assert all(f"{stream:x})" in text for text in [*asked, *fake.calls("cuMemFreeAsync")])
     assert fake.live("allocation") == 1  # the tensor
+
+
+class ManagedTensor(ctypes.Structure):
+    """DLManagedTensorVersioned."""
+
+
+Delete = ctypes.CFUNCTYPE(None, ctypes.POINTER(ManagedTensor))
+ManagedTensor._fields_ = (
+    ("major", ctypes.c_uint32),
+    ("minor", ctypes.c_uint32),
+    ("context", ctypes.c_void_p),
+    ("deleter", Delete),
+    ("flags", ctypes.c_uint64),
+    ("tensor", DLTensor),
+)
+SetError = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+Allocate = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.POINTER(DLTensor),
+    ctypes.POINTER(ctypes.POINTER(ManagedTensor)),
+    ctypes.c_void_p,
+    SetError,
+)
+Borrow = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+WorkStream = ctypes.CFUNCTYPE(
+    ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
+)
+
+
+class ExchangeApi(ctypes.Structure):
+    """DLPackExchangeAPI."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("previous", ctypes.c_void_p),
+        ("allocate", Allocate),
+        ("managed_from_object", ctypes.c_void_p),
+        ("managed_to_object", ctypes.c_void_p),
+        ("borrow", Borrow),
+        ("work_stream", WorkStream),
+    )
+
+
+class Library:
+    """An array library with an allocator in the order of its current stream, as torch's.
+
+    Attributes:
+        stream: the current one.
+        lent: the bytes of all allocations; of those that are not given back by address.
+    """
+
+    def __init__(self, stream: int) -> None:
+        self.stream, self.lent, self.live, self.message = stream, list[int](), dict[int, Any](), b""
+        self.api = ExchangeApi(
+            1,
+            1,
+            None,
+            Allocate(self.allocate),
+            None,
+            None,
+            Borrow(self.borrow),
+            WorkStream(self.ask),
+        )
+        self.deleter = Delete(self.delete)
+        capsule = ctypes.pythonapi.PyCapsule_New
+        capsule.restype = ctypes.py_object
+        capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        made = capsule(ctypes.addressof(self.api), b"dlpack_exchange_api", None)
+        self.array = type("Lent", (), {"__dlpack_c_exchange_api__": made})
+
+    def of(self, tensor: Any) -> Any:
+        """A tensor as an array of the library."""
+        array = self.array()
+        array.tensor, array.sizes = tensor, (ctypes.c_int64 * len(tensor.shape))(*tensor.shape)
+        return array
+
+    def borrow(self, array: Any, out: Any) -> int:
+        info = _native.tensor_info(array.tensor)
+        assert info is not None
+        out[0] = DLTensor(info.data, 2, 0, len(array.sizes), 0, 32, 1)
+        out[0].shape = ctypes.cast(array.sizes, ctypes.POINTER(ctypes.c_int64))
+        return 0
+
+    def ask(self, _: int, __: int, out: Any) -> int:
+        out[0] = self.stream
+        return 0
+
+    def allocate(self, prototype: Any, out: Any, context: Any, set_error: Any) -> int:
+        if self.message:
+            set_error(context, b"MemoryError", self.message)
+            return -1
+        assert (prototype[0].ndim, prototype[0].bits, prototype[0].device_type) == (1, 8, 2)
+        size = prototype[0].shape[0]
+        memory = empty(size, weft.u8, 0)
+        info = _native.tensor_info(memory)
+        assert info is not None
+        managed = ManagedTensor(1, 1, None, self.deleter, 0, DLTensor(info.data, 2, 0, 1, 1, 8, 1))
+        out[0] = ctypes.pointer(managed)
+        self.lent.append(size)
+        self.live[ctypes.addressof(managed)] = managed, memory
+        return 0
+
+    def delete(self, managed: Any) -> None:
+        del self.live[ctypes.addressof(managed[0])]
+
+
+@on_fake()
+@pytest.mark.parametrize("executor", ["library", "context"])
+def test_a_librarys_allocator_gives_the_scratch_of_its_calls(fake: FakeCuda, executor: str):
+    function = compiled(twice, executor).register(fake)
+    stream, other = (fake.create_stream(fake.retain_primary(0)) for _ in range(2))
+    library = Library(stream)
+    tensor, memory = numbers(8)
+    array = library.of(tensor)
+    fake.forget_calls()
+    function(array, 3, 8, stream)
+    assert memory.tolist() == reversed_thrice(8)
+    assert library.lent == [96, 32] and not library.live
+    assert order(fake) == ["LaunchKernelEx"] * 3
+    # Memory in the order of another stream could be given to others too soon: the pool's.
+    memory[:] = np.arange(8)
+    function(array, 3, 8, other)
+    assert memory.tolist() == reversed_thrice(8)
+    assert library.lent == [96, 32] and order(fake).count("MemAllocAsync") == 2
+    # Of a capture the library may know nothing: memory of the graph's own.
+    fake.begin_capture(stream)
+    function(array, 3, 8, stream)
+    fake.destroy_graph(fake.end_capture(stream))
+    assert library.lent == [96, 32]
+    library.message = b"out of memory"
+    with pytest.raises(MemoryError, match=r"scratch of twice.*: out of memory"):
+        function(array, 3, 8, stream)
+    set_allocator(lambda size, *_: empty(size, weft.u8, 0))  # chosen by the user
+    library.message = b""
+    function(array, 3, 8, stream)
+    set_allocator(None)
+    assert library.lent == [96, 32]
 
 
 @functools.cache

@@ -154,3 +154,55 @@ def test_a_call_returns_tensors_of_weft_without_a_library():
     b, zeros = plus(a, 0.5)
     assert weft.copy(weft.empty(64, weft.f32), b).tolist() == [2.5] * 64
     assert weft.copy(weft.empty((2, 3), weft.i32), zeros).tolist() == [[0, 0, 0]] * 2
+
+
+def test_scratch_of_torchs_tensors_is_in_its_statistics():
+    import torch
+
+    a, b = torch.arange(1 << 20, dtype=torch.float32, device="cuda"), None
+    out = torch.empty_like(a)
+    fn = weft.compile(through, a, out, 1, weft.Stream(0))
+    stream = torch.cuda.current_stream()
+    other = torch.cuda.Stream()
+    expected_sums = a.flip(0) + 1 + sum(range(3))
+    for used, is_torchs in ((stream, True), (other, False)):
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        fn(a, out, 3, used)
+        torch.cuda.synchronize()
+        assert torch.equal(out, expected_sums)
+        more = torch.cuda.max_memory_allocated() - before
+        assert more >= 5 * a.nbytes if is_torchs else more < a.nbytes
+        assert torch.cuda.memory_allocated() == before
+    with torch.cuda.stream(other):
+        torch.cuda.reset_peak_memory_stats()
+        fn(a, out, 3, other)
+        assert torch.cuda.max_memory_allocated() - before >= 5 * a.nbytes
+    torch.cuda.synchronize()
+    # torch's tensors take the memory next, in the order of the stream.
+    for _ in range(50):
+        out.zero_()
+        fn(a, out, 3, stream)
+        b = torch.full_like(a, -1.0)
+        b = b + torch.full((2, len(a)), -1.0, device="cuda").sum(0)
+        assert torch.equal(out, expected_sums)
+    assert b is not None and bool((b == -3).all())
+
+
+def test_scratch_in_torchs_graph_is_the_graphs_own():
+    import torch
+
+    a = torch.arange(100_000, dtype=torch.float32, device="cuda")
+    out = torch.empty_like(a)
+    fn = weft.compile(through, a, out, 1, weft.Stream(0))
+    fn.preload(0)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        fn(a, out, 3, torch.cuda.current_stream())
+    for k in range(3):
+        a.add_(k)
+        filled = [torch.full_like(a, 7.0) for _ in range(8)]  # over memory that is free
+        graph.replay()
+        assert torch.equal(out, a.flip(0) + 1 + 3)
+        del filled

@@ -129,7 +129,27 @@ int32_t LaunchScratch::take_bytes(const weft_scratch& wanted, int64_t bytes, voi
         "set one with weft.set_profile_allocator, which keeps its arrays");
     return set_ffi_error(*error);
   }
+  if (take_lent(wanted, bytes, slot) != 0) return -1;
+  if (*slot != nullptr) return 0;
   return take_from_pool(wanted, bytes, slot, error) ? 0 : set_ffi_error(*error);
+}
+
+// Not under capture: a library cannot tell whether it is its own, whose graph keeps the memory, or another's,
+// after which it would give the memory to others while the graph's replays use it.
+int32_t LaunchScratch::take_lent(const weft_scratch& wanted, int64_t bytes, void** slot) {
+  int32_t status = 0;
+  if (driver().cuStreamIsCapturing(place_.stream, &status) != cuda::CUDA_SUCCESS || status != 0) return 0;
+  const int64_t spare = wanted.alignment > kPoolAlignment ? wanted.alignment : 0;
+  DLManagedTensorVersioned* lent = nullptr;
+  if (take_from_library(bytes + spare, place_, &lent) != 0) return -1;
+  if (lent == nullptr) return 0;
+  lent_.push_back(lent);
+  const auto address = reinterpret_cast<uintptr_t>(lent->dl_tensor.data) + lent->dl_tensor.byte_offset;
+  const auto alignment = static_cast<uintptr_t>(wanted.alignment);
+  const uintptr_t start = (address + alignment - 1) / alignment * alignment;
+  if (start - address > static_cast<uintptr_t>(spare)) return 0;  // less aligned than asked for: the pool
+  *slot = reinterpret_cast<void*>(start);
+  return 0;
 }
 
 bool LaunchScratch::give_back(DriverError* error) {
@@ -141,6 +161,10 @@ bool LaunchScratch::give_back(DriverError* error) {
   pooled_.resize(0);
   for (void* keeper : kept_) give_back_to_allocator(keeper);
   kept_.resize(0);
+  for (DLManagedTensorVersioned* lent : lent_) {
+    if (lent->deleter != nullptr) lent->deleter(lent);
+  }
+  lent_.resize(0);
   return all;
 }
 

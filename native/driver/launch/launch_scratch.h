@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scratch memory of launches and of calls: from the calling Python context's allocator if it has one, else
-// from the driver's stream-ordered pool, whose allocations and frees a graph can capture.
+// Scratch memory of launches and of calls: from the calling Python context's allocator if it has one, from
+// that of the library of the call's tensors (torch's caching allocator) if they are in the order of its
+// stream, else from the driver's stream-ordered pool, whose allocations and frees a graph can capture.
 #ifndef WEFT_DRIVER_LAUNCH_SCRATCH_H_
 #define WEFT_DRIVER_LAUNCH_SCRATCH_H_
 
+#include <dlpack/dlpack.h>
 #include <weft/runtime_table.h>
 
 #include "driver/launch/pointer_check.h"
@@ -43,10 +45,13 @@ class LaunchScratch {
  private:
   int32_t take_bytes(const weft_scratch& wanted, int64_t bytes, void** slot, DriverError* error);
   bool take_from_pool(const weft_scratch& wanted, int64_t bytes, void** slot, DriverError* error);
+  // `*slot` stays NULL if the caller's library gives no memory.
+  int32_t take_lent(const weft_scratch& wanted, int64_t bytes, void** slot);
 
   ScratchPlace place_;
-  SmallVector<cuda::CUdeviceptr, 4> pooled_;  // allocated here
-  SmallVector<void*, 4> kept_;                // keepers of users' allocators; owned
+  SmallVector<cuda::CUdeviceptr, 4> pooled_;        // allocated here
+  SmallVector<void*, 4> kept_;                      // keepers of users' allocators; owned
+  SmallVector<DLManagedTensorVersioned*, 4> lent_;  // of the caller's library; owned
 };
 
 // Bytes of the pool on the stream, in the current context; 0 with an error. `what`: "scratch of add_one".

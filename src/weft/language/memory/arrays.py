@@ -534,7 +534,7 @@ def global_scratch(builder: Builder, shape: object, dtype: object) -> Tensor:
     Use it like `shared`, with the same barriers, for arrays that do not fit there. Each call in the source makes one
     array; in a loop, every iteration gets the same one. Each launch allocates and frees it for all blocks of its grid;
     `KernelInfo.global_scratch_bytes` is the size per block. On a GPU this happens in stream order, even under graph
-    capture; the memory comes from the driver's pool or the allocator of `weft.set_allocator`.
+    capture; the memory comes from torch's allocator, the driver's pool or that of `weft.set_allocator`.
 
     Args:
         shape: an int, or a tuple of at most 7; constants of at least 1.
@@ -577,8 +577,8 @@ def scratch(
 
     Each evaluation makes an array, also in a loop: make what every iteration can use before the loop.
     The call gives all of them back when the host function ends, whatever happened. On a GPU both are in stream order,
-    even under graph capture; the memory comes from the driver's pool or the allocator of `weft.set_allocator`. On the
-    CPU each thread keeps up to 64 MiB for its next calls. ``fn.scratch`` lists the arrays of a compiled function.
+    even under graph capture; the memory comes from torch's allocator, the driver's pool or that of `weft.set_allocator`.
+    On the CPU each thread keeps up to 64 MiB for its next calls. ``fn.scratch`` lists a compiled function's arrays.
 
     It can be sliced and passed to kernels and helpers like an argument, and not be returned. Its address is a multiple
     of 256. A size that is negative at run time, or an array of more bytes than there are, is an error of the call.
