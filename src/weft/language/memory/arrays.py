@@ -577,7 +577,7 @@ def scratch(
 
     Each evaluation makes an array, also in a loop: make what every iteration can use before the loop.
     The call gives all of them back when the host function ends, whatever happened. On a GPU both are in stream order,
-    even under graph capture; the memory comes from torch's allocator, the driver's pool or that of `weft.set_allocator`.
+    even under graph capture; the memory comes from torch's allocator, the driver's pool or `weft.set_allocator`'s.
     On the CPU each thread keeps up to 64 MiB for its next calls. ``fn.scratch`` lists a compiled function's arrays.
 
     It can be sliced and passed to kernels and helpers like an argument, and not be returned. Its address is a multiple
