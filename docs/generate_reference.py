@@ -90,6 +90,7 @@ PAGES = (
         "Annotations of parameters, and stand-ins for arguments that are given to `weft.compile`.",
         (
             "weft.arguments.tensor_spec",
+            "weft.arguments.packed",
             "weft.arguments.constant",
             "weft.arguments.shape",
             "weft.arguments.pointer",

@@ -23,8 +23,8 @@ HEAD = """\
 #define WEFT_DTYPES(ROW) \\
 """
 NARROW = """
-// Each float below 32 bits: DLPack's code, bits, exponent bits, mantissa bits; bits of the largest finite value, of
-// infinity or -1, and of NaN; names in signatures of bare launches.
+// Each float of 8 or 16 bits that an argument may be: DLPack's code, bits, exponent bits, mantissa bits; bits of the
+// largest finite value, of infinity or -1, and of NaN; names in signatures of bare launches.
 #define WEFT_NARROW_FLOATS(ROW) \\
 """
 
@@ -53,7 +53,7 @@ def text() -> str:
         f"{-1 if kind.infinity_bits is None else hex(kind.infinity_bits)}, {kind.nan_bits:#x}, "
         f"{launch_names(name, row.aliases)}"
         for name, row in info.items()
-        if (kind := row.format) is not None and row.bits < 32
+        if (kind := row.format) is not None and 8 <= row.bits < 32 and not kind.is_scale
     ]
     return macro(HEAD, every) + macro(NARROW, narrow)
 

@@ -24,11 +24,15 @@
   ROW("f64", 2, 64, 12) \
   ROW("f8e4m3", 10, 8, 20) \
   ROW("f8e5m2", 12, 8, 19) \
+  ROW("f8e8m0", 14, 8, 33) \
+  ROW("f4e2m1", 17, 4, -1) \
+  ROW("f6e2m3", 15, 6, -1) \
+  ROW("f6e3m2", 16, 6, -1) \
   ROW("c64", 5, 64, 15) \
   ROW("c128", 5, 128, 18)
 
-// Each float below 32 bits: DLPack's code, bits, exponent bits, mantissa bits; bits of the largest finite value, of
-// infinity or -1, and of NaN; names in signatures of bare launches.
+// Each float of 8 or 16 bits that an argument may be: DLPack's code, bits, exponent bits, mantissa bits; bits of the
+// largest finite value, of infinity or -1, and of NaN; names in signatures of bare launches.
 #define WEFT_NARROW_FLOATS(ROW) \
   ROW(2, 16, 5, 10, 0x7bff, 0x7c00, 0x7e00, "fp16", "f16") \
   ROW(4, 16, 8, 7, 0x7f7f, 0x7f80, 0x7fc0, "bf16") \

@@ -18,8 +18,12 @@ from weft.annotation_names import bf16 as bf16
 from weft.annotation_names import bool_ as bool_
 from weft.annotation_names import c64 as c64
 from weft.annotation_names import c128 as c128
+from weft.annotation_names import f4e2m1 as f4e2m1
+from weft.annotation_names import f6e2m3 as f6e2m3
+from weft.annotation_names import f6e3m2 as f6e3m2
 from weft.annotation_names import f8e4m3 as f8e4m3
 from weft.annotation_names import f8e5m2 as f8e5m2
+from weft.annotation_names import f8e8m0 as f8e8m0
 from weft.annotation_names import f16 as f16
 from weft.annotation_names import f32 as f32
 from weft.annotation_names import f64 as f64
@@ -37,6 +41,8 @@ from weft.api import compile as compile
 from weft.api import device as device
 from weft.api import jit as jit
 from weft.api import kernel as kernel
+from weft.arguments.packed import pack as pack
+from weft.arguments.packed import unpack as unpack
 from weft.arguments.pointer import Pointer as Pointer
 from weft.arguments.registered import register_argument as register_argument
 from weft.arguments.shape import Shape as Shape

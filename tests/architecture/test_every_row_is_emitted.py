@@ -21,6 +21,7 @@ from weft.backends.host import HOST_SYMBOLS, machine_of
 from weft.backends.host import INTRINSICS as HOST_INTRINSICS
 from weft.codegen.tables import LIBRARY
 from weft.codegen.wrapper.function import WRAPPER
+from weft.types.dtype import PACKED_DTYPES, SCALE_DTYPES
 
 # Rooms and files that build operations. What prints them is the other side.
 BUILDERS = ("language", "frontend", "passes", "ffi_wrapper.py", "dialects/builder.py")
@@ -79,7 +80,8 @@ def library_functions_in_use() -> frozenset[str]:
     found: set[str] = set()
     for dtype in FLOATS:
         converted = [f"weft.{dtype.name}({line.removeprefix('out[i] = ')})" for line in lines]
-        converted += [f"weft.{dtype.name}(weft.{other.name}(x))" for other in FLOATS]
+        others = (*FLOATS, *SCALE_DTYPES, *(one for one in PACKED_DTYPES if one.is_float))
+        converted += [f"weft.{dtype.name}(weft.{other.name}(x))" for other in others]
         statements = "\n".join(f"out[i] = {expression}" for expression in converted)
         text = print_kernels(lowered_module(statements, dtype), machine_of("x86-64", ""))
         found |= set(re.findall(r"^define internal .*?@weft\.([\w.]+)\(", text, re.MULTILINE))

@@ -58,7 +58,7 @@ REACHES = {
 
 
 @pytest.mark.parametrize("version", [13010, 13020])
-def test_a_small_tensors_bit_is_mended_for_old_drivers(version: int):
+def test_a_small_tensors_bit_is_fixed_for_old_drivers(version: int):
     @on_fake(version=version)
     def check(fake: FakeCuda):
         for (rows, columns, stride), is_small in REACHES.items():

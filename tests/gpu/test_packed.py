@@ -9,14 +9,28 @@ import numpy as np
 import pytest
 
 import weft
-from tests.conformance.test_packed import COUNTS, RESULTS, pair_of_hosts, reverse, unpacked
-from weft.types.dtype import PACKED_DTYPES
+from tests.conformance.test_narrow_floats import (
+    NARROW,
+    host_of,
+    in_memory,
+    kind_of,
+    narrowed,
+    numbers_of,
+)
+from tests.conformance.test_packed import (
+    COUNTS,
+    INTEGERS,
+    RESULTS,
+    pair_of_hosts,
+    reverse,
+    unpacked,
+)
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize(
-    ("dtype", "result", "count"), list(itertools.product(PACKED_DTYPES, RESULTS, COUNTS)), ids=str
+    ("dtype", "result", "count"), list(itertools.product(INTEGERS, RESULTS, COUNTS)), ids=str
 )
 def test_vectors_are_loaded_and_converted(dtype, result, count):
     host, _ = pair_of_hosts(dtype, result, count)
@@ -30,7 +44,7 @@ def test_vectors_are_loaded_and_converted(dtype, result, count):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-@pytest.mark.parametrize("dtype", PACKED_DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_vectors_are_stored(dtype, count):
     host, _ = pair_of_hosts(dtype, weft.i32, count, is_store=True)
     numbers = np.random.default_rng(5).integers(-100, 100, 8 * count).astype(np.int32)
@@ -40,6 +54,27 @@ def test_vectors_are_stored(dtype, count):
     wanted = (numbers[::2] & 15 | (numbers[1::2] & 15) << 4).astype(np.uint8)
     received = weft.copy(weft.empty((4 * count,), weft.u8), found)
     assert (np.asarray(received) == wanted).all()
+
+
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_narrow_floats_are_converted_as_on_the_cpu(dtype):
+    numbers = numbers_of(dtype, 512)
+    memory = in_memory(narrowed(numbers, dtype), dtype)
+    source = weft.copy(weft.empty(numbers.shape, weft.f32, 0), numbers)
+    whole = weft.u8 if dtype.is_packed else dtype
+    found = weft.empty(memory.shape, whole, 0)
+
+    def argument(array):
+        return weft.packed(array, dtype) if dtype.is_packed else array
+
+    host_of(dtype, weft.f32, 8, is_store=True)[0](argument(found), source)
+    received = np.asarray(weft.copy(weft.empty(memory.shape, whole), found))
+    assert (received.view(np.uint8) == memory).all()
+    back = weft.zeros((512,), weft.f32, 0)
+    host_of(dtype, weft.f32, 4)[0](argument(found), back)
+    bits = narrowed(numbers, dtype)[:256]
+    received = np.asarray(weft.copy(weft.empty((512,), weft.f32), back))[:256]
+    assert np.array_equal(received, bits.view(kind_of(dtype)).astype(np.float32), equal_nan=True)
 
 
 def test_shared_arrays_have_packed_elements():

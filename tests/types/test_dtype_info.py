@@ -28,17 +28,18 @@ from weft.ffi.data_type import DataType
 from weft.language.ir_types import ir_type
 from weft.language.other_names import meant
 from weft.types.dtype import (
-    COMPLEX_DTYPES,
+    ALL_DTYPES,
     DTYPES,
     INFO,
     PACKED_DTYPES,
+    SCALE_DTYPES,
     dtype_from_dlpack,
     dtype_named,
     dtype_of_numpy,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-ALL = (*DTYPES, *COMPLEX_DTYPES, *PACKED_DTYPES)
+ALL = ALL_DTYPES
 FLOATS = [dtype for dtype in ALL if dtype.is_float]
 
 
@@ -53,7 +54,8 @@ def test_every_dtype_is_complete():
         assert getattr(weft, dtype.name) is dtype is dtype_named(dtype.name)
         assert (dtype.kind, dtype.bits, dtype.dlpack_code) == info[:3]
         assert (info.format is not None) == dtype.is_float
-        assert info.format is None or info.format.sign_bit << 1 == 1 << dtype.bits
+        sign_bits = 0 if dtype in SCALE_DTYPES else 1
+        assert info.format is None or info.format.sign_bit << sign_bits == 1 << dtype.bits
         assert info.is_packed == dtype.is_packed == (dtype.bits < 8) == (dtype in PACKED_DTYPES)
         assert info.storage_bytes(24) * 8 == 24 * dtype.bits
     stubs = (ROOT / "src/weft/__init__.pyi").read_text()
@@ -84,7 +86,7 @@ def test_the_codes_are_those_of_dlpack():
         assert dtype.dlpack_code == int(codes[name.replace("Bfloat", "Bfloat")]), dtype
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", (*DTYPES, *SCALE_DTYPES), ids=str)
 def test_numpy_and_ml_dtypes_agree(dtype):
     kind = numpy_type(dtype)
     assert dtype_of_numpy(kind.name) is dtype
@@ -104,8 +106,11 @@ def test_numpy_and_ml_dtypes_agree(dtype):
 def test_torch_agrees(dtype):
     torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
     kind = getattr(torch, dtype.info.torch)
-    assert _native.data_type_triple(kind) == (dtype.dlpack_code, dtype.bits, 1)
-    assert 8 * kind.itemsize == dtype.bits
+    lanes = 8 * kind.itemsize // dtype.bits
+    assert lanes == dtype.info.in_whole_bytes if dtype.is_packed else lanes == 1
+    assert _native.data_type_triple(kind) == (dtype.dlpack_code, dtype.bits, lanes)
+    if lanes > 1:
+        return
     found = _native.tensor_info(torch.zeros(2, dtype=kind))
     assert (found.dtype_code, found.dtype_bits) == (dtype.dlpack_code, dtype.bits)
 
@@ -141,6 +146,11 @@ def test_other_languages_names_lead_to_the_type(dtype):
     assert {meant(alias, [dtype.name]) for alias in dtype.info.aliases} <= {dtype.name}
 
 
+def numpy_of(dtype):
+    """The type of NumPy, or of ml_dtypes with a byte for each element."""
+    return getattr(ml_dtypes, dtype.info.numpy) if dtype.bits < 8 else numpy_type(dtype)
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_a_format_reads_and_writes_its_numbers(dtype):
     kind = dtype.info.format
@@ -148,9 +158,9 @@ def test_a_format_reads_and_writes_its_numbers(dtype):
     generator = random.Random(3)
     patterns = range(1 << dtype.bits) if dtype.bits <= 16 else ()
     patterns = patterns or [generator.getrandbits(dtype.bits) for _ in range(2000)]
-    unsigned = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[dtype.bits]
+    unsigned = {16: np.uint16, 32: np.uint32, 64: np.uint64}.get(dtype.bits, np.uint8)
     with np.errstate(invalid="ignore"):  # of signaling NaNs
-        values = np.array(patterns, unsigned).view(numpy_type(dtype)).astype(np.float64)
+        values = np.array(patterns, unsigned).view(numpy_of(dtype)).astype(np.float64)
     for bits, value in zip(patterns, values.tolist(), strict=True):
         found = kind.value_of(bits)
         assert found == value or (math.isnan(found) and math.isnan(value)), hex(bits)
@@ -161,14 +171,18 @@ def test_a_format_reads_and_writes_its_numbers(dtype):
         )
     for _ in range(2000):
         value = math.ldexp(generator.uniform(-2, 2), generator.randint(-20, 15))
-        if letter:
+        if (
+            dtype in SCALE_DTYPES
+        ):  # ml_dtypes rounds to nearest, and has NaN for what is not positive
+            wanted = int(np.ceil(np.log2(abs(value)))) + 127
+        elif letter:
             (wanted,) = struct.unpack(
                 f"<{'Q' if letter == 'd' else 'I'}", struct.pack(letter, value)
             )
         else:
             limit = kind.largest if kind.saturates else math.inf
             clipped = min(max(value, -limit), limit)
-            wanted = int(np.float64(clipped).astype(numpy_type(dtype)).view(unsigned))
+            wanted = int(np.float64(clipped).astype(numpy_of(dtype)).view(unsigned))
         assert kind.bits_of(value) == wanted, value
 
 

@@ -11,9 +11,9 @@ namespace {
 // Drivers up to that of CUDA 13.1 encode a tensor of less than 128 KiB that is not dense so that copies on
 // Blackwell end, at times, in an illegal access. Without this bit they do not; other GPUs copy the same with
 // and without it. CUTLASS and Triton clear it by the same rule.
-constexpr int kLastVersionToMend = 13010;
-constexpr uint64_t kReachToMend = 128 << 10;
-constexpr int kWordToMend = 1, kBitToMend = 21;
+constexpr int kLastVersionToFix = 13010;
+constexpr uint64_t kReachToFix = 128 << 10;
+constexpr int kWordToFix = 1, kBitToFix = 21;
 
 // Bytes of an element, by CUtensorMapDataType; of those below a byte, in part, a whole one.
 constexpr uint64_t kElementBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4, 1, 1, 1};
@@ -49,8 +49,8 @@ bool encode_map(const MapDescription& wanted, cuda::CUtensorMap* map, DriverErro
     return error->cuda(result, wanted.is_im2col != 0 ? "cuTensorMapEncodeIm2col" : "cuTensorMapEncodeTiled",
                        "filling a TMA descriptor", "the driver accepts no descriptor with these numbers");
   }
-  if (driver_version() <= kLastVersionToMend && reach_of(wanted) < kReachToMend)
-    encoded.opaque[kWordToMend] &= ~(uint64_t{1} << kBitToMend);
+  if (driver_version() <= kLastVersionToFix && reach_of(wanted) < kReachToFix)
+    encoded.opaque[kWordToFix] &= ~(uint64_t{1} << kBitToFix);
   *map = encoded;
   return true;
 }

@@ -25,7 +25,8 @@ Packed* as_packed(PyObject* object) { return reinterpret_cast<Packed*>(object); 
 
 int check_bytes(const DLTensor& tensor) {
   const DLDataType type = tensor.dtype;
-  if ((type.code != kDLInt && type.code != kDLUInt) || type.bits != 8 || type.lanes != 1) {
+  const bool are_pairs = type.code == kDLFloat4_e2m1fn && type.bits == 4 && type.lanes == 2;  // torch's
+  if (!are_pairs && ((type.code != kDLInt && type.code != kDLUInt) || type.bits != 8 || type.lanes != 1)) {
     return refuse(PyExc_TypeError, "packed: expected an array of u8 or i8, received elements of %s",
                   describe_dtype(type).c_str());
   }
@@ -39,6 +40,11 @@ int check_bytes(const DLTensor& tensor) {
                   static_cast<int>(last), static_cast<long long>(tensor.strides[last]));
   }
   return 0;
+}
+
+int refuse_rows(const char* what, int32_t axis, int64_t value, int64_t bytes) {
+  return refuse(PyExc_ValueError, "packed: %s[%d] is %lld bytes; rows of these elements take multiples of %lld",
+                what, static_cast<int>(axis), static_cast<long long>(value), static_cast<long long>(bytes));
 }
 
 int read_view(PyObject* self, Scratch& scratch, TensorView* view) {
@@ -59,7 +65,7 @@ PyObject* create(PyTypeObject* type, PyObject* arguments, PyObject* keywords) {
                                    &code, &bits)) {
     return nullptr;
   }
-  if (bits == 0 || bits >= 8 || 8 % bits != 0) {
+  if (bits != 1 && bits != 2 && bits != 4 && bits != 6) {
     PyErr_Format(PyExc_ValueError, "packed: elements of %d bits do not fill a byte", static_cast<int>(bits));
     return nullptr;
   }
@@ -138,13 +144,19 @@ int pack_view(PyObject* self, Scratch& scratch, TensorView* view) {
   const Packed& packed = *as_packed(self);
   DLTensor& tensor = view->tensor;
   if (check_bytes(tensor) != 0) return -1;
-  const int64_t each = 8 / packed.bits;
+  // Elements in the fewest whole bytes, and these bytes.
+  const int64_t each = packed.bits == 6 ? 4 : 8 / packed.bits;
+  const int64_t bytes = each * packed.bits / 8;
   const int32_t last = tensor.ndim - 1;
   const int64_t* shape = tensor.shape;
   const int64_t* strides = tensor.strides;
   if (copy_dims(scratch, shape, strides, tensor.ndim, &tensor) != 0) return -1;
-  for (int32_t axis = 0; axis < last; ++axis) tensor.strides[axis] *= each;
-  tensor.shape[last] *= each;
+  for (int32_t axis = 0; axis < last; ++axis) {
+    if (tensor.strides[axis] % bytes != 0) return refuse_rows("strides", axis, tensor.strides[axis], bytes);
+    tensor.strides[axis] = tensor.strides[axis] / bytes * each;
+  }
+  if (tensor.shape[last] % bytes != 0) return refuse_rows("shape", last, tensor.shape[last], bytes);
+  tensor.shape[last] = tensor.shape[last] / bytes * each;
   tensor.strides[last] = 1;
   tensor.dtype = {packed.code, packed.bits, 1};
   return 0;

@@ -67,11 +67,11 @@ class ScalarKind(ArgumentKind):
     def infer(cls, annotation: object, value: object, place: Place, symbols: Symbols) -> ScalarKind:
         if isinstance(annotation, DType):
             dtype = annotation
-            if dtype.is_packed:
+            if dtype.is_packed or dtype.is_scale:
                 raise place.error(
                     "ARGUMENT_PACKED",
                     f"it is annotated {dtype}, which is a type of a tensor's elements only",
-                    hint="annotate weft.i8 or weft.u8",
+                    hint=f"annotate {'weft.f32' if dtype.is_float else 'weft.i8 or weft.u8'}",
                 )
         elif annotation is MISSING or value is not MISSING:
             dtype = _own_dtype(annotation, value, place)

@@ -32,6 +32,7 @@ from weft.arguments.stream import EnvironmentStreamKind, StreamKind
 from weft.arguments.tensor import TensorKind
 from weft.blame import is_of_a_handler
 from weft.errors import SignatureError, WeftError, brief
+from weft.imports import imported
 from weft.types.device import device_name
 from weft.types.dtype import DType, f64, library_dtype
 from weft.types.frozen import Frozen
@@ -237,7 +238,8 @@ def infer_signature(
             if is_of_a_handler(error):
                 raise
             # The readers refused a tensor without knowing which argument it is.
-            raise place.error("ARGUMENT_UNREADABLE", str(error)) from error
+            hint = imported("weft.arguments.packed").unpacked_hint(value)
+            raise place.error("ARGUMENT_UNREADABLE", str(error), hint=hint) from error
     if f64 in [dtype.part for dtype in _element_types(kind for _, kind in inferred)]:
         symbols.default_float = f64
     return Signature(

@@ -183,11 +183,11 @@ class _Merge(NamedTuple):
         self, dtype: DType, dims: tuple[int | Dim, ...], layout: str
     ) -> tuple[int | Dim, ...]:
         """The dims of packed elements; each row takes whole bytes."""
-        each, name = 8 // dtype.bits, self.place.name
+        each, name = dtype.info.in_whole_bytes, self.place.name
         if not dims or layout == STRIDED:
             raise self.place.error(
                 "ARGUMENT_PACKED",
-                f"{each} {dtype} lie in a byte, side by side in a row, but the tensor "
+                f"several {dtype} lie in a byte, side by side in a row, but the tensor "
                 f"{'has any strides' if dims else 'has rank 0'}",
                 hint='pack along the last dimension, and annotate a layout of "contiguous" or "inner"',
             )
@@ -212,7 +212,7 @@ class _Merge(NamedTuple):
         """The strides of packed elements: each row begins with a byte."""
         if layout == CONTIGUOUS or rank < 2:
             return strides
-        each = 8 // dtype.bits
+        each = dtype.info.in_whole_bytes
         found: list[int | Dim | None] = []
         for index, stride in enumerate((strides or (None,) * (rank - 1))[: rank - 1]):
             if isinstance(stride, int) and stride % each:

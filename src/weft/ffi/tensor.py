@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weft import _native
 from weft.ffi.object import Object
 from weft.memo import kept
-from weft.types.dtype import INFO, DType, dtype_from_dlpack
+from weft.types.dtype import INFO, DType, dtype_from_dlpack, packed_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,7 +33,6 @@ _ML_DTYPES: Final = {
     (9, 8): "float8_e4m3b11fnuz",
     (11, 8): "float8_e4m3fnuz",
     (13, 8): "float8_e5m2fnuz",
-    (14, 8): "float8_e8m0fnu",
 }
 
 
@@ -347,5 +346,5 @@ def packed(array: Any, dtype: object) -> Packed:
         ValueError: the bytes are not adjacent along the last dimension.
     """
     if not isinstance(dtype, DType) or not dtype.is_packed:
-        raise TypeError(f"packed: expected weft.i4 or weft.u4, received {dtype!r}")
+        raise TypeError(f"packed: expected {packed_names()}, received {dtype!r}")
     return Packed(array, dtype.dlpack_code, dtype.bits)

@@ -348,7 +348,7 @@ def selected_dtype(first: Scalar | int | float, second: Scalar | int | float) ->
             weak_bool = isinstance(other, bool)
             if value.dtype.is_bool and weak_bool:
                 return value.dtype
-            if value.dtype.is_float8 and not weak_bool:
+            if value.dtype.is_narrow_float and not weak_bool:
                 return value.dtype
     if isinstance(first, bool) and isinstance(second, bool):
         return types.bool_

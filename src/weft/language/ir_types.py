@@ -33,12 +33,11 @@ if TYPE_CHECKING:
     from weft.types.dtype import DType
 
 _FLOATS: Final[dict[DType, AnyFloat]] = {
-    dtype: FLOAT_TYPES[dtype.name]() for dtype in types.DTYPES if dtype.is_float
+    dtype: FLOAT_TYPES[dtype.name]() for dtype in types.ALL_DTYPES if dtype.is_float
 }
 
 _TYPES: Final[dict[DType, Attribute]] = {
-    dtype: _FLOATS.get(dtype) or IntegerType(int(dtype.info.mlir[1:]))
-    for dtype in (*types.DTYPES, *types.COMPLEX_DTYPES, *types.PACKED_DTYPES)
+    dtype: _FLOATS.get(dtype) or IntegerType(int(dtype.info.mlir[1:])) for dtype in types.ALL_DTYPES
 }
 
 

@@ -15,7 +15,6 @@ from weft.errors import TypeMismatchError
 from weft.imports import imported
 from weft.language import outside_kernel
 from weft.language.values import Fragment, Scalar, Tensor
-from weft.types.dtype import i32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +135,7 @@ class Operation(Generic[Parameters]):
         )
 
     def _unpacked(self, builder: Builder, value: Any) -> Any:
-        """A packed element as the i32 that it computes as.
+        """A packed element as the i32 or f32 that it computes as.
 
         Raises:
             TypeMismatchError: for a tensor of such elements.
@@ -146,11 +145,12 @@ class Operation(Generic[Parameters]):
                 "PACKED_ELEMENTS",
                 f"weft.{self.name} takes no tensor of packed elements, and {value.name} holds {value.dtype}",
                 hint="read a[i] or weft.load_vector(a, i, 8), write weft.store_vector(a, i, (x, y)); "
-                "or copy the bytes, and take them as packed elements there: weft.packed(tile, weft.i4)",
+                "or copy the bytes, and take them as packed elements there: "
+                f"weft.packed(tile, weft.{value.dtype})",
             )
         if isinstance(value, Scalar) and value.dtype.is_packed:
-            convert = imported("weft.language.numbers.convert").convert  # it imports this module
-            return convert(builder, value, i32)
+            # It imports this module.
+            return imported("weft.language.numbers.convert").computed(builder, value)
         return value
 
     def _check_call(

@@ -26,7 +26,7 @@ from weft.dialects.flow import walk
 from weft.dialects.simt.kernel import KernelOp
 from weft.dialects.simt.memory import AdvanceOp, ViewOp
 from weft.dialects.simt.scalar import CONTRACT, NO_WRAP
-from weft.dialects.simt.types import TensorType, elements_in_a_byte
+from weft.dialects.simt.types import TensorType, packed_bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -202,7 +202,7 @@ class _Splitter:
         operands = enumerate(access.operands)
         place, tensor = next(pair for pair in operands if isinstance(pair[1].type, TensorType))
         kind = cast("TensorType", tensor.type)
-        if kind.swizzle_atoms is not None or elements_in_a_byte(kind.element_type) > 1:
+        if kind.swizzle_atoms is not None or packed_bits(kind.element_type):
             return  # adjacent elements of a row lie in other chunks, or in one byte
         own = [access.operands[number] for number in range(place + 1, place + 1 + kind.rank)]
         indices += own

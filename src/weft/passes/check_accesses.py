@@ -12,6 +12,7 @@ after waits for other threads and after copies begin. Only functions compiled wi
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from xdsl.dialects import arith, scf
@@ -168,8 +169,8 @@ class _Checker:
         found = [_Index(self, index) for index in indices]
         # Words of packed elements are checked as the elements that they are.
         if isinstance(words := tensor.owner, ReinterpretOp) and words.bits[0] < words.bits[1]:
-            each = words.bits[1] // words.bits[0]
-            tensor, count, found[-1] = words.source, count * each, self._scaled(found[-1], each)
+            tensor, count = words.source, count * (words.bits[1] // words.bits[0])
+            found[-1] = self._source_index(words, found[-1])
             name = tensor_name(tensor)
         self._check_bounds(tensor, found, range(len(found)), count, name)
         self._check_views(tensor, found)
@@ -237,9 +238,7 @@ class _Checker:
                 tensor = view.tensor
                 continue
             if isinstance(view, ReinterpretOp):
-                before, after = view.bits
-                last = self._scaled(indices[-1], after // before) if after > before else None
-                last = last or self._divided(indices[-1], before // after)
+                last = self._source_index(view, indices[-1])
                 tensor, indices = view.source, [*indices[:-1], last]
                 continue
             starts = [_Index(self, start) for start in view.starts]
@@ -278,10 +277,20 @@ class _Checker:
             by = self._add(arith.MuliOp(by, self._constant(step))).result
         return _Index(self, self._add(arith.AddiOp(start.wide, by)).result)
 
+    def _source_index(self, words: ReinterpretOp, index: _Index) -> _Index:
+        """The first of the source's elements in one of the result."""
+        before, after = words.bits
+        shared = math.gcd(before, after)
+        if after > shared:
+            index = self._scaled(index, after // shared)
+        return self._divided(index, before // shared) if before > shared else index
+
     def _scaled(self, index: _Index, by: int) -> _Index:
         return _Index(self, self._add(arith.MuliOp(index.wide, self._constant(by))).result)
 
     def _divided(self, index: _Index, by: int) -> _Index:
+        if by & (by - 1):
+            return _Index(self, self._add(FloorDivOp(index.wide, self._constant(by))).result)
         shift = self._constant(by.bit_length() - 1)
         return _Index(self, self._add(arith.ShRSIOp(index.wide, shift)).result)
 

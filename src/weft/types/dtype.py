@@ -24,12 +24,17 @@ class FloatFormat(NamedTuple):
         exponent_bits, mantissa_bits: of the fields; the leading 1 is not stored.
         has_infinity: whether the largest exponent means infinities and NaNs, as in IEEE 754; else NaN has all bits set.
         saturates: whether conversions clamp values beyond the range, as instructions with `.satfinite`.
+        has_nan: whether there is a NaN; else a NaN converts to the largest value, as by those instructions.
+        is_scale: whether values are powers of two alone: exponents without a sign or a zero. Conversions drop the sign
+            and round up, so that a block divided by its largest element's scale fits.
     """
 
     exponent_bits: int
     mantissa_bits: int
     has_infinity: bool = True
     saturates: bool = False
+    has_nan: bool = True
+    is_scale: bool = False
 
     @property
     def precision(self) -> int:
@@ -42,8 +47,8 @@ class FloatFormat(NamedTuple):
 
     @property
     def smallest_exponent(self) -> int:
-        """Exponent of the smallest subnormal, a power of two."""
-        return 1 - self.bias - self.mantissa_bits
+        """Exponent of the smallest positive value, a power of two: subnormal but for a scale."""
+        return 1 - self.bias - self.mantissa_bits - self.is_scale
 
     @property
     def sign_bit(self) -> int:
@@ -56,11 +61,11 @@ class FloatFormat(NamedTuple):
     @property
     def largest_bits(self) -> int:
         """Bits of the largest finite value."""
-        return (self.infinity_bits or self.sign_bit - 1) - 1
+        return (self.infinity_bits or self.sign_bit - 1) - self.has_nan
 
     @property
     def nan_bits(self) -> int:
-        """Bits of the quiet NaN."""
+        """Bits of the quiet NaN; without one, of the largest value, which a NaN becomes."""
         if self.infinity_bits is None:
             return self.sign_bit - 1
         return self.infinity_bits | 1 << (self.mantissa_bits - 1)
@@ -83,13 +88,15 @@ class FloatFormat(NamedTuple):
             return sign * math.inf
         if magnitude > self.largest_bits:
             return math.nan
+        if self.is_scale:
+            return math.ldexp(1.0, magnitude - self.bias)
         exponent, mantissa = magnitude >> self.mantissa_bits, magnitude
         if exponent:
             mantissa = magnitude & ((1 << self.mantissa_bits) - 1) | 1 << self.mantissa_bits
         return sign * math.ldexp(float(mantissa), max(exponent, 1) - 1 + self.smallest_exponent)
 
     def bits_of(self, value: float) -> int:
-        """Bits of the nearest value, ties to even.
+        """Bits of the nearest value, ties to even; of a scale, of the next one from the absolute value on.
 
         Example:
             >>> hex(INFO["f16"].format.bits_of(0.1)), hex(INFO["f8e5m2"].format.bits_of(1e9))
@@ -97,7 +104,9 @@ class FloatFormat(NamedTuple):
         """
         sign = self.sign_bit if math.copysign(1.0, value) < 0 else 0
         if math.isnan(value):
-            return sign | self.nan_bits
+            return (sign if self.has_nan and not self.is_scale else 0) | self.nan_bits
+        if self.is_scale:
+            return self._scale_of(abs(value))
         beyond = self.infinity_bits if not self.saturates else None
         beyond = self.largest_bits if beyond is None else beyond
         if math.isinf(value):
@@ -108,6 +117,13 @@ class FloatFormat(NamedTuple):
         units = round(math.ldexp(abs(value), self.mantissa_bits - exponent))
         bits = units + ((exponent + self.bias - 1) << self.mantissa_bits)
         return sign | (bits if bits <= self.largest_bits else beyond)
+
+    def _scale_of(self, value: float) -> int:
+        if math.isinf(value):
+            return self.largest_bits
+        mantissa, exponent = math.frexp(value)
+        above = exponent - (mantissa == 0.5) + self.bias
+        return min(max(above, 0), self.largest_bits) if value else 0
 
 
 class DTypeInfo(NamedTuple):
@@ -160,6 +176,16 @@ class DTypeInfo(NamedTuple):
         return -(-count * self.bits // 8)
 
     @property
+    def in_whole_bytes(self) -> int:
+        """The smallest number of elements that takes whole bytes.
+
+        Example:
+            >>> INFO["f32"].in_whole_bytes, INFO["f4e2m1"].in_whole_bytes, INFO["f6e2m3"].in_whole_bytes
+            (1, 2, 4)
+        """
+        return 8 // math.gcd(8, self.bits)
+
+    @property
     def is_of_ml_dtypes(self) -> bool:
         """Whether NumPy has the type from the package ml_dtypes."""
         return self.format is not None and not self.numpy.removeprefix("float").isdecimal()
@@ -171,6 +197,10 @@ _F32: Final = FloatFormat(8, 23)
 _F64: Final = FloatFormat(11, 52)
 _E4M3: Final = FloatFormat(4, 3, has_infinity=False, saturates=True)
 _E5M2: Final = FloatFormat(5, 2, saturates=True)
+_E2M1: Final = FloatFormat(2, 1, has_infinity=False, saturates=True, has_nan=False)
+_E2M3: Final = FloatFormat(2, 3, has_infinity=False, saturates=True, has_nan=False)
+_E3M2: Final = FloatFormat(3, 2, has_infinity=False, saturates=True, has_nan=False)
+_E8M0: Final = FloatFormat(8, 0, has_infinity=False, saturates=True, is_scale=True)
 
 # fmt: off
 INFO: Final[Mapping[str, DTypeInfo]] = {
@@ -199,6 +229,14 @@ INFO: Final[Mapping[str, DTypeInfo]] = {
                         "e4m3x2", tensor_map=0, aliases=("float8_e4m3fn", "float8e4nv")),
     "f8e5m2": DTypeInfo("float", 8, 12, "float8_e5m2",   "float8_e5m2",   19, "f8E5M2", "i8", "e5m2", _E5M2, "",
                         "e5m2x2", tensor_map=0, aliases=("float8_e5m2", "float8e5")),
+    "f8e8m0": DTypeInfo("float", 8, 14, "float8_e8m0fnu", "float8_e8m0fnu", 33, "f8E8M0FNU", "i8", "ue8m0", _E8M0, "",
+                        "ue8m0x2", tensor_map=0, aliases=("float8_e8m0fnu", "float8e8")),
+    "f4e2m1": DTypeInfo("float", 4, 17, "float4_e2m1fn", "float4_e2m1fn_x2", None, "f4E2M1FN", "i4", "e2m1", _E2M1,
+                        "", "e2m1x2", aliases=("float4_e2m1fn",)),
+    "f6e2m3": DTypeInfo("float", 6, 15, "float6_e2m3fn", "",         None, "f6E2M3FN", "i6", "e2m3", _E2M3, "",
+                        "e2m3x2", aliases=("float6_e2m3fn",)),
+    "f6e3m2": DTypeInfo("float", 6, 16, "float6_e3m2fn", "",         None, "f6E3M2FN", "i6", "e3m2", _E3M2, "",
+                        "e3m2x2", aliases=("float6_e3m2fn",)),
     # In registers the bits of both parts, the real one first, are one integer.
     "c64":   DTypeInfo("complex", 64, 5, "complex64", "complex64", 15, "i64", "i64", "b64",
                        aliases=("complex64", "cufloatcomplex")),
@@ -324,7 +362,18 @@ class DType:
 
     @property
     def is_float8(self) -> bool:
-        return self.kind == "float" and self.bits == 8
+        """Whether it is a float of 8 bits with a sign; `f8e8m0` is not."""
+        return self.is_narrow_float and self.bits == 8 and not self.is_scale
+
+    @property
+    def is_narrow_float(self) -> bool:
+        """Whether it is a float of at most 8 bits, which computes as f32."""
+        return self.kind == "float" and self.bits <= 8
+
+    @property
+    def is_scale(self) -> bool:
+        """Whether values are powers of two alone."""
+        return self.info.format is not None and self.info.format.is_scale
 
     @property
     def minimum(self) -> int:
@@ -369,6 +418,14 @@ f8e4m3: Final = DType("f8e4m3")
 
 f8e5m2: Final = DType("f8e5m2")
 
+f8e8m0: Final = DType("f8e8m0")
+
+f4e2m1: Final = DType("f4e2m1")
+
+f6e2m3: Final = DType("f6e2m3")
+
+f6e3m2: Final = DType("f6e3m2")
+
 i4: Final = DType("i4")
 
 u4: Final = DType("u4")
@@ -380,20 +437,34 @@ c128: Final = DType("c128")
 COMPLEX_DTYPES: Final = (c64, c128)
 """Types of elements, and of values in kernels."""
 
-PACKED_DTYPES: Final = (i4, u4)
-"""Types of elements only: loaded elements compute as i32, and neither arguments nor variables in memory have them."""
+SCALE_DTYPES: Final = (f8e8m0,)
+"""Types of elements, and of values in kernels: scales of blocks."""
+
+PACKED_DTYPES: Final = (i4, u4, f4e2m1, f6e2m3, f6e3m2)
+"""Types of elements only, which compute as i32 or f32: neither arguments nor variables in memory have them."""
 
 DTYPES: Final = (bool_, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, f8e4m3, f8e5m2)
 
 """All others."""
 
-_BY_NAME: Final = {dtype.name: dtype for dtype in (*DTYPES, *COMPLEX_DTYPES, *PACKED_DTYPES)}
+WHOLE_DTYPES: Final = (*DTYPES, *COMPLEX_DTYPES, *SCALE_DTYPES)
+"""Types whose elements take whole bytes."""
 
-_BY_NUMPY: Final = {dtype.info.numpy: dtype for dtype in (*DTYPES, *COMPLEX_DTYPES)}
+ALL_DTYPES: Final = (*WHOLE_DTYPES, *PACKED_DTYPES)
 
-_BY_TORCH: Final = {dtype.info.torch: dtype for dtype in (*DTYPES, *COMPLEX_DTYPES)}
+_BY_NAME: Final = {dtype.name: dtype for dtype in ALL_DTYPES}
+
+_BY_NUMPY: Final = {dtype.info.numpy: dtype for dtype in WHOLE_DTYPES}
+
+_BY_TORCH: Final = {dtype.info.torch: dtype for dtype in ALL_DTYPES if dtype.info.torch}
 
 _BY_DLPACK: Final = {(dtype.dlpack_code, dtype.bits): dtype for dtype in _BY_NAME.values()}
+
+
+def packed_names() -> str:
+    """The packed types, for messages."""
+    *names, last = (repr(dtype) for dtype in PACKED_DTYPES)
+    return f"{', '.join(names)} or {last}"
 
 
 def dtype_named(name: str) -> DType:

@@ -6,10 +6,12 @@ In: an instruction's parts, registers as arrays of 64 bits. Out: a register, or 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import ml_dtypes
 import numpy as np
+
+from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -207,6 +209,11 @@ def _rare(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
             return _field(given, name)
         case "lop3":
             return _looked_up(given)
+        case "shf" if parts[2] == "wrap":
+            low, high, by = (value & np.uint64(0xFFFFFFFF) for value in given)
+            both, by = low | high << np.uint64(32), by & np.uint64(31)
+            moved = both << by >> np.uint64(32) if parts[1] == "l" else both >> by
+            return moved & np.uint64(0xFFFFFFFF)
         case "prmt" if len(parts) == 2:
             return _permuted(given)
         case "div" if parts[1:-1] == ["rn"]:
@@ -229,6 +236,10 @@ def _converted(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
     to, source = parts[-2], parts[-1]
     saturates = "satfinite" in parts
     if to.endswith("x2"):
+        if to[:-2] in _NARROW and source == "f32":
+            return _narrow_pair(to[:-2], *(typed(value, "f32") for value in given))
+        if source[:-2] in _NARROW:
+            return of_pair(narrowed(_wide_pair(source[:-2], given[0]), to[:-2]))
         if source == "f32":
             high, low = (typed(value, "f32") for value in given)
             both = np.stack([low, high], axis=1)
@@ -251,6 +262,32 @@ def _converted(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
         top = np.uint64(1 << (int(to[1:]) - 1))
         found = (found ^ top) - top
     return found
+
+
+# Floats of fewer than 8 bits, and exponents: the name in weft, and bits from one of a pair to the other.
+_NARROW: Final = {
+    "e2m1": ("f4e2m1", 4),
+    "e2m3": ("f6e2m3", 8),
+    "e3m2": ("f6e3m2", 8),
+    "ue8m0": ("f8e8m0", 8),
+}
+
+
+def _narrow_pair(name: str, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    weft_name, pitch = _NARROW[name]
+    kind = INFO[weft_name].format
+    assert kind is not None
+    parts = [np.array([kind.bits_of(float(x)) for x in one], np.uint64) for one in (low, high)]
+    return parts[0] | parts[1] << np.uint64(pitch)
+
+
+def _wide_pair(name: str, given: np.ndarray) -> np.ndarray:
+    weft_name, pitch = _NARROW[name]
+    info = INFO[weft_name]
+    assert info.format is not None
+    values = np.array([info.format.value_of(bits) for bits in range(1 << info.bits)], np.float32)
+    mask = np.uint64((1 << info.bits) - 1)
+    return np.stack([values[given & mask], values[given >> np.uint64(pitch) & mask]], axis=1)
 
 
 def _field(given: Sequence[np.ndarray], name: str) -> np.ndarray:

@@ -9,7 +9,7 @@ special values of the portable ones; docs/mathematics.md has their errors. Polyn
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from weft.codegen.math_library.exponential import (
     ERF,
@@ -247,7 +247,44 @@ _LOG2_E: Final = 1.4426950408889634
 _LN2: Final = 0.6931471805599453
 # 8-bit float with conversions in PTX → PTX's name of two.
 BYTE_PAIRS: Final = {
-    name: info.ptx_pair for name, info in INFO.items() if info.ptx_pair and info.bits == 8
+    name: info.ptx_pair
+    for name, info in INFO.items()
+    if info.ptx_pair and info.bits == 8 and info.format is not None and not info.format.is_scale
+}
+
+
+class NarrowPair(NamedTuple):
+    """Conversions of two floats of at most 8 bits by one instruction.
+
+    Attributes:
+        feature: of the architectures that have it.
+        bits: of one.
+        narrows, widens: the intrinsics.
+        wide: LLVM's type of one that is widened, which holds all values.
+    """
+
+    feature: str
+    bits: int
+    narrows: str
+    widens: str
+    wide: str
+
+
+def _narrow_pair(name: str) -> NarrowPair:
+    info = INFO[name]
+    pair = info.ptx_pair
+    assert info.format is not None
+    if name in BYTE_PAIRS:
+        return NarrowPair("cvt_f8", 8, f"ff.to.{pair}.rn", f"{pair}.to.f16x2.rn", "half")
+    if info.format.is_scale:
+        narrows = f"ff.to.{pair}.rp.satfinite"
+        return NarrowPair("cvt_f4", 8, narrows, f"{pair}.to.bf16x2", "bfloat")
+    narrows = f"ff.to.{pair}.rn.satfinite"
+    return NarrowPair("cvt_f4", info.bits, narrows, f"{pair}.to.f16x2.rn", "half")
+
+
+NARROW_PAIRS: Final = {
+    name: _narrow_pair(name) for name, info in INFO.items() if info.ptx_pair and info.bits <= 8
 }
 # Elements of a matrix operand → PTX's name; of 32-bit floats the tensor cores read the highest 19 bits.
 OPERANDS: Final = {**{name: info.ptx for name, info in INFO.items()}, "f32": "tf32"}
@@ -307,40 +344,42 @@ _UNITS: Final[dict[str, LibraryEntry]] = {
 }
 
 
-def _narrows(name: str, pair: str) -> LibraryEntry:
+def _narrows(name: str, pair: NarrowPair) -> LibraryEntry:
     """One of the two that the instruction rounds; those too large, infinity too, to the largest, as weft does."""
 
     def entry(module: ModulePrinter) -> str:
-        f = Formula(module, f"f32_to_{name}", "i8", "float")
-        callee = module.intrinsic(f"llvm.nvvm.ff.to.{pair}.rn")
+        f = Formula(module, f"f32_to_{name}", f"i{pair.bits}", "float")
+        callee = module.intrinsic(f"llvm.nvvm.{pair.narrows}")
         both = f.let(f"call i16 {callee}(float 0.0, float {f.arguments[0]})")
-        return f.finish(f.let(f"trunc i16 {both} to i8"))
+        return f.finish(f.let(f"trunc i16 {both} to i{pair.bits}"))
 
     return entry
 
 
-def _widens(name: str, pair: str) -> LibraryEntry:
-    """One of the two that the instruction makes f16, which holds them all."""
+def _widens(name: str, pair: NarrowPair) -> LibraryEntry:
+    """One of the two that the instruction makes f16, or bf16 of exponents, which holds them all."""
 
     def entry(module: ModulePrinter) -> str:
-        f = Formula(module, f"{name}_to_f32", "float", "i8")
-        callee = module.intrinsic(f"llvm.nvvm.{pair}.to.f16x2.rn")
-        both = f.let(f"zext i8 {f.arguments[0]} to i16")
-        halves = f.let(f"call <2 x half> {callee}(i16 {both})")
-        half = f.let(f"extractelement <2 x half> {halves}, i32 0")
-        return f.finish(f.let(f"fpext half {half} to float"))
+        f = Formula(module, f"{name}_to_f32", "float", f"i{pair.bits}")
+        callee = module.intrinsic(f"llvm.nvvm.{pair.widens}")
+        both = f.let(f"zext i{pair.bits} {f.arguments[0]} to i16")
+        halves = f.let(f"call <2 x {pair.wide}> {callee}(i16 {both})")
+        half = f.let(f"extractelement <2 x {pair.wide}> {halves}, i32 0")
+        return f.finish(f.let(f"fpext {pair.wide} {half} to float"))
 
     return entry
 
 
-_BYTE_FLOATS: Final[dict[str, LibraryEntry]] = {
-    **{f"f32_to_{name}": _narrows(name, pair) for name, pair in BYTE_PAIRS.items()},
-    **{f"{name}_to_f32": _widens(name, pair) for name, pair in BYTE_PAIRS.items()},
-}
+def _conversions(name: str) -> dict[str, LibraryEntry]:
+    pair = NARROW_PAIRS[name]
+    return {f"f32_to_{name}": _narrows(name, pair), f"{name}_to_f32": _widens(name, pair)}
 
 
 def units(machine: Capabilities) -> dict[str, LibraryEntry]:
     """The functions that a GPU of a compute capability, such as 90, has."""
     missing = () if machine.has("tanh") else ("approx.tanh.f32",)
     found = {name: entry for name, entry in _UNITS.items() if name not in missing}
-    return found | _BYTE_FLOATS if machine.has("cvt_f8") else found
+    for name, pair in NARROW_PAIRS.items():
+        if machine.has(pair.feature):
+            found |= _conversions(name)
+    return found

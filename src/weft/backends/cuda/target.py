@@ -89,6 +89,10 @@ _COPIES: Final = (
 _MATRIX: Final = (
     # These need sm_89, and the others sm_75.
     "ff.to.e4m3x2.rn ff.to.e5m2x2.rn e4m3x2.to.f16x2.rn e5m2x2.to.f16x2.rn",
+    *(  # which need sm_100a
+        f"ff.to.{pair}.rn.satfinite {pair}.to.f16x2.rn" for pair in ("e2m1x2", "e2m3x2", "e3m2x2")
+    ),
+    "ff.to.ue8m0x2.rp.satfinite ue8m0x2.to.bf16x2",
     *(
         f"ldmatrix.sync.aligned.m8n8.x{count}{transposed}.b16"
         for count in (1, 2, 4)

@@ -7,6 +7,7 @@ operation works with it.
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,7 @@ from weft.codegen.llvm.types import (
     widened,
 )
 from weft.dialects.simt.fragment import FragmentType
-from weft.dialects.simt.types import DYNAMIC, TensorType, elements_in_a_byte
+from weft.dialects.simt.types import DYNAMIC, TensorType, packed_bits
 from weft.errors import REPORT_HINT, InternalCompilerError, WeftError
 
 if TYPE_CHECKING:
@@ -445,9 +446,11 @@ class TensorValue:
         if offset == "0":
             return self.pointer
         element = memory_type(self.type.element_type)
-        packed = elements_in_a_byte(self.type.element_type)
-        if packed > 1:  # the place of a part, which begins with a byte
-            element, offset = "i8", shifted(printer, offset, packed, bits)
+        packed = packed_bits(self.type.element_type)
+        if packed:  # the place of a part, which begins with a byte
+            element, scale = "i8", math.gcd(packed, 8)
+            offset = times(printer, offset, str(packed // scale), f"i{bits}")
+            offset = shifted(printer, offset, 8 // scale, bits)
         pointer = printer.module.target.pointer(self.type.space.data)
         inside = " inbounds" if self.is_place else ""
         return printer.let(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions between float and the small formats f16, bf16, f8e4m3 and f8e5m2, in integer code.
+"""Conversions between float and the small formats, of 16, 8, 6 and 4 bits, in integer code.
 
-Rounding is to nearest even. f8e4m3 and f8e5m2 are OCP OFP8's, saturating as in hardware: values too large, including
-infinity, become the largest finite value; NaN stays NaN.
+Rounding is to nearest even. Those of at most 8 bits are OCP's, saturating as in hardware: values too large, including
+infinity, become the largest finite value; NaN stays NaN, and in 4 and 6 bits, which have none, becomes the largest
+value. f8e8m0, an exponent, is rounded up.
 """
 
 from __future__ import annotations
@@ -82,46 +83,88 @@ def f32_to_f16(module: ModulePrinter) -> str:
     return f.finish(f.let(f"trunc i32 {f.integer_op('or', chosen, sign)} to i16"))
 
 
-def _f32_to_f8(name: str) -> LibraryEntry:
-    kind = INFO[name].format
+def _narrows(name: str) -> LibraryEntry:
+    info = INFO[name]
+    kind = info.format
     assert kind is not None
-    nan = kind.nan_bits
+    if kind.is_scale:
+        return _rounded_up(name)
     # Without saturation the limit is the power of two beyond the largest value, which has the bits of infinity.
     most = kind.largest if kind.saturates else 2.0 ** (kind.bias + 1)
 
     def entry(module: ModulePrinter) -> str:
-        f = Formula(module, f"f32_to_{name}", "i8", "float")
+        f = Formula(module, f"f32_to_{name}", info.llvm, "float")
         bits = f.bits("%x0")
-        sign = f.integer_op("and", f.integer_op("lshr", bits, 24), 0x80)
+        sign = f.integer_op("and", f.integer_op("lshr", bits, 32 - info.bits), kind.sign_bit)
         magnitude = f.integer_op("and", bits, 0x7FFFFFFF)
         limit = f.bits(most)
         is_large = f.integer_op("icmp ugt", magnitude, limit)
         clamped = f.let(f"select i1 {is_large}, i32 {limit}, i32 {magnitude}")
         rounded = _rounded_magnitude(f, clamped, kind.mantissa_bits, kind.bias)
         is_nan = f.integer_op("icmp ugt", magnitude, 0x7F800000)
-        chosen = f.let(f"select i1 {is_nan}, i32 {nan}, i32 {rounded}")
-        return f.finish(f.let(f"trunc i32 {f.integer_op('or', chosen, sign)} to i8"))
+        chosen = f.let(f"select i1 {is_nan}, i32 {kind.nan_bits}, i32 {rounded}")
+        if not kind.has_nan:
+            sign = f.let(f"select i1 {is_nan}, i32 0, i32 {sign}")
+        return f.finish(f.let(f"trunc i32 {f.integer_op('or', chosen, sign)} to {info.llvm}"))
 
     return entry
 
 
-def _f8_to_f32(name: str) -> LibraryEntry:
-    kind = INFO[name].format
+def _rounded_up(name: str) -> LibraryEntry:
+    """The exponent of the next power of two from the absolute value on; at least 2**-127, at most 2**127."""
+
+    def entry(module: ModulePrinter) -> str:
+        f = Formula(module, f"f32_to_{name}", "i8", "float")
+        magnitude = f.integer_op("and", f.bits("%x0"), 0x7FFFFFFF)
+        above = f.integer_op("lshr", f.integer_op("add", magnitude, 0x7FFFFF), 23)
+        is_small = f.integer_op("icmp ule", magnitude, 0x400000)
+        above = f.let(f"select i1 {is_small}, i32 0, i32 {above}")
+        is_large = f.integer_op("icmp ugt", above, 0xFE)
+        above = f.let(f"select i1 {is_large}, i32 {0xFE}, i32 {above}")
+        is_nan = f.integer_op("icmp ugt", magnitude, 0x7F800000)
+        chosen = f.let(f"select i1 {is_nan}, i32 {0xFF}, i32 {above}")
+        return f.finish(f.let(f"trunc i32 {chosen} to i8"))
+
+    return entry
+
+
+def _widens(name: str) -> LibraryEntry:
+    info = INFO[name]
+    kind = info.format
     assert kind is not None
+    if kind.is_scale:
+        return _power_of_two(name)
     explicit, bias = kind.mantissa_bits, kind.bias
     first_special = kind.largest_bits + 1  # infinity (f8e5m2) or NaN (f8e4m3)
 
     def entry(module: ModulePrinter) -> str:
-        f = Formula(module, f"{name}_to_f32", "float", "i8")
-        wide = f.let("zext i8 %x0 to i32")
-        sign = f.integer_op("shl", f.integer_op("and", wide, 0x80), 24)
-        small = f.integer_op("and", wide, 0x7F)
+        f = Formula(module, f"{name}_to_f32", "float", info.llvm)
+        wide = f.let(f"zext {info.llvm} %x0 to i32")
+        sign = f.integer_op("shl", f.integer_op("and", wide, kind.sign_bit), 32 - info.bits)
+        small = f.integer_op("and", wide, kind.sign_bit - 1)
         magnitude = f.integer_op("shl", small, 23 - explicit)
         finite = f.bits(f.mul(f.from_bits(magnitude), 2.0 ** (127 - bias)))
+        if not kind.has_nan:
+            return f.finish(f.from_bits(f.integer_op("or", finite, sign)))
         special = f.integer_op("or", magnitude, 0x7F800000)
         is_special = f.integer_op("icmp uge", small, first_special)
         chosen = f.let(f"select i1 {is_special}, i32 {special}, i32 {finite}")
         return f.finish(f.from_bits(f.integer_op("or", chosen, sign)))
+
+    return entry
+
+
+def _power_of_two(name: str) -> LibraryEntry:
+    """A float with this exponent; the smallest one is subnormal."""
+
+    def entry(module: ModulePrinter) -> str:
+        f = Formula(module, f"{name}_to_f32", "float", "i8")
+        exponent = f.let("zext i8 %x0 to i32")
+        moved = f.integer_op("shl", exponent, 23)
+        is_smallest = f.integer_op("icmp eq", exponent, 0)
+        moved = f.let(f"select i1 {is_smallest}, i32 {0x400000}, i32 {moved}")
+        is_nan = f.integer_op("icmp eq", exponent, 0xFF)
+        return f.finish(f.from_bits(f.let(f"select i1 {is_nan}, i32 {0x7FC00000}, i32 {moved}")))
 
     return entry
 
@@ -147,14 +190,14 @@ def f64_to_f32_odd(module: ModulePrinter) -> str:
     return f.finish(f.from_bits(f.let(f"select i1 {use_other}, i32 {other}, i32 {bits}")))
 
 
-_BYTE_FLOATS = [name for name, info in INFO.items() if info.format is not None and info.bits == 8]
+_NARROW = [name for name, info in INFO.items() if info.format is not None and info.bits <= 8]
 
 SMALL_FLOATS: dict[str, LibraryEntry] = {
     "bf16_to_f32": bf16_to_f32,
     "f32_to_bf16": f32_to_bf16,
     "f16_to_f32": f16_to_f32,
     "f32_to_f16": f32_to_f16,
-    **{f"f32_to_{name}": _f32_to_f8(name) for name in _BYTE_FLOATS},
-    **{f"{name}_to_f32": _f8_to_f32(name) for name in _BYTE_FLOATS},
+    **{f"f32_to_{name}": _narrows(name) for name in _NARROW},
+    **{f"{name}_to_f32": _widens(name) for name in _NARROW},
     "f64_to_f32_odd": f64_to_f32_odd,
 }

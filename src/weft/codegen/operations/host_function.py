@@ -26,7 +26,7 @@ from weft.dialects.flow import walk
 from weft.dialects.simt.debug import AssertOp, AssumeOp
 from weft.dialects.simt.memory import ArgumentNumberOp, CheckDistinctOp, ScratchOp
 from weft.dialects.simt.threads import MaxClustersOp, MultiprocessorsOp
-from weft.dialects.simt.types import DYNAMIC, TensorType, array_bytes, elements_in_a_byte
+from weft.dialects.simt.types import DYNAMIC, TensorType, array_bytes, packed_bits
 from weft.location import UNKNOWN_LOCATION
 from weft.runtime.code_image import ScratchInfo
 from weft.types.dtype import dlpack_bits, dtype_named
@@ -230,7 +230,7 @@ def _print_interleaved(printer: FunctionPrinter, op: CheckDistinctOp) -> str:
     Dims whose strides are multiples of the period stay at one place in it; the others span a window from there on.
     """
     tensors = [printer.tensors[tensor] for tensor in op.operands]
-    if any(elements_in_a_byte(tensor.type.element_type) > 1 for tensor in tensors):
+    if any(packed_bits(tensor.type.element_type) for tensor in tensors):
         return ""
     sizes = [array_bytes((), tensor.type.element_type) for tensor in tensors]
     starts = [printer.let(f"ptrtoint ptr {tensor.pointer} to i64") for tensor in tensors]
@@ -335,10 +335,12 @@ def _print_extent(printer: FunctionPrinter, tensor: TensorValue) -> tuple[str, s
             reach = printer.let(f"call i64 @llvm.smax.i64(i64 {reach}, i64 0)")
         after = printer.let(f"add i64 {after}, {reach}")
     count = printer.let(f"add i64 {after}, 1")
-    packed = elements_in_a_byte(kind.element_type)
-    if packed > 1:
-        before = printer.let(f"sdiv i64 {before}, {packed}")
-        count = printer.let(f"add i64 {printer.let(f'udiv i64 {after}, {packed}')}, 1")
+    packed = packed_bits(kind.element_type)
+    if packed:
+        before = printer.let(f"sdiv i64 {printer.let(f'mul i64 {before}, {packed}')}, 8")
+        last = printer.let(f"mul i64 {after}, {packed}")
+        last = printer.let(f"add i64 {last}, {packed - 1}")
+        count = printer.let(f"add i64 {printer.let(f'udiv i64 {last}, 8')}, 1")
         each = 1
     else:
         each = array_bytes((), kind.element_type)

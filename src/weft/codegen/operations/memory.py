@@ -212,11 +212,11 @@ def print_reinterpret(printer: FunctionPrinter, op: ReinterpretOp) -> None:
         for number, dim in enumerate(kind.dims)
     ]
     strides = [source.stride(printer, dimension) for dimension in range(kind.open_strides)]
-    if after > before:  # rows take whole elements of the result
-        shift = (after // before).bit_length() - 1
-        strides = [printer.let(f"ashr exact i64 {stride}, {shift}") for stride in strides]
-    else:
-        strides = [_scaled(printer, stride, before // after) for stride in strides]
+    shared = math.gcd(before, after)  # rows take whole elements of the result
+    strides = [
+        _divided(printer, _scaled(printer, stride, before // shared), after // shared)
+        for stride in strides
+    ]
     printer.tensors[op.result] = TensorValue(
         kind, source.pointer, dims, strides, is_place=source.is_place
     )
@@ -237,6 +237,15 @@ def _scaled(printer: FunctionPrinter, stride: str, step: int) -> str:
     if step == 1:
         return stride
     return printer.let(f"mul nsw i64 {stride}, {step}")
+
+
+def _divided(printer: FunctionPrinter, stride: str, divisor: int) -> str:
+    """A stride divided by one of its divisors."""
+    if divisor == 1:
+        return stride
+    if divisor & (divisor - 1):
+        return printer.let(f"sdiv exact i64 {stride}, {divisor}")
+    return printer.let(f"ashr exact i64 {stride}, {divisor.bit_length() - 1}")
 
 
 def _vector_place(

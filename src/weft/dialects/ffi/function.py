@@ -49,7 +49,7 @@ from weft.dialects.definition import (
 from weft.dialects.simt.types import StreamType
 from weft.dialects.simt.types import TensorType as KernelTensorType
 from weft.types.device import DEVICE_TYPES
-from weft.types.dtype import COMPLEX_DTYPES, DTYPES, PACKED_DTYPES, DType, dtype_named
+from weft.types.dtype import ALL_DTYPES, DType, dtype_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -237,7 +237,7 @@ class ReturnOp(IRDLOperation):
             check_result(self.result)
 
 
-_DTYPE_NAMES: Final = frozenset(dtype.name for dtype in (*DTYPES, *COMPLEX_DTYPES, *PACKED_DTYPES))
+_DTYPE_NAMES: Final = frozenset(dtype.name for dtype in ALL_DTYPES)
 
 
 class DecodeOp(InFunctionOp):

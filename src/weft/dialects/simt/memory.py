@@ -8,7 +8,7 @@ lie in the block's one dynamic buffer: first the kernel's own, laid out by a pas
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from xdsl.dialects.builtin import (
     FixedBitwidthType,
@@ -504,8 +504,8 @@ class ViewOp(BaseOperation):
 
 def _bits(element: Attribute) -> int:
     """Bits of an element in memory."""
-    kind: Any = element
-    return int(kind.width.data if isinstance(element, IntegerType) else 8 * kind.size)
+    assert isinstance(element, FixedBitwidthType)
+    return element.bitwidth
 
 
 @operation_definition

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     FixedBitwidthType,
     IntAttr,
-    IntegerType,
     NoneAttr,
     StringAttr,
 )
@@ -61,12 +60,12 @@ ADDRESS_SPACES: Final = ("global", "shared", "cluster", "local")
 """shared: the block's own memory; cluster: that of a block of the same cluster, which may be another one."""
 
 
-def elements_in_a_byte(value_type: Attribute) -> int:
-    """Number of elements in one byte of memory: 1, or more for a packed type."""
-    if not isinstance(value_type, IntegerType):
-        return 1
-    width = int(value_type.width.data)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    return 8 // width if 1 < width < 8 else 1
+def packed_bits(value_type: Attribute) -> int:
+    """Bits of a packed element, fewer than 8; 0 for a type whose elements take whole bytes."""
+    if not isinstance(value_type, FixedBitwidthType):
+        return 0
+    width = value_type.bitwidth
+    return width if 1 < width < 8 else 0
 
 
 @irdl_attr_definition

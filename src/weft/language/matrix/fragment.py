@@ -35,6 +35,7 @@ from weft.dialects.simt.kernel import ExitOp
 from weft.errors import NameResolutionError, TypeMismatchError, ValueRangeError
 from weft.language import LANGUAGE, resolve
 from weft.language.ir_types import ir_type
+from weft.language.numbers.convert import computed as as_computed
 from weft.language.numbers.convert import constant, convert, named_dtype, narrowed, operand
 from weft.language.numbers.operators import COMPARISONS, binary, compare, mark_product, unary
 from weft.language.numbers.words import prmt
@@ -790,7 +791,7 @@ def _element(builder: Builder, value: object, dtype: DType) -> Scalar:
             f"the function of a fragment's elements returns {describe(value)}; expected a number",
         ) from None
     if isinstance(found, Scalar):
-        return convert(builder, found, types.i32) if found.dtype.is_packed else found
+        return as_computed(builder, found)
     return convert(builder, found, dtype)
 
 

@@ -303,7 +303,9 @@ def _tensor_attribute(builder: Builder, tensor: Tensor, name: str) -> object:
             if isinstance(elements, int):
                 return dtype.storage_bytes(elements)
             if dtype.is_packed:  # rows take whole bytes
-                return binary(builder, "//", elements, 8 // dtype.bits)
+                each = dtype.info.in_whole_bytes
+                wholes = binary(builder, "//", elements, each)
+                return binary(builder, "*", wholes, dtype.storage_bytes(each))
             return binary(builder, "*", elements, dtype.itemsize)
         case _:
             return size(builder, tensor)

@@ -335,14 +335,14 @@ def _shared_packed(
     builder: Builder, dims: tuple[int, ...], dtype: DType, swizzle: object, reuse: object
 ) -> Tensor:
     """An array of packed elements: one of bytes."""
-    each = 8 // dtype.bits
+    each = dtype.info.in_whole_bytes
     if dims[-1] % each:
         raise ValueRangeError(
             "PACKED_ROWS",
             f"shared({dims}, {dtype}): rows of {dims[-1]} do not take whole bytes, of {each} {dtype} each",
             hint=f"use rows of {dims[-1] + each - dims[-1] % each}",
         )
-    shape = (*dims[:-1], dims[-1] // each)
+    shape = (*dims[:-1], dtype.storage_bytes(dims[-1]))
     if swizzle is not None:
         raise ValueRangeError(
             "SWIZZLE",

@@ -1,27 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same memory as elements of another type; of less than a byte: several lie in one, the first in its lowest bits.
 
-In: a tensor of `i4` or `u4`. Out: its memory as integers of whole bytes, elements taken out of them or put together;
-``weft.packed``, a tensor of bytes as one of packed elements. ``a.view(dtype)`` is for whole bytes.
+In: a tensor of `i4`, `u4` or a float of 4 or 6 bits. Out: its memory as integers of whole bytes, elements taken out of
+them or put together; ``weft.packed``, a tensor of bytes as one of packed elements. ``a.view(dtype)`` is for whole
+bytes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from math import gcd
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xdsl.dialects import arith
 
 from weft.dialects.simt.memory import LoadOp, LoadVectorOp, ReinterpretOp, StoreOp, StoreVectorOp
 from weft.dialects.simt.types import DYNAMIC, Swizzle
 from weft.errors import TypeMismatchError, ValueRangeError
-from weft.language.ir_types import ir_tensor_type, ir_type
+from weft.language.ir_types import integer_type, ir_tensor_type, ir_type
 from weft.language.memory.access import dim
 from weft.language.numbers.convert import convert, named_dtype, to_common
 from weft.language.numbers.operators import binary
 from weft.language.operation import operation
 from weft.language.values import Scalar, Tensor, describe
 from weft.types import dtype as types
-from weft.types.dtype import DType
+from weft.types.dtype import DType, packed_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,12 +85,22 @@ def _whole(count: int, before: int, after: int) -> int:
 
 
 def _scaled(builder: Builder, count: Scalar, before: int, after: int) -> Scalar:
-    if after < before:
-        return binary(builder, "*", count, before // after)
-    if after == 8:
-        count = binary(builder, "+", count, after // before - 1)
-    shift = (after // before).bit_length() - 1
-    return binary(builder, ">>", count, shift)
+    shared = gcd(before, after)
+    count = _times(builder, count, before // shared)
+    if after == 8 > before:
+        count = binary(builder, "+", count, after // shared - 1)
+    return _divided(builder, count, after // shared)
+
+
+def _times(builder: Builder, count: Scalar, factor: int) -> Scalar:
+    return count if factor == 1 else binary(builder, "*", count, factor)
+
+
+def _divided(builder: Builder, count: Scalar, divisor: int) -> Scalar:
+    """A count, or an index from 0 on, divided and rounded down."""
+    if divisor & (divisor - 1):
+        return binary(builder, "//", count, divisor)
+    return count if divisor == 1 else binary(builder, ">>", count, divisor.bit_length() - 1)
 
 
 def load_element(
@@ -101,14 +113,21 @@ def load_element(
 ) -> Scalar:
     """An element, out of its byte."""
     whole = reinterpreted(builder, tensor, types.u8)
-    last = _index(places[-1])
-    each = 8 // tensor.dtype.bits
-    byte = binary(builder, ">>", last, each.bit_length() - 1)
-    loaded = builder.emit(
-        LoadOp(whole.ssa, [*places[:-1], _ssa(builder, byte)], volatile=volatile, cache=cache)
-    )
-    bits = binary(builder, "*", binary(builder, "&", last, each - 1), tensor.dtype.bits)
-    word = convert(builder, Scalar(loaded.result, types.u8), types.u32)
+    last, width = _index(places[-1]), tensor.dtype.bits
+    each, scale = tensor.dtype.info.in_whole_bytes, gcd(width, 8)
+
+    def load_byte(place: Scalar) -> Scalar:
+        indices = [*places[:-1], _ssa(builder, place)]
+        loaded = builder.emit(LoadOp(whole.ssa, indices, volatile=volatile, cache=cache))
+        return convert(builder, Scalar(loaded.result, types.u8), types.u32)
+
+    begin = _times(builder, last, width // scale)
+    byte = _divided(builder, begin, 8 // scale)
+    word = load_byte(byte)
+    if each * width > 8:  # the element may end in the following byte
+        end = _divided(builder, binary(builder, "+", begin, width // scale - 1), 8 // scale)
+        word = binary(builder, "|", word, binary(builder, "<<", load_byte(end), 8))
+    bits = binary(builder, "&", binary(builder, "*", last, width), 7)
     return _element(
         builder, binary(builder, ">>", word, convert(builder, bits, types.u32)), tensor.dtype
     )
@@ -122,23 +141,25 @@ def load_elements(
     cache: StringAttr | None,
 ) -> tuple[Scalar, ...]:
     """Adjacent elements that take whole bytes, in one access."""
-    whole, indices, words = _words(builder, tensor, places, count)
-    found: Sequence[SSAValue]
-    if words == 1:
-        loaded = LoadOp(whole.ssa, indices, cache=cache and cache.data)
-        found = (builder.emit(loaded).result,)
-    else:
-        found = builder.emit(LoadVectorOp(whole.ssa, indices, words, cache)).elements
-    each = whole.dtype.bits // tensor.dtype.bits
-    return tuple(
-        _element(
-            builder,
-            _shifted(builder, Scalar(word, whole.dtype), number * tensor.dtype.bits),
-            tensor.dtype,
-        )
-        for word in found
-        for number in range(each)
+    words = _words(builder, tensor, places, count)
+    found: Sequence[SSAValue] = (
+        builder.emit(LoadVectorOp(words.whole.ssa, words.indices[0], words.number, cache)).elements
+        if words.are_adjacent
+        else [
+            builder.emit(LoadOp(words.whole.ssa, indices, cache=cache and cache.data)).result
+            for indices in words.indices
+        ]
     )
+    width, bits = words.whole.dtype.bits, tensor.dtype.bits
+    elements: list[Scalar] = []
+    for begin in range(0, count * bits, bits):
+        number, shift = divmod(begin, width)
+        part = _moved(builder, Scalar(found[number], words.whole.dtype), ">>", shift)
+        if shift + bits > width:
+            following = Scalar(found[number + 1], words.whole.dtype)
+            part = _joined(builder, part, _moved(builder, following, "<<", width - shift))
+        elements.append(_element(builder, part, tensor.dtype))
+    return tuple(elements)
 
 
 def store_elements(
@@ -149,37 +170,59 @@ def store_elements(
     cache: StringAttr | None,
 ) -> None:
     """Write adjacent elements that take whole bytes, in one access."""
-    whole, indices, words = _words(builder, tensor, places, len(elements))
-    bits, each = tensor.dtype.bits, len(elements) // words
-    word_type = ir_type(whole.dtype)
-    found: list[SSAValue] = []
-    for first in range(0, len(elements), each):
-        joined: SSAValue | None = None
-        for number, element in enumerate(elements[first : first + each]):
-            part = builder.compute(arith.ExtUIOp, element, to=word_type)
-            if number:
-                part = builder.compute(
-                    arith.ShLIOp, part, builder.constant(word_type, number * bits)
-                )
-            joined = part if joined is None else builder.compute(arith.OrIOp, joined, part)
-        assert joined is not None
-        found.append(joined)
-    if words == 1:
-        builder.emit(StoreOp(found[0], whole.ssa, indices, cache=cache and cache.data))
-    else:
-        builder.emit(StoreVectorOp(found, whole.ssa, indices, cache))
+    words = _words(builder, tensor, places, len(elements))
+    dtype, bits = words.whole.dtype, tensor.dtype.bits
+    found: list[Scalar | None] = [None] * words.number
+    for place, element in enumerate(elements):
+        if tensor.dtype.is_float:
+            element = builder.compute(arith.BitcastOp, element, to=integer_type(bits))
+        value = Scalar(builder.compute(arith.ExtUIOp, element, to=ir_type(dtype)), dtype)
+        number, shift = divmod(place * bits, dtype.bits)
+        parts = {number: _moved(builder, value, "<<", shift)}
+        if shift + bits > dtype.bits:
+            parts[number + 1] = _moved(builder, value, ">>", dtype.bits - shift)
+        for one, part in parts.items():
+            joined = found[one]
+            found[one] = part if joined is None else _joined(builder, joined, part)
+    values = [value.ssa for value in found if value is not None]
+    if words.are_adjacent:
+        builder.emit(StoreVectorOp(values, words.whole.ssa, words.indices[0], cache))
+        return
+    for value, indices in zip(values, words.indices, strict=True):
+        builder.emit(StoreOp(value, words.whole.ssa, indices, cache=cache and cache.data))
 
 
-def _words(
-    builder: Builder, tensor: Tensor, places: Sequence[SSAValue], count: int
-) -> tuple[Tensor, list[SSAValue], int]:
-    """The memory as the widest integers that `count` elements fill, the indices of the first, and their number."""
+class _Words(NamedTuple):
+    """The memory of adjacent elements as integers.
+
+    Attributes:
+        whole: the memory.
+        indices: of the first integer, if one access has them all; else of each.
+        number: of the integers.
+    """
+
+    whole: Tensor
+    indices: list[list[SSAValue]]
+    number: int
+
+    @property
+    def are_adjacent(self) -> bool:
+        return len(self.indices) < self.number
+
+
+def _words(builder: Builder, tensor: Tensor, places: Sequence[SSAValue], count: int) -> _Words:
+    """The memory as the widest integers that `count` elements fill."""
     bits = count * tensor.dtype.bits
-    word = _WORDS[min(bits, _WORD_BITS)]
-    whole = reinterpreted(builder, tensor, word)
-    shift = (word.bits // tensor.dtype.bits).bit_length() - 1
-    last = binary(builder, ">>", _index(places[-1]), shift)
-    return whole, [*places[:-1], _ssa(builder, last)], bits // word.bits
+    word = _WORDS[min(bits & -bits, _WORD_BITS)]
+    whole, number = reinterpreted(builder, tensor, word), bits // word.bits
+    last, leading = _index(places[-1]), places[:-1]
+    if number & (number - 1) == 0:
+        first = _divided(builder, last, word.bits // tensor.dtype.bits)
+        return _Words(whole, [[*leading, _ssa(builder, first)]], number)
+    # Three words of 8, 16 or 32 bits: no access has as many. Elements begin at a multiple of their number.
+    first = _times(builder, _divided(builder, last, count), number)
+    each = [first, *(binary(builder, "+", first, step) for step in range(1, number))]
+    return _Words(whole, [[*leading, _ssa(builder, place)] for place in each], number)
 
 
 def _index(place: SSAValue) -> Scalar:
@@ -191,26 +234,39 @@ def _ssa(builder: Builder, index: Scalar) -> SSAValue:
     return index.ssa if known is None else builder.constant(index.ssa.type, int(known))
 
 
-def _shifted(builder: Builder, word: Scalar, bits: int) -> Scalar:
+def _moved(builder: Builder, word: Scalar, direction: str, bits: int) -> Scalar:
+    """A word shifted by a constant."""
     if not bits:
         return word
     by = builder.constant(ir_type(word.dtype), bits)
-    return Scalar(builder.compute(arith.ShRUIOp, word.ssa, by), word.dtype)
+    kind = arith.ShRUIOp if direction == ">>" else arith.ShLIOp
+    return Scalar(builder.compute(kind, word.ssa, by), word.dtype)
+
+
+def _joined(builder: Builder, first: Scalar, second: Scalar) -> Scalar:
+    return Scalar(builder.compute(arith.OrIOp, first.ssa, second.ssa), first.dtype)
 
 
 def _element(builder: Builder, word: Scalar, dtype: DType) -> Scalar:
-    return Scalar(builder.compute(arith.TruncIOp, word.ssa, to=ir_type(dtype)), dtype)
+    """An element, of which a word has the bits lowest."""
+    bits = builder.compute(arith.TruncIOp, word.ssa, to=integer_type(dtype.bits))
+    if dtype.is_float:
+        bits = builder.compute(arith.BitcastOp, bits, to=ir_type(dtype))
+    return Scalar(bits, dtype)
 
 
 @operation(packed=True)
 def packed(builder: Builder, tensor: object, dtype: object) -> Tensor:
-    """A tensor of bytes as one of packed elements, in the same memory: the last dimension has twice as many.
+    """A tensor of bytes as one of packed elements, in the same memory.
+
+    The last dimension has twice as many of 4 bits as bytes, and four of 6 bits for three bytes.
 
     Outside compiled code, an array of bytes of any library becomes an argument.
 
     Args:
         tensor: of ``u8`` or ``i8`` elements, with a last stride of 1, not swizzled.
-        dtype: ``weft.i4`` or ``weft.u4``; the first of two elements is in the lower four bits of a byte.
+        dtype: ``weft.i4``, ``weft.u4``, ``weft.f4e2m1``, ``weft.f6e2m3`` or ``weft.f6e3m2``; the first element is in
+            the lowest bits of its byte.
 
     Raises:
         TypeMismatchError: for anything else.
@@ -220,7 +276,7 @@ def packed(builder: Builder, tensor: object, dtype: object) -> Tensor:
     """
     if not isinstance(dtype, DType) or not dtype.is_packed:
         raise TypeMismatchError(
-            "PACKED_TYPE", f"packed: expected weft.i4 or weft.u4, received {describe(dtype)}"
+            "PACKED_TYPE", f"packed: expected {packed_names()}, received {describe(dtype)}"
         )
     if not isinstance(tensor, Tensor) or tensor.dtype not in (types.u8, types.i8):
         raise TypeMismatchError(
@@ -232,6 +288,14 @@ def packed(builder: Builder, tensor: object, dtype: object) -> Tensor:
             "PACKED_BYTES",
             f"packed: {tensor.name} is {describe(tensor)}, whose bytes are not known to be adjacent",
             hint='annotate a layout of "contiguous" or "inner"',
+        )
+    whole = dtype.info.in_whole_bytes * dtype.bits // 8
+    if kind.dims[-1] != DYNAMIC and kind.dims[-1] % whole:
+        raise ValueRangeError(
+            "PACKED_ROWS",
+            f"packed: rows of {tensor.name} have {kind.dims[-1]} bytes; {dtype.info.in_whole_bytes} {dtype} take "
+            f"{_bytes_text(whole)}",
+            hint=f"use rows of a multiple of {whole} bytes",
         )
     return reinterpreted(builder, tensor, dtype)
 
@@ -295,6 +359,10 @@ def view(builder: Builder, tensor: Tensor, dtype: object) -> Tensor:
     return reinterpreted(builder, tensor, dtype)
 
 
+def _bytes_text(count: int) -> str:
+    return "a byte" if count == 1 else f"{count} bytes"
+
+
 def check_view(tensor: Tensor, layout: str, multiples: Sequence[int], text: str) -> None:
     """Check that a part begins with a byte and keeps elements adjacent.
 
@@ -314,11 +382,11 @@ def check_view(tensor: Tensor, layout: str, multiples: Sequence[int], text: str)
             f"{text}: the elements of the part are not adjacent, and {tensor.dtype} are packed",
             hint="index the elements one by one, or slice other dimensions",
         )
-    each = 8 // tensor.dtype.bits
+    each = tensor.dtype.info.in_whole_bytes
     if any(multiple % each for multiple in multiples):
         raise ValueRangeError(
             "PACKED_VIEW",
             f"{text}: the part is not known to begin at a multiple of {each} elements, and {each} "
-            f"{tensor.dtype} take a byte",
+            f"{tensor.dtype} take {_bytes_text(each * tensor.dtype.bits // 8)}",
             hint=f"begin at {each} * i, or promise it before: weft.assume(i % {each} == 0)",
         )

@@ -178,6 +178,7 @@ def adjacent_place(
             hint='annotate a layout of "contiguous" or "inner", or copy the elements one by one',
         )
     size = tensor.dtype.storage_bytes(number)
+    size &= -size  # three words of 6-bit elements are aligned to one
     known = tensor.type.alignment_bytes.data
     if known % size:
         raise TypeMismatchError(
@@ -238,6 +239,11 @@ def _count(name: str, tensor: Tensor, count: object, most: int) -> int:
             f"{name}: the number of elements is {describe(count)}; expected {listed}, a constant",
         )
     number = cast("int", count)
+    if number % dtype.info.in_whole_bytes:
+        raise ValueRangeError(
+            "VECTOR_COUNT",
+            f"{name}: {number} {dtype} do not take whole bytes, of {dtype.info.in_whole_bytes} each",
+        )
     if dtype.storage_bytes(number) > most:
         raise ValueRangeError(
             "VECTOR_COUNT",

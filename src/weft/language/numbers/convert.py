@@ -263,7 +263,7 @@ def truth(builder: Builder, value: object) -> Scalar:
     known = value.constant
     if known is not None:
         return constant(builder, known != 0, types.bool_)
-    if value.dtype.is_float8:
+    if value.dtype.is_narrow_float:
         value = _to_float(builder, value, types.f32)
     zero = builder.constant(ir_type(value.dtype), 0.0 if value.dtype.is_float else 0)
     compared = (
@@ -448,18 +448,25 @@ def _of_width(dtype: DType, bits: int) -> str:
 
 
 def arithmetic_dtype(dtype: DType) -> DType:
-    """The arithmetic type of a value: ``bool_`` and packed types as i32, f8 types as f32.
+    """The arithmetic type of a value: ``bool_`` and packed integers as i32, floats of at most 8 bits as f32.
 
-    The f8 types are for storage: rounding after each operation would lose too much. Every f8 value is exact in f32, and
+    These floats are for storage: rounding after each operation would lose too much. Every value is exact in f32, and
     ``weft.f8e4m3(x)`` rounds back once.
 
     Example:
         >>> arithmetic_dtype(types.bool_), arithmetic_dtype(types.f8e4m3), arithmetic_dtype(types.u8)
         (weft.i32, weft.f32, weft.u8)
     """
-    if dtype.is_bool or dtype.is_packed:
-        return types.i32
-    return types.f32 if dtype.is_float8 else dtype
+    if dtype.is_narrow_float:
+        return types.f32
+    return types.i32 if dtype.is_bool or dtype.is_packed else dtype
+
+
+def computed(builder: Builder, value: Scalar) -> Scalar:
+    """A packed element as the i32 or f32 that it computes as; others as they are."""
+    return (
+        convert(builder, value, arithmetic_dtype(value.dtype)) if value.dtype.is_packed else value
+    )
 
 
 def wide_dtype(dtype: DType) -> DType:
@@ -634,7 +641,9 @@ def holds(wide: DType, narrow: DType) -> bool:
     if narrow.is_bool:
         return True
     if narrow.is_float:
-        return wide.is_float and wide.bits > narrow.bits and wide.bits >= 16
+        if not wide.is_float or wide.bits <= narrow.bits or wide.bits < 16:
+            return False
+        return _format(wide).smallest_exponent <= _format(narrow).smallest_exponent
     if wide.is_float:
         return narrow.bits - narrow.is_signed <= significand_bits(wide)
     if wide.is_signed == narrow.is_signed:
@@ -718,6 +727,8 @@ def constant_of(
 
 
 def _float_constant(constant: int | float | bool, dtype: DType, *, may_vanish: bool) -> float:
+    if dtype.is_scale:
+        return _scale_constant(constant, dtype, may_vanish=may_vanish)
     maximum, has_infinity = _format(dtype).largest, _format(dtype).has_infinity
     if isinstance(constant, float) and not math.isfinite(constant):
         if math.isnan(constant) or has_infinity:
@@ -734,6 +745,15 @@ def _float_constant(constant: int | float | bool, dtype: DType, *, may_vanish: b
             hint=f"compute in f64, as in weft.f64(x), or write weft.{dtype}({constant!r}) for a zero",
         )
     return rounded
+
+
+def _scale_constant(constant: int | float | bool, dtype: DType, *, may_vanish: bool) -> float:
+    """A power of two; only a conversion takes one that is not positive."""
+    kind = _format(dtype)
+    minimum, maximum = math.ldexp(1.0, kind.smallest_exponent), kind.largest
+    if not math.isnan(constant) and not may_vanish and not minimum <= constant <= maximum:
+        raise _out_of_range(constant, dtype, minimum, maximum)
+    return kind.value_of(kind.bits_of(float(constant)))
 
 
 def _out_of_range(
@@ -755,6 +775,8 @@ def round_to(constant: int | float | bool, dtype: DType) -> float:
         >>> round_to(16777217, types.f32), round_to(1e-9, types.f16)
         (16777216.0, 0.0)
     """
+    if dtype.is_scale:
+        return _format(dtype).value_of(_format(dtype).bits_of(float(constant)))
     precision, smallest_exponent = _format(dtype).precision, _format(dtype).smallest_exponent
     if not isinstance(constant, float):
         return _round_integer(int(constant), precision)

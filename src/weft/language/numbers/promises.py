@@ -454,7 +454,8 @@ def stride_factor(builder: Builder, tensor: SSAValue, dimension: int) -> int:
         return _MOST
     elif isinstance(owner, ReinterpretOp):
         before, after = owner.bits
-        found.append(max(stride_factor(builder, owner.source, dimension) * before // after, 1))
+        of_source = stride_factor(builder, owner.source, dimension)
+        found.append(max(of_source * power_of_two(before) // power_of_two(after), 1))
     return min(max(found), _MOST)
 
 

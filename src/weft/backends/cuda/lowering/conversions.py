@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversions of small elements to and from floats, by pairs or without conversion instructions.
 
-In: arith.extf and arith.truncf of 8-bit floats, arith.sitofp and arith.uitofp of elements of four bits. Out: from sm_89
-on, for two that stand next to one another, as those of a vector's elements do, one `cvt.rn.satfinite.e4m3x2.f32` or
-`cvt.rn.f16x2.e4m3x2`; for one by itself, and for other types, what codegen prints. Of integers, the element as the last
-bits of a float whose unit in the last place is 1, less that float: one `lop3` and one subtraction; of two adjacent
-ones, in 16 bits, for both.
+In: arith.extf and arith.truncf of floats of at most 8 bits, arith.sitofp and arith.uitofp of elements of four bits.
+Out: from sm_89 on, and of 4 bits, 6 bits and exponents from sm_100a on, for two that stand next to one another, as
+those of a vector's elements do, one `cvt.rn.satfinite.e4m3x2.f32` or `cvt.rn.f16x2.e4m3x2`; for one by itself, and for
+other types, what codegen prints. Of integers, the element as the last bits of a float whose unit in the last place is
+1, less that float: one `lop3` and one subtraction; of two adjacent ones, in 16 bits, for both.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IntegerType
 
-from weft.backends.cuda.fast_math import BYTE_PAIRS
+from weft.backends.cuda.fast_math import NARROW_PAIRS, NarrowPair
 from weft.backends.cuda.lowering.convergent import has
 from weft.codegen.llvm.types import f32_text, llvm_type
 from weft.codegen.operations.arithmetic import print_multiply_add, print_native
 from weft.codegen.operations.conversions import CONVERSIONS, convert_float, float_name
 from weft.dialects.builder import constant_integer
-from weft.dialects.simt.types import elements_in_a_byte
+from weft.dialects.simt.types import packed_bits
 from weft.types.dtype import INFO
 
 if TYPE_CHECKING:
@@ -49,10 +49,12 @@ def _partner(op: Operation) -> tuple[bool, Operation | None]:
     return before % 2 == 1, following if _cast_kind(following) == kind else None
 
 
-def _print_byte_float_cast(printer: FunctionPrinter, op: Operation) -> None:
+def _print_narrow_float_cast(printer: FunctionPrinter, op: Operation) -> None:
     source, result = float_name(op.operands[0].type), float_name(op.results[0].type)
-    has_pairs = has(printer, "cvt_f8")
-    if not has_pairs or (source in BYTE_PAIRS) == (result in BYTE_PAIRS):
+    name = source if source in NARROW_PAIRS else result
+    pair = NARROW_PAIRS.get(name)
+    are_both = source in NARROW_PAIRS and result in NARROW_PAIRS
+    if pair is None or are_both or not has(printer, pair.feature):
         CONVERSIONS[type(op)](printer, op)
         return
     is_second, other = _partner(op)
@@ -62,19 +64,28 @@ def _print_byte_float_cast(printer: FunctionPrinter, op: Operation) -> None:
         CONVERSIONS[type(op)](printer, op)
         return
     texts = [printer.values[one.operands[0]] for one in (op, other)]
-    print_them = _widened if source in BYTE_PAIRS else _narrowed
+    print_them = _widened if source in NARROW_PAIRS else _narrowed
     found = print_them(printer, texts, source, result)
     for one, text in zip((op, other), found, strict=True):
         printer.values[one.results[0]] = text
 
 
 def _narrowed(printer: FunctionPrinter, texts: list[str], source: str, result: str) -> list[str]:
-    """Two floats rounded to 8 bits."""
+    """Two floats rounded to at most 8 bits."""
     low, high = (_as_f32(printer, text, source) for text in texts)
-    callee = printer.module.intrinsic(f"llvm.nvvm.ff.to.{BYTE_PAIRS[result]}.rn")
-    pair = printer.let(f"call i16 {callee}(float {high}, float {low})", "pair")
-    vector = printer.let(f"bitcast i16 {pair} to <2 x i8>")
-    return [printer.let(f"extractelement <2 x i8> {vector}, i32 {lane}") for lane in range(2)]
+    pair = NARROW_PAIRS[result]
+    callee = printer.module.intrinsic(f"llvm.nvvm.{pair.narrows}")
+    both = printer.let(f"call i16 {callee}(float {high}, float {low})", "pair")
+    found: list[str] = []
+    for lane in range(2):
+        moved = printer.let(f"lshr i16 {both}, {_pitch(pair)}") if lane else both
+        found.append(printer.let(f"trunc i16 {moved} to i{pair.bits}"))
+    return found
+
+
+def _pitch(pair: NarrowPair) -> int:
+    """Bits from one of a pair to the other: two of 4 are in a byte, others in one each."""
+    return 4 if pair.bits == 4 else 8
 
 
 def _as_f32(printer: FunctionPrinter, text: str, source: str) -> str:
@@ -85,24 +96,26 @@ def _as_f32(printer: FunctionPrinter, text: str, source: str) -> str:
 
 
 def _widened(printer: FunctionPrinter, texts: list[str], source: str, result: str) -> list[str]:
-    """Two 8-bit floats, which f16 holds exactly, in another type."""
-    vector = "poison"
-    for lane, text in enumerate(texts):
-        vector = printer.let(f"insertelement <2 x i8> {vector}, i8 {text}, i32 {lane}")
-    pair = printer.let(f"bitcast <2 x i8> {vector} to i16", "pair")
-    callee = printer.module.intrinsic(f"llvm.nvvm.{BYTE_PAIRS[source]}.to.f16x2.rn")
-    halves = printer.let(f"call <2 x half> {callee}(i16 {pair})", "halves")
+    """Two floats of at most 8 bits, which f16 or bf16 holds exactly, in another type."""
+    pair = NARROW_PAIRS[source]
+    low, high = (printer.let(f"zext i{pair.bits} {text} to i16") for text in texts)
+    both = printer.let(f"shl i16 {high}, {_pitch(pair)}")
+    both = printer.let(f"or i16 {low}, {both}", "pair")
+    callee = printer.module.intrinsic(f"llvm.nvvm.{pair.widens}")
+    halves = printer.let(f"call <2 x {pair.wide}> {callee}(i16 {both})", "halves")
     found: list[str] = []
     for lane in range(2):
-        half = printer.let(f"extractelement <2 x half> {halves}, i32 {lane}")
-        bits = printer.let(f"bitcast half {half} to i16")
-        found.append(convert_float(printer, bits, "f16", result))
+        half = printer.let(f"extractelement <2 x {pair.wide}> {halves}, i32 {lane}")
+        bits = printer.let(f"bitcast {pair.wide} {half} to i16")
+        found.append(convert_float(printer, bits, _WIDE[pair.wide], result))
     return found
 
 
-BYTE_FLOATS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
-    arith.ExtFOp: _print_byte_float_cast,
-    arith.TruncFOp: _print_byte_float_cast,
+_WIDE: Final = {"half": "f16", "bfloat": "bf16"}
+
+NARROW_FLOATS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]] = {
+    arith.ExtFOp: _print_narrow_float_cast,
+    arith.TruncFOp: _print_narrow_float_cast,
 }
 
 
@@ -154,7 +167,7 @@ def _pair(op: Operation) -> tuple[Operation, _Nibble] | None:
 
 def _print_integer_cast(printer: FunctionPrinter, op: Operation) -> None:
     source, name = op.operands[0].type, float_name(op.results[0].type)
-    if elements_in_a_byte(source) * _BITS != 8 or name not in ("f16", "bf16", "f32"):
+    if packed_bits(source) != _BITS or name not in ("f16", "bf16", "f32"):
         CONVERSIONS[type(op)](printer, op)
     elif name == "f32":
         _print_f32(printer, op)

@@ -19,7 +19,7 @@ from weft.backends.cuda.lowering.barriers import (
 )
 from weft.backends.cuda.lowering.cached import CACHED
 from weft.backends.cuda.lowering.convergent import WARP
-from weft.backends.cuda.lowering.conversions import BYTE_FLOATS, MULTIPLY_ADDS, PACKED
+from weft.backends.cuda.lowering.conversions import MULTIPLY_ADDS, NARROW_FLOATS, PACKED
 from weft.backends.cuda.lowering.debug import DEBUG, REPORTS
 from weft.backends.cuda.lowering.fragment_memory import FRAGMENT_STORES
 from weft.backends.cuda.lowering.fragments import FRAGMENTS
@@ -44,7 +44,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **KERNEL_OPERATIONS,
     **SHARED,
     **CACHED,
-    **BYTE_FLOATS,
+    **NARROW_FLOATS,
     **PACKED,
     **MULTIPLY_ADDS,
     **ATOMICS,
