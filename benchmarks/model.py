@@ -77,10 +77,10 @@ class OfTorch:
         return cos[:, None], sin[:, None]
 
     def rope(self, q: Any, k: Any, angles: Any) -> tuple[Any, Any]:
-        """Queries and keys, (batch, tokens, heads, hdim), turned."""
-        return self._turned(q, *angles), self._turned(k, *angles)
+        """Queries and keys, (batch, tokens, heads, hdim), rotated."""
+        return self._rotated(q, *angles), self._rotated(k, *angles)
 
-    def _turned(self, x: Any, cos: Any, sin: Any) -> Any:
+    def _rotated(self, x: Any, cos: Any, sin: Any) -> Any:
         p, q = x.chunk(2, -1)
         return self.torch.cat((p * cos - q * sin, q * cos + p * sin), -1)
 
@@ -153,6 +153,13 @@ class OfWeft(OfTorch):
         return weft.kernels.silu_mul(block.gate_up_proj(x))
 
     def loss(self, x: Any, weight: Any, labels: Any) -> Any:
+        return weft.nn.linear_cross_entropy(x, weight, labels)
+
+
+class OfWeftLogits(OfWeft):
+    """weft's, with all logits in memory."""
+
+    def loss(self, x: Any, weight: Any, labels: Any) -> Any:
         return weft.kernels.cross_entropy(weft.kernels.gemm(x, weight.T), labels).mean()
 
 
@@ -168,6 +175,7 @@ IMPLEMENTATIONS: dict[str, type[OfTorch]] = {
     "Liger": OfLiger,
     "weft": OfWeft,
     RESIDUALS: OfWeftResiduals,
+    "weft, all logits": OfWeftLogits,
 }
 
 
@@ -249,7 +257,7 @@ def angles_of(torch: Any, sizes: Sizes, first: int, count: int, device: str) -> 
 
 
 class Bench:
-    """What is measured on one device.
+    """Measures on one device.
 
     Args:
         sizes: of the model.

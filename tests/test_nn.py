@@ -242,7 +242,169 @@ def test_a_trainer_knows_which_gradients_are_in_main_grad():
             layer(x)
 
 
+def fused_inputs(rows, dtype=torch.float64, features=3, classes=7):
+    """Rows, a weight, a bias, and targets, of which one is ignored."""
+    torch.manual_seed(0)
+    shapes = (rows, features), (classes, features), (classes,)
+    tensors = [torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
+    target = torch.randint(0, classes, (rows,))
+    target[1] = -100
+    return tensors, target
+
+
+def fused(tensors, target, **options):
+    x, weight, bias = tensors
+    return weft.nn.linear_cross_entropy(x, weight, target, linear_bias=bias, **options)
+
+
+def unfused(tensors, target, **options):
+    return torch.nn.functional.cross_entropy(
+        torch.nn.functional.linear(*tensors), target, **options
+    )
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Chunks of four rows."""
+    monkeypatch.setattr(weft.nn.loss, "_ROWS", 4)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("rows", [5, 21])  # a chunk, and six
+@pytest.mark.usefixtures("small_chunks")
+def test_the_fused_loss_is_that_of_all_logits(rows, reduction, smoothing):
+    tensors, target = fused_inputs(rows)
+    options = {"reduction": reduction, "label_smoothing": smoothing}
+    found, expected = fused(tensors, target, **options), unfused(tensors, target, **options)
+    torch.testing.assert_close(found, expected)
+    gradient = torch.randn_like(expected)
+    grads = torch.autograd.grad(expected, tensors, gradient)
+    first = torch.autograd.grad(found, tensors, gradient, retain_graph=True)
+    second = torch.autograd.grad(found, tensors, 2 * gradient)
+    torch.testing.assert_close(first, grads)
+    torch.testing.assert_close(second, [2 * one for one in grads])
+    with torch.no_grad():
+        torch.testing.assert_close(fused(tensors, target, **options), expected)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_the_fused_loss_passes_gradcheck_and_is_one_graph():
+    tensors, target = fused_inputs(11)
+    for reduction in ("mean", "none"):
+        assert torch.autograd.gradcheck(
+            lambda *own, kind=reduction: fused(own, target, reduction=kind), tensors
+        )
+        graph = torch.compile(fused, backend="aot_eager", fullgraph=True)
+        found = graph(tensors, target, reduction=reduction).sum()
+        expected = unfused(tensors, target, reduction=reduction).sum()
+        grads = [torch.autograd.grad(one, tensors) for one in (found, expected)]
+        torch.testing.assert_close(*grads)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        torch.autograd.grad(
+            torch.autograd.grad(fused(tensors, target), tensors, create_graph=True)[0].sum(),
+            tensors,
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.usefixtures("small_chunks")
+def test_the_fused_loss_of_16_bit_floats_rounds_as_few_times(dtype):
+    tensors, target = fused_inputs(21, dtype)
+    wide = [one.detach().double().requires_grad_() for one in tensors]
+    found, expected = fused(tensors, target), unfused(wide, target)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected, atol=0.01, rtol=0.01)
+    # A scaled loss: gradients of float16 do not vanish.
+    grads = torch.autograd.grad(found * 2.0**12, tensors)
+    expected = torch.autograd.grad(expected * 2.0**12, wide)
+    for one, other in zip(grads, expected, strict=True):
+        assert one.dtype == dtype
+        assert (one.double() - other).norm() < 0.02 * other.norm()
+
+
+def test_only_the_logits_of_a_chunk_are_in_memory(monkeypatch):
+    sizes, own = [], weft.kernels.gemm
+    monkeypatch.setattr(
+        weft.nn.loss.kernels,
+        "gemm",
+        lambda *given, out, **named: sizes.append(out.numel()) or own(*given, out=out, **named),
+    )
+    tensors, target = fused_inputs(1000, torch.float32, classes=50)
+    expected = torch.autograd.grad(unfused(tensors, target), tensors)
+    torch.testing.assert_close(torch.autograd.grad(fused(tensors, target), tensors), expected)
+    assert max(sizes) == 128 * 50
+
+
+def test_floating_point_operations_of_the_fused_loss_are_counted():
+    counter = pytest.importorskip("torch.utils.flop_counter", reason="needs another torch")
+    tensors, target = fused_inputs(10)
+    expected = torch.autograd.grad(unfused(tensors, target), tensors)
+    with counter.FlopCounterMode(display=False) as mode:
+        found = torch.autograd.grad(fused(tensors, target), tensors)
+    torch.testing.assert_close(found, expected)
+    assert mode.get_total_flops() == 3 * 2 * 10 * 3 * 7
+
+
+def test_the_fused_loss_under_autocast_is_of_its_type():
+    tensors, target = fused_inputs(6, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = fused(tensors, target)
+    grads = torch.autograd.grad(found, tensors)
+    assert [one.dtype for one in grads] == [torch.float32] * 3
+    torch.testing.assert_close(found, unfused(tensors, target), atol=0.05, rtol=0.05)
+
+
+def test_a_fused_layer_has_its_own_weight_and_tied_ones_take_the_function():
+    torch.manual_seed(0)
+    layer = weft.nn.FusedLinearCrossEntropy(3, 7, bias=True, label_smoothing=0.1)
+    assert [*layer.state_dict()] == ["linear.weight", "linear.bias"]
+    x, target = torch.randn(2, 5, 3), torch.randint(0, 7, (2, 5))
+    own = layer.linear.weight, layer.linear.bias
+    expected = unfused((x.flatten(0, 1), *own), target.flatten(), label_smoothing=0.1)
+    torch.testing.assert_close(layer(x, target), expected)
+    torch.testing.assert_close(pickle.loads(pickle.dumps(layer))(x, target), expected)
+    again = torch.utils.checkpoint.checkpoint(layer, x, target, use_reentrant=False)
+    torch.testing.assert_close(torch.autograd.grad(again, own), torch.autograd.grad(expected, own))
+
+
+def test_a_mixture_of_experts_is_that_of_its_experts():
+    torch.manual_seed(0)
+    layer, x = weft.nn.MoE(4, 6, experts=3, top_k=2), torch.randn(2, 5, 4, requires_grad=True)
+    rows = x.flatten(0, 1)
+    weights, indices = torch.softmax(rows @ layer.gate.weight.T, -1).topk(2)
+    weights = weights / weights.sum(-1, keepdim=True)
+    expected = 0.0
+    for expert, (packed, down) in enumerate(
+        zip(layer.experts.gate_up_proj, layer.experts.down_proj, strict=True)
+    ):
+        gate, up = (rows @ packed.T).chunk(2, -1)
+        share = (weights * (indices == expert)).sum(-1, keepdim=True)
+        expected = expected + share * ((torch.nn.functional.silu(gate) * up) @ down.T)
+    expected, tensors = expected.reshape(x.shape), [x, *layer.parameters()]
+    torch.testing.assert_close(layer(x), expected)
+    grads = torch.autograd.grad(expected.square().sum(), tensors)
+    for call in (layer, torch.compile(layer, backend="aot_eager", fullgraph=True)):
+        torch.testing.assert_close(torch.autograd.grad(call(x).square().sum(), tensors), grads)
+    again = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)
+    torch.testing.assert_close(torch.autograd.grad(again.square().sum(), tensors), grads)
+    assert torch.equal(pickle.loads(pickle.dumps(layer))(x), layer(x))
+
+
 def test_misuse_is_named():
+    with pytest.raises(ValueError, match=r"top_k is 4, expected 1 to 3"):
+        weft.nn.MoE(4, 6, experts=3, top_k=4)
+    with pytest.raises(ValueError, match="reduction is 'average', expected one of"):
+        weft.nn.FusedLinearCrossEntropy(3, 7, reduction="average")
+    tensors, target = fused_inputs(4)
+    with pytest.raises(ValueError, match=r"target has shape \(3,\), expected \(4,\)"):
+        fused(tensors, target[:3])
+    with pytest.raises(TypeError, match="expected integers; for probabilities"):
+        fused(tensors, target.double())
+    with pytest.raises(ValueError, match=r"input has shape \(4, 3\) and linear_weight \(3, 7\)"):
+        fused((tensors[0], tensors[1].T, tensors[2]), target)
+    with pytest.raises(ValueError, match="label_smoothing is 2, expected 0 to 1"):
+        fused(tensors, target, label_smoothing=2)
     with pytest.raises(
         ValueError, match=r"RMSNorm: the input has shape \(2, 3\), expected \(..., 4\)"
     ):

@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from weft import kernels
 from weft.errors import UnavailableError
+from weft.nn.experts import experts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -281,22 +282,15 @@ class _Experts(_Layer):
                 f"{type(self).__name__}: its activation or types are none that kernels compute; it runs its own code"
             )
             return self.own_class.forward(self, hidden_states, top_k_index, top_k_weights)
-        experts, order = top_k_index.flatten().sort(stable=True)
-        bounds = torch.arange(self.num_experts + 1, device=experts.device, dtype=experts.dtype)
-        # Rows of no expert are beyond the last offset: zeros.
-        offsets = torch.searchsorted(experts, bounds).to(torch.int32)
-        tokens = order // top_k_index.shape[-1]
-        packed = kernels.grouped_gemm(hidden_states[tokens], self.gate_up_proj.mT, offsets)
-        hidden: Any
-        if kind == "silu":
-            hidden = kernels.silu_mul(packed)
-        else:
+
+        def activated(packed: Any) -> Any:
+            if kind == "silu":
+                return kernels.silu_mul(packed)
             gate, up = packed.chunk(2, -1)
-            hidden = _gated(gate, up, kind)
-        result = kernels.grouped_gemm(hidden, self.down_proj.mT, offsets)
-        result = result * top_k_weights.flatten()[order][:, None]
-        total = torch.zeros_like(hidden_states)
-        return total.index_add(0, tokens, result.to(total.dtype))
+            return kernels.gelu(gate, kind) * up
+
+        given = hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj
+        return experts_of(*given, activated)
 
 
 # Rotary positions: attention looks its function up in the module of its family.

@@ -19,7 +19,7 @@ def test_every_candidate_has_a_figure_or_a_reason(monkeypatch):
     found = {one.name: one for one in model.figures(model.SMALL, "cpu", 1, model.PARTS)}
     liger = found.pop("model/train/Liger")
     assert (liger.value, liger.note) == (None, "ZeroDivisionError: division by zero")
-    assert len(found) == 5 + 4 * 3
+    assert len(found) == 6 + 4 * 3
     for one in found.values():
         assert one.value is not None and "wrong" not in one.note
         assert one.peer is not None or "weft" not in one.name

@@ -477,3 +477,49 @@ def test_a_model_of_transformers(name: str):
     loss, grad = trained()
     assert torch.allclose(loss, expected_loss, rtol=1e-2)
     assert (grad - expected).norm() < 0.1 * expected.norm()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16), ids=str)
+def test_the_loss_of_a_linear_layer_by_chunks(dtype: Any, reduction: str):
+    import weft.nn
+
+    # Chunks of 512 rows.
+    x, weight = numbers(3000, 512, dtype=dtype), numbers(4096, 512, dtype=dtype) / 16
+    tensors = [one.requires_grad_() for one in (x, weight.detach())]
+    wide = [one.detach().double().requires_grad_() for one in tensors]
+    target = torch.randint(0, 4096, (3000,), device="cuda")
+    target[5:50] = -100
+    options = {"reduction": reduction, "label_smoothing": 0.1}
+    found = weft.nn.linear_cross_entropy(*tensors, target, **options)
+    logits = torch.nn.functional.linear(*wide)
+    expected = torch.nn.functional.cross_entropy(logits, target, **options)
+    assert torch.allclose(found.double(), expected, 1e-2, 1e-2)
+    gradient = torch.rand_like(expected)
+    found.backward(gradient.float())
+    expected.backward(gradient)
+    for one, other in zip(tensors, wide, strict=True):
+        assert (one.grad - other.grad).norm() < 3 * ROUNDING[dtype] * other.grad.norm()
+
+
+def test_a_mixture_of_experts():
+    import weft.nn
+
+    torch.manual_seed(0)
+    layer = weft.nn.MoE(512, 256, experts=8, top_k=2, device="cuda")
+    x = numbers(2, 300, 512).requires_grad_()
+    rows = x.flatten(0, 1)
+    weights, indices = torch.softmax(rows @ layer.gate.weight.T, -1).topk(2)
+    weights = weights / weights.sum(-1, keepdim=True)
+    expected = torch.zeros_like(rows)
+    own = layer.experts.gate_up_proj, layer.experts.down_proj
+    for expert, (packed, down) in enumerate(zip(*own, strict=True)):
+        gate, up = (rows @ packed.T).chunk(2, -1)
+        share = (weights * (indices == expert)).sum(-1, keepdim=True)
+        expected = expected + share * ((torch.nn.functional.silu(gate) * up) @ down.T)
+    expected, tensors = expected.reshape(x.shape), [x, *layer.parameters()]
+    found = layer(x)
+    gradient = torch.randn_like(expected)
+    grads = [torch.autograd.grad(one, tensors, gradient) for one in (found, expected)]
+    for one, other in ((found, expected), *zip(*grads, strict=True)):
+        assert (one - other).norm() < 1e-4 * other.norm()

@@ -15,6 +15,8 @@ from weft import kernels
 from weft.dynamo import left_to_python
 from weft.errors import UnavailableError, brief
 from weft.kernels.linalg.gemm import linear_gradients
+from weft.nn.experts import experts_of
+from weft.nn.loss import REDUCTIONS, linear_cross_entropy
 from weft.torch_operators import is_transformed
 
 if TYPE_CHECKING:
@@ -78,12 +80,15 @@ __all__ = (
     "CrossEntropyLoss",
     "Dropout",
     "Embedding",
+    "FusedLinearCrossEntropy",
     "LayerNorm",
     "Linear",
+    "MoE",
     "RMSNorm",
     "Softmax",
     "SwiGLU",
     "linear",
+    "linear_cross_entropy",
 )
 
 
@@ -400,6 +405,61 @@ class CrossEntropyLoss(CrossEntropyBase):
         return reduced(losses, target, self.ignore_index, self.reduction).to(input.dtype)
 
 
+class FusedLinearCrossEntropy(Module):
+    """A linear layer and the loss of its logits, by `linear_cross_entropy`; as `torch.nn.LinearCrossEntropyLoss`.
+
+    Args:
+        in_features: of a row.
+        num_classes: the layer's outputs.
+        bias: whether the layer has one.
+        device, dtype: of the parameters.
+        reduction, ignore_index, label_smoothing: as of `linear_cross_entropy`.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> loss = weft.nn.FusedLinearCrossEntropy(2, 4)
+        >>> loss(torch.zeros(3, 2), torch.tensor([1, -100, 3])).shape, list(loss.state_dict())
+        (torch.Size([]), ['linear.weight'])
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        bias: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        reduction: str = "mean",
+        ignore_index: int = -100,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"reduction is {brief(reduction)}, expected one of {REDUCTIONS}")
+        self.linear = Linear(in_features, num_classes, bias, device, dtype)
+        self.reduction, self.ignore_index = reduction, ignore_index
+        self.label_smoothing = label_smoothing
+
+    def forward(self, input: Any, target: Any) -> Any:
+        """The loss of rows (..., in_features) with targets (...), in f32, or f64 for f64."""
+        return linear_cross_entropy(
+            input,
+            self.linear.weight,
+            target,
+            linear_bias=self.linear.bias,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"reduction={self.reduction!r}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}"
+        )
+
+
 def reduced(losses: Any, target: Any, ignore_index: int, reduction: str) -> Any:
     """The losses of rows, their sum, or their mean over the rows that are not ignored."""
     if reduction == "none":
@@ -470,3 +530,77 @@ class Attention(Module):
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, key_heads={self.key_heads}, hdim={self.hdim}, causal={self.causal}"
+
+
+class MoE(Module):
+    """A mixture of SwiGLU experts, with the parameters of transformers' Mixtral and Qwen 3 MoE.
+
+    A token's experts are those of the `top_k` largest probabilities that ``gate`` gives it.
+
+    Args:
+        dim: of the input and the result.
+        hidden_dim: of an expert.
+        experts: their number.
+        top_k: of them compute a token.
+        normalize: whether the weights of a token's experts are divided by their sum.
+        device, dtype: of the parameters.
+
+    Example:
+        >>> import torch, weft.nn
+        >>> layer = weft.nn.MoE(4, 8, experts=3, top_k=2)
+        >>> list(layer.state_dict())
+        ['gate.weight', 'experts.gate_up_proj', 'experts.down_proj']
+        >>> layer(torch.zeros(1, 5, 4)).shape
+        torch.Size([1, 5, 4])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        hidden_dim: int,
+        experts: int,
+        top_k: int,
+        normalize: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if not 1 <= top_k <= experts:
+            raise ValueError(f"top_k is {top_k}, expected 1 to {experts}, the number of experts")
+        self.top_k, self.normalize = top_k, normalize
+        self.gate = Linear(dim, experts, False, device, dtype)
+        self.experts = _Experts(dim, hidden_dim, experts, device, dtype)
+
+    def forward(self, x: Any) -> Any:
+        """The result, of x's shape, (..., dim)."""
+        rows = x.reshape(-1, x.shape[-1])
+        logits = self.gate(rows)
+        chances = logits if logits.dtype.itemsize > 2 else logits.float()
+        weights, indices = kernels.softmax(chances).topk(self.top_k, -1)
+        if self.normalize:
+            weights = weights / weights.sum(-1, keepdim=True)
+        return self.experts(rows, indices, weights.to(rows.dtype)).reshape(x.shape)
+
+    def extra_repr(self) -> str:
+        return f"top_k={self.top_k}, normalize={self.normalize}"
+
+
+class _Experts(Module):
+    """The weights of all experts, initialized as `Linear`'s."""
+
+    def __init__(self, dim: int, hidden_dim: int, experts: int, device: Any, dtype: Any) -> None:
+        super().__init__()
+        for name, shape in {
+            "gate_up_proj": (experts, 2 * hidden_dim, dim),
+            "down_proj": (experts, dim, hidden_dim),
+        }.items():
+            weight = torch.nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            torch.nn.init.uniform_(weight, -(shape[-1] ** -0.5), shape[-1] ** -0.5)
+            setattr(self, name, weight)
+
+    def forward(self, x: Any, indices: Any, weights: Any) -> Any:
+        return experts_of(x, indices, weights, self.gate_up_proj, self.down_proj, kernels.silu_mul)
+
+    def extra_repr(self) -> str:
+        experts, dim, hidden_dim = self.down_proj.shape
+        return f"experts={experts}, dim={dim}, hidden_dim={hidden_dim}"
