@@ -130,7 +130,7 @@ def entry_of(node: ast.AST) -> Entry | None:
                 return None
             hints = [keyword.value for keyword in node.keywords if keyword.arg == "hint"]
             return Entry(text_of(code), text_of(message), text_of(hints[0]) if hints else "")
-        case ast.Tuple(elts=[code, message, hint]) if is_code(code):
+        case ast.Tuple(elts=[code, message, hint]) if is_code(code) and not is_code(message):
             return Entry(text_of(code), text_of(message), text_of(hint))
         case _:
             return None

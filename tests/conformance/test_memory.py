@@ -269,6 +269,67 @@ def test_the_sanitizer_knows_the_size_of_a_table():
         names["kernel"][1, 9](np.zeros(9, np.float32))
 
 
+def test_rows_of_a_table_have_items():
+    table = np.arange(12, dtype=np.float32).reshape(4, 3) ** 2
+    cube = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    names = define(
+        """
+        @weft.kernel
+        def kernel(a: weft.Tensor, b: weft.Tensor):
+            i = weft.thread_idx.x
+            row = TABLE[i]
+            x, y, z = TABLE[3 - i]
+            total = x + 10 * y + 100 * z
+            for n, value in enumerate(row):
+                total += value * n
+            for j in range(row.shape[0]):
+                total += row[j]
+            for one, other in zip(row, TABLE[0]):
+                total += max(one, other)
+            a[i] = total * len(row) + row.ndim
+            plane = CUBE[i % 2]
+            b[i] = plane[i % 3][1] + plane[2, i] + plane[0][i]
+        """,
+        TABLE=table,
+        CUBE=cube,
+    )
+    a, b = np.zeros(4, np.float32), np.zeros(4, np.int32)
+    names["kernel"][1, 4](a, b)
+    for i in range(4):
+        row, plane = table[i], cube[i % 2]
+        total = table[3 - i] @ [1, 10, 100] + row @ [0, 1, 2] + row.sum()
+        assert a[i] == (total + np.maximum(row, table[0]).sum()) * 3 + 1
+        assert b[i] == plane[i % 3][1] + plane[2, i] + plane[0][i]
+
+
+def test_a_tuple_of_numbers_is_indexed():
+    names = define(
+        """
+        @weft.kernel
+        def kernel(x: weft.Tensor, a: weft.Tensor, b: weft.Tensor):
+            i = weft.thread_idx.x
+            found = tuple(2 * x[j] for j in range(4))
+            a[i] = found[3 - i] + (0.5, 2, SCALE, x[1])[i] + [1, 2, 3, 4][weft.i64(i)]
+            b[i] = (5, 7, -1, 1 << 40)[i] + (True, False, True, False)[weft.u8(i)]
+        """,
+        SCALE=np.float32(8),
+    )
+    x, a, b = np.arange(4, dtype=np.float32), np.zeros(4, np.float32), np.zeros(4, np.int64)
+    names["kernel"][1, 4](x, a, b)
+    assert (a == [7.5, 8, 13, 5]).all()
+    assert (b == [6, 7, 0, 1 << 40]).all()
+
+
+@pytest.mark.parametrize("index", [-1, 3])
+def test_an_index_outside_of_a_tuple_is_an_error(index):
+    @weft.kernel
+    def kernel(a: weft.Tensor, index: weft.i32):
+        a[0] = (0.5, 2.0, a[0])[index]
+
+    with pytest.raises(AssertionError, match="an index of 3 numbers is 0 to 2"):
+        kernel[1, 1](np.zeros(1, np.float32), index)
+
+
 @pytest.mark.parametrize(
     "dtype", [np.bool_, np.int8, np.uint16, np.int64, np.float16, np.float64], ids=str
 )

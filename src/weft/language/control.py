@@ -6,11 +6,12 @@ In: compile-time and staged values. Out: the same, and `StagedRange`, which the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from xdsl.dialects import arith
 
 from weft.errors import CompileError, TypeMismatchError, ValueRangeError
+from weft.language.debug import emit_assert
 from weft.language.numbers.complex import common_complex, is_complex
 from weft.language.numbers.convert import common_dtype, expect_scalar, index_dtype, to_common, truth
 from weft.language.numbers.operators import binary, compare, unary
@@ -19,6 +20,8 @@ from weft.language.values import RunTimeIterable, Scalar, describe, is_staged, i
 from weft.types import dtype as types
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from weft.dialects.builder import Builder
     from weft.types.dtype import DType
 
@@ -337,6 +340,46 @@ def choose(builder: Builder, condition: object, if_true: object, if_false: objec
     if yes.ssa is no.ssa:
         return yes
     return Scalar(builder.emit(arith.SelectOp(boolean.ssa, yes.ssa, no.ssa)).result, dtype)
+
+
+MOST_CHOICES: Final = 64
+"""Numbers of a tuple that may be indexed at run time."""
+
+
+def chosen_number(builder: Builder, numbers: Sequence[Any], index: Scalar) -> Scalar:
+    """``numbers[index]`` of a tuple, without a branch; the index is checked like an `assert`.
+
+    Raises:
+        TypeMismatchError: for an index that is not an integer, or numbers without a common type.
+    """
+    if not index.dtype.is_integer or index.dtype.is_bool:
+        raise TypeMismatchError("INDEX_TYPE", f"a tuple of numbers is indexed by {describe(index)}")
+    values = [expect_scalar(builder, one, "an item of the tuple") for one in numbers]
+    dtype = _common_of_all(values)
+    text = f"an index of {len(values)} numbers is 0 to {len(values) - 1}"
+    emit_assert(builder, compare(builder, ">=", index, 0), text)
+    emit_assert(builder, compare(builder, "<", index, len(values)), text)
+    chosen = to_common(builder, values[-1], dtype)
+    for place, value in enumerate(values[:-1]):
+        here = compare(builder, "==", index, place)
+        chosen = choose(builder, here, to_common(builder, value, dtype), chosen)
+    return chosen
+
+
+def _common_of_all(values: Sequence[Scalar | int | float]) -> DType:
+    """The common type of numbers, of which Python's have none of their own."""
+    scalars = [value for value in values if isinstance(value, Scalar)]
+    constants: list[int | float] = [value for value in values if not isinstance(value, Scalar)]
+    if not scalars:
+        if not all(isinstance(value, bool) for value in constants):
+            constants = [float(value) for value in constants if isinstance(value, float)] or [
+                max(map(int, constants), key=abs)
+            ]
+        return selected_dtype(constants[0], constants[0])
+    common = scalars[0]
+    for value in (*scalars[1:], *constants):
+        common = Scalar(common.ssa, selected_dtype(common, value))
+    return common.dtype
 
 
 def selected_dtype(first: Scalar | int | float, second: Scalar | int | float) -> DType:

@@ -20,6 +20,7 @@ from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_dataclass
+from weft.arguments.scalar import numpy_scalar_dtype
 from weft.blame import is_of_weft
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable, OverIterations
@@ -33,6 +34,7 @@ from weft.frontend.state.repeatable import is_repeatable
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language import LANGUAGE, LanguageName, hint_for
 from weft.language.asynchronous.tensor_map import are_maps, chosen_map
+from weft.language.control import MOST_CHOICES, chosen_number
 from weft.language.functions import BoundFunction, KernelFunction
 from weft.language.matrix import fragment
 from weft.language.memory import access, arrays, views
@@ -377,14 +379,9 @@ def item(frame: Frame, value: Any, index: Any) -> Any:
     if isinstance(index, Scalar) and are_maps(value):
         return chosen_map(frame.builder, value, index)
     if contains_staged(index) and _is_array(value) and not frame.context.is_host:
-        found = arrays.table(frame.builder, value)
-        if views.is_part(found, index):
-            raise TypeMismatchError(
-                "INDEX_STAGED",
-                f"a constant array of shape {value.shape} is read element by element, received {_index_text(index)}",
-                hint="give an integer per dimension, or pass the array to the kernel as a tensor",
-            )
-        return views.subscript(frame.builder, found, index)
+        return arrays.table_item(frame.builder, arrays.table(frame.builder, value), index)
+    if isinstance(index, Scalar) and _are_numbers(value) and not frame.context.is_host:
+        return chosen_number(frame.builder, value, index)
     if contains_staged(index):
         raise TypeMismatchError(
             "INDEX_STAGED",
@@ -402,9 +399,16 @@ def _is_array(value: Any) -> bool:
     return numpy is not None and type(value) is numpy.ndarray
 
 
-def _index_text(index: Any) -> str:
-    count = len(index) if isinstance(index, tuple) else 1  # pyright: ignore[reportUnknownArgumentType]
-    return f"{count} {'index' if count == 1 else 'indices'}"
+def _are_numbers(value: Any) -> bool:
+    """Whether a value is a tuple or list of numbers, which a run-time number may index."""
+    return (
+        type(value) in (tuple, list)
+        and 0 < len(value) <= MOST_CHOICES
+        and all(
+            isinstance(one, Scalar | int | float) or numpy_scalar_dtype(one) is not None
+            for one in value
+        )
+    )
 
 
 def make(frame: Frame, kind: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:

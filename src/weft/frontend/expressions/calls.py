@@ -48,6 +48,7 @@ from weft.language.functions import (
 )
 from weft.language.memory import arrays, undefined
 from weft.language.memory.access import attribute_names
+from weft.language.memory.arrays import TableRow
 from weft.language.numbers.complex import Conjugate
 from weft.language.numbers.convert import accumulator, convert
 from weft.language.operation import Operation
@@ -338,6 +339,12 @@ def _other(
     frame = visitor.frame
     if is_staged(callee) or not callable(callee):
         raise TypeMismatchError("NOT_CALLABLE", f"{constants.kind(callee)} cannot be called")
+    if isinstance(callee, type | BuiltinFunctionType) and callee not in _LEAVING:
+        arguments = [
+            tuple(Items(frame, value, node)) if isinstance(value, TableRow) else value
+            for value in arguments
+        ]
+        staged = contains_staged(arguments) or contains_staged(keywords)
     operation = _builtin(callee)
     if _takes_all_items(callee) and any(map(_is_expanded, arguments)):
         arguments = [

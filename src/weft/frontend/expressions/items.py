@@ -15,6 +15,7 @@ from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_inert, is_plain_iterator
 from weft.frontend.structure import Deferred
 from weft.language.control import StagedRange
+from weft.language.memory.arrays import TableRow
 from weft.language.threads.each import Iterations
 from weft.language.values import RunTimeIterable, Tensor, describe, is_staged
 
@@ -51,6 +52,8 @@ class Items:
     __slots__ = ("_count", "_frame", "_is_plain", "_most", "_node", "iterator")
 
     def __init__(self, frame: Frame, value: Any, node: ast.AST) -> None:
+        if isinstance(value, TableRow):
+            value = tuple(value.items(frame.mark(node)))
         if is_staged(value) or isinstance(value, RunTimeIterable):
             raise _no_items(frame, value, node)
         self._frame = frame

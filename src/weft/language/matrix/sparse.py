@@ -29,10 +29,11 @@ _PAIRS: Final = [
 
 def compressed(dense: Any) -> tuple[Any, Any]:
     """As `weft.mma.compress`."""
-    library: Any = sys.modules.get(type(dense).__module__.partition(".")[0])
-    is_torch = hasattr(library, "take_along_dim")
+    numpy, torch = (cast("Any", sys.modules.get(name)) for name in ("numpy", "torch"))
+    is_torch = torch is not None and isinstance(dense, torch.Tensor)
+    is_numpy = numpy is not None and isinstance(dense, numpy.ndarray)
     shape = cast("tuple[int, ...]", tuple(getattr(dense, "shape", ())))
-    if not (is_torch or hasattr(library, "take_along_axis")) or len(shape) != 2:
+    if not (is_torch or is_numpy) or len(shape) != 2:
         raise TypeMismatchError(
             "MMA_COMPRESS",
             f"mma.compress takes a matrix of NumPy or torch, received {describe(dense)}"
@@ -53,7 +54,7 @@ def compressed(dense: Any) -> tuple[Any, Any]:
             f"of {step}",
             hint="pad it with zeros",
         )
-    arrays = _Torch(library, dense) if is_torch else _NumPy(library)
+    arrays = _Torch(torch, dense) if is_torch else _NumPy(numpy)
     chunk = 2 if dtype is types.f32 else 4
     words = arrays.bits(dense, dtype.bits).reshape(rows, depth // chunk, chunk)
     magnitudes = words & ((1 << (dtype.bits - 1)) - 1) if dtype.is_float else words

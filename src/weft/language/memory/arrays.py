@@ -10,6 +10,7 @@ each launch.
 from __future__ import annotations
 
 from math import gcd, prod
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects.builtin import i64
@@ -32,7 +33,7 @@ from weft.dialects.simt.types import (
     TILE_ALIGNMENT,
     Swizzle,
 )
-from weft.errors import TypeMismatchError, ValueRangeError
+from weft.errors import NameResolutionError, TypeMismatchError, ValueRangeError
 from weft.imports import imported
 from weft.language.debug import emit_assert
 from weft.language.ir_types import ir_tensor_type
@@ -40,7 +41,7 @@ from weft.language.memory.packed import reinterpreted
 from weft.language.numbers.convert import convert, expect_scalar, index_dtype, named_dtype
 from weft.language.numbers.operators import compare
 from weft.language.operation import operation
-from weft.language.values import Scalar, Stream, Tensor, describe, item_text
+from weft.language.values import Scalar, StagedSequence, Stream, Tensor, describe, item_text
 from weft.types import dtype as types
 from weft.types.dims import MAX_RANK
 from weft.types.dtype import DType
@@ -165,6 +166,80 @@ def table(builder: Builder, data: Any) -> Tensor:
     kind = ir_tensor_type(element, data.shape, offset_bits=32, alignment_bytes=VECTOR_BYTES)
     made = builder.entry_operation(TableOp(data.tobytes().hex(), kind), "table", key=key)
     return Tensor(made.results[0], element, "table")
+
+
+class TableRow(StagedSequence):
+    """A part of a table: what ``TABLE[i]`` is of a captured array of two dimensions."""
+
+    __slots__ = ("_prefix", "_table")
+
+    on_host: Final = False
+
+    def __init__(self, whole: Tensor, prefix: tuple[object, ...]) -> None:
+        self._table = whole
+        self._prefix = prefix
+
+    def __repr__(self) -> str:
+        return f"a row of shape {self.shape} of a constant array"
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions that are left."""
+        return self._table.type.dims[len(self._prefix) :]
+
+    def attribute(self, builder: Builder, name: str) -> object:
+        """``row.shape``, ``row.dtype``, ``row.ndim``."""
+        del builder
+        known = {"shape": self.shape, "dtype": self._table.dtype, "ndim": len(self.shape)}
+        if name in known:
+            return known[name]
+        raise NameResolutionError(
+            "UNKNOWN_ATTRIBUTE",
+            f"{self!r} has no attribute {name!r}",
+            hint=f"there are {', '.join(known)}",
+        )
+
+    def item(self, builder: Builder, index: object) -> object:
+        """``row[index]``: an element, or a row of a row.
+
+        Raises:
+            TypeMismatchError: for a slice, or too many indices.
+            ValueRangeError: for a constant outside of the row.
+        """
+        given = cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)
+        for size, part in zip(self.shape, given, strict=False):
+            if isinstance(part, int) and not isinstance(part, bool) and not 0 <= part < size:
+                raise ValueRangeError(
+                    "INDEX_OUT_OF_RANGE", f"{self!r} is indexed by {part}; expected 0 to {size - 1}"
+                )
+        return table_item(builder, self._table, (*self._prefix, *given))
+
+    def items(self, builder: Builder) -> list[object]:
+        """All items, for ``x, y = row`` and loops."""
+        return [self.item(builder, number) for number in range(self.shape[0])]
+
+
+def table_item(builder: Builder, whole: Tensor, index: object) -> object:
+    """``whole[index]`` of a table: an element, or a row.
+
+    Raises:
+        TypeMismatchError: for a slice, or too many indices.
+    """
+    views = imported("weft.language.memory.views")
+    given = cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)
+    if any(isinstance(part, slice | EllipsisType | None) for part in given):
+        raise TypeMismatchError(
+            "INDEX_STAGED",
+            f"a constant array of shape {whole.type.dims} is read by rows and elements, received "
+            f"{describe(cast('object', index))}",
+            hint="give integers, or pass the array to the kernel as a tensor",
+        )
+    if len(given) < whole.rank:
+        return TableRow(whole, given)
+    return views.subscript(builder, whole, index)
 
 
 def element_type(dtype: object, what: str) -> DType:
