@@ -13,6 +13,7 @@ def test_every_function_of_floats_has_a_bound():
 
 
 def test_functions_without_a_polynomial_are_correctly_rounded():
-    for name, bounds in promised().items():
-        if name not in (*FUNCTIONS, "atan2", "pow"):
-            assert bounds == {"f32": 0.5, "f64": 0.5}, name
+    rounded = promised().keys() - {*FUNCTIONS, "atan2", "pow"}
+    assert "sqrt" in rounded
+    for name in rounded:
+        assert promised()[name] == {"f32": 0.5, "f64": 0.5}, name

@@ -77,9 +77,8 @@ def test_a_launch_passes_scratch_words_after_its_arguments():
 
 
 def test_operations_have_the_location_of_their_event():
-    for op in walk(expanded(traced())):
-        place = source_location(op.location)
-        assert place is None or place.file == __file__
+    places = [source_location(op.location) for op in walk(expanded(traced()))]
+    assert {place.file for place in places if place is not None} == {__file__}
 
 
 def test_what_marks_get_wrong_is_found_in_a_text_too():
