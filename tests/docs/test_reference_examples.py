@@ -34,8 +34,13 @@ def test_every_entry_has_an_example():
 
 
 def marked(texts: dict[str, str]) -> list[object]:
-    """The names, those whose text needs torch or JAX marked."""
-    return [pytest.param(name, marks=marks_of(text)) for name, text in texts.items()]
+    """The names, those whose text needs torch or JAX marked; of functions on whole arrays two of three are slow."""
+    arrays = [name for name in texts if name.startswith(("kernels.", "torch.", "nn.", "hf."))]
+    slow = {*arrays} - {*arrays[::3]}
+    return [
+        pytest.param(name, marks=[*marks_of(text), *[pytest.mark.slow] * (name in slow)])
+        for name, text in texts.items()
+    ]
 
 
 @pytest.mark.parametrize("name", marked(SESSIONS))
