@@ -329,6 +329,29 @@ def test_a_stream_of_a_context_of_its_own_runs_there(fake: FakeCuda):
 
 
 @on_fake()
+def test_a_first_call_under_capture_loads_the_code(fake: FakeCuda):
+    function = compiled("library", with_stream=True).register(fake)
+    stream = fake.create_stream(fake.retain_primary(0))
+    a, b, result = vectors(0)
+    fake.begin_capture(stream)
+    function(a, b, stream)
+    assert result[0] == 0 and fake.count("cuLibraryLoadData") == 1
+    fake.replay(fake.end_capture(stream), stream)
+    assert result[0] == 1
+
+
+@on_fake()
+def test_code_is_not_loaded_while_a_stream_ordered_by_the_legacy_one_is_captured(fake: FakeCuda):
+    function = compiled("library", with_stream=True).register(fake)
+    stream = fake.create_stream(fake.retain_primary(0), blocking=True)
+    a, b, _ = vectors(0)
+    fake.begin_capture(stream)
+    with pytest.raises(CudaError, match=r"call the function's preload\(0\) before the capture"):
+        function(a, b, stream)
+    fake.end_capture(stream)
+
+
+@on_fake(version=12020)
 def test_a_first_call_under_capture_points_to_preload(fake: FakeCuda):
     function = compiled("library", with_stream=True).register(fake)
     stream = fake.create_stream(fake.retain_primary(0))

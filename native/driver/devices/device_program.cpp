@@ -45,6 +45,8 @@ int32_t kernel_attribute(const LoadedKernel& kernel, const Device& device, int32
 
 namespace {
 
+constexpr int kLoadsUnderCapture = 12030;  // the first driver that loads code while the thread captures
+
 CUresult set_kernel_attribute(const LoadedKernel& kernel, const Device& device, int32_t attribute,
                               int value) {
   if (kernel.is_library_kernel) {
@@ -185,12 +187,15 @@ bool DeviceProgram::find_kernel(LoadedProgram* program, size_t index, DriverErro
 
 LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, CUcontext context, cuda::CUstream stream,
                                    DriverError* error) {
-  if (is_capturing(stream)) {
+  const bool has_reports = cubin_.find(kReportVariable) != std::string::npos;
+  const bool is_captured = is_capturing(stream);
+  // Loading may use the legacy stream, which a capture of a stream ordered by it forbids; reports allocate.
+  if (is_captured && (driver_version() < kLoadsUnderCapture || has_reports || is_capturing(nullptr))) {
     fail_load(cuda::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cuStreamIsCapturing", device, error);
     return nullptr;
   }
   if (!check_device_image(cubin_, function_name_, error)) return nullptr;
-  drain_unload_queue();
+  if (!is_captured) drain_unload_queue();
   adopt_primary_context(device);
   const RelaxedCapture relaxed;
   std::lock_guard<std::mutex> lock(mutex_);
@@ -219,8 +224,7 @@ LoadedProgram* DeviceProgram::load(int32_t policy, Device* device, CUcontext con
     if (program->module != nullptr) driver().cuModuleUnload(program->module);
     return nullptr;
   }
-  if (cubin_.find(kReportVariable) != std::string::npos &&
-      !Findings::make(library_, program->module, device->ordinal, &program->findings, error)) {
+  if (has_reports && !Findings::make(library_, program->module, device->ordinal, &program->findings, error)) {
     if (program->module != nullptr) driver().cuModuleUnload(program->module);
     return nullptr;
   }
