@@ -321,7 +321,7 @@ def test_a_tuple_of_numbers_is_indexed():
 
 
 @pytest.mark.parametrize("index", [-1, 3])
-def test_an_index_outside_of_a_tuple_is_an_error(index):
+def test_an_index_outside_of_a_tuple_fails_an_assertion(index):
     @weft.kernel
     def kernel(a: weft.Tensor, index: weft.i32):
         a[0] = (0.5, 2.0, a[0])[index]

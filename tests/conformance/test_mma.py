@@ -119,6 +119,32 @@ def test_sums_in_f16_are_rounded_after_each_instruction(dtype, step):
     np.testing.assert_array_equal(out[0, :2], [2048, 2052])
 
 
+@pytest.mark.parametrize("dtype", [weft.f8e4m3, weft.f8e5m2], ids=str)
+def test_sums_in_f16_of_8_bit_floats_are_within_the_bound(dtype):
+    """Every target rounds once in 16 terms at most: some GPUs make the instruction of 32 of two of f16."""
+    rows, columns, depth = 16, 16, 256
+    random = np.random.default_rng(3)
+    a = random.standard_normal((rows, depth)).astype(NUMPY[dtype])
+    b = random.standard_normal((depth, columns)).astype(NUMPY[dtype])
+    layout = FragmentLayout((rows, columns), 2, "mma", "c")
+    out = np.zeros((32, layout.elements), np.float16)
+    product(dtype, dtype, weft.f16, (rows, columns, depth))(a, b, out)
+    terms = a.astype(np.float64)[:, :, None] * b.astype(np.float64)[None]
+    largest = np.abs(terms.cumsum(1)).max(1) + 1
+    bound = (depth // 16 + 1) * 2.0**-11 * largest
+    for lane in range(32):
+        for number, place in enumerate(layout.coordinates(lane)):
+            assert abs(out[lane, number] - (terms.sum(1)[place] + 1)) <= bound[place]
+
+
+def test_sums_in_f16_of_8_bit_floats_on_the_cpu_round_once_in_32_terms():
+    a, b = np.ones((16, 32), NUMPY[weft.f8e5m2]), np.zeros((32, 16), NUMPY[weft.f8e5m2])
+    b[0], b[1], b[31] = 2048, 1, 1
+    out = np.zeros((32, 8), np.float16)
+    product(weft.f8e5m2, weft.f8e5m2, weft.f16, (16, 16, 32))(a, b, out)
+    np.testing.assert_array_equal(out, 2052)  # 2050 + 1, to even; 2048 where each half is rounded
+
+
 @weft.kernel
 def without_all_lanes(a: weft.Tensor):
     tile = weft.shared((16, 16), weft.bf16)

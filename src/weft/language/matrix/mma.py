@@ -246,9 +246,9 @@ def mma(
     """``a · b + acc``, computed by all 32 lanes of a warp with tensor cores.
 
     Operands are bf16, f16, f8e4m3, f8e5m2 (also one of each), f32 or f64, with sums in f32; f16 and 8-bit floats also
-    in f16, rounded after each instruction, 32 bytes of K, and f64 in f64; i8 and u8 (also one of each), with sums in
-    i32, which wrap. Of f32 the tensor cores read 10 bits of the fraction (tf32). Sums are added in the order of K on
-    the CPU, in the machine's order on a GPU. It needs sm_80, of 8-bit floats sm_89.
+    in f16, rounded after each 32 bytes of K (of 8-bit floats on sm_90 and sm_100 after each 16), and f64 in f64; i8 and
+    u8 (also one of each), with sums in i32, which wrap. Of f32 the tensor cores read 10 bits of the fraction (tf32).
+    Sums are added in the order of K on the CPU, in the machine's order on a GPU. It needs sm_80, of 8-bit floats sm_89.
 
     With metadata, A is sparse: of 4 adjacent elements along K two are nonzero, of f32 one of 2, and `a` has only
     these. The others are not multiplied, even by infinities. K is a multiple of 64 bytes.
