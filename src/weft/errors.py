@@ -216,7 +216,7 @@ class ArgumentValueError(SignatureError, ValueError):
         >>> @weft.jit
         ... def next_of(value: weft.u8):
         ...     return value + 1
-        >>> next_of(256)
+        >>> weft.compile(next_of, 256)
         Traceback (most recent call last):
             ...
         weft.errors.ArgumentValueError: [ARGUMENT_OUT_OF_RANGE] next_of: argument 'value': ...

@@ -154,7 +154,12 @@ def compress(builder: Builder, dense: Any) -> tuple[Any, Any]:
         ValueRangeError: for another shape, or too many nonzero elements; the message has their place.
 
     Example:
-        ``values, metadata = weft.mma.compress(pruned)``
+        >>> import numpy as np
+        >>> import weft
+        >>> pruned = np.tile(np.array([1, 0, 0, 2], np.float16), (16, 8))
+        >>> values, metadata = weft.mma.compress(pruned)
+        >>> values.shape, values[0, :4].tolist(), metadata.shape
+        ((16, 16), [1.0, 2.0, 1.0, 2.0], (1, 1, 32))
     """
     del builder
     return compressed(dense)
