@@ -11,7 +11,7 @@ import functools
 import itertools
 import operator
 from collections import namedtuple
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -298,6 +298,147 @@ def closures_see_later_values(x, y):
     return outer(2)
 
 
+class Bounds:
+    """Slots in place of a dict; a property that is assigned."""
+
+    __slots__ = ("_low", "high")
+    STEP = 2
+
+    def __init__(self, low, high):
+        self._low, self.high = low, high
+
+    @property
+    def low(self):
+        return self._low * self.STEP
+
+    @low.setter
+    def low(self, value):
+        self._low = value + 1
+
+    @classmethod
+    def around(cls, x):
+        return cls(x - cls.STEP, x + cls.STEP)
+
+    @staticmethod
+    def width(low, high):
+        return high - low
+
+    def size(self):
+        return self.width(self._low, self.high)
+
+
+class Named3(Bounds):
+    __slots__ = ("third",)
+
+    def __init__(self, low, high, third):
+        super().__init__(low, high)
+        self.third = third
+
+    def size(self):
+        return super().size() + self.third
+
+
+class WithDict(Bounds):
+    """A class without slots of its own has a dict too."""
+
+    def __init__(self, low):
+        super().__init__(low, 7)
+        self.extra = low
+
+
+@dataclass(slots=True)
+class Counter:
+    step: int
+    total: int = 0
+    seen: list = field(default_factory=list)
+    LIMIT = 5
+
+    def __post_init__(self):
+        self.step = self.step + 1
+
+    def add(self, x):
+        if x < self.LIMIT:
+            self.total += x * self.step
+        return self
+
+    @property
+    def mean(self):
+        return self.total // 2
+
+    @mean.setter
+    def mean(self, value):
+        self.total = 2 * value
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: object
+    y: object = 1
+    SCALE = 3
+
+    @property
+    def size(self):
+        return self.x * self.SCALE + self.y
+
+    @classmethod
+    def diagonal(cls, x):
+        return cls(x, x)
+
+
+def slots_are_attributes(x, y):
+    bounds = Bounds(x, y)
+    bounds.high += 3
+    bounds.low = bounds.low - y
+    bounds.low += 1
+    return bounds.size() + Bounds.around(x).size() + bounds.low
+
+
+def slots_of_derived_classes(x, y):
+    three, more = Named3(x, y, 4), WithDict(y)
+    three.third, more.extra, more.fresh = y, more.extra + x, x
+    three.low = 3
+    return three.size() * more.size() + more.extra + more.fresh
+
+
+def slots_change_in_control_flow(x, y):
+    bounds, counter = Bounds(x, y), Counter(y)
+    for k in range(3):
+        bounds.high = bounds.high + k
+        if bounds.high > x:
+            bounds.low = k
+            counter.add(k)
+    while counter.total > 20:
+        counter.mean = counter.mean - 5
+    return bounds.size() + counter.total + counter.mean
+
+
+class Late:
+    __slots__ = ("first", "second")
+
+    def __init__(self, first):
+        self.first = first
+
+
+def slots_that_are_not_assigned(x, y):
+    late, other = Late(x), Late(y)
+    if x > y:
+        late.second = x
+    else:
+        late.second = y
+    found = hasattr(other, "second")
+    other.second = 5
+    return late.second + found + other.second + late.first
+
+
+def dataclasses_with_slots(x, y):
+    point = replace(Point.diagonal(x), y=y)
+    if x > y:
+        point = Point(y)
+    counter = Counter(step=x).add(1).add(y)
+    counter.mean += 1
+    return point.size + counter.total + Point.SCALE + (point == Point(y)) + len(counter.seen)
+
+
 FUNCTIONS = [
     value
     for value in list(globals().values())
@@ -386,3 +527,45 @@ def test_an_attribute_is_first_assigned_in_branches_and_iterations(first):
     running_kernel[1, 1](a, out)
     scale = 2 if first > 0 else 3
     assert out.tolist() == [scale * 7, first if first > 0 else 5, 5]
+
+
+KEPT = Bounds(1, 2)
+
+
+def test_a_slot_of_an_object_of_the_program_does_not_change_and_is_noticed():
+    @weft.kernel
+    def read_kernel(out):
+        out[0] = KEPT.high + KEPT.low
+
+    @weft.kernel
+    def write_kernel(out):
+        if out[0] > 0:
+            KEPT.low = out[0]
+
+    out = np.zeros(1, np.int32)
+    read_kernel[1, 1](out)
+    assert out[0] == 4
+    KEPT.high, KEPT.low = 7, 4
+    try:
+        read_kernel[1, 1](out)
+        assert out[0] == 17
+        with pytest.raises(weft.CompileError, match="MUTATION"):
+            write_kernel[1, 1](out)
+        assert KEPT.low == 10
+    finally:
+        KEPT.high, KEPT.low = 2, 0
+
+
+class Measure(float):
+    """Its number is no attribute."""
+
+    __slots__ = ()
+
+
+def test_an_object_with_more_than_attributes_is_not_made_of_run_time_values():
+    @weft.kernel
+    def kernel(out):
+        out[0] = Measure(out[1])
+
+    with pytest.raises(weft.CompileError, match=r"CALL_STAGED[^$]*Measure"):
+        kernel[1, 1](np.zeros(2, np.float32))

@@ -9,10 +9,11 @@ from __future__ import annotations
 import gc
 import itertools
 from collections import deque
-from types import FunctionType, ModuleType
+from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.arguments.records import is_dataclass, make
+from weft.blame import is_of_weft
 from weft.language.values import Fragment, Scalar, Staged, Stream, Tensor, TensorMap
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from xdsl.ir import SSAValue
 
+HEAP_TYPE: Final = 1 << 9
+"""The flag of a class that is not built into the interpreter."""
 _STAGED: Final = (Scalar, Tensor, TensorMap, Fragment, Stream)
 PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), *_STAGED))
 """Classes of values that hold no others and have built-in operators."""
@@ -123,6 +126,29 @@ def contains_staged(value: object) -> bool:
     return isinstance(value, Deferred) or any(contains_staged(item) for item in items)
 
 
+def slots_of(kind: type) -> dict[str, MemberDescriptorType]:
+    """The slots of a user's class and its bases, by name."""
+    found: dict[str, MemberDescriptorType] = {}
+    for base in reversed(kind.__mro__) if kind.__flags__ & HEAP_TYPE else ():
+        if base.__flags__ & HEAP_TYPE:
+            own = vars(base).items()
+            found |= {name: slot for name, slot in own if isinstance(slot, MemberDescriptorType)}
+    return found
+
+
+def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """An instance's own attributes, in its dict and slots."""
+    own = getattr(value, "__dict__", None)
+    if type(own) is dict:
+        yield from cast("dict[str, Any]", own).items()
+    kind: type = type(value)
+    for name, slot in slots_of(kind).items():
+        try:
+            yield name, slot.__get__(value)
+        except AttributeError:
+            continue  # it is not assigned
+
+
 def staged_attribute(value: object, depth: int = 4) -> str | None:
     """The path of an attribute known only at run time, such as `.x` or `.origin.x`; None for an object without one.
 
@@ -130,14 +156,10 @@ def staged_attribute(value: object, depth: int = 4) -> str | None:
         value: an object.
         depth: how many objects in each other are looked into.
     """
-    own: object = getattr(value, "__dict__", None)
-    if (
-        not isinstance(own, dict)
-        or not depth
-        or isinstance(value, type | ModuleType | FunctionType)
-    ):
+    is_ours = is_of_weft(type(value)) and not hasattr(value, "__dict__")
+    if not depth or is_ours or isinstance(value, type | ModuleType | FunctionType):
         return None
-    for name, item in cast("dict[str, Any]", own).items():
+    for name, item in attributes_of(value):
         if contains_staged(item):
             return f".{name}"
         inner = staged_attribute(item, depth - 1)

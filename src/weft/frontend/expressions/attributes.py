@@ -29,7 +29,7 @@ from weft.frontend.paths import resolved
 from weft.frontend.source import is_generated
 from weft.frontend.state import constants
 from weft.frontend.state.captured import class_attribute, is_constant
-from weft.frontend.state.reachable import is_fixed, is_plain_object
+from weft.frontend.state.reachable import Attributes, is_fixed, is_plain_object
 from weft.frontend.state.repeatable import is_repeatable
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language import LANGUAGE, LanguageName, hint_for
@@ -465,6 +465,7 @@ def _filled(
     except TypeError as error:
         raise TypeMismatchError("CALL_ARGUMENTS", f"{kind.__name__}(): {error}") from None
     handed: list[Any] = []
+    attributes = Attributes(made)
     for field in kind.__dataclass_fields__.values():
         if field.init and field.name in given:
             value = given[field.name]
@@ -475,7 +476,7 @@ def _filled(
         else:
             continue
         if field._field_type.name == "_FIELD":
-            vars(made)[field.name] = value
+            attributes[field.name] = value
         elif field._field_type.name == "_FIELD_INITVAR":
             handed.append(value)
     if isinstance(after, FunctionType):

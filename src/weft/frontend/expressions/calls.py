@@ -375,10 +375,8 @@ def _other(
     known = getattr(callee, "__module__", "") in ("math", "numpy") and ours in LANGUAGE
     hint = call_hint(callee) or "only Python functions can be compiled; write one"
     if isinstance(callee, type) and not call_hint(callee):
-        hint = (
-            "make it a NamedTuple, a @dataclass, or a class with an __init__ in Python and without __slots__, which "
-            "can hold run-time values"
-        )
+        hint = "make it a NamedTuple, a @dataclass, or a class with an __init__ in Python, which can hold "
+        hint += "run-time values"
     raise TypeMismatchError(
         "CALL_STAGED",
         f"{name} cannot be called with values known only at run time",

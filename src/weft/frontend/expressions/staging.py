@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.blame import package_of
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
 from weft.frontend.state.captured import cell_contents, code_names
-from weft.frontend.state.reachable import CACHED, attributes_of
-from weft.frontend.structure import PLAIN, Deferred, passed_on
+from weft.frontend.state.reachable import CACHED
+from weft.frontend.structure import PLAIN, Deferred, attributes_of, passed_on, slots_of
 from weft.language import LanguageName
 from weft.language.functions import BoundFunction, DeviceFunction, HostFunction, StagedFunction
 from weft.language.operation import Operation
@@ -281,9 +281,9 @@ def _named_members(item: Any, names: set[str]) -> Iterator[Any]:
     if type(own) is dict:
         found = cast("dict[str, Any]", own)
         yield from (found[name] for name in names & found.keys())
-    for name in () if isinstance(item, type) else names & _slots_of(kind):
+    for name in () if isinstance(item, type) else names & slots_of(kind).keys():
         try:
-            yield inspect.getattr_static(kind, name).__get__(item)
+            yield slots_of(kind)[name].__get__(item)
         except AttributeError:
             continue  # it is not assigned
 
@@ -292,11 +292,6 @@ def _call_of(value: Any) -> Any:
     """The method that a call of an object runs; None for a function, and for a class, which makes an instance."""
     kind = cast("type", value.__class__)
     return inspect.getattr_static(kind, "__call__", None) if _is_users(kind) else None
-
-
-def _slots_of(kind: type) -> set[str]:
-    slots = (vars(base).get("__slots__", ()) for base in kind.__mro__)
-    return {name for own in slots for name in ((own,) if isinstance(own, str) else own)}
 
 
 def _is_language(value: object) -> bool:

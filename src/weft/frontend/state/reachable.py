@@ -24,7 +24,6 @@ from types import (
     FrameType,
     FunctionType,
     GeneratorType,
-    MemberDescriptorType,
     MethodType,
     MethodWrapperType,
     ModuleType,
@@ -34,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from weft.blame import is_of_weft, package_of, top_package
 from weft.ffi.tensor import Tensor
 from weft.frontend.state.captured import cell_contents, code_names
-from weft.frontend.structure import PLAIN, same_constant
+from weft.frontend.structure import HEAP_TYPE, PLAIN, attributes_of, same_constant, slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -63,7 +62,6 @@ _FORWARDING: Final = (zip, enumerate, itertools.chain, map, filter, itertools.st
 _PRINTED: Final = (itertools.count, itertools.repeat)
 _BUFFERS: Final = (bytearray, array.array, memoryview, Tensor)
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
-_HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
 _RESTORED: Final = (list, dict, set, collections.deque)
 
 
@@ -129,25 +127,56 @@ def is_plain_iterator(value: object) -> bool:
     return package_of(kind) == "builtins" and hasattr(kind, "__length_hint__")
 
 
-def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
-    """An instance's own attributes, in its dict and slots."""
-    own = getattr(value, "__dict__", None)
-    if type(own) is dict:
-        yield from cast("dict[str, Any]", own).items()
-    for kind in type(value).__mro__:
-        for name, slot in vars(kind).items() if kind.__flags__ & _HEAP_TYPE else ():
-            if isinstance(slot, MemberDescriptorType):
-                try:
-                    yield name, slot.__get__(value)
-                except AttributeError:
-                    continue  # it is not assigned
-
-
 def is_plain_object(value: Any) -> bool:
     """Whether an instance of a user's class has attributes and nothing else, and Python's own way to assign them."""
     kind = cast("type[Any]", type(value))
-    is_users = bool(kind.__flags__ & _HEAP_TYPE) and type(getattr(value, "__dict__", None)) is dict
-    return is_users and kind.__setattr__ is object.__setattr__ and not _has_more(value)
+    is_users = bool(kind.__flags__ & HEAP_TYPE) and not isinstance(value, FunctionType | type)
+    is_plain = is_users and kind.__setattr__ is object.__setattr__ and has_attributes(value)
+    is_ours = is_of_weft(kind) and not hasattr(value, "__dict__")
+    return is_plain and not is_ours and not _has_more(value)
+
+
+def has_attributes(value: Any) -> bool:
+    """Whether an object has a dict of attributes, or slots."""
+    return type(getattr(value, "__dict__", None)) is dict or bool(slots_of(type(value)))
+
+
+class Attributes:
+    """The attributes of a plain object, by name: those of its dict, and its slots."""
+
+    __slots__ = ("_item", "_own", "_slots")
+
+    def __init__(self, item: Any) -> None:
+        self._item = item
+        self._slots = slots_of(type(item))
+        self._own: dict[str, Any] = getattr(item, "__dict__", {})
+
+    def __contains__(self, name: str) -> bool:
+        return hasattr(self._item, name) if name in self._slots else name in self._own
+
+    def __getitem__(self, name: str) -> Any:
+        return self._slots[name].__get__(self._item) if name in self._slots else self._own[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name in self._slots:
+            self._slots[name].__set__(self._item, value)
+        else:
+            self._own[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        if name in self._slots:
+            self._slots[name].__delete__(self._item)
+        else:
+            del self._own[name]
+
+    def replace(self, values: Mapping[str, Any]) -> None:
+        """Makes these the only attributes."""
+        self._own.clear()
+        for name in self._slots:
+            if name in self and name not in values:
+                del self[name]
+        for name, value in values.items():
+            self[name] = value
 
 
 class Held:
@@ -163,8 +192,8 @@ class Held:
     def __init__(self, item: Any, content: list[Any]) -> None:
         self.item = item
         self.content = content
-        own = None if type(item) in _RESTORED else getattr(item, "__dict__", None)
-        self._attributes = dict(cast("dict[str, Any]", own)) if type(own) is dict else None
+        is_plain = type(item) not in _RESTORED and has_attributes(item)
+        self._attributes = dict(attributes_of(item)) if is_plain else None
 
     def has_changed(self, reach: Reach) -> bool:
         """Whether its contents have changed."""
@@ -182,8 +211,7 @@ class Held:
             item.clear()
             (item.update if type(item) is set else item.extend)(content)
         elif self._attributes is not None and not _has_more(item):
-            vars(item).clear()
-            vars(item).update(self._attributes)
+            Attributes(item).replace(self._attributes)
         else:
             return False
         return True
@@ -191,11 +219,10 @@ class Held:
 
 def _has_more(item: Any) -> bool:
     """Whether an object has state besides its attributes."""
-    return isinstance(item, FunctionType | type) or type(item).__basicsize__ > _Plain.__basicsize__
-
-
-class _Plain:
-    """An object with attributes and nothing else."""
+    kind = cast("type[Any]", type(item))
+    words = (kind.__weakrefoffset__ > 0) + (kind.__dictoffset__ > 0) + len(slots_of(kind))
+    known = object.__basicsize__ + words * tuple.__itemsize__  # a pointer each
+    return isinstance(item, FunctionType | type) or kind.__basicsize__ > known
 
 
 def _is_same(one: Any, other: Any) -> bool:
@@ -349,7 +376,7 @@ class Reach:
         return self._is_own(function.__globals__.get("__name__"))
 
     def _is_own_class(self, kind: type) -> bool:
-        if not kind.__flags__ & _HEAP_TYPE:
+        if not kind.__flags__ & HEAP_TYPE:
             return False
         return self._is_own(package_of(kind))
 
@@ -414,7 +441,7 @@ class Slot:
     def __init__(self, item: Any, key: Any) -> None:
         self.item = item
         self.key = key
-        self._place: Any = item if isinstance(item, list | dict) else vars(item)
+        self._place: Any = item if isinstance(item, list | dict) else Attributes(item)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Slot) and self.item is other.item and self.key == other.key

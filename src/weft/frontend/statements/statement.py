@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import ast
 import inspect
+from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.ir import BlockArgument
 
 from weft.dialects.builder import name_value
-from weft.errors import CompileError, TypeMismatchError, UnsupportedSyntaxError, WeftError
+from weft.errors import (
+    CompileError,
+    NameResolutionError,
+    TypeMismatchError,
+    UnsupportedSyntaxError,
+    WeftError,
+)
 from weft.frontend.context import FrontendCallable
 from weft.frontend.control_flow.branches import Fork, guard
 from weft.frontend.events import tell_line, tell_value
@@ -513,8 +520,20 @@ def store_attribute(frame: Frame, target: ast.Attribute, owner: Any, value: Any)
         UnsupportedSyntaxError: unless `owner` is a plain object that may change here.
     """
     name = frame.source.mangled(target.attr)
-    described = inspect.getattr_static(cast("Any", type(owner)), name, None)
-    if not is_plain_object(owner) or hasattr(described, "__set__"):
+    kind = cast("Any", type(owner))
+    described = inspect.getattr_static(kind, name, None)
+    if isinstance(described, property) and isinstance(described.fset, FunctionType):
+        frame.context.session.captures.read_member(kind, name, target)
+        frame.inline(described.fset, [owner, value], {})
+        return
+    is_slot = isinstance(described, MemberDescriptorType)
+    if not is_slot and is_plain_object(owner) and not hasattr(owner, "__dict__"):
+        raise NameResolutionError(
+            "UNKNOWN_ATTRIBUTE",
+            f"{kind.__name__!r} object has no attribute {name!r}",
+            hint="name it in __slots__",
+        )
+    if not is_plain_object(owner) or (hasattr(described, "__set__") and not is_slot):
         raise UnsupportedSyntaxError(
             "TARGET",
             f"attribute {name!r} of {constants.kind(owner)} cannot be assigned in compiled code",
