@@ -190,14 +190,14 @@ class _Search:
         return False
 
     def _add_function(self, function: FunctionType) -> bool:
-        named = list(_named_values(function))
+        takes_numbers = _takes_numbers_alone(function)
+        named = list(_named_values(function, takes_numbers=takes_numbers))
         # Other functions call a host function as Python does: with arrays, while it compiles this one.
         called = [
             value
             for value in named
             if function is self._first or not isinstance(value, HostFunction)
         ]
-        takes_numbers = _takes_numbers_alone(function)
         if any(_is_language(one) for one in called if not (takes_numbers and one is _package())):
             return True
         self._pending += named
@@ -329,8 +329,12 @@ def _takes_numbers(code: CodeType, names: set[str]) -> bool:
     return all(_takes_numbers(one, names) for one in nested)
 
 
-def _named_values(function: FunctionType) -> Iterator[Any]:
-    """The current values of the names in a function's code: globals, free variables, names in modules."""
+def _named_values(function: FunctionType, *, takes_numbers: bool = False) -> Iterator[Any]:
+    """The current values of the names in a function's code: globals, free variables, names in modules.
+
+    Args:
+        takes_numbers: whether it takes numbers alone from the package, where other names are not the package's: `math`.
+    """
     names = list(code_names(function.__code__))
     for name in names:
         if name not in function.__globals__:
@@ -338,7 +342,9 @@ def _named_values(function: FunctionType) -> Iterator[Any]:
         value = function.__globals__[name]
         yield value
         if isinstance(value, ModuleType):
-            yield from (vars(value)[inner] for inner in names if inner in vars(value))
+            is_package = takes_numbers and value is _package()
+            inside = [one for one in names if one in _NUMBERS] if is_package else names
+            yield from (vars(value)[inner] for inner in inside if inner in vars(value))
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
     for cell in function.__closure__ or ():
