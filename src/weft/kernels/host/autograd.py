@@ -14,7 +14,7 @@ from functools import wraps
 from importlib import import_module
 from inspect import Signature, signature
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.errors import brief
 from weft.kernels.annotations import Arguments, Array, Function, Keywords
@@ -165,56 +165,76 @@ def differentiable(
     """
 
     def decorate(function: _F) -> _F:
-        name = function.__name__
         operator = declare(function, like, backward, kept, **rules)
-        declared = signature(function).parameters
-        parameters = list(declared)
-        # `accepted` gives the derivatives with respect to these scalars.
-        own = () if accepted is None else ("alpha", "beta")
-        numbers = [
-            one for one, p in declared.items() if p.annotation in _NUMBERS and one not in own
-        ]
-        written = [one for one in ("out", kept and kept[0]) if one in parameters]
-        most = min((parameters.index(one) for one in written), default=len(parameters))
-
+        written = _Written.of(function, kept)
         end = result or (_first if kept else None)
-        plain = _through(operator, written, most, accepted, end)
-        if backward is None and accepted is not None:
-            plain = _without_derivative(name, plain)
-        through = _with_plain_numbers(name, parameters, numbers, plain)
+        through = _operator_call(function, operator, written, accepted, end)
         record = None if backward is None else _Recorded(operator, function, accepted, end)
-
-        @wraps(function)
-        def call(*arguments: Any, **keywords: Any) -> Array:
-            torch: Any = sys.modules.get("torch")
-            jax: Any = sys.modules.get("jax")
-            if torch is None:
-                if jax is not None:
-                    return with_jax(jax, function, arguments, keywords)
-                return function(*arguments, **keywords)
-            if torch.compiler.is_compiling():
-                return through(torch, arguments, dict(keywords))
-            values = (*arguments, *keywords.values())
-            reason = _concerns(torch, values)
-            if reason and not is_inside():
-                if reason is _TRACKED and record is not None:
-                    found = record(torch, arguments, keywords)
-                    if found is not None:
-                        return found
-                if reason is not _WATCHED or not _writes(keywords, arguments, written, most):
-                    return through(torch, arguments, keywords)
-            try:
-                if jax is not None:
-                    return with_jax(jax, function, arguments, keywords)
-                return function(*arguments, **keywords)
-            except (TypeError, ValueError):
-                if not _has_no_memory(torch, values):
-                    raise
-            return through(torch, arguments, keywords)
-
-        return call  # type: ignore[return-value]
+        return _dispatched(function, through, record, written)
 
     return decorate
+
+
+class _Written(NamedTuple):
+    """The parameters of a function that it writes to.
+
+    Attributes:
+        names: ``"out"``, and those that are kept.
+        first: the place of the first one, or the number of all parameters.
+    """
+
+    names: tuple[str, ...]
+    first: int
+
+    @staticmethod
+    def of(function: Callable[..., Any], kept: tuple[str, Callable[..., Any]] | None) -> _Written:
+        parameters = list(signature(function).parameters)
+        names = tuple([one for one in ("out", kept and kept[0]) if one in parameters])
+        return _Written(names, min(map(parameters.index, names), default=len(parameters)))
+
+    def are_given(self, arguments: Arguments, keywords: Keywords) -> bool:
+        """Whether a call has an output argument."""
+        rest = (*arguments[self.first :], *[keywords.get(one) for one in self.names])
+        return any(one is not None for one in rest)
+
+
+def _dispatched(
+    function: _F,
+    through: Callable[..., Any],
+    record: _Recorded | None,
+    written: _Written,
+) -> _F:
+    """The public function: a plain call, a node of autograd around one, or a call of the operator."""
+
+    @wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Array:
+        torch: Any = sys.modules.get("torch")
+        jax: Any = sys.modules.get("jax")
+        if torch is None:
+            if jax is not None:
+                return with_jax(jax, function, arguments, keywords)
+            return function(*arguments, **keywords)
+        if torch.compiler.is_compiling():
+            return through(torch, arguments, dict(keywords))
+        values = (*arguments, *keywords.values())
+        reason = _concerns(torch, values)
+        if reason and not is_inside():
+            if reason is _TRACKED and record is not None:
+                found = record(torch, arguments, keywords)
+                if found is not None:
+                    return found
+            if reason is not _WATCHED or not written.are_given(arguments, keywords):
+                return through(torch, arguments, keywords)
+        try:
+            if jax is not None:
+                return with_jax(jax, function, arguments, keywords)
+            return function(*arguments, **keywords)
+        except (TypeError, ValueError):
+            if not _has_no_memory(torch, values):
+                raise
+        return through(torch, arguments, keywords)
+
+    return call  # type: ignore[return-value]
 
 
 class _Recorded:
@@ -283,34 +303,30 @@ class _Recorded:
         return found if self._result is None else self._result(found, *given)
 
 
-def _with_plain_numbers(
-    name: str, parameters: list[str], numbers: list[str], plain: Callable[..., Any]
-) -> Callable[..., Any]:
-    """Refuses numbers that require a gradient, which have no derivative."""
+def _refused(
+    name: str, function: Callable[..., Any], operator: Declaration, is_converted: bool
+) -> Callable[[Any, Arguments, Keywords], None]:
+    """The check of a call of the operator: arguments that require a gradient, and have none."""
+    declared = signature(function).parameters
+    parameters = list(declared)
+    # A conversion of arguments gives the derivatives with respect to these scalars.
+    own = ("alpha", "beta") if is_converted else ()
+    numbers = [k for k, p in declared.items() if p.annotation in _NUMBERS and k not in own]
+    has_none = operator.backward is None and is_converted
 
-    def through(torch: Any, arguments: Arguments, keywords: Keywords) -> Array:
+    def check(torch: Any, arguments: Arguments, keywords: Keywords) -> None:
         for one, value in (*zip(parameters, arguments, strict=False), *keywords.items()):
             if one in numbers and is_tracked(value):
                 raise TypeError(
                     f"{name}: {one} requires a gradient, but is a number, by which there is no derivative; "
                     f"pass {one}.item()"
                 )
-        return plain(torch, arguments, keywords)
-
-    return through
-
-
-def _without_derivative(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The same calls, but those to be differentiated are refused before a function is asked for its name."""
-
-    def through(torch: Any, arguments: Arguments, keywords: Keywords) -> Array:
-        if torch.is_grad_enabled():
+        if has_none and torch.is_grad_enabled():  # before a function is asked for its name
             for one in (*arguments, *keywords.values()):
                 if is_tracked(one):
                     raise no_derivative(name)
-        return plain(torch, arguments, keywords)
 
-    return through
+    return check
 
 
 def is_tracked(value: Any) -> bool:
@@ -326,36 +342,34 @@ def is_tracked(value: Any) -> bool:
     return forward_mode.unpack_dual(value).tangent is not None
 
 
-def _through(
-    declared: Declaration,
-    written: list[str],
-    most: int,
+def _operator_call(
+    function: Callable[..., Any],
+    operator: Declaration,
+    written: _Written,
     accepted: Callable[..., tuple[Any, ...]] | None,
     result: Callable[..., Any] | None,
 ) -> Callable[..., Any]:
     """Calls the operator; torch's tracer follows it."""
-    name = declared.name
+    name = operator.name
+    check = _refused(name, function, operator, accepted is not None)
 
     def through(torch: Any, arguments: Arguments, keywords: Keywords) -> Array:
+        check(torch, arguments, keywords)
         make_operators()
         sharded: Any = sys.modules.get("torch.distributed.tensor")
-        if sharded is not None and not has_strategy(declared):
+        if sharded is not None and not has_strategy(operator):
             if any(isinstance(one, sharded.DTensor) for one in (*arguments, *keywords.values())):
                 raise TypeError(
                     f"{name} has no sharding strategy for a DTensor; call it on tensor.to_local() or on "
                     "tensor.full_tensor()"
                 )
-        arguments, rest = arguments[:most], arguments[most:]
-        targets = [one for one in rest if one is not None]
-        for one in written:
-            target = keywords.pop(one, None)
-            if target is not None:
-                targets.append(target)
-        if targets:
+        if written.are_given(arguments, keywords):
             raise TypeError(
-                f"{name}: a result written to {written[0]}= has no derivative and no place in a graph; leave it "
+                f"{name}: a result written to {written.names[0]}= has no derivative and no place in a graph; leave it "
                 "away, or call the function under torch.no_grad(), outside of torch.compile, modes and transforms"
             )
+        arguments = arguments[: written.first]
+        keywords = {k: value for k, value in keywords.items() if k not in written.names}
         given, named = arguments, keywords
         if accepted is not None:
             arguments, keywords = accepted(*arguments, **keywords), {}
@@ -380,12 +394,6 @@ _ORDINARY: Final = frozenset(
     (int, float, bool, str, tuple, list, type(None))
 )  # asked sooner than others
 _PLAIN_KEYS: Final = ("BackendSelect", "ADInplaceOrView")
-
-
-def _writes(keywords: Keywords, arguments: Arguments, written: list[str], most: int) -> bool:
-    """Whether a call has an output argument."""
-    rest = (*arguments[most:], *[keywords.get(one) for one in written])
-    return any(one is not None for one in rest)
 
 
 def _concerns(torch: Any, values: Arguments) -> str:
