@@ -358,6 +358,39 @@ def test_attention_with_values_of_another_size(hdim: int, hdim_v: int, causal: b
         check(one / scale, other / scale, 4 * ROUNDING[torch.bfloat16])
 
 
+@pytest.mark.parametrize("hdim", [64, 128, 256, 75])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"window_size": (100, 0)},
+        {"window_size": (70, 30), "softcap": 2.0},
+        {"causal": True, "alignment": "top-left", "sinks": True},
+        {"window_size": (300, 0), "softcap": 5.0, "sinks": True},
+    ],
+    ids=str,
+)
+def test_windows_caps_and_sinks_of_attention(options: Any, hdim: int):
+    """Beside the same in f64, which the CPU's tests compare with the formula."""
+    options, counts = dict(options), ((700, 8), (600, 2), (600, 2))
+    inputs = [numbers(2, *one, hdim, dtype=torch.bfloat16).requires_grad_() for one in counts]
+    wide = [one.detach().double().requires_grad_() for one in inputs]
+    others = dict(options)
+    if options.pop("sinks", False):
+        options["sinks"] = numbers(8).requires_grad_()
+        others["sinks"] = options["sinks"].detach().double().requires_grad_()
+        inputs, wide = [*inputs, options["sinks"]], [*wide, others["sinks"]]
+    found = kernels.attention(*inputs[:3], **options)
+    expected = kernels.attention(*wide[:3], **others)
+    check(found, expected, 2 * ROUNDING[torch.bfloat16])
+    gradient = numbers(*found.shape, dtype=torch.bfloat16)
+    grads = torch.autograd.grad(found, inputs, gradient)
+    for one, other in zip(
+        grads, torch.autograd.grad(expected, wide, gradient.double()), strict=True
+    ):
+        scale = float(other.abs().max())
+        check(one / scale, other / scale, 4 * ROUNDING[torch.bfloat16])
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_losses(dtype: Any):
     logits = numbers(500, 50_257, dtype=dtype)

@@ -26,6 +26,28 @@ def aligned(a: np.ndarray) -> np.ndarray:
     return np.asarray(weft.copy(weft.empty(a.shape, weft.f16), a))
 
 
+def with_options(
+    q, k, v, causal=False, window_size=(-1, -1), softcap=None, sinks=None, alignment="bottom-right"
+):
+    """Attention of one batch in f64, with the matrix of scores."""
+    k, v = (one.astype(np.float64).repeat(q.shape[1] // k.shape[1], 1) for one in (k, v))
+    scores = q.shape[-1] ** -0.5 * np.einsum("qhd,khd->hqk", q.astype(np.float64), k)
+    if softcap is not None:
+        scores = softcap * np.tanh(scores / softcap)
+    queries, keys = scores.shape[1:]
+    own = np.arange(queries)[:, None] + (keys - queries if alignment == "bottom-right" else 0)
+    left, right = window_size[0], 0 if causal else window_size[1]
+    scores[:, (np.arange(keys) < own - left) & (left >= 0)] = -np.inf
+    scores[:, (np.arange(keys) > own + right) & (right >= 0)] = -np.inf
+    sink = np.full(q.shape[1], -np.inf) if sinks is None else sinks.astype(np.float64)
+    scores = np.concatenate(
+        [scores, np.broadcast_to(sink[:, None, None], (*scores.shape[:2], 1))], 2
+    )
+    weights = np.exp(scores - scores.max(2, keepdims=True, initial=np.finfo(np.float64).min))
+    total = weights.sum(2, keepdims=True)
+    return np.einsum("hqk,khd->qhd", (weights / np.where(total == 0, 1, total))[..., :-1], v)
+
+
 def of_batches(q, k, v, causal, scale):
     return np.stack([attend(*one, scale, causal) for one in zip(q, k, v, strict=True)])
 
@@ -105,6 +127,53 @@ def test_heads_of_each_size_by_tensor_cores(hdim, like, monkeypatch):
     for causal in (False, True):
         found = kernels.attention(*map(aligned, (q, k, v)), causal)
         assert np.allclose(found, of_batches(q, k, v, causal, hdim**-0.5), atol=2e-3)
+
+
+SINKS = np.array([0.5, -1.0, 2.0, -np.inf])
+OPTIONS = {
+    "all": {"window_size": (70, 3), "softcap": 1.5, "sinks": SINKS},
+    "window": {"window_size": (30, 50)},
+    "left": {"window_size": (9, -1), "causal": True},
+    "right": {"window_size": (-1, 20), "softcap": 2.0},
+    "top-left": {"causal": True, "alignment": "top-left", "sinks": SINKS},
+    "window without keys": {"window_size": (1, 0), "alignment": "top-left"},
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_options_are_those_of_the_formula(options, packed):
+    given, lengths = OPTIONS[options], ([40, 7], [33, 20])
+    q, k, v = numbers(50, 4, 5), numbers(53, 2, 5), numbers(53, 2, 3)
+    starts = [cumulative(one) for one in lengths]
+    if packed:
+        found = kernels.attention(q, k, v, cu_seqlens_q=starts[0], cu_seqlens_k=starts[1], **given)
+        for i in range(2):
+            own, other = (slice(*one[i : i + 2]) for one in starts)
+            assert np.allclose(found[own], with_options(q[own], k[other], v[other], **given))
+    else:
+        found = kernels.attention(q[None], k[None], v[None], **given)
+        assert np.allclose(found[0], with_options(q, k, v, **given))
+
+
+@pytest.mark.parametrize("like", [like_hopper, like_ampere])
+@pytest.mark.parametrize(
+    ("options", "hdim"),
+    sampled([(one, hdim) for one in OPTIONS for hdim in (64, 256)], 5, several=True),
+)
+def test_options_by_tensor_cores(options, hdim, like, monkeypatch):
+    given = OPTIONS[options]
+    shapes = (1, 230, 4, hdim), (1, 230, 4, hdim), (1, 200, 2, hdim), (1, 200, 2, hdim)
+    arrays = [numbers(*shape, dtype=np.float16) for shape in shapes]
+    wide = [one.astype(np.float64) for one in arrays]
+    grads = kernels.attention_backward(*wide, **given)
+    like(monkeypatch)
+    tensors = [aligned(one) for one in arrays]
+    found = kernels.attention(*tensors[1:], **given)
+    expected = with_options(*(one[0] for one in arrays[1:]), **given)
+    assert np.allclose(found[0], expected, atol=3e-3)
+    for one, other in zip(kernels.attention_backward(*tensors, **given), grads, strict=True):
+        assert np.allclose(one, other, atol=4e-3 * np.abs(other).max())
 
 
 @pytest.mark.parametrize("like", [like_hopper, like_ampere])
@@ -277,7 +346,20 @@ def test_each_kernel_assembles_for_a_gpu():
     sums = weft.fake_tensor(weft.f32, ("b", "h", "n"))
     indices = weft.fake_tensor(weft.i64, ("k",))
     for function, *arguments in (
-        (fwd_simt.attention, *[tokens] * 4, None, None, None, 7, 1, 1.0, True, (128, 128)),
+        (
+            fwd_simt.attention,
+            *[tokens] * 4,
+            None,
+            None,
+            None,
+            7,
+            1,
+            1.0,
+            *[None] * 4,
+            True,
+            False,
+            (128, 128),
+        ),
         (
             fwd_sm90.attention,
             *[aligned] * 4,
@@ -286,7 +368,9 @@ def test_each_kernel_assembles_for_a_gpu():
             None,
             7,
             1.0,
+            *[None] * 4,
             True,
+            False,
             fwd_sm90.config_for(64, 64),
         ),
         (
@@ -321,10 +405,10 @@ def test_heads_of_each_size_stay_in_registers(hdim, causal):
     tokens = weft.fake_tensor(weft.bf16, ("b", "n", "h", hdim), alignment_bytes=16)
     arguments = *[tokens] * 4, weft.fake_tensor(weft.f32, ("b", "h", "n")), None, None
     config = fwd_sm90.config_for(hdim, hdim)
-    given = fwd_sm90.attention, *arguments, 7, 0.1, causal, config
+    given = fwd_sm90.attention, *arguments, 7, 0.1, *[None] * 4, causal, False, config
     assert weft.compile(*given, options="--gpu-arch sm_90a").remarks == ()
     config, hdims = fwd_sm80.config_for(hdim), fwd_sm80.padded(hdim, hdim)
-    given = fwd_sm80.attention, *arguments, 0.1, causal, hdims, config, True
+    given = fwd_sm80.attention, *arguments, 0.1, *[None] * 4, causal, False, hdims, config, True
     assert weft.compile(*given, options="--gpu-arch sm_80").remarks == ()
 
 
@@ -335,7 +419,8 @@ def test_hopper_gradients_stay_in_registers(hdim):
     sums = weft.fake_tensor(weft.f32, ("b", "h", "n"))
     arrays = *[tokens] * 5, sums, *[tokens] * 3
     for causal in (False, True):
-        arguments = *arrays, None, None, 0.1, causal, bwd_sm90.configs_for(hdim, hdim)
+        options = None, None, None, causal, False
+        arguments = *arrays, None, None, 0.1, *options, bwd_sm90.configs_for(hdim, hdim)
         found = weft.compile(bwd_sm90.attention_backward, *arguments, options="--gpu-arch sm_90a")
         assert found.remarks == ()
 
@@ -346,6 +431,19 @@ def test_bad_input_is_refused_by_name():
     for error, text, call in (
         (TypeError, "k has elements of float32", lambda: kernels.attention(q, q.astype("f"), q)),
         (ValueError, "v has shape", lambda: kernels.attention(q, q, q[:, :2])),
+        (
+            ValueError,
+            r"window_size is \(1,\), expected two numbers",
+            lambda: kernels.attention(q, q, q, window_size=(1,)),
+        ),
+        (ValueError, "window_size is -2", lambda: kernels.attention(q, q, q, window_size=(-2, 0))),
+        (ValueError, "softcap is 0.0, expected", lambda: kernels.attention(q, q, q, softcap=0.0)),
+        (ValueError, "alignment is 'x'", lambda: kernels.attention(q, q, q, alignment="x")),
+        (
+            ValueError,
+            r"sinks has shape \(3,\), expected \(4,\): one of each head",
+            lambda: kernels.attention(q, q, q, sinks=np.zeros(3)),
+        ),
         (ValueError, "hdim of v is 0", lambda: kernels.attention(q, q, q[..., :0])),
         (
             ValueError,

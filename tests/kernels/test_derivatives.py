@@ -60,6 +60,18 @@ CASES: dict[str, Any] = {
         kernels.attention,
         *(numbers(1, 3, 2, 2), numbers(1, 4, 1, 2), numbers(1, 4, 1, 3)),
     ),
+    "attention with sinks, a window and softcap": lambda: (
+        lambda q, k, v, sinks: kernels.attention(
+            q, k, v, window_size=(2, 0), softcap=0.7, sinks=sinks
+        ),
+        *(numbers(2, 3, 2, 2), numbers(2, 4, 1, 2), numbers(2, 4, 1, 3), numbers(2)),
+    ),
+    "attention_backward of the same": lambda: (
+        lambda g, q, k, v: kernels.attention_backward(
+            g, q, k, v, window_size=(1, 1), softcap=0.7, alignment="top-left"
+        ),
+        *(numbers(1, 3, 2, 3), numbers(1, 3, 2, 2), numbers(1, 4, 1, 2), numbers(1, 4, 1, 3)),
+    ),
     "attention, causal": lambda: (
         lambda q, k, v: kernels.attention(q, k, v, True, 0.3),
         *(numbers(2, 3, 2, 2), numbers(2, 2, 2, 2), numbers(2, 2, 2, 2)),

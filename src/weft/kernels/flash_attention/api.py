@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import weft
 from weft.kernels.annotations import Array
 from weft.kernels.device.row import sum_type
 from weft.kernels.flash_attention import (
+    bwd_preprocess,
     bwd_simt,
     bwd_sm80,
     bwd_sm90,
@@ -40,7 +41,11 @@ from weft.kernels.host.autograd import NARROW, composite_backward, differentiabl
 from weft.kernels.host.devices import capabilities, device_info
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 MAX_HDIM: Final = 1024
+_ALIGNMENTS: Final = ("bottom-right", "top-left")
 _CHUNK_BYTES: Final = 16  # alignment of rows for TMA and cp.async
 
 
@@ -52,6 +57,10 @@ class Problem(NamedTuple):
         cu_seqlens_q, cu_seqlens_k: arrays, or None for batches.
         causal: whether a query sees the keys up to its own alone.
         scale: of the scores.
+        left, right: keys that a query sees before its own and after it; None: all.
+        softcap: the largest scaled score, by tanh; None: any.
+        sinks: array of a score of each head without a value, or None.
+        top_left: whether the first query's own key is the first one.
     """
 
     q: ArrayInfo
@@ -61,6 +70,11 @@ class Problem(NamedTuple):
     cu_seqlens_k: Any
     causal: bool
     scale: float
+    left: int | None
+    right: int | None
+    softcap: float | None
+    sinks: Any
+    top_left: bool
 
     @property
     def hdims(self) -> tuple[int, int]:
@@ -93,8 +107,30 @@ def _like(q: Array, _: Array, v: Array, *__: object) -> Array:
 
 
 def _backward(gradient: Array, results: Array, *inputs: Any) -> Array:
-    *given, _ = inputs  # all but max_seqlen_q
-    return *attention_backward(gradient, *given, *results), None, None, None, None, None
+    q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, _, *options = inputs
+    given = q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k
+    grads = attention_backward(gradient, *given, *results, *options)
+    (result, lse), sinks, dsinks = results, options[2], None
+    if sinks is not None:
+        dsinks = _sinks_backward(gradient, result, lse, sinks, cu_seqlens_q)
+    return *grads, *[None] * 7, dsinks, None
+
+
+def _like_sinks(_: Array, __: Array, ___: Array, sinks: Array, *____: object) -> Array:
+    return sinks.new_empty(sinks.shape)
+
+
+@differentiable(_like_sinks)
+@cached_dispatch
+def _sinks_backward(
+    gradient: Array, result: Array, lse: Array, sinks: Array, cu_seqlens_q: Array = None
+) -> Array:
+    """Gradients of `attention` with respect to `sinks`."""
+    dsinks = output_like(describe(sinks, "sinks"))
+    if 0 in gradient.shape:
+        return dsinks
+    arguments = gradient, result, lse, sinks, dsinks, cu_seqlens_q
+    return cast("Any", Call(bwd_preprocess.sinks_backward, arguments, dsinks))
 
 
 def _new_lse(q: ArrayInfo) -> Array:
@@ -115,9 +151,14 @@ def _attention_and_lse(
     cu_seqlens_q: Array = None,
     cu_seqlens_k: Array = None,
     max_seqlen_q: int | None = None,
+    window_size: Sequence[int] | None = None,
+    softcap: float | None = None,
+    sinks: Array = None,
+    alignment: str = "bottom-right",
 ) -> Any:
     """`attention` and a new array of its `lse`."""
-    problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k)
+    options = window_size, softcap, sinks, alignment
+    problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, *options)
     lse = _new_lse(problem.q)
     call = _attention_call(problem, max_seqlen_q, None, lse)
     return call._replace(result=(call.result, lse)) if isinstance(call, Call) else (call, lse)
@@ -134,6 +175,10 @@ def attention(
     cu_seqlens_q: Array = None,
     cu_seqlens_k: Array = None,
     max_seqlen_q: int | None = None,
+    window_size: Sequence[int] | None = None,
+    softcap: float | None = None,
+    sinks: Array = None,
+    alignment: str = "bottom-right",
     out: Array = None,
     lse: Array = None,
 ) -> Array:
@@ -146,11 +191,17 @@ def attention(
         k: (batch, keys, key heads, hdim), or with `cu_seqlens_k` (keys, key heads, hdim), of q's type. Key heads divide
             heads (GQA, MQA).
         v: (batch, keys, key heads, hdim of values), of k's type: of k's shape but for the last dimension.
-        causal: hide keys after a query's own; the last query of a sequence sees all keys.
+        causal: hide keys after a query's own.
         scale: multiplies the scores; None: 1 / √hdim.
         cu_seqlens_q: packed sequences: cumulative lengths of q's, int32, shape (batch + 1,); None: a batch dimension.
         cu_seqlens_k: cumulative lengths of k's, int32, shape (batch + 1,).
         max_seqlen_q: longest sequence of q, for `cu_seqlens_q` alone; None: q.shape[0], which launches empty blocks.
+        window_size: (left, right): a query sees as many keys before its own and after it; -1: all. Blocks of keys
+            outside of it are skipped.
+        softcap: scaled scores become softcap · tanh(score / softcap); None: they stay.
+        sinks: a score of each head that takes part in the softmax without a value, floats, (heads,); None: no such.
+        alignment: which key is a query's own, where there are more or fewer keys than queries: ``"bottom-right"``, that
+            of the last query is the last one, or ``"top-left"``, that of the first one is the first one.
         out: written, (batch, tokens, heads, hdim of values), of q's type, without overlap with q, k or v; None: a new
             array of q's library.
         lse: written, logsumexp of the scaled scores, f32 (f64 for f64), (batch, heads, tokens), or with `cu_seqlens_q`
@@ -174,13 +225,14 @@ def attention(
         >>> weft.kernels.attention(q, q, v, causal=True)[0, :, 0].tolist()
         [[1.0, 3.0], [2.0, 4.0]]
     """
-    problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k)
+    options = window_size, softcap, sinks, alignment
+    problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, *options)
     return _attention_call(problem, max_seqlen_q, out, lse)
 
 
 def _attention_call(problem: Problem, max_seqlen_q: int | None, out: Array, lse: Array) -> Any:
     """The call that computes `attention`, or an empty result."""
-    q, k, v, cu_seqlens_q, cu_seqlens_k, *_ = problem
+    q, k, v, cu_seqlens_q, cu_seqlens_k, *_, sinks, _ = problem
     if max_seqlen_q is None:
         most = q.shape[-3]
     else:
@@ -190,7 +242,8 @@ def _attention_call(problem: Problem, max_seqlen_q: int | None, out: Array, lse:
                 f"max_seqlen_q is {max_seqlen_q}, expected None without cu_seqlens_q and cu_seqlens_k"
             )
     inputs = {"q": q.array, "k": k.array, "v": v.array}
-    out = problem.new_out(out, **inputs, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    more = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "sinks": sinks}
+    out = problem.new_out(out, **inputs, **more)
     if lse is not None:
         target = checked_output(q, *_lse_like(q), lse, "lse")
         for name, source in {"q": q, "k": k, "v": v, "out": describe(out, "out")}.items():
@@ -218,18 +271,32 @@ def _backward_by_torch(
     scale: float | None,
     cu_seqlens_q: Array,
     cu_seqlens_k: Array,
-    *_: object,
+    _: Array,
+    __: Array,
+    window_size: Sequence[int] | None,
+    softcap: float | None,
+    sinks: Array,
+    alignment: str,
 ) -> Array:
     """`attention_backward` with the matrix of scores, by torch, for second derivatives."""
     torch: Any = sys.modules["torch"]
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    visible = _visible(q, k, causal, cu_seqlens_q, cu_seqlens_k)
+    left, right = _window(window_size)
+    visible = _visible(
+        q, k, left, 0 if causal else right, cu_seqlens_q, cu_seqlens_k, alignment == "top-left"
+    )
 
     def forward(q: Array, k: Array, v: Array) -> Array:
         group_size = q.shape[-2] // k.shape[-2]
         k, v = (upcast(one).repeat_interleave(group_size, -2) for one in (k, v))
         scores = torch.einsum("...qhd,...khd->...hqk", scale * upcast(q), k)
-        p = scores.masked_fill(~visible, torch.finfo(scores.dtype).min).softmax(-1)
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
+        scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
+        if sinks is not None:
+            column = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
+            scores = torch.cat([scores, column], -1)
+        p = scores.softmax(-1)[..., : k.shape[-3]]
         return torch.einsum("...hqk,...khd->...qhd", p.masked_fill(~visible, 0), v)
 
     return vjp(forward, gradient, q, k, v)
@@ -248,6 +315,10 @@ def attention_backward(
     cu_seqlens_k: Array = None,
     result: Any = None,
     lse: Array = None,
+    window_size: Sequence[int] | None = None,
+    softcap: float | None = None,
+    sinks: Array = None,
+    alignment: str = "bottom-right",
 ) -> tuple[Array, Array, Array]:
     """Gradients of `attention` with respect to q, k and v: P is recomputed from the scores and `lse`.
 
@@ -265,6 +336,10 @@ def attention_backward(
         cu_seqlens_k: as in `attention`.
         result: result of `attention`.
         lse: as `attention` wrote it; without `result` and `lse` both are recomputed where needed.
+        window_size: as in `attention`.
+        softcap: as in `attention`.
+        sinks: as in `attention`; torch computes their gradients, too.
+        alignment: as in `attention`.
 
     Returns:
         dq, dk, dv: new arrays of the shapes and the type of q, k and v; 0 for tokens outside of all sequences.
@@ -281,7 +356,8 @@ def attention_backward(
         >>> dv[0, :, 0].tolist()
         [[1.0, 1.0], [1.0, 1.0]]
     """
-    problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k)
+    options = window_size, softcap, sinks, alignment
+    problem = _validate(q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, *options)
     upstream = describe_alike(problem.q, gradient, "gradient", problem.out_shape)
     if (result is None) != (lse is None):
         raise ValueError("result and lse: expected both or neither")
@@ -303,6 +379,10 @@ def _validate(
     scale: float | None,
     cu_seqlens_q: Array,
     cu_seqlens_k: Array,
+    window_size: Sequence[int] | None,
+    softcap: float | None,
+    sinks: Array,
+    alignment: str,
 ) -> Problem:
     """Arguments that fit each other.
 
@@ -330,7 +410,31 @@ def _validate(
         if not 0 < columns <= MAX_HDIM:
             raise ValueError(f"{name} is {columns}, expected 1 to {MAX_HDIM}")
     factor = 1 / math.sqrt(hdim) if scale is None else number(scale, "scale")
-    return Problem(queries, keys, values, cu_seqlens_q, cu_seqlens_k, bool(causal), factor)
+    if softcap is not None:
+        softcap = number(softcap, "softcap")
+        if not 0 < softcap < math.inf:
+            raise ValueError(f"softcap is {softcap}, expected a positive number, or None")
+    if alignment not in _ALIGNMENTS:
+        raise ValueError(f"alignment is {alignment!r}, expected one of {', '.join(_ALIGNMENTS)}")
+    if sinks is not None:
+        found = describe(sinks, "sinks", is_float=True)
+        check_shape(found, "sinks", queries, (heads,), "one of each head")
+    left, right = _window(window_size)
+    if right == 0 or causal:
+        causal, right = True, None
+    arrays = queries, keys, values, cu_seqlens_q, cu_seqlens_k
+    top_left = alignment == "top-left"
+    return Problem(*arrays, bool(causal), factor, left, right, softcap, sinks, top_left)
+
+
+def _window(window_size: Sequence[int] | None) -> tuple[int | None, int | None]:
+    """`Problem.left` and `Problem.right`."""
+    if window_size is None:
+        return None, None
+    if not isinstance(window_size, (tuple, list)) or len(window_size) != 2:
+        raise ValueError(f"window_size is {window_size!r}, expected two numbers, (left, right)")
+    left, right = (integer_from(one, "window_size", -1, 1 << 30) for one in window_size)
+    return None if left < 0 else left, None if right < 0 else right
 
 
 def _keys(queries: ArrayInfo, array: object, name: str, rank: int) -> ArrayInfo:
@@ -369,19 +473,21 @@ def _check_lse(problem: Problem, lse: object) -> None:
 
 def _forward(problem: Problem, out: Array, lse: Array, max_seqlen_q: int) -> Call:
     """Dispatch `attention`."""
-    q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale = problem
+    q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, *options, top_left = problem
+    left, right, softcap, sinks = options
     arrays = q.array, k.array, v.array, out, lse, cu_seqlens_q, cu_seqlens_k
+    scores = scale, softcap, left, right, sinks, causal, top_left
     hdims = problem.hdims
     # Tensor cores: with a scale of 0 or less, the largest score is not the largest weight.
     if k.shape[-3] and scale > 0 and _has_tensor_cores(problem):
         if _suits_sm90(q, k, v):
             config = fwd_sm90.config_for(*hdims)
-            return Call(fwd_sm90.attention, (*arrays, max_seqlen_q, scale, causal, config), out)
+            return Call(fwd_sm90.attention, (*arrays, max_seqlen_q, *scores, config), out)
         config = fwd_sm80.config_for(max(hdims))
-        arguments = *arrays, scale, causal, fwd_sm80.padded(*hdims), config
+        arguments = *arrays, *scores, fwd_sm80.padded(*hdims), config
         return Call(fwd_sm80.attention, (*arguments, _is_aligned(q, k, v)), out)
     group_size = q.shape[-2] // max(k.shape[-2], 1)
-    arguments = *arrays, max_seqlen_q, group_size, scale, causal, fwd_simt.padded(*hdims)
+    arguments = *arrays, max_seqlen_q, group_size, *scores, fwd_simt.padded(*hdims)
     return Call(fwd_simt.attention, arguments, out)
 
 
@@ -389,17 +495,18 @@ def _backward_call(
     problem: Problem, gradient: ArrayInfo, out: Array, lse: Array, grads: tuple[Any, Any, Any]
 ) -> Call:
     """Dispatch `attention_backward`; `out` and `lse` are recomputed if they are None and needed."""
-    q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale = problem
+    q, k, v, cu_seqlens_q, cu_seqlens_k, causal, scale, *others, top_left = problem
+    left, right, softcap, sinks = others
     inputs, hdims = (gradient.array, q.array, k.array, v.array), problem.hdims
-    options = cu_seqlens_q, cu_seqlens_k, scale, causal
+    options = cu_seqlens_q, cu_seqlens_k, scale, softcap, left, right
     if not _has_tensor_cores(problem) or 0 in (q.size, k.size):
-        arguments = *inputs, *grads, *options, fwd_simt.padded(*hdims)
+        arguments = *inputs, *grads, *options, sinks, causal, top_left, fwd_simt.padded(*hdims)
         return Call(bwd_simt.attention_backward, arguments, grads, unread=(out, lse))
     if out is None:
         out, lse = problem.new_out(), _new_lse(q)
         forward = _forward(problem, out, lse, q.shape[-3])
         forward.function(*forward.arguments)
-    arrays = *inputs, out, lse, *grads, *options
+    arrays = *inputs, out, lse, *grads, *options, causal, top_left
     if _suits_sm90(gradient, q, k, v):
         configs = bwd_sm90.configs_for(*hdims)
         return Call(bwd_sm90.attention_backward, (*arrays, configs), grads)
@@ -443,21 +550,36 @@ def _matmul_flops(
     return 2 * heads * k.shape[-1] * scores, 2 * heads * hdim_v * scores
 
 
-def _visible(q: Array, k: Array, causal: bool, cu_seqlens_q: Array, cu_seqlens_k: Array) -> Array:
+def _visible(
+    q: Array,
+    k: Array,
+    left: int | None,
+    right: int | None,
+    cu_seqlens_q: Array,
+    cu_seqlens_k: Array,
+    top_left: bool,
+) -> Array:
     """Mask (queries, keys) of a tensor of torch: which keys each query sees."""
-    rows, row_sequences, row_ends = _sequences(q, cu_seqlens_q)
-    columns, column_sequences, column_ends = _sequences(k, cu_seqlens_k)
+    rows, row_sequences, row_starts, row_ends = _sequences(q, cu_seqlens_q)
+    columns, column_sequences, column_starts, column_ends = _sequences(k, cu_seqlens_k)
     visible = (row_sequences[:, None] == column_sequences) & (row_sequences[:, None] >= 0)
-    return visible & (columns - column_ends <= (rows - row_ends)[:, None]) if causal else visible
+    if top_left:
+        after = columns - column_starts - (rows - row_starts)[:, None]
+    else:
+        after = columns - column_ends - (rows - row_ends)[:, None]
+    if left is not None:
+        visible = visible & (after >= -left)
+    return visible if right is None else visible & (after <= right)
 
 
-def _sequences(tokens: Array, cu_seqlens: Array) -> tuple[Array, Array, Array]:
-    """Index of each token, its sequence (-1 for none) and the sequence's end, as tensors of torch."""
+def _sequences(tokens: Array, cu_seqlens: Array) -> tuple[Array, Array, Array, Array]:
+    """Index of each token, its sequence (-1 for none), the sequence's start and end, as tensors of torch."""
     torch: Any = sys.modules["torch"]
     indices = torch.arange(tokens.shape[-3], device=tokens.device)
     if cu_seqlens is None:
-        return indices, torch.zeros_like(indices), torch.full_like(indices, len(indices))
+        zeros = torch.zeros_like(indices)
+        return indices, zeros, zeros, torch.full_like(indices, len(indices))
     bounds = cu_seqlens.long()
     sequences = torch.searchsorted(bounds, indices, right=True) - 1
     sequences = sequences.masked_fill(indices >= bounds[-1], -1)
-    return indices, sequences, bounds[(sequences + 1).clamp(0)]
+    return indices, sequences, bounds[sequences.clamp(0)], bounds[(sequences + 1).clamp(0)]

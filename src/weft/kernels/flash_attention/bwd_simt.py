@@ -12,10 +12,12 @@ which sums its rows of dK and dV over the queries that see it.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import weft
 from weft.kernels.device.row import sum_type
+from weft.kernels.flash_attention.fwd_simt import cap_score
+from weft.kernels.flash_attention.softmax import Mask, key_begin, key_end, query_begin, query_end
 from weft.kernels.flash_attention.varlen import sequence_of
 
 THREADS: Final = 128
@@ -27,6 +29,15 @@ def dot(row: weft.Tensor, a: weft.Tensor, at: tuple[weft.i32, ...], hdim: weft.i
     for d in range(hdim):
         total += row[d] * row.dtype(a[*at, d])
     return total
+
+
+@weft.device
+def cap_derivative(score: Any, softcap: weft.f64 | None) -> Any:
+    """Derivative of `cap_score`, of its result: 1 - tanh²."""
+    if softcap is None:
+        return score.dtype(1.0)
+    capped = score / score.dtype(softcap)
+    return 1 - capped * capped
 
 
 @weft.device
@@ -57,7 +68,9 @@ def dq_kernel(
     cu_seqlens_k: weft.Tensor | None,
     group_size: weft.i32,
     scale: weft.f64,
-    causal: weft.Constexpr[bool],
+    softcap: weft.f64 | None,
+    sinks: weft.Tensor | None,
+    mask: Mask,
     padded_hdims: weft.Constexpr[tuple[int, int]],
 ) -> None:
     """A block: a query of a head. Each thread takes a key for dS, then elements of hdim for dQ."""
@@ -70,8 +83,9 @@ def dq_kernel(
     q_start, q_end, k_start, k_end = sequence_of(
         token, cu_seqlens_q, cu_seqlens_k, q.shape[-3], k.shape[-3]
     )
-    if causal:
-        k_end = min(k_end, k_start + token - q_start + 1 + (k_end - k_start) - (q_end - q_start))
+    query, queries, keys = token - q_start, q_end - q_start, k_end - k_start
+    k_end = k_start + key_end(mask, query, queries, keys)
+    k_start += key_begin(mask, query, queries, keys)
     q_row, do_row = weft.shared(padded_hdim, acc_type), weft.shared(padded_hdim_v, acc_type)
     ds = weft.shared(THREADS, acc_type)
     load_row(q_row, q, (*batch, token, head), scale)
@@ -79,9 +93,12 @@ def dq_kernel(
     weft.sync_threads()
     # Online softmax of the thread's keys: their maximum, sum of weights, and sum of weight · dP.
     maximum, total, weighted = acc_type(-math.inf), acc_type(0.0), acc_type(0.0)
+    if sinks is not None and thread == 0:
+        maximum, total = acc_type(sinks[head]), acc_type(1.0)
     for key in range(k_start + thread, k_end, THREADS):
         at = (*batch, key, head // group_size)
-        score, dp = dot(q_row, k, at, hdim), dot(do_row, v, at, hdim_v)
+        score = cap_score(dot(q_row, k, at, hdim), softcap)
+        dp = dot(do_row, v, at, hdim_v)
         new = max(maximum, score)
         base = acc_type(0.0) if new == -math.inf else new
         alpha, weight = weft.math.exp(maximum - base), weft.math.exp(score - base)
@@ -101,8 +118,10 @@ def dq_kernel(
         weft.sync_threads()
         if key < k_end:
             at = (*batch, key, head // group_size)
-            score, dp = dot(q_row, k, at, hdim), dot(do_row, v, at, hdim_v)
-            ds[thread] = weft.math.exp(score - logsumexp) * (dp - row_delta)
+            score = cap_score(dot(q_row, k, at, hdim), softcap)
+            dp = dot(do_row, v, at, hdim_v)
+            weight = weft.math.exp(score - logsumexp) * cap_derivative(score, softcap)
+            ds[thread] = weight * (dp - row_delta)
         weft.sync_threads()
         for j in range(min(THREADS, k_end - first)):
             for i, d in enumerate(columns):
@@ -129,7 +148,8 @@ def dkdv_kernel(
     cu_seqlens_k: weft.Tensor | None,
     group_size: weft.i32,
     scale: weft.f64,
-    causal: weft.Constexpr[bool],
+    softcap: weft.f64 | None,
+    mask: Mask,
     padded_hdims: weft.Constexpr[tuple[int, int]],
 ) -> None:
     """A block: a key of a key head. Each thread takes a query for P and dS, then elements of hdim for dK and dV."""
@@ -142,8 +162,9 @@ def dkdv_kernel(
     k_start, k_end, q_start, q_end = sequence_of(
         token, cu_seqlens_k, cu_seqlens_q, k.shape[-3], q.shape[-3]
     )
-    if causal:
-        q_start = max(q_start, q_start + token - k_start + (q_end - q_start) - (k_end - k_start))
+    key, queries, keys = token - k_start, q_end - q_start, k_end - k_start
+    q_end = q_start + query_end(mask, key, queries, keys)
+    q_start += query_begin(mask, key, queries, keys)
     k_row, v_row = weft.shared(padded_hdim, acc_type), weft.shared(padded_hdim_v, acc_type)
     p, ds = weft.shared(THREADS, acc_type), weft.shared(THREADS, acc_type)
     load_row(k_row, k, (*batch, token, k_head), scale)
@@ -157,9 +178,11 @@ def dkdv_kernel(
             weft.sync_threads()
             if query < q_end:
                 at = (*batch, query, head)
-                weight = weft.math.exp(dot(k_row, q, at, hdim) - lse[at])
+                score = cap_score(dot(k_row, q, at, hdim), softcap)
+                weight = weft.math.exp(score - lse[at])
+                dp = dot(v_row, grad_out, at, hdim_v)
                 p[thread] = weight
-                ds[thread] = weight * (dot(v_row, grad_out, at, hdim_v) - delta[at])
+                ds[thread] = weight * cap_derivative(score, softcap) * (dp - delta[at])
             weft.sync_threads()
             for j in range(min(THREADS, q_end - first)):
                 for i, d in enumerate(columns):
@@ -188,7 +211,12 @@ def attention_backward(
     cu_seqlens_q: weft.Tensor | None,
     cu_seqlens_k: weft.Tensor | None,
     scale: weft.f64,
+    softcap: weft.f64 | None,
+    left: weft.i32 | None,
+    right: weft.i32 | None,
+    sinks: weft.Tensor | None,
     causal: weft.Constexpr[bool],
+    top_left: weft.Constexpr[bool],
     padded_hdims: weft.Constexpr[tuple[int, int]],
 ) -> None:
     """dQ, dK and dV; `padded_hdims` as `fwd_simt.padded` says."""
@@ -196,10 +224,36 @@ def attention_backward(
     acc_type, group_size = sum_type(q.dtype), q.shape[-2] // k.shape[-2]
     lse = weft.scratch(q.shape[:-1], acc_type)
     delta = weft.scratch(q.shape[:-1], acc_type)
-    cu_seqlens = cu_seqlens_q, cu_seqlens_k
+    cu_seqlens, mask = (cu_seqlens_q, cu_seqlens_k), Mask(causal, top_left, left, right)
     dq_kernel(
-        grad_out, q, k, v, dq, lse, delta, *cu_seqlens, group_size, scale, causal, padded_hdims
+        grad_out,
+        q,
+        k,
+        v,
+        dq,
+        lse,
+        delta,
+        *cu_seqlens,
+        group_size,
+        scale,
+        softcap,
+        sinks,
+        mask,
+        padded_hdims,
     ).launch(grid=(max(q.shape[-3], 1), max(q.shape[-2], 1), batch), block=THREADS)
     dkdv_kernel(
-        grad_out, q, k, v, dk, dv, lse, delta, *cu_seqlens, group_size, scale, causal, padded_hdims
+        grad_out,
+        q,
+        k,
+        v,
+        dk,
+        dv,
+        lse,
+        delta,
+        *cu_seqlens,
+        group_size,
+        scale,
+        softcap,
+        mask,
+        padded_hdims,
     ).launch(grid=(max(k.shape[-3], 1), k.shape[-2], batch), block=THREADS)

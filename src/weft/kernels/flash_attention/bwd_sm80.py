@@ -28,10 +28,18 @@ from weft.kernels.flash_attention.fwd_sm80 import (
     ring,
 )
 from weft.kernels.flash_attention.softmax import (
-    LOG2_E,
+    Mask,
+    cap_gradient,
+    cap_scores,
+    is_masked,
+    key_begin,
+    key_end,
     mask_gradients,
     multiply,
     probability,
+    query_begin,
+    query_end,
+    score_factor,
     score_gradient,
 )
 from weft.kernels.flash_attention.varlen import num_tiles, query_tile, tile_at, zero_padding
@@ -69,6 +77,7 @@ def dq_kernel(
     cu_seqlens_q: weft.Tensor | None,
     cu_seqlens_k: weft.Tensor | None,
     scale: weft.f32,
+    softcap: weft.f32 | None,
     heads: HeadConfig,
     config: AttentionConfig,
 ) -> None:
@@ -83,7 +92,7 @@ def dq_kernel(
     if first >= queries:
         return
     k_ring, v_ring = ring(q.dtype, config, heads.hdim), ring(q.dtype, config, heads.hdim_v)
-    ahead, own = keys - queries, first + config.warp_m * weft.warp_id()
+    mask, own = heads.mask, first + config.warp_m * weft.warp_id()
     q_own, do_own = load_own_rows(
         (k_ring, v_ring),
         (q, grad_out),
@@ -110,12 +119,13 @@ def dq_kernel(
         return weft.mma.zeros((config.warp_m, config.step_n), weft.f32).rows(value_of)
 
     lse_rows, delta_rows = per_row(lse_log2, math.inf), per_row(delta, 0.0)
-    scale_log2 = scale * LOG2_E
-    visible = min(keys, first + config.tile_m + ahead) if heads.causal else keys
+    factor = score_factor(scale, softcap)
+    begin = key_begin(mask, first, queries, keys) // tile_n  # of the blocks of keys
+    visible = key_end(mask, first + config.tile_m - 1, queries, keys)
     for block in weft.static_range(stages - 1):
-        load_keys(block)
+        load_keys(begin + block)
     acc = weft.mma.zeros((config.warp_m, heads.hdim), weft.f32)
-    for block in range(weft.ceil_div(visible, tile_n)):
+    for block in range(begin, weft.ceil_div(visible, tile_n)):
         weft.cp_async.wait(pending=stages - 2)
         weft.sync_threads()  # this tile is there for all, and the one before it is free
         load_keys(block + stages - 1)
@@ -123,11 +133,18 @@ def dq_kernel(
         for step in weft.static_range(tile_n // config.step_n):
             key = tile_n * block + config.step_n * step
             s = matmul_transposed(q_own, k_tile, step, config)
-            p = s.map(probability, lse_rows, scale_log2)
+            if softcap is not None:
+                s = cap_scores(s, scale / softcap)
+            p = s.map(probability, lse_rows, factor)
             dp = matmul_transposed(do_own, v_tile, step, config)
             ds = p.map(score_gradient, dp, delta_rows)
-            if key + config.step_n > (min(keys, own + ahead + 1) if heads.causal else keys):
-                ds = mask_gradients(ds, own, key, queries, keys, heads.causal, transposed=False)
+            if softcap is not None:
+                ds = ds.map(cap_gradient, s)
+            is_edge = key + config.step_n > key_end(mask, own, queries, keys)
+            if mask.left is not None:
+                is_edge = is_edge or is_masked(mask, own, key, s.shape, queries, keys)
+            if is_edge:
+                ds = mask_gradients(ds, own, key, queries, keys, mask, transposed=False)
             acc = matmul_add(acc, ds, k_tile, step, config)
     acc.map(multiply, scale).store(dq[*batch, q_start : q_start + queries, head], (own, 0))
 
@@ -145,6 +162,7 @@ def dkdv_kernel(
     cu_seqlens_q: weft.Tensor | None,
     cu_seqlens_k: weft.Tensor | None,
     scale: weft.f32,
+    softcap: weft.f32 | None,
     heads: HeadConfig,
     config: AttentionConfig,
 ) -> None:
@@ -162,8 +180,8 @@ def dkdv_kernel(
     q_ring, do_ring = ring(dtype, config, heads.hdim), ring(dtype, config, heads.hdim_v)
     lse_ring = weft.shared((stages, tile_n), weft.f32)
     delta_ring = weft.shared((stages, tile_n), weft.f32)
-    row_warps = config.tile_m // config.warp_m
-    ahead, own = keys - queries, first + config.warp_m * (weft.warp_id() % row_warps)
+    mask, row_warps = heads.mask, config.tile_m // config.warp_m
+    own = first + config.warp_m * (weft.warp_id() % row_warps)
     k_own, v_own = load_own_rows(
         (q_ring, do_ring),
         (k, v),
@@ -174,8 +192,10 @@ def dkdv_kernel(
         heads,
         config,
     )
-    first_query = max(first - ahead, 0) if heads.causal else 0  # that sees a key of this block
-    blocks = weft.ceil_div(max(queries - first_query, 0), tile_n)  # per head
+    # Queries that see a key of this block.
+    first_query = query_begin(mask, first, queries, keys)
+    end_query = query_end(mask, first + config.tile_m - 1, queries, keys)
+    blocks = weft.ceil_div(max(end_query - first_query, 0), tile_n)  # per head
     iterations = heads.group_size * blocks
 
     def load_queries(iteration: weft.i32) -> None:
@@ -197,17 +217,23 @@ def dkdv_kernel(
 
         return x.cols(value_of)
 
-    def probabilities(iteration: weft.i32, step: int) -> weft.Fragment:
+    factor = score_factor(scale, softcap)
+
+    def probabilities(iteration: weft.i32, step: int) -> tuple[weft.Fragment, weft.Fragment]:
+        """P, and what of it multiplies dP - delta."""
         stage, block = iteration % stages, iteration % max(blocks, 1)
         query = first_query + tile_n * block + config.step_n * step
         s = matmul_transposed(k_own, q_ring[stage], step, config)
-        p = s.map(probability, per_column(s, lse_ring[stage], step), scale * LOG2_E)
+        if softcap is not None:
+            s = cap_scores(s, scale / softcap)
+        p = s.map(probability, per_column(s, lse_ring[stage], step), factor)
         is_edge = query + config.step_n > queries
-        if heads.causal:
-            is_edge = is_edge or query + ahead < own + config.warp_m - 1
+        if mask.causal or mask.left is not None or mask.right is not None:
+            tile = config.step_n, config.warp_m
+            is_edge = is_edge or is_masked(mask, query, own, tile, queries, keys)
         if is_edge:
-            p = mask_gradients(p, query, own, queries, keys, heads.causal, transposed=True)
-        return p
+            p = mask_gradients(p, query, own, queries, keys, mask, transposed=True)
+        return p, p if softcap is None else p.map(cap_gradient, s)
 
     def gradients(p: weft.Fragment, dp: weft.Fragment, stage: weft.i32, step: int) -> weft.Fragment:
         return p.map(score_gradient, dp, per_column(p, delta_ring[stage], step))
@@ -227,8 +253,8 @@ def dkdv_kernel(
                 weft.cp_async.wait(pending=stages - 2)
                 turn[0].sync()  # this tile is there for all, and the one before it is free
                 load_queries(iteration + stages - 1)
-                p = probabilities(iteration, 0)
-                for i, register in enumerate(p.to(dtype).registers):
+                p, for_ds = probabilities(iteration, 0)
+                for i, register in enumerate(for_ds.to(dtype).registers):
                     handed[i, thread] = register
                 turn[0].sync()
                 dv_acc = matmul_add(dv_acc, p, do_ring[iteration % stages], 0, config)
@@ -256,9 +282,9 @@ def dkdv_kernel(
             load_queries(iteration + stages - 1)
             stage = iteration % stages
             for step in weft.static_range(tile_n // config.step_n):
-                p = probabilities(iteration, step)
+                p, for_ds = probabilities(iteration, step)
                 dp = matmul_transposed(v_own, do_ring[stage], step, config)
-                ds = gradients(p, dp, stage, step)
+                ds = gradients(for_ds, dp, stage, step)
                 dv_acc = matmul_add(dv_acc, p, do_ring[stage], step, config)
                 dk_acc = matmul_add(dk_acc, ds, q_ring[stage], step, config)
         dk_acc.map(multiply, scale).store(rows_of(dk), (own, 0))
@@ -279,23 +305,30 @@ def attention_backward(
     cu_seqlens_q: weft.Tensor | None,
     cu_seqlens_k: weft.Tensor | None,
     scale: weft.f64,
+    softcap: weft.f64 | None,
+    left: weft.i32 | None,
+    right: weft.i32 | None,
     causal: weft.Constexpr[bool],
+    top_left: weft.Constexpr[bool],
     hdims: weft.Constexpr[tuple[int, int, bool]],
     configs: weft.Constexpr[tuple[AttentionConfig, AttentionConfig]],
     aligned: weft.Constexpr[bool],
 ) -> None:
     """dQ, dK and dV of arrays with any strides; `hdims` as `fwd_sm80.padded` says, `aligned` as `HeadConfig`."""
-    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdims, causal, aligned)
+    mask = Mask(causal, top_left, left, right)
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdims, mask, aligned)
+    scores = weft.f32(scale), None if softcap is None else weft.f32(softcap)
     cu_seqlens, batch = (cu_seqlens_q, cu_seqlens_k), q.shape[0] if q.ndim == 4 else 1
-    scale = weft.f32(scale)
     lse_log2, delta = preprocess(grad_out, out, lse)
     dq_config, dkdv_config = configs
-    dq_kernel(grad_out, q, k, v, dq, lse_log2, delta, *cu_seqlens, scale, heads, dq_config).launch(
+    dq_kernel(
+        grad_out, q, k, v, dq, lse_log2, delta, *cu_seqlens, *scores, heads, dq_config
+    ).launch(
         grid=(num_tiles(q.shape[-3], dq_config.tile_m, cu_seqlens[0]), q.shape[-2], batch),
         block=32 * dq_config.warps,
     )
     dkdv_kernel(
-        grad_out, q, k, v, dk, dv, lse_log2, delta, *cu_seqlens, scale, heads, dkdv_config
+        grad_out, q, k, v, dk, dv, lse_log2, delta, *cu_seqlens, *scores, heads, dkdv_config
     ).launch(
         grid=(num_tiles(k.shape[-3], dkdv_config.tile_m, cu_seqlens[1]), k.shape[-2], batch),
         block=32 * dkdv_config.warps,

@@ -23,10 +23,18 @@ import weft
 from weft.kernels.flash_attention.bwd_preprocess import preprocess
 from weft.kernels.flash_attention.fwd_sm90 import columns_for, swizzle_for
 from weft.kernels.flash_attention.softmax import (
-    LOG2_E,
+    Mask,
+    cap_gradient,
+    cap_scores,
+    is_masked,
+    key_begin,
+    key_end,
     mask_gradients,
     multiply,
     probability,
+    query_begin,
+    query_end,
+    score_factor,
     score_gradient,
 )
 from weft.kernels.flash_attention.varlen import num_tiles, query_tile, tile_at, zero_padding
@@ -67,13 +75,15 @@ class HeadConfig(NamedTuple):
     Attributes:
         group_size: heads per key head.
         queries, keys: tokens of a batch, or of all packed sequences.
-        causal: whether a query sees the keys up to its own alone.
+        mask: keys that a query sees.
+        softcap: the largest scaled score, by tanh; None: any.
     """
 
     group_size: weft.i32
     queries: weft.i32
     keys: weft.i32
-    causal: weft.Constexpr[bool]
+    mask: Mask
+    softcap: weft.f32 | None
 
 
 def configs_for(hdim: int, hdim_v: int) -> tuple[AttentionConfig, AttentionConfig]:
@@ -182,16 +192,16 @@ def dq_kernel(
     batch, q_start, queries, k_start, keys = sequence
     if first >= queries:
         return
-    ahead, role, leader = keys - queries, weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
-    visible = min(keys, first + config.tile_m + ahead) if heads.causal else keys
-    blocks = weft.ceil_div(visible, tile_n)
+    mask, role, leader = heads.mask, weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
+    begin = key_begin(mask, first, queries, keys) // tile_n  # of the blocks of keys
+    blocks = weft.ceil_div(key_end(mask, first + config.tile_m - 1, queries, keys), tile_n)
     if role == 0:  # producer
         weft.setmaxnreg(24 if consumers == 2 else 32)
         if leader:
             at = (*batch, q_start + first, head, 0)
             load_pair((q_map, do_map), at, (q_tile, do_tile), own_full[0])
             stage = weft.PipelineState(stages, producer=True)
-            for block in range(blocks):
+            for block in range(begin, blocks):
                 empty[stage].wait()
                 at = (*batch, k_start + tile_n * block, k_head, 0)
                 load_pair((k_map, v_map), at, (k_ring[stage], v_ring[stage]), full[stage])
@@ -207,25 +217,31 @@ def dq_kernel(
         delta_of = row_values(delta[*batch, head], q_start, row, queries, 0.0)
         stage = weft.PipelineState(stages)
         acc = weft.wgmma.accumulator((WARPGROUP_M, hdim), weft.f32)
-        for block in range(blocks):
+        factor = score_factor(scale, heads.softcap)
+        for block in range(begin, blocks):
             full[stage].wait()
             s = weft.wgmma.mma(q_own, k_ring[stage].T)
             dp = weft.wgmma.mma(do_own, v_ring[stage].T)
             s, dp = weft.wgmma.wait(s, dp, pending=0)
-            p = s.map(probability, s.rows(lse_of), scale * LOG2_E)
+            if heads.softcap is not None:
+                s = cap_scores(s, scale / heads.softcap)
+            p = s.map(probability, s.rows(lse_of), factor)
             ds = p.map(score_gradient, dp, s.rows(delta_of))
-            key, last = tile_n * block, keys
-            if heads.causal:
-                last = min(last, own + keys - queries + 1)
-            if key + tile_n > last:
-                ds = mask_gradients(ds, own, key, queries, keys, heads.causal, transposed=False)
+            if heads.softcap is not None:
+                ds = ds.map(cap_gradient, s)
+            key = tile_n * block
+            is_edge = key + tile_n > key_end(mask, own, queries, keys)
+            if mask.left is not None:
+                is_edge = is_edge or is_masked(mask, own, key, s.shape, queries, keys)
+            if is_edge:
+                ds = mask_gradients(ds, own, key, queries, keys, mask, transposed=False)
             ds = ds.to(dtype).as_operand_a()
-            acc = weft.wgmma.mma(ds, k_ring[stage], acc, accumulate=block > 0)
+            acc = weft.wgmma.mma(ds, k_ring[stage], acc, accumulate=block > begin)
             acc = weft.wgmma.wait(acc, pending=0)
             empty[stage].release()
             stage = stage.next()
         target = dq[*batch, q_start : q_start + queries, head]
-        store_or_zero(acc.map(multiply, scale), target, own, blocks)
+        store_or_zero(acc.map(multiply, scale), target, own, blocks - begin)
 
 
 class Rings(NamedTuple):
@@ -268,18 +284,19 @@ def probabilities(
     i: weft.i32,
     own: weft.i32,
     walk: Walk,
-    scale: weft.f32,
-    causal: bool,
+    factor: weft.f32,
+    mask: Mask,
 ) -> weft.Fragment:
-    """Pᵀ of iteration `i`, of scores of the keys from `own` on."""
+    """Pᵀ of iteration `i`, of scores of the keys from `own` on, times `factor` to base 2."""
     tile_n = s.shape[1]
-    p = s.map(probability, s.cols(column_values(lse)), scale * LOG2_E)
+    p = s.map(probability, s.cols(column_values(lse)), factor)
     query = walk.first_query + tile_n * (i % max(walk.blocks, 1))
     is_edge = query + tile_n > walk.queries
-    if causal:
-        is_edge = is_edge or query + walk.keys - walk.queries < own + WARPGROUP_M - 1
+    if mask.causal or mask.left is not None or mask.right is not None:
+        tile = tile_n, WARPGROUP_M
+        is_edge = is_edge or is_masked(mask, query, own, tile, walk.queries, walk.keys)
     if is_edge:
-        p = mask_gradients(p, query, own, walk.queries, walk.keys, causal, transposed=True)
+        p = mask_gradients(p, query, own, walk.queries, walk.keys, mask, transposed=True)
     return p
 
 
@@ -291,10 +308,11 @@ def sum_dk_and_dv(
     rings: Rings,
     walk: Walk,
     scale: weft.f32,
-    causal: bool,
+    heads: HeadConfig,
 ) -> tuple[weft.Fragment, weft.Fragment]:
     """dK and dV of the keys from `own` on, by one warpgroup."""
     dtype, stage = k_own.dtype, weft.PipelineState(rings.q.shape[0])
+    factor = score_factor(scale, heads.softcap)
     dk = weft.wgmma.accumulator(k_own.shape, weft.f32)
     dv = weft.wgmma.accumulator(v_own.shape, weft.f32)
     for i in range(walk.iterations):
@@ -302,11 +320,15 @@ def sum_dk_and_dv(
         s = weft.wgmma.mma(k_own, rings.q[stage].T)
         dp = weft.wgmma.mma(v_own, rings.do[stage].T)
         s = weft.wgmma.wait(s, pending=1)
-        p = probabilities(s, rings.lse[stage], i, own, walk, scale, causal)
+        if heads.softcap is not None:
+            s = cap_scores(s, scale / heads.softcap)
+        p = probabilities(s, rings.lse[stage], i, own, walk, factor, heads.mask)
         a = p.to(dtype).as_operand_a()
         dv = weft.wgmma.mma(a, rings.do[stage], dv, accumulate=i > 0)
         dp = weft.wgmma.wait(dp, pending=1)
         ds = p.map(score_gradient, dp, p.cols(column_values(rings.delta[stage])))
+        if heads.softcap is not None:
+            ds = ds.map(cap_gradient, s)
         a = ds.to(dtype).as_operand_a()
         dk = weft.wgmma.mma(a, rings.q[stage], dk, accumulate=i > 0)
         dv, dk = weft.wgmma.wait(dv, dk, pending=0)
@@ -317,6 +339,8 @@ def sum_dk_and_dv(
 
 class Exchange(NamedTuple):
     """Pᵀ in shared memory, from the warpgroup of dV to the one of dK: the registers of each thread.
+
+    With `softcap` it is P · (1 - tanh²).
 
     Attributes:
         registers: (buffers, registers of a thread, threads), u32.
@@ -345,18 +369,23 @@ def sum_dv(
     rings: Rings,
     walk: Walk,
     scale: weft.f32,
-    causal: bool,
+    heads: HeadConfig,
 ) -> weft.Fragment:
     """dV of the keys from `own` on; hands on P."""
     dtype, stage = k_tile.dtype, weft.PipelineState(rings.q.shape[0])
     buffer = weft.PipelineState(exchange.registers.shape[0], producer=True)
+    factor = score_factor(scale, heads.softcap)
     dv = weft.wgmma.accumulator((WARPGROUP_M, rings.do.shape[2]), weft.f32)
     for i in range(walk.iterations):
         rings.full[stage].wait()
         s = weft.wgmma.wait(weft.wgmma.mma(k_tile, rings.q[stage].T), pending=0)
-        p = probabilities(s, rings.lse[stage], i, own, walk, scale, causal).to(dtype)
+        if heads.softcap is not None:
+            s = cap_scores(s, scale / heads.softcap)
+        p = probabilities(s, rings.lse[stage], i, own, walk, factor, heads.mask)
+        handed = (p if heads.softcap is None else p.map(cap_gradient, s)).to(dtype)
+        p = p.to(dtype)
         exchange.empty[buffer].wait()
-        for r, register in enumerate(p.registers):
+        for r, register in enumerate(handed.registers):
             exchange.registers[buffer, r, weft.thread_idx.x % 128] = register
         exchange.full[buffer].release()
         dv = weft.wgmma.mma(p.as_operand_a(), rings.do[stage], dv, accumulate=i > 0)
@@ -433,9 +462,11 @@ def dkdv_kernel(
     batch, k_start, keys, q_start, queries = sequence
     if first >= keys:
         return
-    ahead, role, leader = keys - queries, weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
-    first_query = max(first - ahead, 0) if heads.causal else 0  # that sees a key of this block
-    blocks = weft.ceil_div(max(queries - first_query, 0), tile_n)  # per head
+    role, leader = weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
+    # Queries that see a key of this block.
+    first_query = query_begin(heads.mask, first, queries, keys)
+    end_query = query_end(heads.mask, first + config.tile_m - 1, queries, keys)
+    blocks = weft.ceil_div(max(end_query - first_query, 0), tile_n)  # per head
     iterations, divisor = heads.group_size * blocks, max(blocks, 1)
     walk = Walk(keys, queries, first_query, blocks, iterations)
     if role == 0:  # producer: a thread loads tiles, a warp lse and delta
@@ -473,7 +504,7 @@ def dkdv_kernel(
         own_full[0].wait(0)
         if exchange is not None:
             if role == 1:
-                dv_acc = sum_dv(k_tile, first, exchange, rings, walk, scale, heads.causal)
+                dv_acc = sum_dv(k_tile, first, exchange, rings, walk, scale, heads)
                 store_or_zero(dv_acc, rows_of(dv), first, iterations)
             else:
                 dk_acc = sum_dk(v_tile, exchange, rings, walk)
@@ -482,7 +513,7 @@ def dkdv_kernel(
             own = first + WARPGROUP_M * (role - 1)
             k_own = k_tile.tile((WARPGROUP_M, hdim), (role - 1, 0))
             v_own = v_tile.tile((WARPGROUP_M, hdim_v), (role - 1, 0))
-            dk_acc, dv_acc = sum_dk_and_dv(k_own, v_own, own, rings, walk, scale, heads.causal)
+            dk_acc, dv_acc = sum_dk_and_dv(k_own, v_own, own, rings, walk, scale, heads)
             store_or_zero(dk_acc.map(multiply, scale), rows_of(dk), own, iterations)
             store_or_zero(dv_acc, rows_of(dv), own, iterations)
 
@@ -513,12 +544,18 @@ def attention_backward(
     cu_seqlens_q: weft.Tensor | None,
     cu_seqlens_k: weft.Tensor | None,
     scale: weft.f64,
+    softcap: weft.f64 | None,
+    left: weft.i32 | None,
+    right: weft.i32 | None,
     causal: weft.Constexpr[bool],
+    top_left: weft.Constexpr[bool],
     configs: weft.Constexpr[tuple[AttentionConfig, AttentionConfig]],
 ) -> None:
     """dQ, dK and dV."""
     lse_log2, delta = preprocess(grad_out, out, lse)
-    heads = HeadConfig(q.shape[-2] // k.shape[-2], q.shape[-3], k.shape[-3], causal)
+    cap = None if softcap is None else weft.f32(softcap)
+    mask = Mask(causal, top_left, left, right)
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], q.shape[-3], k.shape[-3], mask, cap)
     batch, scale = q.shape[0] if cu_seqlens_q is None else 1, weft.f32(scale)
     dq_config, dkdv_config = configs
     dq_kernel(

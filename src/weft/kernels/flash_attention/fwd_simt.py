@@ -8,10 +8,11 @@ in f32, or f64 for f64.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import weft
 from weft.kernels.device.row import sum_type
+from weft.kernels.flash_attention.softmax import Mask, key_begin, key_end
 from weft.kernels.flash_attention.varlen import sequence_at, zero_padding_around
 
 THREADS: Final = 128
@@ -20,6 +21,15 @@ THREADS: Final = 128
 def padded(hdim: int, hdim_v: int) -> tuple[int, int]:
     """Elements per head of q and k, and of v, rounded up to a multiple of a block's threads."""
     return -(-hdim // THREADS) * THREADS, -(-hdim_v // THREADS) * THREADS
+
+
+@weft.device
+def cap_score(score: Any, softcap: weft.f64 | None) -> Any:
+    """softcap · tanh(score / softcap), of the score's type."""
+    if softcap is None:
+        return score
+    dtype = score.dtype
+    return dtype(softcap) * weft.math.tanh(score / dtype(softcap))
 
 
 @weft.kernel
@@ -33,7 +43,9 @@ def attention_kernel(
     cu_seqlens_k: weft.Tensor | None,
     group_size: weft.i32,
     scale: weft.f64,
-    causal: weft.Constexpr[bool],
+    softcap: weft.f64 | None,
+    sinks: weft.Tensor | None,
+    mask: Mask,
     padded_hdims: weft.Constexpr[tuple[int, int]],
 ) -> None:
     """A block: a query of a head. Each thread takes a key for the scores, then elements of hdim for O."""
@@ -58,17 +70,21 @@ def attention_kernel(
     weights = weft.shared(THREADS, acc_type)
     for d in range(thread, hdim, THREADS):
         q_row[d] = acc_type(q[*batch, q_start + query, head, d]) * acc_type(scale)
-    visible = min(keys, query + 1 + keys - queries) if causal else keys
+    begin = key_begin(mask, query, queries, keys)
+    visible = key_end(mask, query, queries, keys)
     row_max, row_sum = acc_type(-math.inf), acc_type(0.0)
+    if sinks is not None:
+        row_max, row_sum = acc_type(sinks[head]), acc_type(1.0)
     columns = weft.static_range(padded_hdim_v // THREADS)
     o = [acc_type(0.0) for _ in columns]
-    for first in range(0, visible, THREADS):
+    for first in range(begin, visible, THREADS):
         weft.sync_threads()
         key, score = first + thread, acc_type(-math.inf)
         if key < visible:
             score = acc_type(0.0)
             for d in range(hdim):
                 score += q_row[d] * acc_type(k[*batch, k_start + key, head // group_size, d])
+            score = cap_score(score, softcap)
         new_max = max(row_max, weft.block.max(score))
         base = acc_type(0.0) if new_max == -math.inf else new_max
         weight, alpha = weft.math.exp(score - base), weft.math.exp(row_max - base)
@@ -106,11 +122,29 @@ def attention(
     max_seqlen_q: weft.i32,
     group_size: weft.i32,
     scale: weft.f64,
+    softcap: weft.f64 | None,
+    left: weft.i32 | None,
+    right: weft.i32 | None,
+    sinks: weft.Tensor | None,
     causal: weft.Constexpr[bool],
+    top_left: weft.Constexpr[bool],
     padded_hdims: weft.Constexpr[tuple[int, int]],
 ) -> None:
     """O and, unless None, lse."""
+    mask = Mask(causal, top_left, left, right)
     batch = q.shape[0] if cu_seqlens_q is None else cu_seqlens_q.shape[0] - 1
     attention_kernel(
-        q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, group_size, scale, causal, padded_hdims
+        q,
+        k,
+        v,
+        out,
+        lse,
+        cu_seqlens_q,
+        cu_seqlens_k,
+        group_size,
+        scale,
+        softcap,
+        sinks,
+        mask,
+        padded_hdims,
     ).launch(grid=(max_seqlen_q, q.shape[-2], batch), block=THREADS)

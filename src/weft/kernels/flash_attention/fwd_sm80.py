@@ -17,6 +17,11 @@ import weft
 from weft.kernels.flash_attention.softmax import (
     HIDDEN,
     LOG2_E,
+    Mask,
+    add_sink,
+    cap_scores,
+    key_begin,
+    key_end,
     mask_scores,
     multiply,
     online_softmax,
@@ -63,7 +68,7 @@ class HeadConfig(NamedTuple):
         group_size: heads per key head.
         hdim, hdim_v: columns of tiles of Q and K, and of V: rounded up to 16.
         is_padded: whether that adds columns, which are zeros.
-        causal: whether a query sees the keys up to its own alone.
+        mask: keys that a query sees.
         aligned: whether rows are whole chunks of 16 bytes, for cp.async.
     """
 
@@ -71,7 +76,7 @@ class HeadConfig(NamedTuple):
     hdim: weft.Constexpr[int]
     hdim_v: weft.Constexpr[int]
     is_padded: weft.Constexpr[bool]
-    causal: weft.Constexpr[bool]
+    mask: Mask
     aligned: weft.Constexpr[bool]
 
 
@@ -241,6 +246,8 @@ def attention_kernel(
     cu_seqlens_q: weft.Tensor | None,
     cu_seqlens_k: weft.Tensor | None,
     scale: weft.f32,
+    cap: weft.f32 | None,
+    sinks: weft.Tensor | None,
     heads: HeadConfig,
     config: AttentionConfig,
     profiled: weft.Constexpr[bool] = False,
@@ -257,7 +264,7 @@ def attention_kernel(
     if first >= queries:
         return
     k_ring, v_ring = ring(q.dtype, config, heads.hdim), ring(q.dtype, config, heads.hdim_v)
-    ahead, own = keys - queries, first + config.warp_m * weft.warp_id()
+    mask, own = heads.mask, first + config.warp_m * weft.warp_id()
     (q_own,) = load_own_rows(
         (k_ring,), (q,), batch, q_start + first, q_start + queries, head, heads, config
     )
@@ -268,12 +275,14 @@ def attention_kernel(
         load_tile(v_ring[block % stages], v, batch, row, end, k_head, heads, config.warps)
         weft.cp_async.commit()
 
-    visible = min(keys, first + config.tile_m + ahead) if heads.causal else keys
+    begin = key_begin(mask, first, queries, keys) // tile_n  # of the blocks of keys
+    visible = key_end(mask, first + config.tile_m - 1, queries, keys)
     for block in weft.static_range(stages - 1):
-        load_keys(block)
+        load_keys(begin + block)
     acc = weft.mma.zeros((config.warp_m, heads.hdim_v), weft.f32)
-    row_max, row_sum = acc.rows(HIDDEN), acc.rows(0.0)
-    for block in range(weft.ceil_div(visible, tile_n)):
+    sink = HIDDEN if sinks is None else weft.f32(sinks[head]) * LOG2_E / scale
+    row_max, row_sum = acc.rows(sink), acc.rows(0.0)
+    for block in range(begin, weft.ceil_div(visible, tile_n)):
         weft.cp_async.wait(pending=stages - 2)
         weft.sync_threads()  # this tile is there for all, and the one before it is free
         load_keys(block + stages - 1)
@@ -281,11 +290,19 @@ def attention_kernel(
         for step in weft.static_range(tile_n // config.step_n):
             key = tile_n * block + config.step_n * step
             s = matmul_transposed(q_own, k_tile, step, config)
-            if key + config.step_n > (min(keys, own + ahead + 1) if heads.causal else keys):
-                s = mask_scores(s, own, key, queries, keys, heads.causal)
+            if cap is not None:
+                s = cap_scores(s, cap)
+            is_edge = key + config.step_n > key_end(mask, own, queries, keys)
+            if mask.left is not None:
+                last = own + config.warp_m - 1
+                is_edge = is_edge or key < key_begin(mask, last, queries, keys)
+            if is_edge:
+                s = mask_scores(s, own, key, queries, keys, mask)
             weights, row_max, row_sum, alpha = online_softmax(s, row_max, row_sum, scale, p)
             acc = matmul_add(acc.map(multiply, alpha), weights, v_tile, step, config)
     row_sum = row_sum.quad_sum()
+    if sinks is not None:
+        row_sum = add_sink(row_sum, row_max, sink, scale)
     rows = out[*batch, q_start : q_start + queries, head]
     acc.map(multiply, row_sum.map(reciprocal)).store(rows, (own, 0))
     if lse is not None:
@@ -303,15 +320,23 @@ def attention(
     cu_seqlens_q: weft.Tensor | None,
     cu_seqlens_k: weft.Tensor | None,
     scale: weft.f64,
+    softcap: weft.f64 | None,
+    left: weft.i32 | None,
+    right: weft.i32 | None,
+    sinks: weft.Tensor | None,
     causal: weft.Constexpr[bool],
+    top_left: weft.Constexpr[bool],
     hdims: weft.Constexpr[tuple[int, int, bool]],
     config: weft.Constexpr[AttentionConfig],
     aligned: weft.Constexpr[bool],
 ) -> None:
     """O and, unless None, lse, of arrays with any strides; `hdims` as `padded` says, `aligned` as `HeadConfig`."""
-    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdims, causal, aligned)
+    mask = Mask(causal, top_left, left, right)
+    heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdims, mask, aligned)
+    factor = weft.f32((scale if softcap is None else softcap) * LOG2_E)
+    cap = None if softcap is None else weft.f32(scale / softcap)
     attention_kernel(
-        q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, weft.f32(scale * LOG2_E), heads, config
+        q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, factor, cap, sinks, heads, config
     ).launch(
         grid=(
             num_tiles(q.shape[-3], config.tile_m, cu_seqlens_q),

@@ -19,6 +19,11 @@ import weft
 from weft.kernels.flash_attention.softmax import (
     HIDDEN,
     LOG2_E,
+    Mask,
+    add_sink,
+    cap_scores,
+    key_begin,
+    key_end,
     mask_scores,
     multiply,
     online_softmax,
@@ -89,7 +94,9 @@ def attention_kernel(
     keys: weft.i32,
     group_size: weft.i32,
     scale: weft.f32,
-    causal: weft.Constexpr[bool],
+    cap: weft.f32 | None,
+    sinks: weft.Tensor | None,
+    mask: Mask,
     config: AttentionConfig,
     profiled: weft.Constexpr[bool] = False,
 ) -> None:
@@ -111,13 +118,14 @@ def attention_kernel(
     )
     # Of a causal grid the blocks with the most keys start first.
     first = block_m * (weft.grid_dim.x - 1 - weft.block_idx.x)
-    ahead, role, leader = keys - queries, weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
+    role, leader = weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
     p.init(role, leader)
     zero_padding_around(out, cu_seqlens_q, q_start, q_start + queries)
     if first >= queries:
         return
-    visible = min(keys, first + block_m + ahead) if causal else keys
-    blocks = max(weft.ceil_div(visible, tile_n), 1)
+    begin = key_begin(mask, first, queries, keys) // tile_n  # of the blocks of keys
+    visible = key_end(mask, first + block_m - 1, queries, keys)
+    blocks = max(weft.ceil_div(visible, tile_n), begin + 1)
     if role == 0:  # producer
         weft.setmaxnreg(24 if consumers == 2 else 32)
         if leader:
@@ -125,7 +133,7 @@ def attention_kernel(
             q_full[0].arrive(expect_bytes=q_tile.nbytes)
             weft.tma.load(q, (*batch, q_start + first, head, 0), q_tile, q_full[0])
             stage = weft.PipelineState(STAGES, producer=True)
-            for block in range(blocks - 1, -1, -1):
+            for block in range(blocks - 1, begin - 1, -1):
                 at = (*batch, k_start + tile_n * block, k_head, 0)
                 with p.range("wait"):
                     k_empty[stage].wait()
@@ -141,7 +149,9 @@ def attention_kernel(
     else:  # consumer
         weft.setmaxnreg(240 if consumers == 2 else 160)
         consumer, first_query = role - 1, first + 64 * (role - 1)
-        full_blocks = (first_query + ahead) // tile_n if causal else keys // tile_n  # unmasked
+        # Blocks between these are seen by all queries of the warpgroup.
+        full_end = key_end(mask, first_query, queries, keys) // tile_n
+        full_begin = weft.ceil_div(key_begin(mask, first_query + 63, queries, keys), tile_n)
         q_own, stage = q_tile.tile((64, hdim), (consumer, 0)), weft.PipelineState(STAGES)
         following_turn = weft.where(consumer == consumers - 1, 0, consumer + 1)
         if turn is not None and consumer == consumers - 1:
@@ -155,12 +165,15 @@ def attention_kernel(
             turn[following_turn].arrive()
         s = weft.wgmma.wait(s, pending=0)
         k_empty[stage].release()
-        s = mask_scores(s, first_query, tile_n * (blocks - 1), queries, keys, causal)
-        row_max, row_sum = s.rows(HIDDEN), s.rows(0.0)
+        if cap is not None:
+            s = cap_scores(s, cap)
+        s = mask_scores(s, first_query, tile_n * (blocks - 1), queries, keys, mask)
+        sink = HIDDEN if sinks is None else weft.f32(sinks[head]) * LOG2_E / scale
+        row_max, row_sum = s.rows(sink), s.rows(0.0)
         weights, row_max, row_sum, _ = online_softmax(s, row_max, row_sum, scale, p)
         weights = weights.to(dtype).as_operand_a()
         o = weft.wgmma.accumulator((64, hdim_v), weft.f32)
-        for block in range(blocks - 2, -1, -1):
+        for block in range(blocks - 2, begin - 1, -1):
             following = stage.next()
             k_full[following].wait()
             if turn is not None:
@@ -173,8 +186,13 @@ def attention_kernel(
                 turn[following_turn].arrive()
             s = weft.wgmma.wait(s, pending=1)  # P·V still runs
             k_empty[following].release()
-            if block >= full_blocks:
-                s = mask_scores(s, first_query, tile_n * block, queries, keys, causal)
+            if cap is not None:
+                s = cap_scores(s, cap)
+            is_edge = block >= full_end
+            if mask.left is not None:
+                is_edge = is_edge or block < full_begin
+            if is_edge:
+                s = mask_scores(s, first_query, tile_n * block, queries, keys, mask)
             weights, row_max, row_sum, alpha = online_softmax(s, row_max, row_sum, scale, p)
             o = weft.wgmma.wait(o, pending=0)
             p.end_async("P·V", consumer)
@@ -183,12 +201,14 @@ def attention_kernel(
             weights = weights.to(dtype).as_operand_a()
             stage = following
         v_full[stage].wait()
-        o = weft.wgmma.mma(weights, v_ring[stage], o, accumulate=blocks > 1)
+        o = weft.wgmma.mma(weights, v_ring[stage], o, accumulate=blocks > begin + 1)
         o = weft.wgmma.wait(o, pending=0)
         if turn is not None and consumer == 0:
             turn[0].sync()  # the last arrival
         with p.range("store"):
             row_sum = row_sum.quad_sum()
+            if sinks is not None:
+                row_sum = add_sink(row_sum, row_max, sink, scale)
             rows = out[*batch, q_start + first : q_start + queries, head]
             o.map(multiply, row_sum.map(reciprocal)).to(dtype).store(rows, (64 * consumer, 0))
             if lse is not None:
@@ -207,7 +227,12 @@ def attention(
     cu_seqlens_k: weft.Tensor | None,
     max_seqlen_q: weft.i32,
     scale: weft.f64,
+    softcap: weft.f64 | None,
+    left: weft.i32 | None,
+    right: weft.i32 | None,
+    sinks: weft.Tensor | None,
     causal: weft.Constexpr[bool],
+    top_left: weft.Constexpr[bool],
     config: weft.Constexpr[AttentionConfig],
 ) -> None:
     """O and, unless None, lse."""
@@ -223,8 +248,10 @@ def attention(
         cu_seqlens_k,
         k.shape[-3],
         q.shape[-2] // k.shape[-2],
-        weft.f32(scale * LOG2_E),
-        causal,
+        weft.f32((scale if softcap is None else softcap) * LOG2_E),
+        None if softcap is None else weft.f32(scale / softcap),
+        sinks,
+        Mask(causal, top_left, left, right),
         config,
     ).launch(
         grid=(

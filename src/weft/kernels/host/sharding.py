@@ -72,7 +72,8 @@ def _shardings(
             yield [placements.Partial() if "gradient" in tensors else shard(dim)], split
     elif name in _ATTENTIONS:
         if ranks["q"] == len("bshd"):  # sequences of one length
-            yield [shard(0)] * results, dict.fromkeys(tensors, shard(0))
+            of_batches = [one for one in tensors if one != "sinks"]
+            yield [shard(0)] * results, dict.fromkeys(of_batches, shard(0))
     else:
         rows = {one: least for one, least in declared.rows.items() if one in tensors}
         free = {ranks[one] - least for one, least in rows.items()}
