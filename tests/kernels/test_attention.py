@@ -371,7 +371,7 @@ def test_each_kernel_assembles_for_a_gpu():
             *[None] * 4,
             True,
             False,
-            fwd_sm90.config_for(64, 64),
+            fwd_sm90.config_for(64, 64, True),
         ),
         (
             cross_entropy._cross_entropy_backward,
@@ -404,7 +404,7 @@ def test_sm80_kernel_agrees_with_the_simt_kernel(monkeypatch):
 def test_heads_of_each_size_stay_in_registers(hdim, causal):
     tokens = weft.fake_tensor(weft.bf16, ("b", "n", "h", hdim), alignment_bytes=16)
     arguments = *[tokens] * 4, weft.fake_tensor(weft.f32, ("b", "h", "n")), None, None
-    config = fwd_sm90.config_for(hdim, hdim)
+    config = fwd_sm90.config_for(hdim, hdim, causal)
     given = fwd_sm90.attention, *arguments, 7, 0.1, *[None] * 4, causal, False, config
     assert weft.compile(*given, options="--gpu-arch sm_90a").remarks == ()
     config, hdims = fwd_sm80.config_for(hdim), fwd_sm80.padded(hdim, hdim)

@@ -481,7 +481,7 @@ def _forward(problem: Problem, out: Array, lse: Array, max_seqlen_q: int) -> Cal
     # Tensor cores: with a scale of 0 or less, the largest score is not the largest weight.
     if k.shape[-3] and scale > 0 and _has_tensor_cores(problem):
         if _suits_sm90(q, k, v):
-            config = fwd_sm90.config_for(*hdims)
+            config = fwd_sm90.config_for(*hdims, causal)
             return Call(fwd_sm90.attention, (*arrays, max_seqlen_q, *scores, config), out)
         config = fwd_sm80.config_for(max(hdims))
         arguments = *arrays, *scores, fwd_sm80.padded(*hdims), config

@@ -470,7 +470,7 @@ def dkdv_kernel(
     iterations, divisor = heads.group_size * blocks, max(blocks, 1)
     walk = Walk(keys, queries, first_query, blocks, iterations)
     if role == 0:  # producer: a thread loads tiles, a warp lse and delta
-        weft.setmaxnreg(40 if config.is_split else 24 if consumers == 2 else 32)
+        weft.setmaxnreg(40 if consumers == 2 else 32)
         stage = weft.PipelineState(stages, producer=True)
         if leader:
             at = (*batch, k_start + first, k_head, 0)
@@ -496,7 +496,7 @@ def dkdv_kernel(
                 rings.full[stage].release()
                 stage = stage.next()
     else:  # consumer
-        weft.setmaxnreg(232 if config.is_split else 240 if consumers == 2 else 160)
+        weft.setmaxnreg(232 if consumers == 2 else 160)
 
         def rows_of(target: weft.Tensor) -> weft.Tensor:
             return target[*batch, k_start : k_start + keys, k_head]

@@ -6,7 +6,7 @@ over blocks of keys, last to first (Shah et al., 2024, arXiv:2407.08608).
 
 A producer warpgroup loads Q, and K and V into double buffers, by TMA. Consumer warpgroups compute 64 queries each:
 three up to heads of 96, which need fewer registers, else two. Q·Kᵀ of the next block is issued together with P·V of
-this one, and its softmax runs between the two waits. Up to heads of 128 the consumers issue in turn (ping-pong), so
+this one, and its softmax runs between the two waits. Where that was faster, the consumers issue in turn (ping-pong), so
 that softmax of one overlaps with MMAs of another. TMA fills columns beyond a head with zeros. Rows of V after the last
 key of a sequence are read and multiplied by 0: they may not be infinite.
 """
@@ -59,17 +59,17 @@ class AttentionConfig(NamedTuple):
         return 64 * self.consumers
 
 
-def config_for(hdim: int, hdim_v: int) -> AttentionConfig:
-    """Tiles that fit into registers and shared memory, of heads up to 256."""
+def config_for(hdim: int, hdim_v: int, causal: bool) -> AttentionConfig:
+    """Tiles that fit into registers and shared memory, of heads up to 256; those that were fastest."""
     hdim, hdim_v = columns_for(hdim), columns_for(hdim_v)
     largest = max(hdim, hdim_v)
     if largest <= 96:
-        return AttentionConfig(hdim, hdim_v, 3, 128 if largest <= 64 else 112, True)
+        is_small = largest <= 64
+        return AttentionConfig(hdim, hdim_v, 3, 128 if is_small else 112, not is_small)
     if largest <= 128:
         return AttentionConfig(hdim, hdim_v, 2, 128, True)
-    if largest <= 192:
-        return AttentionConfig(hdim, hdim_v, 2, 128 if hdim_v <= 128 else 112, False)
-    return AttentionConfig(hdim, hdim_v, 2, 80, False)
+    tile_n = 80 if largest > 192 else 128 if hdim_v <= 128 else 112
+    return AttentionConfig(hdim, hdim_v, 2, tile_n, not causal)
 
 
 def columns_for(hdim: int) -> int:
