@@ -28,7 +28,7 @@ WITH = {
     },
     "tma_gather": {name for name in CURRENT if capabilities(name).number >= 100},
     "clusters": {name for name in CURRENT if capabilities(name).number >= 90},
-    "packed_f32x2": {name for name in CURRENT if capabilities(name).number >= 100},
+    "packed_f32x2": {name for name in CURRENT if capabilities(name).number in (100, 103)},
     "cp_async": set(CURRENT) - {"sm_75"},
     "mma": set(CURRENT) - {"sm_75"},
     "mma_f8": {name for name in CURRENT if capabilities(name).number >= 89},

@@ -82,7 +82,11 @@ FEATURES: Final = {
     "mma_f8_as_f16": Feature(90, "`mma.sync` of 8-bit floats made of two of f16", numbers=(90,)),
     "nanosleep": Feature(70, "`nanosleep`"),
     "no_allocate": Feature(70, "loads that leave no line in the L1 cache"),
-    "packed_f32x2": Feature(100, "addition, multiplication and FMA of two f32 in one instruction"),
+    "packed_f32x2": Feature(
+        100,
+        "addition, multiplication and FMA of two f32 in one instruction",
+        numbers=(100, 103),
+    ),
     "red_f16x2": Feature(60, "sums of two f16 into memory"),
     "red_vectors": Feature(90, "sums of 16 bytes into global memory"),
     "redux": Feature(80, "`redux.sync` of integers"),

@@ -6,6 +6,7 @@ In: an instruction's parts, registers as arrays of 64 bits. Out: a register, or 
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import ml_dtypes
@@ -168,7 +169,7 @@ def compute(parts: Sequence[str], given: Sequence[np.ndarray]) -> np.ndarray:
                 one, two, three = (typed(value, name).astype(np.longdouble) for value in given)
                 return bits((one * two + three).astype(dtype_of(name)))
             case "min" | "max":
-                return bits(_EXTREMES[operation](typed(given[0], name), typed(given[1], name)))
+                return bits(reduce(_EXTREMES[operation], (typed(one, name) for one in given)))
             case "shl" | "shr":
                 return bits(
                     _shift(typed(given[0], name), given[1], int(name[1:]), left=operation == "shl")
@@ -187,7 +188,8 @@ def _paired(operation: str, name: str, given: Sequence[np.ndarray]) -> np.ndarra
         return of_pair(-pair(given[0], name))
     if operation in _EXTREMES:
         return of_pair(_EXTREMES[operation](*(pair(value, name) for value in given)))
-    one, two, *more = (pair(value, name).astype(np.float64) for value in given)
+    wide = np.longdouble if name == "f32" else np.float64  # a product and a sum are rounded once
+    one, two, *more = (pair(value, name).astype(wide) for value in given)
     match operation:
         case "add":
             found = one + two

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.blame import is_of_a_handler
 from weft.codegen.llvm.module_printer import unprintable, unprinted
@@ -53,6 +53,7 @@ class FunctionPrinter:
         values: LLVM text of each scalar: a name such as `%i.3`, or a constant.
         tensors: pointer, dims and strides of each tensor.
         fragments: what `fragment_parts` lists, of each fragment.
+        pairs: by an operation the pair that one instruction does, for a target that has such instructions.
         coordinates: the thread's coordinates, such as `thread_idx.x`, on targets where loops define them.
         label: the basic block of the next instruction, without `%`.
         numbers_arguments: whether control flow carries which argument a tensor is.
@@ -86,6 +87,7 @@ class FunctionPrinter:
         "label",
         "module",
         "numbers_arguments",
+        "pairs",
         "tensors",
         "values",
     )
@@ -95,6 +97,7 @@ class FunctionPrinter:
         self.values: dict[SSAValue, str] = {}
         self.tensors: dict[SSAValue, TensorValue] = {}
         self.fragments: dict[SSAValue, list[str]] = {}
+        self.pairs: dict[Operation, Any] = {}
         self.coordinates: dict[str, str] = {}
         self.numbers_arguments = False
         self.label = "entry"

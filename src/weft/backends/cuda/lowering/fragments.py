@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import Float32Type
 
 from weft.backends.cuda.fast_math import BYTE_PAIRS
 from weft.backends.cuda.lowering.convergent import has
+from weft.backends.cuda.lowering.float_pairs import is_computed_in_twos, print_for_two
 from weft.codegen.llvm.types import (
     FLOAT_NAMES,
     fragment_registers,
@@ -166,7 +167,8 @@ def print_map(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp) -> N
     narrowed = _narrowed(printer, op)
     results: list[str] = []
     step = op.step if isinstance(op, FragmentMapOp) else 1
-    for number in range(0, layout.elements, step):
+
+    def arguments_of(number: int) -> list[str]:
         place = layout.place(number)
         arguments: list[str] = []
         for of, texts in inputs:
@@ -180,8 +182,18 @@ def print_map(printer: FunctionPrinter, op: FragmentMapOp | FragmentLoadOp) -> N
                     printer.let(f"add nuw nsw i32 {start}, {distance}") if distance else start
                 )
             arguments.append(coordinates[start, distance])
-        values = print_region(printer, op.body.block, arguments)
-        results += [printer.values[one] for one in narrowed] or values
+        return arguments
+
+    block = op.body.block
+    if step == 1 and layout.elements % 2 == 0 and is_computed_in_twos(printer, block):
+        for number in range(0, layout.elements, 2):
+            both = [arguments_of(number), arguments_of(number + 1)]
+            for found in print_for_two(printer, block, both, narrowed or all_yielded(block)):
+                results += found
+    else:
+        for number in range(0, layout.elements, step):
+            values = print_region(printer, block, arguments_of(number))
+            results += [printer.values[one] for one in narrowed] or values
     if narrowed:
         words = _pairs(printer, kind.element_type, results)
         define_registers(printer, op.result, words)

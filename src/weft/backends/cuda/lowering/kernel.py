@@ -17,6 +17,7 @@ from xdsl.dialects import scf
 from xdsl.traits import Pure
 
 from weft.backends.cuda.lowering.debug import VARIABLE
+from weft.backends.cuda.lowering.float_pairs import pair_floats
 from weft.codegen.gpu import print_kernel as print_entry
 from weft.codegen.llvm.types import ascii_name
 from weft.codegen.operations.control_flow import print_for, print_for_by_factors
@@ -71,7 +72,7 @@ def print_kernel(module: ModulePrinter, kernel: KernelOp, max_registers: int | N
     """
     check_architecture(kernel, module.target.name)
     name, bounds = entry_name(kernel.sym_name.data), launch_bounds(kernel, max_registers)
-    print_entry(module, kernel, name, "ptx_kernel", bounds)
+    print_entry(module, kernel, name, "ptx_kernel", bounds, pair_floats)
 
 
 def check_architecture(kernel: KernelOp, architecture: str) -> None:

@@ -21,6 +21,7 @@ from weft.backends.cuda.lowering.cached import CACHED
 from weft.backends.cuda.lowering.convergent import WARP
 from weft.backends.cuda.lowering.conversions import MULTIPLY_ADDS, NARROW_FLOATS, PACKED
 from weft.backends.cuda.lowering.debug import DEBUG, REPORTS
+from weft.backends.cuda.lowering.float_pairs import FLOAT_PAIRS
 from weft.backends.cuda.lowering.fragment_memory import FRAGMENT_STORES
 from weft.backends.cuda.lowering.fragments import FRAGMENTS
 from weft.backends.cuda.lowering.inline_ptx import INLINE_PTX, TIMING, WAITS, WORDS
@@ -47,6 +48,7 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **NARROW_FLOATS,
     **PACKED,
     **MULTIPLY_ADDS,
+    **FLOAT_PAIRS,
     **ATOMICS,
     **REDUCTIONS,
     **DEBUG,
