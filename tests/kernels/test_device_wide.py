@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -202,3 +203,19 @@ def test_entries_of_small_types_have_as_few_bits_as_they_need():
     expected = np.argsort(-x, axis=-1, kind="stable")[:, :150]
     assert np.array_equal(indices, expected)
     assert np.array_equal(values, np.take_along_axis(x, expected, -1))
+
+
+@pytest.mark.parametrize("columns", [300, 3000])
+def test_powers_of_two_without_a_sign_are_sorted(columns):
+    # Of all bits, that of NaN among them; a sign there would be an exponent's bit.
+    bits = np.random.default_rng(columns).integers(0, 256, (3, columns)).astype(np.uint8)
+    x = bits.view(ml_dtypes.float8_e8m0fnu)
+    upward = np.argsort(bits, -1, kind="stable")
+    downward = np.argsort(np.where(bits == 255, 255, 254 - bits.astype(int)), -1, kind="stable")
+    for descending, order in ((False, upward), (True, downward)):
+        expected = np.take_along_axis(bits, order, -1)
+        assert np.array_equal(kernels.sort(x, descending=descending).view(np.uint8), expected)
+        assert np.array_equal(kernels.argsort(x, descending=descending), order)
+    values, places = kernels.top_k(x, 5)
+    assert np.array_equal(places, downward[:, :5])
+    assert np.array_equal(values.view(np.uint8), np.take_along_axis(bits, downward[:, :5], -1))

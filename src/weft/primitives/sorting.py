@@ -169,6 +169,9 @@ def code_of(key: Any, descending: Any) -> Any:
     dtype = key.dtype
     wide, last = u64 if dtype.bits == 64 else u32, last_code(dtype)
     sign = wide(1 << (dtype.bits - 1))
+    if dtype.is_scale:
+        code = wide(bitcast(key, UNSIGNED[dtype.bits]))
+        return (last - 1 - code) & last if descending else code  # NaN, all bits, stays the last
     if dtype.is_float:
         code = wide(bitcast(key, UNSIGNED[dtype.bits]))
         code ^= where(code & sign != 0, last, sign)
@@ -183,7 +186,7 @@ def code_of(key: Any, descending: Any) -> Any:
 
 def rank_of(code: Any, dtype: Any, descending: Any) -> Any:
     """The code whose digits are sorted by: that of 0.0 for -0.0, which is equal and keeps its place and its sign."""
-    if not dtype.is_float:
+    if not dtype.is_float or dtype.is_scale:
         return code
     plus, minus = (code.dtype((1 << (dtype.bits - 1)) - below) for below in (0, 1))
     if descending:
@@ -195,6 +198,9 @@ def key_of(code: Any, dtype: Any, descending: Any) -> Any:
     """The key of a code."""
     last = last_code(dtype)
     sign = code.dtype(1 << (dtype.bits - 1))
+    if dtype.is_scale:
+        code = (last - 1 - code) & last if descending else code
+        return bitcast(UNSIGNED[dtype.bits](code), dtype)
     if descending:
         code ^= last
     if dtype.is_float:
