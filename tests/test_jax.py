@@ -89,7 +89,7 @@ def test_one_compilation_serves_all_shapes(count: int):
     "dtype",
     sampled(
         [
-            *("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32"),
+            *("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "complex64"),
             "float16",
             "bfloat16",
             "float32",

@@ -11,6 +11,7 @@ import pytest
 
 import weft
 import weft.ffi
+from tests.conformance.harness import define
 from tests.conformance.test_packed import aligned, emulated
 from tests.conformance.test_results import WAYS
 from tests.sampling import sampled
@@ -293,6 +294,54 @@ def test_torchs_arrays_and_its_own():
         kernel[1, 2](given.conj())
 
 
+class CupyArray:
+    """As CuPy's arrays of a GPU say what they are."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        memory = {"data": (0x1000, False), "stream": 1}
+        return {"version": 3, "shape": (2,), "typestr": self.kind, **memory}
+
+
+@BOTH
+def test_arrays_of_cupy_are_complex(dtype):
+    @weft.kernel
+    def kernel(a: weft.Tensor):
+        a[0] *= a[1].conj()
+
+    @weft.jit
+    def host(a):
+        kernel(a).launch(grid=1, block=1)
+
+    given, real = CupyArray(np.dtype(KINDS[dtype][0]).str), CupyArray("<f4")
+    compiled = weft.compile(host, given, options="--gpu-arch sm_90a")
+    assert f"a: Tensor[{dtype}" in str(compiled.signature)
+    with pytest.raises(ValueError, match=f"dtype is f32, expected {dtype}"):
+        compiled(real)
+
+
+@pytest.mark.jax
+def test_arrays_of_jax_are_complex():
+    jax = pytest.importorskip("jax", reason="needs jax: make test JAX=1")
+
+    @weft.kernel
+    def kernel(a, out):
+        for i in weft.each(len(a)):
+            out[i] = a[i] * a[i] + 1j
+
+    @weft.jit
+    def host(a, out):
+        kernel(a, out).launch(over=len(a))
+
+    a, out = jax.numpy.asarray([1, 2j, 1 - 1j], np.complex64), np.zeros(3, np.complex64)
+    host(a, out)
+    function = jax.jit(weft.jax.function(host, outputs={"out": lambda a: a}))
+    assert out.tolist() == function(a).tolist() == [1 + 1j, -4 + 1j, -1j]
+
+
 @weft.kernel
 def scaled_kernel(a: weft.Tensor, z):
     for i in weft.each(len(a)):
@@ -417,7 +466,7 @@ def test_a_numpy_number_beside_complex_or_real_keeps_its_type(name):
     assert same[0]
 
 
-FUNCTIONS = ("exp", "log", "sqrt", "sin", "cos", "sinh", "cosh")
+FUNCTIONS = ("exp", "log", "sqrt", "sin", "cos", "sinh", "cosh", "tan", "tanh")
 
 
 @weft.kernel
@@ -430,6 +479,8 @@ def functions_kernel(z: weft.Tensor, out: weft.Tensor, angles: weft.Tensor):
     out[4, i] = weft.math.cos(z[i])
     out[5, i] = weft.math.sinh(z[i])
     out[6, i] = weft.math.cosh(z[i])
+    out[7, i] = weft.math.tan(z[i])
+    out[8, i] = weft.math.tanh(z[i])
     angles[i] = weft.math.angle(z[i])
 
 
@@ -472,6 +523,97 @@ def test_functions_have_cmaths_cuts_and_do_not_overflow_early(dtype):
     assert np.allclose(angles[:4], [0, np.pi, -np.pi, np.pi / 2])
 
 
+SPECIAL = (0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 30.0, -30.0)
+
+
+def as_c_says(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where parts are equal, but for the signs that C leaves open: of a 0 or an infinity beside a NaN or infinity."""
+    parts = np.finfo(got.dtype).dtype
+    x, y = (z.view(parts).reshape(-1, 2) for z in (got, wanted))
+    is_open = ~np.isfinite(y).all(axis=1, keepdims=True)
+    same = np.isclose(x, y, rtol=1e-5, atol=0, equal_nan=True)
+    return (same | is_open & (np.abs(x) == np.abs(y))).all(axis=1)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@BOTH
+def test_functions_of_infinities_and_nan_are_cs(dtype):
+    kind, part = KINDS[dtype]
+    z = np.array([complex(a, b) for a in SPECIAL for b in SPECIAL], kind)
+    out, angles = np.zeros((len(FUNCTIONS), len(z)), kind), np.zeros(len(z), part)
+    functions(z, out, angles)
+    for name, got in zip(FUNCTIONS, out, strict=True):
+        same = as_c_says(got, getattr(np, name)(z))
+        assert same.all(), (name, z[~same], got[~same])
+    assert np.allclose(angles, np.angle(z), rtol=1e-6, atol=0, equal_nan=True)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@BOTH
+def test_hyperbolic_functions_do_not_overflow_early(dtype):
+    kind, part = KINDS[dtype]
+    late = (
+        np.log(np.finfo(part).max) + 1.2
+    )  # its half exponential is beyond the range, its product with 0.1 is not
+    z = np.array([complex(late, 1.5), complex(-late, 1.5), complex(1.5, late), 1], kind)
+    out, angles = np.zeros((len(FUNCTIONS), len(z)), kind), np.zeros(len(z), part)
+    functions(z, out, angles)
+    for row, parts in ((5, 0), (6, 0)):
+        wanted = getattr(np, FUNCTIONS[row])(z[:2].astype(np.clongdouble))
+        got = out[row, :2].view(part)[parts::2]
+        assert np.isfinite(got).all()
+        assert np.allclose(got, wanted.real.astype(part), rtol=1e-4)
+
+
+EXPONENTS = (0, 1, 2, 3, 7, -1, -2, 0.5, 2.5, 3.0, 1j, 0.5 - 2j, 120)
+
+
+@BOTH
+def test_powers_are_numpys(dtype):
+    kind, part = KINDS[dtype]
+    texts = [f"z[i] ** ({one})" for one in EXPONENTS]
+    texts += [
+        "z[i] ** x[i]",
+        "x[i] ** z[i]",
+        "z[i] ** w[i]",
+        "z[i] ** n[i]",
+        "2 ** z[i]",
+        "1j ** x[i]",
+    ]
+    lines = "\n".join(f"    out[{k}, i] = {text}" for k, text in enumerate(texts))
+    names = define(
+        "@weft.kernel\ndef kernel(z, w, x, n, out):\n    i = weft.block_idx.x\n" + lines + "\n"
+    )
+    rng = np.random.default_rng(4)
+    z, w = (np.exp(1j * rng.uniform(-3, 3, 60)).astype(kind) * part(1.1) for _ in range(2))
+    x, n = rng.uniform(0.5, 2, 60).astype(part), rng.integers(-3, 4, 60).astype(np.int32)
+    out = np.zeros((len(texts), 60), kind)
+    names["kernel"][60, 1](z, w, x, n, out)
+    wide = np.clongdouble
+    given = {"z": z.astype(wide), "w": w.astype(wide), "x": x.astype(wide), "n": n.astype(wide)}
+    for text, got in zip(texts, out, strict=True):
+        wanted = eval(text.replace("[i]", ""), given)
+        error = abs(got - wanted) / abs(wanted) / np.finfo(kind).eps
+        assert error.max() < (400 if "120" in text else 16), text
+
+
+def test_powers_of_zero_and_of_constants():
+    @weft.kernel
+    def kernel(z: weft.Tensor, x: weft.Tensor, out: weft.Tensor):
+        out[0] = z[0] ** x[0]
+        out[1] = z[0] ** x[1]
+        out[2] = z[0] ** x[2]
+        out[3] = z[0] ** 0
+        out[4] = z[0] ** 2.5
+        out[5] = (1 + 2j) ** 3 + weft.math.pow(2j, 2) * z[1]
+        out[6] = weft.math.pow(z[1], 2)
+
+    z, out = np.array([0, 1j], np.complex64), np.ones(7, np.complex64)
+    kernel[1, 1](z, np.array([2, 0, -1], np.float32), out)
+    assert out[[0, 1, 3, 4]].tolist() == [0, 1, 1, 0] and np.isnan(out[2])
+    close(out[5:], np.array([(1 + 2j) ** 3 - 4j, -1]))
+
+
 def test_functions_of_constants_are_pythons():
     @weft.kernel
     def kernel(out: weft.Tensor):
@@ -484,7 +626,7 @@ def test_functions_of_constants_are_pythons():
 
 
 def test_ptx_computes_functions():
-    fakes = (weft.fake_tensor(weft.c64, ("n",)), weft.fake_tensor(weft.c64, (7, "n")))
+    fakes = (weft.fake_tensor(weft.c64, ("n",)), weft.fake_tensor(weft.c64, (9, "n")))
     compiled = weft.compile(
         functions, *fakes, weft.fake_tensor(weft.f32, ("n",)), options="--gpu-arch sm_90a"
     )

@@ -141,8 +141,7 @@ def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
     own = getattr(value, "__dict__", None)
     if type(own) is dict:
         yield from cast("dict[str, Any]", own).items()
-    kind: type = type(value)
-    for name, slot in slots_of(kind).items():
+    for name, slot in slots_of(type(value)).items():  # pyright: ignore[reportUnknownArgumentType]
         try:
             yield name, slot.__get__(value)
         except AttributeError:

@@ -141,7 +141,7 @@ def complex_binary(
         raise TypeMismatchError(
             "COMPLEX_OPERATOR",
             f"complex numbers have no operator {operator!r}",
-            hint="compute with x.real and x.imag; for a power write x * x",
+            hint="compute with x.real and x.imag",
         )
     dtype = common_complex(left, right)
 

@@ -8,13 +8,23 @@ keep parts that fit their type from overflowing on the way; cuts are those of Py
 from __future__ import annotations
 
 import cmath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects import arith, math
 
 from weft.errors import TypeMismatchError
 from weft.language.ir_types import ir_type
-from weft.language.numbers.complex import absolute, chosen, complex_absolute, join, negated, parts
+from weft.language.numbers.complex import (
+    absolute,
+    chosen,
+    common_complex,
+    complex_absolute,
+    complex_constant,
+    join,
+    negated,
+    parts,
+    to_complex,
+)
 from weft.language.numbers.operators import binary
 from weft.language.values import Scalar
 
@@ -22,9 +32,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from weft.dialects.builder import Builder
+    from weft.types.dtype import DType
 
     Functions = Callable[..., Any]
     Formula = Callable[["_Real", Scalar], Scalar]
+
+
+_INFINITY: Final = float("inf")
+_FAR: Final = 22.0
+"""From here on ``exp(-2x)`` is less than a unit of f64."""
+_MOST_FACTORS: Final = 100
 
 
 class _Real:
@@ -58,6 +75,26 @@ class _Real:
     def choose(self, condition: Any, first: Scalar, second: Scalar) -> Scalar:
         return chosen(self.builder, condition, first, second)
 
+    def is_all(self, *conditions: Any) -> Any:
+        result = conditions[0]
+        for condition in conditions[1:]:
+            result = self.builder.compute(arith.AndIOp, result, condition)
+        return result
+
+    def is_infinite(self, x: Scalar) -> Any:
+        return self.compare(absolute(self.builder, x), "oeq", _INFINITY)
+
+    def is_unbounded(self, x: Scalar) -> Any:
+        """Infinite or NaN."""
+        return self.compare(absolute(self.builder, x), "uge", _INFINITY)
+
+    def constant(self, number: float, like: Scalar) -> Scalar:
+        return Scalar(self.builder.constant(ir_type(like.dtype), number), like.dtype)
+
+    def signed(self, x: Scalar, like: Scalar) -> Scalar:
+        """A magnitude with another number's sign."""
+        return Scalar(self.builder.emit(math.CopySignOp(x.ssa, like.ssa)).result, x.dtype)
+
 
 def complex_function(
     builder: Builder, name: str, value: object, keywords: Mapping[str, object], real: Functions
@@ -90,7 +127,13 @@ def _exp(of: _Real, z: Scalar) -> Scalar:
     half = of.call("exp", of.multiply(a, 0.5))
     real = of.multiply(half, of.call("cos", b), half)
     imaginary = of.multiply(half, of.call("sin", b), half)
-    return join(of.builder, real, of.choose(of.compare(b, "oeq", 0.0), b, imaginary))
+    imaginary = of.choose(of.compare(b, "oeq", 0.0), b, imaginary)
+    # Of an infinite real part and an angle that is none, C's 0 or infinity.
+    is_odd = of.is_all(of.is_infinite(a), of.is_unbounded(b))
+    is_zero = of.is_all(is_odd, of.compare(a, "olt", 0.0))
+    zero = of.constant(0.0, a)
+    real = of.choose(is_zero, zero, of.choose(is_odd, a, real))
+    return join(of.builder, real, of.choose(is_zero, zero, imaginary))
 
 
 def _log(of: _Real, z: Scalar) -> Scalar:
@@ -119,36 +162,161 @@ def _sqrt(of: _Real, z: Scalar) -> Scalar:
     larger = of.call("sqrt", of.add(*halves))
     smaller = of.divide(size, of.add(larger, larger))
     # Of 0, and of an infinite imaginary part, both quotients would be NaN.
-    for number in (0.0, float("inf")):
-        smaller = of.choose(of.compare(size, "oeq", number), size, smaller)
+    smaller = of.choose(of.compare(larger, "oeq", 0.0), size, smaller)
+    is_infinite = of.compare(size, "oeq", _INFINITY)
+    larger, smaller = (of.choose(is_infinite, size, one) for one in (larger, smaller))
     is_positive = of.compare(a, "oge", 0.0)
     real, imaginary = (
         of.choose(is_positive, larger, smaller),
         of.choose(is_positive, smaller, larger),
     )
-    signed = builder.emit(math.CopySignOp(imaginary.ssa, b.ssa)).result
-    return join(builder, real, Scalar(signed, b.dtype))
+    return join(builder, real, of.signed(imaginary, b))
 
 
-def _products(first: tuple[str, str], second: tuple[str, str], *, is_negated: bool) -> Formula:
-    """A function whose parts are products of functions of the parts."""
+def _hyperbolic(of: _Real, x: Scalar, y: Scalar, name: str) -> tuple[Scalar, Scalar]:
+    """The parts of ``sinh`` or ``cosh`` of ``x + i·y``.
 
-    def formula(of: _Real, z: Scalar) -> Scalar:
-        a, b = parts(of.builder, z)
-        real = of.multiply(of.call(first[0], a), of.call(first[1], b))
-        imaginary = of.multiply(of.call(second[0], a), of.call(second[1], b))
-        return join(of.builder, real, negated(of.builder, imaginary) if is_negated else imaginary)
+    Far from 0 both are half an exponential, which is multiplied in two steps, so that neither overflows early.
+    """
+    builder = of.builder
+    size = absolute(builder, x)
+    is_far = of.compare(size, "ogt", _FAR)
+    half = of.call("exp", of.multiply(size, 0.5))
 
-    return formula
+    def product(function: str, factor: Scalar) -> Scalar:
+        far = of.multiply(half, of.multiply(factor, 0.5), half)
+        if function == "sinh":
+            far = of.choose(of.compare(x, "olt", 0.0), negated(builder, far), far)
+        return of.choose(is_far, far, of.multiply(of.call(function, x), factor))
+
+    other = "cosh" if name == "sinh" else "sinh"
+    real = product(name, of.call("cos", y))
+    imaginary = product(other, of.call("sin", y))
+    # An exact 0 stays one beside an infinity or a NaN, and an infinity stays one beside an angle that is none.
+    is_unbounded, is_zero = of.is_unbounded(y), of.compare(x, "oeq", 0.0)
+    is_odd = of.is_all(of.is_infinite(x), is_unbounded)
+    signed = y if name == "sinh" else of.multiply(of.signed(of.constant(1.0, x), x), y)
+    imaginary = of.choose(of.compare(y, "oeq", 0.0), signed, imaginary)
+    if name == "sinh":
+        real = of.choose(of.is_all(is_zero, is_unbounded), x, real)
+        return of.choose(is_odd, x, real), imaginary
+    imaginary = of.choose(of.is_all(is_zero, is_unbounded), x, imaginary)
+    return of.choose(is_odd, size, real), imaginary
+
+
+def _tangent(of: _Real, x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
+    """The parts of ``tanh`` of ``x + i·y``, by Kahan's formula; far from 0 the real part is 1 to all digits."""
+    builder = of.builder
+    size = absolute(builder, x)
+    is_far = of.compare(size, "ogt", _FAR)
+    slope, sine = of.call("tan", y), of.call("sinh", of.choose(is_far, of.constant(0.0, x), x))
+    squares, slopes = of.multiply(sine, sine), of.add(of.multiply(slope, slope), 1.0)
+    divisor = of.add(of.multiply(slopes, squares), 1.0)
+    root = of.call("sqrt", of.add(squares, 1.0))
+    real = of.divide(of.multiply(slopes, root, sine), divisor)
+    imaginary = of.divide(slope, divisor)
+    decay = of.call("exp", of.multiply(size, -2.0))
+    swing = of.multiply(of.call("sin", y), of.call("cos", y), 4.0, decay)
+    is_odd = of.is_all(of.is_infinite(x), of.is_unbounded(y))
+    swing = of.choose(is_odd, of.constant(0.0, x), swing)
+    limit = of.add(of.signed(of.constant(1.0, x), x), of.multiply(swing, 0.0))  # or NaN
+    real = of.choose(is_far, limit, real)
+    imaginary = of.choose(is_far, swing, imaginary)
+    real = of.choose(of.compare(x, "oeq", 0.0), x, real)
+    return real, of.choose(of.compare(y, "oeq", 0.0), y, imaginary)
+
+
+def _sinh(of: _Real, z: Scalar) -> Scalar:
+    return join(of.builder, *_hyperbolic(of, *parts(of.builder, z), "sinh"))
+
+
+def _cosh(of: _Real, z: Scalar) -> Scalar:
+    return join(of.builder, *_hyperbolic(of, *parts(of.builder, z), "cosh"))
+
+
+def _tanh(of: _Real, z: Scalar) -> Scalar:
+    return join(of.builder, *_tangent(of, *parts(of.builder, z)))
+
+
+def _sin(of: _Real, z: Scalar) -> Scalar:
+    """``-i · sinh(i · z)``."""
+    a, b = parts(of.builder, z)
+    imaginary, real = _hyperbolic(of, b, a, "sinh")
+    return join(of.builder, real, imaginary)
+
+
+def _cos(of: _Real, z: Scalar) -> Scalar:
+    """``cosh(i · z)``."""
+    a, b = parts(of.builder, z)
+    real, imaginary = _hyperbolic(of, b, a, "cosh")
+    return join(of.builder, real, negated(of.builder, imaginary))
+
+
+def _tan(of: _Real, z: Scalar) -> Scalar:
+    """``-i · tanh(i · z)``."""
+    a, b = parts(of.builder, z)
+    imaginary, real = _tangent(of, b, a)
+    return join(of.builder, real, imaginary)
+
+
+def complex_power(builder: Builder, base: object, exponent: object, real: Functions) -> Any:
+    """``base ** exponent``, one of them complex; of constants a Python complex number.
+
+    A small constant integer multiplies, as NumPy does; other exponents take the exponential of a logarithm.
+
+    Args:
+        builder: where operations go.
+        base, exponent: numbers.
+        real: as of `complex_function`.
+    """
+    if not isinstance(base, Scalar) and not isinstance(exponent, Scalar):
+        return cast("Any", base) ** cast("Any", exponent)
+    dtype = common_complex(base, exponent)
+    z = to_complex(builder, base, dtype)
+    known = None if isinstance(exponent, Scalar) else complex(cast("Any", exponent))
+    if known is not None and known.imag == 0 and known.real == int(known.real):
+        count = int(known.real)
+        if abs(count) < _MOST_FACTORS:
+            return _whole_power(builder, z, count, dtype)
+    of = _Real(builder, real)
+    w = to_complex(builder, exponent, dtype)
+    found = _exp(of, binary(builder, "*", exponent if known and not known.imag else w, _log(of, z)))
+    a, b = parts(builder, z)
+    c, d = parts(builder, w)
+    zero, nan = of.constant(0.0, a), of.constant(float("nan"), a)
+    is_zero = of.is_all(of.compare(a, "oeq", 0.0), of.compare(b, "oeq", 0.0))
+    is_positive = of.compare(c, "ogt", 0.0)
+    edge = of.choose(is_positive, zero, nan)
+    first, second = (of.choose(is_zero, edge, one) for one in parts(builder, found))
+    is_one = of.is_all(of.compare(c, "oeq", 0.0), of.compare(d, "oeq", 0.0))
+    one = of.constant(1.0, a)
+    return join(builder, of.choose(is_one, one, first), of.choose(is_one, zero, second))
+
+
+def _whole_power(builder: Builder, z: Scalar, count: int, dtype: DType) -> Scalar:
+    result: Scalar | None = None
+    square, left = z, abs(count)
+    while left:
+        if left & 1:
+            result = square if result is None else binary(builder, "*", result, square)
+        left >>= 1
+        if left:
+            square = binary(builder, "*", square, square)
+    one = complex_constant(builder, complex(1.0), dtype)
+    if result is None:
+        return one
+    return binary(builder, "/", one, result) if count < 0 else result
 
 
 FORMULAS: Final[dict[str, Formula]] = {
     "exp": _exp,
     "log": _log,
     "sqrt": _sqrt,
-    "sin": _products(("sin", "cosh"), ("cos", "sinh"), is_negated=False),
-    "cos": _products(("cos", "cosh"), ("sin", "sinh"), is_negated=True),
-    "sinh": _products(("sinh", "cos"), ("cosh", "sin"), is_negated=False),
-    "cosh": _products(("cosh", "cos"), ("sinh", "sin"), is_negated=False),
+    "sin": _sin,
+    "cos": _cos,
+    "tan": _tan,
+    "sinh": _sinh,
+    "cosh": _cosh,
+    "tanh": _tanh,
 }
 """The functions of `weft.math` that have complex values, by name."""

@@ -16,7 +16,7 @@ from xdsl.dialects import arith, math
 from weft.dialects.simt.scalar import APPROXIMATE
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.numbers.complex import is_complex, parts
-from weft.language.numbers.complex_math import FORMULAS, complex_function
+from weft.language.numbers.complex_math import FORMULAS, complex_function, complex_power
 from weft.language.numbers.convert import (
     arithmetic_dtype,
     common_dtype,
@@ -48,7 +48,7 @@ def math_operation(
 ) -> Operation[Parameters]:
     """`@operation` for a name under ``weft.math``; a trailing underscore avoids Python's builtin."""
     name = function.__name__.rstrip("_")
-    takes_complex = name in FORMULAS or name in ("abs", "angle")
+    takes_complex = name in FORMULAS or name in ("abs", "angle", "pow")
     made: Any = _or_complex(name, function) if name in FORMULAS else function
     return operation(
         name=f"math.{name}", on_host=True, takes_complex=takes_complex, elementwise=True
@@ -69,7 +69,7 @@ def _or_complex(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _real_function(builder: Builder, name: str, *values: object) -> Any:
     functions = {"exp": exp, "log": log, "log1p": log1p, "sqrt": sqrt, "atan2": atan2}
-    functions |= {"sin": sin, "cos": cos, "sinh": sinh, "cosh": cosh}
+    functions |= {"sin": sin, "cos": cos, "tan": tan, "sinh": sinh, "cosh": cosh}
     return functions[name].emit(builder, *values)
 
 
@@ -469,11 +469,13 @@ def erf(builder: Builder, x: Number) -> Result:
 def pow_(builder: Builder, base: Number, exponent: Number) -> Result:
     """`base` to the power of `exponent`, always in floats; NaN for a negative base with a fractional exponent.
 
-    ``base ** exponent`` is the same for floats, but multiplies for small constant exponents.
+    ``base ** exponent`` is the same for floats and complex numbers, but multiplies floats for small constant exponents.
 
     Example:
         ``b[i] = weft.math.pow(a[i], gamma)``
     """
+    if is_complex(base) or is_complex(exponent):
+        return complex_power(builder, base, exponent, _real_function)
     return emit_float(builder, "pow", math.PowFOp, python.pow, base, exponent)
 
 

@@ -8,7 +8,7 @@ operation vanish if that is exact.
 from __future__ import annotations
 
 from operator import eq, ge, gt, le, lt, ne
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import UnitAttr
@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 from weft.dialects.builder import SIGNED
 from weft.dialects.simt.scalar import CONTRACT, NO_WRAP, FloorDivOp, FloorModOp
 from weft.errors import TypeMismatchError, ValueRangeError
+from weft.language import resolve
 from weft.language.ir_types import ir_type
 from weft.language.numbers.complex import (
     complex_binary,
@@ -343,6 +344,8 @@ def binary(builder: Builder, operator: str, left: object, right: object) -> Scal
     try:
         first, second = typed(builder, left), typed(builder, right)
         if is_complex(first) or is_complex(second):
+            if operator == "**":
+                return cast("Any", resolve("math.pow")).emit(builder, first, second)
             return complex_binary(builder, operator, first, second, binary)
         return emit(builder, operator, operand(builder, first), operand(builder, second))
     except (TypeMismatchError, ValueRangeError) as error:
