@@ -235,16 +235,50 @@ def test_rotary_positions_of_a_family_are_its_own_again_after_the_last_model():
     assert modeling.apply_rotary_pos_emb is own
 
 
-def test_attention_is_by_kernels_where_there_is_no_mask(llama, monkeypatch):
+def test_attention_is_by_kernels_but_for_masks_with_gaps(llama, monkeypatch):
     called = []
     own = weft.hf.kernels.attention
     monkeypatch.setattr(weft.hf.kernels, "attention", lambda *a: called.append(1) or own(*a))
     weft.hf.apply(llama)(tokens(2, 6))
-    assert len(called) == SMALL["num_hidden_layers"]
+    layers = SMALL["num_hidden_layers"]
+    assert len(called) == layers
     mask = torch.ones(2, 6, dtype=torch.long)
-    mask[0, 0] = 0
+    mask[0, 0] = mask[1, 4] = mask[1, 5] = 0
     llama(tokens(2, 6), attention_mask=mask)
-    assert len(called) == SMALL["num_hidden_layers"]
+    assert len(called) == 2 * layers
+    mask[0, 3] = 0
+    llama(tokens(2, 6), attention_mask=mask)
+    assert len(called) == 2 * layers
+    weft.hf.restore(llama)
+    llama = model_of("llama", attention_dropout=0.5).train()
+    weft.hf.apply(llama)(
+        tokens(2, 6), attention_mask=mask.fill_(1).index_fill_(1, torch.tensor([0]), 0)
+    )
+    assert len(called) == 2 * layers
+    weft.hf.restore(llama)
+
+
+@pytest.mark.parametrize("offset", [0, 2, torch.tensor(2)])
+@pytest.mark.parametrize("queries", [1, 3])
+def test_bounds_of_padding_are_the_mask(queries, offset):
+    by_torch, causal = weft.hf._MASK
+    keys, seen = 7, int(offset) + queries
+    mask = torch.zeros(3, seen, dtype=torch.bool)
+    for row, part in enumerate((slice(1, seen), slice(0, max(seen - 1, 1)), slice(None))):
+        mask[row, part] = True
+    for padding in (mask, mask[:1], None):
+        rows = 1 if padding is None else len(padding)
+        given = (rows, queries, keys, offset, 0, causal, padding)
+        expected = by_torch(*given, allow_is_causal_skip=False)
+        found = weft.hf.mask_of(*given, allow_is_causal_skip=False)
+        if found.dtype == torch.bool:
+            assert (rows > 1 and queries == 1) or (padding is None and isinstance(offset, int))
+            continue
+        assert found.shape == (1, 1, 2, 4 * rows + 1)
+        found = weft.hf._mask_of_bounds(found, (rows, 4, queries, 8), keys)
+        places = torch.arange(queries) + offset
+        is_token = torch.ones(rows, queries).bool() if padding is None else padding[:, places]
+        assert torch.equal(found[:, 0][is_token], expected[:, 0][is_token])
 
 
 @pytest.mark.parametrize(

@@ -359,11 +359,13 @@ def attention(
 ) -> tuple[Any, None]:
     """The attention of transformers' interface: heads (batch, heads, tokens, hdim) to (batch, tokens, heads, hdim).
 
-    Without a mask, or for packed sequences whose bounds are given (`cu_seq_lens_q`), by kernels; else by torch.
+    Without a mask, with the bounds of one (`mask_of`), or for packed sequences whose bounds are given
+    (`cu_seq_lens_q`), by kernels; else by torch.
     """
     reason = _lacks(query, key, value, dropout, options)
     packed = options.get("cu_seq_lens_q")
     is_windowed = (options.get("sliding_window") or key.shape[2]) < key.shape[2]
+    is_padded = attention_mask is not None and attention_mask.dtype == torch.int32
     is_packed = packed is not None and query.shape[0] == 1 and not is_windowed
     if reason is None and (attention_mask is None or is_packed):
         is_causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
@@ -379,10 +381,92 @@ def attention(
             # The first tokens of a static cache: a query's own key has its index.
             k, v = k[:, :tokens], v[:, :tokens]
         return kernels.attention(q, k, v, is_causal and tokens > 1, scaling), None
+    if is_padded:
+        if reason is None:
+            return _padded(query, key, value, attention_mask, scaling), None
+        attention_mask = _mask_of_bounds(attention_mask, query.shape, key.shape[2])
     if reason is not None:
         _say(f"{type(module).__name__}: weft's attention has no {reason}; torch computes it")
     keywords = {"dropout": dropout, "scaling": scaling, "is_causal": is_causal, **options}
     return _BY_TORCH[0](module, query, key, value, attention_mask, **keywords)
+
+
+def mask_of(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: Any = 0,
+    kv_offset: int = 0,
+    mask_function: Any = None,
+    attention_mask: Any = None,
+    local_size: int | None = None,
+    allow_is_causal_skip: bool = True,
+    **options: Any,
+) -> Any:
+    """The mask of transformers' interface: None, the bounds of sequences between padding, or torch's.
+
+    Bounds are int32, (1, 1, 2, 4 * batch + 1): cumulative lengths of queries and of keys, of four sequences for each
+    row: the queries of padding before its tokens, which see nothing; that padding's keys; the tokens; all after them.
+    """
+    given = {"mask_function": mask_function} if mask_function is not None else {}
+    given |= {"attention_mask": attention_mask, "local_size": local_size, **options}
+    sizes = batch_size, q_length, kv_length, q_offset, kv_offset
+    by_torch: Any = lambda: _MASK[0](  # noqa: E731
+        *sizes, allow_is_causal_skip=allow_is_causal_skip, **given
+    )
+    is_causal = mask_function is _MASK[1] and local_size is None
+    is_wide = allow_is_causal_skip and local_size is not None and kv_length < local_size
+    is_copied = q_length == 1 and batch_size > 1  # whole caches would be, so that rows are adjacent
+    if not (is_causal or is_wide) or kv_offset or is_copied or torch.compiler.is_compiling():
+        return by_torch()
+    seen = q_offset + q_length
+    if attention_mask is None:
+        if isinstance(q_offset, int) and (not q_offset or (q_length == 1 and allow_is_causal_skip)):
+            return by_torch()
+        first, end = 0, seen
+    else:
+        mask = attention_mask.bool()
+        if mask.shape != (batch_size, min(mask.shape[-1], kv_length)):
+            return by_torch()
+        first, count = mask.int().argmax(-1), mask.sum(-1)
+        end = mask.shape[-1] - mask.flip(-1).int().argmax(-1)
+        end = end.where(count > 0, first)
+        is_full, is_one = torch.stack([mask.all(), (end - first == count).all()]).tolist()
+        if is_full or not is_one:
+            return by_torch()
+    device = options.get("device", "cpu")
+    rows = torch.arange(batch_size, device=device)
+    first, end = (torch.zeros_like(rows) + one for one in (first, end))
+    before, own = ((one - q_offset).clamp(0, q_length) for one in (first, end))
+    keys = torch.stack([rows * kv_length + one for one in (0, 0, first, end)], -1).flatten()
+    queries = torch.stack([rows * q_length + one for one in (0, before, before, own)], -1).flatten()
+    ends = [
+        torch.nn.functional.pad(one, (0, 1), value=batch_size * size)
+        for one, size in ((queries, q_length), (keys, kv_length))
+    ]
+    return torch.stack(ends).to(torch.int32)[None, None]  # transformers takes 4 dims as they are
+
+
+def _padded(query: Any, key: Any, value: Any, bounds: Any, scaling: float | None) -> Any:
+    """Causal attention of the sequences between padding."""
+    by_q, by_k = bounds[0, 0]
+    q, k, v = (one.transpose(1, 2).flatten(0, 1) for one in (query, key, value))
+    found = kernels.attention(q, k, v, True, scaling, by_q, by_k, query.shape[2])
+    return found.unflatten(0, (query.shape[0], query.shape[2]))
+
+
+def _mask_of_bounds(bounds: Any, shape: Any, keys: int) -> Any:
+    """The mask that bounds say, (batch, 1, tokens, keys); queries of padding see all keys."""
+    batch, _, tokens, _ = shape
+    rows = torch.arange(batch, device=bounds.device)
+    (q_first, q_end), (first, end) = (
+        [ends[place::4][:batch, None, None] - rows[:, None, None] * size for place in (2, 3)]
+        for ends, size in zip(bounds[0, 0], (tokens, keys), strict=True)
+    )
+    queries = torch.arange(tokens, device=bounds.device)[None, :, None]
+    places = torch.arange(keys, device=bounds.device)
+    seen = (places >= first) & (places < end) & (places - end <= queries - q_end)
+    return (seen | (queries < q_first) | (queries >= q_end))[:, None]
 
 
 def _lacks(query: Any, key: Any, value: Any, dropout: float, options: dict[str, Any]) -> str | None:
@@ -431,13 +515,16 @@ def loss(
 
 _ACTIVATIONS: Final[dict[Any, str]] = {}  # that kernels have, by their classes
 _BY_TORCH: Final[list[Any]] = []  # the attention that takes masks
+_MASK: Final[list[Any]] = []  # torch's masks, and the function of causal ones
 if transformers is not None:
     _own: Any = import_module("transformers.activations").ACT2FN
     _ACTIVATIONS[type(_own["silu"])] = "silu"
     _ACTIVATIONS[type(_own["gelu"])] = "none"
     _ACTIVATIONS[type(_own["gelu_new"])] = _ACTIVATIONS[type(_own["gelu_pytorch_tanh"])] = "tanh"
     _BY_TORCH.append(transformers.AttentionInterface()["sdpa"])
-    # Pickles of models name the attention alone: the import enters it in transformers' tables, with torch's masks.
+    # Pickles of models name the attention alone: the import enters it in transformers' tables, with its masks.
     transformers.AttentionInterface.register(_NAME, attention)
     _masks: Any = transformers.AttentionMaskInterface
-    _masks.register(_NAME, _masks()["sdpa"])
+    _utilities: Any = import_module("transformers.masking_utils")
+    _MASK.extend([_masks()["sdpa"], _utilities.causal_mask_function])
+    _masks.register(_NAME, mask_of)
