@@ -696,7 +696,7 @@ RUN_ROWS = [
 RUN_BY_NAME = {f"{value} after {change}": (value, change) for value, change in RUN_ROWS}
 
 
-@pytest.mark.parametrize("kept", [False, True], ids=["compiled", "found on disk"])
+@pytest.mark.parametrize("kept", sampled([False, True], 2), ids=["compiled", "found on disk"])
 @pytest.mark.parametrize("name", sampled(RUN_BY_NAME, 3))
 def test_a_change_that_python_reads_at_compile_time_is_noticed(name, kept, tmp_path, monkeypatch):
     value, change = RUN_BY_NAME[name]

@@ -9,6 +9,7 @@ import pytest
 
 import weft
 from tests.conformance.test_packed import aligned, emulated
+from tests.sampling import sampled
 from weft.types.dtype import PACKED_DTYPES, SCALE_DTYPES
 
 PACKED = [dtype for dtype in PACKED_DTYPES if dtype.is_float]
@@ -106,7 +107,7 @@ def numbers_of(dtype: weft.DType, count: int) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("result", RESULTS, ids=str)
+@pytest.mark.parametrize("result", sampled(RESULTS, 2), ids=str)
 @each_type
 def test_every_value_is_read(dtype, result):
     bits = np.arange(256, dtype=np.uint8) & ((1 << dtype.bits) - 1)
@@ -138,7 +139,7 @@ def test_floats_are_rounded(dtype):
         assert (memory == wanted).all(), architecture
 
 
-@pytest.mark.parametrize("count", [2, 4, 8, 16, 32])
+@pytest.mark.parametrize("count", sampled([2, 4, 8, 16, 32], 2))
 @each_packed
 def test_vectors_of_every_length(dtype, count):
     if dtype.storage_bytes(count) > 16 or count % dtype.info.in_whole_bytes:
@@ -160,7 +161,7 @@ def test_vectors_of_every_length(dtype, count):
     assert (found == elements).all()
 
 
-@pytest.mark.parametrize("architecture", WITH_INSTRUCTIONS)
+@pytest.mark.parametrize("architecture", sampled(WITH_INSTRUCTIONS, 3))
 @each_type
 def test_pairs_are_converted_by_the_instructions_of_the_gpu(dtype, architecture):
     for is_store in (False, True):

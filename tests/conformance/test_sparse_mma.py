@@ -12,6 +12,7 @@ import torch
 
 import weft
 from tests.conformance.test_mma import NUMPY, numbers
+from tests.sampling import sampled
 
 TYPES = [
     (weft.bf16, weft.bf16, weft.f32),
@@ -85,7 +86,7 @@ def multiplied(types, dense, b):
     return out
 
 
-@pytest.mark.parametrize("types", TYPES, ids=str)
+@pytest.mark.parametrize("types", sampled(TYPES, 3), ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_products_are_those_of_the_dense_matrix(types, shape):
     rows, columns, steps = shape
