@@ -26,7 +26,7 @@ VECTOR_BYTES: Final = 16
 """Bytes of a thread's largest access, and its alignment: 16; GPUs from sm_100 on have loads of 32 bytes beside it.
 
 Example:
-    ``width = weft.VECTOR_BYTES // a.dtype.itemsize``
+    ``width = 8 * weft.VECTOR_BYTES // a.dtype.bits``
 """
 WARP_SIZE: Final[int] = _WARP_SIZE
 """The threads of a warp: 32 on every target.
