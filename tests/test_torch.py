@@ -336,3 +336,70 @@ def test_tensors_that_torch_traces_are_refused_by_known_calls_too():
         warnings.simplefilter("ignore", DeprecationWarning)
         traced = torch.jit.trace(lambda a: a * length(a), torch.ones(3), check_trace=False)
     assert traced(torch.ones(3)).tolist() == [3, 3, 3]
+
+
+@weft.kernel
+def vectors_kernel(a: weft.Tensor, out: weft.Tensor):
+    first = 4 * weft.thread_idx.x
+    weft.store_vector(out, first, weft.load_vector(a, first, 4))
+
+
+PROMISED = weft.fake_tensor(weft.f32, (weft.sym("n", divisibility=4),), alignment_bytes=16)
+
+
+@weft.jit
+def promised(a: PROMISED, out: PROMISED):
+    vectors_kernel(a, out).launch(grid=1, block=a.shape[0] // 4)
+
+
+@weft.jit
+def unannotated(a, out):
+    vectors_kernel(a, out).launch(grid=1, block=a.shape[0] // 4)
+
+
+CALLS = {
+    "vmap": lambda op, a: torch.vmap(op)(a),
+    "columns": lambda op, a: torch.vmap(op, in_dims=1)(a.t()),
+    "compile": lambda op, a: whole(lambda a: torch.stack([op(a[0]), op(a[1])]))(a),
+    "functionalize": lambda op, a: torch.func.functionalize(
+        lambda a: torch.stack([op(a[0]), op(a[1])])
+    )(a),
+}
+
+
+@pytest.mark.parametrize("function", [promised, unannotated], ids=["annotated", "own"])
+@pytest.mark.parametrize("call", CALLS)
+def test_promises_of_operators_hold_for_each_batch_element_or_are_refused(function, call):
+    """Rows of a batch are parts of its memory: aligned as their distance says, and checked by each call."""
+    op = weft.torch.custom_op(
+        function, outputs={"out": like}, name=f"weft_tests::{call}_{function.function.__name__}"
+    )
+    memory = torch.arange(64.0)
+    aligned = memory[: 2 * 20].reshape(2, 20)[:, :16]
+    assert torch.equal(CALLS[call](op, aligned), aligned)
+    refused = r"divisible by 16|known to be aligned|multiple of 4"
+    for wrong in (memory[:36].reshape(2, 18)[:, :16], memory[:34].reshape(2, 17)[:, :16]):
+        with pytest.raises((ValueError, weft.WeftError), match=refused):
+            CALLS[call](op, wrong)
+    with pytest.raises((ValueError, weft.WeftError), match=refused):
+        CALLS[call](op, memory[:28].reshape(2, 14))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        torch.vmap,
+        torch.func.functionalize,
+        lambda f: torch.func.grad(lambda a: f(a).sum()),
+        lambda f: lambda a: torch.func.jvp(f, (a,), (a,)),
+    ],
+    ids=["vmap", "functionalize", "grad", "jvp"],
+)
+def test_a_direct_call_in_a_transform_is_refused_before_its_promises_are_asked(transform):
+    def copied(a):
+        out = torch.zeros_like(a)
+        promised(a, out)
+        return out
+
+    with pytest.raises(weft.SignatureError, match="inside a transform such as vmap or grad"):
+        transform(copied)(torch.zeros(2, 16))

@@ -56,6 +56,27 @@ def dropped() -> Compiled:
     return Compiled(dropout._dropout, x, x, 1 << 15, 2.0, 7, 0, 1, False, None, offset)
 
 
+@weft.kernel(restrict=True)
+def copy_vectors_kernel(a: weft.Tensor, b: weft.Tensor):
+    first = 4 * (weft.block_idx.x * 8 + weft.thread_idx.x)
+    if first < a.shape[0]:
+        weft.store_vector(b, first, weft.load_vector(a, first, 4))
+
+
+Promised = weft.fake_tensor(weft.f32, (weft.sym("n", divisibility=4),), alignment_bytes=16)
+
+
+@weft.jit
+def copy_vectors(a: Promised, b: Promised, stream: weft.Stream):
+    copy_vectors_kernel(a, b).launch(grid=weft.ceil_div(a.shape[0], 32), block=8, stream=stream)
+
+
+@functools.cache
+def of_promises() -> Compiled:
+    """Alignment, divisibility and no overlaps are promised."""
+    return Compiled(copy_vectors, Promised, Promised, weft.Stream(0))
+
+
 @pytest.fixture(autouse=True, scope="module")
 def everything_is_compiled_before_the_first_fork():
     build()
@@ -63,6 +84,7 @@ def everything_is_compiled_before_the_first_fork():
         compiled(executor)
     compiled("library", twice=True)
     dropped()
+    of_promises()
 
 
 def vector(size: int) -> tuple[_native.Object, np.ndarray]:
@@ -196,3 +218,54 @@ def test_garbage_collection_in_a_capture_frees_nothing(fake: FakeCuda):
     fake.replay(fake.end_capture(stream), stream)
     weft.synchronize("cuda:0")
     assert fake.count("cuMemFree") == 1
+
+
+class Part:
+    """Elements of a device tensor from one on, given by its address."""
+
+    def __init__(self, tensor: _native.Object, first: int, count: int) -> None:
+        info = _native.tensor_info(tensor)
+        assert info is not None
+        self.interface = {
+            **{"version": 3, "shape": (count,), "typestr": "<f4", "stream": 1},
+            "data": (info.data + 4 * first, False),
+        }
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return self.interface
+
+
+BROKEN = {
+    "alignment": (1, 16, "expected an address divisible by 16"),
+    "divisibility": (0, 6, r"shape\[0\] is 6.*4"),
+}
+
+
+@on_fake()
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_promise_is_refused_in_a_capture_which_goes_on(fake: FakeCuda, broken: str):
+    function = of_promises().register(fake)
+    stream = fake.create_stream(fake.retain_primary(0))
+    (a, numbers), (b, found) = vector(32), vector(32)
+    first, count, words = BROKEN[broken]
+    wrong = Part(a, first, count), Part(b, first, count)
+    found[:] = 0
+    function.preload(0)
+    prepared = function.prepare(Part(a, 4, 8), Part(b, 4, 8), stream)
+    fake.begin_capture(stream)
+    with pytest.raises(ValueError, match=words):
+        function(*wrong, stream)
+    with pytest.raises(ValueError, match=words):
+        prepared.replace(a=wrong[0], b=wrong[1])
+    with pytest.raises(ValueError, match="overlaps"):
+        function(a, a, stream)
+    function(Part(a, 16, 16), Part(b, 16, 16), stream)
+    prepared()
+    executable = fake.instantiate(fake.end_capture(stream))
+    assert not found.any()
+    for k in (1, 2):  # a replay reads what is there now, at the addresses that were checked
+        numbers[:] = k * np.arange(32)
+        fake.launch_graph(executable, stream)
+        expected = [0] * 4 + numbers[4:12].tolist() + [0] * 4 + numbers[16:].tolist()
+        assert found.tolist() == expected
