@@ -174,6 +174,7 @@ def test_a_model_is_one_graph(name):
     weft.hf.restore(model)
 
 
+@pytest.mark.slow
 def test_gradient_checkpointing_gives_the_same_gradients(llama):
     x = tokens(2, 6)
     expected = trained(llama.train(), x, labels=x)
@@ -217,6 +218,7 @@ def test_checkpoints_of_transformers_are_those_of_the_model(llama, tmp_path):
     check(loaded(x).logits, llama(x).logits)
 
 
+@pytest.mark.slow
 def test_16_bit_models_round_less_than_their_own_code(llama):
     x = tokens(2, 6)
     expected = llama.double()(x).logits

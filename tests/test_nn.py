@@ -148,6 +148,7 @@ class Model(torch.nn.Module):
         return self.loss(self.head(x)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
 
 
+@pytest.mark.slow
 def test_a_model_is_one_graph_a_pickle_and_a_copy():
     torch.manual_seed(0)
     model, tokens = Model(), torch.randint(0, 11, (2, 6))

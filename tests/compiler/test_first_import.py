@@ -54,6 +54,7 @@ def test_signals_and_forks_at_any_import_let_all_processes_compile(name: str):
     assert run(name, 3) == {}
 
 
+@pytest.mark.slow
 def test_a_fork_during_a_cache_lookup_lets_every_process_compile(
     tmp_path: Path,
 ):

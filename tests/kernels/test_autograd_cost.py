@@ -169,6 +169,7 @@ def test_rope_keeps_x_for_the_derivative_by_angles_alone():
     assert saved[2:] == [(4, 1, 4), (4, 2), (4, 2)]
 
 
+@pytest.mark.slow
 def test_checkpointing_and_counters_agree_on_saved_values():
     from torch.utils.flop_counter import FlopCounterMode
 

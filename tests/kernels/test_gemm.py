@@ -229,6 +229,7 @@ def test_small_m_or_n_on_sm90(shape, sm90):
     assert np.allclose(found, expected + residual, 2e-3, 2e-2)
 
 
+@pytest.mark.slow
 def test_swapped_operands_with_split_k_keep_the_bias(sm90):
     m, n, k = 16, 128, 40_000
     assert sm90_config.choose_tiling((n, m), k, 2, 132, (16,)).num_splits

@@ -80,6 +80,7 @@ def test_kernels_that_a_gpu_runs(like, monkeypatch):
     assert np.allclose(found, expected, 1e-5, 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_splits", sampled([None, 3], 2))
 def test_gpu_kernels_with_split_k(num_splits):
     m, n, k = 150, 136, 400

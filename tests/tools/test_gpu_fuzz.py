@@ -80,7 +80,7 @@ def host(a: weft.Tensor, b: weft.Tensor):
         itertools.product(
             UNITS, [(64, 8), (128, 8), (128, 32), (192, 16)], ["f32", "bf16", "f64"], [40, 41]
         ),
-        14,
+        28,
         several=True,
     ),
 )
