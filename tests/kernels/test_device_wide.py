@@ -219,3 +219,13 @@ def test_powers_of_two_without_a_sign_are_sorted(columns):
     values, places = kernels.top_k(x, 5)
     assert np.array_equal(places, downward[:, :5])
     assert np.array_equal(values.view(np.uint8), np.take_along_axis(bits, downward[:, :5], -1))
+
+
+def is_less(one, other):
+    return one < other
+
+
+@pytest.mark.parametrize("columns", [8, 60_000])
+def test_a_scan_by_a_function_of_another_type_is_refused(columns):
+    with pytest.raises(weft.CompileError, match="makes bool_ of two values that are f32"):
+        kernels.scan(np.ones((1, columns), np.float32), is_less)
