@@ -256,7 +256,10 @@ def recorder(declared: Declaration) -> Callable[..., Any]:
         return _input_gradients(declared, ctx, gradients)
 
     methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    return cast("Any", type(f"weft_{declared.name}", (torch.autograd.Function,), methods)).apply
+    base = torch.autograd.Function
+    # Beyond the base's own `apply` in Python, which asks for transformations of `torch.func`: there are none here.
+    node = cast("Any", super(base, cast("Any", type(f"weft_{declared.name}", (base,), methods))))
+    return node.apply
 
 
 def transformed(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -359,16 +362,16 @@ def _save(
     if callable(names):
         names = names(needed, *arguments)
     is_read = names is None or "result" in names
-    tensors = list(outputs) if is_read else []
-    inputs: list[Any] = []
-    for (name, _), is_needed, one in zip(declared.parameters, needed, arguments, strict=True):
-        if not isinstance(one, torch.Tensor):
-            inputs.append(one)
-        elif names is None or name in names:
+    tensors, kind = list(outputs) if is_read else [], torch.Tensor
+    inputs: list[Any] = list(arguments)
+    for place, one in enumerate(arguments):
+        if one is None or not isinstance(one, kind):
+            continue
+        if names is None or declared.parameters[place][0] in names:
             tensors.append(one)
-            inputs.append(_SAVED)
+            inputs[place] = _SAVED
         else:
-            inputs.append(Unsaved(one, is_needed))
+            inputs[place] = Unsaved(one, needed[place])
     ctx.save_for_backward(*tensors)
     ctx.inputs, ctx.outputs, ctx.reads_result = inputs, len(outputs), is_read
     ctx.own = _own(declared, outputs)

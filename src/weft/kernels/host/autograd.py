@@ -247,6 +247,7 @@ class _Recorded:
         "_names",
         "_node",
         "_others",
+        "_rest",
         "_result",
         "_signature",
     )
@@ -262,7 +263,12 @@ class _Recorded:
         self._defaults = dict(declared.parameters)
         if accepted is not None:
             self._defaults = {k: p.default for k, p in signature(accepted).parameters.items()}
-        self._names = list(self._defaults)
+        self._names, every = list(self._defaults), list(self._defaults.values())
+        # By the number of arguments by position: those that are left away, None if they have to be there.
+        self._rest = [
+            None if Signature.empty in every[count:] else every[count:]
+            for count in range(len(every) + 1)
+        ]
         own = signature(declared.run).parameters
         # Numbers and names: of other kinds they are the operator's to refuse or to convert.
         names = [name for name, _ in declared.parameters]
@@ -272,19 +278,8 @@ class _Recorded:
 
     def __call__(self, torch: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """The result, or None where the operator has to say more."""
-        values: Any = list(arguments)
-        taken = 0
-        for name in self._names[len(arguments) :]:
-            value = keywords.get(name, _MISSING)
-            if value is _MISSING:
-                value = self._defaults[name]
-                if value is Signature.empty:
-                    break
-            else:
-                taken += 1
-            values.append(value)
-        if len(values) != len(self._names) or taken != len(keywords):
-            self._signature.bind(*arguments, **keywords)  # names what does not fit
+        values: Any = self._bound(arguments, keywords)
+        if values is None:
             return None
         given = values
         if self._accepted is not None:
@@ -301,6 +296,27 @@ class _Recorded:
                 raise
             return None
         return found if self._result is None else self._result(found, *given)
+
+    def _bound(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any] | None:
+        """All arguments, or None where they do not fit."""
+        if not keywords and len(arguments) < len(self._rest):
+            rest = self._rest[len(arguments)]
+            if rest is not None:
+                return [*arguments, *rest]
+        values, taken = list(arguments), 0
+        for name in self._names[len(arguments) :]:
+            value = keywords.get(name, _MISSING)
+            if value is _MISSING:
+                value = self._defaults[name]
+                if value is Signature.empty:
+                    break
+            else:
+                taken += 1
+            values.append(value)
+        if len(values) != len(self._names) or taken != len(keywords):
+            self._signature.bind(*arguments, **keywords)  # names what does not fit
+            return None
+        return values
 
 
 def _refused(

@@ -100,7 +100,8 @@ def _operand_gradients(
     grad_a = grad_b = None
     narrow = a.itemsize == 1
     if a.requires_grad or b.requires_grad:
-        gradient = gradient.bfloat16() if narrow else gradient.to(a.dtype)
+        if narrow or gradient.dtype != a.dtype:
+            gradient = gradient.bfloat16() if narrow else gradient.to(a.dtype)
     if a.requires_grad:
         grad_a = _product(gradient, _wide_operand(b).mT, alpha, a)
         if a.ndim < grad_a.ndim:
@@ -186,6 +187,8 @@ def _accept_gemm(
     dtype: ElementType = None,
 ) -> Arguments:
     """The arguments of torch's operator."""
+    if activation is None and dtype is None and type(alpha) is float and type(beta) is float:
+        return a, b, bias, None, residual, alpha, beta, None
     activation, dtype = activation_text(activation), _type_name(dtype)
     a, alpha = _scaled_operand(a, alpha, "alpha")
     if residual is not None:
