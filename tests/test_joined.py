@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests whose cases are joined: each case runs, and none of its outcomes is lost."""
+"""Tests whose cases are joined: each case runs, and none of its outcomes is lost. Those whose cases are sampled."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.conftest import cases_of, joined
+from tests.sampling import sampled
 
 LONG = "a value whose text is cut, since it is longer than a line of a report should be: "
 
@@ -55,3 +56,11 @@ def test_a_case_with_a_mark_or_none_at_all_is_left_to_pytest():
     def of_nothing(one): ...
 
     assert not cases_of(with_a_mark) and not cases_of(of_nothing)
+
+
+def test_sampled_cases_keep_their_ids_and_marks():
+    found = sampled([1, pytest.param(2, id="two", marks=pytest.mark.torch), 3], 2)
+    assert [one.values for one in found] == [(1,), (2,), (3,)]
+    assert found[1].id == "two"
+    assert [[mark.name for mark in one.marks] for one in found] == [[], ["torch", "slow"], []]
+    assert [one.values for one in sampled([(1, 2)], 3, several=True)] == [(1, 2)]
