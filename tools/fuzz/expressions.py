@@ -18,6 +18,7 @@ from tools.fuzz.values import (
     F64,
     I32,
     I64,
+    NARROW,
     SIGNED,
     UNSIGNED,
     Type,
@@ -192,7 +193,7 @@ class Expressions:
         source = self.random.choice((*NUMBERS, BOOL))
         inner = self.of(source, scope, depth)
         if type_.kind == "f" and self.chance(0.1):
-            inner = f"weft.{self.random.choice(('f8e4m3', 'f8e5m2'))}({inner})"
+            inner = f"weft.{self.random.choice(NARROW).name}({inner})"
         return f"weft.{type_.name}({inner})"
 
     def _choice(self, type_: Type, scope: Scope, depth: int) -> str:

@@ -52,11 +52,14 @@ SIGNED = {bits: Type(f"i{bits}", "i", bits) for bits in (8, 16, 32, 64)}
 UNSIGNED = {bits: Type(f"u{bits}", "u", bits) for bits in (8, 16, 32, 64)}
 I32, I64, U32 = SIGNED[32], SIGNED[64], UNSIGNED[32]
 F16, BF16, F32, F64 = (Type(name, "f", int(name[-2:])) for name in ("f16", "bf16", "f32", "f64"))
-F8E4M3, F8E5M2 = Type("f8e4m3", "f", 8), Type("f8e5m2", "f", 8)
+NARROW = [
+    Type(name, "f", int(name[1]))
+    for name in ("f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1", "f6e2m3", "f6e3m2")
+]
 TYPES = {
     type_.name: type_
     for type_ in (
-        BOOL, *SIGNED.values(), *UNSIGNED.values(), F16, BF16, F32, F64, F8E4M3, F8E5M2
+        BOOL, *SIGNED.values(), *UNSIGNED.values(), F16, BF16, F32, F64, *NARROW
     )
 }  # fmt: skip
 # Bits of the significand, the exponent of the smallest normal number, and the largest number.
@@ -67,6 +70,9 @@ FORMATS = {
     "bf16": (8, -126, 255 * 2.0**120),
     "f8e4m3": (4, -6, 448.0),
     "f8e5m2": (3, -14, 57344.0),
+    "f4e2m1": (2, 0, 6.0),
+    "f6e2m3": (4, 0, 7.5),
+    "f6e3m2": (3, -2, 28.0),
 }
 
 _budget = [0]
@@ -119,18 +125,33 @@ def rounded(numerator: int, denominator: int, type_: Type) -> float:
 
 
 def to_float(value: Number, type_: Type) -> float:
-    """A number as the nearest of a float type; 8-bit types end at their largest number."""
+    """A number as the nearest of a float type; types of at most 8 bits end at their largest number."""
+    if type_.name == "f8e8m0":
+        return to_scale(value)
     if value != value:
-        return math.nan
+        return math.nan if type_.bits >= 8 else FORMATS[type_.name][2]
     if value in (math.inf, -math.inf):
         result = math.inf
     elif value == 0:
         return float(value)
     else:
         result = rounded(*abs(value).as_integer_ratio(), type_)
-    if type_.bits == 8:
+    if type_.bits <= 8:
         result = min(result, FORMATS[type_.name][2])
     return math.copysign(result, value)
+
+
+def to_scale(value: Number) -> float:
+    """The next power of two from the absolute value on, 2**-127 to 2**127."""
+    if value != value:
+        return math.nan
+    if value in (math.inf, -math.inf):
+        return 2.0**127
+    numerator, denominator = abs(value).as_integer_ratio()  # the denominator is a power of two
+    if numerator >= denominator << 127:
+        return 2.0**127
+    power = 0 if numerator == 0 else 1 << (numerator - 1).bit_length()
+    return max(power / denominator, 2.0**-127)
 
 
 def wrap(value: int, type_: Type) -> int:

@@ -152,6 +152,7 @@ def stored(builder: Builder, value: object, dtype: DType) -> Scalar:
     if (
         isinstance(value, Scalar)
         and dtype.part.is_float
+        and not dtype.is_scale
         and value.dtype.kind in ("int", "uint", "bool")
     ):
         return convert(builder, value, dtype)
@@ -161,13 +162,14 @@ def stored(builder: Builder, value: object, dtype: DType) -> Scalar:
 def narrowed(builder: Builder, value: object, dtype: DType) -> Scalar:
     """The value in `dtype`: as `materialize`, but it also takes the wide type (`wide_dtype`).
 
-    An f32 rounds to a smaller float, and an i32 wraps to a smaller integer.
+    An f32 rounds to a smaller float, and an i32 wraps to a smaller integer. A scale, which loses the sign, is converted
+    by name.
 
     Raises:
         ValueRangeError, TypeMismatchError: as `materialize`.
     """
     is_wide = isinstance(value, Scalar) and value.dtype is wide_dtype(dtype)
-    return (convert if is_wide else materialize)(builder, value, dtype)
+    return (convert if is_wide and not dtype.is_scale else materialize)(builder, value, dtype)
 
 
 def accumulator(builder: Builder, value: object, term: object) -> object:
