@@ -107,7 +107,10 @@ def difference(program: Program, levels: Iterable[int] = tuple(RUNS)) -> Differe
                     where = f"level {level}, {threads} threads"
                     _native.set_cpu_threads(threads)
                     arguments = given(program)
-                    host(*arguments)
+                    made: Any = host(*arguments)
+                    arguments += (
+                        made if isinstance(made, tuple) else () if made is None else (made,)
+                    )
                     text = _unlike(arguments, expected)
                     if text:
                         return Difference("values", f"{where}: {text}", level)
@@ -152,7 +155,7 @@ def _unlike(got: list[Any], expected: list[list[Any] | None]) -> str:
         if not same.all():
             first = int(np.argmin(same))
             return (
-                f"argument {number} is {array[first]} at {first}, {numbers[first]} by the reference; "
+                f"array {number} is {array[first]} at {first}, {numbers[first]} by the reference; "
                 f"{int((~same).sum())} of {same.size} differ"
             )
     return ""

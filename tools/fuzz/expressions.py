@@ -199,6 +199,9 @@ class Expressions:
     def _choice(self, type_: Type, scope: Scope, depth: int) -> str:
         condition = self.condition(scope, depth)
         first, second = self.of(type_, scope, depth), self.of(type_, scope, depth)
+        if not scope.on_host and self.chance(0.25):
+            listed = ", ".join(f"weft.{type_.name}({text})" for text in (first, second, first))
+            return f"({listed})[{self.index(3, scope, depth)}]"
         if scope.on_host or self.chance(0.5):
             return f"{first} if {condition} else {second}"
         return f"weft.where({condition}, {first}, {second})"

@@ -373,6 +373,9 @@ class Machine:
             warp_id=lambda: Value(I32, self.thread // 32),
             local=self._local,
             shared=self._share,
+            zeros=lambda shape, dtype: self._new(shape, dtype, 0),
+            full=lambda shape, value, dtype: self._new(shape, dtype, value),
+            zeros_like=lambda array: self._new(array.shape, array.dtype, 0),
             each=self._each,
             bitcast=bitcast,
             ceil_div=ceil_div,
@@ -407,7 +410,17 @@ class Machine:
             yield tuple(values) if isinstance(extent, tuple) else values[0]
         self.here.place = place
 
-    def _share(self, shape: Any, dtype: Type, site: int) -> Array:
+    def _new(self, shape: Any, dtype: Type, value: object = None) -> Array:
+        """A tensor that a host function makes; its elements are those of a shape like an argument's."""
+        dims = tuple(int(size) for size in (shape if isinstance(shape, tuple) else (shape,)))
+        made = Array(self.here, dtype, dims)
+        if value is not None:
+            made.numbers = [convert(value, dtype).number] * len(made.numbers)
+        return made
+
+    def _share(self, shape: Any, dtype: Type, site: int, reuse: object = None) -> Array:
+        """One array for each place; what shares memory is written before it is read, or it is not a test."""
+        del reuse
         dims = shape if isinstance(shape, tuple) else (shape,)
         return self._shared.setdefault(site, Array(self.here, dtype, dims))
 
@@ -426,16 +439,16 @@ class Machine:
             _Block(self, number, self.block_size).run(function, arguments)
         set_default_float(before)
 
-    def call(self, name: str, arguments: Iterable[object]) -> None:
-        """Runs a host function."""
+    def call(self, name: str, arguments: Iterable[object]) -> Any:
+        """Runs a host function; what it returns."""
         function = self.names[name]
         bound = _bound(function, arguments)
         floats_beside(bound)
-        function(*bound)
+        return function(*bound)
 
 
 def run(source: str, arguments: Iterable[Any]) -> list[list[Any] | None]:
-    """The program's `host` on arrays and numbers; what each array holds afterwards.
+    """The program's `host` on arrays and numbers; what each array holds afterwards, also those that it returns.
 
     Args:
         source: the program.
@@ -452,5 +465,6 @@ def run(source: str, arguments: Iterable[Any]) -> list[list[Any] | None]:
         else argument
         for argument in arguments
     ]
-    machine.call("host", given)
+    made = machine.call("host", given)
+    given += made if isinstance(made, tuple) else () if made is None else (made,)
     return [array.numbers if isinstance(array, Array) else None for array in given]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tools.fuzz.functions import larger, smaller
+from tools.fuzz.functions import bitcast, larger, smaller
 from tools.fuzz.values import BOOL, I32, UnspecifiedError, Value, arithmetic, convert, tick
 
 if TYPE_CHECKING:
@@ -105,6 +105,12 @@ class Array:
         self._touch(position, "w")
         self.numbers[position] = convert(value, self.dtype).number
 
+    def view(self, dtype: Type) -> View:
+        """Its elements as another type of their width."""
+        if dtype.bits != self.dtype.bits:
+            raise UnspecifiedError("a view of another width")
+        return View(self, dtype)
+
     def exchange(self, index: Any, change: Callable[[Value], Value]) -> Value:
         """Replaces an element as one step; what it was before."""
         position = self._position(index)
@@ -112,6 +118,19 @@ class Array:
         before = self._value(position)
         self.numbers[position] = convert(change(before), self.dtype).number
         return before
+
+
+class View:
+    """An array's elements as numbers of another type of their width."""
+
+    def __init__(self, array: Array, dtype: Type) -> None:
+        self._array, self.dtype = array, dtype
+
+    def __getitem__(self, index: Any) -> Value:
+        return bitcast(self._array[index], self.dtype)
+
+    def __setitem__(self, index: Any, value: object) -> None:
+        self._array[index] = bitcast(convert(value, self.dtype), self._array.dtype)
 
 
 def _combine(sign: str) -> Callable[[Array, Any, object], Value]:

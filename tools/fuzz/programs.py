@@ -144,7 +144,7 @@ class Writer:
         if place.depth < 3:
             kinds += compound
         if place.together:
-            kinds += [self.tile, self.vote]
+            kinds += [self.tile, self.vote, self.reused, self.viewed]
             if place.depth < 2:
                 kinds += [self.together_loop, self.together_branch]
         if place.lanes:
@@ -357,6 +357,38 @@ class Writer:
         place.scope.variables[name] = type_
         return lines
 
+    def reused(self, place: Place) -> list[str]:
+        """A tile in the memory of another, whose elements are written again before they are read."""
+        old = self.random.choice(list(self.tiles))
+        fitting = [each for each in NUMBERS if each.bits <= self.tiles[old].bits]
+        type_, name = self.random.choice(fitting), self.name()
+        memory = name.replace("v", "memory")
+        index = self.expressions.index(self.block, place.scope, 1)
+        lines = [f"{memory} = weft.shared({self.block}, weft.{type_.name}, reuse={old})"]
+        lines += [f"{memory}[tid] = {self.of(type_, place)}", "weft.sync_threads()"]
+        lines += [f"{name} = {memory}[{index}]", "weft.sync_threads()"]
+        place.scope.variables[name] = type_
+        return lines
+
+    def viewed(self, place: Place) -> list[str]:
+        """An element of a tile of integers, read and perhaps written as another type of its width."""
+        tiles = [tile for tile, type_ in self.tiles.items() if type_.kind in "iu"]
+        if not tiles:
+            return self.tile(place)
+        tile, name = self.random.choice(tiles), self.name()
+        type_ = self.tiles[tile]
+        kinds = [UNSIGNED[type_.bits], SIGNED[type_.bits]]
+        kinds += [each for each in FLOATS if each.bits == type_.bits and each != BF16]
+        chosen = self.random.choice(kinds)
+        view = f"{tile}.view(weft.{chosen.name})"
+        index = self.expressions.index(self.block, place.scope, 1)
+        first = f"{tile}[tid] = {self.of(type_, place)}"
+        if chosen.kind != "f" and self.chance(0.4):
+            first = f"{view}[tid] = {self.of(chosen, place)}"
+        lines = [first, "weft.sync_threads()", f"{name} = {view}[{index}]", "weft.sync_threads()"]
+        place.scope.variables[name] = chosen
+        return lines
+
     def vote(self, place: Place) -> list[str]:
         """A barrier with an answer."""
         kind, name = self.random.choice(("count", "and", "or")), self.name()
@@ -555,8 +587,27 @@ class Writer:
         types = {**self.inputs, **self.outputs}
         self.exchanged = [pair for pair in _PAIRS if len({types[name] for name in pair}) == 1]
         lines = self.block_of(place, 2)
+        made: list[str] = []
+        for name in self.outputs:
+            if self.chance(0.15):  # a tensor of the function's own, which it returns
+                made.append(f"made_{name}")
+                dtype = f"weft.{types[name].name}"
+                number = "True" if types[name] == BOOL else "1"
+                value = self.random.choice(
+                    (
+                        f"zeros({name}.shape, {dtype})",
+                        f"full({name}.shape, {number}, {dtype})",
+                        f"zeros_like({name})",
+                    )
+                )
+                lines.append(f"made_{name} = weft.{value}")
         for kernel in kernels:
-            lines += self._launched(kernel, tensors, place)
+            given = [
+                f"made_{name}" if f"made_{name}" in made and self.chance(0.7) else name
+                for name in tensors
+            ]
+            lines += self._launched(kernel, given, place)
+        lines += [f"return {', '.join(made)}"] if made else []
         return ["@weft.jit", *self.nested(self._head("host"), lines)]
 
     def _launched(self, kernel: str, tensors: list[str], place: Place) -> list[str]:

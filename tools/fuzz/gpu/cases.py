@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tools.fuzz.gpu.arrays import NUMPY, Array, row_major
 from tools.fuzz.programs import program_of
@@ -189,6 +189,9 @@ def fragments(writer: Writer) -> Case:
     if dtype in (*SMALL_FLOATS, "f32") and writer.likely(0.4):
         body.append(f"({_formula(writer, dtype)}).to(weft.{dtype}).store(b, {place})")
     if writer.likely(0.4):
+        pair = writer.choose(("y, x", "x + x, y", "y, x + y", "max(x, y), min(x, y)"))
+        body.append(f"f.map(lambda x, y: ({pair}), pairs=True).store(b, {place})")
+    if writer.likely(0.4):
         body += _reductions(writer, shape, row, column, is_wide=block == 128)
     return writer.case("fragments", "\n".join(body), block=block)
 
@@ -311,6 +314,8 @@ def products(writer: Writer) -> Case:
     """A warp's product of tiles of each type, order and swizzle; its operands are stored, too."""
     choose = writer.choose
     left, right, sums = choose(_PRODUCTS)
+    if left != "f64" and (size_of(left), sums) != (1, "f16") and writer.likely(0.3):
+        return _sparse_products(writer, left, right, sums)
     depth = {1: 32, 2: 16}.get(size_of(left), 8) * choose((1, 2, 4))
     rows, columns = 16 * choose((1, 2, 4)), 8 * choose((1, 2, 3, 4, 8))
     a_stored, a_turn, a_swizzle = _transposed(writer, (rows, depth), left)
@@ -339,6 +344,31 @@ def products(writer: Writer) -> Case:
         if writer.likely():
             body += f"other = weft.shared(({rows}, {depth}), weft.{left})\nleft.store(other)\nweft.sync_warp()\n"
             body += "left.load(other).store(a_back)\n"
+    return writer.case("products", body)
+
+
+def _sparse_products(writer: Writer, left: str, right: str, sums: str) -> Case:
+    """A warp's product of a sparse operand, whose nonzero elements may be anywhere."""
+    choose = writer.choose
+    step = 64 // size_of(left)
+    depth, rows, columns = step * choose((1, 2, 3, 4)), 16 * choose((1, 2)), 8 * choose((1, 2, 3))
+    parts = depth // step if size_of(left) == 1 else -(-depth // (2 * step))
+    writer.array("a", left, (rows, depth // 2))
+    writer.array("b", right, (columns, depth))
+    writer.array("c", sums, (rows, columns), zeros=True)
+    writer.array("metadata", "u32", (rows // 16, parts, 32), plain=True)
+    chunks = (4, 14) if left == "f32" else (4, 8, 9, 12, 13, 14)  # every pair of places
+    words = [sum(choose(chunks) << 4 * n for n in range(8)) for _ in range(rows * parts * 2)]
+    writer.arguments[-1] = replace(cast("Array", writer.arguments[-1]), numbers=tuple(words))
+    body = (
+        f"a_tile = weft.shared(({rows}, {depth // 2}), weft.{left}, swizzle={choose((None, 32))})\n"
+        f"b_tile = weft.shared(({columns}, {depth}), weft.{right}, swizzle={choose((None, 32, 64))})\n"
+        f"{_filled('a', (rows, depth // 2), 32)}{_filled('b', (columns, depth), 32)}weft.sync_warp()\n"
+        f"words = tuple(metadata[i, j, weft.lane_id()] for i in range({rows // 16}) for j in range({parts}))\n"
+        "left, right = weft.mma.load_a(a_tile), weft.mma.load_b(b_tile.T)\n"
+        f"sums = weft.mma.zeros(({rows}, {columns}), weft.{sums})\n"
+        "weft.mma.mma(left, right, sums, metadata=words).store(c)\n"
+    )
     return writer.case("products", body)
 
 
@@ -477,6 +507,47 @@ for i in range(weft.thread_idx.x, {rows * chunks}, 32):
     return writer.case("copies", body)
 
 
+_REDUCTIONS = {
+    "add": ("i32", "u32", "i64", "u64", "f16", "bf16", "f32", "f64"),
+    **dict.fromkeys(("min", "max"), ("i32", "u32", "i64", "u64", "f16", "bf16")),
+    **dict.fromkeys(("and", "or", "xor"), ("i32", "u32", "i64", "u64")),
+}
+
+
+def bulk_copies(writer: Writer) -> Case:
+    """Rows that several blocks copy and reduce in bulk; vectors of 32 bytes of rows."""
+    choose = writer.choose
+    op = choose(tuple(_REDUCTIONS))
+    dtype = choose(_REDUCTIONS[op])
+    item = size_of(dtype)
+    columns = 32 // item * writer.random.randint(1, 8)
+    rows, blocks = choose((1, 2, 4)), choose((1, 2, 3))
+    count = 32 // item
+    for name, size in (("a", rows * blocks), ("total", rows), ("copy", rows * blocks)):
+        writer.array(name, dtype, (size, columns), aligned=True, zeros=name == "copy")
+        writer.annotations[-1] = writer.annotations[-1].replace("bytes=16", "bytes=32")
+    row = f"{rows} * weft.block_idx.x + row"
+    chunks = columns // count
+    body = f"""
+tile = weft.shared(({rows}, {columns}), weft.{dtype})
+full = weft.mbarrier(1, arrivals=1)
+if weft.thread_idx.x == 0:
+    full[0].arrive(expect_bytes=tile.nbytes)
+    for row in weft.static_range({rows}):
+        weft.bulk_copy(tile[row], a[{row}], full[0])
+full[0].wait(0)
+if weft.thread_idx.x == 0:
+    for row in weft.static_range({rows}):
+        weft.bulk_reduce(total[row], tile[row], op="{op}")
+    weft.tma.wait()
+for i in range(weft.thread_idx.x, {rows * chunks}, 32):
+    row = i // {chunks}
+    place = ({row}, {count} * (i % {chunks}))
+    weft.store_vector(copy, place, weft.load_vector(a, place, {count}))
+"""
+    return writer.case("bulk_copies", body, grid=blocks)
+
+
 _ATOMIC = {
     "atomic_add": (
         "f32",
@@ -602,11 +673,12 @@ FAMILIES: Sequence[Callable[[Writer], Case]] = (
     wide_products,
     boxes,
     copies,
+    bulk_copies,
     atomics,
     layouts,
     sums,
 )
-_WEIGHTS = (5, 4, 3, 3, 3, 2, 2, 2, 1)
+_WEIGHTS = (5, 4, 3, 3, 3, 2, 1, 2, 2, 1)
 _PROGRAMS = "programs"
 _PROGRAM_SHARE = 0.15
 

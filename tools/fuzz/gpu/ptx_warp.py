@@ -95,6 +95,7 @@ _SHAPES = {
     "m16n8k8": (16, 8, 8),
     "m16n8k16": (16, 8, 16),
     "m16n8k32": (16, 8, 32),
+    "m16n8k64": (16, 8, 64),
     "m8n8k4": (8, 8, 4),
 }
 _NAMES = {"tf32": "f32", "s8": "s8", "u8": "u8", "s32": "s32"}
@@ -104,16 +105,23 @@ def _multiply(block: Any, one: Instruction, mask: np.ndarray) -> None:
     shape = next(part for part in one.parts if part in _SHAPES)
     rows, columns, depth = _SHAPES[shape]
     to, left, right, sums = one.parts[-4:]
-    if "b8" in (left, right) or not one.name.startswith("mma.sync.aligned"):
+    is_sparse = one.name.startswith("mma.sp::ordered_metadata.sync.aligned")
+    if "b8" in (left, right) or not (is_sparse or one.name.startswith("mma.sync.aligned")):
         raise NotEmulatedError(one.name)
-    d, a, b, c = (block.listed(text) for text in one.operands)
+    d, a, b, c = (block.listed(text) for text in one.operands[:4])
     values = [np.stack([block.value(name) for name in names]) for names in (a, b, c)]
     found = np.zeros((len(d), block.size), np.uint64)
     for warp in range(block.size // _LANES):
         if not mask[_LANES * warp]:
             continue
         own = slice(_LANES * warp, _LANES * (warp + 1))
-        one_a = _matrix(values[0][:, own], _NAMES.get(left, left), rows, depth, "a")
+        kind_a = _NAMES.get(left, left)
+        if is_sparse:
+            half = _matrix(values[0][:, own], kind_a, rows, depth // 2, "a")
+            words = [int(word) for word in block.value(one.operands[4])[own]]
+            one_a = _dense(half, words, int(one.operands[5]))
+        else:
+            one_a = _matrix(values[0][:, own], kind_a, rows, depth, "a")
         one_b = _matrix(values[1][:, own], _NAMES.get(right, right), depth, columns, "b")
         one_c = _matrix(values[2][:, own], sums, rows, columns, "c")
         kind = np.int64 if to == "s32" else np.float64
@@ -121,6 +129,33 @@ def _multiply(block: Any, one: Instruction, mask: np.ndarray) -> None:
         found[:, own] = _registers(product.astype(dtype_of(to)), len(d))
     for name, value in zip(d, found, strict=True):
         block.assign(name, value, mask)
+
+
+def _dense(half: np.ndarray, words: list[int], selector: int) -> np.ndarray:
+    """A sparse matrix from the half of it that is stored, and from the metadata of 32 lanes.
+
+    Of 8 bits a lane has 8 chunks of one row, and of other types 4 chunks of two rows, in the two lanes of four that
+    the selector names. A chunk's four bits are the places of its two elements; of 32 bits, which have chunks of two,
+    0100 or 1110.
+    """
+    rows, size = half.shape[0], half.dtype.itemsize
+    chunk = 2 if size == 4 else 4
+    found = np.zeros((rows, 2 * half.shape[1]), half.dtype)
+    for row in range(rows):
+        group, is_lower = row % 8, row // 8
+        for number in range(found.shape[1] // chunk):
+            if size == 1:
+                lane, shift = 4 * group + 2 * (number // 8) + is_lower, 4 * (number % 8)
+            else:
+                lane = 4 * group + 2 * selector + number // 4
+                shift = 16 * is_lower + 4 * (number % 4)
+            code = words[lane] >> shift & 15
+            places = [{0b0100: 0, 0b1110: 1}[code]] if chunk == 2 else [code & 3, code >> 2]
+            if sorted(set(places)) != places:
+                raise NotEmulatedError("metadata that is not ordered")
+            for part, place in enumerate(places):
+                found[row, chunk * number + place] = half[row, chunk // 2 * number + part]
+    return found
 
 
 def _places(rows: int, columns: int, pack: int, role: str) -> tuple[np.ndarray, np.ndarray]:
