@@ -226,3 +226,42 @@ def test_a_tile_of_another_swizzle_is_refused():
     with pytest.raises(TypeMismatchError, match="is not a box of source") as caught:
         weft.compile(host, FAKE)
     assert caught.value.code == "TMA_TILE"
+
+
+@weft.kernel
+def sizes_kernel(one: weft.TensorMap, others: tuple, out: weft.Tensor):
+    rows, columns = one.shape
+    out[0], out[1] = rows, columns
+    for i in weft.static_range(2):
+        for size in others[i].shape:
+            out[2 + i] += size
+    out[4] = one.shape[0] * one.box[0]
+
+
+@weft.jit
+def sizes_of_maps(
+    a: weft.Tensor[weft.f32, ("n", weft.sym("m", divisibility=4))],
+    b: weft.Tensor[weft.f32, (8, 16)],
+    out: weft.Tensor[weft.i64, (5,)],
+):
+    part = weft.tensor_map(a[2:], box=(8, 32))
+    maps = part, weft.tensor_map(b, box=(8, 16))
+    sizes_kernel(weft.tensor_map(a, box=(4, 32)), maps, out).launch(grid=1, block=1)
+    if part.shape[0] > 10:
+        sizes_kernel(part, maps, out).launch(grid=1, block=1)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(5, 44), (13, 4)])
+def test_a_map_knows_the_shape_of_its_tensor(rows, columns):
+    a, b = aligned((rows, columns), np.float32), aligned((8, 16), np.float32)
+    sizes_of_maps(a, b, out := np.zeros(5, np.int64))
+    launches = 2 if rows > 12 else 1
+    last = rows - 2 if launches == 2 else rows
+    step = 8 if launches == 2 else 4
+    others = [launches * (rows - 2 + columns), launches * (8 + 16)]
+    assert out.tolist() == [last, columns, *others, last * step]
+
+
+def test_sizes_of_a_map_are_arguments_only_where_a_kernel_reads_them():
+    found = weft.compile(copier(weft.f16, 128, 2, 2), FAKE, FAKE)
+    assert "_dim" not in str(found.ir_module).partition("attributes")[0]

@@ -23,6 +23,8 @@ from weft.errors import TypeMismatchError, brief
 from weft.language import LanguageName
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from xdsl.ir import SSAValue
 
     from weft.dialects.builder import Builder
@@ -189,14 +191,26 @@ class TensorMap(Staged):
         ssa: the value in the IR; its type is a `TensorMapType`.
         dtype: type of the elements, with their sign.
         name: its parameter or variable, for messages and printed IR.
+        source: the tensor that a host function makes it of; None in kernels.
+        shape_of: emits the tensor's shape, or None where it is not known: of a map that a kernel writes.
     """
 
-    __slots__ = ("dtype", "name", "ssa")
+    __slots__ = ("dtype", "name", "shape_of", "source", "ssa")
 
-    def __init__(self, ssa: SSAValue, dtype: DType, name: str = "map") -> None:
+    def __init__(
+        self,
+        ssa: SSAValue,
+        dtype: DType,
+        name: str = "map",
+        *,
+        source: Tensor | None = None,
+        shape_of: Callable[[Builder], tuple[int | Scalar, ...]] | None = None,
+    ) -> None:
         self.ssa = ssa
         self.dtype = dtype
         self.name = name
+        self.source = source
+        self.shape_of = shape_of
 
     def __repr__(self) -> str:
         return f"TensorMap({self.name}: {describe(self)})"

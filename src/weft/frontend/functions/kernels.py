@@ -37,7 +37,7 @@ from weft.dialects.simt.kernel import (
 )
 from weft.dialects.simt.memory import DynamicSharedOp
 from weft.dialects.simt.threads import GridBarrierOp
-from weft.dialects.simt.types import array_bytes
+from weft.dialects.simt.types import DYNAMIC, array_bytes
 from weft.errors import CompileError, TypeMismatchError, WeftError
 from weft.frontend.context import BoundMethod, Context, Frame
 from weft.frontend.events import tell_call
@@ -47,6 +47,8 @@ from weft.frontend.statements.statement import Statements
 from weft.frontend.structure import flatten, rebuild, staged_attribute
 from weft.frontend.syntax import ARRAY_HINT
 from weft.language.control import StaticValue
+from weft.language.ir_types import ir_type
+from weft.language.memory.access import dim
 from weft.language.numbers.convert import constant, floats_beside
 from weft.language.numbers.promises import (
     argument_divisor,
@@ -56,11 +58,12 @@ from weft.language.numbers.promises import (
 )
 from weft.language.threads.each import check_iterations
 from weft.language.values import Scalar, Stream, Tensor, TensorMap, describe
+from weft.types import dtype as types
 from weft.types.dims import Dim
 from weft.types.dtype import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -109,7 +112,9 @@ class _Argument:
         if isinstance(value, Tensor):
             return ("tensor", value.type, value.dtype, self.multiples)
         if isinstance(value, TensorMap):
-            return ("tensor map", value.type, value.dtype)
+            source = value.source
+            kind = None if source is None else (source.type.dims, source.type.dim_bits.data)
+            return ("tensor map", value.type, value.dtype, kind)
         if isinstance(value, Scalar):
             return ("scalar", value.dtype, self.multiples)
         if isinstance(value, TypedConstant):
@@ -138,6 +143,7 @@ class TracedKernel:
         has_iterations: whether it has a `weft.each`, over which launches may choose the grid.
         waits_for_grid: whether it has a grid barrier, so that its launches must be cooperative.
         dynamic_bytes: the least bytes for its `dynamic_shared` arrays, from constant shapes and offsets.
+        sizes: its last arguments, dims of the tensors of maps: which of the call's leaves, and which dimension.
     """
 
     symbol: str
@@ -146,6 +152,7 @@ class TracedKernel:
     has_iterations: bool
     waits_for_grid: bool
     dynamic_bytes: int
+    sizes: list[tuple[int, int]]
 
 
 @dataclass(slots=True, eq=False)
@@ -241,7 +248,11 @@ class KernelTable:
                 raise
             self._by_key[key] = traced
             self.kernels.append(traced)
-        return traced, [leaf.value.ssa for leaf in leaves if leaf.is_passed]
+        values = [leaf.value.ssa for leaf in leaves if leaf.is_passed]
+        for number, axis in traced.sizes:
+            size: Any = dim(caller.builder, leaves[number].value.source, axis)
+            values.append(size.ssa)
+        return traced, values
 
     def finish(self, host: Block) -> None:
         """After the host function: drops unlaunched kernels, and renames the rest.
@@ -312,7 +323,12 @@ class KernelTable:
         frame = Frame(context, source, source.tree, returns_value=False)
         builder.location = frame.locate(source.tree)
         arguments = iter(block.args)
-        inside = iter([_inside(builder, leaf, arguments) for leaf in leaves])
+        inside_leaves = [_inside(builder, leaf, arguments) for leaf in leaves]
+        sizes: list[tuple[int, int]] = []
+        for number, value in enumerate(inside_leaves):
+            if isinstance(value, TensorMap) and leaves[number].value.source is not None:
+                value.shape_of = _shape_of_map(block, leaves[number], number, sizes)
+        inside = iter(inside_leaves)
         annotations = {parameter.name: parameter.annotation for parameter in source.parameters}
         for name, shape in shapes.items():
             value = rebuild(shape, inside)
@@ -328,7 +344,10 @@ class KernelTable:
         operation = KernelOp(
             self._symbol(source.name),
             Region(block),
-            [leaf.name for leaf in passed],
+            [
+                *(leaf.name for leaf in passed),
+                *(f"{leaves[number].name}_dim{axis}" for number, axis in sizes),
+            ],
             _properties(kernel, cluster),
         )
         operation.restrict(restricted)
@@ -340,6 +359,7 @@ class KernelTable:
             has_iterations=check_iterations(operation),
             waits_for_grid=any(isinstance(op, GridBarrierOp) for op in walk(operation)),
             dynamic_bytes=max(map(_dynamic_bytes, walk(operation))),
+            sizes=sizes,
         )
 
     def _symbol(self, name: str) -> str:
@@ -393,6 +413,28 @@ def _inside(builder: Builder, leaf: _Argument, arguments: Any) -> Any:
     if isinstance(value, Tensor | TensorMap):
         return type(value)(argument, value.dtype, leaf.name)
     return promised(builder, Scalar(argument, value.dtype), *leaf.multiples[0])
+
+
+def _shape_of_map(
+    block: Block, leaf: _Argument, number: int, sizes: list[tuple[int, int]]
+) -> Callable[[Builder], tuple[int | Scalar, ...]]:
+    """The shape of a map's tensor in a kernel: a dim that is not known becomes an argument when it is asked for."""
+    kind = leaf.value.source.type
+    dtype = types.i32 if kind.dim_bits.data == 32 else types.i64
+    found: dict[int, int | Scalar] = {
+        axis: size for axis, size in enumerate(kind.dims) if size != DYNAMIC
+    }
+
+    def shape_of(_builder: Builder) -> tuple[int | Scalar, ...]:
+        for axis in range(kind.rank):
+            if axis not in found:
+                argument = block.insert_arg(ir_type(dtype), len(block.args))
+                name_value(argument, f"{leaf.name.replace('.', '_')}_dim{axis}")
+                sizes.append((number, axis))
+                found[axis] = Scalar(argument, dtype)
+        return tuple(found[axis] for axis in range(kind.rank))
+
+    return shape_of
 
 
 def _arguments(

@@ -33,6 +33,7 @@ from weft.dialects.simt.types import TILE_ALIGNMENT, array_bytes
 from weft.errors import TypeMismatchError, ValueRangeError
 from weft.language.debug import emit_assert
 from weft.language.ir_types import ir_type
+from weft.language.memory.access import dim
 from weft.language.memory.arrays import static_shape
 from weft.language.numbers.convert import convert
 from weft.language.numbers.operators import compare
@@ -161,7 +162,12 @@ def map_of(
     names = "u8" if dtype.is_bool else dtype.name, f"{promotion}B" if promotion else "none"
     made = MakeTensorMapOp(tensor.ssa, (text, tensor.name), (*names, modes.fill), kind, corners)
     name = f"{tensor.name}_map"
-    return TensorMap(builder.emit(made, name).result, dtype, name)
+
+    def shape_of(builder: Builder) -> tuple[int | Scalar, ...]:
+        return tuple(dim(builder, tensor, axis) for axis in range(tensor.rank))
+
+    made_map = builder.emit(made, name).result
+    return TensorMap(made_map, dtype, name, source=tensor, shape_of=shape_of)
 
 
 def _choice(function: str, name: str, value: object, choices: tuple[_Choice, ...]) -> _Choice:

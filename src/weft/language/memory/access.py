@@ -59,7 +59,7 @@ TENSOR_ATTRIBUTES: Final = (
     "fill_",
     "zero_",
 )
-MAP_ATTRIBUTES: Final = ("dtype", "box", "ndim", "swizzle")
+MAP_ATTRIBUTES: Final = ("dtype", "box", "ndim", "shape", "swizzle")
 
 
 def load(
@@ -253,7 +253,7 @@ def attribute(builder: Builder, value: object, name: str) -> object:
     if isinstance(value, Scalar) and name == "dtype":
         return value.dtype
     if isinstance(value, TensorMap):
-        return _map_attribute(value, name)
+        return _map_attribute(builder, value, name)
     names: tuple[str, ...] = ()
     if isinstance(value, Tensor | Scalar):
         names = attribute_names(value) if isinstance(value, Tensor) else ("dtype",)
@@ -264,8 +264,8 @@ def attribute(builder: Builder, value: object, name: str) -> object:
     )
 
 
-def _map_attribute(tensor_map: TensorMap, name: str) -> object:
-    """An attribute of a map, known at compile time."""
+def _map_attribute(builder: Builder, tensor_map: TensorMap, name: str) -> object:
+    """An attribute of a map; all are known at compile time but the tensor's shape."""
     kind = tensor_map.type
     if name == "box":
         return kind.box
@@ -275,9 +275,13 @@ def _map_attribute(tensor_map: TensorMap, name: str) -> object:
         return kind.swizzle or None
     if name == "dtype":
         return tensor_map.dtype
+    if name == "shape" and tensor_map.shape_of is not None:
+        return tensor_map.shape_of(builder)
     hint = f"there are {', '.join(MAP_ATTRIBUTES)}"
-    if name in ("shape", "strides", "size"):
-        hint += "; only the copies' hardware reads the tensor's own: pass a.shape to the kernel"
+    if name == "shape":
+        hint += "; that of the tensor is known of a map of weft.tensor_map alone, not of one that a kernel has written"
+    elif name in ("strides", "size"):
+        hint += "; only the copies' hardware reads the tensor's own: pass it to the kernel"
     raise NameResolutionError(
         "UNKNOWN_ATTRIBUTE", f"{describe(tensor_map)} has no attribute {name!r}", hint=hint
     )
