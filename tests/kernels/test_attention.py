@@ -120,13 +120,12 @@ def test_hopper_kernel_of_packed_sequences(packed, hdim, causal, monkeypatch):
 
 
 @pytest.mark.parametrize("like", [like_hopper, like_ampere])
-@pytest.mark.parametrize("hdim", sampled([256, 24, 32, 72, 96, 112, 160, 192, 200, 250], 5))
+@pytest.mark.parametrize("hdim", sampled([96, 24, 32, 72, 112, 160, 192, 200, 250, 256], 10))
 def test_heads_of_each_size_by_tensor_cores(hdim, like, monkeypatch):
     q, k, v = (numbers(1, n, h, hdim, dtype=np.float16) for n, h in ((70, 2), (131, 1), (131, 1)))
     like(monkeypatch)
-    for causal in (False, True):
-        found = kernels.attention(*map(aligned, (q, k, v)), causal)
-        assert np.allclose(found, of_batches(q, k, v, causal, hdim**-0.5), atol=2e-3)
+    found = kernels.attention(*map(aligned, (q, k, v)), True)
+    assert np.allclose(found, of_batches(q, k, v, True, hdim**-0.5), atol=2e-3)
 
 
 SINKS = np.array([0.5, -1.0, 2.0, -np.inf])
@@ -159,7 +158,7 @@ def test_options_are_those_of_the_formula(options, packed):
 @pytest.mark.parametrize("like", [like_hopper, like_ampere])
 @pytest.mark.parametrize(
     ("options", "hdim"),
-    sampled([(one, hdim) for one in OPTIONS for hdim in (64, 256)], 10, several=True),
+    sampled([(one, hdim) for one in OPTIONS for hdim in (64, 256)], 12, several=True),
 )
 def test_options_by_tensor_cores(options, hdim, like, monkeypatch):
     given = OPTIONS[options]
@@ -178,7 +177,7 @@ def test_options_by_tensor_cores(options, hdim, like, monkeypatch):
 
 @pytest.mark.parametrize("like", [like_hopper, like_ampere])
 @pytest.mark.parametrize(
-    ("hdim", "hdim_v"), sampled([(256, 256), (192, 128), (32, 96), (40, 250)], 4, several=True)
+    ("hdim", "hdim_v"), sampled([(32, 64), (256, 256), (192, 128), (40, 250)], 4, several=True)
 )
 def test_gradients_of_heads_of_each_size_by_tensor_cores(hdim, hdim_v, like, monkeypatch):
     """Key heads that serve two, values of another size, and causal queries that see no key."""
