@@ -557,7 +557,7 @@ def test_a_slot_of_an_object_of_the_program_does_not_change_and_is_noticed():
 
 
 class Measure(float):
-    """Its number is no attribute."""
+    """Its number is not an attribute."""
 
     __slots__ = ()
 
@@ -569,3 +569,21 @@ def test_an_object_with_more_than_attributes_is_not_made_of_run_time_values():
 
     with pytest.raises(weft.CompileError, match=r"CALL_STAGED[^$]*Measure"):
         kernel[1, 1](np.zeros(2, np.float32))
+
+
+class Bound(functools.partial):
+    """The members of a class in C are not the attributes of a plain object."""
+
+
+BOUND = Bound(operator.add, 1)
+
+
+def test_members_of_a_class_in_c_are_not_assigned():
+    @weft.kernel
+    def kernel(out):
+        BOUND.func = operator.sub
+        out[0] = BOUND(2)
+
+    with pytest.raises(weft.CompileError, match="attribute 'func' of"):
+        kernel[1, 1](np.zeros(1, np.int32))
+    assert BOUND(2) == 3

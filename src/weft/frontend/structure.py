@@ -128,11 +128,16 @@ def contains_staged(value: object) -> bool:
 
 def slots_of(kind: type) -> dict[str, MemberDescriptorType]:
     """The slots of a user's class and its bases, by name."""
+    # The members of a class in C may be read-only, and its state more than these.
+    return _members(base for base in kind.__mro__ if "__slots__" in vars(base))
+
+
+def _members(bases: Iterable[type]) -> dict[str, MemberDescriptorType]:
     found: dict[str, MemberDescriptorType] = {}
-    for base in reversed(kind.__mro__) if kind.__flags__ & HEAP_TYPE else ():
-        if base.__flags__ & HEAP_TYPE:
-            own = vars(base).items()
-            found |= {name: slot for name, slot in own if isinstance(slot, MemberDescriptorType)}
+    for base in bases:
+        for name, slot in vars(base).items():
+            if isinstance(slot, MemberDescriptorType):
+                found.setdefault(name, slot)
     return found
 
 
@@ -141,7 +146,8 @@ def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
     own = getattr(value, "__dict__", None)
     if type(own) is dict:
         yield from cast("dict[str, Any]", own).items()
-    for name, slot in slots_of(type(value)).items():  # pyright: ignore[reportUnknownArgumentType]
+    bases: tuple[type, ...] = type(value).__mro__
+    for name, slot in _members(base for base in bases if base.__flags__ & HEAP_TYPE).items():
         try:
             yield name, slot.__get__(value)
         except AttributeError:

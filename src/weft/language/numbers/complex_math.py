@@ -128,7 +128,7 @@ def _exp(of: _Real, z: Scalar) -> Scalar:
     real = of.multiply(half, of.call("cos", b), half)
     imaginary = of.multiply(half, of.call("sin", b), half)
     imaginary = of.choose(of.compare(b, "oeq", 0.0), b, imaginary)
-    # Of an infinite real part and an angle that is none, C's 0 or infinity.
+    # Of an infinite real part and an angle that is infinite or NaN, C's 0 or infinity.
     is_odd = of.is_all(of.is_infinite(a), of.is_unbounded(b))
     is_zero = of.is_all(is_odd, of.compare(a, "olt", 0.0))
     zero = of.constant(0.0, a)
@@ -192,7 +192,7 @@ def _hyperbolic(of: _Real, x: Scalar, y: Scalar, name: str) -> tuple[Scalar, Sca
     other = "cosh" if name == "sinh" else "sinh"
     real = product(name, of.call("cos", y))
     imaginary = product(other, of.call("sin", y))
-    # An exact 0 stays one beside an infinity or a NaN, and an infinity stays one beside an angle that is none.
+    # An exact 0 stays one beside an infinity or a NaN, and so does an infinity beside an angle of that kind.
     is_unbounded, is_zero = of.is_unbounded(y), of.compare(x, "oeq", 0.0)
     is_odd = of.is_all(of.is_infinite(x), is_unbounded)
     signed = y if name == "sinh" else of.multiply(of.signed(of.constant(1.0, x), x), y)
@@ -209,12 +209,12 @@ def _tangent(of: _Real, x: Scalar, y: Scalar) -> tuple[Scalar, Scalar]:
     builder = of.builder
     size = absolute(builder, x)
     is_far = of.compare(size, "ogt", _FAR)
-    slope, sine = of.call("tan", y), of.call("sinh", of.choose(is_far, of.constant(0.0, x), x))
-    squares, slopes = of.multiply(sine, sine), of.add(of.multiply(slope, slope), 1.0)
-    divisor = of.add(of.multiply(slopes, squares), 1.0)
+    tangent, sine = of.call("tan", y), of.call("sinh", of.choose(is_far, of.constant(0.0, x), x))
+    squares, scale = of.multiply(sine, sine), of.add(of.multiply(tangent, tangent), 1.0)
+    divisor = of.add(of.multiply(scale, squares), 1.0)
     root = of.call("sqrt", of.add(squares, 1.0))
-    real = of.divide(of.multiply(slopes, root, sine), divisor)
-    imaginary = of.divide(slope, divisor)
+    real = of.divide(of.multiply(scale, root, sine), divisor)
+    imaginary = of.divide(tangent, divisor)
     decay = of.call("exp", of.multiply(size, -2.0))
     swing = of.multiply(of.call("sin", y), of.call("cos", y), 4.0, decay)
     is_odd = of.is_all(of.is_infinite(x), of.is_unbounded(y))
