@@ -100,6 +100,7 @@ def test_a_model_computes_what_it_did_and_is_restored(model):
     labels = x.clone()
     labels[0, :3] = -100
     expected, names, text = trained(model, x, labels=labels), [*model.state_dict()], repr(model)
+    own = model.config._attn_implementation
     assert weft.hf.apply(weft.hf.apply(model)) is model
     assert layers(model)
     assert ([*model.state_dict()], repr(model)) == (names, text)
@@ -107,7 +108,7 @@ def test_a_model_computes_what_it_did_and_is_restored(model):
     check(trained(model, x, labels=labels, num_items_in_batch=5)[1], expected[1] * 10 / 5)
     weft.hf.restore(weft.hf.restore(model))
     assert not layers(model)
-    assert model.config._attn_implementation == "sdpa" or "gemma2" in model.config.model_type
+    assert model.config._attn_implementation == ("eager" if own == "eager" else "sdpa")
     again = trained(model, x, labels=labels)
     assert torch.equal(again[0], expected[0])
 
@@ -260,6 +261,18 @@ def test_attention_is_by_kernels_but_for_masks_with_gaps(llama, monkeypatch):
     weft.hf.restore(llama)
 
 
+@pytest.mark.parametrize("name", ["mistral", "gemma2"])
+def test_windows_and_softcaps_are_by_kernels(name, monkeypatch):
+    model, x = model_of(name), tokens(2, 7)
+    expected = trained(model, x, labels=x)
+    called, own = [], weft.hf.kernels.attention
+    monkeypatch.setattr(weft.hf.kernels, "attention", lambda *a: called.append(a[8:]) or own(*a))
+    check(trained(weft.hf.apply(model), x, labels=x), expected)
+    softcap = model.config.attn_logit_softcapping if name == "gemma2" else None
+    assert set(called) == {((3, -1), softcap)} | ({(None, softcap)} if softcap else set())
+    weft.hf.restore(model)
+
+
 @pytest.mark.parametrize("offset", [0, 2, torch.tensor(2)])
 @pytest.mark.parametrize("queries", [1, 3])
 def test_bounds_of_padding_are_the_mask(queries, offset):
@@ -273,7 +286,7 @@ def test_bounds_of_padding_are_the_mask(queries, offset):
         given = (rows, queries, keys, offset, 0, causal, padding)
         expected = by_torch(*given, allow_is_causal_skip=False)
         found = weft.hf.mask_of(*given, allow_is_causal_skip=False)
-        if found.dtype == torch.bool:
+        if found is None or found.dtype == torch.bool:
             assert (rows > 1 and queries == 1) or (padding is None and isinstance(offset, int))
             continue
         assert found.shape == (1, 1, 2, 4 * rows + 1)
@@ -286,7 +299,7 @@ def test_bounds_of_padding_are_the_mask(queries, offset):
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("gemma2", {}, "gemma2: weft's attention has no softcap; the model's own code computes it"),
+        ("gemma2", {"attention_dropout": 0.5}, "Gemma2Attention: weft's attention has no dropout"),
         ("llama", {"attention_dropout": 0.5}, "LlamaAttention: weft's attention has no dropout"),
         (
             "llama",

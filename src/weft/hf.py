@@ -332,12 +332,6 @@ def _rotated(x: Any, cos: Any, sin: Any) -> Any:
 
 def _has_attention(config: Any) -> bool:
     """Whether kernels have a model's attention; the reason is logged if not."""
-    text = config.get_text_config()
-    if getattr(text, "attn_logit_softcapping", None) is not None:
-        _say(
-            f"{config.model_type}: weft's attention has no softcap; the model's own code computes it"
-        )
-        return False
     if config._attn_implementation not in ("sdpa", "eager"):
         _say(
             f"{config.model_type}: its attention stays {config._attn_implementation!r}, as it was chosen"
@@ -363,32 +357,50 @@ def attention(
     (`cu_seq_lens_q`), by kernels; else by torch.
     """
     reason = _lacks(query, key, value, dropout, options)
-    packed = options.get("cu_seq_lens_q")
-    is_windowed = (options.get("sliding_window") or key.shape[2]) < key.shape[2]
+    packed, window = options.get("cu_seq_lens_q"), options.get("sliding_window")
+    window = window if window is not None and window < key.shape[2] else None
     is_padded = attention_mask is not None and attention_mask.dtype == torch.int32
-    is_packed = packed is not None and query.shape[0] == 1 and not is_windowed
-    if reason is None and (attention_mask is None or is_packed):
-        is_causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    is_packed = packed is not None and query.shape[0] == 1
+    is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    causal, tokens = bool(is_causal), query.shape[2]
+    if attention_mask is None and tokens > 1 and causal and key.shape[2] > tokens:
+        # The first tokens of a static cache: a query's own key has its index.
+        key, value = key[:, :, :tokens], value[:, :, :tokens]
+    if reason is None and (attention_mask is None or is_packed or is_padded):
         q, k, v = (one.transpose(1, 2) for one in (query, key, value))
+        sides = None if window is None else (window - 1, -1)
+        given = sides, options.get("softcap")
         if is_packed:
             bounds = packed, options.get("cu_seq_lens_k", packed)
             longest = options.get("max_length_q")
             longest = longest if isinstance(longest, int) else None
-            found = kernels.attention(q[0], k[0], v[0], is_causal, scaling, *bounds, longest)
+            found = kernels.attention(q[0], k[0], v[0], causal, scaling, *bounds, longest, *given)
             return found[None], None
-        tokens = q.shape[1]
-        if tokens > 1 and is_causal and k.shape[1] > tokens:
-            # The first tokens of a static cache: a query's own key has its index.
-            k, v = k[:, :tokens], v[:, :tokens]
-        return kernels.attention(q, k, v, is_causal and tokens > 1, scaling), None
-    if is_padded:
-        if reason is None:
-            return _padded(query, key, value, attention_mask, scaling), None
-        attention_mask = _mask_of_bounds(attention_mask, query.shape, key.shape[2])
+        if is_padded:
+            by_q, by_k = cast("Any", attention_mask)[0, 0]
+            q, k, v = (one.flatten(0, 1) for one in (q, k, v))
+            found = kernels.attention(q, k, v, True, scaling, by_q, by_k, tokens, *given)
+            return found.unflatten(0, (query.shape[0], tokens)), None
+        causal = causal and tokens > 1
+        return kernels.attention(q, k, v, causal, scaling, None, None, None, *given), None
     if reason is not None:
         _say(f"{type(module).__name__}: weft's attention has no {reason}; torch computes it")
     keywords = {"dropout": dropout, "scaling": scaling, "is_causal": is_causal, **options}
-    return _BY_TORCH[0](module, query, key, value, attention_mask, **keywords)
+    softcap = options.get("softcap")
+    if is_padded or (attention_mask is None and causal and (window or softcap)):
+        bounds = (
+            attention_mask if is_padded else _bounds(query.shape, key.shape[2], device=query.device)
+        )
+        attention_mask = _mask_of_bounds(bounds, query.shape, key.shape[2], window)
+    if softcap is None:
+        return _BY_TORCH[0](module, query, key, value, attention_mask, **keywords)
+    if attention_mask is not None and attention_mask.dtype == torch.bool:
+        least = torch.finfo(query.dtype).min
+        attention_mask = torch.zeros_like(attention_mask, dtype=query.dtype).masked_fill(
+            ~attention_mask, least
+        )
+    own: Any = import_module(type(module).__module__)
+    return own.eager_attention_forward(module, query, key, value, attention_mask, **keywords)
 
 
 def mask_of(
@@ -411,20 +423,20 @@ def mask_of(
     given = {"mask_function": mask_function} if mask_function is not None else {}
     given |= {"attention_mask": attention_mask, "local_size": local_size, **options}
     sizes = batch_size, q_length, kv_length, q_offset, kv_offset
+    device = options.get("device", "cpu")
     by_torch: Any = lambda: _MASK[0](  # noqa: E731
         *sizes, allow_is_causal_skip=allow_is_causal_skip, **given
     )
     is_causal = mask_function is _MASK[1] and local_size is None
-    is_wide = allow_is_causal_skip and local_size is not None and kv_length < local_size
-    is_copied = q_length == 1 and batch_size > 1  # whole caches would be, so that rows are adjacent
-    if not (is_causal or is_wide) or kv_offset or is_copied or torch.compiler.is_compiling():
+    is_sliding = local_size is not None and allow_is_causal_skip
+    is_read = attention_mask is not None  # on the host
+    if kv_offset or not (is_causal or is_sliding) or (is_read and torch.compiler.is_compiling()):
         return by_torch()
     seen = q_offset + q_length
-    if attention_mask is None:
-        if isinstance(q_offset, int) and (not q_offset or (q_length == 1 and allow_is_causal_skip)):
-            return by_torch()
-        first, end = 0, seen
-    else:
+    first: Any = 0
+    end: Any = seen
+    is_full = attention_mask is None
+    if is_read:
         mask = attention_mask.bool()
         if mask.shape != (batch_size, min(mask.shape[-1], kv_length)):
             return by_torch()
@@ -432,31 +444,39 @@ def mask_of(
         end = mask.shape[-1] - mask.flip(-1).int().argmax(-1)
         end = end.where(count > 0, first)
         is_full, is_one = torch.stack([mask.all(), (end - first == count).all()]).tolist()
-        if is_full or not is_one:
+        if not is_one:
             return by_torch()
-    device = options.get("device", "cpu")
-    rows = torch.arange(batch_size, device=device)
-    first, end = (torch.zeros_like(rows) + one for one in (first, end))
-    before, own = ((one - q_offset).clamp(0, q_length) for one in (first, end))
-    keys = torch.stack([rows * kv_length + one for one in (0, 0, first, end)], -1).flatten()
-    queries = torch.stack([rows * q_length + one for one in (0, before, before, own)], -1).flatten()
+    if is_full and allow_is_causal_skip and isinstance(q_offset, int):
+        # `attention` knows the window, and that queries are the first ones, or the last one.
+        if not q_offset or (q_length == 1 and seen == kv_length):
+            return None
+    if torch.compiler.is_compiling() or (q_length == 1 and batch_size > 1):
+        return (
+            by_torch()
+        )  # of several rows of a cache, which are not adjacent, there would be a copy
+    return _bounds((batch_size, 1, q_length, 1), kv_length, q_offset, first, end, device=device)
+
+
+def _bounds(
+    shape: Any, keys: int, offset: Any = None, first: Any = 0, end: Any = None, device: Any = None
+) -> Any:
+    """Bounds of rows whose tokens are from `first` to `end`; by default all, the queries are the last ones."""
+    batch, _, queries, _ = shape
+    offset = keys - queries if offset is None else offset
+    rows = torch.arange(batch, device=device)
+    first, end = (torch.zeros_like(rows) + one for one in (first, keys if end is None else end))
+    before, own = ((one - offset).clamp(0, queries) for one in (first, end))
+    by_k = torch.stack([rows * keys + one for one in (0, 0, first, end)], -1).flatten()
+    by_q = torch.stack([rows * queries + one for one in (0, before, before, own)], -1).flatten()
     ends = [
-        torch.nn.functional.pad(one, (0, 1), value=batch_size * size)
-        for one, size in ((queries, q_length), (keys, kv_length))
+        torch.nn.functional.pad(one, (0, 1), value=batch * size)
+        for one, size in ((by_q, queries), (by_k, keys))
     ]
     return torch.stack(ends).to(torch.int32)[None, None]  # transformers takes 4 dims as they are
 
 
-def _padded(query: Any, key: Any, value: Any, bounds: Any, scaling: float | None) -> Any:
-    """Causal attention of the sequences between padding."""
-    by_q, by_k = bounds[0, 0]
-    q, k, v = (one.transpose(1, 2).flatten(0, 1) for one in (query, key, value))
-    found = kernels.attention(q, k, v, True, scaling, by_q, by_k, query.shape[2])
-    return found.unflatten(0, (query.shape[0], query.shape[2]))
-
-
-def _mask_of_bounds(bounds: Any, shape: Any, keys: int) -> Any:
-    """The mask that bounds say, (batch, 1, tokens, keys); queries of padding see all keys."""
+def _mask_of_bounds(bounds: Any, shape: Any, keys: int, window: int | None = None) -> Any:
+    """The mask of bounds, (batch, 1, tokens, keys); queries of padding see all keys."""
     batch, _, tokens, _ = shape
     rows = torch.arange(batch, device=bounds.device)
     (q_first, q_end), (first, end) = (
@@ -465,14 +485,17 @@ def _mask_of_bounds(bounds: Any, shape: Any, keys: int) -> Any:
     )
     queries = torch.arange(tokens, device=bounds.device)[None, :, None]
     places = torch.arange(keys, device=bounds.device)
-    seen = (places >= first) & (places < end) & (places - end <= queries - q_end)
+    after = (places - end) - (queries - q_end)
+    seen = (places >= first) & (places < end) & (after <= 0)
+    if window is not None:
+        seen &= after > -window
     return (seen | (queries < q_first) | (queries >= q_end))[:, None]
 
 
 def _lacks(query: Any, key: Any, value: Any, dropout: float, options: dict[str, Any]) -> str | None:
     """A feature of a call that kernels lack, or None."""
-    if options.get("s_aux") is not None or options.get("softcap") is not None:
-        raise ValueError("weft's attention has no sinks and no softcap: weft.hf.restore(model)")
+    if options.get("s_aux") is not None:
+        raise ValueError("weft.hf has no sinks of attention: weft.hf.restore(model)")
     if dropout:
         return "dropout"
     if options.get("position_bias") is not None:
