@@ -260,7 +260,7 @@ def test_a_float_is_not_stored_to_an_integer(source, target):
 def test_a_dtype_of_numpy_or_torch_is_accepted(dtype):
     name = dtype.info.numpy
     scalar = getattr(np, name, None) or getattr(ml_dtypes, name)
-    names = [scalar, np.dtype(scalar)]
+    names = [scalar, np.dtype(scalar), weft.zeros(1, dtype).dtype]
     for one in names:
         array = weft.zeros(2, one)
         assert str(array.dtype) == name
@@ -280,6 +280,11 @@ def test_a_dtype_of_numpy_or_torch_is_accepted(dtype):
         filled = np.zeros(1, scalar)
         kernel[1, 1](filled, 1)
         assert filled[0] == 1
+
+
+def test_a_tensors_dtype_that_no_kernel_knows_names_none():
+    with pytest.raises(TypeError, match=r"dtype is DataType\('int128'\), expected an element type"):
+        weft.empty(2, weft.ffi.DataType("int128"))
 
 
 def test_torchs_dtypes_are_accepted():

@@ -499,7 +499,7 @@ _PYTHON_TYPES: Final = {float: f32, int: i32, bool: bool_}
 
 
 def as_dtype(value: Any) -> Any:
-    """The element type that an object names: Python's `float`, `int`, `bool`, or a dtype of NumPy, ml_dtypes or torch.
+    """The element type that an object names: Python's `float`, `int`, `bool`, or a dtype of a library or a tensor.
 
     Anything else is returned unchanged.
 
@@ -515,8 +515,10 @@ def as_dtype(value: Any) -> Any:
 
 
 def library_dtype(value: Any) -> DType | None:
-    """The element type of a dtype of NumPy, ml_dtypes or torch, such as ``np.float32``, or None; imports nothing."""
+    """The element type of a dtype of NumPy, ml_dtypes, torch or `weft.ffi`, or None; imports nothing."""
     module = str(type(value).__module__)  # a program may set it to anything
+    if module == "weft.ffi.data_type":  # of `weft.ffi.Tensor.dtype`
+        return value.weft
     if module == "torch" and type(value).__name__ == "dtype":
         return _BY_TORCH.get(str(value).rpartition(".")[2])
     if module.startswith("numpy") and hasattr(value, "itemsize") and hasattr(value, "newbyteorder"):
