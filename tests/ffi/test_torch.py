@@ -77,9 +77,7 @@ MAKERS = {
 
 
 @pytest.mark.joined
-@pytest.mark.parametrize(
-    ("kind", "maker"), [*itertools.product(UNREADABLE, MAKERS)]
-)
+@pytest.mark.parametrize(("kind", "maker"), [*itertools.product(UNREADABLE, MAKERS)])
 def test_nothing_is_made_of_what_would_be_misread(rung, kind, maker):
     make, message = UNREADABLE[kind]
     tensor = make()
