@@ -341,6 +341,31 @@ def test_derivatives_of_attention(dtype: Any, hdim: int, causal: bool):
 
 
 @pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("hdim", [128, 64, 80, 256])
+@pytest.mark.parametrize(
+    ("batch", "tokens", "heads", "key_heads", "keys"),
+    [(1, 1, 32, 8, 30_000), (64, 1, 32, 8, 1024), (3, 4, 8, 8, 777), (2, 16, 8, 2, 5000)],
+)
+def test_attention_of_few_queries(batch, tokens, heads, key_heads, keys, hdim, causal):
+    counts = (tokens, heads), (keys, key_heads), (keys, key_heads)
+    q, k, v = (numbers(batch, *count, hdim, dtype=torch.bfloat16) for count in counts)
+    lse = torch.empty(batch, heads, tokens, device="cuda")
+    found = kernels.attention(q, k, v, causal, lse=lse)
+    group_size = heads // key_heads
+    wide = [one.transpose(1, 2).double() for one in (q, k, v)]
+    keys_of, values_of = (one.repeat_interleave(group_size, 1) for one in wide[1:])
+    scores = wide[0] @ keys_of.mT / hdim**0.5
+    if causal:
+        last = torch.arange(tokens, device="cuda")[:, None] + keys - tokens
+        scores.masked_fill_(torch.arange(keys, device="cuda") > last, -float("inf"))
+    expected = (scores.softmax(-1) @ values_of).transpose(1, 2)
+    size = float(expected.abs().max())
+    check(found / size, expected / size, 2 * ROUNDING[torch.bfloat16])
+    check(lse, scores.logsumexp(-1), 1e-4)
+    assert torch.equal(found, kernels.attention(q, k, v, causal))
+
+
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("hdim", "hdim_v"), [(192, 128), (64, 256), (40, 90)])
 def test_attention_with_values_of_another_size(hdim: int, hdim_v: int, causal: bool):
     columns = (8, hdim), (2, hdim), (2, hdim_v)

@@ -12,7 +12,7 @@ from tests.kernels.counting import like_ampere, like_hopper
 from tests.sampling import sampled
 from weft import kernels
 from weft.kernels.device.row_mapping import RowMapping
-from weft.kernels.flash_attention import bwd_sm90, fwd_simt, fwd_sm80, fwd_sm90
+from weft.kernels.flash_attention import bwd_sm90, fwd_decode, fwd_simt, fwd_sm80, fwd_sm90
 from weft.kernels.nn import cross_entropy
 
 RANDOM = np.random.default_rng(4)
@@ -409,6 +409,10 @@ def test_heads_of_each_size_stay_in_registers(hdim, causal):
     config, hdims = fwd_sm80.config_for(hdim), fwd_sm80.padded(hdim, hdim)
     given = fwd_sm80.attention, *arguments, 0.1, *[None] * 4, causal, False, hdims, config, True
     assert weft.compile(*given, options="--gpu-arch sm_80").remarks == ()
+    for queries in (1, fwd_decode.MAX_QUERIES):
+        config = fwd_decode.config_for(queries, hdim, hdim, causal)
+        given = fwd_decode.attention, *arguments[:5], 7, True, 0.1, config
+        assert weft.compile(*given, options="--gpu-arch sm_80").remarks == ()
 
 
 @pytest.mark.slow

@@ -87,11 +87,11 @@ def of_heads(dtype: Any) -> dict[str, Any]:
 
     name = np.dtype(dtype).name
     return {
-        f"queries {name}": (2, FEWER, call),
+        f"queries {name}": (3, FEWER, call),
         f"keys {name}": (2, FEWER, lambda n: call(1, n)),
         f"batches {name}": (2, FEWER, lambda n: call(batches=n)),
         f"heads {name}": (2, FEWER, lambda n: call(count=n, shared=n)),
-        f"group {name}": (2, FEWER, lambda n: call(count=n, shared=1)),
+        f"group {name}": (3, FEWER, lambda n: call(count=n, shared=1)),
         f"hdim {name}": (32, HEADS, lambda n: call(hdim=n)),
         f"scale {name}": (2, FACTORS, lambda x: call(scale=x)),
         f"max_seqlen_q {name}": (2, FEWER, packed),

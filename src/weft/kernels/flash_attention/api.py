@@ -2,8 +2,8 @@
 """``weft.kernels.attention`` and ``attention_backward``: of batches or packed sequences (varlen), of any float type.
 
 O = softmax(scale · Q Kᵀ) V without storing the matrix of scores, and its gradients. Arguments are validated, then one
-of three kernels is launched: `*_sm90` (Hopper, by TMA and wgmma), `*_sm80` (mma, 16-bit floats in any layout) or
-`*_simt` (everything else, and the CPU).
+of the kernels is launched: `*_sm90` (Hopper, by TMA and wgmma), `*_sm80` (mma, 16-bit floats in any layout),
+`*_decode` (mma, few queries) or `*_simt` (everything else, and the CPU).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from weft.kernels.flash_attention import (
     bwd_simt,
     bwd_sm80,
     bwd_sm90,
+    fwd_decode,
     fwd_simt,
     fwd_sm80,
     fwd_sm90,
@@ -38,7 +39,7 @@ from weft.kernels.host.arrays import (
     refuse_overlap,
 )
 from weft.kernels.host.autograd import NARROW, composite_backward, differentiable, upcast, vjp
-from weft.kernels.host.devices import capabilities, device_info
+from weft.kernels.host.devices import capabilities, multiprocessors_of, shared_bytes_of
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 
 if TYPE_CHECKING:
@@ -85,6 +86,11 @@ class Problem(NamedTuple):
     def out_shape(self) -> tuple[int, ...]:
         """Shape of the result."""
         return (*self.q.shape[:-1], self.v.shape[-1])
+
+    @property
+    def packed_queries(self) -> int:
+        """Queries per key head and batch: of all tokens, and the heads that share the key head."""
+        return self.q.shape[-3] * (self.q.shape[-2] // self.k.shape[-2])
 
     def new_out(self, out: Array = None, **inputs: object) -> Array:
         """The user's array for the result, validated, or a new one."""
@@ -480,6 +486,9 @@ def _forward(problem: Problem, out: Array, lse: Array, max_seqlen_q: int) -> Cal
     hdims = problem.hdims
     # Tensor cores: with a scale of 0 or less, the largest score is not the largest weight.
     if k.shape[-3] and scale > 0 and _has_tensor_cores(problem):
+        is_decode = cu_seqlens_q is None and problem.packed_queries <= fwd_decode.MAX_QUERIES
+        if is_decode and _is_aligned(k, v):
+            return Call(fwd_decode.attention, _decode_arguments(problem, out, lse), out)
         if _suits_sm90(q, k, v):
             config = fwd_sm90.config_for(*hdims, causal)
             return Call(fwd_sm90.attention, (*arrays, max_seqlen_q, *scores, config), out)
@@ -489,6 +498,17 @@ def _forward(problem: Problem, out: Array, lse: Array, max_seqlen_q: int) -> Cal
     group_size = q.shape[-2] // max(k.shape[-2], 1)
     arguments = *arrays, max_seqlen_q, group_size, *scores, fwd_simt.padded(*hdims)
     return Call(fwd_simt.attention, arguments, out)
+
+
+def _decode_arguments(problem: Problem, out: Array, lse: Array) -> tuple[Any, ...]:
+    """Arguments of `fwd_decode.attention`: how the keys are split, and the shape of a block's work."""
+    q, k, v, *_, causal, scale = problem
+    config = fwd_decode.config_for(problem.packed_queries, *problem.hdims, causal)
+    per_multiprocessor = max(shared_bytes_of(q.device) // config.shared_bytes, 1)
+    resident = multiprocessors_of(q.device) * per_multiprocessor
+    tiles = -(-problem.packed_queries // config.columns)
+    splits = fwd_decode.num_splits_for(q.shape[0] * k.shape[-2] * tiles, k.shape[-3], resident)
+    return q.array, k.array, v.array, out, lse, splits, splits > 1, scale, config
 
 
 def _backward_call(
@@ -510,7 +530,7 @@ def _backward_call(
     if _suits_sm90(gradient, q, k, v):
         configs = bwd_sm90.configs_for(*hdims)
         return Call(bwd_sm90.attention_backward, (*arrays, configs), grads)
-    configs = bwd_sm80.configs_for(max(hdims), device_info(q.device).shared_bytes)
+    configs = bwd_sm80.configs_for(max(hdims), shared_bytes_of(q.device))
     arguments = *arrays, fwd_sm80.padded(*hdims), configs
     return Call(bwd_sm80.attention_backward, (*arguments, _is_aligned(gradient, q, k, v)), grads)
 

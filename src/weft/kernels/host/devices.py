@@ -64,3 +64,8 @@ def capabilities(device: weft.ffi.Device) -> Capabilities:
 def multiprocessors_of(device: weft.ffi.Device) -> int:
     """The multiprocessors of a GPU, or 0 for the CPU."""
     return device_info(device).multiprocessors
+
+
+def shared_bytes_of(device: weft.ffi.Device) -> int:
+    """The most shared memory of a block."""
+    return device_info(device).shared_bytes
