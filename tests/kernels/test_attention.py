@@ -397,6 +397,51 @@ def test_sm80_kernel_agrees_with_the_simt_kernel(monkeypatch):
     assert np.allclose(out, exact, atol=2e-3) and np.allclose(lse, other)
 
 
+# Batch, tokens, heads, key heads, keys, hdim, hdim of values.
+DECODE = {
+    "one query of a group": (2, 1, 8, 2, 700, 128, 128),
+    "tokens of a group": (1, 3, 6, 2, 77, 40, 24),
+    "fewer keys than tokens": (2, 5, 5, 5, 3, 64, 64),
+    "one query of one head": (1, 1, 1, 1, 1, 64, 64),
+    "wide heads": (1, 2, 16, 1, 600, 256, 256),
+    "wide values": (1, 9, 2, 1, 131, 32, 250),
+    "several tiles of queries": (1, 16, 4, 1, 300, 128, 64),
+    "the most queries": (3, 64, 1, 1, 65, 96, 96),
+}
+
+
+@pytest.mark.parametrize("like", [like_hopper, like_ampere])
+@pytest.mark.parametrize("decode", sampled(list(DECODE), 4))
+def test_few_queries_share_keys_and_split_them(decode, like, monkeypatch):
+    b, n, heads, k_heads, keys, hdim, hdim_v = DECODE[decode]
+    counts = (n, heads, hdim), (keys, k_heads, hdim), (keys, k_heads, hdim_v)
+    q, k, v = (numbers(b, *count, dtype=np.float16) for count in counts)
+    splits, num_splits_for = [], fwd_decode.num_splits_for
+
+    def noted(*given: int) -> int:
+        splits.append(num_splits_for(*given))
+        return splits[-1]
+
+    like(monkeypatch)
+    monkeypatch.setattr(fwd_decode, "num_splits_for", noted)
+    sinks = numbers(heads, dtype=np.float32)
+    for options in (
+        {},
+        {"causal": True},
+        {"causal": True, "window_size": (40, 0), "softcap": 3.0},
+        {"window_size": (300, 2), "sinks": sinks},
+        {"causal": True, "alignment": "top-left", "sinks": sinks},
+    ):
+        out = np.full((b, n, heads, hdim_v), np.nan, np.float16)
+        lse, other = np.ones((2, b, heads, n), np.float32)
+        wide = [one.astype(np.float32) for one in (q, k, v)]
+        exact = kernels.attention(*wide, scale=0.2, lse=other, **options)
+        kernels.attention(*map(aligned, (q, k, v)), scale=0.2, out=out, lse=lse, **options)
+        assert np.allclose(out, exact, atol=3e-3) and np.allclose(lse, other, atol=1e-4)
+    assert [one > 1 for one in splits[:2]] == [keys > fwd_decode.MIN_KEYS] * 2
+    assert len(splits) == 5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("hdim", fwd_sm90.HDIMS)
@@ -410,8 +455,8 @@ def test_heads_of_each_size_stay_in_registers(hdim, causal):
     given = fwd_sm80.attention, *arguments, 0.1, *[None] * 4, causal, False, hdims, config, True
     assert weft.compile(*given, options="--gpu-arch sm_80").remarks == ()
     for queries in (1, fwd_decode.MAX_QUERIES):
-        config = fwd_decode.config_for(queries, hdim, hdim, causal)
-        given = fwd_decode.attention, *arguments[:5], 7, True, 0.1, config
+        config, options = fwd_decode.config_for(queries, hdim, hdim), [*[None] * 4, causal, False]
+        given = fwd_decode.attention, *arguments[:5], 7, True, 0.1, *options, config
         assert weft.compile(*given, options="--gpu-arch sm_80").remarks == ()
 
 

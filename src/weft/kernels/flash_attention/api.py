@@ -488,7 +488,9 @@ def _forward(problem: Problem, out: Array, lse: Array, max_seqlen_q: int) -> Cal
     if k.shape[-3] and scale > 0 and _has_tensor_cores(problem):
         is_decode = cu_seqlens_q is None and problem.packed_queries <= fwd_decode.MAX_QUERIES
         if is_decode and _is_aligned(k, v):
-            return Call(fwd_decode.attention, _decode_arguments(problem, out, lse), out)
+            splits, config = _decode_config(problem)
+            arguments = *arrays[:5], splits, splits > 1, *scores, config
+            return Call(fwd_decode.attention, arguments, out)
         if _suits_sm90(q, k, v):
             config = fwd_sm90.config_for(*hdims, causal)
             return Call(fwd_sm90.attention, (*arrays, max_seqlen_q, *scores, config), out)
@@ -500,15 +502,17 @@ def _forward(problem: Problem, out: Array, lse: Array, max_seqlen_q: int) -> Cal
     return Call(fwd_simt.attention, arguments, out)
 
 
-def _decode_arguments(problem: Problem, out: Array, lse: Array) -> tuple[Any, ...]:
-    """Arguments of `fwd_decode.attention`: how the keys are split, and the shape of a block's work."""
-    q, k, v, *_, causal, scale = problem
-    config = fwd_decode.config_for(problem.packed_queries, *problem.hdims, causal)
+def _decode_config(problem: Problem) -> tuple[int, fwd_decode.DecodeConfig]:
+    """Splits of the keys, and the shape of a block's work, for few queries."""
+    q, k = problem.q, problem.k
+    config = fwd_decode.config_for(problem.packed_queries, *problem.hdims)
     per_multiprocessor = max(shared_bytes_of(q.device) // config.shared_bytes, 1)
     resident = multiprocessors_of(q.device) * per_multiprocessor
     tiles = -(-problem.packed_queries // config.columns)
-    splits = fwd_decode.num_splits_for(q.shape[0] * k.shape[-2] * tiles, k.shape[-3], resident)
-    return q.array, k.array, v.array, out, lse, splits, splits > 1, scale, config
+    keys = k.shape[-3]
+    if problem.left is not None and (problem.causal or problem.right is not None):
+        keys = min(keys, problem.left + q.shape[-3] + (problem.right or 0))
+    return fwd_decode.num_splits_for(q.shape[0] * k.shape[-2] * tiles, keys, resident), config
 
 
 def _backward_call(

@@ -18,7 +18,16 @@ from typing import Any, Final, NamedTuple
 
 import weft
 from weft.kernels.flash_attention.fwd_sm90 import columns_for, swizzle_for
-from weft.kernels.flash_attention.softmax import HIDDEN, LOG2_E, exp2, reciprocal
+from weft.kernels.flash_attention.softmax import (
+    HIDDEN,
+    LOG2_E,
+    Mask,
+    cap_scores,
+    exp2,
+    key_begin,
+    key_end,
+    reciprocal,
+)
 
 TILE: Final = 16  # keys per step of a warp
 STAGES: Final = 3  # tiles that a warp loads and computes at once
@@ -36,7 +45,6 @@ class DecodeConfig(NamedTuple):
         columns: packed queries of a block, rounded up to 8.
         hdim, hdim_v: columns of tiles of K and V.
         is_padded: whether they have more than the heads, which are zeros.
-        causal: whether a query sees the keys up to its own alone.
     """
 
     warps: weft.Constexpr[int]
@@ -44,7 +52,6 @@ class DecodeConfig(NamedTuple):
     hdim: weft.Constexpr[int]
     hdim_v: weft.Constexpr[int]
     is_padded: weft.Constexpr[bool]
-    causal: weft.Constexpr[bool]
 
     @property
     def shared_bytes(self) -> int:
@@ -53,14 +60,14 @@ class DecodeConfig(NamedTuple):
         return self.warps * (ring + 4 * self.columns)
 
 
-def config_for(queries: int, hdim: int, hdim_v: int, causal: bool) -> DecodeConfig:
+def config_for(queries: int, hdim: int, hdim_v: int) -> DecodeConfig:
     """Sums of a warp in at most 64 registers of a thread, rings in at most 96 KiB of shared memory."""
     columns_k, columns_v = columns_for(hdim), columns_for(hdim_v)
     most = 16 if max(columns_k, columns_v) <= 128 else 8
     columns = min(8 * -(-queries // 8), most)
     warps = 4 if columns_k + columns_v <= 256 else 2
     is_padded = (columns_k, columns_v) != (hdim, hdim_v)
-    return DecodeConfig(warps, columns, columns_k, columns_v, is_padded, causal)
+    return DecodeConfig(warps, columns, columns_k, columns_v, is_padded)
 
 
 def num_splits_for(blocks: int, keys: int, resident: int) -> int:
@@ -68,7 +75,7 @@ def num_splits_for(blocks: int, keys: int, resident: int) -> int:
 
     Args:
         blocks: of one split.
-        keys: of a sequence.
+        keys: that a query sees.
         resident: blocks that the GPU runs at once.
 
     Example:
@@ -124,8 +131,10 @@ def decode_kernel(
     lse: weft.Tensor | None,
     partials: weft.Tensor | None,
     group_size: weft.i32,
-    keys_per_split: weft.i32,
     scale: weft.f32,
+    cap: weft.f32 | None,
+    sinks: weft.Tensor | None,
+    mask: Mask,
     config: DecodeConfig,
 ) -> None:
     """A block: some packed queries of a key head, and a split of its keys.
@@ -134,6 +143,8 @@ def decode_kernel(
         lse: (batch, heads, tokens), or of splits (splits, batch, heads, tokens) to base 2.
         partials: (splits, batch, heads, tokens, hdim of values), or None: write `out`.
         scale: of the scores, to base 2.
+        cap: as `cap_scores` has it, or None.
+        sinks: (heads,), a score without a value, or None.
     """
     warps, columns = config.warps, config.columns
     k_ring = weft.shared(
@@ -148,8 +159,12 @@ def decode_kernel(
     split, batch = weft.block_idx.x, weft.block_idx.z
     tile, k_head = divmod(weft.block_idx.y, key_heads)
     first_query = columns * tile
-    begin = keys_per_split * split
-    end = min(begin + keys_per_split, keys)
+    seen_from, end = key_begin(mask, 0, tokens, keys), key_end(mask, tokens - 1, tokens, keys)
+    step = TILE * warps
+    seen = weft.ceil_div(max(end - seen_from, 0), step)
+    keys_per_split = step * weft.ceil_div(seen, weft.i32(weft.grid_dim.x))
+    begin = seen_from + keys_per_split * split
+    end = min(begin + keys_per_split, end)
     own_keys, own_values = k[batch, :, k_head], v[batch, :, k_head]
 
     def load(number: weft.i32) -> None:
@@ -172,7 +187,7 @@ def decode_kernel(
     own_queries = weft.mma.from_values((config.hdim, columns), element, q.dtype, "b")
     acc = weft.mma.zeros((config.hdim_v, columns))
     total, largest = weft.mma.zeros((TILE, columns)), acc.cols(HIDDEN)
-    steps = weft.ceil_div(max(end - begin - TILE * warp, 0), TILE * warps)
+    steps = weft.ceil_div(max(end - begin - TILE * warp, 0), step)
     for number in range(steps):
         weft.cp_async.wait(pending=STAGES - 2)
         weft.sync_warp()
@@ -180,15 +195,21 @@ def decode_kernel(
         scores = weft.mma.zeros((TILE, columns))
         scores = weft.mma.mma(weft.mma.load_a(k_ring[warp, stage]), own_queries, scores)
 
-        def mask(score: weft.f32, row: weft.i32, column: weft.i32, first: Any = first) -> Any:
-            last = end - 1
-            if config.causal:
-                token = (first_query + column) // group_size
-                last = min(last, token + keys - tokens)
-            return weft.where(first + row <= last, score, HIDDEN)
+        if cap is not None:
+            scores = cap_scores(scores, cap)
 
-        if config.causal or first + TILE > end:
-            scores = scores.map(mask, coordinates=True)
+        def masked(score: weft.f32, row: weft.i32, column: weft.i32, first: Any = first) -> Any:
+            token, key = (first_query + column) // group_size, first + row
+            is_seen = key < min(end, key_end(mask, token, tokens, keys))
+            if mask.left is not None:
+                is_seen = is_seen & (key >= key_begin(mask, token, tokens, keys))
+            return weft.where(is_seen, score, HIDDEN)
+
+        is_edge = first + TILE > min(end, key_end(mask, 0, tokens, keys))
+        if mask.left is not None:
+            is_edge = is_edge or first < key_begin(mask, tokens - 1, tokens, keys)
+        if is_edge:
+            scores = scores.map(masked, coordinates=True)
         largest_now = weft.math.max(largest, scores.col_max())
         base = weft.where(largest_now == HIDDEN, 0.0, largest_now * scale)
         weights = weft.math.exp2(scores * scale - base, approx=True)
@@ -213,6 +234,8 @@ def decode_kernel(
         token, group_head = divmod(first_query + column, group_size)
         head = k_head * group_size + group_head
         parts = [(logs[w, column], sums[w, depth, column]) for w in weft.static_range(warps)]
+        if sinks is not None and partials is None:
+            parts.append(sink_of(sinks, head))
         log, value = join(parts)
         if partials is None:
             out[batch, token, head, depth] = out.dtype(value)
@@ -225,14 +248,26 @@ def decode_kernel(
                 lse[split, batch, head, token] = log
 
 
+@weft.device
+def sink_of(sinks: weft.Tensor, head: weft.i32) -> tuple[weft.f32, weft.f32]:
+    """The part of a head's sink, whose value is 0."""
+    return weft.f32(sinks[head]) * LOG2_E, weft.f32(0.0)
+
+
 @weft.kernel
 def combine_kernel(
-    partials: weft.Tensor, logs: weft.Tensor, out: weft.Tensor, lse: weft.Tensor | None
+    partials: weft.Tensor,
+    logs: weft.Tensor,
+    out: weft.Tensor,
+    lse: weft.Tensor | None,
+    sinks: weft.Tensor | None,
 ) -> None:
     """A block: a head of a token, joined from all splits."""
     token, head, batch = weft.block_idx.xyz
     for depth in range(weft.thread_idx.x, out.shape[3], weft.block_dim.x):
         log, value = weft.f32(HIDDEN), weft.f32(0.0)
+        if sinks is not None:
+            log, value = sink_of(sinks, head)
         for split in range(partials.shape[0]):
             one = logs[split, batch, head, token], partials[split, batch, head, token, depth]
             log, value = join([(log, value), one])
@@ -251,23 +286,29 @@ def attention(
     num_splits: weft.i32,
     is_split: weft.Constexpr[bool],
     scale: weft.f64,
+    softcap: weft.f64 | None,
+    left: weft.i32 | None,
+    right: weft.i32 | None,
+    sinks: weft.Tensor | None,
+    causal: weft.Constexpr[bool],
+    top_left: weft.Constexpr[bool],
     config: weft.Constexpr[DecodeConfig],
 ) -> None:
-    """O and, unless None, lse, of batches; rows of K and V are whole chunks of 16 bytes."""
+    """O and, unless None, lse, of batches; rows of K and V are whole chunks of 16 bytes; masks as `Mask` has them."""
     batch, tokens, heads, depths = out.shape
     group_size = heads // k.shape[2]
-    tiles = weft.ceil_div(tokens * group_size, config.columns)
-    factor = weft.f32(scale * LOG2_E)
+    cap = None if softcap is None else weft.f32(scale / softcap)
+    scores = weft.f32((scale if softcap is None else softcap) * LOG2_E), cap, sinks
+    mask = Mask(causal, top_left, left, right)
+    options = group_size, *scores, mask, config
+    tiles, threads = weft.ceil_div(tokens * group_size, config.columns), 32 * config.warps
+    grid = num_splits, tiles * k.shape[2], batch
     if is_split:
-        step = TILE * config.warps
-        keys_per_split = step * weft.ceil_div(weft.ceil_div(k.shape[1], num_splits), step)
         partials = weft.scratch((num_splits, batch, heads, tokens, depths), weft.f32)
         logs = weft.scratch((num_splits, batch, heads, tokens), weft.f32)
-        decode_kernel(
-            q, k, v, out, logs, partials, group_size, keys_per_split, factor, config
-        ).launch(grid=(num_splits, tiles * k.shape[2], batch), block=32 * config.warps)
-        combine_kernel(partials, logs, out, lse).launch(grid=(tokens, heads, batch), block=128)
-    else:
-        decode_kernel(q, k, v, out, lse, None, group_size, k.shape[1], factor, config).launch(
-            grid=(1, tiles * k.shape[2], batch), block=32 * config.warps
+        decode_kernel(q, k, v, out, logs, partials, *options).launch(grid=grid, block=threads)
+        combine_kernel(partials, logs, out, lse, sinks).launch(
+            grid=(tokens, heads, batch), block=128
         )
+    else:
+        decode_kernel(q, k, v, out, lse, None, *options).launch(grid=grid, block=threads)
