@@ -25,7 +25,7 @@ enum weft_mma_type {
 // D = A · B + C: `rows` x `depth`, `depth` x `columns`; constant data.
 typedef struct weft_mma_shape {
   int32_t rows, columns, depth;
-  int32_t a, b, c;  // enum weft_mma_type
+  int32_t a, b, c;    // enum weft_mma_type
   int32_t is_sparse;  // A has `depth` / 2 columns, and metadata says where they are
 } weft_mma_shape;
 
