@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 TOKENS = 16384  # of all sequences together
 WIDTH = 2048  # heads times elements of each
 LENGTHS = (4096, 16384)
+WINDOW = 1024  # keys that a query sees before its own
 HDIMS = (64, 64), (128, 128), (256, 256), (96, 96), (192, 192), (192, 128)  # of q and k, and of v
 
 
@@ -24,6 +25,7 @@ def cases(torch: Any, scale: int = 1) -> Iterator[Case]:
             for causal in (True, False):
                 for case in (_attention, _attention_backward):
                     yield case(torch, hdims, length // scale, causal, TOKENS // scale)
+    yield _window(torch, HDIMS[1], LENGTHS[1] // scale, WINDOW // scale)
 
 
 def _heads(torch: Any, seed: int, hdims: tuple[int, int], length: int, tokens: int) -> list[Any]:
@@ -95,4 +97,40 @@ def _attention_backward(
         _flops(hdims, length, causal, tokens, (4, 3)),
         "TFLOP/s",
         2e-2,
+    )
+
+
+def _window(torch: Any, hdims: tuple[int, int], length: int, window: int) -> Case:
+    """A causal sliding window, beside torch with a matrix of truths, and its flex_attention compiled for blocks."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    sizes: dict[str, Any] = {"B": None, "H": None, "Q_LEN": length, "KV_LEN": length}
+
+    def visible(batch: Any, head: Any, query: Any, key: Any) -> Any:
+        return (key <= query) & (key >= query - window)
+
+    def masked(q: Any, k: Any, v: Any) -> Any:
+        own = torch.arange(length, device=q.device)
+        mask = visible(None, None, own[:, None], own)
+        views = (one.transpose(1, 2) for one in (q, k, v))
+        call = torch.nn.functional.scaled_dot_product_attention
+        return call(*views, attn_mask=mask).transpose(1, 2)
+
+    compiled, masks = torch.compile(flex_attention, dynamic=False), {}
+
+    def flex(q: Any, k: Any, v: Any) -> Any:
+        if not masks:
+            masks["window"] = create_block_mask(visible, **sizes, device=q.device)
+        views = (one.transpose(1, 2) for one in (q, k, v))
+        return compiled(*views, block_mask=masks["window"]).transpose(1, 2)
+
+    scores = WIDTH // hdims[0] * (length * (window + 1) - window * (window + 1) // 2)
+    return Case(
+        f"attention/{_title(hdims, length, True)}, window of {window}",
+        lambda seed: _heads(torch, seed, hdims, length, length)[:3],
+        lambda q, k, v: kernels.attention(q, k, v, window_size=(window, 0)),
+        {"torch": masked, "flex_attention": flex},
+        4.0 * hdims[0] * scores,
+        "TFLOP/s",
+        1e-2,
     )
