@@ -31,7 +31,9 @@ def pack(array: Any) -> Packed:
         ValueError: for rows that do not take whole bytes.
 
     Example:
-        ``weft.pack(np.array([1.0, -2.0], ml_dtypes.float4_e2m1fn))`` holds the byte 0xC2.
+        >>> import ml_dtypes, numpy
+        >>> weft.pack(numpy.array([1.0, -2.0], ml_dtypes.float4_e2m1fn)).array.tolist()
+        [194]
     """
     numpy = import_module("numpy")
     values: Any = numpy.asarray(array)
@@ -69,7 +71,9 @@ def unpack(source: Packed) -> Any:
         TypeError: for another object.
 
     Example:
-        ``weft.unpack(weft.packed(weights, weft.f4e2m1)).astype(np.float32)``
+        >>> import numpy
+        >>> weft.unpack(weft.packed(numpy.array([0xC2], numpy.uint8), weft.f4e2m1)).tolist()
+        [1.0, -2.0]
     """
     if not isinstance(source, Packed):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
