@@ -337,6 +337,20 @@ def test_only_the_logits_of_a_chunk_are_in_memory(monkeypatch):
     assert max(sizes) == 128 * 50
 
 
+def test_a_chunk_takes_the_weights_memory_or_less_than_sums_would():
+    rows, options = (
+        weft.nn.loss._rows_of_chunk,
+        weft.nn.loss.Options(-100, 0.0, "mean", True, True, True),
+    )
+    for dtype, most in ((torch.float32, 200), (torch.bfloat16, 600)):
+        weight = torch.empty(7, 200, dtype=dtype)
+        assert rows(weight.new_empty(most, 200), weight, options) == most
+        assert rows(weight.new_empty(most + 1, 200), weight, options) == 200
+        assert (
+            rows(weight.new_empty(most + 1, 200), weight, options._replace(by_weight=False)) == 200
+        )
+
+
 def test_floating_point_operations_of_the_fused_loss_are_counted():
     counter = pytest.importorskip("torch.utils.flop_counter", reason="needs another torch")
     tensors, target = fused_inputs(10)

@@ -502,8 +502,9 @@ def test_a_weights_gradient_has_the_weights_layout(dtype: Any):
     assert (weight.grad - expected).norm() < ROUNDING[dtype] * expected.norm()
 
 
-@pytest.mark.parametrize("name", ["LlamaConfig", "Qwen3MoeConfig"])
-def test_a_model_of_transformers(name: str):
+@pytest.mark.parametrize("side", [None, "left", "right"])
+@pytest.mark.parametrize("name", ["LlamaConfig", "Qwen3MoeConfig", "MistralConfig", "Gemma2Config"])
+def test_a_model_of_transformers(name: str, side: str | None):
     transformers = pytest.importorskip("transformers", reason="needs transformers")
     import weft.hf
 
@@ -518,15 +519,20 @@ def test_a_model_of_transformers(name: str):
         num_key_value_heads=2,
         head_dim=64,
         **experts,
+        **({"sliding_window": 100} if name in ("MistralConfig", "Gemma2Config") else {}),
     )
     # In 16 bits a token near the border of two experts may go to the other one.
     dtype = torch.float32 if experts else torch.bfloat16
     model = transformers.AutoModelForCausalLM.from_config(config).cuda().to(dtype)
-    tokens = torch.randint(0, 1000, (2, 256), device="cuda")
+    tokens = torch.randint(1, 1000, (2, 256), device="cuda")
+    mask = torch.ones_like(tokens)
+    if side is not None:
+        mask[0, slice(0, 50) if side == "left" else slice(200, 256)] = 0
+    labels = tokens.masked_fill(mask == 0, -100)
 
     def trained() -> Any:
         model.zero_grad()
-        result = model(tokens, labels=tokens)
+        result = model(tokens, attention_mask=mask, labels=labels)
         result.loss.backward()
         return result.loss.detach(), model.model.embed_tokens.weight.grad.float()
 
