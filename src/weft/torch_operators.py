@@ -210,12 +210,15 @@ def _differentiated(
     forward_mode: Any = import_module("torch.autograd.forward_ad")
     kinds = (torch.autograd.function._SingleLevelFunction,)
     node = cast("Any", type(f"weft_{declared.name}", kinds, methods))
+    run = _marked(declared.run)
 
     def call(keyset: Any, *arguments: Any) -> Any:
         arguments, is_graded = declared.filled(arguments), torch.is_grad_enabled()
         is_transformed = functorch.peek_interpreter_stack() is not None
         is_tracked = is_graded and level._any_requires_grad(*arguments)
         if not (is_transformed or is_tracked or forward_mode._current_level >= 0):
+            if _is_eager(keyset):
+                return run(*arguments)
             with level._AutoDispatchBelowAutograd():
                 return operator.redispatch(keyset & level._after_autograd_keyset, *arguments)
         modes = (is_graded, level._is_fwd_grad_enabled()) if is_transformed else (False, False)
@@ -228,6 +231,19 @@ def _differentiated(
             functorch.set_single_level_autograd_function_allowed(was_allowed)
 
     return call
+
+
+_EAGER: Final = tuple(f"DispatchKeySet({one}, Autograd{one})" for one in ("CPU", "CUDA"))
+_SEEN_KEYSETS: Final[dict[int, bool]] = {}
+
+
+def _is_eager(keyset: Any) -> bool:
+    """Whether nothing but the kernel of one device is left below autograd: no mode, tracer or lazy view."""
+    bits = keyset.raw_repr()
+    found = _SEEN_KEYSETS.get(bits)
+    if found is None:
+        found = _SEEN_KEYSETS[bits] = str(keyset) in _EAGER
+    return found
 
 
 def recorder(declared: Declaration) -> Callable[..., Any]:
