@@ -149,6 +149,35 @@ def dq_kernel(
     acc.map(multiply, scale).store(dq[*batch, q_start : q_start + queries, head], (own, 0))
 
 
+@weft.device
+def per_column(x: weft.Fragment, values: weft.Tensor, step: int) -> weft.Fragment:
+    """Values of a fragment's columns, the `step`-th part of `values`."""
+
+    def value_of(column: weft.i32) -> weft.f32:
+        return values[x.shape[1] * step + column]
+
+    return x.cols(value_of)
+
+
+@weft.device
+def mask_columns(
+    p: weft.Fragment,
+    query: weft.i32,
+    key: weft.i32,
+    queries: weft.i32,
+    keys: weft.i32,
+    mask: Mask,
+) -> weft.Fragment:
+    """Pᵀ, 0 for queries beyond the last and for keys that a query does not see; `query` and `key` are its first."""
+    rows, columns = p.shape
+    is_edge = query + columns > queries
+    if mask.causal or mask.left is not None or mask.right is not None:
+        is_edge = is_edge or is_masked(mask, query, key, (columns, rows), queries, keys)
+    if is_edge:
+        p = mask_gradients(p, query, key, queries, keys, mask, transposed=True)
+    return p
+
+
 @weft.kernel
 def dkdv_kernel(
     grad_out: weft.Tensor,
@@ -183,14 +212,7 @@ def dkdv_kernel(
     mask, row_warps = heads.mask, config.tile_m // config.warp_m
     own = first + config.warp_m * (weft.warp_id() % row_warps)
     k_own, v_own = load_own_rows(
-        (q_ring, do_ring),
-        (k, v),
-        batch,
-        k_start + first,
-        k_start + keys,
-        k_head,
-        heads,
-        config,
+        (q_ring, do_ring), (k, v), batch, k_start + first, k_start + keys, k_head, heads, config
     )
     # Queries that see a key of this block.
     first_query = query_begin(mask, first, queries, keys)
@@ -211,12 +233,6 @@ def dkdv_kernel(
                 weft.cp_async.copy(stat_ring[stage], i, source, at, 1, pred=row + i < end)
         weft.cp_async.commit()
 
-    def per_column(x: weft.Fragment, values: weft.Tensor, step: int) -> weft.Fragment:
-        def value_of(column: weft.i32) -> weft.f32:
-            return values[config.step_n * step + column]
-
-        return x.cols(value_of)
-
     factor = score_factor(scale, softcap)
 
     def probabilities(iteration: weft.i32, step: int) -> tuple[weft.Fragment, weft.Fragment]:
@@ -227,16 +243,8 @@ def dkdv_kernel(
         if softcap is not None:
             s = cap_scores(s, scale / softcap)
         p = s.map(probability, per_column(s, lse_ring[stage], step), factor)
-        is_edge = query + config.step_n > queries
-        if mask.causal or mask.left is not None or mask.right is not None:
-            tile = config.step_n, config.warp_m
-            is_edge = is_edge or is_masked(mask, query, own, tile, queries, keys)
-        if is_edge:
-            p = mask_gradients(p, query, own, queries, keys, mask, transposed=True)
+        p = mask_columns(p, query, own, queries, keys, mask)
         return p, p if softcap is None else p.map(cap_gradient, s)
-
-    def gradients(p: weft.Fragment, dp: weft.Fragment, stage: weft.i32, step: int) -> weft.Fragment:
-        return p.map(score_gradient, dp, per_column(p, delta_ring[stage], step))
 
     for iteration in weft.static_range(stages - 1):
         load_queries(iteration)
@@ -270,7 +278,7 @@ def dkdv_kernel(
                 turn[0].sync()
                 registers = tuple(handed[i, thread] for i in weft.static_range(handed.shape[0]))
                 p = weft.mma.from_values(dp.shape, registers, dtype, "c").to(weft.f32)
-                ds = gradients(p, dp, stage, 0)
+                ds = p.map(score_gradient, dp, per_column(p, delta_ring[stage], 0))
                 dk_acc = matmul_add(dk_acc, ds, q_ring[stage], 0, config)
             dk_acc.map(multiply, scale).store(rows_of(dk), (own, 0))
     else:
@@ -284,7 +292,7 @@ def dkdv_kernel(
             for step in weft.static_range(tile_n // config.step_n):
                 p, for_ds = probabilities(iteration, step)
                 dp = matmul_transposed(v_own, do_ring[stage], step, config)
-                ds = gradients(for_ds, dp, stage, step)
+                ds = for_ds.map(score_gradient, dp, per_column(dp, delta_ring[stage], step))
                 dv_acc = matmul_add(dv_acc, p, do_ring[stage], step, config)
                 dk_acc = matmul_add(dk_acc, ds, q_ring[stage], step, config)
         dk_acc.map(multiply, scale).store(rows_of(dk), (own, 0))

@@ -194,9 +194,7 @@ def decode_kernel(
         stage, first = number % STAGES, begin + TILE * (warp + warps * number)
         scores = weft.mma.zeros((TILE, columns))
         scores = weft.mma.mma(weft.mma.load_a(k_ring[warp, stage]), own_queries, scores)
-
-        if cap is not None:
-            scores = cap_scores(scores, cap)
+        scores = cap_scores(scores, cap)
 
         def masked(score: weft.f32, row: weft.i32, column: weft.i32, first: Any = first) -> Any:
             token, key = (first_query + column) // group_size, first + row

@@ -18,15 +18,13 @@ from weft.kernels.flash_attention.softmax import (
     HIDDEN,
     LOG2_E,
     Mask,
-    add_sink,
     cap_scores,
     key_begin,
     key_end,
     mask_scores,
     multiply,
     online_softmax,
-    reciprocal,
-    write_lse,
+    store_result,
 )
 from weft.kernels.flash_attention.varlen import num_tiles, query_tile, zero_padding
 
@@ -280,8 +278,8 @@ def attention_kernel(
     for block in weft.static_range(stages - 1):
         load_keys(begin + block)
     acc = weft.mma.zeros((config.warp_m, heads.hdim_v), weft.f32)
-    sink = HIDDEN if sinks is None else weft.f32(sinks[head]) * LOG2_E / scale
-    row_max, row_sum = acc.rows(sink), acc.rows(0.0)
+    sink = None if sinks is None else weft.f32(sinks[head]) * LOG2_E / scale
+    row_max, row_sum = acc.rows(HIDDEN if sink is None else sink), acc.rows(0.0)
     for block in range(begin, weft.ceil_div(visible, tile_n)):
         weft.cp_async.wait(pending=stages - 2)
         weft.sync_threads()  # this tile is there for all, and the one before it is free
@@ -290,8 +288,7 @@ def attention_kernel(
         for step in weft.static_range(tile_n // config.step_n):
             key = tile_n * block + config.step_n * step
             s = matmul_transposed(q_own, k_tile, step, config)
-            if cap is not None:
-                s = cap_scores(s, cap)
+            s = cap_scores(s, cap)
             is_edge = key + config.step_n > key_end(mask, own, queries, keys)
             if mask.left is not None:
                 last = own + config.warp_m - 1
@@ -300,14 +297,9 @@ def attention_kernel(
                 s = mask_scores(s, own, key, queries, keys, mask)
             weights, row_max, row_sum, alpha = online_softmax(s, row_max, row_sum, scale, p)
             acc = matmul_add(acc.map(multiply, alpha), weights, v_tile, step, config)
-    row_sum = row_sum.quad_sum()
-    if sinks is not None:
-        row_sum = add_sink(row_sum, row_max, sink, scale)
+    of_head = None if lse is None else lse[*batch, head, q_start : q_start + queries]
     rows = out[*batch, q_start : q_start + queries, head]
-    acc.map(multiply, row_sum.map(reciprocal)).store(rows, (own, 0))
-    if lse is not None:
-        of_head = lse[*batch, head, q_start : q_start + queries]
-        write_lse(of_head, own, row_sum, row_max, scale)
+    store_result(acc, row_sum, row_max, sink, scale, rows, of_head, own)
 
 
 @weft.jit

@@ -20,15 +20,13 @@ from weft.kernels.flash_attention.softmax import (
     HIDDEN,
     LOG2_E,
     Mask,
-    add_sink,
     cap_scores,
     key_begin,
     key_end,
     mask_scores,
     multiply,
     online_softmax,
-    reciprocal,
-    write_lse,
+    store_result,
 )
 from weft.kernels.flash_attention.varlen import sequence_at, zero_padding_around
 
@@ -116,8 +114,7 @@ def attention_kernel(
     batch, q_start, queries, k_start, keys = sequence_at(
         weft.block_idx.z, cu_seqlens_q, cu_seqlens_k, out.shape[-3], keys
     )
-    # Of a causal grid the blocks with the most keys start first.
-    first = block_m * (weft.grid_dim.x - 1 - weft.block_idx.x)
+    first = block_m * (weft.grid_dim.x - 1 - weft.block_idx.x)  # causal: most keys first
     role, leader = weft.warpgroup_id(), weft.elect_one(weft.warpgroup)
     p.init(role, leader)
     zero_padding_around(out, cu_seqlens_q, q_start, q_start + queries)
@@ -129,12 +126,11 @@ def attention_kernel(
     if role == 0:  # producer
         weft.setmaxnreg(24 if consumers == 2 else 32)
         if leader:
-            k_head = head // group_size
             q_full[0].arrive(expect_bytes=q_tile.nbytes)
             weft.tma.load(q, (*batch, q_start + first, head, 0), q_tile, q_full[0])
             stage = weft.PipelineState(STAGES, producer=True)
             for block in range(blocks - 1, begin - 1, -1):
-                at = (*batch, k_start + tile_n * block, k_head, 0)
+                at = (*batch, k_start + tile_n * block, head // group_size, 0)
                 with p.range("wait"):
                     k_empty[stage].wait()
                 with p.range("load"):
@@ -165,11 +161,10 @@ def attention_kernel(
             turn[following_turn].arrive()
         s = weft.wgmma.wait(s, pending=0)
         k_empty[stage].release()
-        if cap is not None:
-            s = cap_scores(s, cap)
+        s = cap_scores(s, cap)
         s = mask_scores(s, first_query, tile_n * (blocks - 1), queries, keys, mask)
-        sink = HIDDEN if sinks is None else weft.f32(sinks[head]) * LOG2_E / scale
-        row_max, row_sum = s.rows(sink), s.rows(0.0)
+        sink = None if sinks is None else weft.f32(sinks[head]) * LOG2_E / scale
+        row_max, row_sum = s.rows(HIDDEN if sink is None else sink), s.rows(0.0)
         weights, row_max, row_sum, _ = online_softmax(s, row_max, row_sum, scale, p)
         weights = weights.to(dtype).as_operand_a()
         o = weft.wgmma.accumulator((64, hdim_v), weft.f32)
@@ -186,12 +181,8 @@ def attention_kernel(
                 turn[following_turn].arrive()
             s = weft.wgmma.wait(s, pending=1)  # P·V still runs
             k_empty[following].release()
-            if cap is not None:
-                s = cap_scores(s, cap)
-            is_edge = block >= full_end
-            if mask.left is not None:
-                is_edge = is_edge or block < full_begin
-            if is_edge:
+            s = cap_scores(s, cap)
+            if block >= full_end or (mask.left is not None and block < full_begin):
                 s = mask_scores(s, first_query, tile_n * block, queries, keys, mask)
             weights, row_max, row_sum, alpha = online_softmax(s, row_max, row_sum, scale, p)
             o = weft.wgmma.wait(o, pending=0)
@@ -206,14 +197,10 @@ def attention_kernel(
         if turn is not None and consumer == 0:
             turn[0].sync()  # the last arrival
         with p.range("store"):
-            row_sum = row_sum.quad_sum()
-            if sinks is not None:
-                row_sum = add_sink(row_sum, row_max, sink, scale)
-            rows = out[*batch, q_start + first : q_start + queries, head]
-            o.map(multiply, row_sum.map(reciprocal)).to(dtype).store(rows, (64 * consumer, 0))
-            if lse is not None:
-                of_head = lse[*batch, head, q_start + first : q_start + queries]
-                write_lse(of_head, 64 * consumer, row_sum, row_max, scale)
+            own, end = q_start + first, q_start + queries
+            of_head = None if lse is None else lse[*batch, head, own:end]
+            rows = out[*batch, own:end, head]
+            store_result(o, row_sum, row_max, sink, scale, rows, of_head, 64 * consumer)
 
 
 @weft.jit

@@ -118,8 +118,10 @@ def mask_scores(
 
 
 @weft.device
-def cap_scores(scores: weft.Fragment, cap: weft.f32) -> weft.Fragment:
-    """tanh(cap · S), by which `softcap` limits scores, 2⁻²² off."""
+def cap_scores(scores: weft.Fragment, cap: weft.f32 | None) -> weft.Fragment:
+    """tanh(cap · S), by which `softcap` limits scores, 2⁻²² off; None: S."""
+    if cap is None:
+        return scores
 
     def capped(score: weft.f32) -> weft.f32:
         return 1.0 - weft.math.divide(2.0, 1.0 + exp2(score * (2 * LOG2_E * cap)), approx=True)
@@ -212,6 +214,37 @@ def write_lse(
 def score_factor(scale: weft.f32, softcap: weft.f32 | None) -> weft.f32:
     """Factor of S, or of its tanh, to base 2."""
     return (scale if softcap is None else softcap) * LOG2_E
+
+
+@weft.device
+def store_result(
+    o: weft.Fragment,
+    row_sum: weft.Fragment,
+    row_max: weft.Fragment,
+    sink: weft.f32 | None,
+    scale: weft.f32,
+    out: weft.Tensor,
+    lse: weft.Tensor | None,
+    first: weft.i32,
+) -> None:
+    """Divide O by the row sums, and write it and lse, up to the end of the sequence.
+
+    Args:
+        o: sums of P · V.
+        row_sum: partial.
+        row_max: of the unscaled scores.
+        sink: as in `add_sink`, or None.
+        scale: of the scores, to base 2.
+        out: of a sequence and head.
+        lse: of the same, or None.
+        first: the fragment's first row in them.
+    """
+    row_sum = row_sum.quad_sum()
+    if sink is not None:
+        row_sum = add_sink(row_sum, row_max, sink, scale)
+    o.map(multiply, row_sum.map(reciprocal)).to(out.dtype).store(out, (first, 0))
+    if lse is not None:
+        write_lse(lse, first, row_sum, row_max, scale)
 
 
 @weft.device
