@@ -146,14 +146,13 @@ def decode_kernel(
         cap: as `cap_scores` has it, or None.
         sinks: (heads,), a score without a value, or None.
     """
-    warps, columns = config.warps, config.columns
+    warps, columns, warp = config.warps, config.columns, weft.warp_id()
     k_ring = weft.shared(
         (warps, STAGES, TILE, config.hdim), k.dtype, swizzle=swizzle_for(config.hdim)
     )
     v_ring = weft.shared(
         (warps, STAGES, TILE, config.hdim_v), v.dtype, swizzle=swizzle_for(config.hdim_v)
     )
-    warp = weft.warp_id()
     tokens, keys, key_heads = weft.i32(q.shape[1]), weft.i32(k.shape[1]), weft.i32(k.shape[2])
     queries = tokens * group_size
     split, batch = weft.block_idx.x, weft.block_idx.z
