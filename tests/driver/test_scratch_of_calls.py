@@ -285,6 +285,8 @@ def test_a_captured_call_has_memory_of_the_graphs_own(fake: FakeCuda):
     function(tensor, 2, 6, stream)
     graph = fake.end_capture(stream)
     assert memory.tolist() == list(range(6))
+    # A question about the pool would end a capture: the first call after it asks.
+    assert [call for call in fake.calls() if "Pool" in call] == []
     executable = fake.instantiate(graph)
     fake.destroy_graph(graph)
     fake.launch_graph(executable, stream)
@@ -293,6 +295,8 @@ def test_a_captured_call_has_memory_of_the_graphs_own(fake: FakeCuda):
     assert memory.tolist() == [i + 6 for i in range(6)]
     fake.destroy_executable(executable)
     assert fake.live("allocation") == 1
+    function(tensor, 2, 6, stream)
+    assert len(fake.calls("cuMemPoolSetAttribute")) == 1
 
 
 @on_fake()

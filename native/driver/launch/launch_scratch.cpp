@@ -3,6 +3,7 @@
 // Allocates and frees scratch.
 #include "driver/launch/launch_scratch.h"
 
+#include "driver/devices/device_program.h"
 #include "driver/devices/devices.h"
 #include "driver/launch/launch_diagnosis.h"
 #include "driver/launch/queue_room.h"
@@ -40,8 +41,12 @@ bool total_bytes(const weft_scratch& wanted, const weft_launch& launch, const ch
 // Asks a device's default pool, once, to keep up to a 32nd of its memory from one synchronization to the
 // next: by default it gives all of it back to the system each time, and mapping 256 MB again takes as long as
 // three copies of them. A program that has chosen how much is kept is not overruled. Failures only cost time.
-void keep_scratch(Device* device) {
-  if (device == nullptr || device->keeps_scratch.exchange(true, std::memory_order_relaxed)) return;
+// Not in a capture, whose memory is the graph's: a question about the pool, refused there, would end it.
+void keep_scratch(Device* device, cuda::CUstream stream) {
+  if (device == nullptr || device->keeps_scratch.load(std::memory_order_relaxed) || is_capturing(stream))
+    return;
+  if (device->keeps_scratch.exchange(true, std::memory_order_relaxed)) return;
+  const RelaxedCapture relaxed;  // other threads' captures
   cuda::CUmemoryPool pool = nullptr;
   uint64_t kept = 0;
   size_t memory = 0;
@@ -59,7 +64,7 @@ void keep_scratch(Device* device) {
 
 cuda::CUdeviceptr allocate_from_pool(size_t bytes, cuda::CUstream stream, int32_t device,
                                      const std::string& what, DriverError* error) {
-  keep_scratch(device_or_null(device));
+  keep_scratch(device_or_null(device), stream);
   cuda::CUdeviceptr address = 0;
   const cuda::CUresult result =
       queue_work(stream, device, [&] { return driver().cuMemAllocAsync(&address, bytes, stream); });
