@@ -179,7 +179,10 @@ def test_a_layer_is_differentiated(dtype: Any):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("size", [(8192, 1024, 2048), (30_000, 64, 96), (1001, 513, 255)], ids=str)
 def test_weight_gradients_are_added_to_main_grad(dtype: Any, size: tuple[int, int, int]):
-    """Of many tiles, of few with split-K, and of sizes that no vector divides; equal calls give equal bits."""
+    """Of many tiles, of few with split-K, and of sizes that no vector divides; equal calls give equal bits.
+
+    Tensor cores truncate their sums: 512 steps of 16 products are up to 512 · 2⁻²³ of a sum off, all in one direction.
+    """
     from weft import nn
 
     rows, inputs, outputs = size
@@ -194,7 +197,7 @@ def test_weight_gradients_are_added_to_main_grad(dtype: Any, size: tuple[int, in
         assert weight.grad is None
         found.append(weight.main_grad)
     scale = rows**0.5
-    check(found[0] / scale, expected / scale, 2e-5)
+    check(found[0] / scale, expected / scale, 2e-5 if dtype is torch.float32 else 1e-4)
     assert torch.equal(*found)
 
 

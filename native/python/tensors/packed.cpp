@@ -43,8 +43,9 @@ int check_bytes(const DLTensor& tensor) {
 }
 
 int refuse_rows(const char* what, int32_t axis, int64_t value, int64_t bytes) {
-  return refuse(PyExc_ValueError, "packed: %s[%d] is %lld bytes; rows of these elements take multiples of %lld",
-                what, static_cast<int>(axis), static_cast<long long>(value), static_cast<long long>(bytes));
+  return refuse(PyExc_ValueError,
+                "packed: %s[%d] is %lld bytes; rows of these elements take multiples of %lld", what,
+                static_cast<int>(axis), static_cast<long long>(value), static_cast<long long>(bytes));
 }
 
 int read_view(PyObject* self, Scratch& scratch, TensorView* view) {
