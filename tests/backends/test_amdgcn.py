@@ -559,4 +559,5 @@ def test_the_types_that_are_tested_are_all():
     found = [value for value in vars(types).values() if isinstance(value, types.DType)]
     known = {dtype for dtype in found if not dtype.is_packed and not dtype.is_complex}
     assert {dtype for dtype in found if dtype.is_complex} == {weft.c64, weft.c128}
-    assert {getattr(weft, name) for name in (*FLOATS, *INTEGERS, "bool_")} == known
+    scales = set(types.SCALE_DTYPES)  # converted by name alone
+    assert {getattr(weft, name) for name in (*FLOATS, *INTEGERS, "bool_")} | scales == known

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -49,8 +51,13 @@ def adds(a, b):
 ARRAY = np.zeros(2, np.float32)
 
 
-@pytest.mark.parametrize("numbers", [[1.0, 2.0], [1, 2], [[1, 2], [3, 4]]])
-@pytest.mark.parametrize("function", [copies, of_typed, asks_shape, assigns])
+LISTS = [[1.0, 2.0], [1, 2], [[1, 2], [3, 4]]]
+
+
+@pytest.mark.parametrize(
+    ("function", "numbers"),
+    [(copies, [[1, 2], [3, 4]]), *itertools.product([of_typed, asks_shape, assigns], LISTS)],
+)
 @pytest.mark.parametrize("way", ["direct", "compile"])
 def test_a_list_that_is_used_as_a_tensor_is_named(function, numbers, way):
     call = function if way == "direct" else lambda *given: weft.compile(function, *given)
@@ -62,16 +69,22 @@ def test_a_list_that_is_used_as_a_tensor_is_named(function, numbers, way):
 
 def test_in_a_bare_launch_too():
     with pytest.raises(weft.SignatureError, match="argument 'b': it is a list"):
-        copy_kernel[1, 2](ARRAY, [1.0, 2.0])
+        copy_kernel[1, 2](ARRAY, [[1, 2], [3, 4]])
 
 
-def test_a_list_still_serves_as_a_tuple():
-    assert adds(ARRAY, [1, 2]) == 3
+@pytest.mark.parametrize("numbers", [[1, 2], (1.0, 2.0)])
+def test_a_list_still_serves_as_a_tuple(numbers):
+    assert adds(ARRAY, numbers) == 3
+    for call in (copies, copy_kernel[1, 2]):
+        found = np.zeros(2, np.float32)
+        call(found, numbers)
+        assert found.tolist() == [1, 2]
 
 
 def test_a_tuple_is_not_called_a_list():
-    with pytest.raises(weft.CompileError):
-        copies(ARRAY, (1.0, 2.0))
+    with pytest.raises(weft.CompileError) as error:
+        copies(ARRAY, ((1.0, 2.0), (3.0, 4.0)))
+    assert "list" not in str(error.value)
 
 
 FAKES = {

@@ -55,6 +55,10 @@ class Watched:
     def twice(self, value):
         self.n = value
 
+    @property
+    def thrice(self):
+        return self.n * 3
+
 
 def bump(values, by):
     if by > 2:
@@ -269,8 +273,8 @@ WRONG = {
         "TYPE_JOIN",
         "item 0 of this list",
     ),
-    "slots": ("s = Locked()\nif n > 2:\n    s.n = n", "TARGET", "attribute 'n' of"),
-    "a property": ("s = Watched()\ns.twice = n", "TARGET", "attribute 'twice' of"),
+    "slots": ("s = Locked()\ns.other = n", "UNKNOWN_ATTRIBUTE", "has no attribute 'other'"),
+    "a property": ("s = Watched()\ns.thrice = n", "TARGET", "attribute 'thrice' of"),
     "a tensor": ("a.name = n", "TARGET", "attribute 'name' of"),
     "an index that Python refuses": (
         "acc = [0]\nfor i in range(n):\n    acc[3] = i",

@@ -56,7 +56,8 @@ def compiled(hdim, causal, of):
             for n, h in ("qh", "kg", "qh")
         )
         cu_seqlens = weft.fake_tensor(weft.i32, ("b",))
-        rest = None, cu_seqlens, cu_seqlens, 1, 1.0, causal, hdim
+        config = fwd_sm90.config_for(hdim, hdim, causal)
+        rest = None, cu_seqlens, cu_seqlens, 1, 1.0, *[None] * 4, causal, False, config
         function, arguments = fwd_sm90.attention, (q, k, k, o, *rest)
     return weft.compile(function, *arguments, options="--gpu-arch sm_90a")
 

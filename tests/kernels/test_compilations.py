@@ -94,16 +94,18 @@ def of_heads(dtype: Any) -> dict[str, Any]:
         f"group {name}": (3, FEWER, lambda n: call(count=n, shared=1)),
         f"hdim {name}": (32, HEADS, lambda n: call(hdim=n)),
         f"scale {name}": (2, FACTORS, lambda x: call(scale=x)),
+        f"softcap {name}": (2, FACTORS, lambda x: call(softcap=abs(x) + 1)),
+        f"window_size {name}": (2, FEWER, lambda n: call(window_size=(n, 0))),
         f"max_seqlen_q {name}": (2, FEWER, packed),
     }
 
 
 def of_heads_backward(dtype: Any) -> dict[str, Any]:
     def call(
-        tokens: int = 5, keys: int = 9, count: int = 2, shared: int = 2, hdim: int = 64
+        tokens: int = 5, keys: int = 9, count: int = 2, shared: int = 2, hdim: int = 64, **more: Any
     ) -> Any:
         q, k = heads(tokens, count, hdim, dtype), heads(keys, shared, hdim, dtype)
-        return kernels.attention_backward(q, q, k, k)
+        return kernels.attention_backward(q, q, k, k, **more)
 
     def scaled(scale: float) -> Any:
         q = heads(5, 2, 64, dtype)
@@ -117,6 +119,8 @@ def of_heads_backward(dtype: Any) -> dict[str, Any]:
         f"group {name}": (4, FEWER, lambda n: call(count=n, shared=1)),
         f"hdim {name}": (64, HEADS, lambda n: call(hdim=n)),
         f"scale {name}": (4, FACTORS, scaled),
+        f"softcap {name}": (4, FACTORS, lambda x: call(softcap=abs(x) + 1)),
+        f"window_size {name}": (4, FEWER, lambda n: call(window_size=(n, 0))),
     }
 
 
