@@ -270,7 +270,7 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(weft.nn.loss, "_ROWS", 4)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("smoothing", sampled([0.3, 0.0], 2))
 @pytest.mark.parametrize("reduction", sampled(["mean", "sum", "none"], 2))
 @pytest.mark.parametrize("rows", [5, 21])  # a chunk, and six
 @pytest.mark.usefixtures("small_chunks")
@@ -308,7 +308,7 @@ def test_the_fused_loss_passes_gradcheck_and_is_one_graph():
         )
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", sampled([torch.float16, torch.bfloat16], 2))
 @pytest.mark.usefixtures("small_chunks")
 def test_the_fused_loss_of_16_bit_floats_rounds_as_few_times(dtype):
     tensors, target = fused_inputs(21, dtype)

@@ -47,6 +47,7 @@ def test_every_way_to_launch_is_measured(fake: FakeCuda):
 
 
 @on_fake()
+@pytest.mark.slow
 def test_a_failing_peer_is_a_line_with_the_reason(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch):
     def breaks(
         count: int, arrays: object, launches: int

@@ -25,6 +25,7 @@ def test_every_candidate_has_a_figure_or_a_reason(monkeypatch):
         assert one.peer is not None or "weft" not in one.name
 
 
+@pytest.mark.slow
 def test_another_result_is_said(monkeypatch):
     import torch
 

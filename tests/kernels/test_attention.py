@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from weft.kernels.device.row_mapping import RowMapping
 from weft.kernels.flash_attention import bwd_sm90, fwd_decode, fwd_simt, fwd_sm80, fwd_sm90
 from weft.kernels.nn import cross_entropy
 
+LIKE = like_hopper, like_ampere
 RANDOM = np.random.default_rng(4)
 
 
@@ -144,7 +147,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("options", sampled(OPTIONS, 3))
 def test_options_are_those_of_the_formula(options, packed):
     given, lengths = OPTIONS[options], ([40, 7], [33, 20])
     q, k, v = numbers(50, 4, 5), numbers(53, 2, 5), numbers(53, 2, 3)
@@ -159,10 +162,9 @@ def test_options_are_those_of_the_formula(options, packed):
         assert np.allclose(found[0], with_options(q, k, v, **given))
 
 
-@pytest.mark.parametrize("like", [like_hopper, like_ampere])
 @pytest.mark.parametrize(
-    ("options", "hdim"),
-    sampled([(one, hdim) for one in OPTIONS for hdim in (64, 256)], 12, several=True),
+    ("options", "hdim", "like"),
+    sampled(itertools.product(OPTIONS, (64, 256), LIKE), 24, several=True),
 )
 def test_options_by_tensor_cores(options, hdim, like, monkeypatch):
     given = OPTIONS[options]
@@ -179,7 +181,7 @@ def test_options_by_tensor_cores(options, hdim, like, monkeypatch):
         assert np.allclose(one, other, atol=4e-3 * np.abs(other).max())
 
 
-@pytest.mark.parametrize("like", [like_hopper, like_ampere])
+@pytest.mark.parametrize("like", sampled(LIKE, 2))
 @pytest.mark.parametrize(
     ("hdim", "hdim_v"), sampled([(32, 64), (256, 256), (192, 128), (40, 250)], 4, several=True)
 )
@@ -414,8 +416,8 @@ DECODE = {
 }
 
 
-@pytest.mark.parametrize("like", [like_hopper, like_ampere])
-@pytest.mark.parametrize("decode", sampled(list(DECODE), 4))
+@pytest.mark.parametrize("like", sampled(LIKE, 2))
+@pytest.mark.parametrize("decode", sampled(DECODE, 8))
 def test_few_queries_share_keys_and_split_them(decode, like, monkeypatch):
     b, n, heads, k_heads, keys, hdim, hdim_v = DECODE[decode]
     counts = (n, heads, hdim), (keys, k_heads, hdim), (keys, k_heads, hdim_v)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 import weft.kernels.nn.embedding as embedding_module
@@ -83,8 +85,13 @@ def test_rows_of_an_odd_length_have_no_halves():
 SORTED = ((50, 7, 6), (0, 7, 6), (300, 1, 5), (700, 3, 16), (3000, 5, 8), (3000, 700, 3))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
-@pytest.mark.parametrize("size", SORTED, ids=str)
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    sampled(
+        itertools.product(SORTED, (torch.bfloat16, torch.float32, torch.float64)), 9, several=True
+    ),
+    ids=str,
+)
 def test_an_embeddings_gradient_adds_sorted_uses(size, dtype):
     torch.manual_seed(0)
     uses, rows, columns = size

@@ -11,6 +11,7 @@ import pytest
 
 import weft
 from tests.conformance.test_packed import aligned, emulated
+from tests.sampling import sampled
 
 WITH_PAIRS = ("sm_100a", "sm_103a")
 # Of the last three, ptxas makes two instructions of one for two.
@@ -84,7 +85,7 @@ def instructions(host, examples, architecture: str) -> Counter[str]:
     )
 
 
-@pytest.mark.parametrize("architecture", WITH_PAIRS)
+@pytest.mark.parametrize("architecture", sampled(WITH_PAIRS, 2))
 def test_operations_on_both_halves_are_one_instruction(architecture):
     assert instructions(*host_of(chain), architecture) == {"FFMA2": 16}
     assert instructions(*host_of(sums), architecture) == {"FADD2": 4}
@@ -92,7 +93,7 @@ def test_operations_on_both_halves_are_one_instruction(architecture):
     assert instructions(*host_of(wide_sums, HALVES), architecture) == {"FADD2": 4}
 
 
-@pytest.mark.parametrize("architecture", WITHOUT)
+@pytest.mark.parametrize("architecture", sampled(WITHOUT, 4))
 def test_other_gpus_compute_one_by_one(architecture):
     host, examples = host_of(chain)
     assert "f32x2" not in weft.compile(host, *examples, options=f"--gpu-arch {architecture}").ptx
@@ -160,7 +161,7 @@ def test_functions_of_fragments_are_computed_in_twos():
     assert np.allclose(out, found[0], rtol=1e-5)
 
 
-@pytest.mark.parametrize("architecture", ["sm_100a", "sm_103a", "sm_110a", "sm_90a"])
+@pytest.mark.parametrize("architecture", sampled(["sm_100a", "sm_103a", "sm_110a", "sm_90a"], 3))
 def test_three_numbers_have_one_maximum(architecture):
     @weft.kernel
     def kernel(a: ARRAY, out: ARRAY):

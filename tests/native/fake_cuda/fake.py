@@ -46,7 +46,9 @@ def build() -> Path:
         target.parent.mkdir(exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".so", delete=False) as file:
             subprocess.run(
-                [os.environ.get("CXX", "c++"), *flags, *map(str, sources), "-o", file.name],
+                [os.environ.get("CXX", "c++"), *flags, "-x", "c++", "-", "-o", file.name],
+                input="".join(f'#include "{source}"\n' for source in sources),  # headers once
+                text=True,
                 check=True,
                 env={**os.environ, "LD_PRELOAD": ""},  # the compiler itself needs no sanitizer
             )
