@@ -8,7 +8,6 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 
 import weft
 from tests.conformance.test_mma import NUMPY, numbers
@@ -156,14 +155,17 @@ def test_metadata_of_32_bits_lies_as_in_the_manual():
         assert values[row, column // 2] == dense[row, column + (nibble == 0b1110)]
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.int8, torch.float8_e4m3fn])
-def test_tensors_of_torch_are_compressed_alike(dtype):
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["bfloat16", "float32", "int8", "float8_e4m3fn"])
+def test_tensors_of_torch_are_compressed_alike(name):
+    torch = pytest.importorskip("torch", reason="needs torch: make test TORCH=1")
+    dtype = getattr(torch, name)
     types = {1: weft.i8, 2: weft.bf16, 4: weft.f32}
     dense = pruned(types[dtype.itemsize], 32, 192, 6).astype(np.float32)
     tensor = torch.from_numpy(dense).to(dtype)
     values, metadata = weft.mma.compress(tensor)
     numpy_type = (
-        ml_dtypes.float8_e4m3fn if dtype is torch.float8_e4m3fn else NUMPY[types[dtype.itemsize]]
+        ml_dtypes.float8_e4m3fn if name == "float8_e4m3fn" else NUMPY[types[dtype.itemsize]]
     )
     expected_values, expected = weft.mma.compress(dense.astype(numpy_type))
     assert values.dtype is dtype

@@ -410,7 +410,7 @@ DECODE = {
     "fewer keys than tokens": (2, 5, 5, 5, 3, 64, 64),
     "one query of one head": (1, 1, 1, 1, 1, 64, 64),
     "wide heads": (1, 2, 16, 1, 600, 256, 256),
-    "wide values": (1, 9, 2, 1, 131, 32, 250),
+    "wide values": (1, 9, 2, 1, 131, 32, 248),
     "several tiles of queries": (1, 16, 4, 1, 300, 128, 64),
     "the most queries": (3, 64, 1, 1, 65, 96, 96),
 }

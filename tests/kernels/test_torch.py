@@ -314,11 +314,27 @@ class Calls(torch.utils._python_dispatch.TorchDispatchMode):
 def inner() -> dict[str, tuple[Any, ...]]:
     """Arguments of the operators that derivatives alone call."""
     x, y = CASES["softmax_backward"]
+    q, lse = torch.randn(1, 3, 2, 4), torch.randn(1, 2, 3)
     a, _, offsets, *_ = CASES["grouped_gemm"]
     return {
         "_activation_backward": (torch.randn(4, 4), x, y.mT, "silu"),
         "_gemm_grouped_k": (a, torch.randn(4, 2), offsets),
         "_packed_silu_mul_backward": (torch.randn(4, 3), torch.randn(4, 6)),
+        "_sinks_backward": (
+            q,
+            q,
+            q,
+            q,
+            False,
+            None,
+            None,
+            None,
+            q,
+            lse,
+            None,
+            None,
+            torch.randn(2),
+        ),
     }
 
 

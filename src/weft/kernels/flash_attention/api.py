@@ -43,7 +43,7 @@ from weft.kernels.host.devices import capabilities, multiprocessors_of, shared_b
 from weft.kernels.host.dispatch_cache import Call, cached_dispatch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 MAX_HDIM: Final = 1024
 _ALIGNMENTS: Final = ("bottom-right", "top-left")
@@ -116,22 +116,93 @@ def _backward(gradient: Array, results: Array, *inputs: Any) -> Array:
     q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k, _, *options = inputs
     given = q, k, v, causal, scale, cu_seqlens_q, cu_seqlens_k
     grads = attention_backward(gradient, *given, *results, *options)
-    (result, lse), sinks, dsinks = results, options[2], None
-    if sinks is not None:
-        dsinks = _sinks_backward(gradient, result, lse, sinks, cu_seqlens_q)
+    dsinks = None
+    if options[2] is not None:
+        dsinks = _sinks_backward(gradient, *given, *results, *options)
     return *grads, *[None] * 7, dsinks, None
 
 
-def _like_sinks(_: Array, __: Array, ___: Array, sinks: Array, *____: object) -> Array:
+def _by_torch(
+    q: Array,
+    k: Array,
+    causal: bool,
+    scale: float | None,
+    cu_seqlens_q: Array,
+    cu_seqlens_k: Array,
+    window_size: Sequence[int] | None,
+    softcap: float | None,
+    alignment: str,
+) -> Callable[..., Any]:
+    """`attention` of q, k, v and sinks with the matrix of scores, by torch."""
+    torch: Any = sys.modules["torch"]
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    left, right = _window(window_size)
+    visible = _visible(
+        q, k, left, 0 if causal else right, cu_seqlens_q, cu_seqlens_k, alignment == "top-left"
+    )
+
+    def forward(q: Array, k: Array, v: Array, sinks: Array) -> Array:
+        group_size = q.shape[-2] // k.shape[-2]
+        k, v = (upcast(one).repeat_interleave(group_size, -2) for one in (k, v))
+        scores = torch.einsum("...qhd,...khd->...hqk", scale * upcast(q), k)
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
+        scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
+        if sinks is not None:
+            column = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
+            scores = torch.cat([scores, column], -1)
+        p = scores.softmax(-1)[..., : k.shape[-3]]
+        return torch.einsum("...hqk,...khd->...qhd", p.masked_fill(~visible, 0), v)
+
+    return forward
+
+
+def _sinks_by_torch(
+    gradient: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    causal: bool,
+    scale: float | None,
+    cu_seqlens_q: Array,
+    cu_seqlens_k: Array,
+    _: Array,
+    __: Array,
+    window_size: Sequence[int] | None,
+    softcap: float | None,
+    sinks: Array,
+    alignment: str,
+) -> Array:
+    """`_sinks_backward` with the matrix of scores, by torch, for second derivatives."""
+    packed = cu_seqlens_q, cu_seqlens_k
+    forward = _by_torch(q, k, causal, scale, *packed, window_size, softcap, alignment)
+    return vjp(lambda sinks: forward(q, k, v, sinks), gradient, sinks)[0]
+
+
+def _like_sinks(_: Array, *inputs: Any) -> Array:
+    sinks = inputs[11]  # after q to softcap
     return sinks.new_empty(sinks.shape)
 
 
-@differentiable(_like_sinks)
+@differentiable(_like_sinks, composite_backward(_sinks_by_torch))
 @cached_dispatch
 def _sinks_backward(
-    gradient: Array, result: Array, lse: Array, sinks: Array, cu_seqlens_q: Array = None
+    gradient: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    causal: bool = False,
+    scale: float | None = None,
+    cu_seqlens_q: Array = None,
+    cu_seqlens_k: Array = None,
+    result: Any = None,
+    lse: Array = None,
+    window_size: Sequence[int] | None = None,
+    softcap: float | None = None,
+    sinks: Array = None,
+    alignment: str = "bottom-right",
 ) -> Array:
-    """Gradients of `attention` with respect to `sinks`."""
+    """Gradients of `attention` with respect to `sinks`; the arguments of `attention_backward`."""
     dsinks = output_like(describe(sinks, "sinks"))
     if 0 in gradient.shape:
         return dsinks
@@ -285,27 +356,9 @@ def _backward_by_torch(
     alignment: str,
 ) -> Array:
     """`attention_backward` with the matrix of scores, by torch, for second derivatives."""
-    torch: Any = sys.modules["torch"]
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    left, right = _window(window_size)
-    visible = _visible(
-        q, k, left, 0 if causal else right, cu_seqlens_q, cu_seqlens_k, alignment == "top-left"
-    )
-
-    def forward(q: Array, k: Array, v: Array) -> Array:
-        group_size = q.shape[-2] // k.shape[-2]
-        k, v = (upcast(one).repeat_interleave(group_size, -2) for one in (k, v))
-        scores = torch.einsum("...qhd,...khd->...hqk", scale * upcast(q), k)
-        if softcap is not None:
-            scores = softcap * torch.tanh(scores / softcap)
-        scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
-        if sinks is not None:
-            column = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
-            scores = torch.cat([scores, column], -1)
-        p = scores.softmax(-1)[..., : k.shape[-3]]
-        return torch.einsum("...hqk,...khd->...qhd", p.masked_fill(~visible, 0), v)
-
-    return vjp(forward, gradient, q, k, v)
+    packed = cu_seqlens_q, cu_seqlens_k
+    forward = _by_torch(q, k, causal, scale, *packed, window_size, softcap, alignment)
+    return vjp(lambda *inputs: forward(*inputs, sinks), gradient, q, k, v)
 
 
 @differentiable(_like_inputs, composite_backward(_backward_by_torch), flops=_backward_flops)
