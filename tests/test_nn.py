@@ -74,7 +74,7 @@ def trained(layer, inputs):
     return result, torch.autograd.grad(result.sum() * 2, tensors)
 
 
-@pytest.mark.parametrize("name", sampled(pairs(), 5))
+@pytest.mark.parametrize("name", sampled(pairs(), 10))
 def test_a_layer_is_torchs(name):
     torch.manual_seed(0)
     ours, theirs, inputs = pairs()[name]
@@ -172,7 +172,7 @@ MAIN_GRADS = {
 }
 
 
-@pytest.mark.parametrize("activation", [None, "silu"])
+@pytest.mark.parametrize("activation", sampled(["silu", None], 2))
 @pytest.mark.parametrize("kind", sampled(MAIN_GRADS, 2))
 def test_a_weights_gradient_is_added_to_main_grad(kind, activation):
     torch.manual_seed(0)
@@ -308,7 +308,8 @@ def test_the_fused_loss_passes_gradcheck_and_is_one_graph():
         )
 
 
-@pytest.mark.parametrize("dtype", sampled([torch.float16, torch.bfloat16], 2))
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.usefixtures("small_chunks")
 def test_the_fused_loss_of_16_bit_floats_rounds_as_few_times(dtype):
     tensors, target = fused_inputs(21, dtype)

@@ -260,7 +260,7 @@ def test_copies_into_a_block_have_the_form_of_each_architecture(name):
 
 @pytest.mark.parametrize(
     ("name", "architecture"),
-    sampled([(name, one) for name in OPERATIONS for one in having(name)], 3, several=True),
+    sampled([(name, one) for name in OPERATIONS for one in having(name)], 7, several=True),
 )
 def test_no_operation_is_a_call_that_keeps_a_stack(name, architecture):
     found = compiled(host_of(name), architecture)

@@ -90,7 +90,7 @@ def run(program):
     return [(way, error) for way, error in errors if error is not None]
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_wrong_program_shows_at_most_one_frame_of_wefts(path, every):
     cases = golden.read_cases(path)[::every]

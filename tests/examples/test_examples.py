@@ -44,7 +44,7 @@ def checked(example: Example, function, size: int) -> float:
     return max(largest_error(arguments[name], array) for name, array in expected.items())
 
 
-@every_example
+@pytest.mark.parametrize("example", sampled(EXAMPLES, 3), ids=lambda example: example.name)
 def test_a_compiled_function_gives_what_numpy_gives_for_any_size(example: Example):
     compiled = weft.compile(example.function, *example.make_arguments(example.test_size).values())
     for size in (example.test_size, example.test_size + 13):

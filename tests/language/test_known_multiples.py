@@ -181,6 +181,7 @@ def test_paths_that_meet_keep_what_divides_all(path):
         assert is_zero(text) is (divisor % d == 0), d
 
 
+@pytest.mark.slow
 @pytest.mark.joined
 @pytest.mark.parametrize("path", [name for name, (_, divisor) in PATHS.items() if divisor >= 4])
 def test_what_paths_keep_is_true(path):
