@@ -14,7 +14,7 @@ from tests.kernels.counting import like_ampere, like_hopper
 from tests.sampling import sampled
 from weft import kernels
 from weft.kernels.device.row_mapping import RowMapping
-from weft.kernels.flash_attention import bwd_sm90, fwd_decode, fwd_simt, fwd_sm80, fwd_sm90
+from weft.kernels.flash_attention import api, bwd_sm90, fwd_decode, fwd_simt, fwd_sm80, fwd_sm90
 from weft.kernels.nn import cross_entropy
 
 LIKE = like_hopper, like_ampere
@@ -448,6 +448,14 @@ def test_few_queries_share_keys_and_split_them(decode, like, monkeypatch):
     assert len(splits) == 5
 
 
+@pytest.mark.parametrize("shape", [(1, 0, 2, 4), (0, 3, 2, 4), (0, 2, 4)])
+def test_gradients_of_sinks_without_queries_are_zeros(shape, monkeypatch):
+    monkeypatch.setattr(api, "output_like", lambda like: np.ones(like.shape, np.float32))
+    q, lse = np.zeros(shape, np.float32), np.zeros((*shape[:-3], 2, shape[-3]), np.float32)
+    found = api._sinks_backward(q, q, q, q, result=q, lse=lse, sinks=np.zeros(2, np.float32))
+    assert found.tolist() == [0, 0]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("hdim", fwd_sm90.HDIMS)
@@ -551,6 +559,11 @@ def test_bad_input_is_refused_by_name():
                     q.reshape(-1)[:24].reshape(sums.shape),
                 ),
             )
+        ),
+        (
+            ValueError,
+            "lse overlaps with sinks, expected memory",
+            lambda: kernels.attention(q, q, q, sinks=sums[0, :, 0], lse=sums),
         ),
         (
             ValueError,

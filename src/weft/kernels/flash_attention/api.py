@@ -204,8 +204,6 @@ def _sinks_backward(
 ) -> Array:
     """Gradients of `attention` with respect to `sinks`; the arguments of `attention_backward`."""
     dsinks = output_like(describe(sinks, "sinks"))
-    if 0 in gradient.shape:
-        return dsinks
     arguments = gradient, result, lse, sinks, dsinks, cu_seqlens_q
     return cast("Any", Call(bwd_preprocess.sinks_backward, arguments, dsinks))
 
@@ -319,12 +317,14 @@ def _attention_call(problem: Problem, max_seqlen_q: int | None, out: Array, lse:
                 f"max_seqlen_q is {max_seqlen_q}, expected None without cu_seqlens_q and cu_seqlens_k"
             )
     inputs = {"q": q.array, "k": k.array, "v": v.array}
-    more = {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "sinks": sinks}
-    out = problem.new_out(out, **inputs, **more)
+    inputs |= {"cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "sinks": sinks}
+    out = problem.new_out(out, **inputs)
     if lse is not None:
         target = checked_output(q, *_lse_like(q), lse, "lse")
-        for name, source in {"q": q, "k": k, "v": v, "out": describe(out, "out")}.items():
-            refuse_overlap(source, target, may_be_same=False, name=name, target_name="lse")
+        for name, one in {**inputs, "out": out}.items():
+            if one is not None:
+                source = describe(one, name)
+                refuse_overlap(source, target, may_be_same=False, name=name, target_name="lse")
     return out if 0 in q.shape[:-1] else _forward(problem, out, lse, most)
 
 
