@@ -289,6 +289,50 @@ def test_the_fused_loss_is_that_of_all_logits(rows, reduction, smoothing):
         torch.testing.assert_close(fused(tensors, target, **options), expected)
 
 
+def test_a_fused_loss_of_no_rows_has_gradients_of_zeros():
+    (x, weight, bias), target = fused_inputs(4)
+    tensors = [x.detach()[:0].requires_grad_(), weight, bias]
+    for reduction in ("sum", "none"):
+        found, expected = (
+            one(tensors, target[:0], reduction=reduction) for one in (fused, unfused)
+        )
+        torch.testing.assert_close(found, expected)
+        grads = [torch.autograd.grad(one.sum(), tensors) for one in (found, expected)]
+        torch.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("smoothing", [0.3, 0.0])
+def test_rows_that_are_ignored_have_no_part_in_the_fused_loss(smoothing):
+    (x, weight, bias), target = fused_inputs(4)
+    tensors = [
+        x.detach().index_fill(0, torch.tensor([1]), torch.nan).requires_grad_(),
+        weight,
+        bias,
+    ]
+    found, expected = (one(tensors, target, label_smoothing=smoothing) for one in (fused, unfused))
+    torch.testing.assert_close(found, expected)
+    none = torch.full_like(target, -100)
+    tensors[0] = x
+    grads = [
+        torch.autograd.grad(one(tensors, none, label_smoothing=smoothing), tensors)
+        for one in (fused, unfused)
+    ]
+    torch.testing.assert_close(*grads)
+
+
+def test_targets_of_bytes_are_compared_with_ignore_index_as_integers():
+    tensors, _ = fused_inputs(4, classes=200)
+    target = torch.tensor([156, 1, 2, 156], dtype=torch.uint8)  # -100 modulo 256
+    expected = unfused(tensors, target.long())
+    torch.testing.assert_close(fused(tensors, target), expected)
+    logits = torch.nn.functional.linear(*tensors)
+    torch.testing.assert_close(weft.nn.CrossEntropyLoss()(logits, target), expected)
+    smooth = {"label_smoothing": 0.2}
+    torch.testing.assert_close(
+        fused(tensors, target, **smooth), unfused(tensors, target.long(), **smooth)
+    )
+
+
 @pytest.mark.usefixtures("small_chunks")
 def test_the_fused_loss_passes_gradcheck_and_is_one_graph():
     tensors, target = fused_inputs(11)

@@ -16,7 +16,7 @@ from weft.dynamo import left_to_python
 from weft.errors import UnavailableError, brief
 from weft.kernels.linalg.gemm import linear_gradients
 from weft.nn.experts import experts_of
-from weft.nn.loss import REDUCTIONS, linear_cross_entropy
+from weft.nn.loss import REDUCTIONS, is_counted, linear_cross_entropy
 from weft.torch_operators import is_transformed
 
 if TYPE_CHECKING:
@@ -212,10 +212,8 @@ class _LinearWithMainGrad(Function):
         if torch.is_autocast_enabled(kind) and x.itemsize in (2, 4):
             x = x.to(torch.get_autocast_dtype(kind))
         ctx.save_for_backward(x, weight, bias)
-        ctx.activation, ctx.weight = (
-            activation,
-            weight,
-        )  # checkpointing saves tensors without attributes
+        ctx.activation = activation
+        ctx.weight = weight  # checkpointing saves tensors without attributes
         with torch.autocast(kind, enabled=False):
             return kernels.gemm(x, weight.to(x.dtype).T, bias, activation)
 
@@ -465,7 +463,7 @@ def reduced(losses: Any, target: Any, ignore_index: int, reduction: str) -> Any:
     if reduction == "none":
         return losses
     total = losses.sum()
-    return total if reduction == "sum" else total / (target != ignore_index).sum()
+    return total if reduction == "sum" else total / is_counted(target, ignore_index).sum()
 
 
 class Attention(Module):

@@ -9,7 +9,7 @@ logits take as much memory as the weight; if all of them take less than such sum
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import weft
 from weft import kernels
@@ -147,11 +147,16 @@ def _ones(x: Any, target: Any) -> Any:
     return target.new_ones(target.shape, dtype=_wide(x))
 
 
+def is_counted(target: Any, ignore_index: int) -> Any:
+    """Which rows are not ignored. Elements of 8 or 16 bits would take ignore_index modulo their range."""
+    return (target if target.dtype.itemsize > 2 else target.int()) != ignore_index
+
+
 def _scale(target: Any, options: Options, dtype: Any) -> Any:
     """The gradient of each loss that is not ignored, of the reduced one."""
     if options.reduction != "mean":
         return 1.0
-    return 1.0 / (target != options.ignore_index).sum(dtype=dtype)
+    return 1.0 / is_counted(target, options.ignore_index).sum(dtype=dtype)
 
 
 def _reduced(losses: Any, target: Any, options: Options) -> Any:
@@ -191,25 +196,26 @@ def _gradients(
         by_weight = make(weight.shape, dtype=None if is_whole else wide)
     if options.by_bias:
         by_bias = weight.new_zeros(weight.shape[:1], dtype=wide)
+    counted = chosen = cast("Any", None)
     logits = buffer = x.new_empty((min(chunk, len(x)), len(weight)))
-    for first in range(0, len(x), chunk):
+    for first in range(0, len(x), max(chunk, 1)):
         part = slice(first, min(first + chunk, len(x)))
         own, labels = x[part], target[part]
         logits = kernels.gemm(own, weight.T, bias, out=buffer[: len(own)])
         kernels.cross_entropy(logits, labels, options.ignore_index, out=losses[part])
-        is_counted = (labels != options.ignore_index).to(wide)
-        chosen = labels.long().clamp(0, len(weight) - 1)[:, None]
         if smoothing:
+            counted = is_counted(labels, options.ignore_index)
+            chosen = labels.long().clamp(0, len(weight) - 1)[:, None]
             # (1 - s) · CE + s · (logsumexp - mean): the difference of the target's logit and the mean is added.
             found = logits.gather(1, chosen)[:, 0].to(wide) - logits.mean(1, dtype=wide)
-            losses[part] += smoothing * found * is_counted
+            losses[part] += smoothing * found.where(counted, 0.0)
         if not any(options[3:]):
             continue
         kernels.cross_entropy_backward(
             gradient[part], logits, labels, options.ignore_index, out=logits
         )
         if smoothing:
-            share = smoothing * gradient[part] * is_counted
+            share = smoothing * gradient[part].where(counted, 0.0)
             logits.sub_((share / len(weight))[:, None])
             logits.scatter_add_(1, chosen, share[:, None].to(logits.dtype))
         if by_x is not None:
