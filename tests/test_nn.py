@@ -345,11 +345,11 @@ def test_the_fused_loss_passes_gradcheck_and_is_one_graph():
         expected = unfused(tensors, target, reduction=reduction).sum()
         grads = [torch.autograd.grad(one, tensors) for one in (found, expected)]
         torch.testing.assert_close(*grads)
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        torch.autograd.grad(
-            torch.autograd.grad(fused(tensors, target), tensors, create_graph=True)[0].sum(),
-            tensors,
-        )
+    # A penalty of gradients is not left out of a sum with a loss.
+    loss = fused(tensors, target)
+    penalty = torch.autograd.grad(loss, tensors, create_graph=True)[0].square().sum()
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        (fused(tensors, target) + penalty).backward()
 
 
 @pytest.mark.slow

@@ -320,8 +320,15 @@ if torch is not None:
             return _reduced(losses, target, options)
 
         @staticmethod
-        @torch.autograd.function.once_differentiable
         def backward(ctx: Any, gradient: Any) -> Any:
+            if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+                # The results depend on x and the weight: their derivatives are an error, not left out.
+                gradient = gradient.detach().requires_grad_()
+            return LinearCrossEntropy._gradients(ctx, gradient)
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def _gradients(ctx: Any, gradient: Any) -> Any:
             x, weight, bias, target, *grads = ctx.saved_tensors
             options = ctx.options
             if _is_late(x, options):
