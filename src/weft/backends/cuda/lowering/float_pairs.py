@@ -3,9 +3,9 @@
 
 In: the operations of a block, a function of a fragment's elements. Out: of elements that a vector load reads beside one
 another, or that are adjacent in a fragment, and of all that is computed of both alike, the additions, multiplications
-and fused multiply-adds, two by two as vectors of LLVM. Each half is
-rounded as by itself. The first operation of a pair moves to the second one, which its users must follow; and a product
-and a sum that may be fused are both paired or neither, so that the same ones are fused.
+and fused multiply-adds, two by two as vectors of LLVM. Each half is rounded as by itself. The first operation of a pair
+moves to the second one, which its users must follow; and a product and a sum that may be fused are both paired or
+neither, so that the same ones are fused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 from xdsl.traits import Pure
 
 from weft.backends.cuda.lowering.convergent import has
-from weft.backends.cuda.lowering.conversions import MULTIPLY_ADDS
+from weft.backends.cuda.lowering.conversions import print_fma
 from weft.codegen.operations.arithmetic import FLOATING_POINT, flags_of
 from weft.dialects.flow import walk
 from weft.dialects.simt.memory import LoadVectorOp
@@ -273,5 +273,5 @@ FLOAT_PAIRS: Final[dict[type[Operation], Callable[[FunctionPrinter, Any], None]]
         kind: _or_paired(FLOATING_POINT[kind])
         for kind in (arith.AddfOp, arith.SubfOp, arith.MulfOp)
     },
-    math.FmaOp: _or_paired(MULTIPLY_ADDS[math.FmaOp]),
+    math.FmaOp: _or_paired(print_fma),
 }

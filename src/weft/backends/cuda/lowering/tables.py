@@ -19,7 +19,7 @@ from weft.backends.cuda.lowering.barriers import (
 )
 from weft.backends.cuda.lowering.cached import CACHED
 from weft.backends.cuda.lowering.convergent import WARP
-from weft.backends.cuda.lowering.conversions import MULTIPLY_ADDS, NARROW_FLOATS, PACKED
+from weft.backends.cuda.lowering.conversions import NARROW_FLOATS, PACKED
 from weft.backends.cuda.lowering.debug import DEBUG, REPORTS
 from weft.backends.cuda.lowering.float_pairs import FLOAT_PAIRS
 from weft.backends.cuda.lowering.fragment_memory import FRAGMENT_STORES
@@ -47,7 +47,6 @@ KERNEL_ROWS: Final[dict[type[Operation], OperationPrinter]] = {
     **CACHED,
     **NARROW_FLOATS,
     **PACKED,
-    **MULTIPLY_ADDS,
     **FLOAT_PAIRS,
     **ATOMICS,
     **REDUCTIONS,
