@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 
 import numpy as np
@@ -612,6 +613,34 @@ def test_powers_of_zero_and_of_constants():
     kernel[1, 1](z, np.array([2, 0, -1], np.float32), out)
     assert out[[0, 1, 3, 4]].tolist() == [0, 1, 1, 0] and np.isnan(out[2])
     close(out[5:], np.array([(1 + 2j) ** 3 - 4j, -1]))
+
+
+@pytest.mark.parametrize("exponent", [math.inf, -math.inf, math.nan, complex(math.inf)])
+def test_constant_exponents_that_are_not_finite(exponent):
+    @weft.kernel
+    def kernel(z: weft.Tensor, out: weft.Tensor):
+        out[0] = z[0] ** exponent
+
+    for near in (0.5 + 0.25j, 2 - 1j):
+        z, out = np.array([near], np.complex64), np.ones(1, np.complex64)
+        kernel[1, 1](z, out)
+        if exponent == exponent and (abs(near) < 1) == (np.real(exponent) > 0):
+            assert out[0] == 0
+        else:
+            assert not np.isfinite(out[0])
+
+
+@pytest.mark.parametrize("name", ["**", "+"])
+def test_constants_beyond_the_parts_type_are_refused(name):
+    names = define(
+        f"""
+        @weft.kernel
+        def kernel(z: weft.Tensor):
+            z[0] = z[0] {name} 10**400
+        """
+    )
+    with pytest.raises(weft.WeftError, match="does not fit f32"):
+        names["kernel"][1, 1](np.ones(1, np.complex64))
 
 
 def test_functions_of_constants_are_pythons():

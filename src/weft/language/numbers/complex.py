@@ -91,7 +91,7 @@ def join(builder: Builder, real: Scalar, imaginary: Scalar) -> Scalar:
     return Scalar(builder.compute(arith.OrIOp, low, shifted), dtype)
 
 
-def complex_constant(builder: Builder, value: builtins.complex, dtype: DType) -> Scalar:
+def complex_constant(builder: Builder, value: builtins.complex | float, dtype: DType) -> Scalar:
     """A Python number as a complex constant."""
     real, imaginary = (conversions.constant_of(x, dtype.part) for x in (value.real, value.imag))
     bits = struct.pack("<2f" if dtype is types.c64 else "<2d", real, imaginary)
@@ -104,7 +104,7 @@ def to_complex(builder: Builder, value: object, dtype: DType) -> Scalar:
         return complex_constant(builder, value, dtype)
     number = conversions.operand(builder, value)
     if not isinstance(number, Scalar):
-        return complex_constant(builder, builtins.complex(number), dtype)
+        return complex_constant(builder, number, dtype)
     if number.dtype is dtype:
         return number
     if number.dtype.is_complex:

@@ -273,14 +273,13 @@ def complex_power(builder: Builder, base: object, exponent: object, real: Functi
         return cast("Any", base) ** cast("Any", exponent)
     dtype = common_complex(base, exponent)
     z = to_complex(builder, base, dtype)
-    known = None if isinstance(exponent, Scalar) else complex(cast("Any", exponent))
-    if known is not None and known.imag == 0 and known.real == int(known.real):
-        count = int(known.real)
-        if abs(count) < _MOST_FACTORS:
-            return _whole_power(builder, z, count, dtype)
+    number = cast("Any", exponent)
+    is_real = not isinstance(exponent, Scalar) and number.imag == 0
+    if is_real and abs(number.real) < _MOST_FACTORS and number.real == int(number.real):
+        return _whole_power(builder, z, int(number.real), dtype)
     of = _Real(builder, real)
     w = to_complex(builder, exponent, dtype)
-    found = _exp(of, binary(builder, "*", exponent if known and not known.imag else w, _log(of, z)))
+    found = _exp(of, binary(builder, "*", exponent if is_real else w, _log(of, z)))
     a, b = parts(builder, z)
     c, d = parts(builder, w)
     zero, nan = of.constant(0.0, a), of.constant(float("nan"), a)
