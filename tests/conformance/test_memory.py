@@ -306,18 +306,21 @@ def test_a_tuple_of_numbers_is_indexed():
     names = define(
         """
         @weft.kernel
-        def kernel(x: weft.Tensor, a: weft.Tensor, b: weft.Tensor):
+        def kernel(x: weft.Tensor, a: weft.Tensor, b: weft.Tensor, c: weft.Tensor):
             i = weft.thread_idx.x
             found = tuple(2 * x[j] for j in range(4))
             a[i] = found[3 - i] + (0.5, 2, SCALE, x[1])[i] + [1, 2, 3, 4][weft.i64(i)]
             b[i] = (5, 7, -1, 1 << 40)[i] + (True, False, True, False)[weft.u8(i)]
+            c[i] = (-(1 << 31), 1 << 31, 0, 1)[i]
         """,
         SCALE=np.float32(8),
     )
-    x, a, b = np.arange(4, dtype=np.float32), np.zeros(4, np.float32), np.zeros(4, np.int64)
-    names["kernel"][1, 4](x, a, b)
+    x, a = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    b, c = np.zeros((2, 4), np.int64)
+    names["kernel"][1, 4](x, a, b, c)
     assert (a == [7.5, 8, 13, 5]).all()
     assert (b == [6, 7, 0, 1 << 40]).all()
+    assert (c == [-(1 << 31), 1 << 31, 0, 1]).all()
 
 
 @pytest.mark.parametrize("index", [-1, 3])

@@ -373,7 +373,7 @@ def _common_of_all(values: Sequence[Scalar | int | float]) -> DType:
     if not scalars:
         if not all(isinstance(value, bool) for value in constants):
             constants = [float(value) for value in constants if isinstance(value, float)] or [
-                max(map(int, constants), key=abs)
+                max(map(int, constants), key=lambda number: max(number, ~number))
             ]
         return selected_dtype(constants[0], constants[0])
     common = scalars[0]
