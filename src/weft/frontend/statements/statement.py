@@ -522,7 +522,8 @@ def store_attribute(frame: Frame, target: ast.Attribute, owner: Any, value: Any)
     name = frame.source.mangled(target.attr)
     kind = cast("Any", type(owner))
     described = inspect.getattr_static(kind, name, None)
-    if isinstance(described, property) and isinstance(described.fset, FunctionType):
+    is_plain = kind.__setattr__ is object.__setattr__
+    if is_plain and isinstance(described, property) and isinstance(described.fset, FunctionType):
         frame.context.session.captures.read_member(kind, name, target)
         frame.inline(described.fset, [owner, value], {})
         return
