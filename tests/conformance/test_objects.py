@@ -419,6 +419,27 @@ class Late:
         self.first = first
 
 
+class Asked:
+    """A slot that the class answers for while it is not assigned."""
+
+    __slots__ = ("value",)
+
+    def __getattr__(self, name):
+        if name == "value":
+            return 7
+        raise AttributeError(name)
+
+
+def slots_that_getattr_answers_for(x, y):
+    asked = Asked()
+    before = asked.value
+    if x > y:
+        asked.value = x
+    else:
+        asked.value = y
+    return before + 10 * asked.value
+
+
 def slots_that_are_not_assigned(x, y):
     late, other = Late(x), Late(y)
     if x > y:

@@ -152,7 +152,13 @@ class Attributes:
         self._own: dict[str, Any] = getattr(item, "__dict__", {})
 
     def __contains__(self, name: str) -> bool:
-        return hasattr(self._item, name) if name in self._slots else name in self._own
+        if name not in self._slots:
+            return name in self._own
+        try:
+            self._slots[name].__get__(self._item)
+        except AttributeError:
+            return False  # it is not assigned; `hasattr` would ask the class's `__getattr__`
+        return True
 
     def __getitem__(self, name: str) -> Any:
         return self._slots[name].__get__(self._item) if name in self._slots else self._own[name]
