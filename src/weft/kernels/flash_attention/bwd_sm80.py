@@ -34,6 +34,7 @@ from weft.kernels.flash_attention.softmax import (
     is_masked,
     key_begin,
     key_end,
+    mask_columns,
     mask_gradients,
     multiply,
     probability,
@@ -157,25 +158,6 @@ def per_column(x: weft.Fragment, values: weft.Tensor, step: int) -> weft.Fragmen
         return values[x.shape[1] * step + column]
 
     return x.cols(value_of)
-
-
-@weft.device
-def mask_columns(
-    p: weft.Fragment,
-    query: weft.i32,
-    key: weft.i32,
-    queries: weft.i32,
-    keys: weft.i32,
-    mask: Mask,
-) -> weft.Fragment:
-    """Pᵀ, 0 for queries beyond the last and for keys that a query does not see; `query` and `key` are its first."""
-    rows, columns = p.shape
-    is_edge = query + columns > queries
-    if mask.causal or mask.left is not None or mask.right is not None:
-        is_edge = is_edge or is_masked(mask, query, key, (columns, rows), queries, keys)
-    if is_edge:
-        p = mask_gradients(p, query, key, queries, keys, mask, transposed=True)
-    return p
 
 
 @weft.kernel

@@ -29,6 +29,7 @@ from weft.kernels.flash_attention.softmax import (
     is_masked,
     key_begin,
     key_end,
+    mask_columns,
     mask_gradients,
     multiply,
     probability,
@@ -288,16 +289,9 @@ def probabilities(
     mask: Mask,
 ) -> weft.Fragment:
     """Pᵀ of iteration `i`, of scores of the keys from `own` on, times `factor` to base 2."""
-    tile_n = s.shape[1]
     p = s.map(probability, s.cols(column_values(lse)), factor)
-    query = walk.first_query + tile_n * (i % max(walk.blocks, 1))
-    is_edge = query + tile_n > walk.queries
-    if mask.causal or mask.left is not None or mask.right is not None:
-        tile = tile_n, WARPGROUP_M
-        is_edge = is_edge or is_masked(mask, query, own, tile, walk.queries, walk.keys)
-    if is_edge:
-        p = mask_gradients(p, query, own, walk.queries, walk.keys, mask, transposed=True)
-    return p
+    query = walk.first_query + s.shape[1] * (i % max(walk.blocks, 1))
+    return mask_columns(p, query, own, walk.queries, walk.keys, mask)
 
 
 @weft.device

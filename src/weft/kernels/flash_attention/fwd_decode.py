@@ -24,6 +24,7 @@ from weft.kernels.flash_attention.softmax import (
     Mask,
     cap_scores,
     exp2,
+    factor_and_cap,
     key_begin,
     key_end,
     reciprocal,
@@ -294,10 +295,8 @@ def attention(
     """O and, unless None, lse, of batches; rows of K and V are whole chunks of 16 bytes; masks as `Mask` has them."""
     batch, tokens, heads, depths = out.shape
     group_size = heads // k.shape[2]
-    cap = None if softcap is None else weft.f32(scale / softcap)
-    scores = weft.f32((scale if softcap is None else softcap) * LOG2_E), cap, sinks
-    mask = Mask(causal, top_left, left, right)
-    options = group_size, *scores, mask, config
+    scores = *factor_and_cap(scale, softcap), sinks
+    options = group_size, *scores, Mask(causal, top_left, left, right), config
     tiles, threads = weft.ceil_div(tokens * group_size, config.columns), 32 * config.warps
     grid = num_splits, tiles * k.shape[2], batch
     if is_split:

@@ -14,11 +14,13 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import weft
+from weft.kernels.flash_attention.fwd_sm90 import swizzle_for
 from weft.kernels.flash_attention.softmax import (
     HIDDEN,
     LOG2_E,
     Mask,
     cap_scores,
+    factor_and_cap,
     key_begin,
     key_end,
     mask_scores,
@@ -100,9 +102,7 @@ def ring(dtype: weft.DType, config: AttentionConfig, columns: int) -> weft.Tenso
 
 @weft.device
 def _tiles(shape: tuple[int, ...], dtype: weft.DType) -> weft.Tensor:
-    columns = shape[-1]
-    swizzle = 128 if columns % 64 == 0 else 64 if columns % 32 == 0 else 32
-    return weft.shared(shape, dtype, swizzle=swizzle)
+    return weft.shared(shape, dtype, swizzle=swizzle_for(shape[-1]))
 
 
 @weft.device
@@ -325,11 +325,8 @@ def attention(
     """O and, unless None, lse, of arrays with any strides; `hdims` as `padded` says, `aligned` as `HeadConfig`."""
     mask = Mask(causal, top_left, left, right)
     heads = HeadConfig(q.shape[-2] // k.shape[-2], *hdims, mask, aligned)
-    factor = weft.f32((scale if softcap is None else softcap) * LOG2_E)
-    cap = None if softcap is None else weft.f32(scale / softcap)
-    attention_kernel(
-        q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, factor, cap, sinks, heads, config
-    ).launch(
+    scores = *factor_and_cap(scale, softcap), sinks
+    attention_kernel(q, k, v, out, lse, cu_seqlens_q, cu_seqlens_k, *scores, heads, config).launch(
         grid=(
             num_tiles(q.shape[-3], config.tile_m, cu_seqlens_q),
             q.shape[-2],

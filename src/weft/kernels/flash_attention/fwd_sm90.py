@@ -21,6 +21,7 @@ from weft.kernels.flash_attention.softmax import (
     LOG2_E,
     Mask,
     cap_scores,
+    factor_and_cap,
     key_begin,
     key_end,
     mask_scores,
@@ -77,7 +78,7 @@ def columns_for(hdim: int) -> int:
 
 def swizzle_for(columns: int) -> int:
     """The widest swizzle that rows of 16-bit elements are a multiple of."""
-    return 128 if columns % 64 == 0 else 64
+    return 128 if columns % 64 == 0 else 64 if columns % 32 == 0 else 32
 
 
 @weft.kernel
@@ -235,8 +236,7 @@ def attention(
         cu_seqlens_k,
         k.shape[-3],
         q.shape[-2] // k.shape[-2],
-        weft.f32((scale if softcap is None else softcap) * LOG2_E),
-        None if softcap is None else weft.f32(scale / softcap),
+        *factor_and_cap(scale, softcap),
         sinks,
         Mask(causal, top_left, left, right),
         config,

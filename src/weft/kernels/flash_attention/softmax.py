@@ -216,6 +216,13 @@ def score_factor(scale: weft.f32, softcap: weft.f32 | None) -> weft.f32:
     return (scale if softcap is None else softcap) * LOG2_E
 
 
+def factor_and_cap(scale: weft.f64, softcap: weft.f64 | None) -> tuple[weft.f32, weft.f32 | None]:
+    """Factor of S, or of its tanh, to base 2, and the `cap` of `cap_scores`; in host functions."""
+    if softcap is None:
+        return weft.f32(scale * LOG2_E), None
+    return weft.f32(softcap * LOG2_E), weft.f32(scale / softcap)
+
+
 @weft.device
 def store_result(
     o: weft.Fragment,
@@ -319,3 +326,22 @@ def mask_gradients(
         return weft.where(inside, value, 0.0)
 
     return x.map(masked, coordinates=True)
+
+
+@weft.device
+def mask_columns(
+    p: weft.Fragment,
+    query: weft.i32,
+    key: weft.i32,
+    queries: weft.i32,
+    keys: weft.i32,
+    mask: Mask,
+) -> weft.Fragment:
+    """Pᵀ, 0 for queries beyond the last and for keys that a query does not see; `query` and `key` are its first."""
+    rows, columns = p.shape
+    is_edge = query + columns > queries
+    if mask.causal or mask.left is not None or mask.right is not None:
+        is_edge = is_edge or is_masked(mask, query, key, (columns, rows), queries, keys)
+    if is_edge:
+        p = mask_gradients(p, query, key, queries, keys, mask, transposed=True)
+    return p
