@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 MAX_HDIM: Final = 1024
 _ALIGNMENTS: Final = ("bottom-right", "top-left")
+_SINKS: Final = 11  # among the arguments of `attention_backward` after the gradient
 _CHUNK_BYTES: Final = 16  # alignment of rows for TMA and cp.async
 
 
@@ -122,24 +123,14 @@ def _backward(gradient: Array, results: Array, *inputs: Any) -> Array:
     return *grads, *[None] * 7, dsinks, None
 
 
-def _by_torch(
-    q: Array,
-    k: Array,
-    causal: bool,
-    scale: float | None,
-    cu_seqlens_q: Array,
-    cu_seqlens_k: Array,
-    window_size: Sequence[int] | None,
-    softcap: float | None,
-    alignment: str,
-) -> Callable[..., Any]:
-    """`attention` of q, k, v and sinks with the matrix of scores, by torch."""
+def _by_torch(*inputs: Any) -> Callable[..., Any]:
+    """`attention` of q, k, v and sinks with the matrix of scores, by torch; `inputs` are those of its gradient."""
     torch: Any = sys.modules["torch"]
+    q, k, _, causal, scale, cu_q, cu_k, _, _, window_size, softcap, _, alignment = inputs
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     left, right = _window(window_size)
-    visible = _visible(
-        q, k, left, 0 if causal else right, cu_seqlens_q, cu_seqlens_k, alignment == "top-left"
-    )
+    right = 0 if causal else right
+    visible = _visible(q, k, left, right, cu_q, cu_k, alignment == "top-left")
 
     def forward(q: Array, k: Array, v: Array, sinks: Array) -> Array:
         group_size = q.shape[-2] // k.shape[-2]
@@ -157,30 +148,14 @@ def _by_torch(
     return forward
 
 
-def _sinks_by_torch(
-    gradient: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    causal: bool,
-    scale: float | None,
-    cu_seqlens_q: Array,
-    cu_seqlens_k: Array,
-    _: Array,
-    __: Array,
-    window_size: Sequence[int] | None,
-    softcap: float | None,
-    sinks: Array,
-    alignment: str,
-) -> Array:
+def _sinks_by_torch(gradient: Array, *inputs: Any) -> Array:
     """`_sinks_backward` with the matrix of scores, by torch, for second derivatives."""
-    packed = cu_seqlens_q, cu_seqlens_k
-    forward = _by_torch(q, k, causal, scale, *packed, window_size, softcap, alignment)
-    return vjp(lambda sinks: forward(q, k, v, sinks), gradient, sinks)[0]
+    qkv, forward = inputs[:3], _by_torch(*inputs)
+    return vjp(lambda sinks: forward(*qkv, sinks), gradient, inputs[_SINKS])[0]
 
 
 def _like_sinks(_: Array, *inputs: Any) -> Array:
-    sinks = inputs[11]  # after q to softcap
+    sinks = inputs[_SINKS]
     return sinks.new_empty(sinks.shape)
 
 
@@ -339,26 +314,10 @@ def _backward_flops(_: object, gradient: Array, q: Array, k: Array, v: Array, *o
     return 3 * of_q + 2 * of_v
 
 
-def _backward_by_torch(
-    gradient: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    causal: bool,
-    scale: float | None,
-    cu_seqlens_q: Array,
-    cu_seqlens_k: Array,
-    _: Array,
-    __: Array,
-    window_size: Sequence[int] | None,
-    softcap: float | None,
-    sinks: Array,
-    alignment: str,
-) -> Array:
+def _backward_by_torch(gradient: Array, *inputs: Any) -> Array:
     """`attention_backward` with the matrix of scores, by torch, for second derivatives."""
-    packed = cu_seqlens_q, cu_seqlens_k
-    forward = _by_torch(q, k, causal, scale, *packed, window_size, softcap, alignment)
-    return vjp(lambda *inputs: forward(*inputs, sinks), gradient, q, k, v)
+    forward = _by_torch(*inputs)
+    return vjp(lambda *qkv: forward(*qkv, inputs[_SINKS]), gradient, *inputs[:3])
 
 
 @differentiable(_like_inputs, composite_backward(_backward_by_torch), flops=_backward_flops)
