@@ -240,7 +240,8 @@ def test_methods_of_classes_are_found_by_the_class_and_change_with_it(change, mo
     a = np.zeros(1, np.float32)
     assert sizes(a) == (8,) * 4
     # All are compared by the identity of an object, in native code.
-    assert all(value.places for value in sizes.specializations[-1].captured)
+    captured = sizes.specializations[-1].captured
+    assert captured and all(value.places for value in captured)
     change(monkeypatch)
     assert sizes(a) == (5,) * 4
     monkeypatch.undo()
