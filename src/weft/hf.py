@@ -8,7 +8,7 @@ attention and loss call kernels. A layer gets a subclass of its class; a case th
 from __future__ import annotations
 
 import logging
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakSet
@@ -424,9 +424,7 @@ def mask_of(
     given |= {"attention_mask": attention_mask, "local_size": local_size, **options}
     sizes = batch_size, q_length, kv_length, q_offset, kv_offset
     device = options.get("device", "cpu")
-    by_torch: Any = lambda: _MASK[0](  # noqa: E731
-        *sizes, allow_is_causal_skip=allow_is_causal_skip, **given
-    )
+    by_torch = partial(_MASK[0], *sizes, allow_is_causal_skip=allow_is_causal_skip, **given)
     is_causal = mask_function is _MASK[1] and local_size is None
     is_sliding = local_size is not None and allow_is_causal_skip
     is_read = attention_mask is not None  # on the host
@@ -451,9 +449,8 @@ def mask_of(
         if not q_offset or (q_length == 1 and seen == kv_length):
             return None
     if torch.compiler.is_compiling() or (q_length == 1 and batch_size > 1):
-        return (
-            by_torch()
-        )  # of several rows of a cache, which are not adjacent, there would be a copy
+        # Several rows of a cache are not adjacent: there would be a copy.
+        return by_torch()
     return _bounds((batch_size, 1, q_length, 1), kv_length, q_offset, first, end, device=device)
 
 

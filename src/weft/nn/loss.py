@@ -8,6 +8,7 @@ logits take as much memory as the weight; if all of them take less than such sum
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, Final, NamedTuple, cast
 
@@ -95,19 +96,13 @@ def linear_cross_entropy(
     )
     x, weight, bias = tensors
     rows, labels = x.reshape(-1, x.shape[-1]), target.reshape(-1)
-    with torch.autocast(kind, enabled=False) if is_cast else _Nothing():
+    with torch.autocast(kind, enabled=False) if is_cast else nullcontext():
         if any(options[3:]):
             loss = LinearCrossEntropy.apply(rows, weight, bias, labels, options)
         else:
             losses = _call(_ones(rows, labels), rows, weight, bias, labels, options)[0]
             loss = _reduced(losses, labels, options)
     return loss.reshape(target.shape) if reduction == "none" else loss
-
-
-class _Nothing:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
 
 def _check(
