@@ -36,6 +36,11 @@ def programs() -> dict[str, Any]:
         ),
         "embedding": (kernels.embedding, ((5, 3), None), (classes, 0)),
         "attention": (kernels.attention, *[((2, 3, 2, 4), 0)] * 3),
+        "attention with sinks": (
+            lambda q, k, v, sinks: kernels.attention(q, k, v, sinks=sinks),
+            *[((2, 3, 2, 4), 0)] * 3,
+            ((2,), None),
+        ),
         "cumsum": (kernels.cumsum, ((4, 6), 0)),
         "sort": (kernels.sort, ((4, 6), 0)),
         "top_k": (lambda x: kernels.top_k(x, 2)[0], ((4, 6), 0)),

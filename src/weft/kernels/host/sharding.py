@@ -17,7 +17,7 @@ _ELEMENTWISE: Final = ("copy", "gelu", "gelu_backward", "silu_mul", "silu_mul_ba
 _NORMS: Final = ("layer_norm_backward", "rms_norm_backward")
 _LOSSES: Final = ("cross_entropy", "cross_entropy_backward")
 _EMBEDDINGS: Final = ("embedding", "embedding_backward")
-_ATTENTIONS: Final = ("attention", "attention_backward")
+_ATTENTIONS: Final = ("attention", "attention_backward", "_sinks_backward")
 _GEMMS: Final = ("matmul", "gemm", "_activation_backward")
 
 
@@ -73,7 +73,8 @@ def _shardings(
     elif name in _ATTENTIONS:
         if ranks["q"] == len("bshd"):  # sequences of one length
             of_batches = [one for one in tensors if one != "sinks"]
-            yield [shard(0)] * results, dict.fromkeys(of_batches, shard(0))
+            result = placements.Partial() if name == "_sinks_backward" else shard(0)
+            yield [result] * results, dict.fromkeys(of_batches, shard(0))
     else:
         rows = {one: least for one, least in declared.rows.items() if one in tensors}
         free = {ranks[one] - least for one, least in rows.items()}
