@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 # The packages of weft's compiler. Failures in these and in Python's library are defects of weft.
 _PARTS: Final = frozenset(("weft", "xdsl", "llvmlite", "immutabledict", "typing_extensions"))
 
-_HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
+HEAP_TYPE: Final = 1 << 9
+"""The flag of a class that is not built into the interpreter."""
 
 # Errors of the operating system: the exhausted resource, and its limit, if any.
 _REFUSALS: Final = {
@@ -83,7 +84,7 @@ def package_of(item: object) -> str:
 
     Of a class that `exec` defines in a namespace of its own, Python says that its module is `builtins`.
     """
-    if isinstance(item, type) and item.__flags__ & _HEAP_TYPE and item.__module__ == "builtins":
+    if isinstance(item, type) and item.__flags__ & HEAP_TYPE and item.__module__ == "builtins":
         return ""
     is_module = isinstance(item, ModuleType)
     return top_package(getattr(item, "__name__" if is_module else "__module__", None))

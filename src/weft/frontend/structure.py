@@ -13,7 +13,7 @@ from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft.arguments.records import is_dataclass, make
-from weft.blame import is_of_weft
+from weft.blame import HEAP_TYPE, is_of_weft
 from weft.language.values import Fragment, Scalar, Staged, Stream, Tensor, TensorMap
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from xdsl.ir import SSAValue
 
-HEAP_TYPE: Final = 1 << 9
-"""The flag of a class that is not built into the interpreter."""
 _STAGED: Final = (Scalar, Tensor, TensorMap, Fragment, Stream)
 PLAIN: Final = frozenset((int, float, bool, str, bytes, type(None), *_STAGED))
 """Classes of values that hold no others and have built-in operators."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from weft.arguments.records import is_dataclass
 from weft.arguments.scalar import numpy_scalar_dtype
-from weft.blame import is_of_weft
+from weft.blame import HEAP_TYPE, is_of_weft
 from weft.errors import NameResolutionError, TypeMismatchError, UnavailableError
 from weft.frontend.context import BoundMethod, FrontendCallable, OverIterations
 from weft.frontend.expressions.staging import holds_kernel_object, needs_tracing
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
 _FACTS: Final = {"shape": access.dim, "strides": access.stride}
 _ABSENT: Final = object()
-_HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
 _CONTAINERS: Final = (list, dict, set)  # whose methods are Python's own
 _REPACKING: Final = ("_replace", "_asdict", "_make")  # of named tuples
 
@@ -145,7 +144,7 @@ def has(frame: Frame, value: Any, name: str) -> bool:
     run = constants.python if _is_stored(value, name) else frame.state.run
     found = bool(run("hasattr()", hasattr, value, name))
     kind = cast("type[Any]", type(value))
-    may_change = hasattr(value, "__dict__") or kind.__flags__ & _HEAP_TYPE
+    may_change = hasattr(value, "__dict__") or kind.__flags__ & HEAP_TYPE
     is_ours = is_of_weft(value if isinstance(value, ModuleType) else kind)
     if may_change and not is_ours and not frame.state.is_made(value):
         frame.context.session.captures.read_presence(value, name, found)
@@ -214,14 +213,14 @@ def _capture(frame: Frame, value: Any, name: str, found: Any, node: ast.AST) -> 
     captures = frame.context.session.captures
     own: Any = getattr(value, "__dict__", ())
     if frame.state.is_made(value):  # whose class may change, but no attributes of its own
-        if name not in own and kind.__flags__ & _HEAP_TYPE and not isinstance(value, type):
+        if name not in own and kind.__flags__ & HEAP_TYPE and not isinstance(value, type):
             captures.read_member(kind, name, node)
         return
     if is_module or name in own:
         is_frozen = not is_module and is_dataclass(kind, frozen=True)
         if not (is_frozen and name in kind.__dataclass_fields__ and is_constant(found)):
             captures.read_attribute(value, name, found, node)
-    elif isinstance(value, type) or kind.__flags__ & _HEAP_TYPE:
+    elif isinstance(value, type) or kind.__flags__ & HEAP_TYPE:
         _capture_of_class(captures, value, name, found, node)
 
 
@@ -541,7 +540,7 @@ def call(frame: Frame, owner: Any, name: str, *arguments: Any) -> Any:
     """``owner.name(*arguments)``, inlined if the class is the user's and a value is staged."""
     function = find(owner, name)
     kind = cast("type[Any]", type(owner))
-    if kind.__flags__ & _HEAP_TYPE:  # also without the method, which the class may get later
+    if kind.__flags__ & HEAP_TYPE:  # also without the method, which the class may get later
         frame.context.session.captures.read_member(kind, name, name)
     if function is None:
         return NONE

@@ -18,7 +18,7 @@ from opcode import opname
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.blame import package_of
+from weft.blame import HEAP_TYPE, package_of
 from weft.frontend.context import BoundMethod, FrontendCallable, LocalFunction
 from weft.frontend.state.captured import cell_contents, code_names
 from weft.frontend.state.reachable import CACHED
@@ -107,7 +107,6 @@ _CALLED: Final = (LanguageName, DeviceFunction, Operation)
 _LIBRARIES: Final = frozenset(
     ("weft", "numpy", "torch", "jax", "cupy", *sys.stdlib_module_names)
 ) - {"__main__"}
-_HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
 _CONTAINERS: Final = (tuple, list, set, frozenset)
 # The operators of BINARY_OP by its argument; assignments follow, then, from Python 3.14 on, the subscript.
 _BINARY: Final = (
@@ -267,14 +266,14 @@ def _parts(value: Any) -> Iterable[Any] | None:
 
 
 def _is_users(kind: type) -> bool:
-    return bool(kind.__flags__ & _HEAP_TYPE) and package_of(kind) not in _LIBRARIES
+    return bool(kind.__flags__ & HEAP_TYPE) and package_of(kind) not in _LIBRARIES
 
 
 def _named_members(item: Any, names: set[str]) -> Iterator[Any]:
     """The attributes of an object or a class that have one of the names, without running descriptors."""
     kind = cast("type", item if isinstance(item, type) else item.__class__)
     for base in kind.__mro__:
-        if base.__flags__ & _HEAP_TYPE:
+        if base.__flags__ & HEAP_TYPE:
             own = vars(base)
             yield from (own[name] for name in names & own.keys())
     own = getattr(item, "__dict__", None)

@@ -23,7 +23,7 @@ from types import (
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from weft._native import constant_key, is_unchanged
-from weft.blame import is_of_weft, top_package
+from weft.blame import HEAP_TYPE, is_of_weft, top_package
 from weft.language.functions import KernelFunction
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _GONE: Final = object()
 _IMPORT: Final = opcode.opmap["IMPORT_NAME"]
 _MATCH: Final = opcode.opmap["MATCH_CLASS"]
-_HEAP_TYPE: Final = 1 << 9  # a class flag: not built into the interpreter
 NOTHING: Final = object()
 """Stands for a variable without a value, or an attribute that is not there."""
 _OF_A_KERNEL: Final = (
@@ -201,9 +200,7 @@ class Captures:
 
     def values(self) -> tuple[CapturedValue, ...]:
         """The values read, in order; those that Python may have read are last."""
-        reads = (
-            self.reads.copy()
-        )  # of a cache that outlives this process, which takes no such calls
+        reads = self.reads.copy()  # of a cache that outlives this process: it takes no such calls
         while self._runs:
             roots, is_made = self._runs.pop(next(iter(self._runs)))
             _Run(self, is_made).read(roots)
@@ -304,7 +301,7 @@ class Captures:
 
     def read_class(self, kind: type) -> None:
         """Records all that a class defines or inherits from other users' classes."""
-        bases = [base for base in kind.__mro__ if base.__flags__ & _HEAP_TYPE]
+        bases = [base for base in kind.__mro__ if base.__flags__ & HEAP_TYPE]
         for name, member in [pair for base in bases for pair in vars(base).items()]:
             if name[:2] != "__" or isinstance(member, FunctionType):
                 self.read_member(kind, name, f"{kind.__qualname__}.{name}")
@@ -520,7 +517,7 @@ class _Run:
                 pending += [part for pair in cast("dict[Any, Any]", value).items() for part in pair]
             held = cast("Any", value)
             if not (kind is ModuleType or is_of_weft(_class_of(held))):
-                is_users = bool(_class_of(held).__flags__ & _HEAP_TYPE)
+                is_users = bool(_class_of(held).__flags__ & HEAP_TYPE)
                 if is_users or _own_attributes(held) is not None:
                     self._objects.append(held)
 
@@ -556,7 +553,7 @@ class _Run:
 
     def _read_members(self, owner: Any, kind: type, is_called: Callable[[str], bool]) -> None:
         """Records the members of a class that the code may name, and methods that Python calls by itself."""
-        bases = [base for base in kind.__mro__ if base.__flags__ & _HEAP_TYPE]
+        bases = [base for base in kind.__mro__ if base.__flags__ & HEAP_TYPE]
         first = dict.fromkeys(_own_attributes(owner) or (), owner)  # which cover those of the class
         for base in bases:
             for name, raw in tuple(vars(base).items()):
@@ -593,10 +590,14 @@ def _is_made_by_python(kind: type, function: FunctionType) -> bool:
 
 def _is_followed(function: FunctionType) -> bool:
     """Whether a program may change a function: it is neither weft's, nor Python's, nor installed."""
-    top = top_package(function.__module__)
-    if top == "weft" or (top in sys.stdlib_module_names and top != "__main__"):
+    return is_changeable(top_package(function.__module__), function.__code__.co_filename)
+
+
+def is_changeable(package: str, file: str) -> bool:
+    """Whether a program may change what a package's file defines: it is neither weft's, nor Python's, nor installed."""
+    if package == "weft" or (package in sys.stdlib_module_names and package != "__main__"):
         return False
-    return not any(part in function.__code__.co_filename for part in _INSTALLED)
+    return not any(folder in file.replace("\\", "/") for folder in _INSTALLED)
 
 
 def _is_weft(value: object) -> bool:

@@ -30,10 +30,10 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from weft.blame import is_of_weft, package_of, top_package
+from weft.blame import HEAP_TYPE, is_of_weft, package_of, top_package
 from weft.ffi.tensor import Tensor
-from weft.frontend.state.captured import cell_contents, code_names
-from weft.frontend.structure import HEAP_TYPE, PLAIN, attributes_of, same_constant, slots_of
+from weft.frontend.state.captured import cell_contents, code_names, is_changeable
+from weft.frontend.structure import PLAIN, attributes_of, same_constant, slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -61,7 +61,6 @@ _INERT: Final = frozenset((list, tuple, dict, set, frozenset))
 _FORWARDING: Final = (zip, enumerate, itertools.chain, map, filter, itertools.starmap)
 _PRINTED: Final = (itertools.count, itertools.repeat)
 _BUFFERS: Final = (bytearray, array.array, memoryview, Tensor)
-_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 _RESTORED: Final = (list, dict, set, collections.deque)
 
 
@@ -391,10 +390,7 @@ class Reach:
         top = top_package(module)
         if not top or top == top_package(self._program):
             return True
-        if top == "weft" or (top in sys.stdlib_module_names and top != "__main__"):
-            return False
-        file = getattr(sys.modules.get(top), "__file__", None) or ""
-        return not any(folder in file.replace("\\", "/") for folder in _INSTALLED)
+        return is_changeable(top, getattr(sys.modules.get(top), "__file__", None) or "")
 
 
 def _functions_of(member: Any) -> list[Any]:
