@@ -256,7 +256,7 @@ def test_a_scale_is_positive():
         implicit[1, 1](found, np.zeros(3, np.float16))
 
 
-@pytest.mark.parametrize("shape", [(8,), (3, 4)], ids=str)
+@pytest.mark.parametrize("shape", [(8,), (3, 4), (0, 4)], ids=str)
 @pytest.mark.parametrize("name", [dtype.info.numpy for dtype in PACKED_DTYPES])
 def test_pack_and_unpack_are_each_others_inverse(name, shape):
     kind = getattr(ml_dtypes, name)

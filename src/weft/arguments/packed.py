@@ -51,14 +51,15 @@ def pack(array: Any) -> Packed:
     bits = numpy.ascontiguousarray(values).view(numpy.uint8).astype(numpy.uint32) & (
         (1 << dtype.bits) - 1
     )
-    groups = bits.reshape(*values.shape[:-1], -1, each)
+    rows = *values.shape[:-1], values.shape[-1] // each
+    groups = bits.reshape(*rows, each)
     words = numpy.bitwise_or.reduce(
         groups << numpy.arange(each, dtype=numpy.uint32) * dtype.bits, -1
     )
     count = dtype.storage_bytes(each)
     places = numpy.arange(count, dtype=numpy.uint32) * 8
     found = (words[..., None] >> places & 0xFF).astype(numpy.uint8)
-    return packed(found.reshape(*values.shape[:-1], values.shape[-1] // each * count), dtype)
+    return packed(found.reshape(*rows[:-1], rows[-1] * count), dtype)
 
 
 def unpack(source: Packed) -> Any:
@@ -86,7 +87,8 @@ def unpack(source: Packed) -> Any:
         own = own.view(import_module("torch").uint8)
     given: Any = numpy.asarray(own)
     count = dtype.storage_bytes(each)
-    groups = given.view(numpy.uint8).reshape(*given.shape[:-1], -1, count).astype(numpy.uint32)
+    rows = *given.shape[:-1], given.shape[-1] // count
+    groups = given.view(numpy.uint8).reshape(*rows, count).astype(numpy.uint32)
     words = numpy.bitwise_or.reduce(groups << numpy.arange(count, dtype=numpy.uint32) * 8, -1)
     places = numpy.arange(each, dtype=numpy.uint32) * dtype.bits
     bits = (words[..., None] >> places & (1 << dtype.bits) - 1).astype(numpy.uint8)
