@@ -26,6 +26,7 @@ from weft.frontend.state import constants
 from weft.frontend.state.reachable import is_iterator
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.language.matrix import fragment
+from weft.language.memory.arrays import TableRow
 from weft.language.numbers.convert import convert
 from weft.language.numbers.operators import binary, compare, logical_not
 from weft.language.values import Fragment, Scalar, describe, is_instance, is_staged
@@ -102,6 +103,9 @@ def compare_values(visitor: Evaluator, node: ast.AST, sign: str, left: Any, righ
     """``left sign right``, such as ``==``."""
     if type(left) not in PLAIN or type(right) not in PLAIN:
         visitor.frame.mark(node)
+        for row in (left, right):
+            if isinstance(row, TableRow):
+                raise row.no_number()
         found = attributes.compare(visitor.frame, sign, left, right)
         if found is attributes.NONE and sign == "!=":
             # Without its own method, it negates ==.

@@ -22,6 +22,7 @@ from weft.frontend.state import constants
 from weft.frontend.structure import PLAIN, contains_staged
 from weft.frontend.syntax import refusal
 from weft.language.matrix import fragment
+from weft.language.memory.arrays import TableRow
 from weft.language.numbers.convert import accumulator
 from weft.language.numbers.operators import binary, mark_index, mark_product, truth, unary
 from weft.language.values import Fragment, Scalar, StagedIndex, Tensor, describe, is_staged
@@ -103,6 +104,8 @@ class Expressions:
             )
         for name in ("__bool__", "__len__") if type(value) not in PLAIN else ():
             self.frame.mark(node)
+            if isinstance(value, TableRow):
+                raise value.no_number()
             found = attributes.call(self.frame, value, name)
             if found is not attributes.NONE:
                 return self.truth_of(found, node)

@@ -185,10 +185,24 @@ class TableRow(StagedSequence):
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __eq__(self, other: object) -> bool:
+        """Refused: the elements are known only at run time."""
+        raise self.no_number()
+
+    __hash__ = StagedSequence.__hash__
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The dimensions that are left."""
         return self._table.type.dims[len(self._prefix) :]
+
+    def no_number(self) -> TypeMismatchError:
+        """The error of a comparison or a test."""
+        return TypeMismatchError(
+            "TYPE_NOT_A_NUMBER",
+            f"{self!r} is neither a number nor true or false",
+            hint="compare or test its elements",
+        )
 
     def attribute(self, builder: Builder, name: str) -> object:
         """``row.shape``, ``row.dtype``, ``row.ndim``."""
