@@ -22,6 +22,7 @@ from weft.kernels.flash_attention.softmax import (
     HIDDEN,
     LOG2_E,
     Mask,
+    base_of,
     cap_scores,
     exp2,
     factor_and_cap,
@@ -209,7 +210,7 @@ def decode_kernel(
         if is_edge:
             scores = scores.map(masked, coordinates=True)
         largest_now = weft.math.max(largest, scores.col_max())
-        base = weft.where(largest_now == HIDDEN, 0.0, largest_now * scale)
+        base = largest_now.map(base_of, scale)
         weights = weft.math.exp2(scores * scale - base, approx=True)
         alpha = weft.math.exp2(largest * scale - base, approx=True)
         largest = largest_now
@@ -222,7 +223,7 @@ def decode_kernel(
     sums = weft.shared((warps, config.hdim_v, columns), weft.f32, reuse=(k_ring, v_ring))
     logs = weft.shared((warps, columns), weft.f32)
     total = total.col_sum()
-    base = weft.where(largest == HIDDEN, 0.0, largest * scale)
+    base = largest.map(base_of, scale)
     (acc * total.map(reciprocal)).store(sums[warp])
     (base + weft.math.log2(total)).store(logs[warp])
     weft.sync_threads()

@@ -130,6 +130,12 @@ def cap_scores(scores: weft.Fragment, cap: weft.f32 | None) -> weft.Fragment:
 
 
 @weft.device
+def base_of(largest: weft.f32, scale: weft.f32) -> weft.f32:
+    """Largest scaled score, to subtract from the others; 0 for a row without keys, which gets P = exp2(-inf)."""
+    return weft.where(largest == HIDDEN, 0.0, largest * scale)
+
+
+@weft.device
 def online_softmax(
     scores: weft.Fragment,
     row_max: weft.Fragment,
@@ -142,9 +148,6 @@ def online_softmax(
     `row_sum` stays partial, each thread's own columns, until `quad_sum`.
     """
 
-    def scaled(x: weft.f32) -> weft.f32:
-        return weft.where(x == HIDDEN, 0.0, x * scale)  # a row without keys gets P = exp2(-inf)
-
     def weight(x: weft.f32, base: weft.f32) -> weft.f32:
         return exp2(x * scale - base)
 
@@ -153,7 +156,7 @@ def online_softmax(
 
     with profiler.range("softmax"):
         new_max = scores.row_max().map(max, row_max)
-        base = new_max.map(scaled)
+        base = new_max.map(base_of, scale)
         alpha = row_max.map(weight, base)
         weights = scores.map(weight, base)
         row_sum = row_sum.map(update, alpha, weights.row_sum(partial=True))
@@ -167,7 +170,7 @@ def add_sink(
     """Complete row sums, with the weight of a score that has no value; `sink` is of the size of unscaled scores."""
 
     def update(total: weft.f32, largest: weft.f32) -> weft.f32:
-        base = weft.where(largest == HIDDEN, 0.0, largest * scale)
+        base = base_of(largest, scale)
         return total + exp2(sink * scale - base)
 
     return row_sum.map(update, row_max)
@@ -204,7 +207,7 @@ def write_lse(
     """
 
     def logsumexp(total: weft.f32, largest: weft.f32) -> weft.f32:
-        base = weft.where(largest == HIDDEN, 0.0, largest * scale)
+        base = base_of(largest, scale)
         return (weft.math.log2(total) + base) / LOG2_E
 
     row_sum.map(logsumexp, row_max).store(lse, first)
