@@ -101,7 +101,7 @@ def linear_cross_entropy(
             loss = LinearCrossEntropy.apply(rows, weight, bias, labels, options)
         else:
             losses = _call(_ones(rows, labels), rows, weight, bias, labels, options)[0]
-            loss = _reduced(losses, labels, options)
+            loss = _reduced(losses, _scale(labels, options, losses.dtype), options)
     return loss.reshape(target.shape) if reduction == "none" else loss
 
 
@@ -154,10 +154,8 @@ def _scale(target: Any, options: Options, dtype: Any) -> Any:
     return 1.0 / is_counted(target, options.ignore_index).sum(dtype=dtype)
 
 
-def _reduced(losses: Any, target: Any, options: Options) -> Any:
-    if options.reduction == "none":
-        return losses
-    return losses.sum() * _scale(target, options, losses.dtype)
+def _reduced(losses: Any, scale: Any, options: Options) -> Any:
+    return losses if options.reduction == "none" else losses.sum() * scale
 
 
 def _is_late(x: Any, options: Options) -> bool:
@@ -309,10 +307,10 @@ if torch is not None:
             own = (
                 options._replace(by_x=False, by_weight=False, by_bias=False) if is_late else options
             )
-            gradient = _ones(x, target) * _scale(target, options, _wide(x))
-            losses, *grads = _call(gradient, x, weight, bias, target, own)
+            scale = _scale(target, options, _wide(x))
+            losses, *grads = _call(_ones(x, target) * scale, x, weight, bias, target, own)
             ctx.save_for_backward(x, weight, bias, target, *([] if is_late else grads))
-            return _reduced(losses, target, options)
+            return _reduced(losses, scale, options)
 
         @staticmethod
         def backward(ctx: Any, gradient: Any) -> Any:
