@@ -192,7 +192,7 @@ class TensorMap(Staged):
         dtype: type of the elements, with their sign.
         name: its parameter or variable, for messages and printed IR.
         source: the tensor that a host function makes it of; None in kernels.
-        shape_of: emits the tensor's shape, or None where it is not known: of a map that a kernel writes.
+        shape_of: emits the tensor's shape, or None where it is not known: of a map that a kernel chooses or writes.
     """
 
     __slots__ = ("dtype", "name", "shape_of", "source", "ssa")

@@ -279,7 +279,8 @@ def _map_attribute(builder: Builder, tensor_map: TensorMap, name: str) -> object
         return tensor_map.shape_of(builder)
     hint = f"there are {', '.join(MAP_ATTRIBUTES)}"
     if name == "shape":
-        hint += "; that of the tensor is known of a map of weft.tensor_map alone, not of one that a kernel has written"
+        hint += "; that of the tensor is known of a map of weft.tensor_map alone, not of one that a kernel has "
+        hint += "chosen or written"
     elif name in ("strides", "size"):
         hint += "; only the copies' hardware reads the tensor's own: pass it to the kernel"
     raise NameResolutionError(
