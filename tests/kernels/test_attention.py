@@ -181,6 +181,18 @@ def test_options_by_tensor_cores(options, hdim, like, monkeypatch):
         assert np.allclose(one, other, atol=4e-3 * np.abs(other).max())
 
 
+def test_a_large_softcap_keeps_the_bits_of_scores(monkeypatch):
+    arrays = [numbers(1, 80, 1, 64, dtype=np.float16) for _ in range(4)]
+    exact = kernels.attention_backward(*[one.astype(np.float64) for one in arrays], softcap=1e8)
+    like_ampere(monkeypatch)
+    tensors = [aligned(one) for one in arrays]
+    found = kernels.attention(*tensors[1:], softcap=1e8)
+    expected = with_options(*(one[0] for one in arrays[1:]), softcap=1e8)
+    assert np.allclose(found[0], expected, atol=3e-3)
+    for one, other in zip(kernels.attention_backward(*tensors, softcap=1e8), exact, strict=True):
+        assert np.allclose(one, other, atol=4e-3 * np.abs(other).max())
+
+
 @pytest.mark.parametrize("like", sampled(LIKE, 2))
 @pytest.mark.parametrize(
     ("hdim", "hdim_v"), sampled([(32, 64), (256, 256), (192, 128), (40, 250)], 4, several=True)

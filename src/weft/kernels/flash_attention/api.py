@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 MAX_HDIM: Final = 1024
 _ALIGNMENTS: Final = ("bottom-right", "top-left")
 _SINKS: Final = 11  # among the arguments of `attention_backward` after the gradient
+_MAX_SOFTCAP: Final = 4096  # by tensor cores: `cap_scores` is 2⁻²² of it off
 _CHUNK_BYTES: Final = 16  # alignment of rows for TMA and cp.async
 
 
@@ -552,9 +553,10 @@ def _backward_call(
 
 
 def _has_tensor_cores(problem: Problem) -> bool:
-    q = problem.q
+    q, softcap = problem.q, problem.softcap
     is_narrow = q.dtype.itemsize == 2 and max(problem.hdims) <= fwd_sm80.MAX_HDIM
-    return is_narrow and capabilities(q.device).mma
+    is_precise = softcap is None or softcap <= _MAX_SOFTCAP
+    return is_narrow and is_precise and capabilities(q.device).mma
 
 
 def _suits_sm90(*arrays: ArrayInfo) -> bool:
