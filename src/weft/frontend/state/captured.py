@@ -594,7 +594,7 @@ def _is_followed(function: FunctionType) -> bool:
 
 
 def is_changeable(package: str, file: str) -> bool:
-    """Whether a program may change what a package's file defines: it is neither weft's, nor Python's, nor installed."""
+    """Whether a program may change the code of a file: its package is neither weft's, nor Python's, nor installed."""
     if package == "weft" or (package in sys.stdlib_module_names and package != "__main__"):
         return False
     return not any(folder in file.replace("\\", "/") for folder in _INSTALLED)
