@@ -143,7 +143,7 @@ def _ones(x: Any, target: Any) -> Any:
 
 
 def is_counted(target: Any, ignore_index: int) -> Any:
-    """Which rows are not ignored. Elements of 8 or 16 bits would take ignore_index modulo their range."""
+    """Whether each row is not ignored. Elements of 8 or 16 bits would take ignore_index modulo their range."""
     return (target if target.dtype.itemsize > 2 else target.int()) != ignore_index
 
 
