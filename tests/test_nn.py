@@ -84,6 +84,13 @@ def test_a_layer_is_torchs(name):
     assert repr(ours) == repr(theirs)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_the_default_eps_of_rms_norm_is_that_of_sums(dtype):
+    x = torch.full((2, 4), 1e-8 if dtype is torch.float64 else 1e-3, dtype=dtype)
+    found, expected = (one.RMSNorm(4, dtype=dtype)(x) for one in (weft.nn, torch.nn))
+    torch.testing.assert_close(found, expected)
+
+
 def test_dropout_is_of_torchs_generator():
     layer, x = weft.nn.Dropout(0.25), torch.ones(10_000, requires_grad=True)
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)

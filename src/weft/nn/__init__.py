@@ -256,7 +256,8 @@ class RMSNorm(RMSNormBase):
         if len(self.normalized_shape) != 1:
             return super().forward(x)
         _check_columns(self, x)
-        eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
+        wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+        eps = torch.finfo(wide).eps if self.eps is None else self.eps  # as torch
         return kernels.rms_norm(x, self.weight, eps)
 
 
