@@ -91,6 +91,13 @@ def test_the_default_eps_of_rms_norm_is_that_of_sums(dtype):
     torch.testing.assert_close(found, expected)
 
 
+def test_a_loss_under_autocast_is_f32():
+    logits, target = torch.randn(3, 5).bfloat16(), torch.tensor([1, 2, -100])
+    with torch.autocast("cpu"):
+        found, expected = (one.CrossEntropyLoss()(logits, target) for one in (weft.nn, torch.nn))
+    torch.testing.assert_close(found, expected)
+
+
 def test_dropout_is_of_torchs_generator():
     layer, x = weft.nn.Dropout(0.25), torch.ones(10_000, requires_grad=True)
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)

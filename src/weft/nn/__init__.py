@@ -401,7 +401,9 @@ class CrossEntropyLoss(CrossEntropyBase):
             return super().forward(input, target)
         logits = input if input.dim() == 2 else input.movedim(1, -1)
         losses = kernels.cross_entropy(logits, target, self.ignore_index)
-        return reduced(losses, target, self.ignore_index, self.reduction).to(input.dtype)
+        loss = reduced(losses, target, self.ignore_index, self.reduction)
+        # As torch's, which computes it in f32 under autocast.
+        return loss if torch.is_autocast_enabled(input.device.type) else loss.to(input.dtype)
 
 
 class FusedLinearCrossEntropy(Module):
